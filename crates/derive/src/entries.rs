@@ -1,0 +1,223 @@
+//! The entries of an attribute: `name`, `name = value` and `name(list)`, with commas between.
+//!
+//! An attribute is first cut into entries by its commas alone and each entry is read on its
+//! own afterwards. `parse_nested_meta` would stop at the first mistake; this way one mistake
+//! costs one entry, and a compilation shows them all.
+
+use std::collections::HashSet;
+
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Ident, LitInt, LitStr, Meta, Token};
+
+use crate::problems::Problems;
+
+/// One entry of an attribute.
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    /// Of the name.
+    pub(crate) span: Span,
+    pub(crate) value: Value,
+}
+
+/// What follows an entry's name.
+pub(crate) enum Value {
+    Absent,
+    Assigned(TokenStream),
+    List(TokenStream),
+}
+
+/// The entries of all attributes of that name, in the order they are written.
+pub(crate) fn of_attributes(name: &str, attributes: &[Attribute], problems: &mut Problems) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for attribute in attributes {
+        let Some(path) = attribute.path().get_ident().filter(|path| *path == name) else {
+            continue;
+        };
+        match &attribute.meta {
+            Meta::List(list) => entries.extend(of_tokens(list.tokens.clone(), problems)),
+            Meta::Path(_) | Meta::NameValue(_) => problems.add(
+                path.span(),
+                format!("expected options in parentheses: `{name}`"),
+                format!("write `#[{name}(...)]`"),
+            ),
+        }
+    }
+    entries
+}
+
+/// The entries between two parentheses.
+pub(crate) fn of_tokens(tokens: TokenStream, problems: &mut Problems) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let mut tokens = tokens.into_iter().peekable();
+    while tokens.peek().is_some() {
+        let mut part = tokens.by_ref().take_while(|token| !is_punctuation(token, ','));
+        let first = part.next();
+        let rest: Vec<TokenTree> = part.collect();
+        match first {
+            Some(TokenTree::Ident(name)) => entries.extend(entry(&name, &rest, problems)),
+            Some(other) => problems.add(
+                other.span(),
+                format!("expected the name of an option: `{other}`"),
+                "options are `name`, `name = value` or `name(...)`, with commas between",
+            ),
+            // Two commas in a row, or one in front: nothing that could have been meant is lost.
+            None => {}
+        }
+    }
+    entries
+}
+
+fn entry(name: &Ident, rest: &[TokenTree], problems: &mut Problems) -> Option<Entry> {
+    let value = match rest {
+        [] => Value::Absent,
+        [equals, value @ ..] if is_punctuation(equals, '=') => Value::Assigned(value.iter().cloned().collect()),
+        [TokenTree::Group(group)] if group.delimiter() == Delimiter::Parenthesis => Value::List(group.stream()),
+        [TokenTree::Group(group), unexpected, ..] if group.delimiter() == Delimiter::Parenthesis => {
+            problems.add(
+                unexpected.span(),
+                format!("unexpected after `{name}(...)`: `{unexpected}`"),
+                "separate options with commas",
+            );
+            return None;
+        }
+        [unexpected, ..] => {
+            problems.add(
+                unexpected.span(),
+                format!("unexpected after `{name}`: `{unexpected}`"),
+                "separate options with commas",
+            );
+            return None;
+        }
+    };
+    Some(Entry { name: name.to_string(), span: name.span(), value })
+}
+
+fn is_punctuation(token: &TokenTree, wanted: char) -> bool {
+    matches!(token, TokenTree::Punct(punctuation) if punctuation.as_char() == wanted)
+}
+
+impl Entry {
+    /// Reads `name` alone; says whether it is so.
+    pub(crate) fn flag(&self, problems: &mut Problems) -> bool {
+        if let Value::Absent = self.value {
+            return true;
+        }
+        let name = &self.name;
+        problems.add(self.span, format!("`{name}` takes no value here"), format!("write `{name}` alone"));
+        false
+    }
+
+    /// Reads `name = "text"`.
+    pub(crate) fn text(&self, problems: &mut Problems) -> Option<LitStr> {
+        let name = &self.name;
+        let hint = format!("write `{name} = \"...\"`");
+        match &self.value {
+            Value::Assigned(tokens) if !tokens.is_empty() => {
+                let text = syn::parse2::<LitStr>(tokens.clone());
+                if let Err(error) = &text {
+                    let message = format!("`{name}` takes a string: `{tokens}`");
+                    problems.add(error.span(), message, hint);
+                }
+                text.ok()
+            }
+            _ => {
+                problems.add(self.span, format!("`{name}` takes a string"), hint);
+                None
+            }
+        }
+    }
+
+    /// Reads `name = 1` or `name = -1` within the limits.
+    pub(crate) fn integer<N>(&self, min: N, max: N, problems: &mut Problems) -> Option<(N, Span)>
+    where
+        N: Copy + Into<i64> + TryFrom<i64>,
+    {
+        let name = &self.name;
+        let (min, max) = (min.into(), max.into());
+        let hint = format!("write `{name} = ...` with a number from {min} to {max}");
+        let tokens = match &self.value {
+            Value::Assigned(tokens) if !tokens.is_empty() => tokens,
+            _ => {
+                problems.add(self.span, format!("`{name}` takes a number"), hint);
+                return None;
+            }
+        };
+        let signed = |input: syn::parse::ParseStream<'_>| {
+            let minus: Option<Token![-]> = input.parse()?;
+            let digits: LitInt = input.parse()?;
+            Ok((minus.is_some(), digits))
+        };
+        let Ok((negative, digits)) = signed.parse2(tokens.clone()) else {
+            let span = tokens.clone().into_iter().next().map_or(self.span, |token| token.span());
+            problems.add(span, format!("`{name}` takes a number: `{tokens}`"), hint);
+            return None;
+        };
+        let number = digits
+            .base10_parse::<i64>()
+            .ok()
+            .map(|number| if negative { -number } else { number })
+            .filter(|number| (min..=max).contains(number))
+            .and_then(|number| N::try_from(number).ok());
+        if number.is_none() {
+            let given = if negative { "-" } else { "" };
+            let message = format!("invalid {name}: {given}{digits}");
+            problems.add(digits.span(), message, hint);
+        }
+        number.map(|number| (number, digits.span()))
+    }
+
+    /// Reads `name("a", "b")`, none of them twice.
+    pub(crate) fn texts(&self, problems: &mut Problems) -> Option<Vec<LitStr>> {
+        let name = &self.name;
+        let hint = format!("write `{name}(\"...\", \"...\")`");
+        let Value::List(tokens) = &self.value else {
+            problems.add(self.span, format!("`{name}` takes a list of strings"), hint);
+            return None;
+        };
+        let texts = match Punctuated::<LitStr, Token![,]>::parse_terminated.parse2(tokens.clone()) {
+            Ok(texts) => texts,
+            Err(error) => {
+                let message = format!("`{name}` takes a list of strings: `{tokens}`");
+                problems.add(error.span(), message, hint);
+                return None;
+            }
+        };
+        if texts.is_empty() {
+            problems.add(self.span, format!("empty list: `{name}()`"), hint);
+            return None;
+        }
+        let mut seen = HashSet::new();
+        for text in &texts {
+            if !seen.insert(text.value()) {
+                let message = format!("named twice in `{name}`: {:?}", text.value());
+                problems.add(text.span(), message, "remove one of the two");
+            }
+        }
+        Some(texts.into_iter().collect())
+    }
+}
+
+/// The options met so far in one place, so that none counts twice.
+#[derive(Default)]
+pub(crate) struct Seen(HashSet<String>);
+
+impl Seen {
+    /// Whether this is the first entry of that name; a second is a problem.
+    pub(crate) fn is_first(&mut self, entry: &Entry, problems: &mut Problems) -> bool {
+        let first = self.0.insert(entry.name.clone());
+        if !first {
+            let message = format!("duplicate option: `{}`", entry.name);
+            problems.add(entry.span, message, "remove one of the two");
+        }
+        first
+    }
+}
+
+/// An option as written: where, and what it says unless that was itself a problem. Keeping
+/// the place of a bad value stops a second error about an option that "is missing".
+pub(crate) struct Setting<T> {
+    pub(crate) span: Span,
+    pub(crate) value: Option<T>,
+}

@@ -1,0 +1,210 @@
+//! The `impl Job` that the derive stands for.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::{Data, DeriveInput, GenericParam, Ident};
+
+use crate::attributes::JobAttributes;
+use crate::entries::Setting;
+use crate::fields::Fields;
+use crate::problems::Problems;
+use crate::sense::{self, Warning};
+use crate::unique::{Args, Unique};
+use crate::words::Like;
+
+/// The expansion, or all errors.
+pub(crate) fn job(input: &DeriveInput) -> TokenStream {
+    let mut problems = Problems::default();
+    check_shape(input, &mut problems);
+    let has_a_job_shape = problems.count() == 0;
+    let mut attributes = JobAttributes::read(input, &mut problems);
+    let fields = Fields::read(input, &mut problems);
+    if let Some((_, mark)) = fields.unique.first() {
+        attributes.unique.get_or_insert_with(|| Unique::unsaid(*mark));
+    }
+    if let Some(unique) = &attributes.unique {
+        sense::check(unique, &fields, &mut problems);
+    }
+    if problems.count() == 0 {
+        return implementation(&input.ident, &attributes, &fields);
+    }
+    let errors = problems.to_compile_errors();
+    // Code that uses the type as a job is not at fault: with an impl, it has no errors of its own.
+    let stand_in = has_a_job_shape.then(|| {
+        let attributes = JobAttributes { library: attributes.library, ..JobAttributes::default() };
+        implementation(&input.ident, &attributes, &Fields::default())
+    });
+    quote!(#errors #stand_in)
+}
+
+fn check_shape(input: &DeriveInput, problems: &mut Problems) {
+    if let Data::Union(data) = &input.data {
+        problems.add(
+            data.union_token.span,
+            format!("a union cannot be a job: `{}`", input.ident),
+            "use a struct: the args are serialized with serde",
+        );
+    }
+    for parameter in &input.generics.params {
+        let (span, what, hint) = match parameter {
+            GenericParam::Lifetime(given) => (
+                given.lifetime.span(),
+                format!("lifetime `{}`", given.lifetime),
+                "own the data, as in `String` for `&str`: a worker reads the args back from the database",
+            ),
+            GenericParam::Type(given) => (
+                given.ident.span(),
+                format!("type parameter `{}`", given.ident),
+                "make a type for each job: one kind names one type of args",
+            ),
+            GenericParam::Const(given) => (
+                given.ident.span(),
+                format!("const parameter `{}`", given.ident),
+                "make it a field: one kind names one type of args",
+            ),
+        };
+        problems.add(span, format!("a job cannot be generic: {what}"), hint);
+    }
+}
+
+fn implementation(ident: &Ident, attributes: &JobAttributes, fields: &Fields) -> TokenStream {
+    let library = match &attributes.library {
+        Some(path) => quote!(#path),
+        None => quote!(::uniqueue),
+    };
+    let kind = match &attributes.kind {
+        Some(kind) => quote!(#kind),
+        None => quote!(""),
+    };
+    let options = options(attributes, fields, &library);
+    let warning = attributes.unique.as_ref().and_then(sense::warning);
+    let warning = warning.as_ref().map(deprecation);
+    quote! {
+        #[automatically_derived]
+        impl #library::Job for #ident {
+            const KIND: &'static str = #kind;
+            #options
+        }
+        #warning
+    }
+}
+
+fn options(attributes: &JobAttributes, fields: &Fields, library: &TokenStream) -> Option<TokenStream> {
+    let mut calls = TokenStream::new();
+    if let Some(queue) = &attributes.queue {
+        calls.extend(quote!(.queue(#queue)));
+    }
+    if let Some((priority, _)) = attributes.priority {
+        calls.extend(quote!(.priority(#priority)));
+    }
+    if let Some((max_attempts, _)) = attributes.max_attempts {
+        calls.extend(quote!(.max_attempts(#max_attempts)));
+    }
+    if let Some(unique) = &attributes.unique {
+        let policy = policy(unique, fields, library);
+        calls.extend(quote!(.unique(#policy)));
+    }
+    // With nothing to say, the trait's own default holds.
+    (!calls.is_empty()).then(|| {
+        quote! {
+            fn options() -> #library::InsertOptions {
+                #library::InsertOptions::new() #calls
+            }
+        }
+    })
+}
+
+fn policy(unique: &Unique, fields: &Fields, library: &TokenStream) -> TokenStream {
+    let mut limits = unique.limits.iter();
+    let mut policy = match value(&unique.like) {
+        None => quote!(#library::UniquePolicy::new()),
+        Some(Like::River) => quote!(#library::UniquePolicy::river()),
+        Some(Like::Ojs) => quote!(#library::UniquePolicy::ojs()),
+        Some(Like::Zizq) => quote!(#library::UniquePolicy::zizq()),
+        Some(Like::Faktory) => {
+            let ttl = limits.next().and_then(|limit| limit.length).map(duration);
+            quote!(#library::UniquePolicy::faktory(#ttl))
+        }
+    };
+    match value(&unique.args) {
+        Some(Args::All) => policy.extend(quote!(.by_args())),
+        Some(Args::Selected(names)) => policy.extend(quote!(.by_arg_fields([#(#names),*]))),
+        None if fields.unique.is_empty() => {}
+        None => {
+            let names = fields.unique.iter().map(|(name, _)| selector(name));
+            policy.extend(quote!(.optional_arg_fields([#(#names),*])));
+        }
+    }
+    if let Some(names) = value(&unique.meta) {
+        policy.extend(quote!(.by_meta([#(#names),*])));
+    }
+    if unique.queue.is_some() {
+        policy.extend(quote!(.by_queue()));
+    }
+    if unique.exclude_kind.is_some() {
+        policy.extend(quote!(.exclude_kind()));
+    }
+    if let Some(states) = value(&unique.states) {
+        let states = states.iter().map(|state| variant(&state));
+        policy.extend(quote!(.states([#(#library::JobState::#states),*])));
+    }
+    for limit in limits {
+        let method = Ident::new(&limit.name, Span::call_site());
+        let length = limit.length.map(duration);
+        policy.extend(quote!(.#method(#length)));
+    }
+    policy.extend(call("scope", "UniqueScope", &unique.scope, library));
+    policy.extend(call("until", "Until", &unique.until, library));
+    policy.extend(call("on_conflict", "OnConflict", &unique.on_conflict, library));
+    policy.extend(call("on_reentry", "OnReentry", &unique.on_reentry, library));
+    policy
+}
+
+/// `.method(::uniqueue::Type::Variant)`, for an option that is set.
+fn call<T: Debug>(
+    method: &str,
+    enumeration: &str,
+    setting: &Option<Setting<T>>,
+    library: &TokenStream,
+) -> Option<TokenStream> {
+    let variant = variant(value(setting)?);
+    let method = Ident::new(method, Span::call_site());
+    let enumeration = Ident::new(enumeration, Span::call_site());
+    Some(quote!(.#method(#library::#enumeration::#variant)))
+}
+
+/// The library's variant of the same name.
+fn variant(value: &impl Debug) -> Ident {
+    Ident::new(&format!("{value:?}"), Span::call_site())
+}
+
+/// A field's name as the library selects members: one that starts with a slash would be read
+/// as a JSON Pointer, so it is written as the pointer to that very member.
+fn selector(name: &str) -> String {
+    if name.starts_with('/') { format!("/{}", name.replace('~', "~0").replace('/', "~1")) } else { name.to_owned() }
+}
+
+fn duration(length: Duration) -> TokenStream {
+    let (seconds, nanoseconds) = (length.as_secs(), length.subsec_nanos());
+    quote!(::core::time::Duration::new(#seconds, #nanoseconds))
+}
+
+/// A warning on stable Rust: the use of something deprecated, at the place that is meant.
+fn deprecation(warning: &Warning) -> TokenStream {
+    let note = &warning.note;
+    let used = quote_spanned!(warning.span=> UNIQUE_STATES);
+    quote! {
+        const _: () = {
+            #[deprecated(note = #note)]
+            const UNIQUE_STATES: () = ();
+            #used
+        };
+    }
+}
+
+fn value<T>(setting: &Option<Setting<T>>) -> Option<&T> {
+    setting.as_ref().and_then(|setting| setting.value.as_ref())
+}

@@ -1,0 +1,136 @@
+//! The fields of the type: which are marked `#[job(unique)]`, and their names in the JSON.
+
+use proc_macro2::Span;
+use syn::{Attribute, Data, DeriveInput};
+
+use crate::entries::{self, Seen, Value};
+use crate::problems::Problems;
+use crate::serde_names::{Container, Field};
+
+/// What is known of the type's fields.
+#[derive(Default)]
+pub(crate) struct Fields {
+    /// The names in the JSON of the fields marked unique, with the places of the marks.
+    pub(crate) unique: Vec<(String, Span)>,
+    /// Every member that the JSON can have, if the type tells.
+    pub(crate) members: Option<Vec<String>>,
+}
+
+impl Fields {
+    pub(crate) fn read(input: &DeriveInput, problems: &mut Problems) -> Self {
+        match &input.data {
+            Data::Struct(data) => match &data.fields {
+                syn::Fields::Named(fields) => named(&input.attrs, &fields.named, problems),
+                syn::Fields::Unnamed(fields) => {
+                    for field in &fields.unnamed {
+                        refuse(
+                            &field.attrs,
+                            "a field of a tuple struct has no name in the args",
+                            "use a struct with named fields, or mark the struct itself for all args",
+                            problems,
+                        );
+                    }
+                    Self::default()
+                }
+                syn::Fields::Unit => Self { unique: Vec::new(), members: Some(Vec::new()) },
+            },
+            Data::Enum(data) => {
+                for variant in &data.variants {
+                    let fields = variant.fields.iter().flat_map(|field| &field.attrs);
+                    for attribute in variant.attrs.iter().chain(fields) {
+                        refuse(
+                            std::slice::from_ref(attribute),
+                            "variants of an enum share no fields",
+                            "mark the enum itself for all args, or make each variant a job of its own kind",
+                            problems,
+                        );
+                    }
+                }
+                Self::default()
+            }
+            // Refused as a whole.
+            Data::Union(_) => Self::default(),
+        }
+    }
+}
+
+fn named<'a>(
+    attributes: &[Attribute],
+    fields: impl IntoIterator<Item = &'a syn::Field>,
+    problems: &mut Problems,
+) -> Fields {
+    let container = Container::read(attributes);
+    let mut found = Fields::default();
+    let mut members = Vec::new();
+    let mut members_are_known = container.hides_fields.is_none() && !container.is_tagged;
+    for field in fields {
+        let Some(ident) = &field.ident else { continue };
+        let serde = Field::read(&field.attrs);
+        let name = serde.name(ident, &container);
+        match serde.hidden {
+            None => members.push(name.clone()),
+            Some(("flatten", _)) => members_are_known = false,
+            Some(_) => {}
+        }
+        let Some(mark) = mark(&field.attrs, problems) else {
+            continue;
+        };
+        if let Some((attribute, span)) = serde.hidden {
+            problems.add(
+                span,
+                format!(
+                    "field `{ident}` cannot be unique: \
+                     `serde({attribute})` leaves no member `{name}` in the args"
+                ),
+                format!("remove `#[job(unique)]` or `#[serde({attribute})]`"),
+            );
+        } else if let Some((attribute, span)) = container.hides_fields {
+            problems.add(
+                span,
+                format!(
+                    "field `{ident}` cannot be unique: \
+                     with `serde({attribute})` the args are those of another type"
+                ),
+                "mark the struct itself for all args, or name members by `unique(args(\"...\"))`",
+            );
+        } else {
+            found.unique.push((name, mark));
+        }
+    }
+    found.members = members_are_known.then_some(members);
+    found
+}
+
+/// The place of `#[job(unique)]` on a field.
+fn mark(attributes: &[Attribute], problems: &mut Problems) -> Option<Span> {
+    let mut seen = Seen::default();
+    let mut mark = None;
+    for entry in entries::of_attributes("job", attributes, problems) {
+        if entry.name != "unique" {
+            problems.add(
+                entry.span,
+                format!("unknown option of a field: `{}`", entry.name),
+                "a field takes `unique` alone; all other options go on the type",
+            );
+        } else if !matches!(entry.value, Value::Absent) {
+            problems.add(
+                entry.span,
+                "`unique` takes no options on a field",
+                "mark the field `#[job(unique)]`, and \
+                 write the options on the type: `#[job(unique(...))]`",
+            );
+            // Marked it is, all the same.
+            mark = Some(entry.span);
+        } else if seen.is_first(&entry, problems) {
+            mark = Some(entry.span);
+        }
+    }
+    mark
+}
+
+fn refuse(attributes: &[Attribute], reason: &str, hint: &str, problems: &mut Problems) {
+    for entry in entries::of_attributes("job", attributes, problems) {
+        let message = format!("`{}` cannot stand here: {reason}", entry.name);
+        problems.add(entry.span, message, hint);
+    }
+}

@@ -1,0 +1,232 @@
+//! Whether the unique options make sense together.
+//!
+//! What can never work, or surely is a mistake, is an error. What works but gives a claim up
+//! where few would expect it is a warning, which `gaps = "allowed"` turns off.
+
+use proc_macro2::Span;
+
+use crate::entries::Setting;
+use crate::fields::Fields;
+use crate::problems::{Problems, listed};
+use crate::states::{State, States};
+use crate::unique::{Args, Unique};
+use crate::words::{Gaps, Like, OnConflict, Scope, Until};
+
+/// Something legal that deserves a second look.
+pub(crate) struct Warning {
+    pub(crate) span: Span,
+    pub(crate) note: String,
+}
+
+/// Reports what can never work.
+pub(crate) fn check(unique: &Unique, fields: &Fields, problems: &mut Problems) {
+    check_args(unique, fields, problems);
+    check_key(unique, fields, problems);
+    check_limits(unique, problems);
+    check_states(unique, problems);
+}
+
+fn check_args(unique: &Unique, fields: &Fields, problems: &mut Problems) {
+    let Some(args) = &unique.args else { return };
+    if let Some((name, _)) = fields.unique.first() {
+        problems.add(
+            args.span,
+            format!("all args or marked fields, not both: field `{name}` is marked unique"),
+            "keep the marks on the fields and remove this, or the other way round",
+        );
+    }
+    let (Some(Args::Selected(names)), Some(members)) = (&args.value, &fields.members) else {
+        return;
+    };
+    for name in names {
+        let value = name.value();
+        let member = match value.strip_prefix('/') {
+            None => value.clone(),
+            Some(pointer) => unescaped(pointer.split('/').next().unwrap_or_default()),
+        };
+        if !members.contains(&member) {
+            let hint = match members.as_slice() {
+                [] => "they have none".to_owned(),
+                members => format!("they have {}", listed(members.iter().map(String::as_str), "and")),
+            };
+            problems.add(name.span(), format!("the args have no member: {member:?}"), hint);
+        }
+    }
+}
+
+/// A token of a JSON Pointer as the name it stands for.
+fn unescaped(token: &str) -> String {
+    token.replace("~1", "/").replace("~0", "~")
+}
+
+fn check_key(unique: &Unique, fields: &Fields, problems: &mut Problems) {
+    let is_faktory = says(&unique.like, Like::Faktory);
+    let has_own_key = is_faktory || says(&unique.like, Like::Zizq);
+    let is_selective = unique.args.is_some()
+        || !fields.unique.is_empty()
+        || unique.queue.is_some()
+        || unique.meta.is_some()
+        || has_own_key
+        || !unique.is_understood;
+    if let Some(span) = unique.exclude_kind {
+        if unique.kind.is_some() {
+            problems.add(span, "`kind` and `exclude_kind` contradict each other", "remove one of the two");
+        } else if !is_selective {
+            problems.add(
+                span,
+                "`exclude_kind` with nothing else in the key: \
+                 jobs of all kinds would share one key",
+                "add `args`, `queue` or `meta(\"...\")`, or mark fields `#[job(unique)]`",
+            );
+        }
+    } else if !is_selective && unique.kind.is_none() {
+        problems.add(
+            unique.span,
+            "`unique` does not say what makes two jobs the same",
+            "add `args` or `args(\"...\")`, `queue`, `meta(\"...\")`, \
+             or `kind` for one job of this kind at a time; or mark fields `#[job(unique)]`",
+        );
+    }
+    let Some(like) = &unique.like else { return };
+    let has_window = unique.limits.iter().any(|limit| limit.name == "window");
+    let has_states = unique.scope.is_some() || unique.states.is_some();
+    if says(&unique.like, Like::River) && !is_selective && !has_window && !has_states {
+        problems.add(
+            like.span,
+            "`like = \"river\"` enforces nothing by the kind alone",
+            "River takes empty options for none: add `args`, `queue`, `window` or `states(...)`",
+        );
+    }
+    if !is_faktory {
+        return;
+    }
+    if unique.limits.is_empty() {
+        problems.add(
+            like.span,
+            "`like = \"faktory\"` needs `ttl`: Faktory's `unique_for`",
+            "add a duration such as `ttl = \"PT10M\"`",
+        );
+    }
+    for limit in unique.limits.iter().filter(|limit| limit.name != "ttl") {
+        problems.add(
+            limit.span,
+            format!("`like = \"faktory\"` takes no `{}`", limit.name),
+            "write `ttl`: Faktory's `unique_for`",
+        );
+    }
+}
+
+fn check_limits(unique: &Unique, problems: &mut Problems) {
+    if let [first, others @ ..] = &unique.limits[..] {
+        for other in others {
+            problems.add(
+                other.span,
+                format!("`{}` and `{}` cannot be combined", first.name, other.name),
+                "keep one: `period` counts from the job's creation, \
+                 `ttl` from when it is due, `window` by the calendar",
+            );
+        }
+    }
+}
+
+fn check_states(unique: &Unique, problems: &mut Problems) {
+    let until_success = unique.until.as_ref().filter(|_| says(&unique.until, Until::Success));
+    if let (Some(until), true) = (until_success, unique.scope.is_some() || unique.states.is_some()) {
+        problems.add(
+            until.span,
+            "`until = \"success\"` cannot be combined with `scope` or `states`",
+            "it stands for all states but `completed`: keep one of the two",
+        );
+    }
+    let Some(setting) = &unique.states else {
+        return;
+    };
+    if let Some(scope) = &unique.scope {
+        problems.add(
+            scope.span,
+            "`scope` and `states` cannot be combined",
+            "a scope is a set of states with a name: keep one of the two",
+        );
+    }
+    let Some(states) = setting.value else { return };
+    if says(&unique.until, Until::Start) && !states.meets(States::WAITING) {
+        problems.add(
+            setting.span,
+            "no job would ever claim its key: \
+             `until = \"start\"` ends every claim before these states",
+            format!("add {} to the states, or remove `until`", listed(States::WAITING.names(), "or")),
+        );
+    }
+    let replaces = [OnConflict::Replace, OnConflict::ReplaceExceptSchedule]
+        .into_iter()
+        .any(|choice| says(&unique.on_conflict, choice));
+    if replaces && states == States::of(&[State::Running]) {
+        problems.add(
+            setting.span,
+            "no job could ever be replaced: \
+             a running job is not, and no other state claims the key",
+            "add the states of waiting jobs, or write `on_conflict = \"reject\"`",
+        );
+    }
+}
+
+/// What deserves a second look, unless the author says that it is meant.
+pub(crate) fn warning(unique: &Unique) -> Option<Warning> {
+    if says(&unique.gaps, Gaps::Allowed) {
+        return None;
+    }
+    let (span, note) = if says(&unique.until, Until::Start) {
+        dead_states(unique)?
+    } else {
+        let setting = unique.states.as_ref()?;
+        (setting.span, gap(setting.value?)?)
+    };
+    let note = format!("{note}; write `gaps = \"allowed\"` if that is meant");
+    Some(Warning { span, note })
+}
+
+/// States that `until = "start"` makes pointless.
+fn dead_states(unique: &Unique) -> Option<(Span, String)> {
+    let after_start = States::of(&[State::Completed, State::Running]);
+    let (span, named) = match (&unique.states, &unique.scope) {
+        (Some(states), _) => (states.span, states.value?),
+        (None, Some(scope)) => match scope.value? {
+            // Its `running` goes without saying, as in the default.
+            Scope::Queued | Scope::Active => return None,
+            Scope::Completed | Scope::Exists => (scope.span, States::of(&[State::Completed])),
+        },
+        (None, None) => return None,
+    };
+    let dead = after_start.iter().filter(|state| named.contains(*state));
+    let dead = States::of(&dead.collect::<Vec<_>>());
+    (dead != States::NONE).then(|| {
+        let note = format!(
+            "no job claims its key while {}, \
+             since `until = \"start\"` gives the claim up for good",
+            listed(dead.names(), "or"),
+        );
+        (span, note)
+    })
+}
+
+fn gap(states: States) -> Option<String> {
+    if !states.meets(States::WAITING) {
+        return Some(
+            "these states leave out every waiting one, \
+             so duplicates inserted before the job starts are all stored"
+                .to_owned(),
+        );
+    }
+    let gap = states.gap();
+    (gap != States::NONE).then(|| {
+        format!(
+            "these states have a gap: the claim is given up while the job is {}, \
+             and taken back afterwards only if no other job took the key",
+            listed(gap.names(), "or"),
+        )
+    })
+}
+
+fn says<T: PartialEq>(setting: &Option<Setting<T>>, wanted: T) -> bool {
+    setting.as_ref().and_then(|setting| setting.value.as_ref()).is_some_and(|value| *value == wanted)
+}

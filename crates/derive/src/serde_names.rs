@@ -1,0 +1,147 @@
+//! The names that serde gives to fields, read from the `#[serde(...)]` attributes.
+//!
+//! Unique keys are made of the JSON, so a field is selected by the name it has there. What
+//! serde itself would refuse is passed over: its own derive reports that.
+
+use proc_macro2::Span;
+use syn::Attribute;
+use syn::ext::IdentExt;
+
+use crate::entries::{self, Entry, Value};
+use crate::problems::Problems;
+
+/// What `#[serde(...)]` on the type says about its serialized form.
+#[derive(Default)]
+pub(crate) struct Container {
+    rename_all: Option<String>,
+    /// An attribute by which the JSON has none of the fields' names: `transparent` or `into`.
+    pub(crate) hides_fields: Option<(&'static str, Span)>,
+    /// `tag`, which adds a member that is no field.
+    pub(crate) is_tagged: bool,
+}
+
+impl Container {
+    pub(crate) fn read(attributes: &[Attribute]) -> Self {
+        let mut container = Self::default();
+        for entry in serde_entries(attributes) {
+            match entry.name.as_str() {
+                "rename_all" => container.rename_all = serialized(&entry),
+                "transparent" => container.hides_fields = Some(("transparent", entry.span)),
+                "tag" => container.is_tagged = true,
+                "into" => container.hides_fields = Some(("into", entry.span)),
+                _ => {}
+            }
+        }
+        container
+    }
+}
+
+/// What `#[serde(...)]` on a field says about its serialized form.
+#[derive(Default)]
+pub(crate) struct Field {
+    rename: Option<String>,
+    /// An attribute by which the JSON has no member for this field: `skip`,
+    /// `skip_serializing` or `flatten`.
+    pub(crate) hidden: Option<(&'static str, Span)>,
+}
+
+impl Field {
+    pub(crate) fn read(attributes: &[Attribute]) -> Self {
+        let mut field = Self::default();
+        for entry in serde_entries(attributes) {
+            match entry.name.as_str() {
+                "rename" => field.rename = serialized(&entry),
+                "skip" => field.hidden = Some(("skip", entry.span)),
+                "skip_serializing" => field.hidden = Some(("skip_serializing", entry.span)),
+                "flatten" => field.hidden = Some(("flatten", entry.span)),
+                _ => {}
+            }
+        }
+        field
+    }
+
+    /// The field's name in the JSON.
+    pub(crate) fn name(&self, ident: &syn::Ident, container: &Container) -> String {
+        match (&self.rename, &container.rename_all) {
+            (Some(name), _) => name.clone(),
+            (None, Some(style)) => rename(&ident.unraw().to_string(), style),
+            (None, None) => ident.unraw().to_string(),
+        }
+    }
+}
+
+fn serde_entries(attributes: &[Attribute]) -> Vec<Entry> {
+    // Dropped unread: mistakes in serde's attributes are serde's to report.
+    entries::of_attributes("serde", attributes, &mut Problems::default())
+}
+
+/// The text of `name = "text"` or of `name(serialize = "text", ...)`.
+fn serialized(entry: &Entry) -> Option<String> {
+    let mut unread = Problems::default();
+    match &entry.value {
+        Value::Absent => None,
+        Value::Assigned(_) => entry.text(&mut unread).map(|text| text.value()),
+        Value::List(tokens) => entries::of_tokens(tokens.clone(), &mut unread)
+            .iter()
+            .find(|inner| inner.name == "serialize")
+            .and_then(serialized),
+    }
+}
+
+/// serde's `RenameRule::apply_to_field`: a field is taken to be in snake case already.
+fn rename(field: &str, style: &str) -> String {
+    match style {
+        "UPPERCASE" | "SCREAMING_SNAKE_CASE" => field.to_ascii_uppercase(),
+        "PascalCase" => pascal(field),
+        "camelCase" => {
+            let pascal = pascal(field);
+            let mut letters = pascal.chars();
+            letters.next().map(|first| first.to_ascii_lowercase()).into_iter().chain(letters).collect()
+        }
+        "kebab-case" => field.replace('_', "-"),
+        "SCREAMING-KEBAB-CASE" => field.to_ascii_uppercase().replace('_', "-"),
+        // lowercase and snake_case, which leave a field alone, and what serde refuses.
+        _ => field.to_owned(),
+    }
+}
+
+fn pascal(field: &str) -> String {
+    field
+        .split('_')
+        .flat_map(|word| {
+            let mut letters = word.chars();
+            letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_style_of_serde_is_applied() {
+        for (style, outcome, very_tasty, a, z42) in [
+            ("lowercase", "outcome", "very_tasty", "a", "z42"),
+            ("UPPERCASE", "OUTCOME", "VERY_TASTY", "A", "Z42"),
+            ("PascalCase", "Outcome", "VeryTasty", "A", "Z42"),
+            ("camelCase", "outcome", "veryTasty", "a", "z42"),
+            ("snake_case", "outcome", "very_tasty", "a", "z42"),
+            ("SCREAMING_SNAKE_CASE", "OUTCOME", "VERY_TASTY", "A", "Z42"),
+            ("kebab-case", "outcome", "very-tasty", "a", "z42"),
+            ("SCREAMING-KEBAB-CASE", "OUTCOME", "VERY-TASTY", "A", "Z42"),
+        ] {
+            // The table of serde_derive's own test.
+            assert_eq!(rename("outcome", style), outcome);
+            assert_eq!(rename("very_tasty", style), very_tasty);
+            assert_eq!(rename("a", style), a);
+            assert_eq!(rename("z42", style), z42);
+        }
+    }
+
+    #[test]
+    fn odd_underscores_are_renamed_as_serde_does() {
+        assert_eq!(rename("_lead__twice_", "camelCase"), "leadTwice");
+        assert_eq!(rename("_lead__twice_", "kebab-case"), "-lead--twice-");
+    }
+}

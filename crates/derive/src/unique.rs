@@ -1,0 +1,205 @@
+//! `unique` and `unique(...)` on the type: what is written, word by word.
+//!
+//! Whether the words make sense together is for [`crate::sense`].
+
+use std::time::Duration;
+
+use proc_macro2::Span;
+use syn::LitStr;
+
+use crate::entries::{self, Entry, Seen, Setting, Value};
+use crate::period;
+use crate::problems::{Problems, closest, listed};
+use crate::states::States;
+use crate::words::{self, Gaps, Like, OnConflict, OnReentry, Scope, Until};
+
+pub(crate) const OPTIONS: [&str; 15] = [
+    "args",
+    "kind",
+    "queue",
+    "meta",
+    "exclude_kind",
+    "scope",
+    "states",
+    "period",
+    "ttl",
+    "window",
+    "until",
+    "on_conflict",
+    "on_reentry",
+    "like",
+    "gaps",
+];
+
+/// Which args make the key.
+pub(crate) enum Args {
+    All,
+    Selected(Vec<LitStr>),
+}
+
+/// One of `period`, `ttl` and `window`.
+pub(crate) struct Limit {
+    pub(crate) name: String,
+    pub(crate) span: Span,
+    pub(crate) length: Option<Duration>,
+}
+
+/// What `unique` says on the type.
+pub(crate) struct Unique {
+    /// Of the word `unique`.
+    pub(crate) span: Span,
+    /// Whether all of it was understood, so that what seems to be missing is missing.
+    pub(crate) is_understood: bool,
+    pub(crate) args: Option<Setting<Args>>,
+    pub(crate) kind: Option<Span>,
+    pub(crate) queue: Option<Span>,
+    pub(crate) meta: Option<Setting<Vec<LitStr>>>,
+    pub(crate) exclude_kind: Option<Span>,
+    pub(crate) scope: Option<Setting<Scope>>,
+    pub(crate) states: Option<Setting<States>>,
+    pub(crate) limits: Vec<Limit>,
+    pub(crate) until: Option<Setting<Until>>,
+    pub(crate) on_conflict: Option<Setting<OnConflict>>,
+    pub(crate) on_reentry: Option<Setting<OnReentry>>,
+    pub(crate) like: Option<Setting<Like>>,
+    pub(crate) gaps: Option<Setting<Gaps>>,
+}
+
+impl Unique {
+    /// A policy of which nothing is said yet.
+    pub(crate) fn unsaid(span: Span) -> Self {
+        Self {
+            span,
+            is_understood: true,
+            args: None,
+            kind: None,
+            queue: None,
+            meta: None,
+            exclude_kind: None,
+            scope: None,
+            states: None,
+            limits: Vec::new(),
+            until: None,
+            on_conflict: None,
+            on_reentry: None,
+            like: None,
+            gaps: None,
+        }
+    }
+
+    pub(crate) fn read(entry: &Entry, problems: &mut Problems) -> Self {
+        let mut unique = Self::unsaid(entry.span);
+        let problems_before = problems.count();
+        match &entry.value {
+            Value::Absent => unique.args = setting(entry, Some(Args::All)),
+            Value::Assigned(_) => problems.add(
+                entry.span,
+                "`unique` takes no value",
+                "write `unique` for all args, or `unique(...)` with options",
+            ),
+            Value::List(tokens) => {
+                let mut seen = Seen::default();
+                for entry in entries::of_tokens(tokens.clone(), problems) {
+                    if !OPTIONS.contains(&entry.name.as_str()) {
+                        report_unknown(&entry, problems);
+                    } else if seen.is_first(&entry, problems) {
+                        unique.set(&entry, problems);
+                    }
+                }
+            }
+        }
+        unique.is_understood = problems.count() == problems_before;
+        unique
+    }
+
+    fn set(&mut self, entry: &Entry, problems: &mut Problems) {
+        match entry.name.as_str() {
+            "args" => self.args = setting(entry, args(entry, problems)),
+            "kind" => self.kind = entry.flag(problems).then_some(entry.span),
+            "queue" => self.queue = entry.flag(problems).then_some(entry.span),
+            "meta" => self.meta = setting(entry, selection(entry, problems)),
+            "exclude_kind" => self.exclude_kind = entry.flag(problems).then_some(entry.span),
+            "scope" => self.scope = setting(entry, words::read(entry, problems)),
+            "states" => self.states = setting(entry, words::read_states(entry, problems)),
+            "period" | "ttl" | "window" => self.limits.push(limit(entry, problems)),
+            "until" => self.until = setting(entry, words::read(entry, problems)),
+            "on_conflict" => {
+                self.on_conflict = setting(entry, words::read(entry, problems));
+            }
+            "on_reentry" => self.on_reentry = setting(entry, words::read(entry, problems)),
+            "like" => self.like = setting(entry, words::read(entry, problems)),
+            "gaps" => self.gaps = setting(entry, words::read(entry, problems)),
+            _ => {}
+        }
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "each caller stores an option")]
+fn setting<T>(entry: &Entry, value: Option<T>) -> Option<Setting<T>> {
+    Some(Setting { span: entry.span, value })
+}
+
+fn args(entry: &Entry, problems: &mut Problems) -> Option<Args> {
+    match entry.value {
+        Value::List(_) => selection(entry, problems).map(Args::Selected),
+        _ => entry.flag(problems).then_some(Args::All),
+    }
+}
+
+/// Reads names of members: literal, or a JSON Pointer when they start with a slash.
+fn selection(entry: &Entry, problems: &mut Problems) -> Option<Vec<LitStr>> {
+    let mut names = entry.texts(problems)?;
+    // A name that is itself a problem is not looked for among the members.
+    names.retain(|name| {
+        let value = name.value();
+        let is_pointer = value.starts_with('/');
+        let is_escaped = |rest: &str| rest.starts_with(['0', '1']);
+        let (problem, hint) = if value.is_empty() {
+            (
+                format!("empty name in `{}`: \"\"", entry.name),
+                "write the name of a member, or a JSON Pointer such as \"/address/zip\"",
+            )
+        } else if is_pointer && !value.split('~').skip(1).all(is_escaped) {
+            (
+                format!("invalid JSON Pointer: {value:?}"),
+                "in a JSON Pointer `~` is written `~0`, and `/` in a name `~1`",
+            )
+        } else {
+            return true;
+        };
+        problems.add(name.span(), problem, hint);
+        false
+    });
+    Some(names)
+}
+
+fn limit(entry: &Entry, problems: &mut Problems) -> Limit {
+    let length = entry.text(problems).and_then(|text| {
+        let problem = match period::parse(&text.value()) {
+            Ok(length) if entry.name != "window" || length.subsec_nanos() == 0 => {
+                return Some(length);
+            }
+            Ok(_) => "must be whole seconds",
+            Err(problem) => problem,
+        };
+        problems.add(
+            text.span(),
+            format!("invalid {}: {problem}: {:?}", entry.name, text.value()),
+            "write an ISO 8601 duration of weeks, \
+             days, hours, minutes and seconds, such as \"PT15M\" or \"P1DT12H\"",
+        );
+        None
+    });
+    Limit { name: entry.name.clone(), span: entry.span, length }
+}
+
+fn report_unknown(entry: &Entry, problems: &mut Problems) {
+    let hint = if ["priority", "max_attempts", "crate"].contains(&entry.name.as_str()) {
+        format!("`{}` goes outside `unique(...)`", entry.name)
+    } else if let Some(meant) = closest(&entry.name, OPTIONS) {
+        format!("did you mean `{meant}`? The options are {}", listed(OPTIONS, "and"))
+    } else {
+        format!("the options are {}", listed(OPTIONS, "and"))
+    };
+    problems.add(entry.span, format!("unknown option of `unique`: `{}`", entry.name), hint);
+}

@@ -1,0 +1,337 @@
+-- Inserting with unique keys, and taking a claim back. Runs with search_path set to the schema.
+
+CREATE FUNCTION take_claims(ids uuid[]) RETURNS uuid[]
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET lock_timeout = '10ms'
+AS $$
+-- A job that comes back to its unique states has yielded its claim in the same statement. Here it
+-- takes the claim back if the key is free. Every contest is lost within 10 ms and in a block of
+-- its own, so that one contested key never stops a batch, a promotion or a queue.
+DECLARE
+    returning_id uuid;
+    discarded uuid[] := '{}';
+    is_taken boolean;
+BEGIN
+    FOR returning_id IN
+        SELECT j.id
+        FROM job AS j
+        WHERE j.id = ANY (ids) AND j.unique_yielded
+        ORDER BY j.unique_key, j.id
+    LOOP
+        is_taken := false;
+        BEGIN
+            UPDATE job AS expired
+            SET unique_states = 0
+            FROM job AS j
+            WHERE j.id = returning_id
+                AND expired.unique_key = j.unique_key
+                AND expired.claims
+                AND expired.unique_until <= clock_timestamp();
+            UPDATE job AS j
+            SET unique_yielded = false
+            WHERE j.id = returning_id
+                AND j.unique_yielded
+                AND j.unique_states & state_bit(j.state) <> 0
+                AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp())
+                AND NOT EXISTS (
+                    SELECT FROM job AS holder
+                    WHERE holder.unique_key = j.unique_key AND holder.claims
+                );
+            is_taken := FOUND;
+        EXCEPTION
+            WHEN unique_violation OR lock_not_available OR deadlock_detected OR serialization_failure THEN
+                NULL;
+        END;
+        IF NOT is_taken THEN
+            UPDATE job AS j
+            SET state = 'discarded',
+                finalized_at = clock_timestamp(),
+                errors = j.errors || jsonb_build_object(
+                    'attempt', j.attempt,
+                    'at', clock_timestamp(),
+                    'error', 'discarded on re-entry: another job holds the unique key'
+                )
+            WHERE j.id = returning_id
+                AND j.discard_on_reentry
+                AND j.state NOT IN ('completed', 'cancelled', 'discarded')
+                AND j.unique_states & state_bit(j.state) <> 0
+                AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp());
+            IF FOUND THEN
+                discarded := discarded || returning_id;
+            END IF;
+        END IF;
+    END LOOP;
+    RETURN discarded;
+END
+$$;
+COMMENT ON FUNCTION take_claims(uuid[]) IS
+    'Gives jobs that yielded their claim on re-entry their claim back where the key is free. The others go on without, or are discarded where their policy says so. Returns the ids of those it discarded.';
+
+CREATE FUNCTION insert_jobs(
+    ids uuid[],
+    kinds text[],
+    queues text[],
+    args jsonb[],
+    metas jsonb[],
+    priorities smallint[],
+    max_attempts smallint[],
+    scheduled_ats timestamptz[],
+    delays interval[],
+    pendings boolean[],
+    unique_keys text[],
+    unique_states smallint[],
+    periods interval[],
+    ttls interval[],
+    until_starts boolean[],
+    discards_on_reentry boolean[],
+    on_conflicts text[],
+    in_order boolean DEFAULT false,
+    max_wait interval DEFAULT NULL
+)
+RETURNS TABLE (input_id uuid, outcome text, replaced uuid, job job)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_column
+DECLARE
+    -- now() stands still in the caller's transaction; an expiry must not.
+    instant CONSTANT timestamptz := clock_timestamp();
+    caller_lock_timeout CONSTANT text := current_setting('lock_timeout');
+    size CONSTANT integer := coalesce(cardinality(ids), 0);
+    answered bigint;
+    turn record;
+    holder job;
+    entered job;
+    is_replaced boolean;
+    is_refused boolean := false;
+    rounds integer;
+    earlier integer;
+    answers job[] := array_fill(NULL::job, ARRAY[size]);
+    outcomes text[] := array_fill(NULL::text, ARRAY[size]);
+    successions uuid[] := array_fill(NULL::uuid, ARRAY[size]);
+BEGIN
+    IF max_wait IS NOT NULL THEN
+        PERFORM set_config(
+            'lock_timeout', greatest(1, ceil(extract(epoch FROM max_wait) * 1000))::bigint || 'ms', true
+        );
+    END IF;
+
+    -- First pass: the whole batch in one statement. Rows that meet a holder are answered with it,
+    -- the others are inserted. Trouble (an expired claim, a rival that was quicker, an id that is
+    -- there already) gives everything back, so that the second pass can take keys in order.
+    IF NOT in_order THEN
+        BEGIN
+            RETURN QUERY
+            WITH input AS MATERIALIZED (
+                SELECT
+                    u.*,
+                    coalesce(u.scheduled_at, now() + u.delay, now()) AS due_at,
+                    h.id AS holder_id,
+                    h.unique_until <= instant AS is_expired,
+                    h AS holder
+                FROM unnest(
+                    ids, kinds, queues, args, metas, priorities, max_attempts, scheduled_ats, delays, pendings,
+                    unique_keys, unique_states, periods, ttls, until_starts, discards_on_reentry
+                ) WITH ORDINALITY AS u (
+                    id, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending,
+                    unique_key, unique_states, period, ttl, until_start, discard_on_reentry, place
+                )
+                LEFT JOIN job AS h ON h.unique_key = u.unique_key AND h.claims
+            ),
+            entered AS (
+                INSERT INTO job AS j (
+                    id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
+                    unique_key, unique_states, unique_until, until_start, discard_on_reentry
+                )
+                SELECT
+                    i.id, i.kind, i.queue, i.args, i.meta, i.priority, i.max_attempts, now(), i.due_at,
+                    CASE
+                        WHEN i.is_pending THEN 'pending'
+                        WHEN i.due_at > instant THEN 'scheduled'
+                        ELSE 'available'
+                    END::job_state,
+                    i.unique_key, i.unique_states,
+                    coalesce(now() + i.period, greatest(now(), i.due_at) + i.ttl),
+                    i.until_start, i.discard_on_reentry
+                FROM input AS i
+                WHERE i.holder_id IS NULL
+                    AND NOT EXISTS (SELECT FROM input AS expired WHERE expired.is_expired)
+                -- One fixed order for all, so that two batches can never deadlock.
+                ORDER BY i.unique_key COLLATE "C", i.place
+                ON CONFLICT DO NOTHING
+                RETURNING j AS job
+            ),
+            answer AS (
+                SELECT (e.job).id AS input_id, 'inserted' AS outcome, e.job
+                FROM entered AS e
+                UNION ALL
+                SELECT i.id, 'duplicate', i.holder
+                FROM input AS i
+                WHERE NOT i.is_expired OR (i.holder_id IS NOT NULL AND i.is_expired IS NULL)
+            )
+            SELECT a.input_id, a.outcome, NULL::uuid, a.job
+            FROM answer AS a
+            WHERE size = (SELECT count(*) FROM answer)
+                AND (
+                    SELECT wake_runners(array_agg(DISTINCT (e.job).queue)) FROM entered AS e WHERE (e.job).ready
+                ) IS NOT NULL;
+            GET DIAGNOSTICS answered = ROW_COUNT;
+            IF answered = size THEN
+                PERFORM set_config('lock_timeout', caller_lock_timeout, true);
+                RETURN;
+            END IF;
+            RAISE EXCEPTION USING ERRCODE = 'UQ001', MESSAGE = 'first pass given back';
+        EXCEPTION
+            WHEN SQLSTATE 'UQ001' THEN
+                NULL;
+            WHEN lock_not_available THEN
+                IF max_wait IS NULL THEN
+                    RAISE;
+                END IF;
+                PERFORM set_config('lock_timeout', caller_lock_timeout, true);
+                RETURN QUERY SELECT u.id, 'busy', NULL::uuid, NULL::job FROM unnest(ids) AS u (id);
+                RETURN;
+        END;
+    END IF;
+
+    -- Second pass: key by key in the same fixed order, each settled before the next is touched. A
+    -- block of its own, so that a refusal gives back the whole batch and nothing else.
+    BEGIN
+        FOR turn IN
+            SELECT
+                u.*,
+                coalesce(u.scheduled_at, now() + u.delay, now()) AS due_at
+            FROM unnest(
+                ids, kinds, queues, args, metas, priorities, max_attempts, scheduled_ats, delays, pendings,
+                unique_keys, unique_states, periods, ttls, until_starts, discards_on_reentry, on_conflicts
+            ) WITH ORDINALITY AS u (
+                id, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending,
+                unique_key, unique_states, period, ttl, until_start, discard_on_reentry, on_conflict, place
+            )
+            ORDER BY u.unique_key COLLATE "C", u.place
+        LOOP
+            rounds := 0;
+            -- Each round is lost to a rival that committed meanwhile, so somebody always gets on.
+            WHILE outcomes[turn.place] IS NULL LOOP
+                rounds := rounds + 1;
+                IF rounds > 10000 THEN
+                    RAISE EXCEPTION USING
+                        ERRCODE = 'serialization_failure',
+                        MESSAGE = 'insert lost 10000 rounds against rivals for one unique key',
+                        HINT = 'Something inserts and finishes jobs with this key without pause. Try again.';
+                END IF;
+
+                -- The same insert, sent again.
+                SELECT j.* INTO entered FROM job AS j WHERE j.id = turn.id;
+                IF FOUND THEN
+                    answers[turn.place] := entered;
+                    outcomes[turn.place] := 'inserted';
+                    CONTINUE;
+                END IF;
+
+                holder := NULL;
+                IF turn.unique_key IS NOT NULL THEN
+                    SELECT h.* INTO holder FROM job AS h WHERE h.unique_key = turn.unique_key AND h.claims;
+                END IF;
+
+                IF holder.unique_until <= clock_timestamp() THEN
+                    UPDATE job AS h
+                    SET unique_states = 0
+                    WHERE h.id = holder.id AND h.claims AND h.unique_until <= clock_timestamp();
+                ELSIF holder.id IS NOT NULL AND turn.on_conflict = 'ignore' THEN
+                    answers[turn.place] := holder;
+                    outcomes[turn.place] := 'duplicate';
+                    CONTINUE;
+                ELSIF holder.id IS NOT NULL AND (turn.on_conflict = 'reject' OR holder.state = 'running') THEN
+                    answers[turn.place] := holder;
+                    outcomes[turn.place] := 'rejected';
+                    is_refused := true;
+                    CONTINUE;
+                ELSIF holder.id IS NOT NULL THEN
+                    -- Replace. In a block of its own, so that a holder that started or finished
+                    -- meanwhile is not left locked by an update that changed nothing.
+                    BEGIN
+                        UPDATE job AS h
+                        SET unique_states = 0,
+                            replaced_by = turn.id,
+                            state = CASE WHEN h.finalized_at IS NULL THEN 'cancelled' ELSE h.state END,
+                            finalized_at = coalesce(h.finalized_at, clock_timestamp())
+                        WHERE h.id = holder.id AND h.claims AND h.state <> 'running'
+                        RETURNING h.* INTO entered;
+                        is_replaced := FOUND;
+                        IF NOT is_replaced THEN
+                            RAISE EXCEPTION USING ERRCODE = 'UQ002', MESSAGE = 'the holder moved on';
+                        END IF;
+                    EXCEPTION
+                        WHEN SQLSTATE 'UQ002' THEN
+                            NULL;
+                    END;
+                    CONTINUE WHEN NOT is_replaced;
+                    successions[turn.place] := holder.id;
+                    earlier := array_position(ids, holder.id);
+                    IF earlier IS NOT NULL THEN
+                        answers[earlier] := entered;
+                    END IF;
+                    IF turn.on_conflict = 'replace_except_schedule' THEN
+                        turn.due_at := holder.scheduled_at;
+                    END IF;
+                END IF;
+
+                INSERT INTO job AS j (
+                    id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
+                    unique_key, unique_states, unique_until, until_start, discard_on_reentry
+                )
+                VALUES (
+                    turn.id, turn.kind, turn.queue, turn.args, turn.meta, turn.priority, turn.max_attempts,
+                    now(), turn.due_at,
+                    CASE
+                        WHEN turn.is_pending THEN 'pending'
+                        WHEN turn.due_at > clock_timestamp() THEN 'scheduled'
+                        ELSE 'available'
+                    END::job_state,
+                    turn.unique_key, turn.unique_states,
+                    coalesce(now() + turn.period, greatest(now(), turn.due_at) + turn.ttl),
+                    turn.until_start, turn.discard_on_reentry
+                )
+                ON CONFLICT DO NOTHING
+                RETURNING j.* INTO entered;
+                IF FOUND THEN
+                    answers[turn.place] := entered;
+                    outcomes[turn.place] := 'inserted';
+                END IF;
+            END LOOP;
+        END LOOP;
+        IF is_refused THEN
+            RAISE EXCEPTION USING ERRCODE = 'UQ001', MESSAGE = 'refused';
+        END IF;
+    EXCEPTION
+        WHEN SQLSTATE 'UQ001' THEN
+            NULL;
+        WHEN lock_not_available THEN
+            IF max_wait IS NULL THEN
+                RAISE;
+            END IF;
+            PERFORM set_config('lock_timeout', caller_lock_timeout, true);
+            RETURN QUERY SELECT u.id, 'busy', NULL::uuid, NULL::job FROM unnest(ids) AS u (id);
+            RETURN;
+    END;
+    PERFORM set_config('lock_timeout', caller_lock_timeout, true);
+    IF NOT is_refused THEN
+        PERFORM wake_runners(array_agg(DISTINCT a.queue))
+        FROM unnest(answers) AS a
+        WHERE a.ready AND a.id = ANY (ids)
+        HAVING count(*) > 0;
+    END IF;
+    RETURN QUERY
+    SELECT ids[u.place], outcomes[u.place], successions[u.place], answers[u.place]
+    FROM generate_series(1, size) AS u (place)
+    WHERE NOT is_refused OR outcomes[u.place] = 'rejected';
+END
+$$;
+COMMENT ON FUNCTION insert_jobs(
+    uuid[], text[], text[], jsonb[], jsonb[], smallint[], smallint[], timestamptz[], interval[], boolean[],
+    text[], smallint[], interval[], interval[], boolean[], boolean[], text[], boolean, interval
+) IS
+    'Inserts a batch of jobs, all or nothing, one array an attribute and one place a job. Answers once an input: inserted, duplicate (job is the holder), rejected (nothing was inserted) or busy (max_wait ran out, nothing was inserted). in_order takes key by key, as on_conflict other than ignore, equal keys in the batch and ids that may exist need; without it the keys of a batch must differ. The front door for people is insert_job.';

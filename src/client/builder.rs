@@ -1,0 +1,75 @@
+//! Making a client.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use super::{Client, Inner};
+use crate::error::{Error, Result};
+use crate::ident::SchemaName;
+use crate::opts::InsertOptions;
+use crate::store::Statements;
+
+/// Makes a [`Client`].
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct ClientBuilder {
+    schema: SchemaName,
+    defaults: InsertOptions,
+    max_connections: Option<u32>,
+}
+
+impl ClientBuilder {
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+
+    /// The schema that holds the queue. Default: `uniqueue`.
+    pub fn schema(mut self, schema: SchemaName) -> Self {
+        self.schema = schema;
+        self
+    }
+
+    /// What every insert starts from, behind the call's and the kind's own options.
+    pub fn defaults(mut self, defaults: InsertOptions) -> Self {
+        self.defaults = defaults;
+        self
+    }
+
+    /// The most connections that [`ClientBuilder::connect`]'s pool opens. Default: 10.
+    pub fn max_connections(mut self, max_connections: u32) -> Self {
+        self.max_connections = Some(max_connections);
+        self
+    }
+
+    /// A client on a pool of the application's own.
+    #[must_use]
+    pub fn pool(self, pool: PgPool) -> Client {
+        Client { inner: Arc::new(Inner { pool, statements: Statements::new(self.schema), defaults: self.defaults }) }
+    }
+
+    /// A client with a pool of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidUrl`] for a URL that cannot be read, [`Error::Database`] when nothing
+    /// answers there.
+    pub async fn connect(self, url: &str) -> Result<Client> {
+        let options = connect_options(url)?;
+        let pool =
+            PgPoolOptions::new().max_connections(self.max_connections.unwrap_or(10)).connect_with(options).await?;
+        Ok(self.pool(pool))
+    }
+}
+
+fn connect_options(url: &str) -> Result<PgConnectOptions> {
+    let is_postgres = url.starts_with("postgres://") || url.starts_with("postgresql://");
+    if !is_postgres {
+        return Err(Error::InvalidUrl { problem: "it must start with postgres:// or postgresql://".to_owned() });
+    }
+    PgConnectOptions::from_str(url)
+        .map(|options| options.application_name("uniqueue"))
+        .map_err(|error| Error::InvalidUrl { problem: error.to_string() })
+}

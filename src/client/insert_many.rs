@@ -1,0 +1,123 @@
+//! Inserting many jobs.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use super::Client;
+use super::prepare::{Batch, prepare};
+use crate::error::{Error, Rejection, Result};
+use crate::job::{Inserted, NewJob};
+use crate::store::{self, Answer, Outcome};
+
+/// A batch of inserts, to be awaited. Made by [`Client::insert_many`].
+///
+/// A batch means what inserting its jobs one after another would mean, in one statement: equal keys
+/// fold (under `ignore` onto the first, under `replace` the last one lives). Answers come in input
+/// order, one an input. It is all or nothing: under `reject` the error names every duplicate and
+/// nothing is inserted. Two batches can never deadlock: keys are taken in one fixed order. (Two
+/// *transactions* that each insert several batches can, as with any rows.)
+///
+/// # Errors
+///
+/// As for [`Insert`](super::Insert).
+///
+/// # Limits
+///
+/// The whole batch travels as one message, which PostgreSQL limits to 1 GB.
+#[derive(Debug)]
+#[must_use = "an insert does nothing until it is awaited"]
+pub struct InsertMany<'a> {
+    client: &'a Client,
+    connection: Option<&'a mut PgConnection>,
+    max_wait: Option<Duration>,
+    pub(super) jobs: Vec<NewJob>,
+}
+
+impl<'a> InsertMany<'a> {
+    pub(super) const fn new(client: &'a Client, jobs: Vec<NewJob>) -> Self {
+        Self { client, connection: None, max_wait: None, jobs }
+    }
+
+    /// Inserts in the caller's own transaction, or on any connection of the caller's.
+    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
+        self.connection = Some(connection);
+        self
+    }
+
+    /// Waits no longer than this for each uncommitted rival with the same key. Default: for ever,
+    /// or the connection's `lock_timeout`.
+    pub fn max_wait(mut self, max_wait: Duration) -> Self {
+        self.max_wait = Some(max_wait);
+        self
+    }
+}
+
+impl<'a> IntoFuture for InsertMany<'a> {
+    type Output = Result<Vec<Inserted>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            if self.jobs.is_empty() {
+                return Ok(Vec::new());
+            }
+            match self.connection {
+                Some(connection) => insert(self.client, connection, self.jobs, self.max_wait).await,
+                None => {
+                    let mut connection = self.client.connection().await?;
+                    insert(self.client, &mut connection, self.jobs, self.max_wait).await
+                }
+            }
+        })
+    }
+}
+
+async fn insert(
+    client: &Client,
+    connection: &mut PgConnection,
+    jobs: Vec<NewJob>,
+    max_wait: Option<Duration>,
+) -> Result<Vec<Inserted>> {
+    let statements = client.statements();
+    let batch = prepare(client, connection, jobs).await?;
+    if batch.is_plain() {
+        let rows = store::insert_plain(connection, statements, batch.rows).await?;
+        return Ok(rows.into_iter().map(|job| Inserted { job, duplicate: false, replaced: None }).collect());
+    }
+    let Batch { rows, in_order, leaders, .. } = batch;
+    let answers = store::insert_unique(connection, statements, rows, in_order, max_wait).await?;
+    settle(answers, &leaders, max_wait)
+}
+
+/// Turns the database's answers, one a row sent, into results, one an input.
+fn settle(answers: Vec<Option<Answer>>, leaders: &[usize], max_wait: Option<Duration>) -> Result<Vec<Inserted>> {
+    let is = |wanted: Outcome| move |answer: &Option<Answer>| answer.as_ref().is_some_and(|a| a.outcome == wanted);
+    if answers.iter().any(is(Outcome::Busy)) {
+        return Err(Error::Busy { waited: max_wait.unwrap_or_default() });
+    }
+    if answers.iter().any(is(Outcome::Rejected)) {
+        let rejections = leaders.iter().enumerate().filter_map(|(index, leader)| {
+            let answer = answers[*leader].as_ref()?;
+            let holder = answer.job.as_ref()?;
+            Some(Rejection::new(index, holder.id, holder.state))
+        });
+        return Err(Error::Rejected(rejections.collect()));
+    }
+    // Folded inputs are duplicates of the row that was sent for them.
+    let mut is_answered = vec![false; answers.len()];
+    leaders
+        .iter()
+        .map(|leader| {
+            let answer = answers[*leader].as_ref().ok_or(sqlx::Error::RowNotFound)?;
+            let is_first = !std::mem::replace(&mut is_answered[*leader], true);
+            Ok(Inserted {
+                job: answer.job.clone().ok_or(sqlx::Error::RowNotFound)?,
+                duplicate: !is_first || answer.outcome == Outcome::Duplicate,
+                replaced: answer.replaced.filter(|_| is_first),
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,189 @@
+//! The client: inserts jobs, looks at them, and is what a runner works with.
+
+mod builder;
+mod insert;
+mod insert_many;
+mod prepare;
+
+use std::sync::Arc;
+
+use sqlx::PgPool;
+use sqlx::Postgres;
+use sqlx::pool::PoolConnection;
+
+pub use self::builder::ClientBuilder;
+pub use self::insert::Insert;
+pub use self::insert_many::InsertMany;
+
+use crate::error::{Error, Result};
+use crate::ident::{JobId, SchemaName};
+use crate::job::{JobRow, NewJob};
+use crate::opts::InsertOptions;
+use crate::store::{self, Statements};
+
+/// A handle on one queue: a connection pool and a schema. Cheap to clone.
+///
+/// ```no_run
+/// # async fn run() -> uniqueue::Result<()> {
+/// let client = uniqueue::Client::connect("postgres://localhost/app").await?;
+/// client.migrate().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    pool: PgPool,
+    statements: Statements,
+    defaults: InsertOptions,
+}
+
+impl Client {
+    /// Connects to a database and uses its schema `uniqueue`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidUrl`] for a URL that cannot be read, [`Error::Database`] when nothing
+    /// answers there.
+    pub async fn connect(url: &str) -> Result<Self> {
+        Self::builder().connect(url).await
+    }
+
+    /// A client on a pool of the application's own, for its schema `uniqueue`.
+    #[must_use]
+    pub fn new(pool: PgPool) -> Self {
+        Self::builder().pool(pool)
+    }
+
+    /// A client with another schema, or with insert defaults.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::new()
+    }
+
+    /// Brings the schema to the version that this library needs, creating it if need be. Safe to
+    /// call from any number of processes at once. Answers with the migrations it applied.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NewerSchema`] when a newer uniqueue migrated it, [`Error::Migration`] when the
+    /// database refuses. Nothing is half done: it all runs in one transaction.
+    pub async fn migrate(&self) -> Result<Vec<String>> {
+        let mut connection = self.connection().await?;
+        store::migrate(&mut connection, self.statements()).await
+    }
+
+    /// Checks that the schema is at the version that this library needs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotMigrated`] or [`Error::NewerSchema`].
+    pub async fn check_schema(&self) -> Result<()> {
+        let mut connection = self.connection().await?;
+        let found = store::schema_version(&mut connection, self.statements()).await?;
+        let schema = self.schema().clone();
+        let known = store::LATEST_VERSION;
+        match found {
+            found if found < known => Err(Error::NotMigrated { schema, found, needed: known }),
+            found if found > known => Err(Error::NewerSchema { schema, found, known }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Inserts a job. Await it as it is, or set options first:
+    ///
+    /// ```no_run
+    /// # use serde::{Deserialize, Serialize};
+    /// # use uniqueue::{Client, Job};
+    /// # #[derive(Serialize, Deserialize, Job)]
+    /// # #[job(kind = "rebuild_index")]
+    /// # struct RebuildIndex {}
+    /// # async fn run(client: Client, pool: sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
+    /// let inserted = client.insert(RebuildIndex {}).priority(5).await?;
+    ///
+    /// // In your own transaction: it exists when, and only when, your transaction commits.
+    /// let mut tx = pool.begin().await?;
+    /// client.insert(RebuildIndex {}).tx(&mut tx).await?;
+    /// tx.commit().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// See [`Insert`] for the options and the errors.
+    pub fn insert(&self, job: impl Into<NewJob>) -> Insert<'_> {
+        Insert::new(self, job.into())
+    }
+
+    /// Inserts any number of jobs, of any mix of kinds, all or nothing, in one statement.
+    ///
+    /// ```no_run
+    /// # use uniqueue::{Client, NewJob, UniqueKey};
+    /// # use serde_json::json;
+    /// # async fn run(client: Client) -> uniqueue::Result<()> {
+    /// let inserted = client
+    ///     .insert_many((0..1000).map(|n| NewJob::new("resize", &json!({"image": n}))))
+    ///     .await?;
+    /// assert_eq!(inserted.len(), 1000);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// See [`InsertMany`] for what a batch means.
+    pub fn insert_many<I>(&self, jobs: I) -> InsertMany<'_>
+    where
+        I: IntoIterator,
+        I::Item: Into<NewJob>,
+    {
+        InsertMany::new(self, jobs.into_iter().map(Into::into).collect())
+    }
+
+    /// One job, if it exists.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`].
+    pub async fn job(&self, id: impl Into<JobId>) -> Result<Option<JobRow>> {
+        let mut connection = self.connection().await?;
+        store::job_by_id(&mut connection, self.statements(), id.into()).await
+    }
+
+    /// The job that claims a unique key now, if one does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`].
+    pub async fn holder(&self, unique_key: &str) -> Result<Option<JobRow>> {
+        let mut connection = self.connection().await?;
+        store::holder(&mut connection, self.statements(), unique_key).await
+    }
+
+    /// The connection pool.
+    #[must_use]
+    pub fn pool(&self) -> &PgPool {
+        &self.inner.pool
+    }
+
+    /// The schema that holds the queue.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaName {
+        self.inner.statements.schema()
+    }
+
+    /// Every statement that this client can send, by name, as rendered for its schema: for tools
+    /// that prepare or explain them.
+    pub fn statements_text(&self) -> Vec<(&'static str, String)> {
+        (self.statements().all().into_iter()).map(|(name, text)| (name, text.as_str().to_owned())).collect()
+    }
+
+    pub(crate) fn statements(&self) -> &Statements {
+        &self.inner.statements
+    }
+
+    pub(crate) fn defaults(&self) -> &InsertOptions {
+        &self.inner.defaults
+    }
+
+    pub(crate) async fn connection(&self) -> Result<PoolConnection<Postgres>> {
+        Ok(self.inner.pool.acquire().await?)
+    }
+}

@@ -1,0 +1,208 @@
+//! From jobs to rows: layers the options, checks every value, makes the keys.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+
+use super::Client;
+use crate::error::{Error, Result};
+use crate::ident::{JobId, Kind, QueueName};
+use crate::job::NewJob;
+use crate::opts::{InsertOptions, Start, Unique};
+use crate::state::JobState;
+use crate::store::{self, NewRow};
+use crate::unique::{Claim, OnConflict, Subject};
+
+const DEFAULT_MAX_ATTEMPTS: u16 = 25;
+const MAX_MAX_ATTEMPTS: u16 = 32_767;
+
+/// Rows ready to be sent.
+pub(super) struct Batch {
+    pub(super) rows: Vec<NewRow>,
+    /// Whether keys must be taken one by one.
+    pub(super) in_order: bool,
+    /// For each input, the row that was sent for it.
+    pub(super) leaders: Vec<usize>,
+    /// Whether an id is the caller's, and so may be there already.
+    has_given_ids: bool,
+}
+
+impl Batch {
+    /// Whether nothing in it can meet a row that exists.
+    pub(super) fn is_plain(&self) -> bool {
+        !self.has_given_ids && self.rows.iter().all(|row| row.claim.is_none())
+    }
+}
+
+/// Checks every job before anything is sent. Asks the database for its time only when a key
+/// depends on it.
+pub(super) async fn prepare(client: &Client, connection: &mut PgConnection, jobs: Vec<NewJob>) -> Result<Batch> {
+    let jobs: Vec<_> =
+        jobs.into_iter().map(|NewJob { kind, args, options }| (kind, args, options.or(client.defaults()))).collect();
+    let needs_clock = jobs.iter().any(|(_, _, options)| needs_clock(options));
+    let now = if needs_clock { Some(store::database_time(connection, client.statements()).await?) } else { None };
+    let has_given_ids = jobs.iter().any(|(_, _, options)| options.id.is_some());
+    let rows =
+        jobs.into_iter().map(|(kind, args, options)| row(kind, args, options, now)).collect::<Result<Vec<_>>>()?;
+    Ok(fold(rows, has_given_ids))
+}
+
+fn needs_clock(options: &InsertOptions) -> bool {
+    let is_windowed = matches!(&options.unique, Some(Unique::Policy(policy)) if policy.needs_clock());
+    is_windowed && !matches!(options.start, Some(Start::At(_)))
+}
+
+fn row(
+    kind: String,
+    args: Result<Box<serde_json::value::RawValue>, String>,
+    options: InsertOptions,
+    now: Option<OffsetDateTime>,
+) -> Result<NewRow> {
+    let InsertOptions { id, queue, priority, max_attempts, start, meta, unique } = options;
+    let kind = Kind::new(kind)?;
+    let queue = queue.map_or_else(|| Ok(QueueName::default()), QueueName::new)?;
+    let invalid_json = |what, problem| Error::InvalidJson { what, kind: kind.to_string(), problem };
+    let args = args.map_err(|problem| invalid_json("args", problem))?;
+    if holds_nul(args.get()) {
+        return Err(invalid_json("args", NUL_PROBLEM.to_owned()));
+    }
+    if !meta.is_empty() && holds_nul(&Value::Object(meta.clone()).to_string()) {
+        return Err(invalid_json("meta", NUL_PROBLEM.to_owned()));
+    }
+    let max_attempts = max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS);
+    if !(1..=MAX_MAX_ATTEMPTS).contains(&max_attempts) {
+        return Err(Error::InvalidOption {
+            option: "max_attempts",
+            problem: "must be 1 to 32767",
+            given: max_attempts.to_string(),
+        });
+    }
+    let start = start.unwrap_or(Start::Now);
+    let claim = match unique {
+        None | Some(Unique::No) => None,
+        Some(Unique::Key(key)) => Some(key.claim()?),
+        Some(Unique::Policy(policy)) => {
+            let parsed = if policy.needs_args() {
+                serde_json::from_str(args.get()).map_err(|error| invalid_json("args", error.to_string()))?
+            } else {
+                Value::Null
+            };
+            let subject_meta = if policy.needs_meta() { Value::Object(meta.clone()) } else { Value::Null };
+            policy.resolve(&Subject {
+                kind: kind.as_str(),
+                queue: queue.as_str(),
+                args: &parsed,
+                meta: &subject_meta,
+                window_at: window_at(start, now),
+            })?
+        }
+    };
+    Ok(NewRow {
+        id: id.unwrap_or_else(JobId::generate),
+        kind,
+        queue,
+        args,
+        meta,
+        priority: priority.unwrap_or(0),
+        max_attempts,
+        scheduled_at: match start {
+            Start::At(at) => Some(at),
+            _ => None,
+        },
+        delay: match start {
+            Start::After(delay) => Some(delay),
+            _ => None,
+        },
+        is_pending: start == Start::WhenReleased,
+        claim,
+    })
+}
+
+/// The time that decides a window: the job's own where it has one, else the database's now.
+fn window_at(start: Start, now: Option<OffsetDateTime>) -> Option<OffsetDateTime> {
+    match start {
+        Start::At(at) => Some(at),
+        Start::After(delay) => now.map(|now| now + delay),
+        Start::Now | Start::WhenReleased => now,
+    }
+}
+
+const NUL_PROBLEM: &str = "PostgreSQL cannot store the character NUL: \\u0000";
+
+/// Whether JSON text holds an escaped NUL, which `jsonb` refuses. An escaped backslash before
+/// `u0000` makes it plain text.
+fn holds_nul(json: &str) -> bool {
+    json.match_indices("\\u0000").any(|(at, _)| {
+        let backslashes = json[..at].bytes().rev().take_while(|b| *b == b'\\').count();
+        backslashes % 2 == 0
+    })
+}
+
+/// Leaves out the inputs that are surely duplicates of an earlier one in the same batch, so that
+/// the keys of what is sent differ.
+fn fold(rows: Vec<NewRow>, has_given_ids: bool) -> Batch {
+    let needs_order = has_given_ids
+        || rows.iter().any(|row| {
+            let claim = row.claim.as_ref();
+            claim.is_some_and(|claim| claim.on_conflict != OnConflict::Ignore)
+        });
+    let mut first_of: HashMap<&str, usize> = HashMap::new();
+    let mut leaders = Vec::with_capacity(rows.len());
+    let mut is_sent = vec![true; rows.len()];
+    let mut is_unsure = false;
+    for (index, row) in rows.iter().enumerate() {
+        let first = match &row.claim {
+            Some(claim) => *first_of.entry(&claim.key).or_insert(index),
+            None => index,
+        };
+        if first != index {
+            is_sent[index] = false;
+            is_unsure |= !surely_claims(&rows[first]);
+        }
+        leaders.push(first);
+    }
+    if needs_order || is_unsure {
+        let leaders = (0..rows.len()).collect();
+        return Batch { rows, in_order: true, leaders, has_given_ids };
+    }
+    // Places move up by what was left out before them.
+    let mut place = 0;
+    let places: Vec<usize> = is_sent
+        .iter()
+        .map(|sent| {
+            let here = place;
+            place += usize::from(*sent);
+            here
+        })
+        .collect();
+    let leaders = leaders.into_iter().map(|leader| places[leader]).collect();
+    let rows = (rows.into_iter().zip(is_sent)).filter_map(|(row, sent)| sent.then_some(row)).collect();
+    Batch { rows, in_order: false, leaders, has_given_ids }
+}
+
+/// Whether a row claims its key from the start, whichever state the database's clock gives it.
+fn surely_claims(row: &NewRow) -> bool {
+    let covers = |claim: &Claim, states: &[JobState]| states.iter().all(|state| claim.states.contains(*state));
+    row.claim.as_ref().is_some_and(|claim| {
+        if row.is_pending {
+            covers(claim, &[JobState::Pending])
+        } else {
+            covers(claim, &[JobState::Available, JobState::Scheduled])
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_real_nul_is_refused() {
+        assert!(holds_nul(r#"{"a":"x\u0000"}"#));
+        assert!(!holds_nul(r#"{"a":"x\\u0000"}"#));
+        assert!(holds_nul(r#"{"a":"x\\\u0000"}"#));
+        assert!(!holds_nul("{}"));
+    }
+}

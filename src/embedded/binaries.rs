@@ -1,0 +1,139 @@
+//! Finding `initdb` and `postgres` on the machine.
+
+use std::cmp::Reverse;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{fs, iter};
+
+use super::user::ServerUser;
+use super::{Version, failure, failure_from, npm};
+use crate::Result;
+
+/// The hint when there is nothing to run.
+pub(super) const REMEDY: &str = "install PostgreSQL
+  Debian, Ubuntu:  sudo apt-get install postgresql
+  macOS:           brew install postgresql@18
+  Fedora:          sudo dnf install postgresql-server
+  Alpine:          apk add postgresql
+  others:          see postgresql.org/download, or install npm, which fetches it on the next start
+or set PG_BINDIR to the directory with initdb and postgres, or DATABASE_URL to a database that runs";
+
+/// Where installers put their versions: the parent, how the directories' names begin, and what follows.
+const PLACES: [(&str, &str, &str); 7] = [
+    ("/usr/lib/postgresql", "", "bin"),
+    ("/opt/homebrew/opt", "postgresql", "bin"),
+    ("/usr/local/opt", "postgresql", "bin"),
+    ("/home/linuxbrew/.linuxbrew/opt", "postgresql", "bin"),
+    ("/Applications/Postgres.app/Contents/Versions", "", "bin"),
+    ("/usr", "pgsql-", "bin"),
+    ("/usr/libexec", "postgresql", ""),
+];
+
+/// A directory with `initdb` and `postgres` that the server's user can run.
+#[derive(Debug)]
+pub(super) struct Binaries {
+    pub(super) directory: PathBuf,
+    pub(super) version: Version,
+}
+
+impl Binaries {
+    /// Looks in the order that the module's documentation gives.
+    pub(super) fn find(user: ServerUser) -> Result<Self> {
+        if let Some(directory) = env::var_os("PG_BINDIR").filter(|directory| !directory.is_empty()) {
+            return Self::at(PathBuf::from(directory), "PG_BINDIR", user);
+        }
+        let places = PLACES.into_iter().flat_map(|(parent, name, rest)| newest_first(Path::new(parent), name, rest));
+        let found = iter::once_with(configured).flatten().chain(places).chain(on_path()).find_map(|directory| {
+            Self::at(directory, "found", user).inspect_err(|why| tracing::debug!("passed over: {why}")).ok()
+        });
+        if let Some(binaries) = found {
+            return Ok(binaries);
+        }
+        let Some(directory) = npm::install(user)? else {
+            return Err(failure("found no PostgreSQL on this machine, and no npm to fetch it with", REMEDY));
+        };
+        Self::at(directory, "npm", user)
+    }
+
+    /// Takes a directory as it is, or says what is wrong with it and who named it.
+    pub(super) fn at(directory: PathBuf, named_by: &str, user: ServerUser) -> Result<Self> {
+        let shown = directory.display();
+        if !holds_binaries(&directory) {
+            return Err(failure(format!("{named_by} does not hold initdb and postgres: {shown}"), REMEDY));
+        }
+        // Run as the server's user: root may reach what that user may not.
+        let output = user.command(directory.join("postgres")).arg("--version").output().map_err(failure_from(
+            format!("{named_by} holds a postgres that does not run: {shown}"),
+            "check that it is for this machine, and that the server's user may read and enter every directory above it",
+        ))?;
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let Some(version) = Version::of_output(&printed) else {
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            return Err(failure(
+                format!("{named_by} holds a postgres that does not tell its version: {shown}: {}", complaint.trim()),
+                REMEDY,
+            ));
+        };
+        if version.major() < Version::OLDEST_MAJOR {
+            return Err(failure(
+                format!("{named_by} holds PostgreSQL {version}: {shown}"),
+                format!("uniqueue needs PostgreSQL {} or newer", Version::OLDEST_MAJOR),
+            ));
+        }
+        Ok(Self { directory, version })
+    }
+}
+
+fn holds_binaries(directory: &Path) -> bool {
+    ["initdb", "postgres"].iter().all(|name| directory.join(name).is_file())
+}
+
+/// What `pg_config` says. On some systems it comes with the client's headers, and names a directory without a server.
+fn configured() -> Option<PathBuf> {
+    let output = Command::new("pg_config").arg("--bindir").stderr(Stdio::null()).output().ok()?;
+    let directory = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
+    holds_binaries(&directory).then_some(directory)
+}
+
+/// The directories `parent/name*/rest` that hold binaries, by the numbers in their names.
+fn newest_first(parent: &Path, name: &str, rest: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    let mut versions: Vec<_> = entries
+        .filter_map(|entry| {
+            let version = entry.file_name().into_string().ok()?.strip_prefix(name)?.to_owned();
+            let directory: PathBuf = entry.path().join(rest).components().collect();
+            holds_binaries(&directory).then(|| (numbers_in(&version), directory))
+        })
+        .collect();
+    versions.sort_by_key(|(numbers, _)| Reverse(numbers.clone()));
+    versions.into_iter().map(|(_, directory)| directory).collect()
+}
+
+/// The numbers in a name, so that 17 sorts above 9.6.
+fn numbers_in(name: &str) -> Vec<u32> {
+    name.split(|character: char| !character.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+}
+
+/// The directories behind `initdb` on the `PATH`, through symbolic links: often it alone is linked.
+fn on_path() -> impl Iterator<Item = PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let directories: Vec<_> = env::split_paths(&path).collect();
+    directories.into_iter().filter_map(|directory| {
+        let initdb = directory.join("initdb").canonicalize().ok()?;
+        let directory = initdb.parent()?.to_owned();
+        holds_binaries(&directory).then_some(directory)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reverse, numbers_in};
+
+    #[test]
+    fn newest_version_comes_first() {
+        let mut names = ["postgresql", "postgresql@9.6", "postgresql@17", "postgresql@16.2"];
+        names.sort_by_key(|name| Reverse(numbers_in(name)));
+        assert_eq!(names, ["postgresql@17", "postgresql@16.2", "postgresql@9.6", "postgresql"]);
+    }
+}

@@ -1,0 +1,94 @@
+//! How a server is to be.
+
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+
+use super::{Postgres, blocking, cluster};
+use crate::Result;
+
+/// Whether the data must survive a crash of the machine.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Durability {
+    /// No: nothing is flushed to the disk, which is several times faster. The data survives a clean stop and a crash of
+    /// the server, not one of the machine.
+    Fast,
+    /// Yes: PostgreSQL's own defaults.
+    Durable,
+}
+
+/// Where the server accepts connections.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Listen {
+    /// On a Unix socket that only the server's user and root can reach, at a new path each time.
+    Socket,
+    /// On this port of 127.0.0.1, never on other addresses. *Every* user of the machine can connect, as superuser and
+    /// without a password; that is a choice for one's own laptop or container.
+    Tcp(NonZeroU16),
+}
+
+/// Options for a [`Postgres`], see [`Postgres::builder`].
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing before start()"]
+pub struct PostgresBuilder {
+    pub(super) binaries: Option<PathBuf>,
+    pub(super) data_dir: Option<PathBuf>,
+    pub(super) durability: Option<Durability>,
+    pub(super) listen: Option<Listen>,
+    pub(super) settings: Vec<(String, String)>,
+}
+
+impl PostgresBuilder {
+    /// Keeps the data in this directory, which is made if it is missing and used again on the next start.
+    ///
+    /// Default: a new directory that goes away with the server. When root starts the server, the directory's owner
+    /// runs it, or gets a new directory; the server's log is in it as `server.log`.
+    pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.data_dir = Some(directory.into());
+        self
+    }
+
+    /// Chooses between speed and safety. Default: durable with a [`data_dir`](Self::data_dir), fast without.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
+        self
+    }
+
+    /// Chooses where the server accepts connections. Default: [`Listen::Socket`].
+    pub fn listen(mut self, listen: Listen) -> Self {
+        self.listen = Some(listen);
+        self
+    }
+
+    /// Sets one of PostgreSQL's own settings, such as `log_statement` to `all`.
+    ///
+    /// The last value of a name counts, also over those of [`Durability::Fast`]; but the address and the destination of
+    /// the log stay as they are, since the URL and the errors depend on them.
+    pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// Limits the number of connections. Default: PostgreSQL's own, 100.
+    pub fn max_connections(self, limit: u16) -> Self {
+        self.setting("max_connections", limit.to_string())
+    }
+
+    /// Uses the `initdb` and `postgres` in this directory. Default: see [where they come
+    /// from](super#where-the-binaries-come-from).
+    pub fn binaries(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.binaries = Some(directory.into());
+        self
+    }
+
+    /// Starts the server and waits until it takes connections.
+    ///
+    /// Dropping the future before it is done stops the server as well.
+    ///
+    /// # Errors
+    ///
+    /// When no binaries are found; when the data directory is of another major version, in use by another server, or not
+    /// PostgreSQL's; when the port is taken or a setting is wrong. The error says which and what to do.
+    pub async fn start(self) -> Result<Postgres> {
+        blocking(move || cluster::start(self)).await
+    }
+}

@@ -1,0 +1,183 @@
+//! Starting a server: everything that happens between the options and the first connection.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use super::binaries::Binaries;
+use super::data_dir::DataDir;
+use super::guard::{Guard, Launch, Launched, Orders};
+use super::user::ServerUser;
+use super::{Durability, Listen, Postgres, PostgresBuilder, failure, failure_from};
+use crate::{Error, Result};
+
+/// How long a server may take from its launch until it answers. Only the recovery of a large data directory takes more
+/// than a moment.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often the status file is read meanwhile, which costs microseconds.
+const POLL: Duration = Duration::from_millis(2);
+
+/// How long a path of ours may be: systems allow 104 to 108 bytes for that of a socket.
+const PATH_LIMIT: usize = 100;
+
+/// What follows the temporary directory in the path of the socket.
+const SOCKET: &str = "/uniqueue-XXXXXX/.s.PGSQL.5432";
+
+const FAST: [(&str, &str); 6] = [
+    ("fsync", "off"),
+    ("synchronous_commit", "off"),
+    ("full_page_writes", "off"),
+    ("wal_level", "minimal"),
+    ("max_wal_senders", "0"),
+    ("jit", "off"),
+];
+
+/// Starts a server and waits until it takes connections.
+pub(super) fn start(options: PostgresBuilder) -> Result<Postgres> {
+    let PostgresBuilder { binaries, data_dir, durability, listen, settings } = options;
+    let begun_at = Instant::now();
+    let listen = listen.unwrap_or(Listen::Socket);
+    let user = ServerUser::detect()?;
+    let (data_dir, user) = match data_dir {
+        Some(given) => DataDir::open(given, user).map(|(data_dir, user)| (Some(data_dir), user))?,
+        None => (None, user),
+    };
+    let binaries = match binaries {
+        Some(given) => Binaries::at(given, "binaries(…)", user)?,
+        None => Binaries::find(user)?,
+    };
+    if let Some(data_dir) = &data_dir {
+        data_dir.require(binaries.version, user)?;
+    }
+    let durability = durability.unwrap_or(if data_dir.is_some() { Durability::Durable } else { Durability::Fast });
+
+    let orders = Orders {
+        binaries: &binaries.directory,
+        data_dir: data_dir.as_ref().map(|data_dir| data_dir.path.as_path()),
+        settings: &all_settings(durability, listen, settings),
+        stop_signal: if data_dir.is_some() { "INT" } else { "QUIT" },
+        sync: match durability {
+            Durability::Fast => "--no-sync",
+            Durability::Durable => "",
+        },
+        temporary: &temporary(),
+    };
+    let explain = |complaint: &str| explain(complaint, orders.data_dir, listen);
+    let mut launch = match Guard::launch(user, &orders)? {
+        Launched::Started(launch) => launch,
+        Launched::Ended { complaint } => return Err(explain(&complaint)),
+    };
+    let directory = orders.data_dir.map_or_else(|| launch.home.join("data"), Path::to_path_buf);
+    wait(&mut launch, &directory, explain)?;
+
+    let url = url(listen, &launch.home);
+    let version = binaries.version;
+    tracing::debug!(%version, url, elapsed = ?begun_at.elapsed(), "embedded PostgreSQL runs");
+    Ok(Postgres { binaries: binaries.directory, data_dir: directory, guard: launch.guard, url, version })
+}
+
+/// The settings in the order that makes the right ones win: the caller's over ours, but the address is ours, since the URL
+/// tells it.
+fn all_settings(durability: Durability, listen: Listen, given: Vec<(String, String)>) -> Vec<(String, String)> {
+    let ours: &[_] = match durability {
+        Durability::Fast => &FAST,
+        Durability::Durable => &[],
+    };
+    // The complaint is read from standard error, in English.
+    let fixed = [("logging_collector", "off"), ("log_destination", "stderr"), ("lc_messages", "C")];
+    let port = port(listen).to_string();
+    let address = match listen {
+        Listen::Socket => [("listen_addresses", ""), ("port", &port)].to_vec(),
+        Listen::Tcp(_) => {
+            [("listen_addresses", "127.0.0.1"), ("port", &port), ("unix_socket_directories", "")].to_vec()
+        }
+    };
+    let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+    ours.iter().map(own).chain(given).chain(fixed.iter().chain(&address).map(own)).collect()
+}
+
+/// The directory for throw-away files, or `/tmp` if a socket's path would be too long in it, or would need quoting in
+/// PostgreSQL's settings or in a URL.
+fn temporary() -> PathBuf {
+    let directory = env::temp_dir();
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(byte);
+    let bytes = directory.as_os_str().as_encoded_bytes();
+    if directory.is_absolute() && bytes.len() + SOCKET.len() <= PATH_LIMIT && bytes.iter().all(plain) {
+        directory
+    } else {
+        PathBuf::from("/tmp")
+    }
+}
+
+/// Waits until the postmaster calls itself ready in its status file, as `pg_ctl --wait` does: line 1 of it is the process,
+/// line 8 the status. A connection would cost a backend for each attempt.
+fn wait(launch: &mut Launch, data_dir: &Path, explain: impl Fn(&str) -> Error) -> Result<()> {
+    let status_file = data_dir.join("postmaster.pid");
+    let begun_at = Instant::now();
+    loop {
+        let status = fs::read_to_string(&status_file).unwrap_or_default();
+        let mut lines = status.lines().map(str::trim);
+        // The file may be another server's, which holds the directory or crashed in it.
+        if lines.next() == Some(&launch.server) && lines.nth(6) == Some("ready") {
+            return Ok(());
+        }
+        let complaint = launch.complaint().map_err(failure_from("cannot watch the server", "try again"))?;
+        if let Some(complaint) = complaint {
+            return Err(explain(&complaint));
+        }
+        if begun_at.elapsed() > PATIENCE {
+            return Err(failure(
+                format!("the server did not get ready within {PATIENCE:?}: {}", data_dir.display()),
+                "look into server.log there, and for other work on this machine",
+            ));
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// Makes an error of what `initdb` or the server wrote before it ended.
+fn explain(complaint: &str, data_dir: Option<&Path>, listen: Listen) -> Error {
+    tracing::debug!(complaint, "embedded PostgreSQL did not start");
+    let in_use = [r#"lock file "postmaster.pid" already exists"#, "pre-existing shared memory block"];
+    if let Some(data_dir) = data_dir.filter(|_| in_use.iter().any(|phrase| complaint.contains(phrase))) {
+        return failure(
+            format!("the data directory is in use by another server: {}", data_dir.display()),
+            "connect to that server, stop it, or choose another directory",
+        );
+    }
+    if complaint.contains("could not bind") || complaint.contains("could not create any TCP/IP sockets") {
+        return failure(format!("the port is in use: {}", port(listen)), "choose another port, or stop its user");
+    }
+    let line = complaint
+        .lines()
+        .find_map(|line| ["FATAL:", "PANIC:", "error:"].iter().find_map(|mark| line.split_once(mark)))
+        .map(|(_, reason)| reason)
+        .or_else(|| complaint.lines().last())
+        .unwrap_or("it gave no reason");
+    failure(
+        format!("PostgreSQL did not start: {}", line.trim()),
+        "check the settings and the free space; RUST_LOG=uniqueue=debug shows all that it said",
+    )
+}
+
+/// The port. A socket's name has one as well, but its directory is never shared.
+fn port(listen: Listen) -> u16 {
+    match listen {
+        Listen::Socket => 5432,
+        Listen::Tcp(port) => port.get(),
+    }
+}
+
+fn url(listen: Listen, home: &Path) -> String {
+    let port = port(listen);
+    match listen {
+        // libpq wants a host before the port, and prefers the one in the query.
+        Listen::Socket => {
+            // Plain characters and slashes only, see `temporary`.
+            let home = home.display().to_string().replace('/', "%2F");
+            format!("postgres://postgres@localhost:{port}/postgres?host={home}")
+        }
+        Listen::Tcp(_) => format!("postgres://postgres@127.0.0.1:{port}/postgres"),
+    }
+}

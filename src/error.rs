@@ -1,0 +1,284 @@
+//! The one error type.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::ident::{JobId, SchemaName};
+use crate::state::JobState;
+
+/// A result with uniqueue's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can go wrong, each with the value at fault and, where there is one, the remedy.
+///
+/// Expected outcomes are not errors: a duplicate under `ignore` is a value
+/// ([`Inserted::duplicate`](crate::Inserted)).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A kind, queue or schema name that cannot be one.
+    #[error("invalid {what}: {problem}: {given:?}")]
+    InvalidName {
+        /// Which name: `kind`, `queue` or `schema`.
+        what: &'static str,
+        /// What is wrong with it.
+        problem: &'static str,
+        /// The name as given.
+        given: String,
+    },
+
+    /// A job id that is not a UUID.
+    #[error("invalid job id: {given:?}\nhint: a job id is a UUID such as 019078a3-b5c7-7def-8a12-3456789abcde")]
+    InvalidJobId {
+        /// The text as given.
+        given: String,
+    },
+
+    /// A state that is none of the eight.
+    #[error(
+        "unknown state: {given:?}\nhint: one of available, cancelled, completed, discarded, pending, retryable, running, scheduled"
+    )]
+    UnknownState {
+        /// The text as given.
+        given: String,
+    },
+
+    /// An option outside its limits.
+    #[error("invalid {option}: {problem}: {given}")]
+    InvalidOption {
+        /// The option's name.
+        option: &'static str,
+        /// What is wrong with it.
+        problem: &'static str,
+        /// The value as given.
+        given: String,
+    },
+
+    /// A unique key that cannot be stored: 1 to 512 bytes, no NUL.
+    #[error("invalid unique key: {problem}: {given:?}")]
+    InvalidKey {
+        /// What is wrong with it.
+        problem: &'static str,
+        /// The key's first 80 characters.
+        given: String,
+    },
+
+    /// A unique policy that can never work, or does not fit the job it came with.
+    #[error("invalid unique policy: {field}: {problem}")]
+    InvalidPolicy {
+        /// The policy's field at fault, as its JSON document spells it.
+        field: &'static str,
+        /// What is wrong, ending in the value.
+        problem: String,
+    },
+
+    /// An ISO 8601 duration that is malformed or cannot be used here.
+    #[error(
+        "invalid period: {problem}: {given:?}\nhint: an ISO 8601 duration of weeks, days, hours, minutes or seconds, such as PT15M or P7D"
+    )]
+    InvalidPeriod {
+        /// What is wrong with it.
+        problem: &'static str,
+        /// The text as given.
+        given: String,
+    },
+
+    /// Job args or meta that JSON or PostgreSQL's `jsonb` cannot hold.
+    #[error("invalid {what} of {kind:?}: {problem}")]
+    InvalidJson {
+        /// `args`, `meta` or `output`.
+        what: &'static str,
+        /// The job's kind.
+        kind: String,
+        /// What is wrong, ending in the value where there is one.
+        problem: String,
+    },
+
+    /// An insert under `reject` (or a `replace` that met a running holder) found its key taken.
+    /// Nothing of the call was inserted; the caller's transaction is still usable.
+    #[error("{}", rejected_text(.0))]
+    Rejected(Vec<Rejection>),
+
+    /// The insert waited longer than its `max_wait` for an uncommitted rival with the same key.
+    /// Nothing of the call was inserted; the caller's transaction is still usable.
+    #[error(
+        "another open transaction is inserting the same unique key: waited {waited:?}\nhint: try again, or allow a longer max_wait"
+    )]
+    Busy {
+        /// The limit that was reached.
+        waited: std::time::Duration,
+    },
+
+    /// A result came too late: the job is no longer in the hands of this attempt.
+    #[error("stale result: job {id} is no longer running attempt {attempt} of this worker")]
+    Stale {
+        /// The job.
+        id: JobId,
+        /// The attempt that the result belongs to.
+        attempt: u16,
+    },
+
+    /// A runner was started without a worker or a queue, or with two workers of one kind.
+    #[error("cannot start the runner: {problem}")]
+    InvalidRunner {
+        /// What is missing or doubled.
+        problem: String,
+    },
+
+    /// The schema does not exist or lacks a migration.
+    #[error(
+        "schema {schema} is not migrated: it is at version {found}, this uniqueue needs {needed}\nhint: run `uniqueue migrate --schema {schema}`, or call `client.migrate()`"
+    )]
+    NotMigrated {
+        /// The schema.
+        schema: SchemaName,
+        /// Its version; 0 where there is none.
+        found: i32,
+        /// The version that this library was built with.
+        needed: i32,
+    },
+
+    /// The schema was migrated by a newer uniqueue.
+    #[error(
+        "schema {schema} is at version {found}, newer than this uniqueue, which knows {known}\nhint: upgrade the uniqueue crate in this service"
+    )]
+    NewerSchema {
+        /// The schema.
+        schema: SchemaName,
+        /// Its version.
+        found: i32,
+        /// The version that this library was built with.
+        known: i32,
+    },
+
+    /// A migration failed; the transaction it ran in was rolled back, so nothing of it remains.
+    #[error("cannot migrate schema {schema}: {problem}")]
+    Migration {
+        /// The schema.
+        schema: SchemaName,
+        /// What the database said.
+        problem: String,
+    },
+
+    /// A database URL that cannot be read.
+    #[error("invalid database URL: {problem}\nhint: postgres://user:password@host:5432/database")]
+    InvalidUrl {
+        /// What is wrong with it. The URL itself is left out, since it may hold a password.
+        problem: String,
+    },
+
+    /// The embedded PostgreSQL could not be found or started.
+    #[error("{problem}\nhint: {hint}")]
+    Embedded {
+        /// What went wrong, ending in the value at fault.
+        problem: String,
+        /// What to install or set.
+        hint: String,
+        /// What the operating system said, where it said something.
+        #[source]
+        source: Option<std::io::Error>,
+    },
+
+    /// The database could not be reached, or refused a statement.
+    #[error("{0}{hint}", hint = database_hint(.0))]
+    Database(#[from] sqlx::Error),
+}
+
+impl Error {
+    /// Whether the insert was refused because another job claims its key.
+    #[must_use]
+    pub fn is_duplicate(&self) -> bool {
+        matches!(self, Error::Rejected(_))
+    }
+
+    /// Whether the same call may succeed when tried again: a serialization failure, a deadlock,
+    /// a lost connection, a full pool, or a wait cut short.
+    ///
+    /// After a serialization failure or a lost connection, try again with a new transaction.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Error::Busy { .. } => true,
+            Error::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
+                // Serialization failure, deadlock, lock timeout, and the classes of
+                // connection trouble, resource shortage and operator intervention.
+                matches!(&*code, "40001" | "40P01" | "55P03") || ["08", "53", "57"].contains(&&code[..2])
+            }),
+            Error::Database(error) => {
+                matches!(error, sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a result was dropped because it came from an attempt that is over.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        matches!(self, Error::Stale { .. })
+    }
+
+    /// The holders that an insert under `reject` met. Empty for every other error.
+    #[must_use]
+    pub fn rejections(&self) -> &[Rejection] {
+        match self {
+            Error::Rejected(rejections) => rejections,
+            _ => &[],
+        }
+    }
+}
+
+/// One input of an insert that was refused, and the job that claims its key.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Rejection {
+    /// The input's place in the call, counted from 0.
+    pub index: usize,
+    /// The job that claims the key.
+    pub holder: JobId,
+    /// The holder's state when it was met.
+    pub holder_state: JobState,
+}
+
+impl Rejection {
+    pub(crate) const fn new(index: usize, holder: JobId, holder_state: JobState) -> Self {
+        Self { index, holder, holder_state }
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.holder, self.holder_state)
+    }
+}
+
+fn rejected_text(rejections: &[Rejection]) -> String {
+    match rejections {
+        [one] => format!("duplicate: the unique key is held by job {one}"),
+        many => {
+            let shown: Vec<_> = many.iter().take(3).map(ToString::to_string).collect();
+            let more = if many.len() > shown.len() { ", …" } else { "" };
+            format!("duplicates: {} unique keys are held by jobs {}{more}", many.len(), shown.join(", "))
+        }
+    }
+}
+
+/// The remedy for the database errors that a new user meets first.
+fn database_hint(error: &sqlx::Error) -> &'static str {
+    match error {
+        sqlx::Error::Io(_) => "\nhint: is PostgreSQL running, and is the URL's host and port right?",
+        sqlx::Error::PoolTimedOut => {
+            "\nhint: is PostgreSQL running? If it is, the pool has too few connections for its users"
+        }
+        sqlx::Error::Database(error) => match error.code().as_deref() {
+            Some("42P01" | "3F000" | "42883" | "42703") => {
+                "\nhint: is the schema migrated? Run `uniqueue migrate`, or call `client.migrate()`"
+            }
+            Some("42501") => "\nhint: the role lacks a privilege; see docs/operations.md for the grants",
+            Some("3D000") => "\nhint: create the database first, with `createdb`",
+            Some("28P01" | "28000") => "\nhint: check the user and the password of the database URL",
+            _ => "",
+        },
+        _ => "",
+    }
+}

@@ -1,0 +1,248 @@
+//! Names, parsed once at the edge: [`Kind`], [`QueueName`], [`SchemaName`], and [`JobId`].
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+
+/// The longest kind or queue name, in bytes of UTF-8.
+pub const MAX_NAME_BYTES: usize = 128;
+
+/// The longest schema name, in bytes: PostgreSQL's 63, less what a NOTIFY channel adds.
+pub const MAX_SCHEMA_BYTES: usize = 50;
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $what:literal) => {
+        $(#[$doc])*
+        ///
+        /// 1 to 128 bytes of text without control characters.
+        #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+        #[serde(transparent)]
+        pub struct $type(String);
+
+        impl $type {
+            /// A name read back from the database, which checked it when it was stored.
+            pub(crate) fn from_stored(stored: String) -> Self {
+                Self(stored)
+            }
+
+            #[doc = concat!("Checks a ", $what, " name.")]
+            ///
+            /// # Errors
+            ///
+            /// [`Error::InvalidName`] when it is empty, longer than
+            /// [`MAX_NAME_BYTES`] or holds a control character.
+            pub fn new(given: impl Into<String>) -> Result<Self> {
+                let given = given.into();
+                match name_problem(&given) {
+                    None => Ok(Self(given)),
+                    Some(problem) => Err(Error::InvalidName {
+                        what: $what,
+                        problem,
+                        given,
+                    }),
+                }
+            }
+
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = Error;
+
+            fn from_str(given: &str) -> Result<Self> {
+                Self::new(given)
+            }
+        }
+
+        impl AsRef<str> for $type {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+name!(
+    /// A job's type name, such as `email.send`.
+    Kind,
+    "kind"
+);
+
+name!(
+    /// The name of a queue. The default queue is [`QueueName::DEFAULT`].
+    QueueName,
+    "queue"
+);
+
+impl QueueName {
+    /// The queue of jobs that name none.
+    pub const DEFAULT: &'static str = "default";
+}
+
+impl Default for QueueName {
+    fn default() -> Self {
+        Self(Self::DEFAULT.to_owned())
+    }
+}
+
+fn name_problem(given: &str) -> Option<&'static str> {
+    if given.is_empty() {
+        Some("must not be empty")
+    } else if given.len() > MAX_NAME_BYTES {
+        Some("must not be longer than 128 bytes")
+    } else if given.chars().any(char::is_control) {
+        Some("must not hold control characters")
+    } else {
+        None
+    }
+}
+
+/// The database schema that holds the queue. Default: `uniqueue`.
+///
+/// A letter or underscore, then letters, digits, `_` or `-` (ASCII), at most
+/// [`MAX_SCHEMA_BYTES`] bytes, not starting with `pg_`.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct SchemaName(String);
+
+impl SchemaName {
+    /// Checks a schema name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidName`] when the name is not of the form above.
+    pub fn new(given: impl Into<String>) -> Result<Self> {
+        let given = given.into();
+        let first_is_fine = given.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        let rest_is_fine = given.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        let problem = if !first_is_fine || !rest_is_fine {
+            Some("must be a letter or underscore, then letters, digits, _ or -")
+        } else if given.len() > MAX_SCHEMA_BYTES {
+            Some("must not be longer than 50 bytes")
+        } else if given.starts_with("pg_") {
+            Some("must not start with pg_, which PostgreSQL keeps for itself")
+        } else {
+            None
+        };
+        match problem {
+            None => Ok(Self(given)),
+            Some(problem) => Err(Error::InvalidName { what: "schema", problem, given }),
+        }
+    }
+
+    /// The name as text, unquoted.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name as an SQL identifier, quoted.
+    #[must_use]
+    pub fn quoted(&self) -> String {
+        // The alphabet above holds no double quote, so none needs doubling.
+        format!("\"{}\"", self.0)
+    }
+}
+
+impl Default for SchemaName {
+    fn default() -> Self {
+        Self("uniqueue".to_owned())
+    }
+}
+
+impl fmt::Display for SchemaName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl FromStr for SchemaName {
+    type Err = Error;
+
+    fn from_str(given: &str) -> Result<Self> {
+        Self::new(given)
+    }
+}
+
+/// A job's id: a UUIDv7 made by the client, so that ids follow time and an insert that is
+/// sent again with the same id is recognised.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct JobId(Uuid);
+
+impl JobId {
+    /// A new id. Ids made by one process are in the order they were made.
+    #[must_use]
+    pub fn generate() -> Self {
+        Self(Uuid::now_v7())
+    }
+
+    /// The id as a UUID.
+    #[must_use]
+    pub const fn as_uuid(self) -> Uuid {
+        self.0
+    }
+}
+
+impl From<Uuid> for JobId {
+    fn from(id: Uuid) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for JobId {
+    type Err = Error;
+
+    fn from_str(given: &str) -> Result<Self> {
+        given.parse().map(Self).map_err(|_| Error::InvalidJobId { given: given.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_long_and_control_names_are_refused_by_name() {
+        for bad in ["", "a\0b", "tab\t", &"x".repeat(MAX_NAME_BYTES + 1)] {
+            assert!(Kind::new(bad).is_err(), "{bad:?}");
+            assert!(QueueName::new(bad).is_err(), "{bad:?}");
+        }
+        let error = QueueName::new("").unwrap_err().to_string();
+        assert_eq!(error, "invalid queue: must not be empty: \"\"");
+        assert_eq!(Kind::new("é".repeat(64)).unwrap().as_str().len(), 128);
+    }
+
+    #[test]
+    fn schema_names_cannot_carry_sql() {
+        for bad in ["", "1a", "a b", "a\"b", "a;b", "pg_x", "é", &"x".repeat(51)] {
+            assert!(SchemaName::new(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(SchemaName::new("my-app").unwrap().quoted(), "\"my-app\"");
+    }
+
+    #[test]
+    fn ids_of_one_process_are_in_order() {
+        let ids: Vec<_> = (0..1000).map(|_| JobId::generate()).collect();
+        assert!(ids.is_sorted());
+    }
+}

@@ -1,0 +1,222 @@
+//! Jobs: the [`Job`] trait for typed args, [`NewJob`] on its way in, [`JobRow`] as stored.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::ident::{JobId, Kind, QueueName};
+use crate::opts::{InsertOptions, insert_setters};
+use crate::state::JobState;
+use crate::unique::{StateSet, UniqueKey};
+
+/// The args of a kind of job. Usually derived:
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use uniqueue::Job;
+///
+/// #[derive(Serialize, Deserialize, Job)]
+/// #[job(kind = "email.send", queue = "emails", max_attempts = 5)]
+/// struct SendEmail {
+///     #[job(unique)]
+///     user_id: u64,
+///     template: String,
+/// }
+/// ```
+///
+/// By hand, a key can be any function of the args:
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use uniqueue::{Job, UniqueKey};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct SendWelcomeEmail {
+///     user_id: u64,
+/// }
+///
+/// impl Job for SendWelcomeEmail {
+///     const KIND: &'static str = "send_welcome_email";
+///
+///     fn unique_key(&self) -> Option<UniqueKey> {
+///         Some(UniqueKey::tagged_hash_of(Self::KIND, &self.user_id))
+///     }
+/// }
+/// ```
+pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// The job's type name, 1 to 128 bytes. It is stored with every job, so keep it stable.
+    const KIND: &'static str;
+
+    /// What every insert of this kind starts from. A call's options come before these, these
+    /// before the client's.
+    fn options() -> InsertOptions {
+        InsertOptions::new()
+    }
+
+    /// A key made from the args. Comes before a policy in [`Job::options`]; a call's own key or
+    /// policy comes before this. Default: none.
+    fn unique_key(&self) -> Option<UniqueKey> {
+        None
+    }
+}
+
+/// A job on its way in: kind, args and options. Made from any [`Job`], or by name.
+///
+/// ```
+/// use serde_json::json;
+/// use uniqueue::{NewJob, UniqueKey};
+///
+/// let job = NewJob::new("send_email", &json!({"user_id": 42}))
+///     .queue("emails")
+///     .unique_key(UniqueKey::raw("send_email:42"));
+/// # let _ = job;
+/// ```
+///
+/// A bad kind or unserialisable args are reported by the insert, not here.
+#[derive(Clone, Debug)]
+#[must_use = "a job does nothing until it is inserted"]
+pub struct NewJob {
+    pub(crate) kind: String,
+    /// JSON text, or why there is none.
+    pub(crate) args: Result<Box<RawValue>, String>,
+    pub(crate) options: InsertOptions,
+}
+
+impl NewJob {
+    /// A job of the named kind. `args` is anything that serialises to JSON.
+    pub fn new(kind: impl Into<String>, args: &(impl Serialize + ?Sized)) -> Self {
+        Self {
+            kind: kind.into(),
+            args: serde_json::value::to_raw_value(args).map_err(|error| error.to_string()),
+            options: InsertOptions::new(),
+        }
+    }
+
+    /// A job of the named kind, with args that are JSON text already. The text is stored as it is.
+    pub fn from_json(kind: impl Into<String>, args: Box<RawValue>) -> Self {
+        Self { kind: kind.into(), args: Ok(args), options: InsertOptions::new() }
+    }
+
+    fn options_mut(&mut self) -> &mut InsertOptions {
+        &mut self.options
+    }
+}
+
+insert_setters!(NewJob);
+
+impl<J: Job> From<J> for NewJob {
+    fn from(job: J) -> Self {
+        let mut new = Self::new(J::KIND, &job);
+        new.options = J::options();
+        match job.unique_key() {
+            Some(key) => new.unique_key(key),
+            None => new,
+        }
+    }
+}
+
+/// A job as it is stored.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct JobRow {
+    /// The job's id.
+    pub id: JobId,
+    /// Its type name.
+    pub kind: Kind,
+    /// The queue it waits in.
+    pub queue: QueueName,
+    /// Where it is in its life.
+    pub state: JobState,
+    /// Higher runs first.
+    pub priority: i16,
+    /// How often it was started.
+    pub attempt: u16,
+    /// How often it may be started.
+    pub max_attempts: u16,
+    /// When it was inserted, by the database's clock.
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+    /// When it may run, at the earliest.
+    #[serde(with = "time::serde::rfc3339")]
+    pub scheduled_at: OffsetDateTime,
+    /// When the latest attempt started.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub attempted_at: Option<OffsetDateTime>,
+    /// When it was completed, cancelled or discarded.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub finalized_at: Option<OffsetDateTime>,
+    /// The payload, as JSON text; [`JobRow::args_as`] reads it.
+    pub args: Box<RawValue>,
+    /// JSON that travels along.
+    pub meta: Map<String, Value>,
+    /// What went wrong so far, oldest first.
+    pub errors: Vec<AttemptError>,
+    /// What it returned when it completed.
+    pub output: Option<Value>,
+    /// The key that two jobs share when they are the same.
+    pub unique_key: Option<String>,
+    /// The states in which it claims its key; empty: given up for good.
+    pub unique_states: Option<StateSet>,
+    /// When its claim expires.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub unique_until: Option<OffsetDateTime>,
+    /// Whether its state and policy claim the key. An expired claim still shows here until an
+    /// insert meets it: `unique_until` tells.
+    pub claims: bool,
+    /// The job that took its place.
+    pub replaced_by: Option<JobId>,
+    /// The runner that has, or last had, the job.
+    pub worker: Option<Uuid>,
+}
+
+impl JobRow {
+    /// Reads the args as a typed value.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidJson`] when the stored args do not fit the type.
+    pub fn args_as<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_str(self.args.get()).map_err(|error| Error::InvalidJson {
+            what: "args",
+            kind: self.kind.to_string(),
+            problem: error.to_string(),
+        })
+    }
+}
+
+/// What went wrong in one attempt.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct AttemptError {
+    /// The attempt, counted from 1.
+    pub attempt: u16,
+    /// When it ended, by the database's clock.
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+    /// The error's text.
+    pub error: String,
+}
+
+/// What an insert did.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Inserted {
+    /// The new job; or, of a duplicate, the job that holds the key.
+    pub job: JobRow,
+    /// Whether a job that claims the key was there first, so that nothing was inserted.
+    pub duplicate: bool,
+    /// The job that this one replaced, under `replace` and `replace_except_schedule`.
+    pub replaced: Option<JobId>,
+}
+
+impl Inserted {
+    /// The id of the new job, or of the holder.
+    #[must_use]
+    pub const fn id(&self) -> JobId {
+        self.job.id
+    }
+}

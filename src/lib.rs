@@ -1,0 +1,44 @@
+#![doc = include_str!("../README.md")]
+
+mod client;
+#[cfg(all(feature = "embedded", unix))]
+pub mod embedded;
+mod error;
+mod ident;
+mod job;
+mod maintenance;
+mod notify;
+mod opts;
+mod outcome;
+pub mod period;
+mod retry;
+mod runner;
+mod state;
+mod store;
+mod unique;
+mod worker;
+
+/// Inserting and looking.
+pub use self::client::{Client, ClientBuilder, Insert, InsertMany};
+/// Errors.
+pub use self::error::{Error, Rejection, Result};
+/// Names.
+pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, QueueName, SchemaName};
+/// Jobs.
+pub use self::job::{AttemptError, Inserted, Job, JobRow, NewJob};
+/// Working.
+pub use self::maintenance::Retention;
+pub use self::outcome::{BoxError, IntoResult, Outcome};
+pub use self::retry::RetryPolicy;
+pub use self::runner::{Runner, RunnerHandle, shutdown_signal};
+/// Uniqueness.
+pub use self::unique::{
+    Claim, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry, StateSet, StateSetIter, Subject,
+    UniqueKey, UniquePolicy, UniqueScope, Until, canonical_json, check_jsonb, ojs_manifest, parse_json, serialize_json,
+};
+pub use self::worker::{RunningJob, Worker};
+/// Options and states.
+pub use self::{opts::InsertOptions, state::JobState};
+
+#[cfg(feature = "derive")]
+pub use uniqueue_derive::Job;

@@ -1,0 +1,177 @@
+//! Insert options, in three layers: a call's come before a kind's, a kind's before the client's.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use time::OffsetDateTime;
+
+use crate::ident::JobId;
+use crate::unique::{UniqueKey, UniquePolicy};
+
+/// How a job is inserted. Everything has a default, and what is not set here is taken from the
+/// next layer: the call's options, then the kind's ([`Job::options`](crate::Job::options)), then
+/// the client's ([`ClientBuilder::defaults`](crate::ClientBuilder::defaults)).
+#[derive(Clone, Debug, Default, PartialEq)]
+#[must_use]
+pub struct InsertOptions {
+    pub(crate) id: Option<JobId>,
+    pub(crate) queue: Option<String>,
+    pub(crate) priority: Option<i16>,
+    pub(crate) max_attempts: Option<u16>,
+    pub(crate) start: Option<Start>,
+    pub(crate) meta: Map<String, Value>,
+    pub(crate) unique: Option<Unique>,
+}
+
+/// When a job may start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Start {
+    Now,
+    At(OffsetDateTime),
+    After(Duration),
+    WhenReleased,
+}
+
+/// What makes a job unique.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Unique {
+    No,
+    Key(UniqueKey),
+    Policy(UniquePolicy),
+}
+
+impl InsertOptions {
+    /// No option set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Fills what is not set from the next layer.
+    pub(crate) fn or(self, next: &InsertOptions) -> Self {
+        // Exhaustive, so that a new option cannot be forgotten here.
+        let Self { id, queue, priority, max_attempts, start, mut meta, unique } = self;
+        for (name, value) in &next.meta {
+            if !meta.contains_key(name) {
+                meta.insert(name.clone(), value.clone());
+            }
+        }
+        Self {
+            id: id.or(next.id),
+            queue: queue.or_else(|| next.queue.clone()),
+            priority: priority.or(next.priority),
+            max_attempts: max_attempts.or(next.max_attempts),
+            start: start.or(next.start),
+            meta,
+            unique: unique.or_else(|| next.unique.clone()),
+        }
+    }
+
+    fn options_mut(&mut self) -> &mut Self {
+        self
+    }
+}
+
+/// The setters that options, jobs and inserts share. The type has `options_mut`.
+macro_rules! insert_setters {
+    ($type:ident $(<$life:lifetime>)?) => {
+        impl $(<$life>)? $type $(<$life>)? {
+            /// The queue. Default: `default`.
+            pub fn queue(mut self, queue: impl Into<String>) -> Self {
+                self.options_mut().queue = Some(queue.into());
+                self
+            }
+
+            /// Higher runs first. Default: 0.
+            pub fn priority(mut self, priority: i16) -> Self {
+                self.options_mut().priority = Some(priority);
+                self
+            }
+
+            /// Attempts before the job is discarded, 1 to 32,767. Default: 25.
+            pub fn max_attempts(mut self, max_attempts: u16) -> Self {
+                self.options_mut().max_attempts = Some(max_attempts);
+                self
+            }
+
+            /// Runs the job at this time, at the earliest. Default: at once. A time in the past
+            /// counts for the order in the queue.
+            pub fn scheduled_at(mut self, at: ::time::OffsetDateTime) -> Self {
+                self.options_mut().start = Some($crate::opts::Start::At(at));
+                self
+            }
+
+            /// Runs the job this long after the insert, by the database's clock.
+            pub fn scheduled_in(mut self, delay: ::std::time::Duration) -> Self {
+                self.options_mut().start = Some($crate::opts::Start::After(delay));
+                self
+            }
+
+            /// Runs the job at once, whatever the kind or the client says.
+            pub fn scheduled_now(mut self) -> Self {
+                self.options_mut().start = Some($crate::opts::Start::Now);
+                self
+            }
+
+            /// Holds the job back in state `pending` until somebody makes it available.
+            pub fn pending(mut self) -> Self {
+                self.options_mut().start = Some($crate::opts::Start::WhenReleased);
+                self
+            }
+
+            /// Adds a member to the job's meta. Layers add up; the call's member wins.
+            pub fn meta(
+                mut self,
+                name: impl Into<String>,
+                value: impl Into<::serde_json::Value>,
+            ) -> Self {
+                self.options_mut().meta.insert(name.into(), value.into());
+                self
+            }
+
+            /// Makes the job unique by a key of its own. Overrides what the kind would derive.
+            pub fn unique_key(mut self, key: $crate::unique::UniqueKey) -> Self {
+                self.options_mut().unique = Some($crate::opts::Unique::Key(key));
+                self
+            }
+
+            /// Makes the job unique by a policy. Overrides what the kind would derive.
+            pub fn unique(mut self, policy: $crate::unique::UniquePolicy) -> Self {
+                self.options_mut().unique = Some($crate::opts::Unique::Policy(policy));
+                self
+            }
+
+            /// Bypasses uniqueness: never a duplicate, and never in the way of one.
+            pub fn not_unique(mut self) -> Self {
+                self.options_mut().unique = Some($crate::opts::Unique::No);
+                self
+            }
+
+            /// Gives the job this id. An insert that is sent again with the same id is recognised
+            /// and answered with the job that is there. Default: a new UUIDv7.
+            pub fn id(mut self, id: impl Into<$crate::ident::JobId>) -> Self {
+                self.options_mut().id = Some(id.into());
+                self
+            }
+        }
+    };
+}
+pub(crate) use insert_setters;
+
+insert_setters!(InsertOptions);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn call_options_come_before_kind_options_before_client_defaults() {
+        let call = InsertOptions::new().priority(3).meta("a", 1);
+        let kind = InsertOptions::new().priority(2).queue("kind").meta("a", 2);
+        let client = InsertOptions::new().priority(1).queue("client").max_attempts(7).meta("b", 3);
+        let merged = call.or(&kind).or(&client);
+        assert_eq!(merged.priority, Some(3));
+        assert_eq!(merged.queue.as_deref(), Some("kind"));
+        assert_eq!(merged.max_attempts, Some(7));
+        assert_eq!(Value::Object(merged.meta), serde_json::json!({"a": 1, "b": 3}));
+    }
+}

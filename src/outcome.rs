@@ -1,0 +1,118 @@
+//! What a worker can say at the end of an attempt.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// An error of any type, as workers return it.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// How an attempt ends when it does not fail. A worker that returns `()` completes its job.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The work is done, with something to keep or without.
+    Complete {
+        /// Stored in the job's `output`.
+        output: Option<Value>,
+    },
+    /// Try again after this long. Uses the attempt up, and the job is discarded when none is left.
+    Retry {
+        /// From now, by the database's clock.
+        after: Duration,
+        /// Why, for the job's `errors`.
+        reason: String,
+    },
+    /// Come back after this long. Does not use up an attempt.
+    Snooze {
+        /// From now, by the database's clock.
+        after: Duration,
+    },
+    /// Stop for good: the work is not wanted any more.
+    Cancel {
+        /// Why, for the job's `errors`.
+        reason: String,
+    },
+    /// Give up for good: trying again cannot help.
+    Discard {
+        /// Why, for the job's `errors`.
+        reason: String,
+    },
+}
+
+impl Outcome {
+    /// The work is done.
+    #[must_use]
+    pub const fn complete() -> Self {
+        Outcome::Complete { output: None }
+    }
+
+    /// The work is done, and this is what came of it.
+    ///
+    /// # Errors
+    ///
+    /// What serde_json says when the value does not serialise.
+    pub fn complete_with(output: impl Serialize) -> Result<Self, serde_json::Error> {
+        Ok(Outcome::Complete { output: Some(serde_json::to_value(output)?) })
+    }
+
+    /// Come back after this long, without using up an attempt.
+    #[must_use]
+    pub const fn snooze(after: Duration) -> Self {
+        Outcome::Snooze { after }
+    }
+
+    /// Try again after this long.
+    #[must_use]
+    pub fn retry(after: Duration, reason: impl Into<String>) -> Self {
+        Outcome::Retry { after, reason: reason.into() }
+    }
+
+    /// Stop for good.
+    #[must_use]
+    pub fn cancel(reason: impl Into<String>) -> Self {
+        Outcome::Cancel { reason: reason.into() }
+    }
+
+    /// Give up for good.
+    #[must_use]
+    pub fn discard(reason: impl Into<String>) -> Self {
+        Outcome::Discard { reason: reason.into() }
+    }
+}
+
+impl From<()> for Outcome {
+    fn from((): ()) -> Self {
+        Outcome::complete()
+    }
+}
+
+/// What an async function may return to be a worker: `()`, an [`Outcome`], or a `Result` of either
+/// with any error. An error is a failed attempt.
+pub trait IntoResult {
+    /// The attempt's result.
+    ///
+    /// # Errors
+    ///
+    /// The worker's own error.
+    fn into_result(self) -> Result<Outcome, BoxError>;
+}
+
+impl IntoResult for () {
+    fn into_result(self) -> Result<Outcome, BoxError> {
+        Ok(Outcome::complete())
+    }
+}
+
+impl IntoResult for Outcome {
+    fn into_result(self) -> Result<Outcome, BoxError> {
+        Ok(self)
+    }
+}
+
+impl<T: Into<Outcome>, E: Into<BoxError>> IntoResult for Result<T, E> {
+    fn into_result(self) -> Result<Outcome, BoxError> {
+        self.map(Into::into).map_err(Into::into)
+    }
+}

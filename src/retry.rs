@@ -1,0 +1,107 @@
+//! When a failed job tries again.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+/// How long a failed job waits: exponential, with jitter, up to a longest interval.
+///
+/// Attempt *n* waits `first × factor^(n−1)`, at most `max_interval`, more or less `jitter` of it.
+/// Default: 1 s, 2 s, 4 s … up to an hour, ±10 %.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[must_use]
+pub struct RetryPolicy {
+    first: Duration,
+    factor: f64,
+    max_interval: Duration,
+    jitter: f64,
+}
+
+impl RetryPolicy {
+    /// Exponential from one second, doubling, up to an hour.
+    pub const fn exponential() -> Self {
+        Self { first: Duration::from_secs(1), factor: 2.0, max_interval: Duration::from_secs(3600), jitter: 0.1 }
+    }
+
+    /// The same wait after every failure, without jitter.
+    pub const fn fixed(wait: Duration) -> Self {
+        Self { first: wait, factor: 1.0, max_interval: wait, jitter: 0.0 }
+    }
+
+    /// The wait after the first failure. Default: 1 s.
+    pub const fn first(mut self, first: Duration) -> Self {
+        self.first = first;
+        self
+    }
+
+    /// What each wait is multiplied by. Default: 2. Below 1 counts as 1.
+    pub const fn factor(mut self, factor: f64) -> Self {
+        self.factor = factor;
+        self
+    }
+
+    /// The longest wait. Default: an hour.
+    pub const fn max_interval(mut self, max_interval: Duration) -> Self {
+        self.max_interval = max_interval;
+        self
+    }
+
+    /// The part of a wait that is left to chance, 0 to 1. Default: 0.1.
+    pub const fn jitter(mut self, jitter: f64) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// The wait after the given attempt, counted from 1, has failed.
+    #[must_use]
+    pub fn wait_after(&self, attempt: u16) -> Duration {
+        // The low bits of a UUIDv7 are random, which saves a dependency.
+        let random = (Uuid::now_v7().as_u128() & 0xffff_ffff) as f64 / f64::from(u32::MAX);
+        self.wait(attempt, random)
+    }
+
+    fn wait(&self, attempt: u16, random: f64) -> Duration {
+        let exponent = i32::from(attempt.saturating_sub(1));
+        let longest = self.max_interval.as_secs_f64();
+        let factor = if self.factor >= 1.0 { self.factor } else { 1.0 };
+        let plain = (self.first.as_secs_f64() * factor.powi(exponent)).min(longest);
+        let jitter = self.jitter.clamp(0.0, 1.0) * (2.0 * random - 1.0);
+        Duration::try_from_secs_f64((plain * (1.0 + jitter)).min(longest)).unwrap_or(self.max_interval)
+    }
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self::exponential()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_longest() {
+        let policy = RetryPolicy::exponential().jitter(0.0);
+        let waits: Vec<_> = [1, 2, 3, 12, 13, u16::MAX].map(|attempt| policy.wait_after(attempt).as_secs()).into();
+        assert_eq!(waits, [1, 2, 4, 2048, 3600, 3600]);
+    }
+
+    #[test]
+    fn jitter_stays_within_its_part() {
+        let policy = RetryPolicy::exponential().jitter(0.5);
+        assert_eq!(policy.wait(2, 0.0), Duration::from_secs(1));
+        assert_eq!(policy.wait(2, 1.0), Duration::from_secs(3));
+        for _ in 0..1000 {
+            let wait = policy.wait_after(2).as_secs_f64();
+            assert!((1.0..=3.0).contains(&wait), "{wait}");
+        }
+    }
+
+    #[test]
+    fn odd_policies_still_give_a_wait() {
+        let odd = RetryPolicy::exponential().factor(f64::NAN).jitter(f64::INFINITY);
+        assert!(odd.wait_after(5) <= Duration::from_secs(3600));
+        assert_eq!(RetryPolicy::fixed(Duration::ZERO).wait_after(9), Duration::ZERO);
+    }
+}

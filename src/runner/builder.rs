@@ -1,0 +1,259 @@
+//! Setting a runner up.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use sqlx::postgres::PgPoolOptions;
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::handle::RunnerHandle;
+use super::lease::{Lease, Leases};
+use super::{QueueSlots, Shared, completer, heartbeat, producer};
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::ident::QueueName;
+use crate::job::Job;
+use crate::maintenance::{self, Promoter, Pruner, Rescuer, Retention};
+use crate::notify;
+use crate::retry::RetryPolicy;
+use crate::worker::{Registry, Worker};
+
+/// A runner to be: its queues, its workers and its habits.
+///
+/// ```no_run
+/// # use serde::{Deserialize, Serialize};
+/// # use uniqueue::{Client, Job, Runner, RunningJob, shutdown_signal};
+/// # #[derive(Serialize, Deserialize, Job)]
+/// # #[job(kind = "email.send", queue = "emails")]
+/// # struct SendEmail { to: String }
+/// async fn send_email(job: RunningJob<SendEmail>) {
+///     println!("to {}", job.args.to);
+/// }
+///
+/// # async fn run(client: Client) -> uniqueue::Result<()> {
+/// Runner::new(client)
+///     .queue("emails", 20)
+///     .worker(send_email)
+///     .run_until(shutdown_signal())
+///     .await
+/// # }
+/// ```
+#[must_use = "a runner does nothing until it is started"]
+pub struct Runner {
+    client: Client,
+    name: Option<String>,
+    queues: Vec<(String, usize)>,
+    workers: Registry,
+    retry_policy: RetryPolicy,
+    retention: Retention,
+    poll_interval: Duration,
+    promote_interval: Duration,
+    prune_interval: Duration,
+    lease: Duration,
+    stop_timeout: Duration,
+    is_listening: bool,
+}
+
+impl Runner {
+    /// A runner without queues and workers.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            name: None,
+            queues: Vec::new(),
+            workers: Registry::default(),
+            retry_policy: RetryPolicy::default(),
+            retention: Retention::default(),
+            poll_interval: Duration::from_secs(1),
+            promote_interval: Duration::from_secs(1),
+            prune_interval: Duration::from_secs(30),
+            lease: Duration::from_secs(20),
+            stop_timeout: Duration::from_secs(30),
+            is_listening: true,
+        }
+    }
+
+    /// Works a queue, at most this many of its jobs at once in this runner.
+    pub fn queue(mut self, name: impl Into<String>, concurrency: usize) -> Self {
+        self.queues.push((name.into(), concurrency));
+        self
+    }
+
+    /// Works jobs of one kind with a [`Worker`] or an async function. Jobs of kinds without a
+    /// worker here are left to other runners.
+    pub fn worker<J: Job>(mut self, worker: impl Worker<J>) -> Self {
+        self.workers.add(worker);
+        self
+    }
+
+    /// What the runner is called in the table `runner`. Default: `uniqueue` and the process id.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// When failed jobs try again, unless their worker says otherwise. Default: exponential, from
+    /// one second to an hour.
+    pub fn retry_policy(mut self, retry_policy: RetryPolicy) -> Self {
+        self.retry_policy = retry_policy;
+        self
+    }
+
+    /// How long final jobs are kept. Default: completed and cancelled a day, discarded a week.
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// How often an idle runner looks for jobs that no notification told of. Default: 1 s.
+    pub fn poll_interval(mut self, poll_interval: Duration) -> Self {
+        self.poll_interval = poll_interval;
+        self
+    }
+
+    /// Never listens and never asks to be notified: polling is all. For PgBouncer in transaction
+    /// mode, where LISTEN succeeds and never fires.
+    pub fn poll_only(mut self) -> Self {
+        self.is_listening = false;
+        self
+    }
+
+    /// How often scheduled and retryable jobs are looked at. Default: 1 s.
+    pub fn promote_interval(mut self, promote_interval: Duration) -> Self {
+        self.promote_interval = promote_interval;
+        self
+    }
+
+    /// How often the pruner walks the table. Default: 30 s.
+    pub fn prune_interval(mut self, prune_interval: Duration) -> Self {
+        self.prune_interval = prune_interval;
+        self
+    }
+
+    /// How long the runner counts as alive after its last heartbeat; it sends four a term. The
+    /// jobs of a runner that died are back after at most a term and a quarter. Default: 20 s, so
+    /// 25 s.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// How long a stop waits for running jobs before it gives them back, without using up their
+    /// attempt. Default: 30 s.
+    pub fn stop_timeout(mut self, stop_timeout: Duration) -> Self {
+        self.stop_timeout = stop_timeout;
+        self
+    }
+
+    /// Starts the runner. It goes on until [`RunnerHandle::stop`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidRunner`] without a queue or a worker, or with two for one;
+    /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; [`Error::Database`].
+    pub async fn start(self) -> Result<RunnerHandle> {
+        let queues = self.check()?;
+        self.client.check_schema().await?;
+        let connect_options = (*self.client.pool().connect_options()).clone();
+        let control = PgPoolOptions::new().max_connections(1).connect_lazy_with(connect_options);
+        let name = self.name.unwrap_or_else(|| format!("uniqueue {}", std::process::id()));
+        let queue_names: Vec<_> = queues.iter().map(|queue| queue.name.to_string()).collect();
+        let lease = Lease::take(&control, self.client.statements(), &name, &queue_names, self.lease).await?;
+        let (ended, results) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            leases: Leases::new(lease, name, queue_names.clone(), self.lease),
+            control,
+            queues,
+            workers: self.workers,
+            retry_policy: self.retry_policy,
+            poll_interval: self.poll_interval,
+            is_listening: self.is_listening,
+            wake: Arc::new(Notify::new()),
+            freed: Notify::new(),
+            stopping: CancellationToken::new(),
+            drained: CancellationToken::new(),
+            ended,
+            attempts: TaskTracker::new(),
+            client: self.client,
+        });
+
+        // What lives as long as jobs may run. It stops only when the last result is in.
+        let closing = CancellationToken::new();
+        let background = TaskTracker::new();
+        background.spawn(heartbeat::beat(Arc::clone(&shared), closing.clone()));
+        let statements = shared.client.statements();
+        let promoter = Promoter { interval: self.promote_interval };
+        let rescuer = Rescuer { interval: self.lease / 4 };
+        let pruner = Pruner::new(self.prune_interval, self.retention);
+        let control = &shared.control;
+        background.spawn(maintenance::run(promoter, control.clone(), statements.clone(), closing.clone()));
+        background.spawn(maintenance::run(rescuer, control.clone(), statements.clone(), closing.clone()));
+        background.spawn(maintenance::run(pruner, control.clone(), statements.clone(), closing.clone()));
+        if shared.is_listening {
+            background.spawn(notify::listen(
+                shared.client.pool().clone(),
+                shared.client.schema().clone(),
+                queue_names,
+                Arc::clone(&shared.wake),
+                closing.clone(),
+            ));
+        }
+        let completer = tokio::spawn(completer::complete(Arc::clone(&shared), results));
+        let producer = tokio::spawn(producer::produce(Arc::clone(&shared)));
+        tracing::info!(runner = %shared.leases.current().id, "runner started");
+        Ok(RunnerHandle::new(shared, producer, completer, background, closing, self.stop_timeout))
+    }
+
+    /// Starts the runner, and stops it in order when `shutdown` resolves, such as
+    /// [`shutdown_signal`](crate::shutdown_signal).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Runner::start`] and [`RunnerHandle::stop`].
+    pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<()> {
+        let handle = self.start().await?;
+        shutdown.await;
+        handle.stop().await
+    }
+
+    fn check(&self) -> Result<Vec<QueueSlots>> {
+        let refuse = |problem: String| Err(Error::InvalidRunner { problem });
+        if self.queues.is_empty() {
+            return refuse("it has no queue\nhint: add one with .queue(\"default\", 10)".to_owned());
+        }
+        if self.workers.kinds().is_empty() {
+            return refuse("it has no worker\nhint: add one with .worker(…)".to_owned());
+        }
+        if let Some(kind) = self.workers.doubled() {
+            return refuse(format!("two workers for one kind: {kind:?}"));
+        }
+        if self.lease < Duration::from_secs(1) {
+            return refuse(format!("a lease must be at least 1 s: {:?}", self.lease));
+        }
+        let mut queues: Vec<QueueSlots> = Vec::with_capacity(self.queues.len());
+        for (name, concurrency) in &self.queues {
+            let name = QueueName::new(name)?;
+            if *concurrency == 0 {
+                return refuse(format!("concurrency of queue {name} must be at least 1: 0"));
+            }
+            if queues.iter().any(|queue| queue.name == name) {
+                return refuse(format!("queue given twice: {name}"));
+            }
+            queues.push(QueueSlots { name, concurrency: *concurrency, running: AtomicUsize::new(0) });
+        }
+        Ok(queues)
+    }
+}
+
+impl std::fmt::Debug for Runner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner")
+            .field("queues", &self.queues)
+            .field("kinds", &self.workers.kinds())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,120 @@
+//! The completer: records results in batches. While one batch is on its way, the next gathers; a
+//! lone result goes at once.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use super::lease::Lease;
+use super::{GrowingWait, Shared};
+use crate::error::{Error, Result};
+use crate::store::{self, FinishResult, Finished, Verdict};
+
+/// The most results in one statement.
+const BATCH: usize = 2_000;
+
+/// An attempt that ended.
+pub(super) struct Ended {
+    /// The lease under which the job was fetched.
+    pub(super) lease: Arc<Lease>,
+    pub(super) result: FinishResult,
+    /// Whether the worker completed the job in a transaction of its own: then the database is
+    /// expected to drop this result.
+    pub(super) was_completed_in: bool,
+}
+
+/// Records results until the runner says that none will come any more.
+pub(super) async fn complete(shared: Arc<Shared>, mut results: mpsc::UnboundedReceiver<Ended>) {
+    let mut gathered = Vec::with_capacity(BATCH);
+    loop {
+        tokio::select! {
+            // In this order, so that what was sent before the end is recorded.
+            biased;
+            _ = results.recv_many(&mut gathered, BATCH) => {}
+            () = shared.drained.cancelled() => return,
+        }
+        // A lease that was lost leaves results under two ids for a moment.
+        let mut by_lease: BTreeMap<Uuid, Vec<Ended>> = BTreeMap::new();
+        for ended in gathered.drain(..) {
+            by_lease.entry(ended.lease.id).or_default().push(ended);
+        }
+        for batch in by_lease.into_values() {
+            record(&shared, batch).await;
+        }
+    }
+}
+
+/// Sends one lease's batch until the database took it. After a lost lease nothing of it would count.
+async fn record(shared: &Shared, mut batch: Vec<Ended>) {
+    let Some(lease) = batch.first().map(|ended| Arc::clone(&ended.lease)) else {
+        return;
+    };
+    // Rows are locked in one order, as everywhere.
+    batch.sort_by_key(|ended| ended.result.id);
+    let mut failure_wait = GrowingWait::new();
+    let finished = loop {
+        match send(shared, lease.id, &batch).await {
+            Ok(finished) => break finished,
+            Err(error) if is_hopeless(&error) && batch.len() > 1 => {
+                // One result that the database refuses must not hold up the others.
+                for ended in batch {
+                    Box::pin(record(shared, vec![ended])).await;
+                }
+                return;
+            }
+            Err(error) if is_hopeless(&error) => {
+                tracing::error!(%error, "the database refuses a result; recording a failure instead");
+                replace_by_failure(&mut batch, &error);
+            }
+            Err(error) => tracing::warn!(%error, "results not recorded yet, trying again"),
+        }
+        if lease.is_lost() {
+            return;
+        }
+        tokio::time::sleep(failure_wait.grow()).await;
+    };
+    let counted: HashSet<_> = finished.iter().map(|finished| finished.id).collect();
+    for ended in &batch {
+        let result = &ended.result;
+        if !counted.contains(&result.id) && !ended.was_completed_in {
+            tracing::warn!(job.id = %result.id, attempt = result.attempt, "stale result dropped");
+        }
+    }
+}
+
+async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<Vec<Finished>> {
+    let mut connection = shared.client.connection().await?;
+    let statements = shared.client.statements();
+    let is_plain = |ended: &&Ended| matches!(ended.result.verdict, Verdict::Complete { output: None });
+    let (plain, others): (Vec<_>, Vec<_>) = batch.iter().partition(is_plain);
+    let mut finished = Vec::with_capacity(batch.len());
+    if !plain.is_empty() {
+        let attempts: Vec<_> = plain.iter().map(|ended| (ended.result.id, ended.result.attempt)).collect();
+        finished.extend(store::complete(&mut connection, statements, worker, &attempts).await?);
+    }
+    if !others.is_empty() {
+        let results: Vec<_> = others.iter().map(|ended| ended.result.clone()).collect();
+        finished.extend(store::finish(&mut connection, statements, worker, &results).await?);
+    }
+    Ok(finished)
+}
+
+/// Whether the same statement would fail the same way again: the database did not like its data.
+fn is_hopeless(error: &Error) -> bool {
+    match error {
+        Error::Database(sqlx::Error::Database(database)) => {
+            // Data exceptions, constraint violations and limits.
+            database.code().is_some_and(|code| ["22", "23", "54"].contains(&&code[..2]))
+        }
+        Error::Database(sqlx::Error::Encode(_)) => true,
+        _ => false,
+    }
+}
+
+fn replace_by_failure(batch: &mut [Ended], error: &Error) {
+    for ended in batch {
+        ended.result.verdict = Verdict::Discard { reason: format!("the result could not be stored: {error}") };
+    }
+}

@@ -1,0 +1,107 @@
+//! The executor: runs one attempt, whatever the worker does.
+
+use std::any::Any;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use tracing::Instrument;
+
+use super::Shared;
+use super::completer::Ended;
+use super::lease::Lease;
+use crate::job::JobRow;
+use crate::outcome::{BoxError, Outcome};
+use crate::store::{FinishResult, Verdict};
+use crate::worker::{AnyWorker, Attempt};
+
+/// Runs one attempt and sends its result to the completer.
+pub(super) async fn execute(shared: Arc<Shared>, lease: Arc<Lease>, row: JobRow) {
+    let span = tracing::info_span!(
+        "job", job.id = %row.id, job.kind = %row.kind, queue = %row.queue, attempt = row.attempt
+    );
+    let attempt = Arc::new(Attempt {
+        row,
+        worker: lease.id,
+        client: shared.client.clone(),
+        stop: lease.stop.clone(),
+        is_completed_in: AtomicBool::new(false),
+    });
+    let verdict = run(&shared, &attempt).instrument(span).await;
+    let row = &attempt.row;
+    if let Some(queue) = shared.queue(&row.queue) {
+        queue.running.fetch_sub(1, Ordering::AcqRel);
+    }
+    let result = FinishResult { id: row.id, attempt: row.attempt, verdict };
+    let was_completed_in = attempt.is_completed_in.load(Ordering::Acquire);
+    // The completer outlives every attempt, so somebody receives this.
+    let _ = shared.ended.send(Ended { lease, result, was_completed_in });
+    shared.freed.notify_one();
+}
+
+async fn run(shared: &Shared, attempt: &Arc<Attempt>) -> Verdict {
+    let Some(worker) = shared.workers.worker(attempt.row.kind.as_str()) else {
+        // Fetched by kind, so this cannot be; if it is, the job is for somebody else.
+        return Verdict::Snooze { delay: Duration::ZERO };
+    };
+    let outcome = tokio::select! {
+        outcome = catching(worker.as_ref(), attempt) => outcome,
+        () = attempt.stop.cancelled() => return Verdict::Snooze { delay: Duration::ZERO },
+    };
+    let retry_policy = worker.retry_policy().unwrap_or(shared.retry_policy);
+    let retry = |error: String| {
+        tracing::info!(error, "attempt failed");
+        Verdict::Retry { delay: retry_policy.wait_after(attempt.row.attempt), error }
+    };
+    let was_completed_in = attempt.is_completed_in.load(Ordering::Acquire);
+    match outcome {
+        // The row is completed already if the transaction committed, and then this result is
+        // dropped by the fence. If not, the effects are gone, and so must be the completion.
+        Ok(_) if was_completed_in => retry("the transaction that completed the job did not commit".to_owned()),
+        Ok(Outcome::Complete { output }) => Verdict::Complete { output },
+        Ok(Outcome::Retry { after, reason }) => Verdict::Retry { delay: after, error: reason },
+        Ok(Outcome::Snooze { after }) => Verdict::Snooze { delay: after },
+        Ok(Outcome::Cancel { reason }) => Verdict::Cancel { reason },
+        Ok(Outcome::Discard { reason }) => Verdict::Discard { reason },
+        Err(error) => retry(with_causes(error.as_ref())),
+    }
+}
+
+/// Runs the worker, and makes an error of a panic.
+async fn catching(worker: &dyn AnyWorker, attempt: &Arc<Attempt>) -> Result<Outcome, BoxError> {
+    let mut work = worker.work(Arc::clone(attempt));
+    poll_fn(move |context| {
+        // After a panic the future is dropped and never polled again.
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+            Ok(poll) => poll,
+            Err(panic) => Poll::Ready(Err(panic_text(panic.as_ref()).into())),
+        }
+    })
+    .await
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let message =
+        panic.downcast_ref::<&str>().map(ToString::to_string).or_else(|| panic.downcast_ref::<String>().cloned());
+    match message {
+        Some(message) => format!("panicked: {message}"),
+        None => "panicked".to_owned(),
+    }
+}
+
+/// The error's text with those of its causes, each once.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let said = inner.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = inner.source();
+    }
+    text
+}

@@ -1,0 +1,85 @@
+//! A running runner, and how it stops.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use super::Shared;
+use crate::error::Result;
+
+/// A running runner. Dropping it lets the runner go on; [`RunnerHandle::stop`] ends it in order.
+#[must_use = "keep it, to stop the runner with"]
+pub struct RunnerHandle {
+    shared: Arc<Shared>,
+    producer: JoinHandle<()>,
+    completer: JoinHandle<()>,
+    background: TaskTracker,
+    closing: CancellationToken,
+    stop_timeout: Duration,
+}
+
+impl RunnerHandle {
+    pub(super) const fn new(
+        shared: Arc<Shared>,
+        producer: JoinHandle<()>,
+        completer: JoinHandle<()>,
+        background: TaskTracker,
+        closing: CancellationToken,
+        stop_timeout: Duration,
+    ) -> Self {
+        Self { shared, producer, completer, background, closing, stop_timeout }
+    }
+
+    /// The runner's id: `runner.id`, and `job.worker` of its jobs. A runner that loses its lease
+    /// goes on under a new one.
+    #[must_use]
+    pub fn id(&self) -> Uuid {
+        self.shared.leases.current().id
+    }
+
+    /// Stops in order: fetches no more, waits for what runs, records every result. What still runs
+    /// after the stop timeout is dropped at its next `.await` and given back without using up the
+    /// attempt.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database) when the runner's row could not be taken out; it
+    /// then counts as alive until its lease runs out.
+    pub async fn stop(self) -> Result<()> {
+        let Self { shared, producer, completer, background, closing, stop_timeout } = self;
+        shared.stopping.cancel();
+        ended("producer", producer).await;
+        shared.attempts.close();
+        if tokio::time::timeout(stop_timeout, shared.attempts.wait()).await.is_err() {
+            tracing::warn!("stop timeout reached: jobs that still run are given back");
+            shared.leases.current().stop.cancel();
+            shared.attempts.wait().await;
+        }
+        // Every result is in the channel now; the completer ends when it has recorded them.
+        shared.drained.cancel();
+        ended("completer", completer).await;
+        closing.cancel();
+        background.close();
+        background.wait().await;
+        let removed = shared.leases.current().give_up(&shared.control, shared.client.statements()).await;
+        shared.control.close().await;
+        tracing::info!("runner stopped");
+        removed
+    }
+}
+
+async fn ended(part: &str, task: JoinHandle<()>) {
+    if let Err(error) = task.await {
+        tracing::error!(part, %error, "a part of the runner panicked");
+    }
+}
+
+impl std::fmt::Debug for RunnerHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunnerHandle").field("id", &self.id()).finish_non_exhaustive()
+    }
+}

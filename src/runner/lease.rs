@@ -1,0 +1,77 @@
+//! The runner's lease: who it is to the database, and until when.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use sqlx::PgPool;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::store::{self, Statements};
+
+/// One life of the runner. Its id fences the results of the jobs fetched under it.
+pub(super) struct Lease {
+    pub(super) id: Uuid,
+    /// Fires when the lease is lost, or when a stop runs out of patience.
+    pub(super) stop: CancellationToken,
+    is_lost: AtomicBool,
+}
+
+impl Lease {
+    /// Enters a new life in the database.
+    pub(super) async fn take(
+        control: &PgPool,
+        statements: &Statements,
+        name: &str,
+        queues: &[String],
+        term: Duration,
+    ) -> Result<Self> {
+        let id = Uuid::now_v7();
+        let mut connection = control.acquire().await?;
+        store::register_runner(&mut connection, statements, id, name, queues, term).await?;
+        Ok(Self { id, stop: CancellationToken::new(), is_lost: AtomicBool::new(false) })
+    }
+
+    /// Stops the jobs of a lease that ran out: they are another's by now.
+    pub(super) fn lose(&self) {
+        if !self.is_lost.swap(true, Ordering::AcqRel) {
+            tracing::error!(runner = %self.id, "lease lost: its jobs are stopped and will be rescued");
+            self.stop.cancel();
+        }
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
+
+    /// Takes the runner's row out, so that nobody waits for it to be dead.
+    pub(super) async fn give_up(&self, control: &PgPool, statements: &Statements) -> Result<()> {
+        let mut connection = control.acquire().await?;
+        store::remove_runner(&mut connection, statements, self.id).await
+    }
+}
+
+/// The current lease, and what a new one needs.
+pub(super) struct Leases {
+    current: RwLock<Arc<Lease>>,
+    pub(super) name: String,
+    pub(super) queues: Vec<String>,
+    pub(super) term: Duration,
+}
+
+impl Leases {
+    pub(super) fn new(lease: Lease, name: String, queues: Vec<String>, term: Duration) -> Self {
+        Self { current: RwLock::new(Arc::new(lease)), name, queues, term }
+    }
+
+    pub(super) fn current(&self) -> Arc<Lease> {
+        // Nothing panics while it holds the lock.
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn replace(&self, lease: Lease) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(lease);
+    }
+}

@@ -1,0 +1,110 @@
+//! The eight states of a job.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Where a job is in its life.
+///
+/// ```text
+/// pending ─▶ available ─▶ running ─▶ completed
+///    scheduled ─▲   ▲         ├────▶ cancelled
+///                retryable ◀──┴────▶ discarded
+/// ```
+///
+/// `Completed`, `Cancelled` and `Discarded` are *final*: a job leaves them only
+/// when an operator retries it or retention deletes it.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// Waiting for a free worker.
+    Available,
+    /// Stopped by a person, by the job itself or by a successor that replaced it. Final.
+    Cancelled,
+    /// Worked successfully. Final.
+    Completed,
+    /// Out of attempts, or given up on. Final.
+    Discarded,
+    /// Held back until somebody makes it available.
+    Pending,
+    /// Failed, waiting for its next attempt at `scheduled_at`.
+    Retryable,
+    /// In the hands of a worker.
+    Running,
+    /// Waiting for its `scheduled_at`.
+    Scheduled,
+}
+
+impl JobState {
+    /// Every state, in alphabetical order.
+    pub const ALL: [JobState; 8] = [
+        JobState::Available,
+        JobState::Cancelled,
+        JobState::Completed,
+        JobState::Discarded,
+        JobState::Pending,
+        JobState::Retryable,
+        JobState::Running,
+        JobState::Scheduled,
+    ];
+
+    /// The state's name as SQL and JSON spell it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            JobState::Available => "available",
+            JobState::Cancelled => "cancelled",
+            JobState::Completed => "completed",
+            JobState::Discarded => "discarded",
+            JobState::Pending => "pending",
+            JobState::Retryable => "retryable",
+            JobState::Running => "running",
+            JobState::Scheduled => "scheduled",
+        }
+    }
+
+    /// Whether a job in this state is over.
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        matches!(self, JobState::Cancelled | JobState::Completed | JobState::Discarded)
+    }
+}
+
+impl fmt::Display for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for JobState {
+    type Err = Error;
+
+    fn from_str(given: &str) -> Result<Self> {
+        JobState::ALL
+            .into_iter()
+            .find(|state| state.as_str() == given)
+            .ok_or_else(|| Error::UnknownState { given: given.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_reads_back_from_its_name() {
+        for state in JobState::ALL {
+            assert_eq!(state.as_str().parse::<JobState>().unwrap(), state);
+            assert_eq!(serde_json::to_value(state).unwrap(), serde_json::json!(state.as_str()));
+        }
+    }
+
+    #[test]
+    fn an_unknown_state_is_named_in_the_error() {
+        let error = "active".parse::<JobState>().unwrap_err();
+        assert!(error.to_string().contains("\"active\""), "{error}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Ending attempts, fenced by worker and attempt.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use super::{Statements, interval, query};
+use crate::error::Result as UniqueueResult;
+use crate::ident::JobId;
+use crate::state::JobState;
+
+/// How an attempt ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Verdict {
+    Complete { output: Option<Value> },
+    Retry { delay: Duration, error: String },
+    Snooze { delay: Duration },
+    Cancel { reason: String },
+    Discard { reason: String },
+}
+
+/// The end of one attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct Result {
+    pub(crate) id: JobId,
+    pub(crate) attempt: u16,
+    pub(crate) verdict: Verdict,
+}
+
+/// A result that counted, and the state that the job is in since.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Finished {
+    pub(crate) id: JobId,
+    pub(crate) state: JobState,
+}
+
+/// Completes attempts without output. Answers with those that counted.
+pub(crate) async fn complete(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    worker: Uuid,
+    attempts: &[(JobId, u16)],
+) -> UniqueueResult<Vec<Finished>> {
+    let ids: Vec<_> = attempts.iter().map(|(id, _)| id.as_uuid()).collect();
+    let numbers: Vec<_> = attempts.iter().map(|(_, number)| stored(*number)).collect();
+    let rows = query(&statements.complete).bind(worker).bind(&ids).bind(&numbers).fetch_all(connection).await?;
+    rows.iter().map(finished).collect()
+}
+
+/// Ends attempts in any way. Answers with those that counted.
+pub(crate) async fn finish(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    worker: Uuid,
+    results: &[Result],
+) -> UniqueueResult<Vec<Finished>> {
+    let mut ids = Vec::with_capacity(results.len());
+    let mut attempts = Vec::with_capacity(results.len());
+    let mut outcomes = Vec::with_capacity(results.len());
+    let mut delays = Vec::with_capacity(results.len());
+    let mut errors = Vec::with_capacity(results.len());
+    let mut outputs = Vec::with_capacity(results.len());
+    for result in results {
+        ids.push(result.id.as_uuid());
+        attempts.push(stored(result.attempt));
+        let (outcome, delay, error, output) = match &result.verdict {
+            Verdict::Complete { output } => ("complete", None, None, output.as_ref()),
+            Verdict::Retry { delay, error } => ("retry", Some(*delay), Some(error), None),
+            Verdict::Snooze { delay } => ("snooze", Some(*delay), None, None),
+            Verdict::Cancel { reason } => ("cancel", None, Some(reason), None),
+            Verdict::Discard { reason } => ("discard", None, Some(reason), None),
+        };
+        outcomes.push(outcome);
+        delays.push(delay.map(interval));
+        errors.push(error.map(|text| storable(text)));
+        outputs.push(output);
+    }
+    let rows = query(&statements.finish)
+        .bind(worker)
+        .bind(&ids)
+        .bind(&attempts)
+        .bind(&outcomes)
+        .bind(&delays)
+        .bind(&errors)
+        .bind(&outputs)
+        .fetch_all(connection)
+        .await?;
+    rows.iter().map(finished).collect()
+}
+
+fn finished(row: &PgRow) -> UniqueueResult<Finished> {
+    Ok(Finished { id: JobId::from(row.try_get::<Uuid, _>("id")?), state: row.try_get::<&str, _>("state")?.parse()? })
+}
+
+/// An error text without the one character that PostgreSQL cannot store: a worker's error must
+/// never keep its job from being finished.
+fn storable(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+fn stored(attempt: u16) -> i16 {
+    i16::try_from(attempt).unwrap_or(i16::MAX)
+}

@@ -1,0 +1,36 @@
+//! Looking at jobs without changing them.
+
+use sqlx::{PgConnection, Row};
+use time::OffsetDateTime;
+
+use super::row::job_row;
+use super::{Statements, query};
+use crate::error::Result;
+use crate::ident::JobId;
+use crate::job::JobRow;
+
+/// One job, if it exists.
+pub(crate) async fn job_by_id(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    id: JobId,
+) -> Result<Option<JobRow>> {
+    let row = query(&statements.job_by_id).bind(id.as_uuid()).fetch_optional(connection).await?;
+    row.map(|row| job_row(&row, None)).transpose()
+}
+
+/// The job that claims a key now, if one does.
+pub(crate) async fn holder(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    key: &str,
+) -> Result<Option<JobRow>> {
+    let row = query(&statements.holder).bind(key).fetch_optional(connection).await?;
+    row.map(|row| job_row(&row, None)).transpose()
+}
+
+/// The database's time, as `created_at` would be.
+pub(crate) async fn database_time(connection: &mut PgConnection, statements: &Statements) -> Result<OffsetDateTime> {
+    let row = query(&statements.database_time).fetch_one(connection).await?;
+    Ok(row.try_get(0)?)
+}

@@ -1,0 +1,100 @@
+//! The only place that speaks SQL.
+//!
+//! Every statement is a file in `sql/`. The marker `/* schema */` before a name becomes the
+//! queue's schema, so that the files stay valid SQL and no `search_path` is needed. Functions
+//! here take a connection and plain values, and give plain values back.
+
+mod fetch;
+mod finish;
+mod insert;
+mod interval;
+mod lease;
+mod look;
+mod maintain;
+mod migrate;
+mod row;
+
+use std::sync::Arc;
+
+use sqlx::AssertSqlSafe;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{Postgres, SqlSafeStr, SqlStr};
+
+pub(crate) use self::fetch::{Slots, fetch};
+pub(crate) use self::finish::{Finished, Result as FinishResult, Verdict, complete, finish};
+pub(crate) use self::insert::{Answer, NewRow, Outcome, insert_plain, insert_unique};
+pub(crate) use self::interval::interval;
+pub(crate) use self::lease::{extend_lease, register_runner, remove_dead_runners, remove_runner, set_runner_idle};
+pub(crate) use self::look::{database_time, holder, job_by_id};
+pub(crate) use self::maintain::{Keep, promote, prune, rescue};
+pub(crate) use self::migrate::{LATEST_VERSION, migrate, schema_version};
+
+use crate::ident::SchemaName;
+
+macro_rules! statements {
+    ($($name:ident),* $(,)?) => {
+        /// Every statement, rendered for one schema.
+        #[derive(Clone, Debug)]
+        pub(crate) struct Statements {
+            schema: SchemaName,
+            $($name: SqlStr,)*
+        }
+
+        impl Statements {
+            /// Renders every statement for a schema.
+            pub(crate) fn new(schema: SchemaName) -> Self {
+                let qualifier = format!("{}.", schema.quoted());
+                // Safe to splice: a schema name is checked against an alphabet without quotes.
+                let render = |text: &str| {
+                    AssertSqlSafe(Arc::<str>::from(text.replace("/* schema */", &qualifier))).into_sql_str()
+                };
+                Self {
+                    $($name: render(include_str!(concat!("sql/", stringify!($name), ".sql"))),)*
+                    schema,
+                }
+            }
+
+            /// Every statement with its name, for the test that prepares them all.
+            pub(crate) fn all(&self) -> Vec<(&'static str, SqlStr)> {
+                vec![$((stringify!($name), self.$name.clone()),)*]
+            }
+        }
+    };
+}
+
+statements! {
+    complete,
+    database_time,
+    extend_lease,
+    fetch,
+    finish,
+    holder,
+    insert_plain,
+    insert_unique,
+    job_by_id,
+    promote,
+    prune,
+    register_runner,
+    remove_dead_runners,
+    remove_runner,
+    rescue,
+    schema_version,
+    set_runner_idle,
+}
+
+impl Statements {
+    /// The schema that the statements are rendered for.
+    pub(crate) const fn schema(&self) -> &SchemaName {
+        &self.schema
+    }
+}
+
+/// The NOTIFY channel of a schema. Channels belong to the database, so the schema is part of it.
+pub(crate) fn channel(schema: &SchemaName) -> String {
+    format!("{schema}.job")
+}
+
+fn query(statement: &SqlStr) -> Query<'static, Postgres, PgArguments> {
+    sqlx::query(statement.clone())
+}

@@ -1,0 +1,52 @@
+-- Takes the next jobs of several queues, each up to its own free slots, and counts the attempt.
+-- Per queue the scan walks job_fetch in order and locks as it goes, so that no two runners wait
+-- for each other.
+WITH wanted AS (
+    SELECT w.queue, w.slots
+    FROM unnest($1::text[], $2::integer[]) AS w (queue, slots)
+    WHERE NOT EXISTS (
+        SELECT FROM /* schema */queue AS q WHERE q.name = w.queue AND q.paused_at IS NOT NULL
+    )
+),
+next AS MATERIALIZED (
+    SELECT n.id
+    FROM wanted AS w
+    CROSS JOIN LATERAL (
+        SELECT j.id
+        FROM /* schema */job AS j
+        WHERE j.queue = w.queue AND j.ready AND j.kind = ANY ($3::text[])
+        ORDER BY j.priority DESC, j.scheduled_at, j.id
+        LIMIT w.slots
+        FOR UPDATE SKIP LOCKED
+    ) AS n
+),
+started AS (
+    UPDATE /* schema */job AS j
+    SET state = 'running',
+        -- Counted at fetch, so that a crash uses one up. Capped, so that no count stops a queue.
+        attempt = least(j.attempt::integer + 1, 32767),
+        attempted_at = clock_timestamp(),
+        worker = $4,
+        unique_states = CASE WHEN j.until_start THEN least(j.unique_states, 0) ELSE j.unique_states END,
+        unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'available', 'running')
+    FROM next AS n
+    WHERE j.id = n.id
+    RETURNING j.*
+)
+SELECT
+    j.id, j.kind, j.queue, j.state::text AS state, j.priority, j.attempt, j.max_attempts,
+    j.created_at, j.scheduled_at, j.attempted_at, j.finalized_at,
+    j.args, j.meta, j.errors, j.output,
+    j.unique_key, j.unique_states, j.unique_until, j.claims, j.replaced_by, j.worker
+FROM started AS j
+WHERE j.id <> ALL (
+    coalesce(
+        (
+            SELECT /* schema */take_claims(array_agg(s.id))
+            FROM started AS s
+            WHERE s.unique_yielded
+            HAVING count(*) > 0
+        ),
+        '{}'
+    )
+)

@@ -1,0 +1,31 @@
+-- Deletes final jobs past their retention, oldest ids first. Ids follow time, so the primary key
+-- serves and no index on finalized_at is needed. Answers how far the walk came, so that the next
+-- call goes on from there; null: it came to the end.
+WITH walked AS MATERIALIZED (
+    SELECT j.id, j.state, j.finalized_at
+    FROM /* schema */job AS j
+    WHERE j.id > $1
+    ORDER BY j.id
+    LIMIT $2
+),
+doomed AS (
+    SELECT j.id
+    FROM /* schema */job AS j
+    JOIN walked AS w ON w.id = j.id
+    WHERE j.finalized_at <= clock_timestamp() - CASE
+        WHEN j.state = 'completed' THEN $3::interval
+        WHEN j.state = 'cancelled' THEN $4::interval
+        WHEN j.state = 'discarded' THEN $5::interval
+    END
+    ORDER BY j.id
+    FOR UPDATE OF j SKIP LOCKED
+),
+pruned AS (
+    DELETE FROM /* schema */job AS j
+    USING doomed AS d
+    WHERE j.id = d.id
+    RETURNING j.id
+)
+SELECT
+    (SELECT count(*) FROM pruned) AS pruned,
+    (SELECT w.id FROM walked AS w ORDER BY w.id OFFSET $2 - 1) AS reached

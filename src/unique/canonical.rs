@@ -1,0 +1,347 @@
+//! Canonical JSON text: two values are the same exactly when their canonical texts are.
+//!
+//! The text is RFC 8785 (members sorted by UTF-16 code units at every level, no white space,
+//! ECMAScript's number text) after Unicode NFC of every string and member name, with one
+//! exception: integers from −2^63 to 2^64−1 keep all their digits. RFC 8785's doubles would make
+//! 9007199254740993 and 9007199254740992 one key, and ids of that size are in everyday use.
+//!
+//! The text is streamed into a [`Sink`]. What is common costs no allocation: strings whose
+//! characters are all below U+0300, which NFC leaves as they are, and objects whose members come
+//! sorted, as `serde_json`'s map keeps them.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use serde_json::{Number, Value};
+use sha2::{Digest, Sha256};
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
+
+use crate::error::Result;
+use crate::unique::flaw::Flaw;
+
+/// How many arrays and objects may nest: as many as `serde_json` reads back.
+pub(crate) const MAX_DEPTH: usize = 127;
+
+/// The canonical text of a value, from which keys are made.
+///
+/// ```
+/// let value = serde_json::json!({"b": 1.0, "a": [1e2, "e\u{301}"]});
+/// assert_eq!(uniqueue::canonical_json(&value)?, r#"{"a":[100,"é"],"b":1}"#);
+/// # Ok::<(), uniqueue::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::InvalidKey`](crate::Error::InvalidKey) when two members of an object have one name
+/// after NFC, or when values nest deeper than 127 levels.
+pub fn canonical_json(value: &Value) -> Result<String> {
+    let mut text = String::new();
+    write(value, &mut text).map_err(Flaw::in_key)?;
+    Ok(text)
+}
+
+/// Where canonical text goes: a string to read, or a hash.
+pub(crate) trait Sink {
+    /// Appends text.
+    fn put(&mut self, text: &str);
+}
+
+impl Sink for String {
+    fn put(&mut self, text: &str) {
+        self.push_str(text);
+    }
+}
+
+impl Sink for Sha256 {
+    fn put(&mut self, text: &str) {
+        self.update(text.as_bytes());
+    }
+}
+
+/// Writes a value's canonical text.
+pub(crate) fn write(value: &Value, sink: &mut impl Sink) -> Result<(), Flaw> {
+    write_value(value, 0, sink)
+}
+
+/// Writes a value that stands inside `depth` arrays and objects.
+pub(crate) fn write_value<S: Sink>(value: &Value, depth: usize, sink: &mut S) -> Result<(), Flaw> {
+    match value {
+        Value::Null => sink.put("null"),
+        Value::Bool(true) => sink.put("true"),
+        Value::Bool(false) => sink.put("false"),
+        Value::Number(number) => write_number(number, sink)?,
+        Value::String(text) => write_text(text, sink),
+        Value::Array(items) => {
+            write_items(items.iter(), depth, sink, |item, depth, sink| write_value(item, depth, sink))?;
+        }
+        Value::Object(members) => {
+            let members = members.iter().map(|(name, value)| (name.as_str(), value));
+            write_members(members, depth, sink, |value, depth, sink| write_value(value, depth, sink))?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes an array; `write_item` is given the depth inside it.
+pub(crate) fn write_items<T, S: Sink>(
+    items: impl Iterator<Item = T>,
+    depth: usize,
+    sink: &mut S,
+    mut write_item: impl FnMut(T, usize, &mut S) -> Result<(), Flaw>,
+) -> Result<(), Flaw> {
+    let depth = deeper(depth)?;
+    let mut separator = "[";
+    for item in items {
+        sink.put(separator);
+        write_item(item, depth, sink)?;
+        separator = ",";
+    }
+    sink.put(if separator == "[" { "[]" } else { "]" });
+    Ok(())
+}
+
+/// Writes an object, its members in any order; `write_member` is given the depth inside it.
+pub(crate) fn write_members<'a, T, S: Sink>(
+    members: impl Iterator<Item = (&'a str, T)> + Clone,
+    depth: usize,
+    sink: &mut S,
+    mut write_member: impl FnMut(T, usize, &mut S) -> Result<(), Flaw>,
+) -> Result<(), Flaw> {
+    let depth = deeper(depth)?;
+    let mut separator = "{";
+    let mut put = |name: &str, member: T, sink: &mut S| {
+        sink.put(separator);
+        separator = ",";
+        write_string(name, sink);
+        sink.put(":");
+        write_member(member, depth, sink)
+    };
+    if members_are_sorted(members.clone().map(|(name, _)| name)) {
+        for (name, member) in members {
+            put(name, member, sink)?;
+        }
+    } else {
+        let mut members: Vec<_> = members.map(|(name, member)| (nfc(name), member)).collect();
+        members.sort_by(|(left, _), (right, _)| utf16_order(left, right));
+        if let Some(pair) = members.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(Flaw::new("two members have one name after Unicode NFC", &pair[0].0));
+        }
+        for (name, member) in members {
+            put(&name, member, sink)?;
+        }
+    }
+    sink.put(if separator == "{" { "{}" } else { "}" });
+    Ok(())
+}
+
+/// Writes a string in NFC.
+pub(crate) fn write_text(text: &str, sink: &mut impl Sink) {
+    write_string(&nfc(text), sink);
+}
+
+/// Writes a JSON string as RFC 8785 and ECMAScript do; the text is not normalized here.
+pub(crate) fn write_string(text: &str, sink: &mut impl Sink) {
+    sink.put("\"");
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(must_be_escaped) {
+        sink.put(&rest[..at]);
+        match rest.as_bytes()[at] {
+            b'"' => sink.put("\\\""),
+            b'\\' => sink.put("\\\\"),
+            0x08 => sink.put("\\b"),
+            b'\t' => sink.put("\\t"),
+            b'\n' => sink.put("\\n"),
+            0x0c => sink.put("\\f"),
+            b'\r' => sink.put("\\r"),
+            control => sink.put(&format!("\\u{control:04x}")),
+        }
+        rest = &rest[at + 1..];
+    }
+    sink.put(rest);
+    sink.put("\"");
+}
+
+/// Writes a double as ECMAScript's `Number::toString` does; −0 is `0`.
+pub(crate) fn write_double(double: f64, sink: &mut impl Sink) {
+    sink.put(ryu_js::Buffer::new().format(double));
+}
+
+/// ECMAScript's order of strings, which RFC 8785 follows. It differs from the order of UTF-8
+/// only where characters from U+E000 up meet characters above U+FFFF.
+pub(crate) fn utf16_order(left: &str, right: &str) -> Ordering {
+    left.encode_utf16().cmp(right.encode_utf16())
+}
+
+fn write_number(number: &Number, sink: &mut impl Sink) -> Result<(), Flaw> {
+    if let Some(integer) = number.as_u64() {
+        write_integer(integer, sink);
+    } else if let Some(integer) = number.as_i64() {
+        sink.put("-");
+        write_integer(integer.unsigned_abs(), sink);
+    } else if let Some(double) = number.as_f64().filter(|double| double.is_finite()) {
+        write_double(double, sink);
+    } else {
+        // Only with serde_json's `arbitrary_precision`, which keeps 1e400.
+        return Err(Flaw::new("the number is out of range", &number.to_string()));
+    }
+    Ok(())
+}
+
+fn write_integer(mut integer: u64, sink: &mut impl Sink) {
+    let mut digits = [b'0'; 20];
+    let mut start = digits.len() - 1;
+    loop {
+        digits[start] = b'0' + (integer % 10) as u8;
+        integer /= 10;
+        if integer == 0 {
+            break;
+        }
+        start -= 1;
+    }
+    // Digits are ASCII, so this is never empty.
+    sink.put(str::from_utf8(&digits[start..]).unwrap_or_default());
+}
+
+fn must_be_escaped(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+fn nfc(text: &str) -> Cow<'_, str> {
+    if is_below_combining(text) || is_nfc_quick(text.chars()) == IsNormalized::Yes {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.nfc().collect())
+    }
+}
+
+/// Whether every character is below U+0300, the first that NFC may change: its UTF-8 begins
+/// with 0xCC, and no byte of a lower character is that large.
+fn is_below_combining(text: &str) -> bool {
+    text.bytes().all(|byte| byte < 0xcc)
+}
+
+/// Whether the names can be written in the order they come in. The order is checked, not
+/// assumed: with `preserve_order` a map keeps its own.
+fn members_are_sorted<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
+    let Some(mut last) = names.next() else {
+        return true;
+    };
+    is_below_combining(last)
+        && names.all(|name| {
+            let follows = last < name && is_below_combining(name);
+            last = name;
+            follows
+        })
+}
+
+fn deeper(depth: usize) -> Result<usize, Flaw> {
+    if depth < MAX_DEPTH { Ok(depth + 1) } else { Err(Flaw::new("values nest too deeply", "more than 127 levels")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn canonical(text: &str) -> String {
+        canonical_json(&serde_json::from_str(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn members_are_sorted_at_every_level() {
+        assert_eq!(canonical(r#"{"b": [ {"d":1,"c":2} ], "a" : {}, "": []}"#), r#"{"":[],"a":{},"b":[{"c":2,"d":1}]}"#);
+    }
+
+    #[test]
+    fn members_are_sorted_by_utf16_code_units() {
+        // RFC 8785, section 3.2.3, its own example.
+        let text = r#"{"\u20ac":"Euro Sign","\r":"Carriage Return","\ufb33":"Hebrew Letter Dalet With Dagesh","1":"One","\ud83d\ude00":"Emoji: Grinning Face","\u0080":"Control","\u00f6":"Latin Small Letter O With Diaeresis"}"#;
+        let order: Vec<_> =
+            canonical(text).split("\":\"").skip(1).map(|part| part.split('"').next().unwrap().to_owned()).collect();
+        // U+FB33 is not in NFC: it becomes two letters, of which the first is U+05D3.
+        assert_eq!(
+            order,
+            [
+                "Carriage Return",
+                "One",
+                "Control",
+                "Latin Small Letter O With Diaeresis",
+                "Hebrew Letter Dalet With Dagesh",
+                "Euro Sign",
+                "Emoji: Grinning Face",
+            ]
+        );
+    }
+
+    #[test]
+    fn numbers_are_ecmascripts_and_integers_keep_their_digits() {
+        for (given, written) in [
+            ("1.0", "1"),
+            ("1e0", "1"),
+            ("-0", "0"),
+            ("-0.0", "0"),
+            ("1e21", "1e+21"),
+            ("1e20", "100000000000000000000"),
+            ("333333333.33333329", "333333333.3333333"),
+            ("4.50", "4.5"),
+            ("2e-3", "0.002"),
+            ("0.000000000000000000000000001", "1e-27"),
+            ("9007199254740993", "9007199254740993"),
+            ("-9223372036854775808", "-9223372036854775808"),
+            ("18446744073709551615", "18446744073709551615"),
+            // One more is a double, as every integer beyond 64 bits.
+            ("18446744073709551616", "18446744073709552000"),
+            ("-9223372036854775809", "-9223372036854776000"),
+        ] {
+            assert_eq!(canonical(given), written, "{given}");
+        }
+    }
+
+    #[test]
+    fn strings_are_escaped_as_in_rfc_8785() {
+        assert_eq!(
+            canonical(r#""\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/\u007f\u0000""#),
+            "\"€$\\u000f\\nA'B\\\"\\\\\\\\\\\"/\u{7f}\\u0000\""
+        );
+    }
+
+    #[test]
+    fn composed_and_decomposed_are_one_text() {
+        for (left, right) in [
+            ("caf\u{e9}", "cafe\u{301}"),
+            ("\u{212b}", "A\u{30a}"),
+            ("\u{1100}\u{1161}", "\u{ac00}"),
+            ("q\u{307}\u{323}", "q\u{323}\u{307}"),
+        ] {
+            let [left, right] = [left, right].map(|name| canonical_json(&json!({name: name})).unwrap());
+            assert_eq!(left, right);
+        }
+        // Compatibility forms stay apart: NFC is not NFKC.
+        assert_ne!(canonical_json(&json!("ﬁ")).unwrap(), canonical_json(&json!("fi")).unwrap());
+    }
+
+    #[test]
+    fn members_that_collide_after_nfc_are_an_error() {
+        let error = canonical_json(&json!({"\u{e9}": 1, "e\u{301}": 2})).unwrap_err();
+        assert_eq!(error.to_string(), "invalid unique key: two members have one name after Unicode NFC: \"é\"");
+    }
+
+    #[test]
+    fn every_character_below_u0300_is_left_alone_by_nfc() {
+        let all: String = ('\0'..'\u{300}').collect();
+        assert!(is_below_combining(&all));
+        assert_eq!(all.nfc().collect::<String>(), all);
+        assert!(!is_below_combining("\u{300}"));
+    }
+
+    #[test]
+    fn depth_is_limited_to_what_json_text_may_have() {
+        let nest = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        let deepest = canonical_json(&nest(MAX_DEPTH)).unwrap();
+        assert!(serde_json::from_str::<Value>(&deepest).is_ok());
+        assert!(serde_json::from_str::<Value>(&format!("[{deepest}]")).is_err());
+        assert!(canonical_json(&nest(MAX_DEPTH + 1)).is_err());
+        assert!(canonical_json(&nest(5_000)).is_err());
+    }
+}

@@ -1,0 +1,64 @@
+//! What happens where claims meet or end.
+
+words! {
+    field "on_conflict";
+
+    /// What an insert does that finds its key claimed. The newcomer's policy decides.
+    pub enum OnConflict {
+        /// Return the holder, flagged as a duplicate. The default of our own policies, of River
+        /// and of Zizq.
+        Ignore = "ignore",
+        /// Fail with an error that names the holder. The default of OJS and Faktory.
+        Reject = "reject",
+        /// Cancel the holder and insert the new job, atomically. A running holder is not
+        /// cancelled: that insert is rejected.
+        Replace = "replace",
+        /// As `Replace`, and the new job keeps the holder's `scheduled_at`.
+        ReplaceExceptSchedule = "replace_except_schedule",
+    }
+}
+
+words! {
+    field "on_reentry";
+
+    /// What a job does that comes back into its unique states (a retry, a snooze, a rescue, a
+    /// promotion) and finds that another job claims its key by now. Its own policy decides.
+    pub enum OnReentry {
+        /// Go on without the claim: no job is ever lost because of a key. The default.
+        GoOn = "go_on",
+        /// Discard the job that comes back, which then says why: what River does.
+        Discard = "discard",
+    }
+}
+
+words! {
+    field "until";
+
+    /// Faktory's `unique_until`: which event ends a claim for good.
+    pub enum Until {
+        /// Success alone: the claim covers all states but `completed`, so it outlives a job that
+        /// is discarded or cancelled.
+        Success = "success",
+        /// The start: the fetch gives the claim up for good, and a retry does not take it back.
+        Start = "start",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_read_back_and_others_are_named() {
+        for word in ["ignore", "reject", "replace", "replace_except_schedule"] {
+            assert_eq!(word.parse::<OnConflict>().unwrap().as_str(), word);
+        }
+        assert_eq!("go_on".parse::<OnReentry>().unwrap(), OnReentry::GoOn);
+        assert_eq!("start".parse::<Until>().unwrap(), Until::Start);
+        assert_eq!(
+            "Reject".parse::<OnConflict>().unwrap_err().to_string(),
+            "invalid unique policy: on_conflict: must be one of ignore, reject, replace, \
+             replace_except_schedule: \"Reject\""
+        );
+    }
+}

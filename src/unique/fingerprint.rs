@@ -1,0 +1,101 @@
+//! The parts of a job that make its key, as one JSON object.
+
+use serde_json::Value;
+use time::OffsetDateTime;
+
+use crate::unique::canonical::{Sink, write_text};
+use crate::unique::flaw::Flaw;
+use crate::unique::select::Selected;
+
+/// What of a job a policy may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The job's kind.
+    pub kind: &'a str,
+    /// The queue it goes to.
+    pub queue: &'a str,
+    /// Its payload. Not looked at unless [`needs_args`](crate::UniquePolicy::needs_args).
+    pub args: &'a Value,
+    /// Its metadata, an object.
+    pub meta: &'a Value,
+    /// The time that decides the window: `scheduled_at` where it is set, otherwise the
+    /// *database's* now. Not looked at unless [`needs_clock`](crate::UniquePolicy::needs_clock).
+    pub window_at: Option<OffsetDateTime>,
+}
+
+/// The fingerprint of DESIGN §3: those members that apply, in the order of their names.
+#[derive(Default)]
+pub(crate) struct Fingerprint<'a> {
+    pub(crate) args: Option<Selected<'a>>,
+    pub(crate) meta: Option<Selected<'a>>,
+    pub(crate) period: Option<String>,
+    pub(crate) queue: Option<&'a str>,
+    pub(crate) kind: Option<&'a str>,
+}
+
+impl Fingerprint<'_> {
+    /// Whether no member applies, so that every job would have one key.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.args.is_none()
+            && self.meta.is_none()
+            && self.period.is_none()
+            && self.queue.is_none()
+            && self.kind.is_none()
+    }
+
+    /// Writes the canonical text. The error says which member was at fault.
+    pub(crate) fn write<S: Sink>(&self, sink: &mut S) -> Result<(), (&'static str, Flaw)> {
+        let mut separator = "{";
+        for (name, part) in [("args", &self.args), ("meta", &self.meta)] {
+            if let Some(part) = part {
+                open(&mut separator, name, sink);
+                // Depth counts from the part, so that args have one limit wherever they stand.
+                part.write(0, sink).map_err(|flaw| (name, flaw))?;
+            }
+        }
+        for (name, text) in [("period", self.period.as_deref()), ("queue", self.queue), ("type", self.kind)] {
+            if let Some(text) = text {
+                open(&mut separator, name, sink);
+                write_text(text, sink);
+            }
+        }
+        sink.put(if separator == "{" { "{}" } else { "}" });
+        Ok(())
+    }
+}
+
+fn open(separator: &mut &'static str, name: &str, sink: &mut impl Sink) {
+    sink.put(separator);
+    sink.put("\"");
+    sink.put(name);
+    sink.put("\":");
+    *separator = ",";
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_members_that_apply_are_written_in_order() {
+        let text = |fingerprint: Fingerprint<'_>| {
+            let mut text = String::new();
+            fingerprint.write(&mut text).unwrap();
+            text
+        };
+        let args = json!({"b": 1, "a": "e\u{301}"});
+        let all = Fingerprint {
+            args: Some(Selected::All(&args)),
+            meta: Some(Selected::Members(Vec::new())),
+            period: Some("p".to_owned()),
+            queue: Some("e\u{301}"),
+            kind: Some("k\"\n"),
+        };
+        assert!(!all.is_empty());
+        assert_eq!(text(all), r#"{"args":{"a":"é","b":1},"meta":{},"period":"p","queue":"é","type":"k\"\n"}"#);
+        assert!(Fingerprint::default().is_empty());
+        assert_eq!(text(Fingerprint::default()), "{}");
+    }
+}

@@ -1,0 +1,295 @@
+//! JSON as PostgreSQL's `jsonb` will hold it: the keys of a job must not depend on whether its
+//! args came as a Rust value, as text, or out of the row.
+
+use std::borrow::Cow;
+use std::io;
+
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::ser::{Formatter, Serializer};
+
+use crate::error::Result;
+use crate::unique::canonical::MAX_DEPTH;
+use crate::unique::flaw::Flaw;
+
+/// Reads JSON text with the numbers that `jsonb` would store.
+///
+/// `serde_json` alone reads every number with a point or an exponent as a double. `jsonb` is
+/// exact: of `1234567890123456785e0` or `12345678901234567.85e2` it stores the integer. Numbers that are integers to
+/// `jsonb` (no digit stays behind the point once the exponent is applied) and fit into 64 bits
+/// are integers here too; all others are doubles.
+///
+/// # Errors
+///
+/// [`Error::InvalidKey`](crate::Error::InvalidKey) when the text is not JSON.
+pub fn parse_json(text: &str) -> Result<Value> {
+    read(text).map_err(Flaw::in_key)
+}
+
+/// A Rust value as JSON: serialized to text, then read back.
+///
+/// The way through text is what makes a struct, a [`Value`] and JSON text agree: `0.1_f32` is
+/// `0.1` in text, while `serde_json::to_value` makes 0.10000000149011612 of it.
+///
+/// # Errors
+///
+/// [`Error::InvalidKey`](crate::Error::InvalidKey) when the value does not serialize to JSON (a
+/// map whose keys are not text, a `Serialize` that fails), or nests deeper than 127 levels.
+pub fn serialize_json(value: &impl Serialize) -> Result<Value> {
+    value_of(value).map_err(Flaw::in_key)
+}
+
+/// Checks that `jsonb` can hold a value, and that it can be read back: no NUL in any string or
+/// name, no more than 127 levels.
+///
+/// `what` and `kind` are for the error: `args` or `meta`, and the job's kind.
+///
+/// # Errors
+///
+/// [`Error::InvalidJson`](crate::Error::InvalidJson).
+pub fn check_jsonb(what: &'static str, kind: &str, value: &Value) -> Result<()> {
+    check(value, 0).map_err(|flaw| flaw.in_json(what, kind))
+}
+
+/// As [`parse_json`], for callers that know whose text it is.
+pub(crate) fn read(text: &str) -> Result<Value, Flaw> {
+    serde_json::from_str(&with_exact_integers(text)).map_err(|error| Flaw::new("not JSON", &error.to_string()))
+}
+
+/// As [`serialize_json`], for callers that know whose value it is.
+pub(crate) fn value_of(value: &(impl Serialize + ?Sized)) -> Result<Value, Flaw> {
+    read(&text_of(value)?)
+}
+
+/// A Rust value as JSON text, no deeper than text may be.
+pub(crate) fn text_of(value: &(impl Serialize + ?Sized)) -> Result<String, Flaw> {
+    let mut bytes = Vec::with_capacity(128);
+    let mut serializer = Serializer::with_formatter(&mut bytes, Shallow { depth: 0 });
+    value
+        .serialize(&mut serializer)
+        .map_err(|error| Flaw::new("the value does not serialize to JSON", &error.to_string()))?;
+    String::from_utf8(bytes).map_err(|error| Flaw::new("the value does not serialize to JSON", &error.to_string()))
+}
+
+/// Compact text that stops at [`MAX_DEPTH`]. A `Value` built in Rust can nest as deep as memory
+/// allows, and serializing it recurses: refusing here keeps it off the end of the stack.
+struct Shallow {
+    depth: usize,
+}
+
+impl Shallow {
+    fn enter(&mut self) -> io::Result<()> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(io::Error::other("values nest deeper than 127 levels"));
+        }
+        Ok(())
+    }
+}
+
+impl Formatter for Shallow {
+    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.enter()?;
+        writer.write_all(b"[")
+    }
+
+    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        writer.write_all(b"]")
+    }
+
+    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.enter()?;
+        writer.write_all(b"{")
+    }
+
+    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        writer.write_all(b"}")
+    }
+}
+
+fn check(value: &Value, depth: usize) -> Result<(), Flaw> {
+    let no_nul = |text: &str| {
+        if text.contains('\0') { Err(Flaw::new("PostgreSQL cannot store the character NUL", text)) } else { Ok(()) }
+    };
+    if depth > MAX_DEPTH {
+        return Err(Flaw::new("values nest too deeply", "more than 127 levels"));
+    }
+    match value {
+        Value::String(text) => no_nul(text),
+        Value::Array(items) => items.iter().try_for_each(|item| check(item, depth + 1)),
+        Value::Object(members) => members.iter().try_for_each(|(name, member)| {
+            no_nul(name)?;
+            check(member, depth + 1)
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
+}
+
+/// The text with each number that `jsonb` stores as an integer written as one. Text that is not
+/// JSON stays so: only whole, well-formed numbers are touched, and they stay numbers.
+fn with_exact_integers(text: &str) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    let mut rewritten = String::new();
+    let mut copied = 0;
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => at = end_of_string(bytes, at),
+            b'-' | b'0'..=b'9' => {
+                let end = at + bytes[at..].iter().take_while(|byte| is_number_byte(**byte)).count();
+                // The bytes are ASCII, so this is a slice between characters.
+                if let Some(integer) = exact_integer(&text[at..end]) {
+                    rewritten.push_str(&text[copied..at]);
+                    rewritten.push_str(&integer);
+                    copied = end;
+                }
+                at = end;
+            }
+            _ => at += 1,
+        }
+    }
+    if copied == 0 {
+        Cow::Borrowed(text)
+    } else {
+        rewritten.push_str(&text[copied..]);
+        Cow::Owned(rewritten)
+    }
+}
+
+fn end_of_string(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+const fn is_number_byte(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
+}
+
+/// The digits of a number that is written with an exponent and is an integer of 16 to 20 digits.
+///
+/// Shorter ones a double holds exactly, and longer ones are beyond 64 bits. A number with digits
+/// left behind its point is a double even when they are zeros, as `9007199254740993.0`: `jsonb`
+/// keeps the zero, and every other JSON reader takes it for a double.
+fn exact_integer(number: &str) -> Option<String> {
+    let (mantissa, exponent) = number.split_once(['e', 'E'])?;
+    let (sign, mantissa) = match mantissa.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", mantissa),
+    };
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((whole, fraction)) if !fraction.is_empty() => (whole, fraction),
+        Some(_) => return None,
+        None => (mantissa, ""),
+    };
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_well_formed =
+        is_digits(whole) && is_digits(fraction) && (whole == "0" || (!whole.is_empty() && !whole.starts_with('0')));
+    let exponent_digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+    if !is_well_formed || exponent_digits.is_empty() || !is_digits(exponent_digits) {
+        return None;
+    }
+    let zeros = exponent.parse::<usize>().ok()?.checked_sub(fraction.len())?;
+    let digits = [whole, fraction].concat();
+    let digits = digits.trim_start_matches('0');
+    if digits.is_empty() || !(16..=20).contains(&digits.len().checked_add(zeros)?) {
+        return None;
+    }
+    let integer = format!("{sign}{digits}{}", "0".repeat(zeros));
+    let fits = integer.parse::<u64>().is_ok() || integer.parse::<i64>().is_ok();
+    fits.then_some(integer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{json, value::RawValue};
+
+    use super::*;
+
+    #[test]
+    fn integers_with_exponents_are_as_exact_as_in_jsonb() {
+        for (given, read_as) in [
+            ("9007199254740993", "9007199254740993"),
+            ("9.007199254740993e15", "9007199254740993"),
+            ("-9.007199254740993E+15", "-9007199254740993"),
+            ("1234567890123456785e0", "1234567890123456785"),
+            ("123456789012345678.5e1", "1234567890123456785"),
+            ("0.1234567890123456785e19", "1234567890123456785"),
+            ("1.8446744073709551615e19", "18446744073709551615"),
+            // A digit stays behind the point: a double.
+            ("9007199254740993.0", "9007199254740992.0"),
+            ("9.0071992547409930e15", "9007199254740992.0"),
+            // Beyond 64 bits: a double.
+            ("1.8446744073709551616e19", "1.8446744073709552e19"),
+            ("1e2", "100.0"),
+            ("0e17", "0.0"),
+        ] {
+            let value = parse_json(&format!(r#"{{"1e17": [{given}], "s": "9.007199254740993e15\""}}"#)).unwrap();
+            assert_eq!(value["1e17"][0].to_string(), read_as, "{given}");
+            assert_eq!(value["s"], "9.007199254740993e15\"");
+        }
+    }
+
+    #[test]
+    fn text_that_is_not_json_stays_so() {
+        for bad in [
+            "",
+            "{",
+            "\"",
+            "\"\\",
+            "01234567890123456e1",
+            "1234567890123456.e1",
+            "1234567890123456e",
+            "1234567890123456e1e1",
+            "--1234567890123456e1",
+            "1234567890123456e+",
+            "nul",
+            "1 2",
+            "\"\\ud800\"",
+        ] {
+            assert!(parse_json(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn floats_and_large_integers_go_through_text() {
+        assert_eq!(serialize_json(&0.1_f32).unwrap(), json!(0.1));
+        assert_eq!(serialize_json(&u128::MAX).unwrap(), json!(3.402823669209385e38));
+        assert_eq!(serialize_json(&f64::NAN).unwrap(), json!(null));
+        let raw = RawValue::from_string("9.007199254740993e15".to_owned()).unwrap();
+        assert_eq!(serialize_json(&[raw]).unwrap(), json!([9_007_199_254_740_993_u64]));
+    }
+
+    #[test]
+    fn values_that_are_not_json_are_errors() {
+        let error = serialize_json(&BTreeMap::from([([1, 2], "x")])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "invalid unique key: the value does not serialize to JSON: \"key must be a string\""
+        );
+        let deep = (0..5_000).fold(json!(1), |inner, _| json!({"a": inner}));
+        assert!(serialize_json(&deep).unwrap_err().to_string().contains("127 levels"));
+        assert!(check_jsonb("args", "k", &deep).is_err());
+    }
+
+    #[test]
+    fn nul_cannot_be_stored() {
+        let error = check_jsonb("args", "email.send", &json!([{"a\0": 1}])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "invalid args of \"email.send\": PostgreSQL cannot store the character NUL: \"a\\0\""
+        );
+        assert!(check_jsonb("args", "k", &json!({"a": ["\0"]})).is_err());
+        assert!(check_jsonb("args", "k", &json!({"a": ["\u{1}", null, 1.5]})).is_ok());
+    }
+}

@@ -1,0 +1,195 @@
+//! Keys that the caller makes: Zizq's surface.
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::error::Result;
+use crate::unique::canonical;
+use crate::unique::claim::{Claim, Terms};
+use crate::unique::conflict::OnConflict;
+use crate::unique::flaw::Flaw;
+use crate::unique::jsonb;
+use crate::unique::states::UniqueScope;
+use crate::unique::zizq;
+
+/// The longest key, in bytes of UTF-8. An index row of PostgreSQL holds about 2,700.
+pub const MAX_KEY_BYTES: usize = 512;
+
+/// A unique key made by the caller, and the terms of its claim.
+///
+/// Two jobs with one key text are the same, whatever their kinds. Defaults, as Zizq has them:
+/// scope [`Queued`](UniqueScope::Queued), a duplicate is ignored.
+///
+/// ```
+/// use uniqueue::{UniqueKey, UniqueScope};
+///
+/// let key = UniqueKey::raw("rebuild_index").scope(UniqueScope::Active);
+/// assert_eq!(key.text()?, "rebuild_index");
+///
+/// let key = UniqueKey::tagged_hash_of("send_email", ("alice@example.com", "Welcome!"));
+/// assert!(key.text()?.starts_with("send_email:"));
+/// # Ok::<(), uniqueue::Error>(())
+/// ```
+///
+/// Making a key never fails or panics. What is wrong with it (a value that does not serialize to
+/// JSON, a text that is empty, longer than 512 bytes or holds NUL) is reported where the key is
+/// used: by [`text`](Self::text), [`claim`](Self::claim) and every insert.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[must_use = "a key does nothing until a job carries it"]
+pub struct UniqueKey {
+    text: Result<String, Flaw>,
+    terms: Terms,
+}
+
+impl UniqueKey {
+    /// This text, verbatim: 1 to 512 bytes, no NUL.
+    pub fn raw(text: impl Into<String>) -> Self {
+        Self::new(Ok(text.into()))
+    }
+
+    /// The lowercase hex SHA-256 of the value's canonical JSON ([`canonical_json`]): the same for
+    /// a struct, a `serde_json::Value` and JSON text, in every member order.
+    ///
+    /// A tuple is an array, so the order of its items counts. Where Zizq's Rust client would hash
+    /// the same text (no numbers with a fraction or exponent, strings in NFC, member names of one
+    /// script), the key is the one it makes; for the others see [`zizq_rust`](Self::zizq_rust).
+    ///
+    /// [`canonical_json`]: crate::canonical_json
+    pub fn hash_of(value: impl Serialize) -> Self {
+        Self::new(canonical_hash(&value))
+    }
+
+    /// As [`hash_of`](Self::hash_of), with a readable prefix: `tag:hash`. The tag is usually the
+    /// kind, so that jobs of two kinds with equal data stay apart.
+    pub fn tagged_hash_of(tag: &str, value: impl Serialize) -> Self {
+        Self::new(canonical_hash(&value).map(|hash| format!("{tag}:{hash}")))
+    }
+
+    /// The key that Zizq's Rust client makes with its `tagged_hash_of`: compact sorted JSON,
+    /// Unicode and numbers as `serde_json` writes them.
+    pub fn zizq_rust(tag: &str, value: impl Serialize) -> Self {
+        Self::new(zizq_rust_hash(&value).map(|hash| format!("{tag}:{hash}")))
+    }
+
+    /// The key that Zizq's Rust client makes with its `hash_of`, which has no tag.
+    pub fn zizq_rust_hash_of(value: impl Serialize) -> Self {
+        Self::new(zizq_rust_hash(&value))
+    }
+
+    /// The key that Zizq's Node client makes with `uniqueKey()`: sorted JSON with a comma after
+    /// *every* member and item, numbers and strings as JavaScript writes them. The tag is the job
+    /// type.
+    ///
+    /// ```
+    /// # use uniqueue::UniqueKey;
+    /// let payload = serde_json::json!({"to": "test@test.com", "subject": "Example"});
+    /// assert_eq!(
+    ///     UniqueKey::zizq_node("example_job", payload).text()?,
+    ///     "example_job:3c6da81af475f0b1ddeac43095199334b3ebfaafff9a7e6794b4d4e38122c597"
+    /// );
+    /// # Ok::<(), uniqueue::Error>(())
+    /// ```
+    pub fn zizq_node(tag: &str, value: impl Serialize) -> Self {
+        let hash = jsonb::value_of(&value).and_then(|value| {
+            sha256_hex(|sink| {
+                zizq::write_node(&value, sink);
+                Ok(())
+            })
+        });
+        Self::new(hash.map(|hash| format!("{tag}:{hash}")))
+    }
+
+    terms_setters!();
+
+    /// The key's text.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidKey`](crate::Error::InvalidKey) when the text is empty, longer than 512
+    /// bytes or holds NUL, or the value it was to be made from does not serialize to JSON.
+    pub fn text(&self) -> Result<&str> {
+        match &self.text {
+            Ok(text) => Ok(text),
+            Err(flaw) => Err(flaw.clone().in_key()),
+        }
+    }
+
+    /// The claim that a job with this key makes.
+    ///
+    /// # Errors
+    ///
+    /// As [`text`](Self::text); [`Error::InvalidPolicy`](crate::Error::InvalidPolicy) and
+    /// [`Error::InvalidPeriod`](crate::Error::InvalidPeriod) when the terms can never work.
+    pub fn claim(&self) -> Result<Claim> {
+        let text = self.text()?;
+        self.terms.check()?;
+        Ok(self.terms.claim(text.to_owned()))
+    }
+
+    pub(crate) fn into_parts(self) -> (Result<String, Flaw>, Terms) {
+        (self.text, self.terms)
+    }
+
+    fn new(text: Result<String, Flaw>) -> Self {
+        Self { text: text.and_then(checked), terms: Terms::new(UniqueScope::Queued.states(), OnConflict::Ignore) }
+    }
+
+    /// A key always is.
+    fn mark_enforced(&mut self) {}
+}
+
+impl From<&str> for UniqueKey {
+    fn from(text: &str) -> Self {
+        Self::raw(text)
+    }
+}
+
+impl From<String> for UniqueKey {
+    fn from(text: String) -> Self {
+        Self::raw(text)
+    }
+}
+
+/// A key's text, checked.
+pub(crate) fn checked(text: String) -> Result<String, Flaw> {
+    if text.is_empty() {
+        Err(Flaw::new("must not be empty", &text))
+    } else if text.len() > MAX_KEY_BYTES {
+        Err(Flaw::new("must not be longer than 512 bytes", &text))
+    } else if text.contains('\0') {
+        Err(Flaw::new("must not hold the character NUL", &text))
+    } else {
+        Ok(text)
+    }
+}
+
+/// The lowercase hex SHA-256 of what `write` writes.
+pub(crate) fn sha256_hex(write: impl FnOnce(&mut Sha256) -> Result<(), Flaw>) -> Result<String, Flaw> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+    let mut hash = Sha256::new();
+    write(&mut hash)?;
+    let mut hex = String::with_capacity(64);
+    for byte in hash.finalize() {
+        hex.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        hex.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    Ok(hex)
+}
+
+fn canonical_hash(value: &impl Serialize) -> Result<String, Flaw> {
+    let value = jsonb::value_of(value)?;
+    sha256_hex(|sink| canonical::write(&value, sink))
+}
+
+fn zizq_rust_hash(value: &impl Serialize) -> Result<String, Flaw> {
+    // Zizq serializes to a `Value` at once, so an f32 has the digits of its f64. The text comes
+    // first all the same: it refuses values that nest too deeply, which would end the stack here.
+    jsonb::text_of(value)?;
+    let value = serde_json::to_value(value)
+        .map_err(|error| Flaw::new("the value does not serialize to JSON", &error.to_string()))?;
+    sha256_hex(|sink| {
+        zizq::write_rust(&value, sink);
+        Ok(())
+    })
+}

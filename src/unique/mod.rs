@@ -1,0 +1,60 @@
+//! Uniqueness without SQL: how a key is made, in which states it is claimed, for how long, and
+//! what a duplicate does.
+//!
+//! ```text
+//! UniqueKey ──────────────────────────────┐
+//! UniquePolicy ─▶ fingerprint ─▶ canonical ─▶ SHA-256 ─▶ key ─▶ Claim ─▶ store
+//!                 (select)       (bytes)
+//! ```
+//!
+//! # The rules
+//!
+//! 1. A *policy* makes the key from what the job is: its kind, always unless excluded, and what
+//!    the policy adds (args, parts of args, parts of meta, queue, window). A [`UniqueKey`] is a
+//!    key made by the caller; it stands alone.
+//! 2. The *fingerprint* is a JSON object of those parts. Its canonical text (RFC 8785 and NFC,
+//!    integers exact) decides equality: the same value gives the same key from a Rust struct, a
+//!    `serde_json::Value`, JSON text or the `jsonb` in the row, in every member order.
+//! 3. The key's *claim* holds while the holder's state is in the holder's own [`StateSet`], and
+//!    no longer than its `period` or `ttl`. A window is no limit on the claim: it is part of the
+//!    key.
+//! 4. What a duplicate does is the newcomer's [`OnConflict`]; what a job does that comes back and
+//!    finds its key taken is its own [`OnReentry`].
+//!
+//! # Invariants
+//!
+//! - Nothing here reads a clock: a window policy says [`UniquePolicy::needs_clock`], and the
+//!   caller brings the database's time.
+//! - Nothing here panics on any input, and no nesting overflows the stack: values nested deeper
+//!   than `serde_json` reads back (127 levels) are errors.
+//! - Builders never fail; [`UniquePolicy::check`], [`UniquePolicy::resolve`] and
+//!   [`UniqueKey::text`] report what was wrong with what they were given.
+//! - Cargo unifies features: another crate of the application may switch on `serde_json`'s
+//!   `preserve_order` or `arbitrary_precision`. Keys do not change with either.
+
+#[macro_use]
+mod word;
+#[macro_use]
+mod claim;
+
+mod canonical;
+mod conflict;
+mod fingerprint;
+mod flaw;
+mod jsonb;
+mod key;
+mod ojs;
+mod policy;
+mod select;
+mod states;
+mod zizq;
+
+pub use canonical::canonical_json;
+pub use claim::Claim;
+pub use conflict::{OnConflict, OnReentry, Until};
+pub use fingerprint::Subject;
+pub use jsonb::{check_jsonb, parse_json, serialize_json};
+pub use key::{MAX_KEY_BYTES, UniqueKey};
+pub use ojs::{OJS_MECHANISM, OJS_STRENGTH, ojs_manifest};
+pub use policy::UniquePolicy;
+pub use states::{StateSet, StateSetIter, UniqueScope};

@@ -1,0 +1,338 @@
+//! The states in which a job claims its key.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::state::JobState;
+
+/// A set of job states: those in which a job claims its key.
+///
+/// On the row it is a bitmask, `unique_states`, whose bit *i* is the *i*-th state in alphabetical
+/// order: `available` 1, `cancelled` 2, `completed` 4, `discarded` 8, `pending` 16, `retryable`
+/// 32, `running` 64, `scheduled` 128. The numbers are part of the table contract and never change.
+///
+/// Any set may be built, the empty one too; a policy refuses the empty one.
+///
+/// ```
+/// use uniqueue::{JobState, StateSet, UniqueScope};
+///
+/// let states = StateSet::from(UniqueScope::Queued).with(JobState::Running);
+/// assert_eq!(states, UniqueScope::Active.states());
+/// assert_eq!(states.to_string(), "available, pending, retryable, running, scheduled");
+/// ```
+#[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct StateSet(u8);
+
+impl StateSet {
+    /// No state.
+    pub const EMPTY: StateSet = StateSet(0);
+
+    /// All eight states.
+    pub const ALL: StateSet = StateSet(u8::MAX);
+
+    /// Every state but `completed`: what Faktory's lock "until success" covers. It outlives a job
+    /// that is discarded or cancelled.
+    pub const ALL_BUT_COMPLETED: StateSet = StateSet::ALL.without(JobState::Completed);
+
+    /// The set of these states.
+    #[must_use]
+    pub const fn of(states: &[JobState]) -> Self {
+        let mut set = Self::EMPTY;
+        let mut index = 0;
+        while index < states.len() {
+            set = set.with(states[index]);
+            index += 1;
+        }
+        set
+    }
+
+    /// This set and one state more.
+    #[must_use]
+    pub const fn with(self, state: JobState) -> Self {
+        Self(self.0 | bit(state))
+    }
+
+    /// This set less one state.
+    #[must_use]
+    pub const fn without(self, state: JobState) -> Self {
+        Self(self.0 & !bit(state))
+    }
+
+    /// Adds a state.
+    pub const fn insert(&mut self, state: JobState) {
+        *self = self.with(state);
+    }
+
+    /// Whether a job in this state claims its key.
+    #[must_use]
+    pub const fn contains(self, state: JobState) -> bool {
+        self.0 & bit(state) != 0
+    }
+
+    /// The states in either set.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The states in both sets.
+    #[must_use]
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Whether every state of `other` is in this set.
+    #[must_use]
+    pub const fn is_superset(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether the set holds no state.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// How many states the set holds.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// The states, in alphabetical order.
+    #[must_use]
+    pub fn iter(self) -> StateSetIter {
+        StateSetIter { set: self, all: JobState::ALL.into_iter() }
+    }
+
+    /// The bitmask as the row stores it, a `smallint`.
+    #[must_use]
+    pub const fn bits(self) -> i16 {
+        self.0 as i16
+    }
+
+    /// The set of a stored bitmask; `None` when a bit is set that means no state.
+    #[must_use]
+    pub const fn from_bits(bits: i16) -> Option<Self> {
+        if bits >= 0 && bits <= u8::MAX as i16 { Some(Self(bits as u8)) } else { None }
+    }
+}
+
+const fn bit(state: JobState) -> u8 {
+    match state {
+        JobState::Available => 1,
+        JobState::Cancelled => 2,
+        JobState::Completed => 4,
+        JobState::Discarded => 8,
+        JobState::Pending => 16,
+        JobState::Retryable => 32,
+        JobState::Running => 64,
+        JobState::Scheduled => 128,
+    }
+}
+
+/// The states of a [`StateSet`], in alphabetical order.
+#[derive(Clone, Debug)]
+pub struct StateSetIter {
+    set: StateSet,
+    all: std::array::IntoIter<JobState, 8>,
+}
+
+impl Iterator for StateSetIter {
+    type Item = JobState;
+
+    fn next(&mut self) -> Option<JobState> {
+        let set = self.set;
+        self.all.find(|state| set.contains(*state))
+    }
+}
+
+impl IntoIterator for StateSet {
+    type Item = JobState;
+    type IntoIter = StateSetIter;
+
+    fn into_iter(self) -> StateSetIter {
+        self.iter()
+    }
+}
+
+impl FromIterator<JobState> for StateSet {
+    fn from_iter<I: IntoIterator<Item = JobState>>(states: I) -> Self {
+        states.into_iter().fold(Self::EMPTY, StateSet::with)
+    }
+}
+
+impl From<JobState> for StateSet {
+    fn from(state: JobState) -> Self {
+        Self::EMPTY.with(state)
+    }
+}
+
+impl From<UniqueScope> for StateSet {
+    fn from(scope: UniqueScope) -> Self {
+        scope.states()
+    }
+}
+
+impl From<&[JobState]> for StateSet {
+    fn from(states: &[JobState]) -> Self {
+        Self::of(states)
+    }
+}
+
+impl<const N: usize> From<[JobState; N]> for StateSet {
+    fn from(states: [JobState; N]) -> Self {
+        Self::of(&states)
+    }
+}
+
+impl<const N: usize> From<&[JobState; N]> for StateSet {
+    fn from(states: &[JobState; N]) -> Self {
+        Self::of(states)
+    }
+}
+
+/// The states in words, as the claims view shows them: `available, pending`; nothing when empty.
+impl fmt::Display for StateSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.iter().map(JobState::as_str).collect();
+        f.pad(&names.join(", "))
+    }
+}
+
+impl fmt::Debug for StateSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+/// A list of state names, in alphabetical order.
+impl Serialize for StateSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for StateSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::<JobState>::deserialize(deserializer).map(Self::from_iter)
+    }
+}
+
+words! {
+    field "scope";
+
+    /// A common set of states, each a superset of the one before.
+    ///
+    /// ```text
+    ///            scheduled  pending  available  retryable  running  completed  cancelled  discarded
+    /// Queued     ─────────────────────────────────────────
+    /// Active     ──────────────────────────────────────────────────
+    /// Completed  ─────────────────────────────────────────────────────────────
+    /// Exists     ───────────────────────────────────────────────────────────────────────────────────
+    /// ```
+    ///
+    /// `Queued`, `Active` and `Exists` are Zizq's scopes, `Active` is OJS's default set of states,
+    /// `Completed` is River's.
+    pub enum UniqueScope {
+        /// Until a worker takes the job: `available`, `pending`, `retryable`, `scheduled`. A job
+        /// that is running does not block its successor, so no update is lost; Zizq's default.
+        Queued = "queued",
+        /// Until the job is over: `Queued` and `running`.
+        Active = "active",
+        /// Until a completed job is pruned: `Active` and `completed`; River's default.
+        Completed = "completed",
+        /// For as long as the row exists: all eight states.
+        Exists = "exists",
+    }
+}
+
+impl UniqueScope {
+    /// Every scope, the narrowest first.
+    pub const ALL: [UniqueScope; 4] =
+        [UniqueScope::Queued, UniqueScope::Active, UniqueScope::Completed, UniqueScope::Exists];
+
+    /// The states that the scope covers.
+    #[must_use]
+    pub const fn states(self) -> StateSet {
+        const QUEUED: StateSet =
+            StateSet::of(&[JobState::Available, JobState::Pending, JobState::Retryable, JobState::Scheduled]);
+        match self {
+            UniqueScope::Queued => QUEUED,
+            UniqueScope::Active => QUEUED.with(JobState::Running),
+            UniqueScope::Completed => QUEUED.with(JobState::Running).with(JobState::Completed),
+            UniqueScope::Exists => StateSet::ALL,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_follow_the_alphabet() {
+        for (index, state) in JobState::ALL.into_iter().enumerate() {
+            assert_eq!(StateSet::from(state).bits(), 1 << index, "{state}");
+        }
+        assert_eq!(UniqueScope::Queued.states().bits(), 177);
+        assert_eq!(UniqueScope::Active.states().bits(), 241);
+        assert_eq!(UniqueScope::Completed.states().bits(), 245);
+        assert_eq!(UniqueScope::Exists.states().bits(), 255);
+        assert_eq!(StateSet::ALL_BUT_COMPLETED.bits(), 251);
+    }
+
+    #[test]
+    fn each_scope_is_a_superset_of_the_one_before() {
+        for pair in UniqueScope::ALL.windows(2) {
+            assert!(pair[1].states().is_superset(pair[0].states()));
+            assert_ne!(pair[0].states(), pair[1].states());
+        }
+    }
+
+    #[test]
+    fn every_bitmask_reads_back_and_no_other_number_does() {
+        for bits in 0..=255 {
+            let set = StateSet::from_bits(bits).unwrap();
+            assert_eq!(set.bits(), bits);
+            assert_eq!(set.iter().collect::<StateSet>(), set);
+            assert_eq!(set.len(), set.iter().count());
+            let json = serde_json::to_value(set).unwrap();
+            assert_eq!(serde_json::from_value::<StateSet>(json).unwrap(), set);
+        }
+        assert_eq!(StateSet::from_bits(-1), None);
+        assert_eq!(StateSet::from_bits(256), None);
+    }
+
+    #[test]
+    fn a_set_reads_as_words() {
+        let set = StateSet::of(&[JobState::Scheduled, JobState::Available]);
+        assert_eq!(set.to_string(), "available, scheduled");
+        assert_eq!(format!("{set:?}"), "{Available, Scheduled}");
+        assert_eq!(StateSet::EMPTY.to_string(), "");
+        assert_eq!(serde_json::to_string(&set).unwrap(), r#"["available","scheduled"]"#);
+        assert!(serde_json::from_str::<StateSet>(r#"["active"]"#).is_err());
+    }
+
+    #[test]
+    fn states_are_added_and_taken_away() {
+        let mut set = StateSet::from([JobState::Running]);
+        set.insert(JobState::Pending);
+        assert!(set.contains(JobState::Pending));
+        assert_eq!(set.without(JobState::Pending), StateSet::from(&[JobState::Running]));
+        assert_eq!(set.union(UniqueScope::Exists.into()), StateSet::ALL);
+        assert!(set.intersection(JobState::Completed.into()).is_empty());
+    }
+
+    #[test]
+    fn scopes_read_back_from_their_names() {
+        for scope in UniqueScope::ALL {
+            assert_eq!(scope.to_string().parse::<UniqueScope>().unwrap(), scope);
+            let json = serde_json::to_string(&scope).unwrap();
+            assert_eq!(serde_json::from_str::<UniqueScope>(&json).unwrap(), scope);
+        }
+        let error = "always".parse::<UniqueScope>().unwrap_err().to_string();
+        assert_eq!(error, "invalid unique policy: scope: must be one of queued, active, completed, exists: \"always\"");
+    }
+}

@@ -1,0 +1,118 @@
+//! The texts that Zizq's own clients hash, for services that move over or share keys with them.
+//!
+//! Neither normalizes Unicode, and both hash what their language's JSON writer writes.
+
+use serde_json::Value;
+
+use crate::unique::canonical::{Sink, utf16_order, write_double, write_string};
+
+/// What Zizq's Rust client hashes: compact JSON, members sorted by UTF-8 bytes, numbers and
+/// strings as `serde_json` writes them.
+///
+/// The value's depth must have been checked: this recurses.
+pub(crate) fn write_rust<S: Sink>(value: &Value, sink: &mut S) {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(name, _)| name.as_bytes());
+            let mut separator = "{";
+            for (name, member) in members {
+                sink.put(separator);
+                write_string(name, sink);
+                sink.put(":");
+                write_rust(member, sink);
+                separator = ",";
+            }
+            sink.put(if separator == "{" { "{}" } else { "}" });
+        }
+        Value::Array(items) => {
+            let mut separator = "[";
+            for item in items {
+                sink.put(separator);
+                write_rust(item, sink);
+                separator = ",";
+            }
+            sink.put(if separator == "[" { "[]" } else { "]" });
+        }
+        Value::String(text) => write_string(text, sink),
+        Value::Number(number) => sink.put(&number.to_string()),
+        Value::Bool(_) | Value::Null => write_word(value, sink),
+    }
+}
+
+/// What Zizq's Node client hashes: members sorted by UTF-16 code units, numbers as doubles, and a
+/// comma after *every* member and item, the last one too.
+///
+/// The value's depth must have been checked: this recurses.
+pub(crate) fn write_node<S: Sink>(value: &Value, sink: &mut S) {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by(|(left, _), (right, _)| utf16_order(left, right));
+            sink.put("{");
+            for (name, member) in members {
+                write_string(name, sink);
+                sink.put(":");
+                write_node(member, sink);
+                sink.put(",");
+            }
+            sink.put("}");
+        }
+        Value::Array(items) => {
+            sink.put("[");
+            for item in items {
+                write_node(item, sink);
+                sink.put(",");
+            }
+            sink.put("]");
+        }
+        Value::String(text) => write_string(text, sink),
+        // JavaScript has no other numbers; one that is no finite double it writes as null.
+        Value::Number(number) => match number.as_f64().filter(|double| double.is_finite()) {
+            Some(double) => write_double(double, sink),
+            None => sink.put("null"),
+        },
+        Value::Bool(_) | Value::Null => write_word(value, sink),
+    }
+}
+
+fn write_word(value: &Value, sink: &mut impl Sink) {
+    sink.put(match value {
+        Value::Bool(true) => "true",
+        Value::Bool(false) => "false",
+        _ => "null",
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn texts(value: &Value) -> [String; 2] {
+        let mut texts = [String::new(), String::new()];
+        write_rust(value, &mut texts[0]);
+        write_node(value, &mut texts[1]);
+        texts
+    }
+
+    #[test]
+    fn rust_text_is_compact_json_as_serde_json_writes_it() {
+        let value = json!({"b": [1, 1.0, 1e300, -0.0, "e\u{301}\u{1}\u{7f}\"/"], "a": {}, "\u{ff5e}": [], "😀": null});
+        assert_eq!(texts(&value)[0], serde_json::to_string(&value).unwrap());
+    }
+
+    #[test]
+    fn node_text_has_a_comma_after_every_member_and_item() {
+        let value = json!({
+            "\u{ff5e}": [], "😀": {}, "b": [1.0, 1e21, -0.0, 9007199254740993_u64, [true, false]],
+            "a": {"z": null, "y": "e\u{301}\u{8}\u{7f}\u{2028}"},
+        });
+        assert_eq!(
+            texts(&value)[1],
+            "{\"a\":{\"y\":\"e\u{301}\\b\u{7f}\u{2028}\",\"z\":null,},\
+             \"b\":[1,1e+21,0,9007199254740992,[true,false,],],\"😀\":{},\"\u{ff5e}\":[],}"
+        );
+    }
+}

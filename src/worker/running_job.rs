@@ -1,0 +1,103 @@
+//! A job in the hands of its worker.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+use sqlx::PgConnection;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::ident::JobId;
+use crate::job::{Job, JobRow};
+use crate::outcome::BoxError;
+use crate::store::{self, FinishResult, Verdict};
+
+/// A job in the hands of its worker: typed args, the row, and the ways to end it.
+#[derive(Debug)]
+pub struct RunningJob<J> {
+    /// The job's args.
+    pub args: J,
+    attempt: Arc<Attempt>,
+}
+
+/// One attempt at one job, as the runner and the worker share it.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) row: JobRow,
+    /// The runner's lease under which it was fetched: the fence.
+    pub(crate) worker: Uuid,
+    pub(crate) client: Client,
+    pub(crate) stop: CancellationToken,
+    /// Whether the worker completed it in a transaction of its own.
+    pub(crate) is_completed_in: AtomicBool,
+}
+
+impl<J: Job> RunningJob<J> {
+    pub(crate) fn read(attempt: Arc<Attempt>) -> Result<Self, BoxError> {
+        Ok(Self { args: attempt.row.args_as()?, attempt })
+    }
+
+    /// The job's id.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        self.attempt.row.id
+    }
+
+    /// Which attempt this is, counted from 1.
+    #[must_use]
+    pub fn attempt(&self) -> u16 {
+        self.attempt.row.attempt
+    }
+
+    /// The job's row as it was fetched.
+    #[must_use]
+    pub fn row(&self) -> &JobRow {
+        &self.attempt.row
+    }
+
+    /// The client of the runner, to insert more jobs with.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.attempt.client
+    }
+
+    /// Resolves when the runner wants the work to stop: it is being stopped hard, or has lost its
+    /// lease. Work that goes on is dropped at its next `.await`.
+    pub async fn stopped(&self) {
+        self.attempt.stop.cancelled().await;
+    }
+
+    /// Completes the job inside the worker's own transaction, so that the work's effects and its
+    /// completion commit together: exactly once, whatever crashes. Return `Ok` after the commit.
+    ///
+    /// Should the transaction not commit after all, the attempt counts as failed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stale`] when the job is no longer this attempt's (it was rescued or cancelled):
+    /// roll back, the effects are another's to make. [`Error::Database`] as usual.
+    pub async fn complete_in(&self, connection: &mut PgConnection) -> Result<()> {
+        self.complete_in_with(connection, None).await
+    }
+
+    /// Like [`RunningJob::complete_in`], and keeps an output.
+    ///
+    /// # Errors
+    ///
+    /// As for [`RunningJob::complete_in`].
+    pub async fn complete_in_with(&self, connection: &mut PgConnection, output: Option<Value>) -> Result<()> {
+        let attempt = &self.attempt;
+        let result =
+            FinishResult { id: attempt.row.id, attempt: attempt.row.attempt, verdict: Verdict::Complete { output } };
+        let statements = attempt.client.statements();
+        let finished = store::finish(connection, statements, attempt.worker, &[result]).await?;
+        if finished.is_empty() {
+            return Err(Error::Stale { id: attempt.row.id, attempt: attempt.row.attempt });
+        }
+        attempt.is_completed_in.store(true, Ordering::Release);
+        Ok(())
+    }
+}

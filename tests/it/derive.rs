@@ -1,0 +1,306 @@
+//! `#[derive(Job)]` means what the builders mean.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use uniqueue::{InsertOptions, Job, JobState, OnConflict, OnReentry, UniquePolicy, UniqueScope, Until};
+
+/// What the options of a job unique by that policy are.
+fn unique(policy: UniquePolicy) -> InsertOptions {
+    InsertOptions::new().unique(policy)
+}
+
+#[test]
+fn kind_alone_leaves_the_options_to_the_client() {
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "plain")]
+    struct Plain {
+        user_id: u64,
+    }
+    assert_eq!(Plain::KIND, "plain");
+    assert_eq!(Plain::options(), InsertOptions::new());
+}
+
+#[test]
+fn insert_options_are_those_of_the_builder() {
+    const LONGEST: &str = "mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm";
+
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(
+        kind = "mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm"
+    )]
+    #[job(queue = "é / ñ", priority = -32_768)]
+    #[job(max_attempts = 32_767)]
+    struct Limits;
+
+    assert_eq!(LONGEST.len(), 128);
+    assert_eq!(Limits::KIND, LONGEST);
+    assert_eq!(Limits::options(), InsertOptions::new().queue("é / ñ").priority(i16::MIN).max_attempts(32_767));
+}
+
+#[test]
+fn unique_alone_is_unique_by_all_args() {
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique)]
+    struct Short(u64);
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(args))]
+    struct Long(u64);
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique)]
+    #[serde(tag = "type")]
+    enum Either {
+        One { a: u8 },
+        Other,
+    }
+    assert_eq!(Short::options(), unique(UniquePolicy::new().by_args()));
+    assert_eq!(Long::options(), Short::options());
+    assert_eq!(Either::options(), Short::options());
+}
+
+#[test]
+fn every_dimension_reaches_the_policy() {
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(args, queue, meta("tenant_id", "/a/b~1c"), exclude_kind))]
+    struct Whole;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(args("user_id", "/address/zip"), kind))]
+    struct Part {
+        user_id: u64,
+        address: String,
+    }
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(kind))]
+    struct KindAlone;
+    assert_eq!(
+        Whole::options(),
+        unique(UniquePolicy::new().by_args().by_meta(["tenant_id", "/a/b~1c"]).by_queue().exclude_kind())
+    );
+    assert_eq!(Part::options(), unique(UniquePolicy::new().by_arg_fields(["user_id", "/address/zip"])));
+    assert_eq!(KindAlone::options(), unique(UniquePolicy::new()));
+}
+
+#[test]
+fn every_scope_and_any_set_of_states_reaches_the_policy() {
+    macro_rules! scope {
+        ($($word:literal $scope:ident),*) => { $({
+            #[derive(Serialize, Deserialize, Job)]
+            #[job(kind = "a", unique(args, scope = $word))]
+            struct Scoped;
+            let policy = UniquePolicy::new().by_args().scope(UniqueScope::$scope);
+            assert_eq!(Scoped::options(), unique(policy));
+        })* };
+    }
+    scope!("queued" Queued, "active" Active, "completed" Completed, "exists" Exists);
+
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a")]
+    #[job(unique(
+        args,
+        states("scheduled", "running", "retryable", "pending", "discarded", "completed", "cancelled", "available"),
+    ))]
+    struct All;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(args, states("available", "running"), gaps = "allowed"))]
+    struct Some;
+    assert_eq!(
+        All::options(),
+        unique(UniquePolicy::new().by_args().states([
+            JobState::Available,
+            JobState::Cancelled,
+            JobState::Completed,
+            JobState::Discarded,
+            JobState::Pending,
+            JobState::Retryable,
+            JobState::Running,
+            JobState::Scheduled,
+        ]))
+    );
+    assert_eq!(Some::options(), unique(UniquePolicy::new().by_args().states([JobState::Available, JobState::Running])));
+}
+
+#[test]
+fn durations_and_what_duplicates_do_reach_the_policy() {
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(args, period = "P1DT2H3M4.5S", on_conflict = "reject"))]
+    struct Period;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(args, ttl = "PT10M", until = "start", on_conflict = "replace"))]
+    struct Ttl;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(args, window = "P1W", on_reentry = "discard"))]
+    #[job(crate = "::uniqueue")]
+    struct Window;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a")]
+    #[job(unique(args, on_conflict = "replace_except_schedule", on_reentry = "go_on"))]
+    struct Replace;
+
+    let args = UniquePolicy::new().by_args();
+    assert_eq!(
+        Period::options(),
+        unique(args.clone().period(Duration::from_millis(93_784_500)).on_conflict(OnConflict::Reject))
+    );
+    assert_eq!(
+        Ttl::options(),
+        unique(args.clone().ttl(Duration::from_secs(600)).until(Until::Start).on_conflict(OnConflict::Replace))
+    );
+    assert_eq!(
+        Window::options(),
+        unique(args.clone().window(Duration::from_secs(604_800)).on_reentry(OnReentry::Discard))
+    );
+    assert_eq!(
+        Replace::options(),
+        unique(args.on_conflict(OnConflict::ReplaceExceptSchedule).on_reentry(OnReentry::GoOn))
+    );
+}
+
+#[test]
+fn like_starts_from_that_queues_defaults() {
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(args, like = "river", window = "PT15M"))]
+    struct River;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(args, like = "ojs", on_conflict = "ignore"))]
+    struct Ojs;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(like = "faktory", ttl = "PT10M", until = "start"))]
+    struct Faktory;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(like = "zizq"))]
+    struct Zizq;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(queue, like = "zizq", until = "success"))]
+    struct Narrowed {
+        #[job(unique)]
+        user_id: u64,
+    }
+
+    let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+    assert_eq!(River::options(), unique(UniquePolicy::river().by_args().window(minutes(15))));
+    assert_eq!(Ojs::options(), unique(UniquePolicy::ojs().by_args().on_conflict(OnConflict::Ignore)));
+    assert_eq!(Faktory::options(), unique(UniquePolicy::faktory(minutes(10)).until(Until::Start)));
+    assert_eq!(Zizq::options(), unique(UniquePolicy::zizq()));
+    assert_eq!(
+        Narrowed::options(),
+        unique(UniquePolicy::zizq().optional_arg_fields(["user_id"]).by_queue().until(Until::Success))
+    );
+}
+
+/// The names of all members of that JSON, as a policy selects them.
+macro_rules! assert_selects_all_members {
+    ($job:expr, [$($name:literal),*]) => {{
+        fn options_of<J: Job>(_: &J) -> InsertOptions {
+            J::options()
+        }
+        let job = $job;
+        let json = serde_json::to_value(&job).unwrap();
+        let mut members: Vec<_> = json.as_object().unwrap().keys().cloned().collect();
+        let mut names = vec![$($name),*];
+        members.sort();
+        names.sort();
+        assert_eq!(members, names, "the names that serde gives");
+        let policy = UniquePolicy::new().optional_arg_fields([$($name),*]);
+        assert_eq!(options_of(&job), unique(policy));
+    }};
+}
+
+#[test]
+fn marked_fields_are_selected_by_their_serde_names() {
+    macro_rules! styled {
+        ($($style:literal [$first:literal, $second:literal, $third:literal])*) => { $({
+            #[derive(Default, Serialize, Deserialize, Job)]
+            #[job(kind = "a")]
+            #[serde(rename_all = $style)]
+            #[expect(non_snake_case, reason = "odd names are the point")]
+            struct Styled {
+                #[job(unique)]
+                user_id: u64,
+                #[job(unique)]
+                r#type: u64,
+                #[job(unique)]
+                _odd__name2: u64,
+            }
+            assert_selects_all_members!(Styled::default(), [$first, $second, $third]);
+        })* };
+    }
+    styled! {
+        "lowercase" ["user_id", "type", "_odd__name2"]
+        "UPPERCASE" ["USER_ID", "TYPE", "_ODD__NAME2"]
+        "PascalCase" ["UserId", "Type", "OddName2"]
+        "camelCase" ["userId", "type", "oddName2"]
+        "snake_case" ["user_id", "type", "_odd__name2"]
+        "SCREAMING_SNAKE_CASE" ["USER_ID", "TYPE", "_ODD__NAME2"]
+        "kebab-case" ["user-id", "type", "-odd--name2"]
+        "SCREAMING-KEBAB-CASE" ["USER-ID", "TYPE", "-ODD--NAME2"]
+    }
+}
+
+#[test]
+fn marked_fields_follow_renames_for_serialization_only() {
+    #[derive(Default, Serialize, Deserialize, Job)]
+    #[job(kind = "a")]
+    #[serde(rename_all(serialize = "camelCase", deserialize = "UPPERCASE"), deny_unknown_fields)]
+    struct Renamed {
+        #[job(unique)]
+        user_id: u64,
+        #[job(unique)]
+        #[serde(default, rename = "e-mail")]
+        email: String,
+        #[serde(rename(serialize = "from", deserialize = "sender"), alias = "by")]
+        #[job(unique)]
+        sent_by: String,
+        #[serde(rename(deserialize = "else"))]
+        #[job(unique)]
+        other_name: String,
+    }
+    assert_selects_all_members!(Renamed::default(), ["userId", "e-mail", "from", "otherName"]);
+}
+
+#[test]
+fn a_marked_field_is_never_taken_for_a_json_pointer() {
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a")]
+    struct Slashed {
+        #[job(unique)]
+        #[serde(rename = "/a~b/c")]
+        slashed: u64,
+        #[job(unique)]
+        #[serde(rename = "a.b/c*")]
+        dotted: u64,
+    }
+    assert_eq!(Slashed::options(), unique(UniquePolicy::new().optional_arg_fields(["/~1a~0b~1c", "a.b/c*"])));
+}
+
+#[test]
+fn options_on_the_type_refine_marked_fields() {
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "email.send", unique(queue, scope = "queued"))]
+    struct Refined {
+        #[job(unique)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        user_id: Option<u64>,
+        template: String,
+    }
+    assert_eq!(
+        Refined::options(),
+        unique(UniquePolicy::new().optional_arg_fields(["user_id"]).by_queue().scope(UniqueScope::Queued))
+    );
+}
+
+#[test]
+fn the_derive_works_through_another_macro() {
+    macro_rules! job {
+        ($name:ident, $kind:literal, $priority:literal, $period:literal) => {
+            #[derive(Serialize, Deserialize, Job)]
+            #[job(kind = $kind, priority = $priority, unique(args, period = $period))]
+            struct $name;
+        };
+    }
+    job!(Made, "made", -7, "PT1S");
+    assert_eq!(Made::KIND, "made");
+    assert_eq!(
+        Made::options(),
+        InsertOptions::new().priority(-7).unique(UniquePolicy::new().by_args().period(Duration::from_secs(1)))
+    );
+}

@@ -1,0 +1,112 @@
+//! A schema of its own for every test, on one embedded cluster for the whole run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{AssertSqlSafe, PgPool, Row};
+use tokio::sync::OnceCell;
+use uniqueue::embedded::Postgres;
+use uniqueue::{Client, JobId, NewJob, SchemaName};
+
+/// The longest that a test waits for something that should happen at once.
+pub const WAIT: Duration = Duration::from_secs(20);
+
+static CLUSTER: OnceCell<Postgres> = OnceCell::const_new();
+static NEXT_SCHEMA: AtomicU32 = AtomicU32::new(1);
+
+/// The URL of the run's cluster, which is started by the first test that asks.
+pub async fn url() -> &'static str {
+    let cluster = CLUSTER
+        .get_or_init(async || Postgres::builder().max_connections(400).start().await.expect("an embedded PostgreSQL"));
+    cluster.await.url()
+}
+
+/// A migrated schema of the test's own, and a client for it.
+pub struct Database {
+    pub client: Client,
+    pub schema: String,
+}
+
+impl Database {
+    pub async fn new() -> Self {
+        Self::with_connections(20).await
+    }
+
+    pub async fn with_connections(max_connections: u32) -> Self {
+        let database = Self::unmigrated(max_connections).await;
+        database.client.migrate().await.expect("a migration");
+        database
+    }
+
+    pub async fn unmigrated(max_connections: u32) -> Self {
+        let schema = format!("test_{}", NEXT_SCHEMA.fetch_add(1, Ordering::Relaxed));
+        let pool = pool(max_connections).await;
+        let name = SchemaName::new(&schema).expect("a schema name");
+        Self { client: Client::builder().schema(name).pool(pool), schema }
+    }
+
+    pub fn pool(&self) -> &PgPool {
+        self.client.pool()
+    }
+
+    /// Puts the schema in place of `{schema}`.
+    pub fn sql(&self, text: &str) -> AssertSqlSafe<Arc<str>> {
+        AssertSqlSafe(text.replace("{schema}", &self.schema).into())
+    }
+
+    pub async fn execute(&self, text: &str) -> u64 {
+        sqlx::query(self.sql(text)).execute(self.pool()).await.expect(text).rows_affected()
+    }
+
+    pub async fn number(&self, text: &str) -> i64 {
+        let row = sqlx::query(self.sql(text)).fetch_one(self.pool()).await.expect(text);
+        row.try_get(0).expect(text)
+    }
+
+    pub async fn text(&self, text: &str) -> String {
+        let row = sqlx::query(self.sql(text)).fetch_one(self.pool()).await.expect(text);
+        row.try_get(0).expect(text)
+    }
+
+    /// Moves a job to a state, as a worker or an operator would leave it.
+    pub async fn set_state(&self, id: JobId, state: &str) {
+        let changed = self
+            .execute(&format!(
+                "UPDATE {{schema}}.job SET state = '{state}',
+                    worker = CASE WHEN '{state}' = 'running' THEN gen_random_uuid() END,
+                    finalized_at = CASE WHEN '{state}' IN ('completed', 'cancelled', 'discarded') THEN now() END
+                 WHERE id = '{id}'"
+            ))
+            .await;
+        assert_eq!(changed, 1, "job {id}");
+    }
+
+    /// Lets time pass for every job: all its times move into the past.
+    pub async fn pass(&self, time: Duration) {
+        let seconds = time.as_secs_f64();
+        self.execute(&format!(
+            "UPDATE {{schema}}.job SET created_at = created_at - interval '{seconds} s',
+                scheduled_at = scheduled_at - interval '{seconds} s',
+                unique_until = unique_until - interval '{seconds} s'"
+        ))
+        .await;
+    }
+}
+
+pub async fn pool(max_connections: u32) -> PgPool {
+    let options: PgConnectOptions = url().await.parse().expect("a URL");
+    PgPoolOptions::new()
+        .max_connections(max_connections)
+        .acquire_timeout(WAIT)
+        .connect_with(options)
+        .await
+        .expect("a pool")
+}
+
+/// A job without args.
+pub fn job(kind: &str) -> NewJob {
+    NewJob::new(kind, &json!({}))
+}
