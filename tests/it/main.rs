@@ -1,10 +1,10 @@
 //! The integration tests: one binary, one embedded PostgreSQL for all of them, a schema for each.
 
-#![allow(missing_docs)]
+#![allow(missing_docs, unreachable_pub)]
 
 mod support;
 
 mod derive;
 mod embedded;
+mod rules;
 mod ui;
-mod unique_rules;

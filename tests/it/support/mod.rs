@@ -1,15 +1,19 @@
 //! A schema of its own for every test, on one embedded cluster for the whole run.
 
+mod statements;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{AssertSqlSafe, PgPool, Row};
+use sqlx::{AssertSqlSafe, PgPool, Row, SqlSafeStr, SqlStr};
 use tokio::sync::OnceCell;
 use uniqueue::embedded::Postgres;
 use uniqueue::{Client, JobId, NewJob, SchemaName};
+
+pub use statements::counting_statements;
 
 /// The longest that a test waits for something that should happen at once.
 pub const WAIT: Duration = Duration::from_secs(20);
@@ -53,8 +57,8 @@ impl Database {
     }
 
     /// Puts the schema in place of `{schema}`.
-    pub fn sql(&self, text: &str) -> AssertSqlSafe<Arc<str>> {
-        AssertSqlSafe(text.replace("{schema}", &self.schema).into())
+    pub fn sql(&self, text: &str) -> SqlStr {
+        AssertSqlSafe(Arc::<str>::from(text.replace("{schema}", &self.schema))).into_sql_str()
     }
 
     pub async fn execute(&self, text: &str) -> u64 {

@@ -1,0 +1,178 @@
+//! R10: a batch means what its inserts one after another would mean.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use uniqueue::{JobId, JobState, NewJob, OnConflict, UniqueKey, UniqueScope};
+
+use crate::support::{Database, counting_statements, job};
+
+fn unique(text: &str, on_conflict: OnConflict) -> NewJob {
+    job("a").unique_key(UniqueKey::raw(text).scope(UniqueScope::Active).on_conflict(on_conflict))
+}
+
+#[tokio::test]
+async fn r10_results_come_in_input_order_one_per_input() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let held = client.insert(unique("k3", OnConflict::Ignore)).await.unwrap();
+    let kinds = ["z", "k3", "y", "k1", "k1", "x", "k2", "k3"];
+    let jobs = kinds.map(|text| match text.strip_prefix('k') {
+        Some(_) => unique(text, OnConflict::Ignore).queue(format!("q{text}")),
+        None => job(text),
+    });
+    let answers = client.insert_many(jobs).await.unwrap();
+    let duplicates: Vec<_> = answers.iter().map(|answer| answer.duplicate).collect();
+    assert_eq!(duplicates, [false, true, false, false, true, false, false, true]);
+    assert_eq!(answers[1].id(), held.id());
+    assert_eq!(answers[4].id(), answers[3].id());
+    assert_eq!(answers[7].id(), held.id());
+    for (answer, kind) in answers.iter().zip(kinds) {
+        match &answer.job.unique_key {
+            Some(key) => assert_eq!(key, kind),
+            None => assert_eq!(answer.job.kind.as_str(), kind),
+        }
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 6);
+    assert!(client.insert_many(Vec::<NewJob>::new()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn r10_equal_keys_fold_under_replace_onto_the_last() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let held = client.insert(unique("k", OnConflict::Ignore)).await.unwrap();
+    let jobs = [unique("k", OnConflict::Replace), unique("k", OnConflict::Replace), unique("k", OnConflict::Ignore)];
+    let answers = client.insert_many(jobs).await.unwrap();
+    assert_eq!(answers[0].replaced, Some(held.id()));
+    assert_eq!((answers[0].job.state, answers[0].job.replaced_by), (JobState::Cancelled, Some(answers[1].id())));
+    assert_eq!(answers[1].job.state, JobState::Available);
+    assert!(answers[2].duplicate);
+    assert_eq!(answers[2].id(), answers[1].id());
+}
+
+#[tokio::test]
+async fn r10_equal_keys_do_not_fold_onto_a_job_that_does_not_claim() {
+    let database = Database::new().await;
+    let only_running = || job("a").unique_key(UniqueKey::raw("k").states([JobState::Running]));
+    let answers = database.client.insert_many([only_running(), only_running()]).await.unwrap();
+    assert!(answers.iter().all(|answer| !answer.duplicate));
+    // A scheduled leader with a mask of available only does not claim either.
+    let only_available = || job("a").unique_key(UniqueKey::raw("k2").states([JobState::Available]));
+    let later = only_available().scheduled_in(Duration::from_secs(60));
+    let answers = database.client.insert_many([later, only_available(), only_available()]).await.unwrap();
+    let duplicates: Vec<_> = answers.iter().map(|answer| answer.duplicate).collect();
+    assert_eq!(duplicates, [false, false, true]);
+}
+
+#[tokio::test]
+async fn r10_a_rejected_batch_reports_each_duplicate_and_inserts_nothing() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let one = client.insert(unique("k1", OnConflict::Ignore)).await.unwrap();
+    let two = client.insert(unique("k2", OnConflict::Ignore)).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    let jobs = [
+        unique("new", OnConflict::Reject),
+        unique("k2", OnConflict::Reject),
+        unique("k1", OnConflict::Ignore),
+        unique("k1", OnConflict::Reject),
+    ];
+    let error = client.insert_many(jobs).tx(&mut tx).await.unwrap_err();
+    let named: Vec<_> = error.rejections().iter().map(|rejection| (rejection.index, rejection.holder)).collect();
+    assert_eq!(named, [(1, two.id()), (3, one.id())]);
+    tx.commit().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 2);
+}
+
+#[tokio::test]
+async fn r10_overlapping_batches_in_opposed_orders_never_deadlock() {
+    let database = Database::with_connections(8).await;
+    let tasks: Vec<_> = (0..8)
+        .map(|writer| {
+            let client = database.client.clone();
+            tokio::spawn(async move {
+                for batch in 0..25 {
+                    let mut keys: Vec<_> = (0..200).map(|n| format!("{batch} {n}")).collect();
+                    if writer % 2 == 1 {
+                        keys.reverse();
+                    }
+                    let jobs = keys.iter().map(|key| unique(key, OnConflict::Ignore));
+                    let answers = client.insert_many(jobs).await.unwrap();
+                    for (answer, key) in answers.iter().zip(&keys) {
+                        assert_eq!(answer.job.unique_key.as_ref(), Some(key));
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 25 * 200);
+}
+
+#[tokio::test]
+async fn r10_batches_of_every_conflict_strategy_over_expiring_keys_never_deadlock() {
+    let database = Database::with_connections(8).await;
+    let tasks: Vec<_> = (0..6)
+        .map(|writer: usize| {
+            let client = database.client.clone();
+            tokio::spawn(async move {
+                for batch in 0..15 {
+                    let mut keys: Vec<_> = (0..40).map(|n| format!("{n}")).collect();
+                    if writer % 2 == 1 {
+                        keys.reverse();
+                    }
+                    let conflict = [OnConflict::Ignore, OnConflict::Replace][(writer + batch) % 2];
+                    let jobs = keys.iter().map(|key| {
+                        let key = UniqueKey::raw(key).scope(UniqueScope::Active).period(Duration::from_millis(3));
+                        job("a").unique_key(key.on_conflict(conflict))
+                    });
+                    client.insert_many(jobs).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let doubled = "SELECT count(*) FROM (SELECT FROM {schema}.job WHERE claims GROUP BY unique_key HAVING count(*) > 1) AS d";
+    assert_eq!(database.number(doubled).await, 0);
+}
+
+#[tokio::test]
+async fn r10_an_insert_sent_again_with_its_id_is_recognised() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let id = JobId::generate();
+    for _ in 0..3 {
+        let answer = client.insert(job("a").id(id)).await.unwrap();
+        assert!(!answer.duplicate);
+        assert_eq!(answer.id(), id);
+        let keyed = client.insert(unique("k", OnConflict::Reject).id(JobId::from(uuid::Uuid::nil()))).await.unwrap();
+        assert!(!keyed.duplicate);
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 2);
+}
+
+#[tokio::test]
+async fn r10_ten_thousand_mixed_jobs_take_one_statement() {
+    let database = Database::with_connections(1).await;
+    let jobs: Vec<_> = (0..10_000)
+        .map(|n| match n % 3 {
+            0 => job("plain").queue(format!("q{}", n % 7)),
+            1 => unique(&format!("k{n}"), OnConflict::Ignore),
+            _ => unique(&format!("k{}", n / 2), OnConflict::Ignore).priority(2),
+        })
+        .collect();
+    let (answers, statements) = counting_statements(database.client.insert_many(jobs).into_future()).await;
+    assert_eq!(answers.unwrap().len(), 10_000);
+    assert_eq!(statements, 1);
+    let mut tx = database.pool().begin().await.unwrap();
+    let jobs: Vec<_> = (0..10_000).map(|_| job("plain")).collect();
+    let inserting = database.client.insert_many(jobs).tx(&mut tx).into_future();
+    let (answers, statements) = counting_statements(inserting).await;
+    assert_eq!(answers.unwrap().len(), 10_000);
+    assert_eq!(statements, 1);
+}

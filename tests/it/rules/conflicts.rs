@@ -1,0 +1,140 @@
+//! R4: what a duplicate does.
+
+use std::time::Duration;
+
+use uniqueue::{Error, JobState, OnConflict, UniqueKey, UniqueScope};
+
+use crate::support::{Database, job};
+
+fn key(text: &str, on_conflict: OnConflict) -> UniqueKey {
+    UniqueKey::raw(text).scope(UniqueScope::Active).on_conflict(on_conflict)
+}
+
+#[tokio::test]
+async fn r4_reject_is_a_typed_error_that_names_the_holder_and_keeps_the_transaction() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let holder = client.insert(job("a").unique_key(key("k", OnConflict::Reject))).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    client.insert(job("before")).tx(&mut tx).await.unwrap();
+    let error = client.insert(job("a").unique_key(key("k", OnConflict::Reject))).tx(&mut tx).await.unwrap_err();
+    assert!(error.is_duplicate());
+    assert!(!error.is_retryable());
+    let [rejection] = error.rejections() else { panic!("{error}") };
+    assert_eq!((rejection.index, rejection.holder), (0, holder.id()));
+    assert_eq!(rejection.holder_state, JobState::Available);
+    assert!(error.to_string().contains(&holder.id().to_string()), "{error}");
+    client.insert(job("after")).tx(&mut tx).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE kind IN ('before', 'after')").await, 2);
+}
+
+#[tokio::test]
+async fn r4_replace_cancels_the_holder_which_names_its_successor() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let old = client.insert(job("old").unique_key(key("k", OnConflict::Replace))).await.unwrap();
+    let new = client.insert(job("new").unique_key(key("k", OnConflict::Replace))).await.unwrap();
+    assert!(!new.duplicate);
+    assert_eq!(new.replaced, Some(old.id()));
+    let old = client.job(old.id()).await.unwrap().unwrap();
+    assert_eq!(old.state, JobState::Cancelled);
+    assert_eq!(old.replaced_by, Some(new.id()));
+    assert!(old.finalized_at.is_some());
+    assert_eq!(client.holder("k").await.unwrap().unwrap().id, new.id());
+}
+
+#[tokio::test]
+async fn r4_replace_on_a_running_holder_falls_back_to_reject() {
+    let database = Database::new().await;
+    let client = &database.client;
+    for on_conflict in [OnConflict::Replace, OnConflict::ReplaceExceptSchedule] {
+        let text = on_conflict.as_str();
+        let holder = client.insert(job("a").unique_key(key(text, on_conflict))).await.unwrap();
+        database.set_state(holder.id(), "running").await;
+        let error = client.insert(job("a").unique_key(key(text, on_conflict))).await.unwrap_err();
+        assert_eq!(error.rejections()[0].holder_state, JobState::Running);
+        assert_eq!(client.job(holder.id()).await.unwrap().unwrap().state, JobState::Running);
+    }
+}
+
+#[tokio::test]
+async fn r4_replace_on_a_final_holder_keeps_its_state() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let exists = |conflict| UniqueKey::raw("k").scope(UniqueScope::Exists).on_conflict(conflict);
+    let holder = client.insert(job("a").unique_key(exists(OnConflict::Ignore))).await.unwrap();
+    database.set_state(holder.id(), "completed").await;
+    let finalized_at = client.job(holder.id()).await.unwrap().unwrap().finalized_at;
+    let new = client.insert(job("a").unique_key(exists(OnConflict::Replace))).await.unwrap();
+    let old = client.job(holder.id()).await.unwrap().unwrap();
+    assert_eq!((old.state, old.finalized_at), (JobState::Completed, finalized_at));
+    assert_eq!(old.replaced_by, Some(new.id()));
+    assert!(!old.claims);
+}
+
+#[tokio::test]
+async fn r4_replace_except_schedule_keeps_the_holders_time() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let hour = Duration::from_secs(3600);
+    let keep = || key("k", OnConflict::ReplaceExceptSchedule);
+    let old = client.insert(job("a").scheduled_in(hour).unique_key(keep())).await.unwrap();
+    let new = client.insert(job("a").scheduled_in(2 * hour).unique_key(keep())).await.unwrap();
+    assert_eq!(new.job.scheduled_at, old.job.scheduled_at);
+    assert_eq!(new.job.state, JobState::Scheduled);
+    let newest = client.insert(job("a").scheduled_in(2 * hour).unique_key(key("k", OnConflict::Replace))).await.unwrap();
+    assert_ne!(newest.job.scheduled_at, old.job.scheduled_at);
+}
+
+#[tokio::test]
+async fn r4_of_many_concurrent_replaces_one_lives_and_every_other_names_its_successor() {
+    let database = Database::with_connections(16).await;
+    let barrier = std::sync::Arc::new(tokio::sync::Barrier::new(16));
+    let tasks: Vec<_> = (0..16)
+        .map(|_| {
+            let client = database.client.clone();
+            let barrier = barrier.clone();
+            tokio::spawn(async move {
+                barrier.wait().await;
+                for _ in 0..10 {
+                    client.insert(job("a").unique_key(key("k", OnConflict::Replace))).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let states = "SELECT string_agg(state || ' ' || n, ', ' ORDER BY state)
+        FROM (SELECT state::text, count(*) AS n FROM {schema}.job GROUP BY state) AS s";
+    assert_eq!(database.text(states).await, "available 1, cancelled 159");
+    let successors = "SELECT count(DISTINCT replaced_by) FROM {schema}.job WHERE state = 'cancelled'";
+    assert_eq!(database.number(successors).await, 159);
+}
+
+#[tokio::test]
+async fn r4_replace_rolls_back_with_the_callers_transaction() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let old = client.insert(job("a").unique_key(key("k", OnConflict::Replace))).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    client.insert(job("a").unique_key(key("k", OnConflict::Replace))).tx(&mut tx).await.unwrap();
+    tx.rollback().await.unwrap();
+    let old = client.job(old.id()).await.unwrap().unwrap();
+    assert_eq!((old.state, old.claims, old.replaced_by), (JobState::Available, true, None));
+}
+
+#[tokio::test]
+async fn r4_a_refused_replace_leaves_the_running_holder_unlocked() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let holder = client.insert(job("a").unique_key(key("k", OnConflict::Replace))).await.unwrap();
+    database.set_state(holder.id(), "running").await;
+    let mut tx = database.pool().begin().await.unwrap();
+    let refused = client.insert(job("a").unique_key(key("k", OnConflict::Replace))).tx(&mut tx).await;
+    assert!(matches!(refused, Err(Error::Rejected(_))));
+    let unlocked = "SELECT count(*) FROM (SELECT FROM {schema}.job FOR UPDATE SKIP LOCKED) AS j";
+    assert_eq!(database.number(unlocked).await, 1);
+    tx.rollback().await.unwrap();
+}

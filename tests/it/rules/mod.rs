@@ -1,0 +1,7 @@
+//! DESIGN §2's rules, each test named after what it holds.
+
+mod batches;
+mod claims;
+mod conflicts;
+mod rivals;
+mod time;

@@ -1,0 +1,137 @@
+//! R9 and R11: uncommitted rivals, snapshots, and inserts that never answer "nothing".
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use uniqueue::{Error, UniqueKey, UniqueScope};
+
+use crate::support::{Database, WAIT, job};
+
+fn key(text: &str) -> UniqueKey {
+    UniqueKey::raw(text).scope(UniqueScope::Active)
+}
+
+/// Waits until somebody in this schema's tests waits for a lock held by `blocker`.
+async fn until_blocked(database: &Database, blocker: i32) {
+    let waiting = format!("SELECT count(*) FROM pg_stat_activity WHERE {blocker} = ANY (pg_blocking_pids(pid))");
+    let started = Instant::now();
+    while database.number(&waiting).await == 0 {
+        assert!(started.elapsed() < WAIT, "nobody waits");
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn pid(connection: &mut sqlx::PgConnection) -> i32 {
+    sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(connection).await.unwrap()
+}
+
+async fn rival_ends(commit: bool) {
+    let database = Database::new().await;
+    let mut rival = database.pool().begin().await.unwrap();
+    let held = database.client.insert(job("rival").unique_key(key("k"))).tx(&mut rival).await.unwrap();
+    let client = database.client.clone();
+    let waiting = tokio::spawn(async move { client.insert(job("a").unique_key(key("k"))).await.unwrap() });
+    let blocker = pid(&mut rival).await;
+    until_blocked(&database, blocker).await;
+    if commit {
+        rival.commit().await.unwrap();
+    } else {
+        rival.rollback().await.unwrap();
+    }
+    let answer = waiting.await.unwrap();
+    assert_eq!(answer.duplicate, commit);
+    assert_eq!(answer.id() == held.id(), commit);
+}
+
+#[tokio::test]
+async fn r9_an_insert_waits_for_a_rival_and_is_a_duplicate_if_it_commits() {
+    rival_ends(true).await;
+}
+
+#[tokio::test]
+async fn r9_an_insert_waits_for_a_rival_and_inserts_if_it_rolls_back() {
+    rival_ends(false).await;
+}
+
+#[tokio::test]
+async fn r9_a_caller_who_must_not_wait_can_bound_it() {
+    let database = Database::new().await;
+    let mut rival = database.pool().begin().await.unwrap();
+    database.client.insert(job("rival").unique_key(key("k"))).tx(&mut rival).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    let limit = Duration::from_millis(50);
+    let insert = database.client.insert(job("a").unique_key(key("k"))).max_wait(limit).tx(&mut tx);
+    let error = insert.await.unwrap_err();
+    assert!(matches!(error, Error::Busy { waited } if waited == limit), "{error}");
+    assert!(error.is_retryable());
+    // The transaction is usable, its lock_timeout is its own, and nothing was inserted.
+    let timeout: String = sqlx::query_scalar("SHOW lock_timeout").fetch_one(&mut *tx).await.unwrap();
+    assert_eq!(timeout, "0");
+    database.client.insert(job("a").unique_key(key("other"))).max_wait(limit).tx(&mut tx).await.unwrap();
+    let timeout: String = sqlx::query_scalar("SHOW lock_timeout").fetch_one(&mut *tx).await.unwrap();
+    assert_eq!(timeout, "0");
+    tx.commit().await.unwrap();
+    rival.rollback().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
+}
+
+#[tokio::test]
+async fn r9_a_conflict_newer_than_the_snapshot_is_retryable() {
+    for level in ["REPEATABLE READ", "SERIALIZABLE"] {
+        let database = Database::new().await;
+        let mut tx = database.pool().begin().await.unwrap();
+        let begin = format!("SET TRANSACTION ISOLATION LEVEL {level}");
+        sqlx::query(database.sql(&begin)).execute(&mut *tx).await.unwrap();
+        sqlx::query("SELECT count(*) FROM pg_class").execute(&mut *tx).await.unwrap();
+        database.client.insert(job("rival").unique_key(key("k"))).await.unwrap();
+        let error = database.client.insert(job("a").unique_key(key("k"))).tx(&mut tx).await.unwrap_err();
+        assert!(error.is_retryable(), "{level}: {error}");
+        // What the snapshot does see is a plain duplicate.
+        let mut again = database.pool().begin().await.unwrap();
+        sqlx::query(database.sql(&begin)).execute(&mut *again).await.unwrap();
+        assert!(database.client.insert(job("a").unique_key(key("k"))).tx(&mut again).await.unwrap().duplicate);
+    }
+}
+
+#[tokio::test]
+async fn r11_the_answer_is_never_nothing_while_holders_finish_and_vanish() {
+    let database = Database::with_connections(12).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let churn: Vec<_> = (0..4)
+        .map(|n| {
+            let pool = database.pool().clone();
+            let stop = stop.clone();
+            let finish = database.sql(
+                "UPDATE {schema}.job SET state = 'completed', finalized_at = now()
+                 WHERE id IN (SELECT id FROM {schema}.job WHERE state = 'available' LIMIT 3 FOR UPDATE SKIP LOCKED)",
+            );
+            let delete = database.sql("DELETE FROM {schema}.job WHERE id IN (SELECT id FROM {schema}.job LIMIT 2 FOR UPDATE SKIP LOCKED)");
+            tokio::spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    let statement = if n % 2 == 0 { sqlx::query(finish.clone()) } else { sqlx::query(delete.clone()) };
+                    statement.execute(&pool).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    let inserters: Vec<_> = (0..8)
+        .map(|_| {
+            let client = database.client.clone();
+            tokio::spawn(async move {
+                for n in 0..300 {
+                    let wanted = format!("k{}", n % 3);
+                    let answer = client.insert(job("a").unique_key(key(&wanted))).await.unwrap();
+                    assert_eq!(answer.job.unique_key.as_deref(), Some(wanted.as_str()));
+                }
+            })
+        })
+        .collect();
+    for inserter in inserters {
+        inserter.await.unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    for task in churn {
+        task.await.unwrap();
+    }
+}
