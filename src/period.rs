@@ -1,4 +1,4 @@
-//! Lengths of time as policies write them, and the windows that divide time.
+//! Lengths of time as policies write them, and the [windows](Window) that divide time.
 //!
 //! A length is an ISO 8601 duration of weeks, days, hours, minutes and seconds: `PT15M`, `P7D`,
 //! `P1DT12H`, `PT0.5S`. A day is 24 hours and a week 7 days, whatever the time zone. Years and
@@ -6,16 +6,14 @@
 
 use std::time::Duration;
 
-use time::OffsetDateTime;
-
 use crate::error::{Error, Result};
+
+mod window;
+
+pub use window::{Window, check_window, window};
 
 /// The longest length of time: 100 years of 365.25 days.
 pub const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
-
-/// The instant from which windows are counted, Monday 0001-01-01 00:00 UTC, in Unix seconds.
-/// River counts from it too: it is Go's zero time.
-const WINDOW_ORIGIN: i64 = -62_135_596_800;
 
 /// Reads an ISO 8601 duration.
 ///
@@ -33,18 +31,22 @@ pub fn parse(text: &str) -> Result<Duration> {
 /// `PT1H30M`, `PT0.25S`. [`parse`] reads it back as the same length.
 #[must_use]
 pub fn write(length: Duration) -> String {
-    let seconds = length.as_secs();
+    let (days, seconds) = (length.as_secs() / 86_400, length.as_secs() % 86_400);
+    let nanoseconds = length.subsec_nanos();
     let mut text = String::from("P");
-    push_part(&mut text, seconds / 86_400, 'D');
-    if seconds % 86_400 > 0 || length.subsec_nanos() > 0 || text == "P" {
+    push_part(&mut text, days, 'D');
+    if seconds > 0 || nanoseconds > 0 || days == 0 {
         text.push('T');
-        push_part(&mut text, seconds % 86_400 / 3_600, 'H');
+        push_part(&mut text, seconds / 3_600, 'H');
         push_part(&mut text, seconds % 3_600 / 60, 'M');
-        if length.subsec_nanos() > 0 {
-            let fraction = format!("{:09}", length.subsec_nanos());
+        if nanoseconds > 0 {
+            let fraction = format!("{nanoseconds:09}");
             text += &format!("{}.{}S", seconds % 60, fraction.trim_end_matches('0'));
-        } else if seconds % 60 > 0 || text == "PT" {
-            text += &format!("{}S", seconds % 60);
+        } else {
+            push_part(&mut text, seconds % 60, 'S');
+        }
+        if text == "PT" {
+            text += "0S";
         }
     }
     text
@@ -60,89 +62,12 @@ pub fn check(length: Duration) -> Result<()> {
         TOO_SHORT
     } else if length > LONGEST {
         TOO_LONG
-    } else if length.subsec_nanos() % 1_000 != 0 {
+    } else if !length.subsec_nanos().is_multiple_of(1_000) {
         TOO_FINE
     } else {
         return Ok(());
     };
     Err(refused(problem, &write(length)))
-}
-
-/// The window of a length that an instant falls into.
-///
-/// Windows are multiples of the length counted from Monday 0001-01-01 00:00 UTC, so weeks begin
-/// on Mondays, and days and hours with UTC's. An instant at a boundary belongs to the window that
-/// begins there. The instant's own offset makes no difference.
-///
-/// # Errors
-///
-/// [`Error::InvalidPeriod`] when the length is not whole seconds or outside the limits of
-/// [`parse`]; [`Error::InvalidPolicy`] when the instant is before the year 1.
-pub fn window(instant: OffsetDateTime, length: Duration) -> Result<Window> {
-    check_window(length)?;
-    let elapsed = instant.unix_timestamp() - WINDOW_ORIGIN;
-    // No longer than 100 years, by the check above.
-    let into_window = elapsed.rem_euclid(length.as_secs() as i64);
-    let start = match OffsetDateTime::from_unix_timestamp(instant.unix_timestamp() - into_window) {
-        Ok(start) if elapsed >= 0 => start,
-        _ => {
-            return Err(Error::InvalidPolicy {
-                field: "window",
-                problem: format!("has no windows before the year 1: {instant}"),
-            });
-        }
-    };
-    Ok(Window { start, length })
-}
-
-/// Checks the length of a window: whole seconds within the limits of [`parse`].
-///
-/// # Errors
-///
-/// [`Error::InvalidPeriod`].
-pub fn check_window(length: Duration) -> Result<()> {
-    check(length)?;
-    if length.subsec_nanos() > 0 {
-        return Err(refused("a window must be whole seconds", &write(length)));
-    }
-    Ok(())
-}
-
-/// A stretch of time that is part of a key: jobs of one window share it, jobs of two do not.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Window {
-    start: OffsetDateTime,
-    length: Duration,
-}
-
-impl Window {
-    /// When the window begins, in UTC.
-    #[must_use]
-    pub const fn start(&self) -> OffsetDateTime {
-        self.start
-    }
-
-    /// How long the window is: whole seconds.
-    #[must_use]
-    pub const fn length(&self) -> Duration {
-        self.length
-    }
-
-    /// When the window ends and the next begins; `None` at the end of the calendar.
-    #[must_use]
-    pub fn end(&self) -> Option<OffsetDateTime> {
-        self.start.checked_add(self.length.try_into().ok()?)
-    }
-
-    /// The window as the fingerprint names it: start, slash, length in whole seconds, as in
-    /// `2026-02-12T15:15:00Z/PT900S`.
-    #[must_use]
-    pub fn fingerprint(&self) -> String {
-        let date = self.start.date();
-        let (year, month, day) = (date.year(), u8::from(date.month()), date.day());
-        let (hour, minute, second) = self.start.to_hms();
-        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z/PT{}S", self.length.as_secs())
-    }
 }
 
 const UNITS: [(char, u64); 5] =
@@ -243,7 +168,6 @@ fn refused(problem: &'static str, given: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use time::macros::datetime;
 
     use super::*;
 
@@ -331,45 +255,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn windows_are_counted_from_a_monday() {
-        let week = Duration::from_secs(604_800);
-        for (instant, start) in [
-            (datetime!(2026-02-15 23:59:59 UTC), "2026-02-09T00:00:00Z/PT604800S"),
-            (datetime!(2026-02-16 00:00:00 UTC), "2026-02-16T00:00:00Z/PT604800S"),
-            (datetime!(0001-01-01 00:00:00 UTC), "0001-01-01T00:00:00Z/PT604800S"),
-            (datetime!(1969-12-31 23:59:59.999 UTC), "1969-12-29T00:00:00Z/PT604800S"),
-            (datetime!(9999-12-31 23:59:59 UTC), "9999-12-27T00:00:00Z/PT604800S"),
-        ] {
-            assert_eq!(window(instant, week).unwrap().fingerprint(), start);
-        }
-        assert!(window(datetime!(0000-12-31 23:59:59 UTC), week).is_err());
-        let last = window(datetime!(9999-12-31 23:59:59 UTC), week).unwrap();
-        assert_eq!((last.end(), last.length()), (None, week));
-    }
-
-    #[test]
-    fn a_window_does_not_depend_on_the_time_zone() {
-        let day = Duration::from_secs(86_400);
-        let at_utc = window(datetime!(2026-02-12 02:00 UTC), day).unwrap();
-        let in_tokyo = window(datetime!(2026-02-12 11:00 +9), day).unwrap();
-        assert_eq!(at_utc, in_tokyo);
-        assert_eq!(at_utc.start(), datetime!(2026-02-12 00:00 UTC));
-        assert_eq!(at_utc.end(), Some(datetime!(2026-02-13 00:00 UTC)));
-    }
-
-    #[test]
-    fn windows_are_whole_seconds() {
-        let now = datetime!(2026-02-12 15:21 UTC);
-        for length in [Duration::ZERO, Duration::from_millis(1_500), Duration::MAX] {
-            assert!(window(now, length).is_err(), "{length:?}");
-        }
-        assert_eq!(
-            window(now, Duration::from_millis(1_500)).unwrap_err().to_string().lines().next(),
-            Some("invalid period: a window must be whole seconds: \"PT1.5S\"")
-        );
-    }
-
     proptest! {
         #[test]
         fn a_written_duration_reads_back(microseconds in 1..=LONGEST.as_micros() as u64) {
@@ -380,15 +265,6 @@ mod tests {
         #[test]
         fn no_text_panics(text in "P?[-0-9WDTHMSY.,]{0,24}") {
             let _ = parse(&text);
-        }
-
-        #[test]
-        fn a_window_holds_its_instant(unix in WINDOW_ORIGIN..253_402_300_799, length in 1..1_000_000_000_u64) {
-            let instant = OffsetDateTime::from_unix_timestamp(unix).unwrap();
-            let window = window(instant, Duration::from_secs(length)).unwrap();
-            prop_assert!(window.start() <= instant);
-            prop_assert!(window.end().is_none_or(|end| instant < end));
-            prop_assert_eq!((window.start().unix_timestamp() - WINDOW_ORIGIN) % length as i64, 0);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::job::NewJob;
 use crate::opts::{InsertOptions, Start, Unique};
 use crate::state::JobState;
 use crate::store::{self, NewRow};
-use crate::unique::{Claim, OnConflict, Subject};
+use crate::unique::{Claim, OnConflict, Subject, parse_json};
 
 const DEFAULT_MAX_ATTEMPTS: u16 = 25;
 const MAX_MAX_ATTEMPTS: u16 = 32_767;
@@ -84,11 +84,7 @@ fn row(
         None | Some(Unique::No) => None,
         Some(Unique::Key(key)) => Some(key.claim()?),
         Some(Unique::Policy(policy)) => {
-            let parsed = if policy.needs_args() {
-                serde_json::from_str(args.get()).map_err(|error| invalid_json("args", error.to_string()))?
-            } else {
-                Value::Null
-            };
+            let parsed = if policy.needs_args() { parse_json(args.get())? } else { Value::Null };
             let subject_meta = if policy.needs_meta() { Value::Object(meta.clone()) } else { Value::Null };
             policy.resolve(&Subject {
                 kind: kind.as_str(),

@@ -176,7 +176,8 @@ fn write_number(number: &Number, sink: &mut impl Sink) -> Result<(), Flaw> {
     if let Some(integer) = number.as_u64() {
         write_integer(integer, sink);
     } else if let Some(integer) = number.as_i64() {
-        sink.put("-");
+        // Never "-0": with `arbitrary_precision` that is an integer too.
+        sink.put(if integer < 0 { "-" } else { "" });
         write_integer(integer.unsigned_abs(), sink);
     } else if let Some(double) = number.as_f64().filter(|double| double.is_finite()) {
         write_double(double, sink);
@@ -337,7 +338,7 @@ mod tests {
 
     #[test]
     fn depth_is_limited_to_what_json_text_may_have() {
-        let nest = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        let nest = |levels| (0..levels).fold(json!(1), |inner, _| Value::Array(vec![inner]));
         let deepest = canonical_json(&nest(MAX_DEPTH)).unwrap();
         assert!(serde_json::from_str::<Value>(&deepest).is_ok());
         assert!(serde_json::from_str::<Value>(&format!("[{deepest}]")).is_err());

@@ -6,7 +6,8 @@ use crate::error::Result;
 use crate::period;
 use crate::unique::conflict::{OnConflict, OnReentry, Until};
 use crate::unique::flaw::{invalid, require};
-use crate::unique::states::{StateSet, UniqueScope};
+use crate::unique::scope::UniqueScope;
+use crate::unique::states::StateSet;
 
 /// A resolved policy: what an insert needs to know about a job's uniqueness.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -94,7 +95,7 @@ impl Terms {
 macro_rules! terms_setters {
     () => {
         /// Claims the key in a common set of states. As `states`, of which the last call counts.
-        pub fn scope(self, scope: $crate::unique::states::UniqueScope) -> Self {
+        pub fn scope(self, scope: $crate::unique::scope::UniqueScope) -> Self {
             self.states(scope)
         }
 

@@ -15,9 +15,9 @@ use crate::unique::flaw::Flaw;
 /// Reads JSON text with the numbers that `jsonb` would store.
 ///
 /// `serde_json` alone reads every number with a point or an exponent as a double. `jsonb` is
-/// exact: of `1234567890123456785e0` or `12345678901234567.85e2` it stores the integer. Numbers that are integers to
-/// `jsonb` (no digit stays behind the point once the exponent is applied) and fit into 64 bits
-/// are integers here too; all others are doubles.
+/// exact: of `1234567890123456785e0` or `12345678901234567.85e2` it stores the integer. Numbers
+/// that are integers to `jsonb` (no digit stays behind the point once the exponent is applied)
+/// and fit into 64 bits are integers here too; all others are doubles.
 ///
 /// # Errors
 ///
@@ -113,11 +113,11 @@ fn check(value: &Value, depth: usize) -> Result<(), Flaw> {
     let no_nul = |text: &str| {
         if text.contains('\0') { Err(Flaw::new("PostgreSQL cannot store the character NUL", text)) } else { Ok(()) }
     };
-    if depth > MAX_DEPTH {
-        return Err(Flaw::new("values nest too deeply", "more than 127 levels"));
-    }
     match value {
         Value::String(text) => no_nul(text),
+        Value::Array(_) | Value::Object(_) if depth == MAX_DEPTH => {
+            Err(Flaw::new("values nest too deeply", "more than 127 levels"))
+        }
         Value::Array(items) => items.iter().try_for_each(|item| check(item, depth + 1)),
         Value::Object(members) => members.iter().try_for_each(|(name, member)| {
             no_nul(name)?;
@@ -177,8 +177,8 @@ const fn is_number_byte(byte: u8) -> bool {
 /// The digits of a number that is written with an exponent and is an integer of 16 to 20 digits.
 ///
 /// Shorter ones a double holds exactly, and longer ones are beyond 64 bits. A number with digits
-/// left behind its point is a double even when they are zeros, as `9007199254740993.0`: `jsonb`
-/// keeps the zero, and every other JSON reader takes it for a double.
+/// left behind its point is a double even when they are zeros, as in `9007199254740993.0`:
+/// `jsonb` keeps the zero, and every other JSON reader takes the number for a double.
 fn exact_integer(number: &str) -> Option<String> {
     let (mantissa, exponent) = number.split_once(['e', 'E'])?;
     let (sign, mantissa) = match mantissa.strip_prefix('-') {
@@ -197,7 +197,9 @@ fn exact_integer(number: &str) -> Option<String> {
     if !is_well_formed || exponent_digits.is_empty() || !is_digits(exponent_digits) {
         return None;
     }
-    let zeros = exponent.parse::<usize>().ok()?.checked_sub(fraction.len())?;
+    // Signed, since an exponent may be written -0.
+    let exponent: i64 = exponent.parse().ok()?;
+    let zeros = usize::try_from(exponent).ok()?.checked_sub(fraction.len())?;
     let digits = [whole, fraction].concat();
     let digits = digits.trim_start_matches('0');
     if digits.is_empty() || !(16..=20).contains(&digits.len().checked_add(zeros)?) {
@@ -215,27 +217,30 @@ mod tests {
     use serde_json::{json, value::RawValue};
 
     use super::*;
+    use crate::unique::canonical::canonical_json;
 
     #[test]
     fn integers_with_exponents_are_as_exact_as_in_jsonb() {
-        for (given, read_as) in [
+        for (given, written) in [
             ("9007199254740993", "9007199254740993"),
             ("9.007199254740993e15", "9007199254740993"),
             ("-9.007199254740993E+15", "-9007199254740993"),
             ("1234567890123456785e0", "1234567890123456785"),
+            ("1234567890123456785E-00", "1234567890123456785"),
             ("123456789012345678.5e1", "1234567890123456785"),
             ("0.1234567890123456785e19", "1234567890123456785"),
             ("1.8446744073709551615e19", "18446744073709551615"),
             // A digit stays behind the point: a double.
-            ("9007199254740993.0", "9007199254740992.0"),
-            ("9.0071992547409930e15", "9007199254740992.0"),
+            ("9007199254740993.0", "9007199254740992"),
+            ("9.0071992547409930e15", "9007199254740992"),
             // Beyond 64 bits: a double.
-            ("1.8446744073709551616e19", "1.8446744073709552e19"),
-            ("1e2", "100.0"),
-            ("0e17", "0.0"),
+            ("1.8446744073709551616e19", "18446744073709552000"),
+            ("1e2", "100"),
+            ("0e17", "0"),
         ] {
-            let value = parse_json(&format!(r#"{{"1e17": [{given}], "s": "9.007199254740993e15\""}}"#)).unwrap();
-            assert_eq!(value["1e17"][0].to_string(), read_as, "{given}");
+            let text = format!(r#"{{"1e17": [{given}], "s": "9.007199254740993e15\""}}"#);
+            let value = parse_json(&text).unwrap();
+            assert_eq!(canonical_json(&value["1e17"][0]).unwrap(), written, "{given}");
             assert_eq!(value["s"], "9.007199254740993e15\"");
         }
     }
@@ -263,11 +268,13 @@ mod tests {
 
     #[test]
     fn floats_and_large_integers_go_through_text() {
-        assert_eq!(serialize_json(&0.1_f32).unwrap(), json!(0.1));
-        assert_eq!(serialize_json(&u128::MAX).unwrap(), json!(3.402823669209385e38));
+        let canonical = |value| canonical_json(&value).unwrap();
+        assert_eq!(canonical(serialize_json(&0.1_f32).unwrap()), "0.1");
+        let widest = canonical(serialize_json(&u128::MAX).unwrap());
+        assert_eq!(widest, "3.402823669209385e+38");
         assert_eq!(serialize_json(&f64::NAN).unwrap(), json!(null));
         let raw = RawValue::from_string("9.007199254740993e15".to_owned()).unwrap();
-        assert_eq!(serialize_json(&[raw]).unwrap(), json!([9_007_199_254_740_993_u64]));
+        assert_eq!(canonical(serialize_json(&[raw]).unwrap()), "[9007199254740993]");
     }
 
     #[test]
@@ -277,9 +284,12 @@ mod tests {
             error.to_string(),
             "invalid unique key: the value does not serialize to JSON: \"key must be a string\""
         );
-        let deep = (0..5_000).fold(json!(1), |inner, _| json!({"a": inner}));
+        let deep = (0..500).fold(json!(1), |inner, _| Value::Object([("a".to_owned(), inner)].into_iter().collect()));
         assert!(serialize_json(&deep).unwrap_err().to_string().contains("127 levels"));
         assert!(check_jsonb("args", "k", &deep).is_err());
+        let nest = |levels| (1..levels).fold(json!([]), |inner, _| Value::Array(vec![inner]));
+        assert!(check_jsonb("args", "k", &nest(MAX_DEPTH)).is_ok());
+        assert!(check_jsonb("args", "k", &nest(MAX_DEPTH + 1)).is_err());
     }
 
     #[test]

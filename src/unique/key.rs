@@ -9,7 +9,7 @@ use crate::unique::claim::{Claim, Terms};
 use crate::unique::conflict::OnConflict;
 use crate::unique::flaw::Flaw;
 use crate::unique::jsonb;
-use crate::unique::states::UniqueScope;
+use crate::unique::scope::UniqueScope;
 use crate::unique::zizq;
 
 /// The longest key, in bytes of UTF-8. An index row of PostgreSQL holds about 2,700.
@@ -51,8 +51,8 @@ impl UniqueKey {
     /// a struct, a `serde_json::Value` and JSON text, in every member order.
     ///
     /// A tuple is an array, so the order of its items counts. Where Zizq's Rust client would hash
-    /// the same text (no numbers with a fraction or exponent, strings in NFC, member names of one
-    /// script), the key is the one it makes; for the others see [`zizq_rust`](Self::zizq_rust).
+    /// the same text (integers, strings in NFC, no member names beyond U+FFFF), the key is the one it
+    /// makes; for the others see [`zizq_rust`](Self::zizq_rust).
     ///
     /// [`canonical_json`]: crate::canonical_json
     pub fn hash_of(value: impl Serialize) -> Self {
@@ -192,4 +192,100 @@ fn zizq_rust_hash(value: &impl Serialize) -> Result<String, Flaw> {
         zizq::write_rust(&value, sink);
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use serde::Serializer;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::error::Error;
+    use crate::unique::conflict::{OnReentry, Until};
+    use crate::unique::states::StateSet;
+
+    #[test]
+    fn raw_keys_are_stored_verbatim() {
+        for text in ["rebuild_index", " ", "e\u{301}", &"é".repeat(256)] {
+            assert_eq!(UniqueKey::raw(text).text().unwrap(), text);
+            assert_eq!(UniqueKey::from(text), UniqueKey::from(text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn keys_are_1_to_512_bytes_without_nul() {
+        for bad in ["", "a\0b", &"é".repeat(257)] {
+            assert!(matches!(UniqueKey::raw(bad).text(), Err(Error::InvalidKey { .. })));
+            assert!(UniqueKey::raw(bad).claim().is_err());
+        }
+        let long = UniqueKey::tagged_hash_of(&"t".repeat(448), 1).text().unwrap_err().to_string();
+        assert_eq!(long, format!("invalid unique key: must not be longer than 512 bytes: \"{}\"", "t".repeat(80)));
+        UniqueKey::tagged_hash_of(&"t".repeat(447), 1).text().unwrap();
+    }
+
+    #[test]
+    fn keys_have_zizqs_defaults() {
+        let claim = UniqueKey::raw("k").claim().unwrap();
+        assert_eq!(claim.key, "k");
+        assert_eq!(claim.states, UniqueScope::Queued.states());
+        assert_eq!(claim.on_conflict, OnConflict::Ignore);
+        assert_eq!((claim.period, claim.ttl), (None, None));
+        assert!(!claim.until_start && !claim.discard_on_reentry);
+    }
+
+    #[test]
+    fn keys_carry_terms() {
+        let claim = UniqueKey::raw("k")
+            .scope(UniqueScope::Exists)
+            .ttl(Duration::from_secs(1))
+            .until(Until::Start)
+            .on_conflict(OnConflict::Replace)
+            .on_reentry(OnReentry::Discard)
+            .claim()
+            .unwrap();
+        assert_eq!(claim.states, StateSet::ALL);
+        assert_eq!(claim.ttl, Some(Duration::from_secs(1)));
+        assert!(claim.until_start && claim.discard_on_reentry);
+        assert!(UniqueKey::raw("k").states([]).claim().is_err());
+        assert!(UniqueKey::raw("k").ttl(Duration::ZERO).claim().is_err());
+    }
+
+    #[test]
+    fn a_value_that_does_not_serialize_is_an_error_when_the_key_is_used() {
+        struct Fails;
+        impl Serialize for Fails {
+            fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+                Err(serde::ser::Error::custom("no"))
+            }
+        }
+        let keys = [
+            UniqueKey::hash_of(Fails),
+            UniqueKey::tagged_hash_of("t", BTreeMap::from([((), 1)])),
+            UniqueKey::zizq_rust("t", Fails),
+            UniqueKey::zizq_node("t", Fails),
+        ];
+        for key in keys {
+            let error = key.text().unwrap_err().to_string();
+            assert!(error.starts_with("invalid unique key: the value does not serialize"), "{error}");
+        }
+        assert!(UniqueKey::hash_of(u128::MAX).text().is_ok());
+    }
+
+    #[test]
+    fn deep_values_never_overflow_the_stack() {
+        let deep = (0..5_000).fold(json!(1), |inner, _| Value::Array(vec![inner]));
+        for key in [UniqueKey::hash_of(&deep), UniqueKey::zizq_rust_hash_of(&deep), UniqueKey::zizq_node("t", &deep)] {
+            assert!(key.text().unwrap_err().to_string().contains("127 levels"));
+        }
+    }
+
+    #[test]
+    fn our_keys_are_zizqs_where_the_texts_agree() {
+        let payload = json!({"user_id": 42, "to": ["a@b.c", null, true, -7], "b": {"d": 1, "c": "é"}});
+        assert_eq!(UniqueKey::tagged_hash_of("t", &payload), UniqueKey::zizq_rust("t", &payload));
+        assert_ne!(UniqueKey::hash_of(1.0), UniqueKey::zizq_rust_hash_of(1.0));
+    }
 }

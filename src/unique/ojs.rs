@@ -1,18 +1,18 @@
 //! A policy as a JSON document: OJS's `UniquePolicy`, and the members that uniqueue adds.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
-use std::str::FromStr;
-use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::period;
 use crate::state::JobState;
-use crate::unique::conflict::OnConflict;
-use crate::unique::flaw::{invalid, require};
+use crate::unique::conflict::{OnConflict, OnReentry};
+use crate::unique::document;
+use crate::unique::flaw::invalid;
 use crate::unique::jsonb;
 use crate::unique::policy::{Args, UniquePolicy};
-use crate::unique::states::{StateSet, UniqueScope};
 
 /// The strength that uniqueue declares to OJS: no two jobs claim one key, whatever the race.
 pub const OJS_STRENGTH: &str = "strong";
@@ -26,24 +26,6 @@ pub const OJS_MECHANISM: &str = "PostgreSQL partial unique index over each job's
 pub fn ojs_manifest() -> Value {
     json!({"capabilities": {"unique_jobs": {"strength": OJS_STRENGTH, "mechanism": OJS_MECHANISM}}})
 }
-
-/// Every member that the document may have.
-const MEMBERS: [&str; 14] = [
-    "keys",
-    "args_keys",
-    "meta_keys",
-    "period",
-    "states",
-    "on_conflict",
-    "optional_args_keys",
-    "scope",
-    "ttl",
-    "window",
-    "until",
-    "on_reentry",
-    "exclude_type",
-    "key",
-];
 
 impl UniquePolicy {
     /// Reads OJS's `UniquePolicy` document, with OJS's defaults.
@@ -94,29 +76,7 @@ impl UniquePolicy {
     ///
     /// As [`from_ojs`](Self::from_ojs).
     pub fn from_json_with_default(document: &Value, on_conflict: OnConflict) -> Result<Self> {
-        let document = Document::of(document)?;
-        let mut policy = Self::ojs().on_conflict(on_conflict);
-        if let Some(text) = document.text("key")? {
-            document.key_stands_alone()?;
-            policy = policy.key(text);
-        } else {
-            policy = document.dimensions(policy)?;
-        }
-        policy = document.limits(policy)?;
-        if let Some(until) = document.word("until")? {
-            policy = policy.until(until);
-        }
-        if let Some(states) = document.states()? {
-            policy = policy.states(states);
-        }
-        if let Some(on_conflict) = document.word("on_conflict")? {
-            policy = policy.on_conflict(on_conflict);
-        }
-        if let Some(on_reentry) = document.word("on_reentry")? {
-            policy = policy.on_reentry(on_reentry);
-        }
-        policy.check()?;
-        Ok(policy)
+        document::read(document, on_conflict)
     }
 
     /// Writes the policy as the document that [`from_ojs`](Self::from_ojs) reads, with every
@@ -149,7 +109,7 @@ impl UniquePolicy {
         if self.terms.until_start {
             put("until", json!("start"));
         }
-        if self.terms.on_reentry == crate::unique::conflict::OnReentry::Discard {
+        if self.terms.on_reentry == OnReentry::Discard {
             put("on_reentry", json!("discard"));
         }
         Ok(Value::Object(document))
@@ -209,160 +169,66 @@ impl<'de> Deserialize<'de> for UniquePolicy {
     }
 }
 
-/// A document whose members are known; their values are yet to be read.
-struct Document<'a>(&'a Map<String, Value>);
-
-impl<'a> Document<'a> {
-    fn of(document: &'a Value) -> Result<Self> {
-        let Value::Object(members) = document else {
-            return Err(invalid("unique_policy", format!("must be an object: {document}")));
-        };
-        match members.keys().find(|name| !MEMBERS.contains(&name.as_str())) {
-            Some(unknown) => Err(invalid("unknown member", format!("{unknown:?}"))),
-            None => Ok(Self(members)),
-        }
-    }
-
-    fn dimensions(&self, mut policy: UniquePolicy) -> Result<UniquePolicy> {
-        let keys = self.names("keys", false)?.unwrap_or_else(|| vec!["type".to_owned()]);
-        if let Some(unknown) = keys.iter().find(|key| !["type", "queue", "args", "meta"].contains(&key.as_str())) {
-            return Err(invalid("keys", format!("must be type, queue, args or meta: {unknown:?}")));
-        }
-        let has = |dimension: &str| keys.iter().any(|key| key == dimension);
-        let parts = |field: &'static str, dimension: &str| {
-            let names = self.names(field, true)?;
-            let is_used = has(dimension) || names.as_ref().is_none_or(Vec::is_empty);
-            require(is_used, field, || {
-                let names = json!(names);
-                format!("needs {dimension:?} in keys: {names}")
-            })?;
-            // An empty list beside a dimension that is not used is how OJS's own example spells
-            // "none"; beside one that is used, it is a choice of nothing, which `check` refuses.
-            Ok::<_, Error>(names.filter(|_| has(dimension)))
-        };
-        let args_keys = parts("args_keys", "args")?;
-        let optional_args_keys = parts("optional_args_keys", "args")?;
-        let meta_keys = parts("meta_keys", "meta")?;
-        if has("args") && args_keys.is_none() && optional_args_keys.is_none() {
-            policy = policy.by_args();
-        }
-        if let Some(names) = args_keys {
-            require(!names.is_empty(), "args_keys", || "must name at least one member: []")?;
-            policy = policy.by_arg_fields(names);
-        }
-        if let Some(names) = optional_args_keys {
-            policy = policy.optional_arg_fields(names);
-        }
-        if has("meta") {
-            policy = policy.by_meta(meta_keys.unwrap_or_default());
-        }
-        if has("queue") {
-            policy = policy.by_queue();
-        }
-        if self.flag("exclude_type")? {
-            require(
-                !(self.0.contains_key("keys") && has("type")),
-                "exclude_type",
-                || "contradicts \"type\" in keys: true",
-            )?;
-            policy = policy.exclude_kind();
-        }
-        Ok(policy)
-    }
-
-    fn limits(&self, mut policy: UniquePolicy) -> Result<UniquePolicy> {
-        if let Some(period) = self.length("period")? {
-            policy = policy.period(period);
-        }
-        if let Some(ttl) = self.length("ttl")? {
-            policy = policy.ttl(ttl);
-        }
-        if let Some(window) = self.length("window")? {
-            policy = policy.window(window);
-        }
-        Ok(policy)
-    }
-
-    fn states(&self) -> Result<Option<StateSet>> {
-        let scope: Option<UniqueScope> = self.word("scope")?;
-        let Some(names) = self.names("states", false)? else {
-            return Ok(scope.map(UniqueScope::states));
-        };
-        if let Some(scope) = scope {
-            return Err(invalid("scope", format!("stands beside states, which say the same: {scope}")));
-        }
-        names.iter().map(|name| state(name)).collect::<Result<_>>().map(Some)
-    }
-
-    fn key_stands_alone(&self) -> Result<()> {
-        const MAKERS: [&str; 6] = ["keys", "args_keys", "optional_args_keys", "meta_keys", "window", "exclude_type"];
-
-        match MAKERS.into_iter().find(|name| self.0.contains_key(*name)) {
-            Some(other) => Err(invalid("key", format!("stands alone, without {other}"))),
-            None => Ok(()),
-        }
-    }
-
-    fn names(&self, field: &'static str, is_nullable: bool) -> Result<Option<Vec<String>>> {
-        let wrong = |given: &Value| invalid(field, format!("must be a list of strings: {given}"));
-        match self.0.get(field) {
-            None => Ok(None),
-            Some(Value::Null) if is_nullable => Ok(None),
-            Some(list @ Value::Array(items)) => items
-                .iter()
-                .map(|item| item.as_str().map(str::to_owned).ok_or_else(|| wrong(list)))
-                .collect::<Result<_>>()
-                .map(Some),
-            Some(other) => Err(wrong(other)),
-        }
-    }
-
-    fn text(&self, field: &'static str) -> Result<Option<&'a str>> {
-        match self.0.get(field) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(invalid(field, format!("must be a string: {other}"))),
-        }
-    }
-
-    fn word<T: FromStr<Err = Error>>(&self, field: &'static str) -> Result<Option<T>> {
-        self.text(field)?.map(str::parse).transpose()
-    }
-
-    fn flag(&self, field: &'static str) -> Result<bool> {
-        match self.0.get(field) {
-            None => Ok(false),
-            Some(Value::Bool(flag)) => Ok(*flag),
-            Some(other) => Err(invalid(field, format!("must be true or false: {other}"))),
-        }
-    }
-
-    fn length(&self, field: &'static str) -> Result<Option<Duration>> {
-        if self.0.get(field).is_none_or(Value::is_null) {
-            return Ok(None);
-        }
-        let text = self.text(field)?.unwrap_or_default();
-        match period::parse(text) {
-            // `InvalidPeriod` names the period; the others are named here.
-            Err(Error::InvalidPeriod { problem, given }) if field != "period" => {
-                Err(invalid(field, format!("{problem}: {given:?}")))
-            }
-            parsed => parsed.map(Some),
-        }
-    }
-}
-
-fn state(name: &str) -> Result<JobState> {
-    match name {
-        "active" => Ok(JobState::Running),
-        _ => name.parse().map_err(|_| invalid("states", format!("unknown state: {name:?}"))),
-    }
-}
-
 /// OJS's name of a state.
 const fn ojs_state(state: JobState) -> &'static str {
     match state {
         JobState::Running => "active",
         _ => state.as_str(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::unique::conflict::Until;
+    use crate::unique::scope::UniqueScope;
+
+    #[test]
+    fn a_policy_is_written_with_everything_spelled_out() {
+        let policy = UniquePolicy::faktory(Duration::from_secs(600))
+            .by_arg_fields(["user_id"])
+            .optional_arg_fields(["/address/city"])
+            .by_meta(["tenant_id"])
+            .until(Until::Start)
+            .scope(UniqueScope::Active)
+            .on_reentry(OnReentry::Discard);
+        let document = json!({
+            "keys": ["type", "queue", "args", "meta"],
+            "args_keys": ["user_id"],
+            "optional_args_keys": ["/address/city"],
+            "meta_keys": ["tenant_id"],
+            "ttl": "PT10M",
+            "states": ["available", "pending", "retryable", "active", "scheduled"],
+            "on_conflict": "reject",
+            "until": "start",
+            "on_reentry": "discard",
+        });
+        assert_eq!(policy.to_ojs().unwrap(), document);
+        assert_eq!(UniquePolicy::from_ojs(&document).unwrap(), policy);
+    }
+
+    #[test]
+    fn a_policy_goes_through_text_and_serde() {
+        let policy = UniquePolicy::new().by_args().exclude_kind().window(Duration::from_secs(900));
+        let text = serde_json::to_string(&policy).unwrap();
+        assert_eq!(serde_json::from_str::<UniquePolicy>(&text).unwrap(), policy);
+        assert_eq!(text.parse::<UniquePolicy>().unwrap(), policy);
+        assert!("{".parse::<UniquePolicy>().is_err());
+        assert!(serde_json::from_str::<UniquePolicy>(r#"{"keyz": []}"#).is_err());
+    }
+
+    #[test]
+    fn a_policy_that_enforces_nothing_is_null_and_an_invalid_one_is_not_written() {
+        assert_eq!(UniquePolicy::river().to_ojs().unwrap(), Value::Null);
+        assert!(UniquePolicy::from_ojs(&Value::Null).is_err());
+        assert!(UniquePolicy::new().key("").to_ojs().is_err());
+        assert!(serde_json::to_string(&UniquePolicy::new().exclude_kind()).is_err());
+    }
+
+    #[test]
+    fn the_manifest_declares_strong() {
+        assert_eq!(ojs_manifest()["capabilities"]["unique_jobs"]["strength"], "strong");
     }
 }

@@ -3,16 +3,13 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::error::Result;
-use crate::period;
-use crate::unique::canonical::Sink;
-use crate::unique::claim::{Claim, Terms};
+use crate::unique::claim::Terms;
 use crate::unique::conflict::OnConflict;
-use crate::unique::fingerprint::{Fingerprint, Subject};
-use crate::unique::flaw::{Flaw, invalid, require};
-use crate::unique::key::{UniqueKey, checked, sha256_hex};
-use crate::unique::select::{Part, Selected, named_args};
-use crate::unique::states::{StateSet, UniqueScope};
+use crate::unique::flaw::Flaw;
+use crate::unique::key::{UniqueKey, checked};
+use crate::unique::scope::UniqueScope;
+use crate::unique::select::Part;
+use crate::unique::states::StateSet;
 
 /// A rule that makes unique keys: what of a job makes it "the same" as another, in which states
 /// and for how long it claims its key, and what a duplicate does.
@@ -179,7 +176,7 @@ impl UniquePolicy {
 
     terms_setters!();
 
-    /// Whether the key depends on the time, so that [`Subject::window_at`] must be set.
+    /// Whether the key depends on the time, so that [`Subject::window_at`](crate::Subject::window_at) must be set.
     #[must_use]
     pub const fn needs_clock(&self) -> bool {
         self.window.is_some() && self.is_enforced
@@ -201,139 +198,6 @@ impl UniquePolicy {
     #[must_use]
     pub const fn is_enforced(&self) -> bool {
         self.is_enforced
-    }
-
-    /// Checks all that can be checked without a job.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidPolicy`](crate::Error::InvalidPolicy) for a policy that can never work: no
-    /// state, two time limits, nothing to make a key from, a malformed JSON Pointer, a key that
-    /// does not stand alone. [`Error::InvalidPeriod`](crate::Error::InvalidPeriod) for a length
-    /// of time outside its limits, [`Error::InvalidKey`](crate::Error::InvalidKey) for a key text
-    /// outside its own.
-    pub fn check(&self) -> Result<()> {
-        self.terms.check()?;
-        self.check_window()?;
-        match &self.key {
-            Some(text) => self.check_key(text),
-            None => self.check_dimensions(),
-        }
-    }
-
-    /// The claim that this job makes; `None` when the policy enforces nothing.
-    ///
-    /// # Errors
-    ///
-    /// As [`check`](Self::check); also
-    /// [`Error::InvalidPolicy`](crate::Error::InvalidPolicy) when the job lacks a required
-    /// part, and [`Error::InvalidJson`](crate::Error::InvalidJson) when what the key is made from
-    /// has members that collide after NFC or nests too deeply.
-    pub fn resolve(&self, subject: &Subject<'_>) -> Result<Option<Claim>> {
-        if !self.is_enforced {
-            return Ok(None);
-        }
-        self.check()?;
-        let key = match &self.key {
-            Some(text) => text.clone().map_err(Flaw::in_key)?,
-            None => {
-                let fingerprint = self.fingerprint(subject)?;
-                let mut written = Ok(());
-                let key = sha256_hex(|sink| {
-                    written = write(&fingerprint, subject, sink);
-                    Ok(())
-                });
-                written?;
-                key.map_err(Flaw::in_key)?
-            }
-        };
-        Ok(Some(self.terms.claim(key)))
-    }
-
-    /// The text whose SHA-256 is this job's key, for people to read; `None` when the policy
-    /// enforces nothing or its key is given.
-    ///
-    /// # Errors
-    ///
-    /// As [`resolve`](Self::resolve).
-    pub fn canonical(&self, subject: &Subject<'_>) -> Result<Option<String>> {
-        if !self.is_enforced {
-            return Ok(None);
-        }
-        self.check()?;
-        if self.key.is_some() {
-            return Ok(None);
-        }
-        let mut text = String::new();
-        write(&self.fingerprint(subject)?, subject, &mut text)?;
-        Ok(Some(text))
-    }
-
-    fn fingerprint<'a>(&self, subject: &Subject<'a>) -> Result<Fingerprint<'a>> {
-        let args = match &self.args {
-            Args::None => None,
-            Args::All => Some(Selected::All(subject.args)),
-            Args::Parts(parts) => Some(Selected::of(named_args(subject.args), parts, "args_keys")?),
-        };
-        let meta = match &self.meta {
-            None => None,
-            Some(parts) => Some(Selected::of(subject.meta, parts, "meta_keys")?),
-        };
-        let period = match (self.window, subject.window_at) {
-            (None, _) => None,
-            (Some(length), Some(instant)) => Some(period::window(instant, length)?.fingerprint()),
-            (Some(length), None) => {
-                let length = period::write(length);
-                return Err(invalid("window", format!("needs the job's time: {length}")));
-            }
-        };
-        Ok(Fingerprint {
-            args,
-            meta,
-            period,
-            queue: self.has_queue.then_some(subject.queue),
-            kind: self.has_kind.then_some(subject.kind),
-        })
-    }
-
-    fn check_window(&self) -> Result<()> {
-        let Some(length) = self.window else {
-            return Ok(());
-        };
-        if let Some(limit) = self.terms.period.or(self.terms.ttl) {
-            let both = format!("{} and {}", period::write(length), period::write(limit));
-            return Err(invalid(
-                "window",
-                format!("stands beside period or ttl, and only one of them may limit time: {both}"),
-            ));
-        }
-        period::check_window(length)
-    }
-
-    fn check_key(&self, text: &Result<String, Flaw>) -> Result<()> {
-        let beside = [
-            (!self.has_kind, "exclude_type"),
-            (self.needs_args(), "args"),
-            (self.needs_meta(), "meta"),
-            (self.has_queue, "queue"),
-            (self.window.is_some(), "window"),
-        ];
-        if let Some((_, other)) = beside.into_iter().find(|(is_there, _)| *is_there) {
-            return Err(invalid("key", format!("stands alone, without {other}")));
-        }
-        text.as_ref().map(drop).map_err(|flaw| flaw.clone().in_key())
-    }
-
-    fn check_dimensions(&self) -> Result<()> {
-        if let Args::Parts(parts) = &self.args {
-            check_parts(parts, "args_keys")?;
-        }
-        if let Some(parts) = &self.meta {
-            check_parts(parts, "meta_keys")?;
-        }
-        let is_empty =
-            !self.has_kind && !self.has_queue && !self.needs_args() && !self.needs_meta() && self.window.is_none();
-        require(!is_empty, "exclude_type", || "leaves nothing to make a key from: true")
     }
 
     fn add_arg_parts(mut self, parts: impl Iterator<Item = Part>) -> Self {
@@ -382,11 +246,88 @@ impl From<UniqueKey> for UniquePolicy {
     }
 }
 
-fn check_parts(parts: &[Part], field: &'static str) -> Result<()> {
-    require(!parts.is_empty(), field, || "must name at least one member: []")?;
-    parts.iter().try_for_each(|part| part.check(field))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unique::claim::Claim;
+    use crate::unique::conflict::Until;
+    use crate::unique::fingerprint::Subject;
 
-fn write(fingerprint: &Fingerprint<'_>, subject: &Subject<'_>, sink: &mut impl Sink) -> Result<()> {
-    fingerprint.write(sink).map_err(|(what, flaw)| flaw.in_json(what, subject.kind))
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    fn claim(policy: &UniquePolicy) -> Option<Claim> {
+        let subject = Subject {
+            kind: "k",
+            queue: "q",
+            args: &serde_json::json!({"a": 1}),
+            meta: &serde_json::json!({}),
+            window_at: Some(time::OffsetDateTime::UNIX_EPOCH),
+        };
+        policy.resolve(&subject).unwrap()
+    }
+
+    #[test]
+    fn constructors_have_their_seeds_defaults() {
+        for (policy, states, on_conflict) in [
+            (UniquePolicy::new(), UniqueScope::Active.states(), OnConflict::Ignore),
+            (UniquePolicy::zizq(), UniqueScope::Queued.states(), OnConflict::Ignore),
+            (UniquePolicy::river().by_args(), UniqueScope::Completed.states(), OnConflict::Ignore),
+            (UniquePolicy::ojs(), UniqueScope::Active.states(), OnConflict::Reject),
+            (UniquePolicy::faktory(HOUR), StateSet::ALL_BUT_COMPLETED, OnConflict::Reject),
+        ] {
+            let claim = claim(&policy).unwrap();
+            assert_eq!((claim.states, claim.on_conflict), (states, on_conflict));
+        }
+        assert_eq!(UniquePolicy::default(), UniquePolicy::new());
+    }
+
+    #[test]
+    fn rivers_empty_options_enforce_nothing() {
+        assert_eq!(claim(&UniquePolicy::river()), None);
+        assert!(!UniquePolicy::river().on_conflict(OnConflict::Reject).is_enforced());
+        for policy in [
+            UniquePolicy::river().by_args(),
+            UniquePolicy::river().by_arg_fields(["a"]),
+            UniquePolicy::river().by_queue(),
+            UniquePolicy::river().by_queue().exclude_kind(),
+            UniquePolicy::river().window(HOUR),
+            UniquePolicy::river().states(UniqueScope::Active),
+            UniquePolicy::river().period(HOUR),
+        ] {
+            assert!(claim(&policy).is_some());
+        }
+    }
+
+    #[test]
+    fn faktorys_claim_ends_by_success_start_or_deadline_alone() {
+        let success = claim(&UniquePolicy::faktory(HOUR)).unwrap();
+        assert_eq!((success.ttl, success.until_start), (Some(HOUR), false));
+        let start = claim(&UniquePolicy::faktory(HOUR).until(Until::Start)).unwrap();
+        assert!(start.until_start);
+        assert_eq!((start.key, start.states), (success.key, StateSet::ALL_BUT_COMPLETED));
+    }
+
+    #[test]
+    fn chosen_parts_add_up_and_narrow() {
+        let both = UniquePolicy::new().by_arg_fields(["a", "b"]);
+        assert_eq!(UniquePolicy::new().by_arg_fields(["a"]).by_arg_fields(["b"]), both);
+        assert_eq!(UniquePolicy::zizq().by_arg_fields(["a"]).args, Args::Parts(vec![Part::required("a")]));
+        assert_eq!(UniquePolicy::new().by_arg_fields(["a"]).by_args().args, Args::All);
+    }
+
+    #[test]
+    fn a_unique_key_is_a_policy_that_keeps_its_terms() {
+        let key = UniqueKey::raw("k").scope(UniqueScope::Exists).until_start();
+        let policy = UniquePolicy::from(key.clone());
+        assert_eq!(claim(&policy), Some(key.claim().unwrap()));
+        assert!(UniquePolicy::from(key).by_queue().check().is_err());
+    }
+
+    #[test]
+    fn a_policy_says_what_it_needs() {
+        let all = UniquePolicy::new().by_args().by_meta(["a"]).window(HOUR);
+        assert!(all.needs_args() && all.needs_meta() && all.needs_clock());
+        let none = UniquePolicy::new().by_queue();
+        assert!(!none.needs_args() && !none.needs_meta() && !none.needs_clock());
+    }
 }

@@ -169,12 +169,6 @@ impl From<JobState> for StateSet {
     }
 }
 
-impl From<UniqueScope> for StateSet {
-    fn from(scope: UniqueScope) -> Self {
-        scope.states()
-    }
-}
-
 impl From<&[JobState]> for StateSet {
     fn from(states: &[JobState]) -> Self {
         Self::of(states)
@@ -220,53 +214,6 @@ impl<'de> Deserialize<'de> for StateSet {
     }
 }
 
-words! {
-    field "scope";
-
-    /// A common set of states, each a superset of the one before.
-    ///
-    /// ```text
-    ///            scheduled  pending  available  retryable  running  completed  cancelled  discarded
-    /// Queued     ─────────────────────────────────────────
-    /// Active     ──────────────────────────────────────────────────
-    /// Completed  ─────────────────────────────────────────────────────────────
-    /// Exists     ───────────────────────────────────────────────────────────────────────────────────
-    /// ```
-    ///
-    /// `Queued`, `Active` and `Exists` are Zizq's scopes, `Active` is OJS's default set of states,
-    /// `Completed` is River's.
-    pub enum UniqueScope {
-        /// Until a worker takes the job: `available`, `pending`, `retryable`, `scheduled`. A job
-        /// that is running does not block its successor, so no update is lost; Zizq's default.
-        Queued = "queued",
-        /// Until the job is over: `Queued` and `running`.
-        Active = "active",
-        /// Until a completed job is pruned: `Active` and `completed`; River's default.
-        Completed = "completed",
-        /// For as long as the row exists: all eight states.
-        Exists = "exists",
-    }
-}
-
-impl UniqueScope {
-    /// Every scope, the narrowest first.
-    pub const ALL: [UniqueScope; 4] =
-        [UniqueScope::Queued, UniqueScope::Active, UniqueScope::Completed, UniqueScope::Exists];
-
-    /// The states that the scope covers.
-    #[must_use]
-    pub const fn states(self) -> StateSet {
-        const QUEUED: StateSet =
-            StateSet::of(&[JobState::Available, JobState::Pending, JobState::Retryable, JobState::Scheduled]);
-        match self {
-            UniqueScope::Queued => QUEUED,
-            UniqueScope::Active => QUEUED.with(JobState::Running),
-            UniqueScope::Completed => QUEUED.with(JobState::Running).with(JobState::Completed),
-            UniqueScope::Exists => StateSet::ALL,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,19 +223,7 @@ mod tests {
         for (index, state) in JobState::ALL.into_iter().enumerate() {
             assert_eq!(StateSet::from(state).bits(), 1 << index, "{state}");
         }
-        assert_eq!(UniqueScope::Queued.states().bits(), 177);
-        assert_eq!(UniqueScope::Active.states().bits(), 241);
-        assert_eq!(UniqueScope::Completed.states().bits(), 245);
-        assert_eq!(UniqueScope::Exists.states().bits(), 255);
         assert_eq!(StateSet::ALL_BUT_COMPLETED.bits(), 251);
-    }
-
-    #[test]
-    fn each_scope_is_a_superset_of_the_one_before() {
-        for pair in UniqueScope::ALL.windows(2) {
-            assert!(pair[1].states().is_superset(pair[0].states()));
-            assert_ne!(pair[0].states(), pair[1].states());
-        }
     }
 
     #[test]
@@ -321,18 +256,7 @@ mod tests {
         set.insert(JobState::Pending);
         assert!(set.contains(JobState::Pending));
         assert_eq!(set.without(JobState::Pending), StateSet::from(&[JobState::Running]));
-        assert_eq!(set.union(UniqueScope::Exists.into()), StateSet::ALL);
+        assert_eq!(set.union(StateSet::ALL), StateSet::ALL);
         assert!(set.intersection(JobState::Completed.into()).is_empty());
-    }
-
-    #[test]
-    fn scopes_read_back_from_their_names() {
-        for scope in UniqueScope::ALL {
-            assert_eq!(scope.to_string().parse::<UniqueScope>().unwrap(), scope);
-            let json = serde_json::to_string(&scope).unwrap();
-            assert_eq!(serde_json::from_str::<UniqueScope>(&json).unwrap(), scope);
-        }
-        let error = "always".parse::<UniqueScope>().unwrap_err().to_string();
-        assert_eq!(error, "invalid unique policy: scope: must be one of queued, active, completed, exists: \"always\"");
     }
 }

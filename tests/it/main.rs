@@ -7,4 +7,7 @@ mod support;
 mod derive;
 mod embedded;
 mod rules;
+mod runner;
 mod ui;
+mod unique_properties;
+mod unique_vectors;

@@ -137,7 +137,8 @@ async fn r10_batches_of_every_conflict_strategy_over_expiring_keys_never_deadloc
     for task in tasks {
         task.await.unwrap();
     }
-    let doubled = "SELECT count(*) FROM (SELECT FROM {schema}.job WHERE claims GROUP BY unique_key HAVING count(*) > 1) AS d";
+    let doubled =
+        "SELECT count(*) FROM (SELECT FROM {schema}.job WHERE claims GROUP BY unique_key HAVING count(*) > 1) AS d";
     assert_eq!(database.number(doubled).await, 0);
 }
 

@@ -38,9 +38,8 @@ async fn r1_one_of_many_concurrent_inserts_wins_and_all_others_get_it() {
 async fn r1_the_index_itself_refuses_a_second_claim() {
     let database = Database::new().await;
     database.client.insert(job("a").unique_key(key("k"))).await.unwrap();
-    let second = database.sql(
-        "INSERT INTO {schema}.job (id, kind, unique_key, unique_states) VALUES (gen_random_uuid(), 'a', 'k', 1)",
-    );
+    let second = database
+        .sql("INSERT INTO {schema}.job (id, kind, unique_key, unique_states) VALUES (gen_random_uuid(), 'a', 'k', 1)");
     let error = sqlx::query(second).execute(database.pool()).await.unwrap_err();
     assert_eq!(error.as_database_error().unwrap().code().unwrap(), "23505");
 }
@@ -101,10 +100,8 @@ async fn r3_a_duplicate_writes_no_wal_and_no_row_version() {
     let answers = client.insert_many(batch).tx(&mut tx).await.unwrap();
     assert!(answers.iter().all(|answer| answer.duplicate));
     // A transaction gets a number when it first writes anything, so none means no WAL and no row.
-    let wrote: Option<String> = sqlx::query_scalar("SELECT pg_current_xact_id_if_assigned()::text")
-        .fetch_one(&mut *tx)
-        .await
-        .unwrap();
+    let wrote: Option<String> =
+        sqlx::query_scalar("SELECT pg_current_xact_id_if_assigned()::text").fetch_one(&mut *tx).await.unwrap();
     assert_eq!(wrote, None);
     tx.commit().await.unwrap();
     drop(connection);

@@ -83,7 +83,8 @@ async fn r4_replace_except_schedule_keeps_the_holders_time() {
     let new = client.insert(job("a").scheduled_in(2 * hour).unique_key(keep())).await.unwrap();
     assert_eq!(new.job.scheduled_at, old.job.scheduled_at);
     assert_eq!(new.job.state, JobState::Scheduled);
-    let newest = client.insert(job("a").scheduled_in(2 * hour).unique_key(key("k", OnConflict::Replace))).await.unwrap();
+    let newest =
+        client.insert(job("a").scheduled_in(2 * hour).unique_key(key("k", OnConflict::Replace))).await.unwrap();
     assert_ne!(newest.job.scheduled_at, old.job.scheduled_at);
 }
 

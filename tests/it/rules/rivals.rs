@@ -106,7 +106,9 @@ async fn r11_the_answer_is_never_nothing_while_holders_finish_and_vanish() {
                 "UPDATE {schema}.job SET state = 'completed', finalized_at = now()
                  WHERE id IN (SELECT id FROM {schema}.job WHERE state = 'available' LIMIT 3 FOR UPDATE SKIP LOCKED)",
             );
-            let delete = database.sql("DELETE FROM {schema}.job WHERE id IN (SELECT id FROM {schema}.job LIMIT 2 FOR UPDATE SKIP LOCKED)");
+            let delete = database.sql(
+                "DELETE FROM {schema}.job WHERE id IN (SELECT id FROM {schema}.job LIMIT 2 FOR UPDATE SKIP LOCKED)",
+            );
             tokio::spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
                     let statement = if n % 2 == 0 { sqlx::query(finish.clone()) } else { sqlx::query(delete.clone()) };

@@ -1,0 +1,147 @@
+//! Windows: stretches of time of one length, counted from one origin.
+
+use std::time::Duration;
+
+use time::OffsetDateTime;
+
+use crate::error::{Error, Result};
+use crate::period::{check, refused, write};
+
+/// The instant from which windows are counted, Monday 0001-01-01 00:00 UTC, in Unix seconds.
+/// River counts from it too: it is Go's zero time.
+const WINDOW_ORIGIN: i64 = -62_135_596_800;
+
+/// The window of a length that an instant falls into.
+///
+/// Windows are multiples of the length counted from Monday 0001-01-01 00:00 UTC, so weeks begin
+/// on Mondays, and days and hours with UTC's. An instant at a boundary belongs to the window that
+/// begins there. The instant's own offset makes no difference.
+///
+/// # Errors
+///
+/// [`Error::InvalidPeriod`] when the length is not whole seconds or outside the limits of
+/// [`parse`](crate::period::parse); [`Error::InvalidPolicy`] when the instant is before the year 1.
+pub fn window(instant: OffsetDateTime, length: Duration) -> Result<Window> {
+    check_window(length)?;
+    let elapsed = instant.unix_timestamp() - WINDOW_ORIGIN;
+    // No longer than 100 years, by the check above.
+    let into_window = elapsed.rem_euclid(length.as_secs() as i64);
+    let start = match OffsetDateTime::from_unix_timestamp(instant.unix_timestamp() - into_window) {
+        Ok(start) if elapsed >= 0 => start,
+        _ => {
+            return Err(Error::InvalidPolicy {
+                field: "window",
+                problem: format!("has no windows before the year 1: {instant}"),
+            });
+        }
+    };
+    Ok(Window { start, length })
+}
+
+/// Checks the length of a window: whole seconds within the limits of [`parse`](crate::period::parse).
+///
+/// # Errors
+///
+/// [`Error::InvalidPeriod`].
+pub fn check_window(length: Duration) -> Result<()> {
+    check(length)?;
+    if length.subsec_nanos() > 0 {
+        return Err(refused("a window must be whole seconds", &write(length)));
+    }
+    Ok(())
+}
+
+/// A stretch of time that is part of a key: jobs of one window share it, jobs of two do not.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Window {
+    start: OffsetDateTime,
+    length: Duration,
+}
+
+impl Window {
+    /// When the window begins, in UTC.
+    #[must_use]
+    pub const fn start(&self) -> OffsetDateTime {
+        self.start
+    }
+
+    /// How long the window is: whole seconds.
+    #[must_use]
+    pub const fn length(&self) -> Duration {
+        self.length
+    }
+
+    /// When the window ends and the next begins; `None` at the end of the calendar.
+    #[must_use]
+    pub fn end(&self) -> Option<OffsetDateTime> {
+        self.start.checked_add(self.length.try_into().ok()?)
+    }
+
+    /// The window as the fingerprint names it: start, slash, length in whole seconds, as in
+    /// `2026-02-12T15:15:00Z/PT900S`.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let date = self.start.date();
+        let (year, month, day) = (date.year(), u8::from(date.month()), date.day());
+        let (hour, minute, second) = self.start.to_hms();
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z/PT{}S", self.length.as_secs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use time::macros::datetime;
+
+    use super::*;
+
+    #[test]
+    fn windows_are_counted_from_a_monday() {
+        let week = Duration::from_secs(604_800);
+        for (instant, start) in [
+            (datetime!(2026-02-15 23:59:59 UTC), "2026-02-09T00:00:00Z/PT604800S"),
+            (datetime!(2026-02-16 00:00:00 UTC), "2026-02-16T00:00:00Z/PT604800S"),
+            (datetime!(0001-01-01 00:00:00 UTC), "0001-01-01T00:00:00Z/PT604800S"),
+            (datetime!(1969-12-31 23:59:59.999 UTC), "1969-12-29T00:00:00Z/PT604800S"),
+            (datetime!(9999-12-31 23:59:59 UTC), "9999-12-27T00:00:00Z/PT604800S"),
+        ] {
+            assert_eq!(window(instant, week).unwrap().fingerprint(), start);
+        }
+        assert!(window(datetime!(0000-12-31 23:59:59 UTC), week).is_err());
+        let last = window(datetime!(9999-12-31 23:59:59 UTC), week).unwrap();
+        assert_eq!((last.end(), last.length()), (None, week));
+    }
+
+    #[test]
+    fn a_window_does_not_depend_on_the_time_zone() {
+        let day = Duration::from_secs(86_400);
+        let at_utc = window(datetime!(2026-02-12 02:00 UTC), day).unwrap();
+        let in_tokyo = window(datetime!(2026-02-12 11:00 +9), day).unwrap();
+        assert_eq!(at_utc, in_tokyo);
+        assert_eq!(at_utc.start(), datetime!(2026-02-12 00:00 UTC));
+        assert_eq!(at_utc.end(), Some(datetime!(2026-02-13 00:00 UTC)));
+    }
+
+    #[test]
+    fn windows_are_whole_seconds() {
+        let now = datetime!(2026-02-12 15:21 UTC);
+        for length in [Duration::ZERO, Duration::from_millis(1_500), Duration::MAX] {
+            assert!(window(now, length).is_err(), "{length:?}");
+        }
+        assert_eq!(
+            window(now, Duration::from_millis(1_500)).unwrap_err().to_string().lines().next(),
+            Some("invalid period: a window must be whole seconds: \"PT1.5S\"")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_window_holds_its_instant(unix in WINDOW_ORIGIN..253_402_300_799, length in 1..1_000_000_000_u64) {
+            let instant = OffsetDateTime::from_unix_timestamp(unix).unwrap();
+            let window = window(instant, Duration::from_secs(length)).unwrap();
+            prop_assert!(window.start() <= instant);
+            prop_assert!(window.end().is_none_or(|end| instant < end));
+            prop_assert_eq!((window.start().unix_timestamp() - WINDOW_ORIGIN) % length as i64, 0);
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! From a policy and a job to the claim: the checks, the fingerprint, the key.
+
+use crate::error::Result;
+use crate::period;
+use crate::unique::canonical::Sink;
+use crate::unique::claim::Claim;
+use crate::unique::fingerprint::{Fingerprint, Subject};
+use crate::unique::flaw::{Flaw, invalid, require};
+use crate::unique::key::sha256_hex;
+use crate::unique::policy::{Args, UniquePolicy};
+use crate::unique::select::{Part, Selected, named_args};
+
+impl UniquePolicy {
+    /// Checks all that can be checked without a job.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidPolicy`](crate::Error::InvalidPolicy) for a policy that can never work: no
+    /// state, two time limits, nothing to make a key from, a malformed JSON Pointer, a key that
+    /// does not stand alone. [`Error::InvalidPeriod`](crate::Error::InvalidPeriod) for a length
+    /// of time outside its limits, [`Error::InvalidKey`](crate::Error::InvalidKey) for a key text
+    /// outside its own.
+    pub fn check(&self) -> Result<()> {
+        self.terms.check()?;
+        self.check_window()?;
+        match &self.key {
+            Some(text) => self.check_key(text),
+            None => self.check_dimensions(),
+        }
+    }
+
+    /// The claim that this job makes; `None` when the policy enforces nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check); also
+    /// [`Error::InvalidPolicy`](crate::Error::InvalidPolicy) when the job lacks a required
+    /// part, and [`Error::InvalidJson`](crate::Error::InvalidJson) when what the key is made from
+    /// has members that collide after NFC or nests too deeply.
+    pub fn resolve(&self, subject: &Subject<'_>) -> Result<Option<Claim>> {
+        if !self.is_enforced {
+            return Ok(None);
+        }
+        self.check()?;
+        let key = match &self.key {
+            Some(text) => text.clone().map_err(Flaw::in_key)?,
+            None => {
+                let fingerprint = self.fingerprint(subject)?;
+                let mut written = Ok(());
+                let key = sha256_hex(|sink| {
+                    written = write(&fingerprint, subject, sink);
+                    Ok(())
+                });
+                written?;
+                key.map_err(Flaw::in_key)?
+            }
+        };
+        Ok(Some(self.terms.claim(key)))
+    }
+
+    /// The text whose SHA-256 is this job's key, for people to read; `None` when the policy
+    /// enforces nothing or its key is given.
+    ///
+    /// # Errors
+    ///
+    /// As [`resolve`](Self::resolve).
+    pub fn canonical(&self, subject: &Subject<'_>) -> Result<Option<String>> {
+        if !self.is_enforced {
+            return Ok(None);
+        }
+        self.check()?;
+        if self.key.is_some() {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        write(&self.fingerprint(subject)?, subject, &mut text)?;
+        Ok(Some(text))
+    }
+
+    fn fingerprint<'a>(&self, subject: &Subject<'a>) -> Result<Fingerprint<'a>> {
+        let args = match &self.args {
+            Args::None => None,
+            Args::All => Some(Selected::All(subject.args)),
+            Args::Parts(parts) => Some(Selected::of(named_args(subject.args), parts, "args_keys")?),
+        };
+        let meta = match &self.meta {
+            None => None,
+            Some(parts) => Some(Selected::of(subject.meta, parts, "meta_keys")?),
+        };
+        let period = match (self.window, subject.window_at) {
+            (None, _) => None,
+            (Some(length), Some(instant)) => Some(period::window(instant, length)?.fingerprint()),
+            (Some(length), None) => {
+                let length = period::write(length);
+                return Err(invalid("window", format!("needs the job's time: {length}")));
+            }
+        };
+        Ok(Fingerprint {
+            args,
+            meta,
+            period,
+            queue: self.has_queue.then_some(subject.queue),
+            kind: self.has_kind.then_some(subject.kind),
+        })
+    }
+
+    fn check_window(&self) -> Result<()> {
+        let Some(length) = self.window else {
+            return Ok(());
+        };
+        if let Some(limit) = self.terms.period.or(self.terms.ttl) {
+            let both = format!("{} and {}", period::write(length), period::write(limit));
+            return Err(invalid(
+                "window",
+                format!("stands beside period or ttl, and only one of them may limit time: {both}"),
+            ));
+        }
+        period::check_window(length)
+    }
+
+    fn check_key(&self, text: &Result<String, Flaw>) -> Result<()> {
+        let beside = [
+            (!self.has_kind, "exclude_type"),
+            (self.needs_args(), "args"),
+            (self.needs_meta(), "meta"),
+            (self.has_queue, "queue"),
+            (self.window.is_some(), "window"),
+        ];
+        if let Some((_, other)) = beside.into_iter().find(|(is_there, _)| *is_there) {
+            return Err(invalid("key", format!("stands alone, without {other}")));
+        }
+        text.as_ref().map(drop).map_err(|flaw| flaw.clone().in_key())
+    }
+
+    fn check_dimensions(&self) -> Result<()> {
+        if let Args::Parts(parts) = &self.args {
+            check_parts(parts, "args_keys")?;
+        }
+        if let Some(parts) = &self.meta {
+            check_parts(parts, "meta_keys")?;
+        }
+        let is_empty =
+            !self.has_kind && !self.has_queue && !self.needs_args() && !self.needs_meta() && self.window.is_none();
+        require(!is_empty, "exclude_type", || "leaves nothing to make a key from: true")
+    }
+}
+
+fn check_parts(parts: &[Part], field: &'static str) -> Result<()> {
+    require(!parts.is_empty(), field, || "must name at least one member: []")?;
+    parts.iter().try_for_each(|part| part.check(field))
+}
+
+fn write(fingerprint: &Fingerprint<'_>, subject: &Subject<'_>, sink: &mut impl Sink) -> Result<()> {
+    fingerprint.write(sink).map_err(|(what, flaw)| flaw.in_json(what, subject.kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+    use time::macros::datetime;
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    fn subject<'a>(args: &'a Value, meta: &'a Value) -> Subject<'a> {
+        Subject { kind: "k", queue: "q", args, meta, window_at: Some(datetime!(2026-02-12 15:21 UTC)) }
+    }
+
+    fn canonical(policy: UniquePolicy, args: &Value, meta: &Value) -> String {
+        policy.canonical(&subject(args, meta)).unwrap().unwrap()
+    }
+
+    #[test]
+    fn each_dimension_adds_its_member() {
+        let (args, meta) = (json!({"b": 1, "a": 2}), json!({"tenant": "t", "trace": "x"}));
+        for (policy, text) in [
+            (UniquePolicy::new(), r#"{"type":"k"}"#),
+            (UniquePolicy::new().by_args(), r#"{"args":{"a":2,"b":1},"type":"k"}"#),
+            (UniquePolicy::new().by_arg_fields(["b"]), r#"{"args":{"b":1},"type":"k"}"#),
+            (UniquePolicy::new().optional_arg_fields(["c"]), r#"{"args":{},"type":"k"}"#),
+            (UniquePolicy::new().by_meta(["tenant", "no"]), r#"{"meta":{"tenant":"t"},"type":"k"}"#),
+            (UniquePolicy::new().by_queue().exclude_kind(), r#"{"queue":"q"}"#),
+            (UniquePolicy::new().window(HOUR), r#"{"period":"2026-02-12T15:00:00Z/PT3600S","type":"k"}"#),
+        ] {
+            assert_eq!(canonical(policy, &args, &meta), text);
+        }
+    }
+
+    #[test]
+    fn the_key_is_the_hash_of_the_canonical_text() {
+        let (args, meta) = (json!([{"a": 1.5}, "é"]), json!({}));
+        let policy = UniquePolicy::ojs().by_args().by_queue();
+        let text = policy.canonical(&subject(&args, &meta)).unwrap().unwrap();
+        let claim = policy.resolve(&subject(&args, &meta)).unwrap().unwrap();
+        let hash = sha256_hex(|sink| {
+            sink.put(&text);
+            Ok(())
+        });
+        assert_eq!(claim.key, hash.unwrap());
+    }
+
+    #[test]
+    fn a_given_key_has_no_canonical_text() {
+        let policy = UniquePolicy::new().key("k");
+        let null = Value::Null;
+        assert_eq!(policy.canonical(&subject(&null, &null)).unwrap(), None);
+        assert_eq!(policy.resolve(&subject(&null, &null)).unwrap().unwrap().key, "k");
+    }
+
+    #[test]
+    fn policies_that_can_never_work_are_refused_without_a_job() {
+        for (policy, field) in [
+            (UniquePolicy::new().states([]), "states"),
+            (UniquePolicy::new().exclude_kind(), "exclude_type"),
+            (UniquePolicy::river().exclude_kind(), "exclude_type"),
+            (UniquePolicy::new().by_arg_fields::<&str>([]), "args_keys"),
+            (UniquePolicy::new().by_meta::<&str>([]), "meta_keys"),
+            (UniquePolicy::new().by_arg_fields([""]), "args_keys"),
+            (UniquePolicy::new().by_meta(["/~"]), "meta_keys"),
+            (UniquePolicy::new().period(HOUR).ttl(HOUR), "ttl"),
+            (UniquePolicy::new().period(HOUR).window(HOUR), "window"),
+            (UniquePolicy::faktory(HOUR).window(HOUR), "window"),
+            (UniquePolicy::new().key("k").by_queue(), "key"),
+            (UniquePolicy::new().key("k").exclude_kind(), "key"),
+            (UniquePolicy::zizq().key("k"), "key"),
+        ] {
+            let error = policy.check().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("invalid unique policy: {field}: ")), "{error}");
+        }
+        assert!(UniquePolicy::new().window(Duration::from_millis(500)).check().is_err());
+        assert!(UniquePolicy::new().period(Duration::from_nanos(1)).check().is_err());
+        assert!(UniquePolicy::new().key("\0").check().is_err());
+    }
+
+    #[test]
+    fn what_the_job_lacks_is_named() {
+        let (args, meta) = (json!({"a": 1}), json!({}));
+        let error = UniquePolicy::new().by_arg_fields(["a", "b"]).resolve(&subject(&args, &meta));
+        assert_eq!(error.unwrap_err().to_string(), "invalid unique policy: args_keys: the job has no member \"b\"");
+        let mut without_time = subject(&args, &meta);
+        without_time.window_at = None;
+        assert!(UniquePolicy::new().window(HOUR).resolve(&without_time).is_err());
+        assert!(UniquePolicy::new().resolve(&without_time).is_ok());
+    }
+
+    #[test]
+    fn collisions_are_errors_of_the_member_at_fault() {
+        let collides = json!({"\u{e9}": 1, "e\u{301}": 2});
+        let policy = UniquePolicy::new().by_args();
+        assert_eq!(
+            policy.resolve(&subject(&collides, &collides)).unwrap_err().to_string(),
+            "invalid args of \"k\": two members have one name after Unicode NFC: \"é\""
+        );
+        // What the key does not use is not looked at.
+        let policy = UniquePolicy::new().by_arg_fields(["\u{e9}"]);
+        assert!(policy.resolve(&subject(&collides, &collides)).is_ok());
+        let policy = UniquePolicy::new().by_meta(["\u{e9}", "e\u{301}"]);
+        assert!(policy.resolve(&subject(&collides, &collides)).is_err());
+    }
+}

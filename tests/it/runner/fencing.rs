@@ -1,0 +1,124 @@
+//! A result counts only for the attempt that made it, and effects commit with their completion.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use uniqueue::{BoxError, Error, JobState, RunningJob};
+
+use super::{Task, quick, until};
+use crate::support::{Database, WAIT};
+
+#[tokio::test]
+async fn effects_and_completion_commit_together() {
+    let database = Database::new().await;
+    database.execute("CREATE TABLE {schema}.effect (n integer)").await;
+    let insert = database.sql("INSERT INTO {schema}.effect VALUES (1)");
+    let work = move |job: RunningJob<Task>| {
+        let insert = insert.clone();
+        async move {
+            let mut tx = job.client().pool().begin().await?;
+            sqlx::query(insert).execute(&mut *tx).await?;
+            job.complete_in(&mut tx).await?;
+            if job.attempt() < 3 {
+                // An Ok without the commit must not pass for done.
+                tx.rollback().await?;
+            } else {
+                tx.commit().await?;
+            }
+            Ok::<_, BoxError>(())
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    let row = until(&database, job.id(), JobState::Completed).await;
+    runner.stop().await.unwrap();
+    assert_eq!(row.attempt, 3);
+    assert_eq!(row.errors.len(), 2);
+    assert!(row.errors[0].error.contains("did not commit"), "{:?}", row.errors);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.effect").await, 1);
+}
+
+#[tokio::test]
+async fn a_stale_result_is_dropped_and_complete_in_says_so() {
+    let database = Database::new().await;
+    let started = Arc::new(Notify::new());
+    let go_on = Arc::new(Notify::new());
+    let refused = Arc::new(Notify::new());
+    let signals = (started.clone(), go_on.clone(), refused.clone());
+    let work = move |job: RunningJob<Task>| {
+        let (started, go_on, refused) = signals.clone();
+        async move {
+            started.notify_one();
+            go_on.notified().await;
+            let mut tx = job.client().pool().begin().await?;
+            let error = job.complete_in(&mut tx).await.unwrap_err();
+            assert!(matches!(error, Error::Stale { attempt: 1, .. }), "{error}");
+            refused.notify_one();
+            Ok::<_, BoxError>(())
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    // Meanwhile the job was rescued and is in the hands of another worker.
+    let taken = "UPDATE {schema}.job SET worker = gen_random_uuid(), attempt = 2";
+    database.execute(taken).await;
+    let keep_alive = "INSERT INTO {schema}.runner (id, name, queues, leased_until)
+        SELECT worker, 'other', '{}', now() + interval '1 hour' FROM {schema}.job";
+    database.execute(keep_alive).await;
+    go_on.notify_one();
+    tokio::time::timeout(WAIT, refused.notified()).await.unwrap();
+    runner.stop().await.unwrap();
+    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!((row.state, row.attempt), (JobState::Running, 2), "the other attempt goes on");
+    assert!(row.errors.is_empty());
+}
+
+#[tokio::test]
+async fn the_jobs_of_a_dead_runner_come_back_and_a_killer_is_discarded() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let lost = client.insert(Task { n: 1 }).await.unwrap();
+    let killer = client.insert(Task { n: 2 }).max_attempts(1).await.unwrap();
+    for job in [&lost, &killer] {
+        database.set_state(job.id(), "running").await;
+        database.execute(&format!("UPDATE {{schema}}.job SET attempt = 1 WHERE id = '{}'", job.id())).await;
+    }
+    let runner =
+        quick(client).lease(Duration::from_secs(1)).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let row = until(&database, lost.id(), JobState::Completed).await;
+    assert_eq!(row.attempt, 2);
+    assert!(row.errors[0].error.contains("rescued"), "{:?}", row.errors);
+    let row = until(&database, killer.id(), JobState::Discarded).await;
+    assert!(row.errors[0].error.contains("rescued"), "{:?}", row.errors);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_runner_that_lost_its_lease_stops_its_jobs_and_goes_on_under_a_new_one() {
+    let database = Database::new().await;
+    let started = Arc::new(Notify::new());
+    let runs = Arc::new(AtomicU32::new(0));
+    let shared = (started.clone(), runs.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (started, runs) = shared.clone();
+        async move {
+            started.notify_one();
+            if runs.fetch_add(1, Ordering::SeqCst) == 0 {
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    let runner = quick(&database.client).lease(Duration::from_secs(1)).worker(work).start().await.unwrap();
+    let first = runner.id();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
+    let row = until(&database, job.id(), JobState::Completed).await;
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+    assert_ne!(runner.id(), first);
+    assert_eq!(row.worker, Some(runner.id()));
+    runner.stop().await.unwrap();
+}

@@ -1,0 +1,41 @@
+//! The runner, against a real database: outcomes, fencing, wake-ups, leases, stops.
+
+mod fencing;
+mod outcomes;
+mod reentry;
+mod stopping;
+mod waking;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use uniqueue::{Client, Job, JobId, JobRow, JobState, RetryPolicy, Runner};
+
+use crate::support::{Database, WAIT};
+
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "task")]
+struct Task {
+    n: u32,
+}
+
+/// A runner that loses no time.
+fn quick(client: &Client) -> Runner {
+    Runner::new(client.clone())
+        .queue("default", 10)
+        .retry_policy(RetryPolicy::fixed(Duration::ZERO))
+        .promote_interval(Duration::from_millis(20))
+}
+
+/// Waits until a job is in a state.
+async fn until(database: &Database, id: JobId, state: JobState) -> JobRow {
+    let started = std::time::Instant::now();
+    loop {
+        let row = database.client.job(id).await.unwrap().expect("the job");
+        if row.state == state {
+            return row;
+        }
+        assert!(started.elapsed() < WAIT, "job {id} is {}, not {state}: {:?}", row.state, row.errors);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}

@@ -1,0 +1,165 @@
+//! What a worker can say, and what becomes of the job.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use uniqueue::{BoxError, JobState, NewJob, Outcome, RetryPolicy, RunningJob, Worker};
+
+use super::{Task, quick, until};
+use crate::support::Database;
+
+#[tokio::test]
+async fn a_function_and_a_type_can_be_workers() {
+    struct Doubler {
+        times: u32,
+    }
+
+    #[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
+    #[job(kind = "double")]
+    struct Double {
+        n: u32,
+    }
+
+    impl Worker<Double> for Doubler {
+        async fn work(&self, job: RunningJob<Double>) -> Result<Outcome, BoxError> {
+            Ok(Outcome::complete_with(job.args.n * self.times)?)
+        }
+    }
+
+    async fn task(job: RunningJob<Task>) -> Result<(), std::io::Error> {
+        assert_eq!(job.args.n, 7);
+        assert_eq!(job.attempt(), 1);
+        Ok(())
+    }
+
+    let database = Database::new().await;
+    let runner = quick(&database.client).worker(Doubler { times: 2 }).worker(task).start().await.unwrap();
+    let double = database.client.insert(Double { n: 21 }).await.unwrap();
+    let plain = database.client.insert(Task { n: 7 }).await.unwrap();
+    let done = until(&database, double.id(), JobState::Completed).await;
+    assert_eq!(done.output, Some(json!(42)));
+    let done = until(&database, plain.id(), JobState::Completed).await;
+    assert_eq!((done.output, done.attempt, done.worker), (None, 1, Some(runner.id())));
+    assert!(done.errors.is_empty() && done.finalized_at.is_some() && done.attempted_at.is_some());
+    runner.stop().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.runner").await, 0);
+}
+
+#[tokio::test]
+async fn a_failing_job_retries_and_is_discarded_with_every_error() {
+    let database = Database::new().await;
+    let work = |job: RunningJob<Task>| async move { Err::<(), _>(format!("no luck {}", job.attempt())) };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).max_attempts(3).await.unwrap();
+    let row = until(&database, job.id(), JobState::Discarded).await;
+    let errors: Vec<_> = row.errors.iter().map(|error| (error.attempt, error.error.as_str())).collect();
+    assert_eq!(errors, [(1, "no luck 1"), (2, "no luck 2"), (3, "no luck 3")]);
+    assert_eq!(row.attempt, 3);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_retry_waits_in_state_retryable_by_the_workers_own_policy() {
+    struct Slow;
+    impl Worker<Task> for Slow {
+        async fn work(&self, _: RunningJob<Task>) -> Result<Outcome, BoxError> {
+            Err("not yet".into())
+        }
+        fn retry_policy(&self) -> Option<RetryPolicy> {
+            Some(RetryPolicy::fixed(Duration::from_secs(100)))
+        }
+    }
+    let database = Database::new().await;
+    let runner = quick(&database.client).worker(Slow).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    let row = until(&database, job.id(), JobState::Retryable).await;
+    let wait = row.scheduled_at - row.errors[0].at;
+    assert!((wait.as_seconds_f64() - 100.0).abs() < 1.0, "{wait}");
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_panic_is_a_failure_that_keeps_its_message_and_nothing_else_suffers() {
+    let database = Database::new().await;
+    let work = |job: RunningJob<Task>| async move {
+        assert!(job.args.n != 13, "unlucky {}", job.args.n);
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let bad = database.client.insert(Task { n: 13 }).max_attempts(2).await.unwrap();
+    let good = database.client.insert(Task { n: 1 }).await.unwrap();
+    let row = until(&database, bad.id(), JobState::Discarded).await;
+    assert_eq!(row.errors.len(), 2);
+    assert_eq!(row.errors[0].error, "panicked: unlucky 13");
+    until(&database, good.id(), JobState::Completed).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_snooze_does_not_use_up_an_attempt() {
+    let database = Database::new().await;
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
+    let work = move |_: RunningJob<Task>| {
+        let run = counted.fetch_add(1, Ordering::SeqCst);
+        async move { if run < 5 { Outcome::snooze(Duration::ZERO) } else { Outcome::complete() } }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).max_attempts(1).await.unwrap();
+    let row = until(&database, job.id(), JobState::Completed).await;
+    assert_eq!((row.attempt, runs.load(Ordering::SeqCst)), (1, 6));
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn cancel_discard_and_retry_are_outcomes_with_reasons() {
+    let database = Database::new().await;
+    let work = |job: RunningJob<Task>| async move {
+        match job.args.n {
+            0 => Outcome::cancel("not wanted"),
+            1 => Outcome::discard("hopeless"),
+            _ => Outcome::retry(Duration::from_secs(50), "later"),
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    for (n, state, reason) in [
+        (0, JobState::Cancelled, "not wanted"),
+        (1, JobState::Discarded, "hopeless"),
+        (2, JobState::Retryable, "later"),
+    ] {
+        let job = database.client.insert(Task { n }).await.unwrap();
+        let row = until(&database, job.id(), state).await;
+        assert_eq!(row.errors[0].error, reason);
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn args_that_do_not_fit_are_a_failure_that_says_so() {
+    let database = Database::new().await;
+    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let odd = NewJob::new("task", &json!({"n": "seven"})).max_attempts(1);
+    let job = database.client.insert(odd).await.unwrap();
+    let row = until(&database, job.id(), JobState::Discarded).await;
+    assert!(row.errors[0].error.contains("invalid args of \"task\""), "{:?}", row.errors);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn results_that_cannot_be_stored_end_the_job_and_hold_up_nobody() {
+    let database = Database::new().await;
+    let work = |job: RunningJob<Task>| async move {
+        match job.args.n {
+            0 => Ok(Outcome::complete_with("nul \0 inside").unwrap()),
+            1 => Err("error with nul \0 inside"),
+            _ => Ok(Outcome::complete()),
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let answers = database.client.insert_many((0..3).map(|n| Task { n })).await.unwrap();
+    let row = until(&database, answers[0].id(), JobState::Discarded).await;
+    assert!(row.errors[0].error.contains("could not be stored"), "{:?}", row.errors);
+    until(&database, answers[2].id(), JobState::Completed).await;
+    runner.stop().await.unwrap();
+}

@@ -1,0 +1,78 @@
+//! Stopping in order, and stopping hard.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use uniqueue::{JobState, RunningJob};
+
+use super::{Task, quick};
+use crate::support::{Database, WAIT};
+
+#[tokio::test]
+async fn a_stop_finishes_what_runs_and_fetches_no_more() {
+    let database = Database::new().await;
+    let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let signals = (started.clone(), go_on.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (started, go_on) = signals.clone();
+        async move {
+            started.notify_one();
+            go_on.notified().await;
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let running = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    let stopping = tokio::spawn(runner.stop());
+    let late = database.client.insert(Task { n: 2 }).await.unwrap();
+    go_on.notify_one();
+    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    let running = database.client.job(running.id()).await.unwrap().unwrap();
+    assert_eq!(running.state, JobState::Completed);
+    let late = database.client.job(late.id()).await.unwrap().unwrap();
+    assert_ne!(late.state, JobState::Running);
+}
+
+#[tokio::test]
+async fn a_stop_that_runs_out_of_time_gives_jobs_back_without_using_up_the_attempt() {
+    let database = Database::new().await;
+    let started = Arc::new(Notify::new());
+    let signal = started.clone();
+    let work = move |_: RunningJob<Task>| {
+        let started = signal.clone();
+        async move {
+            started.notify_one();
+            std::future::pending::<()>().await;
+        }
+    };
+    let runner = quick(&database.client).stop_timeout(Duration::from_millis(50)).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!((row.state, row.attempt, row.errors.len()), (JobState::Available, 0, 0));
+}
+
+#[tokio::test]
+async fn a_stop_under_load_loses_no_attempt_and_no_result() {
+    let database = Database::new().await;
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
+    let work = move |_: RunningJob<Task>| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async {}
+    };
+    database.client.insert_many((0..2000).map(|n| Task { n })).await.unwrap();
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    while runs.load(Ordering::SeqCst) < 300 {
+        tokio::task::yield_now().await;
+    }
+    runner.stop().await.unwrap();
+    let completed =
+        database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1").await;
+    let waiting = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'available' AND attempt = 0").await;
+    assert_eq!(completed, i64::from(runs.load(Ordering::SeqCst)));
+    assert_eq!(completed + waiting, 2000);
+}
