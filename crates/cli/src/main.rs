@@ -1,2 +1,67 @@
-//! stub
-fn main() {}
+//! The `uniqueue` command: a demo on an embedded PostgreSQL, a database for development, migrations.
+
+#[cfg(not(unix))]
+compile_error!("the uniqueue command runs on Unix: it starts PostgreSQL and keeps file names as bytes");
+
+mod args;
+mod database;
+mod db;
+mod demo;
+mod failure;
+mod migrate;
+mod output;
+
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use clap::Parser;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use self::args::{Arguments, Command, DbCommand};
+use self::failure::Failure;
+
+/// How a command that did its work ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Verdict {
+    /// Exit code 0.
+    Fine,
+    /// Exit code 1: it ran to its end, and what it found is not as it should be.
+    NotFine,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    log();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Failure::environment("cannot start", "check the limits of this user", error).report(),
+    };
+    let ended = runtime.block_on(dispatch(arguments.command));
+    // A file that cannot be read to its end, such as one on a dead network mount, must not keep the process.
+    runtime.shutdown_background();
+    match ended {
+        Ok(Verdict::Fine) => ExitCode::SUCCESS,
+        Ok(Verdict::NotFine) => ExitCode::from(1),
+        Err(failure) => failure.report(),
+    }
+}
+
+async fn dispatch(command: Command) -> Result<Verdict, Failure> {
+    match command {
+        Command::Demo(arguments) => demo::run(arguments).await,
+        Command::Db { command: DbCommand::Start(arguments) } => db::start(arguments).await,
+        Command::Migrate(arguments) => migrate::run(arguments).await,
+    }
+}
+
+/// Warnings go to standard error; `RUST_LOG`, such as `uniqueue=debug`, shows more or less.
+fn log() {
+    // sqlx warns of each statement that takes a second, as a large insert may.
+    let quiet = "warn,sqlx=error";
+    let wanted = std::env::var("RUST_LOG").ok().and_then(|wanted| Targets::from_str(&wanted).ok());
+    let targets = wanted.or_else(|| Targets::from_str(quiet).ok()).unwrap_or_default();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    tracing_subscriber::registry().with(targets).with(lines).init();
+}

@@ -1,0 +1,100 @@
+//! The database that a command works with: the one it was given, or a throw-away server.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Connection, PgConnection, Row};
+use uniqueue::embedded::Postgres;
+use uniqueue::{Client, Error};
+
+use crate::args::QueueArguments;
+use crate::failure::Failure;
+
+/// How long a database may take to answer the first time.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A database that answers.
+pub(crate) struct Database {
+    pub(crate) client: Client,
+    /// A connection beside the client's pool.
+    pub(crate) connection: PgConnection,
+    /// What PostgreSQL calls its version.
+    pub(crate) version: String,
+    /// The server, where it is ours.
+    pub(crate) postgres: Option<Postgres>,
+}
+
+impl Database {
+    /// Opens the database that was given.
+    pub(crate) async fn open(queue: &QueueArguments, connections: u32) -> Result<Self, Failure> {
+        match url(queue) {
+            Some(url) => Self::connect(url, queue, connections, None).await,
+            None => Err(Failure::refused(
+                "no database given",
+                "give --database-url or set DATABASE_URL; `uniqueue db start` runs a database",
+            )),
+        }
+    }
+
+    /// Opens the database that was given, else starts a throw-away server.
+    pub(crate) async fn open_or_start(queue: &QueueArguments, connections: u32) -> Result<Self, Failure> {
+        match url(queue) {
+            Some(url) => Self::connect(url, queue, connections, None).await,
+            None => {
+                let postgres = Postgres::start().await?;
+                let url = postgres.url().to_owned();
+                Self::connect(&url, queue, connections, Some(postgres)).await
+            }
+        }
+    }
+
+    async fn connect(
+        url: &str,
+        queue: &QueueArguments,
+        connections: u32,
+        postgres: Option<Postgres>,
+    ) -> Result<Self, Failure> {
+        // A pool tries again and again for half a minute; one connection says at once what is wrong.
+        let connecting = connect_once(url);
+        let mut connection = tokio::time::timeout(PATIENCE, connecting).await.map_err(|_| {
+            Failure::refused(
+                format!("the database does not answer within {PATIENCE:?}"),
+                "check the URL's host and port",
+            )
+        })??;
+        let version: String = sqlx::query("SHOW server_version").fetch_one(&mut connection).await?.try_get(0)?;
+        // Debian's version goes on: 15.18 (Debian 15.18-0+deb12u1).
+        let version = version.split(' ').next().unwrap_or_default().to_owned();
+        let client = Client::builder().schema(queue.schema.clone()).max_connections(connections).connect(url).await?;
+        Ok(Self { client, connection, version, postgres })
+    }
+
+    /// Closes every connection, and ends the server if it is ours.
+    pub(crate) async fn close(self) -> Result<(), Failure> {
+        self.client.pool().close().await;
+        // The server ends every connection anyway; its pool has none left that could fail.
+        let _ = self.connection.close().await;
+        match self.postgres {
+            Some(postgres) => Ok(postgres.stop().await?),
+            None => Ok(()),
+        }
+    }
+}
+
+fn url(queue: &QueueArguments) -> Option<&str> {
+    // Scripts unset a variable by setting it to nothing.
+    queue.database_url.as_deref().filter(|url| !url.trim().is_empty())
+}
+
+async fn connect_once(url: &str) -> Result<PgConnection, Error> {
+    let problem = if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        match PgConnectOptions::from_str(url) {
+            Ok(options) => return Ok(options.application_name("uniqueue").connect().await?),
+            Err(error) => error.to_string(),
+        }
+    } else {
+        "it must start with postgres:// or postgresql://".to_owned()
+    };
+    Err(Error::InvalidUrl { problem })
+}

@@ -1,0 +1,89 @@
+//! Why a command could not do its work, and how it says so.
+
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
+
+/// A command that could not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The library's, or the database's.
+    #[error(transparent)]
+    Uniqueue(#[from] uniqueue::Error),
+
+    /// Something outside is not as it must be.
+    #[error("{problem}\nhint: {hint}")]
+    Environment {
+        problem: String,
+        hint: String,
+        #[source]
+        source: Option<io::Error>,
+    },
+
+    /// Somebody pressed Ctrl-C, or sent SIGTERM.
+    #[error("interrupted: {left}")]
+    Interrupted {
+        /// What is left undone.
+        left: String,
+    },
+}
+
+impl Failure {
+    pub(crate) fn environment(problem: impl Into<String>, hint: impl Into<String>, source: io::Error) -> Self {
+        Self::Environment { problem: problem.into(), hint: hint.into(), source: Some(source) }
+    }
+
+    pub(crate) fn refused(problem: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Environment { problem: problem.into(), hint: hint.into(), source: None }
+    }
+
+    /// Tells standard error, and answers with the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        eprintln!("error: {}", self.text());
+        match self {
+            Self::Interrupted { .. } => ExitCode::from(130),
+            Self::Uniqueue(_) | Self::Environment { .. } => ExitCode::from(2),
+        }
+    }
+
+    /// The problem, with its causes on the same line and the hints below.
+    fn text(&self) -> String {
+        let text = self.to_string();
+        let (problem, hints) = match text.split_once("\nhint: ") {
+            Some((problem, hints)) => (problem, Some(hints)),
+            None => (text.as_str(), None),
+        };
+        let mut whole = problem.to_owned();
+        let mut cause = self.source();
+        while let Some(inner) = cause {
+            let said = inner.to_string();
+            if !whole.contains(&said) {
+                whole = format!("{whole}: {said}");
+            }
+            cause = inner.source();
+        }
+        match hints {
+            Some(hints) => format!("{whole}\nhint: {hints}"),
+            None => whole,
+        }
+    }
+}
+
+impl From<sqlx::Error> for Failure {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Uniqueue(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_stand_before_the_hints_and_each_once() {
+        let failure = Failure::environment("cannot read: x", "look", io::Error::other("disk on fire"));
+        assert_eq!(failure.text(), "cannot read: x: disk on fire\nhint: look");
+        let failure = Failure::from(sqlx::Error::Io(io::Error::other("gone")));
+        assert_eq!(failure.text().matches("gone").count(), 1, "{}", failure.text());
+    }
+}

@@ -1,0 +1,112 @@
+//! `uniqueue migrate`.
+
+use serde::Serialize;
+use sqlx::{AssertSqlSafe, Row};
+use uniqueue::Error;
+
+use crate::Verdict;
+use crate::args::MigrateArguments;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::output;
+
+/// Migrates a schema, or says how far it is.
+pub(crate) async fn run(arguments: MigrateArguments) -> Result<Verdict, Failure> {
+    let mut database = Database::open(&arguments.queue, 1).await?;
+    let applied = if arguments.status { Vec::new() } else { database.client.migrate().await? };
+    let status = Status::read(&mut database, applied).await?;
+    database.close().await?;
+    if arguments.queue.json {
+        output::print_json(&status)?;
+    } else {
+        output::print(&status.text(arguments.status))?;
+    }
+    Ok(if status.is_current() { Verdict::Fine } else { Verdict::NotFine })
+}
+
+/// How far a schema is.
+#[derive(Debug, Serialize)]
+struct Status {
+    schema: String,
+    /// 0 where there is no schema.
+    version: i32,
+    /// The version that this uniqueue needs.
+    needed: i32,
+    /// Whether the two are the same.
+    current: bool,
+    /// What this command applied.
+    applied: Vec<String>,
+    /// All that the schema has seen.
+    migrations: Vec<Migration>,
+}
+
+#[derive(Debug, Serialize)]
+struct Migration {
+    version: i32,
+    name: String,
+    applied_at: String,
+}
+
+impl Status {
+    async fn read(database: &mut Database, applied: Vec<String>) -> Result<Self, Failure> {
+        let schema = database.client.schema().clone();
+        let gap = match database.client.check_schema().await {
+            Ok(()) => None,
+            Err(Error::NotMigrated { found, needed, .. }) => Some((found, needed)),
+            Err(Error::NewerSchema { found, known, .. }) => Some((found, known)),
+            Err(error) => return Err(error.into()),
+        };
+        let migrations = match gap {
+            Some((0, _)) => Vec::new(),
+            _ => {
+                // Safe to splice: the name is quoted, and checked against an alphabet without quotes.
+                let history = format!(
+                    "SELECT version, name, applied_on FROM {}.schema_history ORDER BY version",
+                    schema.quoted()
+                );
+                let rows = sqlx::query(AssertSqlSafe(history)).fetch_all(&mut database.connection).await?;
+                let migration = |row: &sqlx::postgres::PgRow| {
+                    Ok(Migration { version: row.try_get(0)?, name: row.try_get(1)?, applied_at: row.try_get(2)? })
+                };
+                rows.iter().map(migration).collect::<Result<Vec<_>, sqlx::Error>>()?
+            }
+        };
+        let latest = migrations.last().map_or(0, |migration| migration.version);
+        let (version, needed) = gap.unwrap_or((latest, latest));
+        Ok(Self { schema: schema.to_string(), version, needed, current: gap.is_none(), applied, migrations })
+    }
+
+    fn is_current(&self) -> bool {
+        self.current
+    }
+
+    fn text(&self, lists_all: bool) -> String {
+        let Self { schema, version, needed, applied, migrations, .. } = self;
+        let mut text = String::new();
+        for Migration { version, name, applied_at } in migrations.iter().filter(|_| lists_all) {
+            text.push_str(&format!("V{version} {name}, applied {applied_at}\n"));
+        }
+        for name in applied {
+            text.push_str(&format!("applied {name}\n"));
+        }
+        text.push_str(&if self.current {
+            format!("schema {schema} is at version {version}, which is the latest\n")
+        } else if version > needed {
+            format!(
+                "schema {schema} is at version {version}, newer than this uniqueue, which knows {needed}\n\
+                 hint: upgrade uniqueue\n"
+            )
+        } else if *version == 0 {
+            format!(
+                "schema {schema} is not there yet, or not migrated: it needs version {needed}\n\
+                 hint: run `uniqueue migrate --schema {schema}`\n"
+            )
+        } else {
+            format!(
+                "schema {schema} is at version {version} and needs {needed}\n\
+                 hint: run `uniqueue migrate --schema {schema}`\n"
+            )
+        });
+        text
+    }
+}
