@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use sqlx::PgPool;
+use sqlx::{Connection, PgConnection, PgPool};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 use super::{Client, Inner};
@@ -58,8 +58,10 @@ impl ClientBuilder {
     /// answers there.
     pub async fn connect(self, url: &str) -> Result<Client> {
         let options = connect_options(url)?;
-        let pool =
-            PgPoolOptions::new().max_connections(self.max_connections.unwrap_or(10)).connect_with(options).await?;
+        // A pool would try a refused connection again until its timeout; a wrong URL should be
+        // told at once.
+        PgConnection::connect_with(&options).await?.close().await?;
+        let pool = PgPoolOptions::new().max_connections(self.max_connections.unwrap_or(10)).connect_lazy_with(options);
         Ok(self.pool(pool))
     }
 }

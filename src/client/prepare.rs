@@ -1,6 +1,7 @@
 //! From jobs to rows: layers the options, checks every value, makes the keys.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -17,6 +18,11 @@ use crate::unique::{Claim, OnConflict, Subject, parse_json};
 
 const DEFAULT_MAX_ATTEMPTS: u16 = 25;
 const MAX_MAX_ATTEMPTS: u16 = 32_767;
+
+/// The longest wait, as for every other duration. Sums of times stay within what both sides can
+/// write.
+const LONGEST_DELAY: Duration = Duration::from_secs(36_525 * 86_400);
+const SCHEDULE_YEARS: std::ops::RangeInclusive<i32> = 1..=9_000;
 
 /// Rows ready to be sent.
 pub(super) struct Batch {
@@ -80,6 +86,7 @@ fn row(
         });
     }
     let start = start.unwrap_or(Start::Now);
+    check_start(start)?;
     let claim = match unique {
         None | Some(Unique::No) => None,
         Some(Unique::Key(key)) => Some(key.claim()?),
@@ -114,6 +121,22 @@ fn row(
         is_pending: start == Start::WhenReleased,
         claim,
     })
+}
+
+fn check_start(start: Start) -> Result<()> {
+    match start {
+        Start::After(delay) if delay > LONGEST_DELAY => Err(Error::InvalidOption {
+            option: "scheduled_in",
+            problem: "must not be longer than 100 years",
+            given: format!("{delay:?}"),
+        }),
+        Start::At(at) if !SCHEDULE_YEARS.contains(&at.year()) => Err(Error::InvalidOption {
+            option: "scheduled_at",
+            problem: "must be in the years 1 to 9000",
+            given: at.to_string(),
+        }),
+        Start::Now | Start::At(_) | Start::After(_) | Start::WhenReleased => Ok(()),
+    }
 }
 
 /// The time that decides a window: the job's own where it has one, else the database's now.

@@ -4,10 +4,13 @@
 
 mod support;
 
+mod bad_input;
 mod derive;
 mod embedded;
+mod floors;
 mod rules;
 mod runner;
+mod schema;
 mod ui;
 mod unique_properties;
 mod unique_vectors;

@@ -1,5 +1,6 @@
 //! A schema of its own for every test, on one embedded cluster for the whole run.
 
+mod catalog;
 mod statements;
 
 use std::sync::Arc;

@@ -1,0 +1,138 @@
+//! Bad input: each a typed error with the value and the remedy, and nothing half done.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde_json::json;
+use time::macros::datetime;
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use uniqueue::{Client, Error, NewJob, SchemaName, UniqueKey};
+
+use crate::support::{Database, job, url};
+
+#[tokio::test]
+async fn bad_names_keys_and_options_are_typed_errors_and_nothing_is_inserted() {
+    let database = Database::new().await;
+    let long = "x".repeat(129);
+    let cases: Vec<(NewJob, String)> = vec![
+        (job(""), "invalid kind: must not be empty: \"\"".into()),
+        (job(&long), format!("invalid kind: must not be longer than 128 bytes: {long:?}")),
+        (job("a\0b"), "invalid kind: must not hold control characters: \"a\\0b\"".into()),
+        (job("a").queue(""), "invalid queue: must not be empty: \"\"".into()),
+        (job("a").queue(long.clone()), format!("invalid queue: must not be longer than 128 bytes: {long:?}")),
+        (job("a").max_attempts(0), "invalid max_attempts: must be 1 to 32767: 0".into()),
+        (job("a").max_attempts(40_000), "invalid max_attempts: must be 1 to 32767: 40000".into()),
+        (job("a").unique_key(UniqueKey::raw("")), "invalid unique key".into()),
+        (job("a").unique_key(UniqueKey::raw("k\0")), "invalid unique key".into()),
+        (job("a").unique_key(UniqueKey::raw("k".repeat(513))), "invalid unique key".into()),
+        (NewJob::new("a", &HashMap::from([((1, 2), 3)])), "invalid args of \"a\": key must be a string".into()),
+        (NewJob::new("a", &json!({"x": "nul \0"})), "invalid args of \"a\": PostgreSQL cannot store".into()),
+        (job("a").meta("x", "nul \0"), "invalid meta of \"a\": PostgreSQL cannot store".into()),
+        (job("a").scheduled_in(Duration::MAX), "invalid scheduled_in: must not be longer than 100 years".into()),
+        (
+            job("a").scheduled_at(datetime!(9999-12-31 0:00 UTC)),
+            "invalid scheduled_at: must be in the years 1 to 9000: 9999-12-31".into(),
+        ),
+    ];
+    for (bad, said) in cases {
+        // Alone, and in the middle of a batch: all or nothing.
+        let error = database.client.insert(bad.clone()).await.unwrap_err();
+        assert!(error.to_string().starts_with(&said), "{error}\nnot: {said}");
+        assert!(!matches!(error, Error::Database(_)), "{error:?}");
+        let error = database.client.insert_many([job("good"), bad, job("good")]).await.unwrap_err();
+        assert!(error.to_string().starts_with(&said), "{error}");
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
+    let key = "k".repeat(512);
+    assert!(!database.client.insert(job("a").unique_key(UniqueKey::raw(&key))).await.unwrap().duplicate);
+    assert!(database.client.insert(job("a").unique_key(UniqueKey::raw(&key))).await.unwrap().duplicate);
+}
+
+#[tokio::test]
+async fn the_database_refuses_what_goes_around_the_library() {
+    let database = Database::new().await;
+    for bad in [
+        "(id, kind) VALUES (gen_random_uuid(), '')",
+        "(id, kind, queue) VALUES (gen_random_uuid(), 'a', '')",
+        "(id, kind, attempt) VALUES (gen_random_uuid(), 'a', -1)",
+        "(id, kind, max_attempts) VALUES (gen_random_uuid(), 'a', 0)",
+        "(id, kind, unique_key) VALUES (gen_random_uuid(), 'a', 'k')",
+        "(id, kind, unique_key, unique_states) VALUES (gen_random_uuid(), 'a', '', 1)",
+        "(id, kind, unique_key, unique_states) VALUES (gen_random_uuid(), 'a', 'k', 256)",
+        "(id, kind, state) VALUES (gen_random_uuid(), 'a', 'completed')",
+        "(id, kind, state) VALUES (gen_random_uuid(), 'a', 'running')",
+        "(id, kind, meta) VALUES (gen_random_uuid(), 'a', '[]')",
+    ] {
+        let insert = database.sql(&format!("INSERT INTO {{schema}}.job {bad}"));
+        let error = sqlx::query(insert).execute(database.pool()).await.unwrap_err();
+        let code = error.as_database_error().and_then(|error| error.code().map(String::from));
+        // A check, or a column that must not be null.
+        assert!(matches!(code.as_deref(), Some("23514" | "23502")), "{bad}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_schema_that_is_not_migrated_says_what_to_run() {
+    let database = Database::unmigrated(2).await;
+    let error = database.client.check_schema().await.unwrap_err();
+    assert!(error.to_string().contains("hint: run `uniqueue migrate --schema test_"), "{error}");
+    for unmigrated in [job("a"), job("a").unique_key(UniqueKey::raw("k"))] {
+        let error = database.client.insert(unmigrated).await.unwrap_err();
+        assert!(error.to_string().contains("hint: is the schema migrated?"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_url_is_an_error_without_the_password() {
+    for bad in ["", "localhost", "mysql://user:secret@localhost/db", "postgres://user:secret@localhost:port/db"] {
+        let error = Client::connect(bad).await.unwrap_err();
+        assert!(matches!(error, Error::InvalidUrl { .. }), "{bad}: {error:?}");
+        assert!(error.to_string().contains("hint: postgres://"), "{error}");
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_is_down_is_an_error_with_a_hint_and_retryable() {
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let error = Client::connect(&format!("postgres://nobody@127.0.0.1:{port}/app")).await.unwrap_err();
+    assert!(error.is_retryable(), "{error:?}");
+    assert!(error.to_string().contains("hint: is PostgreSQL running"), "{error}");
+    let options: PgConnectOptions = format!("postgres://nobody@127.0.0.1:{port}/app").parse().unwrap();
+    let pool: PgPool = PgPoolOptions::new().acquire_timeout(Duration::from_millis(200)).connect_lazy_with(options);
+    let error = Client::new(pool).insert(job("a")).await.unwrap_err();
+    assert!(error.is_retryable(), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_database_that_does_not_exist_says_so() {
+    let absent = url().await.replace("/postgres?", "/absent?");
+    let error = Client::connect(&absent).await.unwrap_err();
+    assert!(error.to_string().contains("hint: create the database first"), "{error}");
+}
+
+#[tokio::test]
+async fn no_permission_to_create_the_schema_is_an_error_with_the_remedy() {
+    let database = Database::unmigrated(2).await;
+    let role = format!("{}_role", database.schema);
+    database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
+    let options: PgConnectOptions = url().await.parse().unwrap();
+    let pool = PgPoolOptions::new().connect_with(options.username(&role)).await.unwrap();
+    let client = Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool);
+    let error = client.migrate().await.unwrap_err();
+    assert!(matches!(error, Error::Migration { .. }), "{error:?}");
+    assert!(error.to_string().contains("hint: let a role that may create schemas"), "{error}");
+    let exists = "SELECT count(*) FROM pg_namespace WHERE nspname = '{schema}'";
+    assert_eq!(database.number(exists).await, 0);
+}
+
+#[tokio::test]
+async fn nothing_can_be_smuggled_in_through_names() {
+    let database = Database::new().await;
+    let evil = "'; DROP TABLE job; --";
+    let inserted = database.client.insert(job(evil).queue(evil).unique_key(UniqueKey::raw(evil))).await.unwrap();
+    assert_eq!(inserted.job.kind.as_str(), evil);
+    assert_eq!(database.client.holder(evil).await.unwrap().unwrap().id, inserted.id());
+}

@@ -1,0 +1,83 @@
+//! The house: imports point down, and files stay small.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Each room and its floor. A room may use rooms of its own floor and of those below.
+const FLOORS: &[(u8, &[&str])] = &[
+    (0, &["error", "ident", "job", "opts", "outcome", "period", "retry", "state", "unique"]),
+    (1, &["store"]),
+    (2, &["client"]),
+    (3, &["worker", "maintenance", "notify"]),
+    (4, &["runner"]),
+    (5, &["embedded", "testing"]),
+];
+
+/// The longest a source file may be.
+const MAX_LINES: usize = 400;
+
+fn sources(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn source_root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+#[test]
+fn imports_point_down() {
+    let floor_of: HashMap<&str, u8> =
+        FLOORS.iter().flat_map(|(floor, rooms)| rooms.iter().map(|room| (*room, *floor))).collect();
+    let mut wrong = Vec::new();
+    for path in sources(&source_root()) {
+        let inside = path.strip_prefix(source_root()).unwrap();
+        let room = inside.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
+        if room == "lib" {
+            continue;
+        }
+        let own = *floor_of.get(room).unwrap_or_else(|| panic!("src/{room} has no floor: add it to FLOORS"));
+        let text = fs::read_to_string(&path).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            for used in code.split("crate::").skip(1) {
+                let other: String = used.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                if floor_of.get(other.as_str()).is_some_and(|floor| *floor > own) {
+                    wrong.push(format!("{}:{}: {room} uses {other}", inside.display(), number + 1));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "imports that point up: {wrong:#?}");
+}
+
+#[test]
+fn only_the_store_and_the_wake_ups_speak_to_the_database_by_name() {
+    for path in sources(&source_root()) {
+        let inside = path.strip_prefix(source_root()).unwrap();
+        if inside.starts_with("store") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for verb in ["\"SELECT ", "\"INSERT ", "\"UPDATE ", "\"DELETE ", "sqlx::query"] {
+            assert!(!text.contains(verb), "{} speaks SQL: {verb}", inside.display());
+        }
+    }
+}
+
+#[test]
+fn no_source_file_is_longer_than_a_reader_likes() {
+    for path in sources(&source_root()) {
+        let lines = fs::read_to_string(&path).unwrap().lines().count();
+        assert!(lines <= MAX_LINES, "{}: {lines} lines; split it by what a reader looks for", path.display());
+    }
+}

@@ -1,0 +1,132 @@
+//! The schema: what the migrations make, under any name, any number of times.
+
+use sqlx::Executor;
+use uniqueue::{Client, Error, SchemaName};
+
+use crate::support::{Database, job, pool};
+
+/// Set to write the golden file anew: `GOLDEN=overwrite cargo test --test it schema`.
+const OVERWRITE: &str = "GOLDEN";
+
+#[tokio::test]
+async fn the_schema_is_as_the_golden_dump_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema.txt");
+    let database = Database::new().await;
+    let found = database.catalog().await.replace(&database.schema, "SCHEMA");
+    if std::env::var(OVERWRITE).is_ok_and(|value| value == "overwrite") {
+        std::fs::write(path, &found).unwrap();
+    }
+    let golden = std::fs::read_to_string(path).unwrap_or_default();
+    for (line, (golden, found)) in golden.lines().zip(found.lines()).enumerate() {
+        assert_eq!(golden, found, "line {}; hint: GOLDEN=overwrite, then review the diff", line + 1);
+    }
+    assert_eq!(golden.lines().count(), found.lines().count(), "hint: GOLDEN=overwrite, then review the diff");
+}
+
+#[tokio::test]
+async fn every_object_carries_a_comment() {
+    let database = Database::new().await;
+    let catalog = database.catalog().await;
+    let bare: Vec<_> = catalog.lines().filter(|line| line.contains("NO COMMENT")).collect();
+    assert!(bare.is_empty(), "{bare:#?}");
+    let schema = "SELECT coalesce(obj_description('{schema}'::regnamespace, 'pg_namespace'), '')";
+    assert_ne!(database.text(schema).await, "");
+}
+
+#[tokio::test]
+async fn every_statement_prepares_against_the_migrated_schema() {
+    let database = Database::new().await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    let statements = database.client.statements_text();
+    assert!(statements.len() > 10);
+    for (name, text) in statements {
+        let text = database.sql(&text);
+        if let Err(error) = connection.prepare(text).await {
+            panic!("{name}.sql: {error}");
+        }
+    }
+}
+
+#[test]
+fn every_statement_file_is_used_and_says_what_it_does() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/sql");
+    let statements = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/mod.rs")).unwrap();
+    for file in std::fs::read_dir(directory).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(statements.contains(&format!("    {name},\n")), "{name}.sql is not in the list of statements");
+        assert!(text.starts_with("-- "), "{name}.sql does not open with what it does");
+        assert!(!text.contains('*') || !text.contains("SELECT *"), "{name}.sql selects everything");
+    }
+}
+
+#[tokio::test]
+async fn eight_processes_may_migrate_at_once() {
+    let database = Database::unmigrated(1).await;
+    let barrier = std::sync::Arc::new(tokio::sync::Barrier::new(8));
+    let mut tasks = Vec::new();
+    for _ in 0..8 {
+        // A pool of its own each, as eight processes would have.
+        let client =
+            Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool(1).await);
+        let barrier = barrier.clone();
+        tasks.push(tokio::spawn(async move {
+            barrier.wait().await;
+            client.migrate().await.unwrap().len()
+        }));
+    }
+    let mut applied = Vec::new();
+    for task in tasks {
+        applied.push(task.await.unwrap());
+    }
+    applied.sort_unstable();
+    let latest = database.number("SELECT max(version)::bigint FROM {schema}.schema_history").await;
+    assert_eq!(applied[..7], [0; 7]);
+    assert_eq!(i64::try_from(applied[7]).unwrap(), latest);
+    database.client.check_schema().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_schema_of_any_allowed_name_works() {
+    let names = ["my-app", "CamelCase", "_x", "select"].map(String::from).into_iter().chain(["x".repeat(50)]);
+    for name in names {
+        let client = Client::builder().schema(SchemaName::new(&name).unwrap()).pool(pool(2).await);
+        client.migrate().await.unwrap();
+        assert!(!client.insert(job("a").unique_key(uniqueue::UniqueKey::raw("k"))).await.unwrap().duplicate);
+        assert!(client.insert(job("a").unique_key(uniqueue::UniqueKey::raw("k"))).await.unwrap().duplicate);
+    }
+}
+
+#[tokio::test]
+async fn migrating_again_changes_nothing() {
+    let database = Database::new().await;
+    let before = database.catalog().await;
+    assert!(database.client.migrate().await.unwrap().is_empty());
+    assert_eq!(database.catalog().await, before);
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_and_left_alone() {
+    let database = Database::new().await;
+    database
+        .execute("INSERT INTO {schema}.schema_history VALUES (999, 'later', '2030-01-01T00:00:00Z', '1')")
+        .await;
+    for error in [database.client.migrate().await.unwrap_err(), database.client.check_schema().await.unwrap_err()] {
+        assert!(matches!(error, Error::NewerSchema { found: 999, .. }), "{error}");
+        assert!(error.to_string().contains("hint: upgrade"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_migration_that_fails_leaves_nothing_half_done() {
+    let database = Database::unmigrated(2).await;
+    // Something of the application's own is in the way.
+    database.execute("CREATE SCHEMA {schema}").await;
+    database.execute("CREATE TABLE {schema}.runner (mine integer)").await;
+    let error = database.client.migrate().await.unwrap_err();
+    assert!(matches!(error, Error::Migration { .. }), "{error}");
+    assert!(error.to_string().contains("runner"), "{error}");
+    let objects = "SELECT count(*) FROM pg_class WHERE relnamespace = '{schema}'::regnamespace AND relkind = 'r'";
+    assert_eq!(database.number(objects).await, 1);
+}
