@@ -70,6 +70,16 @@ impl Database {
         Ok(Self { client, connection, version, postgres })
     }
 
+    /// Closes every connection, and answers with a new one.
+    pub(crate) async fn reconnect(&mut self) -> Result<&mut PgConnection, Failure> {
+        let pool = self.client.pool();
+        let new = pool.connect_options().connect().await?;
+        pool.close().await;
+        // An old connection that does not close in order is gone as well.
+        let _ = std::mem::replace(&mut self.connection, new).close().await;
+        Ok(&mut self.connection)
+    }
+
     /// Closes every connection, and ends the server if it is ours.
     pub(crate) async fn close(self) -> Result<(), Failure> {
         self.client.pool().close().await;

@@ -66,14 +66,15 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
     lock.release().await?;
     progress.finish();
 
-    let connection = &mut database.connection;
+    // The statistics of a connection are complete when it has ended.
+    let connection = database.reconnect().await?;
     let tally = tables.tally(connection).await?;
     let failures = tables.failures(connection).await?;
     let statements = statements::ask(connection, schema, tables.run_id).await?;
     let facts = DatabaseFacts {
         version: database.version.clone(),
         embedded: database.postgres.is_some(),
-        url: database.postgres.as_ref().map(|postgres| postgres.url().to_owned()),
+        url: database.postgres.as_ref().filter(|_| arguments.keep).map(|postgres| postgres.url().to_owned()),
         schema: schema.to_string(),
         run: tables.run_id,
     };

@@ -60,7 +60,7 @@ pub(super) struct DatabaseFacts {
     pub(super) version: String,
     /// Whether it is a throw-away server.
     pub(super) embedded: bool,
-    /// The throw-away server's. Another's is left out, since it may hold a password.
+    /// The throw-away server's, if it is kept. Another's is left out, since it may hold a password.
     pub(super) url: Option<String>,
     pub(super) schema: String,
     pub(super) run: uuid::Uuid,
@@ -155,10 +155,10 @@ impl Report {
             line("jobs/s", or_none(self.jobs_per_second.map(|rate| count(rate as u64))), ""),
             line(
                 "insert to start",
-                or_none(self.insert_to_start.p50_ms.map(|millis| format!("{millis} ms"))),
+                or_none(self.insert_to_start.p50_ms.map(|millis| format!("{millis:.1} ms"))),
                 &format!(
                     "p50; p99 {}. The workers began when all was inserted twice, so this is the backlog's wait",
-                    or_none(self.insert_to_start.p99_ms.map(|millis| format!("{millis} ms")))
+                    or_none(self.insert_to_start.p99_ms.map(|millis| format!("{millis:.1} ms")))
                 ),
             ),
         ];

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use sqlx::{AssertSqlSafe, Column, PgConnection, Row, TypeInfo, ValueRef};
+use sqlx::postgres::PgColumn;
+use sqlx::{AssertSqlSafe, Column, Executor, PgConnection, Row, SqlSafeStr, Statement as _, TypeInfo, ValueRef};
 use uniqueue::SchemaName;
 use uuid::Uuid;
 
@@ -88,10 +89,18 @@ impl Statement {
     /// Asks as psql does, in one message, so that every value comes as text.
     async fn ask(connection: &mut PgConnection, question: &'static str, sql: String) -> sqlx::Result<Self> {
         // Safe to send: made of constants, a UUID and a schema name, which holds no quotes.
-        let rows = sqlx::raw_sql(AssertSqlSafe(sql.clone())).fetch_all(connection).await?;
-        let columns = rows.first().map(|row| row.columns()).unwrap_or_default();
-        let header: Vec<_> = columns.iter().map(|column| column.name().to_owned()).collect();
-        let is_number: Vec<_> = columns.iter().map(|column| is_number(column.type_info().name())).collect();
+        let rows = sqlx::raw_sql(AssertSqlSafe(sql.clone())).fetch_all(&mut *connection).await?;
+        let (header, is_number): (Vec<_>, Vec<_>) = match rows.first() {
+            Some(row) => row.columns().iter().map(describe).unzip(),
+            // Without a row nothing names the columns, so the statement is asked for them.
+            None => connection
+                .prepare(AssertSqlSafe(sql.clone()).into_sql_str())
+                .await?
+                .columns()
+                .iter()
+                .map(describe)
+                .unzip(),
+        };
         let mut values = Vec::with_capacity(rows.len());
         let mut texts = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -115,8 +124,10 @@ impl Statement {
     }
 }
 
-fn is_number(type_name: &str) -> bool {
-    matches!(type_name, "INT2" | "INT4" | "INT8" | "NUMERIC" | "FLOAT8")
+/// A column's name, and whether its values are numbers.
+fn describe(column: &PgColumn) -> (String, bool) {
+    let is_number = matches!(column.type_info().name(), "INT2" | "INT4" | "INT8" | "NUMERIC" | "FLOAT8");
+    (column.name().to_owned(), is_number)
 }
 
 fn as_json(text: Option<&str>, is_number: bool) -> Value {

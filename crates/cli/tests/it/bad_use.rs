@@ -1,0 +1,66 @@
+//! What is wrong is said on standard error, with a remedy, and by exit code 2.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{database, run, uniqueue};
+
+fn refused(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    assert!(stderr.starts_with("error: "), "{arguments:?}: {stderr}");
+    stderr
+}
+
+#[test]
+fn command_line_is_checked() {
+    assert_eq!(run(&[]).status.code(), Some(2));
+    refused(&["dance"]);
+    refused(&["demo", "--dance"]);
+    refused(&["demo", "--all", "--exclude", "x"]);
+    refused(&["db", "start", "--port", "0"]);
+    let stderr = refused(&["demo", "--schema", "no spaces"]);
+    assert!(stderr.contains("must be a letter or underscore, then letters, digits, _ or -"), "{stderr}");
+    for command in [&["--help"][..], &["demo", "--help"], &["db", "start", "--help"], &["migrate", "--help"]] {
+        let output = run(command);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(String::from_utf8(output.stdout).unwrap().contains("Exit codes:"), "{command:?}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_an_error_with_a_hint() {
+    for (arguments, expected) in [
+        (&["demo", "/no/such\n\u{1b}path"][..], "error: cannot read PATH: /no/such\\x0a\\x1bpath: No such file"),
+        (&["demo", "/dev/null"], "error: PATH is neither a directory nor a regular file: /dev/null\nhint: "),
+        (&["demo", "--schema", "uniqueue_demo"], "error: the demo keeps its own tables in this schema: uniqueue_demo"),
+        (&["migrate"], "error: no database given\nhint: "),
+        (&["migrate", "--database-url", ""], "error: no database given\nhint: "),
+        (&["migrate", "--database-url", "mysql://x"], "error: invalid database URL: it must start with postgres://"),
+    ] {
+        let stderr = refused(arguments);
+        assert!(stderr.starts_with(expected) && stderr.contains("\nhint: "), "{stderr}");
+    }
+}
+
+#[test]
+fn database_that_is_down_is_told_at_once() {
+    let begun_at = Instant::now();
+    let stderr = refused(&["migrate", "--database-url", "postgres://secret:word@127.0.0.1:1/app"]);
+    assert!(begun_at.elapsed() < Duration::from_secs(5), "{stderr}");
+    assert!(stderr.contains("Connection refused") && stderr.contains("\nhint: is PostgreSQL running"), "{stderr}");
+    assert!(!stderr.contains("word"), "{stderr}");
+}
+
+#[tokio::test]
+async fn role_that_may_not_create_is_told_so() {
+    let url = database().await;
+    crate::support::execute(&url, "CREATE ROLE visitor LOGIN").await;
+    let visitor = url.replace("postgres@", "visitor@");
+    let output = uniqueue().args(["demo", "/etc/hostname", "--database-url", &visitor]).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.starts_with("error: cannot migrate schema uniqueue: "), "{stderr}");
+    assert!(stderr.contains("permission denied") && stderr.contains("\nhint: let a role"), "{stderr}");
+}

@@ -1,0 +1,9 @@
+//! The command as people and scripts meet it: real processes, a real database, real files.
+
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a helper of a test fails the test")]
+
+mod bad_use;
+mod database;
+mod demo;
+mod migrate;
+mod support;

@@ -1,0 +1,108 @@
+//! Running the command, and the server that the tests share.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+use uniqueue::embedded::Postgres;
+
+static SERVER: OnceCell<Postgres> = OnceCell::const_new();
+static NEXT_DATABASE: AtomicU32 = AtomicU32::new(1);
+
+/// A database of the test's own, on one server for the whole run.
+pub(crate) async fn database() -> String {
+    let server = SERVER.get_or_init(async || Postgres::start().await.expect("a server")).await;
+    let name = format!("test_{}", NEXT_DATABASE.fetch_add(1, Ordering::Relaxed));
+    execute(server.url(), &format!("CREATE DATABASE {name}")).await;
+    server.url().replace("/postgres?", &format!("/{name}?"))
+}
+
+pub(crate) async fn execute(url: &str, sql: &str) {
+    let mut connection = PgConnection::connect(url).await.expect("a connection");
+    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut connection).await.expect(sql);
+    connection.close().await.expect("a close");
+}
+
+/// One column of whatever a query finds, as text.
+pub(crate) async fn texts(url: &str, sql: &str) -> Vec<String> {
+    let mut connection = PgConnection::connect(url).await.expect("a connection");
+    let rows = sqlx::query(AssertSqlSafe(sql.to_owned())).fetch_all(&mut connection).await.expect(sql);
+    connection.close().await.expect("a close");
+    rows.iter().map(|row| row.get::<Option<String>, _>(0).unwrap_or_default()).collect()
+}
+
+/// A directory that every user can enter.
+pub(crate) fn directory() -> TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).expect("its mode");
+    directory
+}
+
+/// Whether these tests run as root, whom no permission stops.
+pub(crate) fn is_root(directory: &TempDir) -> bool {
+    fs::metadata(directory.path()).expect("its owner").uid() == 0
+}
+
+pub(crate) fn uniqueue() -> Command {
+    command(Path::new(env!("CARGO_BIN_EXE_uniqueue")))
+}
+
+pub(crate) fn command(binary: &Path) -> Command {
+    let mut command = Command::new(binary);
+    command.env_remove("DATABASE_URL").env_remove("RUST_LOG").stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    uniqueue().args(arguments).output().expect("the command")
+}
+
+/// Runs it and reads the one object that it prints.
+pub(crate) fn run_json(command: &mut Command) -> (i32, Value) {
+    let output = command.output().expect("the command");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    assert_eq!(stderr, "", "nothing beside the object");
+    (output.status.code().expect("no signal"), value)
+}
+
+/// A command that stays in the foreground, with the object that it has printed.
+pub(crate) struct Foreground {
+    pub(crate) object: Value,
+    child: Child,
+    _stdout: BufReader<ChildStdout>,
+}
+
+impl Foreground {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the command");
+        let mut stdout = BufReader::new(child.stdout.take().expect("its output"));
+        let mut printed = String::new();
+        // The object's last line is the first that is a lone brace.
+        while !printed.ends_with("\n}\n") {
+            assert_ne!(stdout.read_line(&mut printed).expect("a line"), 0, "it ended early: {printed}");
+        }
+        Self { object: serde_json::from_str(&printed).expect("an object"), child, _stdout: stdout }
+    }
+
+    /// Sends a signal and waits for the end.
+    pub(crate) fn stop(mut self, signal: &str) -> ExitStatus {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &id]).status().expect("kill").success());
+        self.child.wait().expect("its end")
+    }
+}
+
+impl Drop for Foreground {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
