@@ -10,7 +10,8 @@ use uuid::Uuid;
 use super::lease::Lease;
 use super::{GrowingWait, Shared};
 use crate::error::{Error, Result};
-use crate::store::{self, FinishResult, Finished, Verdict};
+use crate::ident::JobId;
+use crate::store::{self, FinishResult, Verdict};
 
 /// The most results in one statement.
 const BATCH: usize = 2_000;
@@ -75,7 +76,7 @@ async fn record(shared: &Shared, mut batch: Vec<Ended>) {
         }
         tokio::time::sleep(failure_wait.grow()).await;
     };
-    let counted: HashSet<_> = finished.iter().map(|finished| finished.id).collect();
+    let counted: HashSet<_> = finished.into_iter().collect();
     for ended in &batch {
         let result = &ended.result;
         if !counted.contains(&result.id) && !ended.was_completed_in {
@@ -84,7 +85,7 @@ async fn record(shared: &Shared, mut batch: Vec<Ended>) {
     }
 }
 
-async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<Vec<Finished>> {
+async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<Vec<JobId>> {
     let mut connection = shared.client.connection().await?;
     let statements = shared.client.statements();
     let is_plain = |ended: &&Ended| matches!(ended.result.verdict, Verdict::Complete { output: None });

@@ -10,7 +10,6 @@ use uuid::Uuid;
 use super::{Statements, interval, query};
 use crate::error::Result as UniqueueResult;
 use crate::ident::JobId;
-use crate::state::JobState;
 
 /// How an attempt ended.
 #[derive(Clone, Debug)]
@@ -30,24 +29,17 @@ pub(crate) struct Result {
     pub(crate) verdict: Verdict,
 }
 
-/// A result that counted, and the state that the job is in since.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Finished {
-    pub(crate) id: JobId,
-    pub(crate) state: JobState,
-}
-
 /// Completes attempts without output. Answers with those that counted.
 pub(crate) async fn complete(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
     attempts: &[(JobId, u16)],
-) -> UniqueueResult<Vec<Finished>> {
+) -> UniqueueResult<Vec<JobId>> {
     let ids: Vec<_> = attempts.iter().map(|(id, _)| id.as_uuid()).collect();
     let numbers: Vec<_> = attempts.iter().map(|(_, number)| stored(*number)).collect();
     let rows = query(&statements.complete).bind(worker).bind(&ids).bind(&numbers).fetch_all(connection).await?;
-    rows.iter().map(finished).collect()
+    rows.iter().map(counted).collect()
 }
 
 /// Ends attempts in any way. Answers with those that counted.
@@ -56,7 +48,7 @@ pub(crate) async fn finish(
     statements: &Statements,
     worker: Uuid,
     results: &[Result],
-) -> UniqueueResult<Vec<Finished>> {
+) -> UniqueueResult<Vec<JobId>> {
     let mut ids = Vec::with_capacity(results.len());
     let mut attempts = Vec::with_capacity(results.len());
     let mut outcomes = Vec::with_capacity(results.len());
@@ -88,11 +80,11 @@ pub(crate) async fn finish(
         .bind(&outputs)
         .fetch_all(connection)
         .await?;
-    rows.iter().map(finished).collect()
+    rows.iter().map(counted).collect()
 }
 
-fn finished(row: &PgRow) -> UniqueueResult<Finished> {
-    Ok(Finished { id: JobId::from(row.try_get::<Uuid, _>("id")?), state: row.try_get::<&str, _>("state")?.parse()? })
+fn counted(row: &PgRow) -> UniqueueResult<JobId> {
+    Ok(JobId::from(row.try_get::<Uuid, _>("id")?))
 }
 
 /// An error text without the one character that PostgreSQL cannot store: a worker's error must

@@ -22,7 +22,7 @@ use sqlx::query::Query;
 use sqlx::{Postgres, SqlSafeStr, SqlStr};
 
 pub(crate) use self::fetch::{Slots, fetch};
-pub(crate) use self::finish::{Finished, Result as FinishResult, Verdict, complete, finish};
+pub(crate) use self::finish::{Result as FinishResult, Verdict, complete, finish};
 pub(crate) use self::insert::{Answer, NewRow, Outcome, insert_plain, insert_unique};
 pub(crate) use self::interval::interval;
 pub(crate) use self::lease::{extend_lease, register_runner, remove_dead_runners, remove_runner, set_runner_idle};

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::json;
-use time::macros::datetime;
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use time::macros::datetime;
 use uniqueue::{Client, Error, NewJob, SchemaName, UniqueKey};
 
 use crate::support::{Database, job, url};

@@ -1,6 +1,6 @@
 //! The integration tests: one binary, one embedded PostgreSQL for all of them, a schema for each.
 
-#![allow(missing_docs, unreachable_pub)]
+#![allow(missing_docs, unreachable_pub, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod support;
 

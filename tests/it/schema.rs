@@ -68,8 +68,7 @@ async fn eight_processes_may_migrate_at_once() {
     let mut tasks = Vec::new();
     for _ in 0..8 {
         // A pool of its own each, as eight processes would have.
-        let client =
-            Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool(1).await);
+        let client = Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool(1).await);
         let barrier = barrier.clone();
         tasks.push(tokio::spawn(async move {
             barrier.wait().await;
@@ -109,9 +108,7 @@ async fn migrating_again_changes_nothing() {
 #[tokio::test]
 async fn a_newer_schema_is_refused_and_left_alone() {
     let database = Database::new().await;
-    database
-        .execute("INSERT INTO {schema}.schema_history VALUES (999, 'later', '2030-01-01T00:00:00Z', '1')")
-        .await;
+    database.execute("INSERT INTO {schema}.schema_history VALUES (999, 'later', '2030-01-01T00:00:00Z', '1')").await;
     for error in [database.client.migrate().await.unwrap_err(), database.client.check_schema().await.unwrap_err()] {
         assert!(matches!(error, Error::NewerSchema { found: 999, .. }), "{error}");
         assert!(error.to_string().contains("hint: upgrade"), "{error}");

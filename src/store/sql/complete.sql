@@ -14,6 +14,6 @@ settled AS MATERIALIZED (
     FROM finished AS f
     WHERE f.unique_yielded
 )
-SELECT f.id, 'completed' AS state
+SELECT f.id
 FROM finished AS f
 CROSS JOIN settled AS s

@@ -41,15 +41,13 @@ finished AS (
         unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'running', d.state)
     FROM decided AS d
     WHERE j.id = d.id AND j.state = 'running' AND j.worker = $1 AND j.attempt = d.attempt
-    RETURNING j.id, j.queue, j.state, j.unique_yielded
+    RETURNING j.id, j.unique_yielded
 ),
 settled AS MATERIALIZED (
-    SELECT coalesce(/* schema */take_claims(array_agg(f.id)), '{}') AS discarded
+    SELECT /* schema */take_claims(array_agg(f.id))
     FROM finished AS f
     WHERE f.unique_yielded
 )
-SELECT
-    f.id,
-    CASE WHEN f.id = ANY (s.discarded) THEN 'discarded' ELSE f.state::text END AS state
+SELECT f.id
 FROM finished AS f
 CROSS JOIN settled AS s
