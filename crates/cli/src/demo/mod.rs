@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sqlx::{Connection, PgConnection, Row};
-use uniqueue::{Client, Runner, RunnerHandle, shutdown_signal};
+use uniqueue::{Runner, RunnerHandle, shutdown_signal};
 
 use self::insert::insert_twice;
 use self::progress::Progress;
@@ -62,7 +62,7 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
     progress.say(format!("inserting {} jobs, twice", walk.files.len()));
     let inserts = insert_twice(&database.client, &mut database.connection, &tables, &walk).await?;
     progress.begin(walk.files.len() as u64);
-    work(&database.client, &mut database.connection, &tables, &progress).await?;
+    work(&mut database, &tables, &progress).await?;
     lock.release().await?;
     progress.finish();
 
@@ -92,12 +92,8 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
 }
 
 /// Works until every job of the run is final.
-async fn work(
-    client: &Client,
-    connection: &mut PgConnection,
-    tables: &Tables,
-    progress: &Arc<Progress>,
-) -> Result<(), Failure> {
+async fn work(database: &mut Database, tables: &Tables, progress: &Arc<Progress>) -> Result<(), Failure> {
+    let client = &database.client;
     let worker = HashFiles { pool: client.pool().clone(), progress: Arc::clone(progress) };
     let handle = Runner::new(client.clone())
         .name("uniqueue demo")
@@ -109,11 +105,11 @@ async fn work(
         .start()
         .await?;
     tokio::select! {
-        finished = finished(connection, tables, progress) => {
+        finished = finished(&mut database.connection, tables, progress) => {
             finished?;
             Ok(handle.stop().await?)
         }
-        () = shutdown_signal() => Err(interrupted(handle, progress).await),
+        () = shutdown_signal() => Err(interrupted(handle, progress, database.postgres.is_some()).await),
     }
 }
 
@@ -138,10 +134,11 @@ async fn finished(connection: &mut PgConnection, tables: &Tables, progress: &Pro
     }
 }
 
-async fn interrupted(handle: RunnerHandle, progress: &Progress) -> Failure {
+async fn interrupted(handle: RunnerHandle, progress: &Progress, is_throw_away: bool) -> Failure {
     progress.finish();
     let left = match handle.stop().await {
-        Ok(()) => "in a database that stays, the next demo takes over what is left in the queue".to_owned(),
+        Ok(()) if is_throw_away => "the throw-away database is gone, with what was done".to_owned(),
+        Ok(()) => "the rest stays in the queue, and the next demo takes it over".to_owned(),
         Err(error) => error.to_string(),
     };
     Failure::Interrupted { left }

@@ -36,8 +36,11 @@ impl Progress {
     /// The work begins: so many jobs.
     pub(super) fn begin(&self, total: u64) {
         self.total.store(total, Ordering::Release);
+        // What went before says nothing of the pace.
+        self.bar.reset();
         self.bar.set_length(total);
-        if let Ok(style) = ProgressStyle::with_template("working {wide_bar} {pos}/{len} files, {per_sec}") {
+        if let Ok(style) = ProgressStyle::with_template("working {wide_bar} {human_pos}/{human_len} files, {eta} left")
+        {
             self.bar.set_style(style);
         }
     }
