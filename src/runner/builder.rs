@@ -168,6 +168,7 @@ impl Runner {
             leases: Leases::new(lease, name, queue_names.clone(), self.lease),
             control,
             queues,
+            kinds: self.workers.kinds(),
             workers: self.workers,
             retry_policy: self.retry_policy,
             poll_interval: self.poll_interval,

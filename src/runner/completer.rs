@@ -26,6 +26,13 @@ pub(super) struct Ended {
     pub(super) was_completed_in: bool,
 }
 
+impl Ended {
+    /// Whether the attempt completed and left nothing to store.
+    const fn is_plain(&self) -> bool {
+        matches!(self.result.verdict, Verdict::Complete { output: None })
+    }
+}
+
 /// Records results until the runner says that none will come any more.
 pub(super) async fn complete(shared: Arc<Shared>, mut results: mpsc::UnboundedReceiver<Ended>) {
     let mut gathered = Vec::with_capacity(BATCH);
@@ -42,7 +49,10 @@ pub(super) async fn complete(shared: Arc<Shared>, mut results: mpsc::UnboundedRe
             by_lease.entry(ended.lease.id).or_default().push(ended);
         }
         for batch in by_lease.into_values() {
-            record(&shared, batch).await;
+            // One statement each, so that neither is sent again for the other's sake.
+            let (plain, others) = batch.into_iter().partition(Ended::is_plain);
+            record(&shared, plain).await;
+            record(&shared, others).await;
         }
     }
 }
@@ -88,18 +98,13 @@ async fn record(shared: &Shared, mut batch: Vec<Ended>) {
 async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<Vec<JobId>> {
     let mut connection = shared.client.connection().await?;
     let statements = shared.client.statements();
-    let is_plain = |ended: &&Ended| matches!(ended.result.verdict, Verdict::Complete { output: None });
-    let (plain, others): (Vec<_>, Vec<_>) = batch.iter().partition(is_plain);
-    let mut finished = Vec::with_capacity(batch.len());
-    if !plain.is_empty() {
-        let attempts: Vec<_> = plain.iter().map(|ended| (ended.result.id, ended.result.attempt)).collect();
-        finished.extend(store::complete(&mut connection, statements, worker, &attempts).await?);
+    if batch.iter().all(Ended::is_plain) {
+        let attempts: Vec<_> = batch.iter().map(|ended| (ended.result.id, ended.result.attempt)).collect();
+        store::complete(&mut connection, statements, worker, &attempts).await
+    } else {
+        let results: Vec<_> = batch.iter().map(|ended| ended.result.clone()).collect();
+        store::finish(&mut connection, statements, worker, &results).await
     }
-    if !others.is_empty() {
-        let results: Vec<_> = others.iter().map(|ended| ended.result.clone()).collect();
-        finished.extend(store::finish(&mut connection, statements, worker, &results).await?);
-    }
-    Ok(finished)
 }
 
 /// Whether the same statement would fail the same way again: the database did not like its data.

@@ -53,6 +53,8 @@ struct Shared {
     leases: Leases,
     queues: Vec<QueueSlots>,
     workers: Registry,
+    /// The kinds that have a worker here. Others are left to other runners.
+    kinds: Vec<String>,
     retry_policy: RetryPolicy,
     poll_interval: Duration,
     is_listening: bool,

@@ -9,6 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use uuid::Uuid;
+
+use super::lease::Lease;
 use super::{GrowingWait, Shared, executor};
 use crate::error::Result;
 use crate::store::{self, Slots};
@@ -63,10 +66,9 @@ fn free_slots(shared: &Shared) -> Vec<Slots> {
 }
 
 /// Fetches once and hands the jobs to the executor. Answers how many it was.
-async fn fetch(shared: &Arc<Shared>, lease: &Arc<super::lease::Lease>, slots: &[Slots]) -> Result<usize> {
+async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots]) -> Result<usize> {
     let mut connection = shared.client.connection().await?;
-    let kinds = shared.workers.kinds();
-    let jobs = store::fetch(&mut connection, shared.client.statements(), lease.id, slots, &kinds).await?;
+    let jobs = store::fetch(&mut connection, shared.client.statements(), lease.id, slots, &shared.kinds).await?;
     drop(connection);
     let fetched = jobs.len();
     for row in jobs {
@@ -81,21 +83,21 @@ async fn fetch(shared: &Arc<Shared>, lease: &Arc<super::lease::Lease>, slots: &[
 /// Decides how long to sleep, and whether inserts should notify.
 struct Sleeper<'a> {
     shared: &'a Shared,
-    /// Whether the database knows that inserts should notify this runner.
-    is_idle: bool,
+    /// The lease for which the database knows that inserts should notify this runner.
+    idle_lease: Option<Uuid>,
     full_fetches: u32,
     next_poll: Duration,
 }
 
 impl<'a> Sleeper<'a> {
     fn new(shared: &'a Shared) -> Self {
-        Self { shared, is_idle: false, full_fetches: 0, next_poll: FIRST_POLL }
+        Self { shared, idle_lease: None, full_fetches: 0, next_poll: FIRST_POLL }
     }
 
     async fn found(&mut self, is_full: bool) {
         self.next_poll = FIRST_POLL;
         self.full_fetches = if is_full { self.full_fetches + 1 } else { 0 };
-        if self.is_idle && self.full_fetches >= BUSY_AFTER {
+        if self.is_idle() && self.full_fetches >= BUSY_AFTER {
             self.tell(false).await;
         }
     }
@@ -103,7 +105,7 @@ impl<'a> Sleeper<'a> {
     async fn sleep(&mut self) {
         self.full_fetches = 0;
         let shared = self.shared;
-        if shared.is_listening && !self.is_idle {
+        if shared.is_listening && !self.is_idle() {
             // Register interest before looking again: what was inserted before is found by the
             // look, what is inserted after notifies.
             self.tell(true).await;
@@ -119,16 +121,20 @@ impl<'a> Sleeper<'a> {
         }
     }
 
+    fn is_idle(&self) -> bool {
+        self.idle_lease == Some(self.shared.leases.current().id)
+    }
+
     /// A failure here costs wake-ups, or a NOTIFY too many, until the next time; never a job.
     async fn tell(&mut self, is_idle: bool) {
+        let lease = self.shared.leases.current().id;
         let told = async {
             let mut connection = self.shared.client.connection().await?;
-            let id = self.shared.leases.current().id;
-            store::set_runner_idle(&mut connection, self.shared.client.statements(), id, is_idle).await
+            store::set_runner_idle(&mut connection, self.shared.client.statements(), lease, is_idle).await
         };
         if let Err(error) = told.await {
             tracing::debug!(%error, "could not tell whether the runner is idle");
         }
-        self.is_idle = is_idle;
+        self.idle_lease = is_idle.then_some(lease);
     }
 }
