@@ -23,7 +23,7 @@ CREATE FUNCTION job_claim(
     SET search_path FROM CURRENT
 AS $$
 DECLARE
-    -- Two objects or arrays more than the 127 levels that the Rust library reads back.
+    -- More than the 127 levels that the Rust library reads back.
     too_deep CONSTANT jsonpath := 'strict $.**{127} ? (@.type() == "array" || @.type() == "object")';
     beyond_doubles CONSTANT jsonpath := 'strict $.** ? (@ > 1.7976931348623157e308 || @ < -1.7976931348623157e308)';
     policy record;
@@ -211,7 +211,7 @@ BEGIN
     IF outcome = 'rejected' THEN
         RAISE unique_violation USING
             MESSAGE = format('duplicate: the unique key is held by job %s (%s)', entered.id, entered.state),
-            DETAIL = json_build_object('holder', entered.id, 'state', entered.state),
+            DETAIL = format('{"holder": "%s", "state": "%s"}', entered.id, entered.state),
             HINT = 'Nothing was inserted. To go on with the transaction, insert within a savepoint.',
             SCHEMA = current_schema(),
             TABLE = 'job',

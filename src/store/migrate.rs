@@ -17,6 +17,9 @@ use crate::ident::SchemaName;
 const MIGRATIONS: &[(&str, &str)] = &[
     ("V1__job_queue", include_str!("../../migrations/V1__job_queue.sql")),
     ("V2__unique_jobs", include_str!("../../migrations/V2__unique_jobs.sql")),
+    ("V3__canonical_json", include_str!("../../migrations/V3__canonical_json.sql")),
+    ("V4__unique_key", include_str!("../../migrations/V4__unique_key.sql")),
+    ("V5__sql_door", include_str!("../../migrations/V5__sql_door.sql")),
 ];
 
 /// The version that this library was built with.
