@@ -31,10 +31,8 @@ use crate::database::Database;
 use crate::failure::Failure;
 use crate::output;
 
-/// How many files are read at once.
-const CONCURRENCY: usize = 32;
-
-const CONNECTIONS: u32 = 16;
+/// How many files are in work at once. Many more than connections, so that each fetch brings a good number.
+const CONCURRENCY: usize = 64;
 
 /// Runs the demo, and reports.
 pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
@@ -54,7 +52,7 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
     let walk_time = begun_at.elapsed();
 
     progress.say("starting PostgreSQL");
-    let mut database = Database::open_or_start(&arguments.queue, CONNECTIONS).await?;
+    let mut database = Database::open_or_start(&arguments.queue, connections()).await?;
     database.client.migrate().await?;
     let tables = Tables::create(&mut database.connection, schema.clone()).await?;
     let mut lock = Lock::take(&mut database).await?;
@@ -89,6 +87,12 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
     }
     database.close().await?;
     Ok(if report.accounted { Verdict::Fine } else { Verdict::NotFine })
+}
+
+/// As many connections as keep the processors busy: each is a process of PostgreSQL's, and costs milliseconds to open.
+fn connections() -> u32 {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    u32::try_from(processors).unwrap_or(u32::MAX).saturating_mul(4).clamp(8, 32)
 }
 
 /// Works until every job of the run is final.
