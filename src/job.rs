@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::ident::{JobId, Kind, QueueName};
 use crate::opts::{InsertOptions, insert_setters};
 use crate::state::JobState;
-use crate::unique::{StateSet, UniqueKey};
+use crate::unique::{Duplicate, StateSet, UniqueKey};
 
 /// The args of a kind of job. Usually derived:
 ///
@@ -167,6 +167,8 @@ pub struct JobRow {
     /// Whether its state and policy claim the key. An expired claim still shows here until an
     /// insert meets it: `unique_until` tells.
     pub claims: bool,
+    /// Whether it gives its claim up for good when a worker fetches it.
+    pub until_start: bool,
     /// The job that took its place.
     pub replaced_by: Option<JobId>,
     /// The runner that has, or last had, the job.
@@ -184,6 +186,21 @@ impl JobRow {
             what: "args",
             kind: self.kind.to_string(),
             problem: error.to_string(),
+        })
+    }
+}
+
+impl JobRow {
+    /// What the job claims, for those who meet it at the given time. `None`: it has no key.
+    pub(crate) fn claim_at(&self, now: OffsetDateTime) -> Option<Duplicate> {
+        Some(Duplicate {
+            unique_key: self.unique_key.clone()?,
+            holder: self.id,
+            holder_state: self.state,
+            holder_age: (now - self.created_at).try_into().unwrap_or_default(),
+            claims_in: self.unique_states?,
+            until_start: self.until_start,
+            unique_until: self.unique_until,
         })
     }
 }
@@ -211,6 +228,9 @@ pub struct Inserted {
     pub duplicate: bool,
     /// The job that this one replaced, under `replace` and `replace_except_schedule`.
     pub replaced: Option<JobId>,
+    /// When the database answered, by its clock.
+    #[serde(with = "time::serde::rfc3339")]
+    pub answered_at: OffsetDateTime,
 }
 
 impl Inserted {
@@ -218,5 +238,15 @@ impl Inserted {
     #[must_use]
     pub const fn id(&self) -> JobId {
         self.job.id
+    }
+
+    /// Which key made this insert a duplicate, who holds it and what frees it. `None` when the
+    /// job was inserted.
+    #[must_use]
+    pub fn duplicate_of(&self) -> Option<Duplicate> {
+        if !self.duplicate {
+            return None;
+        }
+        self.job.claim_at(self.answered_at)
     }
 }

@@ -85,7 +85,10 @@ async fn insert(
     let batch = prepare(client, connection, jobs).await?;
     if batch.is_plain() {
         let rows = store::insert_plain(connection, statements, batch.rows).await?;
-        return Ok(rows.into_iter().map(|job| Inserted { job, duplicate: false, replaced: None }).collect());
+        return Ok(rows
+            .into_iter()
+            .map(|job| Inserted { answered_at: job.created_at, job, duplicate: false, replaced: None })
+            .collect());
     }
     let Batch { rows, in_order, leaders, .. } = batch;
     let answers = store::insert_unique(connection, statements, rows, in_order, max_wait).await?;
@@ -117,6 +120,7 @@ fn settle(answers: Vec<Option<Answer>>, leaders: &[usize], max_wait: Option<Dura
                 job: answer.job.clone().ok_or(sqlx::Error::RowNotFound)?,
                 duplicate: !is_first || answer.outcome == Outcome::Duplicate,
                 replaced: answer.replaced.filter(|_| is_first),
+                answered_at: answer.answered_at,
             })
         })
         .collect()

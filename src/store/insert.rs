@@ -50,6 +50,7 @@ pub(crate) struct Answer {
     pub(crate) replaced: Option<JobId>,
     /// Absent only when the outcome is `Busy`.
     pub(crate) job: Option<JobRow>,
+    pub(crate) answered_at: OffsetDateTime,
 }
 
 /// The columns that every new row has, one array each.
@@ -133,6 +134,7 @@ pub(crate) async fn insert_plain(
                 unique_states: None,
                 unique_until: None,
                 claims: false,
+                until_start: false,
                 replaced_by: None,
                 worker: None,
             })
@@ -202,7 +204,12 @@ fn answer(row: &sqlx::postgres::PgRow, input: NewRow) -> Result<Answer> {
         (_, Some(id)) if id == input.id.as_uuid() => Some(job_row(row, Some(input.args))?),
         (_, Some(_)) => Some(job_row(row, None)?),
     };
-    Ok(Answer { outcome, replaced: row.try_get::<Option<Uuid>, _>("replaced")?.map(JobId::from), job })
+    Ok(Answer {
+        outcome,
+        replaced: row.try_get::<Option<Uuid>, _>("replaced")?.map(JobId::from),
+        job,
+        answered_at: row.try_get("answered_at")?,
+    })
 }
 
 /// A count as the table stores it; the options keep it in range.

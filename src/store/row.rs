@@ -38,6 +38,7 @@ pub(crate) fn job_row(row: &PgRow, args: Option<Box<RawValue>>) -> Result<JobRow
         unique_states: row.try_get::<Option<i16>, _>("unique_states")?.and_then(StateSet::from_bits),
         unique_until: row.try_get("unique_until")?,
         claims: row.try_get("claims")?,
+        until_start: row.try_get("until_start")?,
         replaced_by: row.try_get::<Option<uuid::Uuid>, _>("replaced_by")?.map(JobId::from),
         worker: row.try_get("worker")?,
     })

@@ -56,6 +56,22 @@ async fn r2_an_insert_with_a_claimed_key_is_a_duplicate_of_the_holder() {
 }
 
 #[tokio::test]
+async fn r2_a_duplicate_says_which_key_who_holds_it_and_what_frees_it() {
+    let database = Database::new().await;
+    let minute = Duration::from_secs(60);
+    let first = database.client.insert(job("a").unique_key(key("k").period(10 * minute))).await.unwrap();
+    assert_eq!(first.duplicate_of(), None);
+    database.pass(minute).await;
+    database.set_state(first.id(), "running").await;
+    let duplicate = database.client.insert(job("a").unique_key(key("k"))).await.unwrap().duplicate_of().unwrap();
+    assert_eq!((duplicate.unique_key.as_str(), duplicate.holder), ("k", first.id()));
+    assert_eq!(duplicate.holder_state, JobState::Running);
+    assert!(duplicate.holder_age >= minute && duplicate.holder_age < 2 * minute, "{:?}", duplicate.holder_age);
+    assert!(duplicate.frees().starts_with("when it leaves available, pending, "), "{}", duplicate.frees());
+    assert!(duplicate.frees().contains("; at the latest at 20"), "{}", duplicate.frees());
+}
+
+#[tokio::test]
 async fn r2_the_holders_own_policy_decides() {
     let database = Database::new().await;
     let client = &database.client;
