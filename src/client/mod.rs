@@ -1,6 +1,7 @@
 //! The client: inserts jobs, looks at them, and is what a runner works with.
 
 mod builder;
+mod change;
 mod insert;
 mod insert_many;
 mod prepare;
@@ -12,6 +13,7 @@ use sqlx::Postgres;
 use sqlx::pool::PoolConnection;
 
 pub use self::builder::ClientBuilder;
+pub use self::change::Change;
 pub use self::insert::Insert;
 pub use self::insert_many::InsertMany;
 

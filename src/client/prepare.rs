@@ -130,13 +130,20 @@ fn check_start(start: Start) -> Result<()> {
             problem: "must not be longer than 100 years",
             given: format!("{delay:?}"),
         }),
-        Start::At(at) if !SCHEDULE_YEARS.contains(&at.year()) => Err(Error::InvalidOption {
-            option: "scheduled_at",
-            problem: "must be in the years 1 to 9000",
-            given: at.to_string(),
-        }),
-        Start::Now | Start::At(_) | Start::After(_) | Start::WhenReleased => Ok(()),
+        Start::At(at) => check_schedule(at),
+        Start::Now | Start::After(_) | Start::WhenReleased => Ok(()),
     }
+}
+
+pub(super) fn check_schedule(at: OffsetDateTime) -> Result<()> {
+    if SCHEDULE_YEARS.contains(&at.year()) {
+        return Ok(());
+    }
+    Err(Error::InvalidOption {
+        option: "scheduled_at",
+        problem: "must be in the years 1 to 9000",
+        given: at.to_string(),
+    })
 }
 
 /// The time that decides a window: the job's own where it has one, else the database's now.

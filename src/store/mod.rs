@@ -4,6 +4,7 @@
 //! queue's schema, so that the files stay valid SQL and no `search_path` is needed. Functions
 //! here take a connection and plain values, and give plain values back.
 
+mod change;
 mod fetch;
 mod finish;
 mod insert;
@@ -21,6 +22,7 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Postgres, SqlSafeStr, SqlStr};
 
+pub(crate) use self::change::{Verb, change, release_claim};
 pub(crate) use self::fetch::{Slots, fetch};
 pub(crate) use self::finish::{Result as FinishResult, Verdict, complete, finish};
 pub(crate) use self::insert::{Answer, NewRow, Outcome, insert_plain, insert_unique};
@@ -64,8 +66,10 @@ macro_rules! statements {
 }
 
 statements! {
+    cancel_jobs,
     complete,
     database_time,
+    delete_jobs,
     extend_lease,
     fetch,
     finish,
@@ -76,9 +80,13 @@ statements! {
     promote,
     prune,
     register_runner,
+    release_claim,
+    release_jobs,
     remove_dead_runners,
     remove_runner,
+    reschedule_jobs,
     rescue,
+    retry_jobs,
     schema_version,
     set_runner_idle,
 }

@@ -3,5 +3,6 @@
 mod batches;
 mod claims;
 mod conflicts;
+mod operators;
 mod rivals;
 mod time;

@@ -1,0 +1,12 @@
+-- Deletes jobs that no worker has. Whatever they claimed is free.
+WITH wanted AS (
+    SELECT j.id
+    FROM /* schema */job AS j
+    WHERE j.id = ANY ($1::uuid[]) AND j.state <> 'running'
+    ORDER BY j.id
+    FOR UPDATE
+)
+DELETE FROM /* schema */job AS j
+USING wanted AS w
+WHERE j.id = w.id
+RETURNING j.id
