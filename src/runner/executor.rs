@@ -52,10 +52,7 @@ async fn run(shared: &Shared, attempt: &Arc<Attempt>) -> Verdict {
         () = attempt.stop.cancelled() => return Verdict::Snooze { delay: Duration::ZERO },
     };
     let retry_policy = worker.retry_policy().unwrap_or(shared.retry_policy);
-    let retry = |error: String| {
-        tracing::info!(error, "attempt failed");
-        Verdict::Retry { delay: retry_policy.wait_after(attempt.row.attempt), error }
-    };
+    let retry = |error: String| Verdict::Retry { delay: retry_policy.wait_after(attempt.row.attempt), error };
     let was_completed_in = attempt.is_completed_in.load(Ordering::Acquire);
     match outcome {
         // The row is completed already if the transaction committed, and then this result is
@@ -66,7 +63,11 @@ async fn run(shared: &Shared, attempt: &Arc<Attempt>) -> Verdict {
         Ok(Outcome::Snooze { after }) => Verdict::Snooze { delay: after },
         Ok(Outcome::Cancel { reason }) => Verdict::Cancel { reason },
         Ok(Outcome::Discard { reason }) => Verdict::Discard { reason },
-        Err(error) => retry(with_causes(error.as_ref())),
+        Err(error) => {
+            let error = with_causes(error.as_ref());
+            tracing::info!(error, "attempt failed");
+            retry(error)
+        }
     }
 }
 

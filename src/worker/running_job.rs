@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::Serialize;
 use serde_json::Value;
 use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
@@ -80,22 +81,35 @@ impl<J: Job> RunningJob<J> {
     /// [`Error::Stale`] when the job is no longer this attempt's (it was rescued or cancelled):
     /// roll back, the effects are another's to make. [`Error::Database`] as usual.
     pub async fn complete_in(&self, connection: &mut PgConnection) -> Result<()> {
-        self.complete_in_with(connection, None).await
+        self.complete(connection, None).await
     }
 
     /// Like [`RunningJob::complete_in`], and keeps an output.
     ///
     /// # Errors
     ///
-    /// As for [`RunningJob::complete_in`].
-    pub async fn complete_in_with(&self, connection: &mut PgConnection, output: Option<Value>) -> Result<()> {
+    /// As for [`RunningJob::complete_in`]; and [`Error::InvalidJson`] when the output does not serialise.
+    pub async fn complete_in_with(&self, connection: &mut PgConnection, output: impl Serialize) -> Result<()> {
+        let output = serde_json::to_value(output).map_err(|error| Error::InvalidJson {
+            what: "output",
+            kind: J::KIND.to_owned(),
+            problem: error.to_string(),
+        })?;
+        self.complete(connection, Some(output)).await
+    }
+
+    async fn complete(&self, connection: &mut PgConnection, output: Option<Value>) -> Result<()> {
         let attempt = &self.attempt;
-        let result =
-            FinishResult { id: attempt.row.id, attempt: attempt.row.attempt, verdict: Verdict::Complete { output } };
         let statements = attempt.client.statements();
-        let finished = store::finish(connection, statements, attempt.worker, &[result]).await?;
-        if finished.is_empty() {
-            return Err(Error::Stale { id: attempt.row.id, attempt: attempt.row.attempt });
+        let (id, number) = (attempt.row.id, attempt.row.attempt);
+        let counted = if output.is_none() {
+            store::complete(connection, statements, attempt.worker, &[(id, number)]).await?
+        } else {
+            let result = FinishResult { id, attempt: number, verdict: Verdict::Complete { output } };
+            store::finish(connection, statements, attempt.worker, &[result]).await?
+        };
+        if counted.is_empty() {
+            return Err(Error::Stale { id, attempt: number });
         }
         attempt.is_completed_in.store(true, Ordering::Release);
         Ok(())
