@@ -19,7 +19,7 @@ BEGIN
     IF parts IS NULL OR right(given, 1) IN ('P', 'T') THEN
         problem := CASE
             WHEN given ~ '^-?P' AND strpos(given, '-') > 0 THEN 'must not be negative'
-            WHEN given ~ '^P[0-9.,WD]*[0-9][YM]' THEN 'years and months have no fixed length'
+            WHEN given ~ '^P([0-9.,WD]*[0-9]M|[0-9.,WDTHMS]*[0-9]Y)' THEN 'years and months have no fixed length'
             ELSE 'is not an ISO 8601 duration'
         END;
     ELSE
@@ -55,9 +55,10 @@ COMMENT ON FUNCTION period_seconds(text, text) IS
 
 CREATE FUNCTION window_text(instant timestamptz, seconds numeric) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    -- -62135596800 is Monday 0001-01-01 00:00 UTC in Unix seconds.
+    -- -62135596800 is Monday 0001-01-01 00:00 UTC in Unix seconds. div is exact, while / rounds the
+    -- last microsecond of a window up into the next.
     RETURN to_char(
-        to_timestamp(floor((extract(epoch FROM instant) + 62135596800) / seconds) * seconds - 62135596800)
+        to_timestamp(div(extract(epoch FROM instant) + 62135596800, seconds) * seconds - 62135596800)
             AT TIME ZONE 'UTC',
         'YYYY-MM-DD"T"HH24:MI:SS"Z/PT"'
     ) || trunc(seconds) || 'S';

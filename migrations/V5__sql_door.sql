@@ -43,8 +43,8 @@ BEGIN
             format('queue: must not hold control characters: %s', to_json(queue))
         WHEN priority NOT BETWEEN -32768 AND 32767 THEN format('priority: must be -32768 to 32767: %s', priority)
         WHEN max_attempts NOT BETWEEN 1 AND 32767 THEN format('max_attempts: must be 1 to 32767: %s', max_attempts)
-        WHEN scheduled_at < '0001-01-01 00:00:00+00' OR scheduled_at >= '10000-01-01 00:00:00+00' THEN
-            format('scheduled_at: must be in the years 1 to 9999: %s', scheduled_at)
+        WHEN scheduled_at < '0001-01-01 00:00:00+00' OR scheduled_at >= '9001-01-01 00:00:00+00' THEN
+            format('scheduled_at: must be in the years 1 to 9000: %s', scheduled_at)
         WHEN args IS NULL THEN format('args of %s: must not be null', to_json(kind))
         WHEN jsonb_path_exists(args, too_deep) THEN
             format('args of %s: values nest too deeply: "more than 127 levels"', to_json(kind))

@@ -11,6 +11,7 @@ mod floors;
 mod rules;
 mod runner;
 mod schema;
+mod sql_door;
 mod ui;
 mod unique_properties;
 mod unique_vectors;
