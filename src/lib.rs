@@ -19,7 +19,7 @@ mod unique;
 mod worker;
 
 /// Inserting and looking.
-pub use self::client::{Change, Client, ClientBuilder, Insert, InsertMany};
+pub use self::client::{Change, Client, ClientBuilder, Explain, Explanation, Insert, InsertMany};
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
 /// Names.

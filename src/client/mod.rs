@@ -2,6 +2,7 @@
 
 mod builder;
 mod change;
+mod explain;
 mod insert;
 mod insert_many;
 mod prepare;
@@ -14,6 +15,7 @@ use sqlx::pool::PoolConnection;
 
 pub use self::builder::ClientBuilder;
 pub use self::change::Change;
+pub use self::explain::{Explain, Explanation};
 pub use self::insert::Insert;
 pub use self::insert_many::InsertMany;
 
@@ -137,6 +139,26 @@ impl Client {
         I::Item: Into<NewJob>,
     {
         InsertMany::new(self, jobs.into_iter().map(Into::into).collect())
+    }
+
+    /// Says what an insert of the job would do, and why, without doing it: no locks, no writes.
+    /// Another transaction may change the answer meanwhile.
+    ///
+    /// ```no_run
+    /// # use uniqueue::{Client, NewJob, UniquePolicy};
+    /// # use serde_json::json;
+    /// # async fn run(client: Client) -> uniqueue::Result<()> {
+    /// let job = NewJob::new("rebuild_index", &json!({})).unique(UniquePolicy::new());
+    /// let explanation = client.explain(job).await?;
+    /// if let Some(holder) = explanation.holder {
+    ///     println!("{holder}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// See [`Explain`] for the errors.
+    pub fn explain(&self, job: impl Into<NewJob>) -> Explain<'_> {
+        Explain::new(self, job.into())
     }
 
     /// One job, if it exists.

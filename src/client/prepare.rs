@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
@@ -14,7 +15,7 @@ use crate::job::NewJob;
 use crate::opts::{InsertOptions, Start, Unique};
 use crate::state::JobState;
 use crate::store::{self, NewRow};
-use crate::unique::{Claim, OnConflict, Subject, parse_json};
+use crate::unique::{Claim, OnConflict, Subject, UniquePolicy, parse_json};
 
 const DEFAULT_MAX_ATTEMPTS: u16 = 25;
 const MAX_MAX_ATTEMPTS: u16 = 32_767;
@@ -55,6 +56,30 @@ pub(super) async fn prepare(client: &Client, connection: &mut PgConnection, jobs
     Ok(fold(rows, has_given_ids))
 }
 
+/// As [`prepare`], for one job, with the canonical text of its key where there is one.
+pub(super) async fn prepare_one(
+    client: &Client,
+    connection: &mut PgConnection,
+    job: NewJob,
+) -> Result<(NewRow, Option<String>)> {
+    let NewJob { kind, args, options } = job;
+    let options = options.or(client.defaults());
+    let now =
+        if needs_clock(&options) { Some(store::database_time(connection, client.statements()).await?) } else { None };
+    let start = options.start.unwrap_or(Start::Now);
+    let unique = options.unique.clone();
+    let row = row(kind, args, options, now)?;
+    let canonical = match &unique {
+        Some(Unique::Policy(policy)) => {
+            let NewRow { kind, queue, args, meta, .. } = &row;
+            let unread = Unread { kind, queue, args, meta, window_at: window_at(start, now) };
+            unread.read(policy, |subject| policy.canonical(subject))?
+        }
+        Some(Unique::Key(_) | Unique::No) | None => None,
+    };
+    Ok((row, canonical))
+}
+
 fn needs_clock(options: &InsertOptions) -> bool {
     let is_windowed = matches!(&options.unique, Some(Unique::Policy(policy)) if policy.needs_clock());
     is_windowed && !matches!(options.start, Some(Start::At(_)))
@@ -91,15 +116,9 @@ fn row(
         None | Some(Unique::No) => None,
         Some(Unique::Key(key)) => Some(key.claim()?),
         Some(Unique::Policy(policy)) => {
-            let parsed = if policy.needs_args() { parse_json(args.get())? } else { Value::Null };
-            let subject_meta = if policy.needs_meta() { Value::Object(meta.clone()) } else { Value::Null };
-            policy.resolve(&Subject {
-                kind: kind.as_str(),
-                queue: queue.as_str(),
-                args: &parsed,
-                meta: &subject_meta,
-                window_at: window_at(start, now),
-            })?
+            let unread =
+                Unread { kind: &kind, queue: &queue, args: &args, meta: &meta, window_at: window_at(start, now) };
+            unread.read(&policy, |subject| policy.resolve(subject))?
         }
     };
     Ok(NewRow {
@@ -144,6 +163,30 @@ pub(super) fn check_schedule(at: OffsetDateTime) -> Result<()> {
         problem: "must be in the years 1 to 9000",
         given: at.to_string(),
     })
+}
+
+/// What a policy may look at, its JSON not yet read.
+struct Unread<'a> {
+    kind: &'a Kind,
+    queue: &'a QueueName,
+    args: &'a RawValue,
+    meta: &'a Map<String, Value>,
+    window_at: Option<OffsetDateTime>,
+}
+
+impl Unread<'_> {
+    /// Shows `make` the subject. Args and meta are read only when the policy's key needs them.
+    fn read<T>(&self, policy: &UniquePolicy, make: impl FnOnce(&Subject<'_>) -> Result<T>) -> Result<T> {
+        let args = if policy.needs_args() { parse_json(self.args.get())? } else { Value::Null };
+        let meta = if policy.needs_meta() { Value::Object(self.meta.clone()) } else { Value::Null };
+        make(&Subject {
+            kind: self.kind.as_str(),
+            queue: self.queue.as_str(),
+            args: &args,
+            meta: &meta,
+            window_at: self.window_at,
+        })
+    }
 }
 
 /// The time that decides a window: the job's own where it has one, else the database's now.

@@ -5,6 +5,7 @@
 //! here take a connection and plain values, and give plain values back.
 
 mod change;
+mod explain;
 mod fetch;
 mod finish;
 mod insert;
@@ -23,6 +24,7 @@ use sqlx::query::Query;
 use sqlx::{Postgres, SqlSafeStr, SqlStr};
 
 pub(crate) use self::change::{Verb, change, release_claim};
+pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Slots, fetch};
 pub(crate) use self::finish::{Result as FinishResult, Verdict, complete, finish};
 pub(crate) use self::insert::{Answer, NewRow, Outcome, insert_plain, insert_unique};
@@ -70,6 +72,7 @@ statements! {
     complete,
     database_time,
     delete_jobs,
+    explain_unique,
     extend_lease,
     fetch,
     finish,

@@ -1,7 +1,8 @@
 //! `explain_unique`: what an insert would do, without doing it.
 
+use serde_json::json;
 use sqlx::{PgConnection, Row};
-use uniqueue::JobId;
+use uniqueue::{JobId, NewJob, OnConflict, UniquePolicy};
 use uuid::Uuid;
 
 use super::insert;
@@ -144,4 +145,61 @@ async fn a_row_lock_of_another_does_not_hold_it_up() {
     let mut other = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("SELECT 1 FROM {schema}.job FOR UPDATE")).execute(&mut *other).await.unwrap();
     assert_eq!(explain(&database, "'a', unique_policy => '{}'").await.holder, Some(holder.id));
+}
+
+#[tokio::test]
+async fn rust_explains_as_sql_does() {
+    let database = Database::new().await;
+    let args = json!({"user_id": 42, "ratio": 1.0, "name": "e\u{301}"});
+    for policy in [
+        json!({}),
+        json!({"keys": ["type", "args"]}),
+        json!({"keys": ["args", "queue"], "args_keys": ["user_id"], "scope": "exists", "ttl": "PT1H"}),
+        json!({"key": "raw", "until": "start", "on_conflict": "replace"}),
+        json!({"window": "P36525D", "on_conflict": "reject", "states": ["available", "running"]}),
+    ] {
+        let of_rust = || {
+            let policy = UniquePolicy::from_json_with_default(&policy, OnConflict::Ignore).unwrap();
+            NewJob::new("k", &args).queue("q").unique(policy)
+        };
+        let of_sql = format!("'k', '{args}', queue => 'q', unique_policy => '{policy}'");
+        for state in [None, Some("running"), Some("completed")] {
+            let found = database.client.explain(of_rust()).await.unwrap();
+            let wanted = explain(&database, &of_sql).await;
+            assert_eq!((&found.canonical, &found.unique_key), (&wanted.canonical, &wanted.unique_key), "{policy}");
+            assert_eq!(found.would_insert, wanted.would_insert, "{policy} {state:?}");
+            assert_eq!(found.holder.as_ref().map(|holder| holder.holder.as_uuid()), wanted.holder);
+            assert_eq!(found.holder.as_ref().map(|holder| holder.frees()), wanted.frees);
+            let claims_in = found.holder.as_ref().map(|holder| holder.claims_in.to_string());
+            assert_eq!(claims_in, wanted.claims_in.map(|states| states.join(", ")));
+            if let Some(holder) = &found.holder {
+                assert_eq!(Some(holder.holder_state.as_str()), wanted.holder_state.as_deref());
+                assert!(holder.holder_age < std::time::Duration::from_secs(60), "{holder}");
+            }
+            let inserted = database.client.insert(of_rust()).await;
+            assert_eq!(found.would_insert, inserted.as_ref().is_ok_and(|inserted| !inserted.duplicate), "{policy}");
+            if let (Ok(inserted), Some(state)) = (inserted, state) {
+                database.set_state(inserted.id(), state).await;
+            }
+        }
+    }
+    let plain = database.client.explain(NewJob::new("k", &args)).await.unwrap();
+    assert_eq!((plain.canonical, plain.unique_key, plain.would_insert, plain.holder), (None, None, true, None));
+}
+
+#[tokio::test]
+async fn rust_explains_in_a_transaction_that_cannot_write() {
+    let database = Database::new().await;
+    let job = || NewJob::new("k", &json!({})).unique(UniquePolicy::new());
+    let mut transaction = database.pool().begin().await.unwrap();
+    let inserted = database.client.insert(job()).tx(&mut transaction).await.unwrap();
+    let found = database.client.explain(job()).tx(&mut transaction).await.unwrap();
+    assert_eq!(found.holder.unwrap().holder, inserted.id());
+    transaction.rollback().await.unwrap();
+
+    let mut transaction = database.pool().begin().await.unwrap();
+    sqlx::query("SET TRANSACTION READ ONLY").execute(&mut *transaction).await.unwrap();
+    let found = database.client.explain(job().id(inserted.id())).tx(&mut transaction).await.unwrap();
+    assert!(found.would_insert && found.holder.is_none());
+    assert!(database.client.explain(job().queue("")).tx(&mut transaction).await.is_err());
 }

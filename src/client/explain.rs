@@ -1,0 +1,88 @@
+//! Explaining an insert without doing it.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use serde::Serialize;
+use sqlx::PgConnection;
+
+use super::Client;
+use super::prepare::prepare_one;
+use crate::error::Result;
+use crate::job::NewJob;
+use crate::state::JobState;
+use crate::store;
+use crate::unique::{Duplicate, OnConflict};
+
+/// What an insert would do, and why. The SQL function `explain_unique` says the same.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// The text whose SHA-256 is the key: what of the job makes it "the same" as another. `None`
+    /// for a key of the caller's own and for a job that is not unique.
+    pub canonical: Option<String>,
+    /// The unique key; `None` for a job that is not unique.
+    pub unique_key: Option<String>,
+    /// Whether the insert would make a new job. Otherwise its answer would be the holder, an
+    /// error that names it, or the job that has the id already.
+    pub would_insert: bool,
+    /// The job that claims the key: its state, its age, and what frees the key. `None` where the
+    /// key is free.
+    pub holder: Option<Duplicate>,
+}
+
+/// One explanation, to be awaited. Made by [`Client::explain`].
+///
+/// # Errors
+///
+/// As [`Insert`](crate::Insert), but for those of a duplicate: here it is the answer.
+#[derive(Debug)]
+#[must_use = "an explanation does nothing until it is awaited"]
+pub struct Explain<'a> {
+    client: &'a Client,
+    job: NewJob,
+    connection: Option<&'a mut PgConnection>,
+}
+
+impl<'a> Explain<'a> {
+    pub(super) fn new(client: &'a Client, job: NewJob) -> Self {
+        Self { client, job, connection: None }
+    }
+
+    /// Explains what the insert would do in the caller's own transaction, or on any connection of
+    /// the caller's. The transaction may be read-only.
+    pub fn tx(self, connection: &'a mut PgConnection) -> Self {
+        Self { connection: Some(connection), ..self }
+    }
+}
+
+impl<'a> IntoFuture for Explain<'a> {
+    type Output = Result<Explanation>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            match self.connection {
+                Some(connection) => explain(self.client, connection, self.job).await,
+                None => explain(self.client, &mut *self.client.connection().await?, self.job).await,
+            }
+        })
+    }
+}
+
+async fn explain(client: &Client, connection: &mut PgConnection, job: NewJob) -> Result<Explanation> {
+    let (row, canonical) = prepare_one(client, connection, job).await?;
+    let key = row.claim.as_ref().map(|claim| claim.key.as_str());
+    let met = store::explain_unique(connection, client.statements(), key, row.id).await?;
+    let replaces = row.claim.as_ref().is_some_and(|claim| match claim.on_conflict {
+        OnConflict::Ignore | OnConflict::Reject => false,
+        OnConflict::Replace | OnConflict::ReplaceExceptSchedule => true,
+    });
+    let is_in = |holder: &Duplicate| replaces && holder.holder_state != JobState::Running;
+    Ok(Explanation {
+        canonical,
+        would_insert: !met.id_is_there && met.holder.as_ref().is_none_or(is_in),
+        unique_key: row.claim.map(|claim| claim.key),
+        holder: met.holder,
+    })
+}

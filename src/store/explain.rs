@@ -1,0 +1,45 @@
+//! Asking what an insert would meet.
+
+use sqlx::{PgConnection, Row};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{Statements, query};
+use crate::error::Result;
+use crate::ident::JobId;
+use crate::unique::{Duplicate, StateSet};
+
+/// What an insert with a key and an id would meet.
+#[derive(Debug)]
+pub(crate) struct Met {
+    /// The job that claims the key.
+    pub(crate) holder: Option<Duplicate>,
+    /// Whether a job has the id already.
+    pub(crate) id_is_there: bool,
+}
+
+/// Looks who claims the key now, and whether a job has the id. Locks and writes nothing.
+pub(crate) async fn explain_unique(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    key: Option<&str>,
+    id: JobId,
+) -> Result<Met> {
+    let row = query(&statements.explain_unique).bind(key).bind(id.as_uuid()).fetch_one(connection).await?;
+    let id_is_there = row.try_get("id_is_there")?;
+    let (Some(key), Some(holder)) = (key, row.try_get::<Option<Uuid>, _>("id")?) else {
+        return Ok(Met { holder: None, id_is_there });
+    };
+    let age = row.try_get::<OffsetDateTime, _>("answered_at")? - row.try_get::<OffsetDateTime, _>("created_at")?;
+    let holder = Duplicate {
+        unique_key: key.to_owned(),
+        holder: holder.into(),
+        holder_state: row.try_get::<&str, _>("state")?.parse()?,
+        // Negative only when somebody moved created_at.
+        holder_age: age.try_into().unwrap_or_default(),
+        claims_in: StateSet::from_bits(row.try_get("unique_states")?).unwrap_or_default(),
+        until_start: row.try_get("until_start")?,
+        unique_until: row.try_get("unique_until")?,
+    };
+    Ok(Met { holder: Some(holder), id_is_there })
+}
