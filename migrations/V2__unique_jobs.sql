@@ -92,7 +92,12 @@ CREATE FUNCTION insert_jobs(
 RETURNS TABLE (input_id uuid, outcome text, replaced uuid, job job)
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
+    -- One plan, made once, that probes by index however small the table was when it was made.
     SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET enable_hashjoin = off
+    SET enable_mergejoin = off
+    SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -118,10 +123,11 @@ BEGIN
         );
     END IF;
 
+    -- A job alone has nothing to be ordered against: the second pass serves it with less to set up.
     -- First pass: the whole batch in one statement. Rows that meet a holder are answered with it,
     -- the others are inserted. Trouble (an expired claim, a rival that was quicker, an id that is
     -- there already) gives everything back, so that the second pass can take keys in order.
-    IF NOT in_order THEN
+    IF NOT in_order AND size > 1 THEN
         BEGIN
             RETURN QUERY
             WITH input AS MATERIALIZED (
