@@ -12,6 +12,7 @@ mod rules;
 mod runner;
 mod schema;
 mod sql_door;
+mod seeds;
 mod ui;
 mod unique_properties;
 mod unique_vectors;
