@@ -13,7 +13,8 @@ use crate::store::{self, Keep, Statements};
 const WALK: i64 = 5_000;
 
 /// How long final jobs are kept. While a completed job is kept, a claim that covers `completed`
-/// (River's default) goes on; its end is at the latest its deletion.
+/// (River's default) goes on; its end is at the latest its deletion. A final job whose claim has a
+/// deadline (`period`, `ttl`) is kept until then, however short its retention.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[must_use]
 pub struct Retention {

@@ -1,6 +1,7 @@
 -- Deletes final jobs past their retention, oldest ids first. Ids follow time, so the primary key
 -- serves and no index on finalized_at is needed. Answers how far the walk came, so that the next
--- call goes on from there; null: it came to the end.
+-- call goes on from there; null: it came to the end. A job whose claim has a deadline is kept
+-- until then: its row is the claim, and who asked for seven days must not get one.
 WITH walked AS MATERIALIZED (
     SELECT j.id, j.state, j.finalized_at
     FROM /* schema */job AS j
@@ -17,6 +18,7 @@ doomed AS (
         WHEN j.state = 'cancelled' THEN $4::interval
         WHEN j.state = 'discarded' THEN $5::interval
     END
+        AND (NOT j.claims OR j.unique_until IS NULL OR j.unique_until <= clock_timestamp())
     ORDER BY j.id
     FOR UPDATE OF j SKIP LOCKED
 ),
