@@ -3,6 +3,8 @@
 //! One file a page. Each example and each rule of a page is a test, named for what the page says.
 //! Where two pages disagree, a test below says which constructor gives which.
 
+mod faktory;
+mod zizq_node;
 mod zizq_rust;
 
 use std::collections::BTreeSet;
