@@ -280,7 +280,8 @@ BEGIN
                     IF earlier IS NOT NULL THEN
                         answers[earlier] := entered;
                     END IF;
-                    IF turn.on_conflict = 'replace_except_schedule' THEN
+                    -- A holder that waits for no time of its own has no schedule to keep.
+                    IF turn.on_conflict = 'replace_except_schedule' AND holder.state = 'scheduled' THEN
                         turn.due_at := holder.scheduled_at;
                     END IF;
                 END IF;

@@ -13,7 +13,7 @@ words! {
         /// Cancel the holder and insert the new job, atomically. A running holder is not
         /// cancelled: that insert is rejected.
         Replace = "replace",
-        /// As `Replace`, and the new job keeps the holder's `scheduled_at`.
+        /// As `Replace`, and the new job keeps the `scheduled_at` of a holder that is scheduled.
         ReplaceExceptSchedule = "replace_except_schedule",
     }
 }
