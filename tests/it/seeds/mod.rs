@@ -4,6 +4,7 @@
 //! Where two pages disagree, a test below says which constructor gives which.
 
 mod faktory;
+mod ojs;
 mod zizq_node;
 mod zizq_rust;
 
