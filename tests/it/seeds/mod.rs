@@ -3,8 +3,11 @@
 //! One file a page. Each example and each rule of a page is a test, named for what the page says.
 //! Where two pages disagree, a test below says which constructor gives which.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 mod faktory;
 mod ojs;
+mod river;
 mod zizq_node;
 mod zizq_rust;
 

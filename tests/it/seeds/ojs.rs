@@ -109,9 +109,8 @@ fn fields_left_out_have_the_defaults_of_the_table() {
 #[tokio::test]
 async fn args_count_whole_or_by_the_chosen_members() {
     let database = Database::new().await;
-    let with_locale = |policy: Value, locale: &str| {
-        json!({"type": "a", "args": {"user_id": 42, "locale": locale}, "unique": policy})
-    };
+    let with_locale =
+        |policy: Value, locale: &str| json!({"type": "a", "args": {"user_id": 42, "locale": locale}, "unique": policy});
     let whole = json!({"keys": ["type", "args"]});
     assert!(insert(&database, &with_locale(whole.clone(), "en-US")).await.is_ok());
     assert!(insert(&database, &with_locale(whole.clone(), "de-DE")).await.is_ok());
@@ -190,9 +189,7 @@ async fn args_keys_that_the_args_do_not_have_are_refused() {
 #[tokio::test]
 async fn the_queue_keeps_equal_jobs_apart_only_when_it_is_named() {
     let database = Database::new().await;
-    let on = |queue: &str, keys: Value| {
-        json!({"type": "a", "queue": queue, "args": [keys], "unique": {"keys": keys}})
-    };
+    let on = |queue: &str, keys: Value| json!({"type": "a", "queue": queue, "args": [keys], "unique": {"keys": keys}});
     for (keys, is_apart) in [(json!(["type", "args", "queue"]), true), (json!(["type", "args"]), false)] {
         assert!(insert(&database, &on("one", keys.clone())).await.is_ok());
         assert_eq!(insert(&database, &on("other", keys.clone())).await.is_ok(), is_apart, "{keys}");
@@ -222,13 +219,8 @@ async fn chosen_metadata_counts_and_the_rest_of_it_does_not() {
 async fn the_canonical_form_of_the_page_and_its_hash() {
     let policy = UniquePolicy::from_ojs(&json!({"keys": ["type", "queue", "args"], "args_keys": ["user_id"]})).unwrap();
     let args = json!({"user_id": 42, "template": "welcome"});
-    let subject = Subject {
-        kind: "email.send",
-        queue: "notifications",
-        args: &args,
-        meta: &json!({}),
-        window_at: None,
-    };
+    let subject =
+        Subject { kind: "email.send", queue: "notifications", args: &args, meta: &json!({}), window_at: None };
     assert_eq!(
         policy.canonical(&subject).unwrap().unwrap(),
         r#"{"args":{"user_id":42},"queue":"notifications","type":"email.send"}"#
@@ -414,7 +406,10 @@ async fn only_jobs_in_a_listed_state_are_duplicates() {
     for (name, policy) in [
         ("default", json!({})),
         ("scheduled", json!({"states": ["scheduled"]})),
-        ("with completed", json!({"states": ["available", "active", "scheduled", "retryable", "pending", "completed"]})),
+        (
+            "with completed",
+            json!({"states": ["available", "active", "scheduled", "retryable", "pending", "completed"]}),
+        ),
     ] {
         for state in JobState::ALL {
             let document = json!({"type": format!("{name} {state}"), "args": [], "unique": policy});
@@ -590,7 +585,8 @@ fn the_manifest_declares_strength_and_mechanism() {
 #[test]
 fn every_strategy_dimension_selection_period_and_state_is_supported() {
     for on_conflict in ["reject", "replace", "replace_except_schedule", "ignore"] {
-        for state in ["available", "active", "scheduled", "retryable", "pending", "completed", "cancelled", "discarded"] {
+        for state in ["available", "active", "scheduled", "retryable", "pending", "completed", "cancelled", "discarded"]
+        {
             let document = json!({
                 "keys": ["type", "queue", "args", "meta"], "args_keys": ["a"], "meta_keys": ["m"],
                 "period": "PT1H", "states": [state], "on_conflict": on_conflict
