@@ -43,3 +43,8 @@ pub use self::{opts::InsertOptions, state::JobState};
 
 #[cfg(feature = "derive")]
 pub use uniqueue_derive::Job;
+
+/// Runs the snippets of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/unique.md")]
+struct UniqueGuide;
