@@ -287,6 +287,20 @@ async fn reject_is_an_error_with_all_that_the_http_binding_answers() {
     assert_eq!(jobs(&database).await, 1);
 }
 
+/// A duplicate that is made visible costs no more than one that is not: nothing is written.
+#[tokio::test]
+async fn reject_writes_nothing_and_keeps_the_callers_transaction() {
+    let database = Database::new().await;
+    insert(&database, &email(json!({}))).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    let job = enqueue(&email(json!({}))).unwrap();
+    assert!(database.client.insert(job).tx(&mut tx).await.unwrap_err().is_duplicate());
+    let wrote: Option<String> =
+        sqlx::query_scalar("SELECT pg_current_xact_id_if_assigned()::text").fetch_one(&mut *tx).await.unwrap();
+    assert_eq!(wrote, None);
+    tx.commit().await.unwrap();
+}
+
 /// Replace: the old job is cancelled and stays as a record, the new one goes in.
 #[tokio::test]
 async fn replace_cancels_the_old_job_and_keeps_it_as_a_record() {

@@ -576,6 +576,34 @@ async fn edge_a_finished_job_whose_key_is_taken_comes_back_without_its_claim() {
     assert_eq!(database.client.holder(&key).await.unwrap().unwrap().id, second.id());
 }
 
+/// The same by a statement of one's own: a bare one meets the index, one that yields does not.
+#[tokio::test]
+async fn edge_an_operators_own_statement_brings_a_job_back_when_it_yields_the_claim() {
+    let database = Database::new().await;
+    let mut stage = Stage::of::<ReconcileAccount>(&database).await;
+    let insert = || database.client.insert(ReconcileAccount { account_id: 1 });
+    let first = insert().await.unwrap();
+    stage.started().await;
+    stage.end(Outcome::discard("no use"));
+    until(&database, first.id(), JobState::Discarded).await;
+    let second = insert().await.unwrap();
+    assert_eq!(stage.started().await, second.id());
+    let back = |more: &str| {
+        let set = format!("state = 'available', finalized_at = NULL{more}");
+        database.sql(&format!("UPDATE {{schema}}.job SET {set} WHERE id = '{}'", first.id()))
+    };
+    let error = sqlx::query(back("")).execute(database.pool()).await.unwrap_err();
+    assert_eq!(error.as_database_error().unwrap().code().unwrap(), "23505");
+    sqlx::query(back(", unique_yielded = true")).execute(database.pool()).await.unwrap();
+    stage.end(Outcome::discard("no use"));
+    until(&database, second.id(), JobState::Discarded).await;
+    // Since the key is free by now, it takes its claim back on its way.
+    assert_eq!(stage.started().await, first.id());
+    stage.end(Outcome::complete());
+    assert!(until(&database, first.id(), JobState::Completed).await.claims);
+    stage.stop().await;
+}
+
 /// River: two retryable twins with an odd mask make the scheduler fail for ever, and jobs that
 /// have nothing to do with them never run.
 #[tokio::test]

@@ -146,6 +146,12 @@ async fn queued_accepts_a_new_job_once_a_worker_took_the_first_even_if_that_fail
     let row = until(&database, first.id(), JobState::Retryable).await;
     assert!(!row.claims, "the second job holds the key by now");
     assert_eq!(later().await.unwrap().id(), second.id());
+    // With the second gone, the first takes its key back at its next change of state.
+    database.set_state(second.id(), "cancelled").await;
+    database.pass(HOUR).await;
+    assert_eq!(stage.started().await, first.id());
+    stage.end(failure());
+    assert!(until(&database, first.id(), JobState::Retryable).await.claims);
     stage.stop().await;
 }
 
