@@ -181,6 +181,39 @@ fn seeds_disagree_on_the_states_that_claim_by_default() {
     assert_eq!(key.states, UniqueScope::Queued.states(), "a key of one's own has Zizq's scope");
 }
 
+/// Whose states count. OJS tells of the newcomer's list, Zizq and River's index of the states of the
+/// job in place. Here it is the job in place for every constructor; while one kind has one policy,
+/// which is what OJS's page shows, the two readings are one.
+#[tokio::test]
+async fn seeds_disagree_on_whose_states_count_and_the_job_in_place_decides() {
+    let database = Database::new().await;
+    for (seed, policy) in defaults() {
+        let narrow = policy.clone().states([JobState::Scheduled]).on_conflict(OnConflict::Ignore);
+        let broad = policy.scope(UniqueScope::Exists).on_conflict(OnConflict::Ignore);
+        for (first, second, is_duplicate) in [(&broad, &narrow, true), (&narrow, &broad, false)] {
+            database.execute("DELETE FROM {schema}.job").await;
+            let first = database.client.insert(job(seed).unique(first.clone())).await.unwrap();
+            database.set_state(first.id(), "running").await;
+            let second = database.client.insert(job(seed).unique(second.clone())).await.unwrap();
+            assert_eq!(second.duplicate, is_duplicate, "{seed}");
+        }
+    }
+}
+
+/// Whose length of time counts: again that of the job in place, whatever the newcomer brings.
+#[tokio::test]
+async fn the_period_of_the_job_in_place_decides_and_a_job_without_a_policy_is_in_nobodys_way() {
+    let database = Database::new().await;
+    let insert = |policy: UniquePolicy| database.client.insert(job("a").unique(policy)).into_future();
+    let ignored = || UniquePolicy::ojs().on_conflict(OnConflict::Ignore);
+    database.client.insert(job("a")).await.unwrap();
+    assert!(!insert(ignored().period(HOUR)).await.unwrap().duplicate, "the job without a policy claims nothing");
+    database.pass(2 * MINUTE).await;
+    assert!(insert(ignored().period(MINUTE)).await.unwrap().duplicate);
+    database.pass(HOUR).await;
+    assert!(!insert(ignored()).await.unwrap().duplicate);
+}
+
 /// What a duplicate meets: OJS and Faktory make it visible, the others hand back the holder.
 #[tokio::test]
 async fn seeds_disagree_on_what_a_duplicate_does_by_default() {

@@ -707,7 +707,15 @@ async fn example_one_notification_an_hour() {
     database.pass(59 * MINUTE).await;
     assert!(insert(&database, &push("new_comment")).await.unwrap().duplicate);
     database.pass(MINUTE).await;
-    assert!(!insert(&database, &push("new_comment")).await.unwrap().duplicate);
+    let second = insert(&database, &push("new_comment")).await.unwrap();
+    assert!(!second.duplicate);
+    database.set_state(second.id(), "completed").await;
+    assert!(!insert(&database, &push("new_comment")).await.unwrap().duplicate, "state and period, joined by and");
+    let mut whole_hour = push("new_like");
+    whole_hour["unique"]["states"] = json!(["available", "active", "scheduled", "retryable", "pending", "completed"]);
+    let first = insert(&database, &whole_hour).await.unwrap();
+    database.set_state(first.id(), "completed").await;
+    assert!(insert(&database, &whole_hour).await.unwrap().duplicate);
 }
 
 /// One resize an image and queue, the latest wins.
