@@ -6,8 +6,10 @@ mod support;
 
 mod derive;
 mod embedded;
+mod machine;
 mod rules;
 mod runner;
+mod stress;
 mod ui;
 mod unique_properties;
 mod unique_vectors;
