@@ -51,8 +51,10 @@ async fn record(shared: &Shared, mut batch: Vec<Ended>) {
     let Some(lease) = batch.first().map(|ended| Arc::clone(&ended.lease)) else {
         return;
     };
-    // Rows are locked in one order, as everywhere.
-    batch.sort_by_key(|ended| ended.result.id);
+    // Rows are locked in one order, as everywhere, and the statements find their places by it. Of a
+    // job that somebody set back meanwhile only the latest attempt can count.
+    batch.sort_by_key(|ended| (ended.result.id, std::cmp::Reverse(ended.result.attempt)));
+    batch.dedup_by_key(|ended| ended.result.id);
     let mut failure_wait = GrowingWait::new();
     let finished = loop {
         match send(shared, lease.id, &batch).await {

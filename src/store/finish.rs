@@ -37,7 +37,8 @@ pub(crate) struct Finished {
     pub(crate) state: JobState,
 }
 
-/// Completes attempts without output. Answers with those that counted.
+/// Completes attempts without output. Answers with those that counted. The attempts must be sorted
+/// by id, each job once.
 pub(crate) async fn complete(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -50,7 +51,8 @@ pub(crate) async fn complete(
     rows.iter().map(finished).collect()
 }
 
-/// Ends attempts in any way. Answers with those that counted.
+/// Ends attempts in any way. Answers with those that counted. The results must be sorted by id,
+/// each job once.
 pub(crate) async fn finish(
     connection: &mut PgConnection,
     statements: &Statements,

@@ -7,6 +7,7 @@ mod support;
 mod derive;
 mod embedded;
 mod machine;
+mod plans;
 mod rules;
 mod runner;
 mod stress;

@@ -99,6 +99,9 @@ impl Moves {
         worker: Uuid,
         ends: &[(Held, End)],
     ) -> sqlx::Result<Vec<(Uuid, String)>> {
+        // As the completer sends them.
+        let mut ends = ends.to_vec();
+        ends.sort_by_key(|(held, _)| held.id);
         let ids: Vec<_> = ends.iter().map(|(held, _)| held.id).collect();
         let attempts: Vec<_> = ends.iter().map(|(held, _)| held.attempt).collect();
         let rows = if ends.iter().all(|(_, end)| *end == End::Complete) {
