@@ -12,8 +12,11 @@ const STATEMENTS: [(&str, usize); 6] =
 async fn no_statement_of_a_runner_ever_reads_the_whole_table() {
     let database = Database::new().await;
     let mut connection = database.pool().acquire().await.unwrap();
-    // On an empty table, and blind to the arguments: the worst that a long-lived connection can
-    // have planned when the backlog comes.
+    // Without statistics, and blind to the arguments: what a long-lived connection can have planned
+    // when the backlog comes.
+    let jobs = "INSERT INTO {schema}.job (id, kind) SELECT gen_random_uuid(), 'a' FROM generate_series(1, 5000)";
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    database.execute(jobs).await;
     sqlx::query("SET plan_cache_mode = force_generic_plan").execute(&mut *connection).await.unwrap();
     let statements = database.client.statements_text();
     for (name, parameters) in STATEMENTS {

@@ -207,9 +207,9 @@ impl Crowd {
 
     async fn operates(self, mut random: Random) {
         let any = self.database.sql("SELECT j.id FROM {schema}.job AS j WHERE j.state <> 'running' LIMIT 50");
-        let expire = self.database.sql(
-            "UPDATE {schema}.job SET unique_until = clock_timestamp() WHERE id = $1 AND unique_key IS NOT NULL",
-        );
+        let expire = self
+            .database
+            .sql("UPDATE {schema}.job SET unique_until = clock_timestamp() WHERE id = $1 AND unique_key IS NOT NULL");
         let states = [
             JobState::Available,
             JobState::Cancelled,
@@ -283,7 +283,8 @@ impl Crowd {
         let begun = Instant::now();
         let open = "SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL";
         while self.database.number(open).await > 0 {
-            let left = "SELECT coalesce(string_agg(j::text, chr(10)), '') FROM {schema}.job AS j WHERE finalized_at IS NULL";
+            let left =
+                "SELECT coalesce(string_agg(j::text, chr(10)), '') FROM {schema}.job AS j WHERE finalized_at IS NULL";
             assert!(begun.elapsed() < WAIT, "stuck: {}", self.database.text(left).await);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -122,12 +122,8 @@ impl Story<'_> {
             OnConflict::Replace,
             OnConflict::ReplaceExceptSchedule,
         ]);
-        let before_start = StateSet::of(&[
-            JobState::Available,
-            JobState::Pending,
-            JobState::Retryable,
-            JobState::Scheduled,
-        ]);
+        let before_start =
+            StateSet::of(&[JobState::Available, JobState::Pending, JobState::Retryable, JobState::Scheduled]);
         let states = states.unwrap_or_else(|| StateSet::from_bits(1 + random.below(255) as i16).unwrap());
         let until_start = !states.intersection(before_start).is_empty() && random.once_in(5);
         let discard_on_reentry = random.once_in(3);
@@ -362,8 +358,7 @@ impl Story<'_> {
                 row.get::<i16, _>("attempt"),
                 row.get::<Option<Uuid>, _>("replaced_by"),
             );
-            let expected =
-                (job.state.to_string(), job.is_marked(), job.states.bits(), job.attempt, job.replaced_by);
+            let expected = (job.state.to_string(), job.is_marked(), job.states.bits(), job.attempt, job.replaced_by);
             assert_eq!(found, expected, "job {index}: {:#?}", self.log);
         }
     }
