@@ -21,7 +21,7 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Postgres, SqlSafeStr, SqlStr};
 
-pub(crate) use self::fetch::{Slots, fetch};
+pub(crate) use self::fetch::{Fetched, Slots, Unreadable, fetch, give_back};
 pub(crate) use self::finish::{Finished, Result as FinishResult, Verdict, complete, finish};
 pub(crate) use self::insert::{Answer, NewRow, Outcome, insert_plain, insert_unique};
 pub(crate) use self::interval::interval;
@@ -69,6 +69,7 @@ statements! {
     extend_lease,
     fetch,
     finish,
+    give_back,
     holder,
     insert_plain,
     insert_unique,

@@ -8,6 +8,10 @@ WITH wanted AS (
     WHERE NOT EXISTS (
         SELECT FROM /* schema */queue AS q WHERE q.name = w.queue AND q.paused_at IS NOT NULL
     )
+        -- A runner that has not noticed yet that its lease ran out would take what was just rescued.
+        AND EXISTS (
+            SELECT FROM /* schema */runner AS r WHERE r.id = $4 AND r.leased_until > clock_timestamp()
+        )
 ),
 next AS MATERIALIZED (
     SELECT n.id
