@@ -7,8 +7,10 @@ CREATE FUNCTION take_claims(ids uuid[]) RETURNS uuid[]
 AS $$
 -- A job that comes back to its unique states has yielded its claim in the same statement. Here it
 -- takes the claim back if the key is free. Every contest is in a block of its own and lost within
--- 10 ms, within 1 ms once a batch has lost 100 ms, so that contested keys never stop a batch, a
--- promotion or a queue: the caller's rows stay locked meanwhile.
+-- 10 ms, within 1 ms once a batch has lost 100 ms, and after 300 ms the rest of the batch goes on
+-- without its claims: contested keys never stop a batch, a promotion or a queue. The caller's rows
+-- stay locked meanwhile, so an insert that waits for one of them and holds a contested key is in a
+-- deadlock with this; it must be over before deadlock_timeout (1 s) makes that insert its victim.
 DECLARE
     returning_id uuid;
     discarded uuid[] := '{}';
@@ -25,6 +27,7 @@ BEGIN
             AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp())
         ORDER BY j.unique_key, j.id
     LOOP
+        EXIT WHEN lost > interval '300 ms';
         is_taken := false;
         began := clock_timestamp();
         BEGIN

@@ -3,6 +3,7 @@
 //!
 //! Set `UNIQUEUE_MACHINE_SEED` to repeat a run and `UNIQUEUE_MACHINE_SECONDS` to make it longer.
 
+mod contests;
 mod crowd;
 mod model;
 mod moves;

@@ -72,7 +72,7 @@ async fn r1_to_r6_every_mask_and_transition_does_what_the_rules_say() {
             };
             let states = StateSet::from_bits(bits).unwrap();
             story.insert(&mut connection, &mut random, Some(states)).await;
-            for _ in 0..14 {
+            for _ in 0..12 {
                 story.step(&mut connection, &mut random).await;
                 steps += 1;
             }
