@@ -141,7 +141,12 @@ DECLARE
     more jsonb;
 BEGIN
     FOREACH part IN ARRAY coalesce(parts, '{}') LOOP
-        more := add_part(source, part_path(part, field), chosen);
+        IF jsonb_typeof(source) = 'object' AND part !~ '^(/|$)' THEN
+            -- The usual case, a member by its name, without the calls.
+            more := CASE WHEN source ? part THEN coalesce(chosen, '{}') || jsonb_build_object(part, source -> part) END;
+        ELSE
+            more := add_part(source, part_path(part, field), chosen);
+        END IF;
         IF more IS NULL AND field = 'args_keys' THEN
             RAISE invalid_parameter_value USING
                 MESSAGE = format('invalid unique policy: %s: the job has no member %s', field, to_json(part));

@@ -2,7 +2,7 @@
 //! contract: a service is asked to run once, says whether there is more to do at once, and is
 //! asked again after its interval. An error is logged and costs one interval.
 //!
-//! Services run on the runner's control connection, never on the application's pool, so that a
+//! Services share a connection of the runner's own, never on the application's pool, so that a
 //! full pool cannot stall them. Each statement takes small batches and skips what others have
 //! locked, so that any number of runners may run them at the same time.
 
@@ -46,7 +46,12 @@ pub(crate) trait Service: Send {
 /// Runs a service until stopped.
 pub(crate) async fn run<S: Service>(mut service: S, control: PgPool, statements: Statements, stop: CancellationToken) {
     while !stop.is_cancelled() {
-        let has_more = match run_on(&mut service, &control, &statements).await {
+        // Each statement is atomic, so it may be dropped in its middle.
+        let ran = tokio::select! {
+            () = stop.cancelled() => return,
+            ran = run_on(&mut service, &control, &statements) => ran,
+        };
+        let has_more = match ran {
             Ok(has_more) => has_more,
             Err(error) => {
                 tracing::warn!(service = S::NAME, %error, "maintenance failed, trying again later");

@@ -1,8 +1,8 @@
 //! Setting a runner up.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqlx::postgres::PgPoolOptions;
@@ -159,16 +159,21 @@ impl Runner {
         let queues = self.check()?;
         self.client.check_schema().await?;
         let connect_options = (*self.client.pool().connect_options()).clone();
-        let control = PgPoolOptions::new().max_connections(1).connect_lazy_with(connect_options);
+        // Three connections that are not the application's to use up: the heartbeat's, maintenance's
+        // and the listener's.
+        let own = || PgPoolOptions::new().max_connections(1).connect_lazy_with(connect_options.clone());
+        let pulse = own();
+        let control = own();
         let name = self.name.unwrap_or_else(|| format!("uniqueue {}", std::process::id()));
         let queue_names: Vec<_> = queues.iter().map(|queue| queue.name.to_string()).collect();
-        let lease = Lease::take(&control, self.client.statements(), &name, &queue_names, self.lease).await?;
+        let lease = Lease::take(&pulse, self.client.statements(), &name, &queue_names, self.lease).await?;
         let (ended, results) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             leases: Leases::new(lease, name, queue_names.clone(), self.lease),
-            control,
+            pulse,
             queues,
             kinds: self.workers.kinds(),
+            in_hand: Mutex::default(),
             workers: self.workers,
             retry_policy: self.retry_policy,
             poll_interval: self.poll_interval,
@@ -190,13 +195,12 @@ impl Runner {
         let promoter = Promoter { interval: self.promote_interval };
         let rescuer = Rescuer { interval: self.lease / 4 };
         let pruner = Pruner::new(self.prune_interval, self.retention);
-        let control = &shared.control;
         background.spawn(maintenance::run(promoter, control.clone(), statements.clone(), closing.clone()));
         background.spawn(maintenance::run(rescuer, control.clone(), statements.clone(), closing.clone()));
         background.spawn(maintenance::run(pruner, control.clone(), statements.clone(), closing.clone()));
         if shared.is_listening {
             background.spawn(notify::listen(
-                shared.client.pool().clone(),
+                own(),
                 shared.client.schema().clone(),
                 queue_names,
                 Arc::clone(&shared.wake),

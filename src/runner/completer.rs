@@ -62,11 +62,18 @@ async fn record(shared: &Shared, mut batch: Vec<Ended>) {
     let Some(lease) = batch.first().map(|ended| Arc::clone(&ended.lease)) else {
         return;
     };
-    // Rows are locked in one order, as everywhere.
-    batch.sort_by_key(|ended| ended.result.id);
+    // Rows are locked in one order, as everywhere, and the statements find their places by it. Of a
+    // job that somebody set back meanwhile only the latest attempt can count.
+    batch.sort_by_key(|ended| (ended.result.id, std::cmp::Reverse(ended.result.attempt)));
+    batch.dedup_by_key(|ended| ended.result.id);
     let mut failure_wait = GrowingWait::new();
     let finished = loop {
-        match send(shared, lease.id, &batch).await {
+        let sent = tokio::select! {
+            sent = send(shared, lease.id, &batch) => sent,
+            // A database that does not even answer must not hold up a stop for longer than a lease.
+            () = lease.lost.cancelled() => return shared.let_go(&batch),
+        };
+        match sent {
             Ok(finished) => break finished,
             Err(error) if is_hopeless(&error) && batch.len() > 1 => {
                 // One result that the database refuses must not hold up the others.
@@ -81,11 +88,12 @@ async fn record(shared: &Shared, mut batch: Vec<Ended>) {
             }
             Err(error) => tracing::warn!(%error, "results not recorded yet, trying again"),
         }
-        if lease.is_lost() {
-            return;
+        tokio::select! {
+            () = lease.lost.cancelled() => return shared.let_go(&batch),
+            () = tokio::time::sleep(failure_wait.grow()) => {}
         }
-        tokio::time::sleep(failure_wait.grow()).await;
     };
+    shared.let_go(&batch);
     let counted: HashSet<_> = finished.into_iter().collect();
     for ended in &batch {
         let result = &ended.result;

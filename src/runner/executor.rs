@@ -30,16 +30,36 @@ pub(super) async fn execute(shared: Arc<Shared>, lease: Arc<Lease>, row: JobRow)
         stop: lease.stop.clone(),
         is_completed_in: AtomicBool::new(false),
     });
-    let verdict = run(&shared, &attempt).instrument(span).await;
-    let row = &attempt.row;
-    if let Some(queue) = shared.queue(&row.queue) {
-        queue.running.fetch_sub(1, Ordering::AcqRel);
+    let mut ending = Ending { shared, lease, attempt, verdict: None };
+    let verdict = run(&ending.shared, &ending.attempt).instrument(span).await;
+    ending.verdict = Some(verdict);
+}
+
+/// Frees the slot and sends the result, even if what a worker leaves behind panics when dropped:
+/// else the job would run for ever under a lease that goes on.
+struct Ending {
+    shared: Arc<Shared>,
+    lease: Arc<Lease>,
+    attempt: Arc<Attempt>,
+    verdict: Option<Verdict>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let row = &self.attempt.row;
+        let verdict = self.verdict.take().unwrap_or_else(|| Verdict::Retry {
+            delay: self.shared.retry_policy.wait_after(row.attempt),
+            error: "panicked while the work was dropped".to_owned(),
+        });
+        if let Some(queue) = self.shared.queue(&row.queue) {
+            queue.running.fetch_sub(1, Ordering::AcqRel);
+        }
+        let result = FinishResult { id: row.id, attempt: row.attempt, verdict };
+        let was_completed_in = self.attempt.is_completed_in.load(Ordering::Acquire);
+        // The completer outlives every attempt, so somebody receives this.
+        let _ = self.shared.ended.send(Ended { lease: Arc::clone(&self.lease), result, was_completed_in });
+        self.shared.freed.notify_one();
     }
-    let result = FinishResult { id: row.id, attempt: row.attempt, verdict };
-    let was_completed_in = attempt.is_completed_in.load(Ordering::Acquire);
-    // The completer outlives every attempt, so somebody receives this.
-    let _ = shared.ended.send(Ended { lease, result, was_completed_in });
-    shared.freed.notify_one();
 }
 
 async fn run(shared: &Shared, attempt: &Arc<Attempt>) -> Verdict {

@@ -65,8 +65,13 @@ impl RunnerHandle {
         closing.cancel();
         background.close();
         background.wait().await;
-        let removed = shared.leases.current().give_up(&shared.control, shared.client.statements()).await;
-        shared.control.close().await;
+        let lease = shared.leases.current();
+        let giving_up = lease.give_up(&shared.pulse, shared.client.statements());
+        // Without the database the lease runs out by itself, so there is no use in waiting long.
+        let removed = match tokio::time::timeout(shared.leases.term / 4, giving_up).await {
+            Ok(removed) => removed,
+            Err(_) => Err(sqlx::Error::PoolTimedOut.into()),
+        };
         tracing::info!("runner stopped");
         removed
     }

@@ -20,7 +20,10 @@ pub(super) async fn beat(shared: Arc<Shared>, closing: CancellationToken) {
         }
         let asked_at = Instant::now();
         // A database that does not answer in time is as bad as one that says no.
-        let answer = tokio::time::timeout(term / 4, extend(&shared)).await;
+        let answer = tokio::select! {
+            () = closing.cancelled() => return,
+            answer = tokio::time::timeout(term / 4, extend(&shared)) => answer,
+        };
         let is_lost = match answer {
             Ok(Ok(true)) => {
                 extended_at = asked_at;
@@ -40,7 +43,7 @@ pub(super) async fn beat(shared: Arc<Shared>, closing: CancellationToken) {
 }
 
 async fn extend(shared: &Shared) -> Result<bool> {
-    let mut connection = shared.control.acquire().await?;
+    let mut connection = shared.pulse.acquire().await?;
     let id = shared.leases.current().id;
     store::extend_lease(&mut connection, shared.client.statements(), id, shared.leases.term).await
 }
@@ -49,7 +52,7 @@ async fn extend(shared: &Shared) -> Result<bool> {
 async fn renew(shared: &Shared, term: Duration) -> bool {
     shared.leases.current().lose();
     let leases = &shared.leases;
-    let taken = Lease::take(&shared.control, shared.client.statements(), &leases.name, &leases.queues, term);
+    let taken = Lease::take(&shared.pulse, shared.client.statements(), &leases.name, &leases.queues, term);
     match tokio::time::timeout(term / 4, taken).await {
         Ok(Ok(lease)) => {
             leases.replace(lease);

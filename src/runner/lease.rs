@@ -1,6 +1,5 @@
 //! The runner's lease: who it is to the database, and until when.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -16,7 +15,8 @@ pub(super) struct Lease {
     pub(super) id: Uuid,
     /// Fires when the lease is lost, or when a stop runs out of patience.
     pub(super) stop: CancellationToken,
-    is_lost: AtomicBool,
+    /// Fires when the lease is lost.
+    pub(super) lost: CancellationToken,
 }
 
 impl Lease {
@@ -31,19 +31,16 @@ impl Lease {
         let id = Uuid::now_v7();
         let mut connection = control.acquire().await?;
         store::register_runner(&mut connection, statements, id, name, queues, term).await?;
-        Ok(Self { id, stop: CancellationToken::new(), is_lost: AtomicBool::new(false) })
+        Ok(Self { id, stop: CancellationToken::new(), lost: CancellationToken::new() })
     }
 
     /// Stops the jobs of a lease that ran out: they are another's by now.
     pub(super) fn lose(&self) {
-        if !self.is_lost.swap(true, Ordering::AcqRel) {
+        if !self.lost.is_cancelled() {
             tracing::error!(runner = %self.id, "lease lost: its jobs are stopped and will be rescued");
+            self.lost.cancel();
             self.stop.cancel();
         }
-    }
-
-    pub(super) fn is_lost(&self) -> bool {
-        self.is_lost.load(Ordering::Acquire)
     }
 
     /// Takes the runner's row out, so that nobody waits for it to be dead.

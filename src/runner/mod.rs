@@ -11,6 +11,7 @@
 //!   and the database drops it when the job is no longer that attempt's.
 //! - A result that reached the completer is sent until the database took it, or the lease is lost.
 //! - Everything that was started is awaited at the stop.
+//! - What the database says runs here is in hand: after a fetch that failed, what is not is given back.
 //!
 //! Failures: while the database is away, fetches and results are tried again with a growing wait;
 //! a lease that could not be extended in time counts as lost, its jobs are stopped, and the runner
@@ -29,29 +30,34 @@ pub use self::builder::Runner;
 pub use self::handle::RunnerHandle;
 pub use self::shutdown::shutdown_signal;
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sqlx::PgPool;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use uuid::Uuid;
 
 use self::completer::Ended;
 use self::lease::Leases;
 use crate::client::Client;
-use crate::ident::QueueName;
+use crate::ident::{JobId, QueueName};
 use crate::retry::RetryPolicy;
 use crate::worker::Registry;
 
 /// What the parts of one runner share.
 struct Shared {
     client: Client,
-    /// One connection of the runner's own, so that a full pool cannot cost it its lease.
-    control: PgPool,
+    /// A connection of the runner's own, so that a full pool cannot cost it its lease, and a slow
+    /// maintenance statement cannot either.
+    pulse: PgPool,
     leases: Leases,
     queues: Vec<QueueSlots>,
+    /// The jobs that were fetched and whose results are not recorded yet.
+    in_hand: Mutex<HashSet<JobId>>,
     workers: Registry,
     /// The kinds that have a worker here. Others are left to other runners.
     kinds: Vec<String>,
@@ -86,6 +92,27 @@ impl QueueSlots {
 impl Shared {
     fn queue(&self, name: &QueueName) -> Option<&QueueSlots> {
         self.queues.iter().find(|queue| queue.name == *name)
+    }
+
+    fn take_in_hand(&self, jobs: impl Iterator<Item = JobId>) {
+        self.in_hand().extend(jobs);
+    }
+
+    fn jobs_in_hand(&self) -> Vec<Uuid> {
+        self.in_hand().iter().map(|id| id.as_uuid()).collect()
+    }
+
+    /// What is recorded, or cannot count any more, is no longer in the runner's hands.
+    fn let_go(&self, batch: &[Ended]) {
+        let mut in_hand = self.in_hand();
+        for ended in batch {
+            in_hand.remove(&ended.result.id);
+        }
+    }
+
+    fn in_hand(&self) -> MutexGuard<'_, HashSet<JobId>> {
+        // Nothing panics while it holds the lock.
+        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,14 +7,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
+use super::completer::Ended;
 use super::lease::Lease;
 use super::{GrowingWait, Shared, executor};
 use crate::error::Result;
-use crate::store::{self, Slots};
+use crate::store::{self, Fetched, FinishResult, Slots, Unreadable, Verdict};
 
 /// The wait before the first poll of a runner that found nothing.
 const FIRST_POLL: Duration = Duration::from_millis(10);
@@ -25,6 +26,7 @@ const BUSY_AFTER: u32 = 3;
 pub(super) async fn produce(shared: Arc<Shared>) {
     let mut sleeper = Sleeper::new(&shared);
     let mut failure_wait = GrowingWait::new();
+    let mut doubt = Doubt::default();
     while !shared.stopping.is_cancelled() {
         let lease = shared.leases.current();
         let slots = free_slots(&shared);
@@ -35,6 +37,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             }
             continue;
         }
+        doubt.resolve(&shared, &lease).await;
         let wanted: usize = slots.iter().map(|slot| slot.free).sum();
         match fetch(&shared, &lease, &slots).await {
             Ok(0) => {
@@ -47,6 +50,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             }
             Err(error) => {
                 tracing::warn!(%error, "fetch failed, trying again");
+                doubt.begin(shared.leases.term);
                 tokio::select! {
                     () = shared.stopping.cancelled() => return,
                     () = tokio::time::sleep(failure_wait.grow()) => {}
@@ -68,9 +72,17 @@ fn free_slots(shared: &Shared) -> Vec<Slots> {
 /// Fetches once and hands the jobs to the executor. Answers how many it was.
 async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots]) -> Result<usize> {
     let mut connection = shared.client.connection().await?;
-    let jobs = store::fetch(&mut connection, shared.client.statements(), lease.id, slots, &shared.kinds).await?;
+    let Fetched { jobs, unreadable } =
+        store::fetch(&mut connection, shared.client.statements(), lease.id, slots, &shared.kinds).await?;
     drop(connection);
-    let fetched = jobs.len();
+    let fetched = jobs.len() + unreadable.len();
+    shared.take_in_hand(jobs.iter().map(|row| row.id).chain(unreadable.iter().map(|job| job.id)));
+    for Unreadable { id, attempt, problem } in unreadable {
+        tracing::error!(job.id = %id, problem, "a job cannot be worked");
+        let verdict = Verdict::Retry { delay: shared.retry_policy.wait_after(attempt), error: problem };
+        let result = FinishResult { id, attempt, verdict };
+        let _ = shared.ended.send(Ended { lease: Arc::clone(lease), result, was_completed_in: false });
+    }
     for row in jobs {
         if let Some(queue) = shared.queue(&row.queue) {
             queue.running.fetch_add(1, Ordering::AcqRel);
@@ -80,24 +92,59 @@ async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots]) -> Res
     Ok(fetched)
 }
 
+/// Whether the database may have given this runner jobs that it does not know of. A fetch that
+/// failed can have worked all the same, and can even work later, where only the connection broke.
+#[derive(Default)]
+struct Doubt {
+    until: Option<Instant>,
+}
+
+impl Doubt {
+    fn begin(&mut self, term: Duration) {
+        self.until = Some(Instant::now() + term);
+    }
+
+    /// Gives back what is not in hand. Nothing is on its way meanwhile: only the producer fetches.
+    async fn resolve(&mut self, shared: &Shared, lease: &Lease) {
+        let Some(until) = self.until else { return };
+        let is_last = Instant::now() >= until;
+        let in_hand = shared.jobs_in_hand();
+        let given_back = async {
+            let mut connection = shared.client.connection().await?;
+            store::give_back(&mut connection, shared.client.statements(), lease.id, &in_hand).await
+        };
+        match given_back.await {
+            Ok(0) => {}
+            Ok(jobs) => tracing::warn!(jobs, "gave back jobs of a fetch whose answer was lost"),
+            Err(error) => {
+                tracing::debug!(%error, "could not look for lost jobs yet");
+                return;
+            }
+        }
+        if is_last {
+            self.until = None;
+        }
+    }
+}
+
 /// Decides how long to sleep, and whether inserts should notify.
 struct Sleeper<'a> {
     shared: &'a Shared,
-    /// The lease for which the database knows that inserts should notify this runner.
-    idle_lease: Option<Uuid>,
+    /// The lease of which the database knows that inserts should notify it.
+    idle_as: Option<Uuid>,
     full_fetches: u32,
     next_poll: Duration,
 }
 
 impl<'a> Sleeper<'a> {
     fn new(shared: &'a Shared) -> Self {
-        Self { shared, idle_lease: None, full_fetches: 0, next_poll: FIRST_POLL }
+        Self { shared, idle_as: None, full_fetches: 0, next_poll: FIRST_POLL }
     }
 
     async fn found(&mut self, is_full: bool) {
         self.next_poll = FIRST_POLL;
         self.full_fetches = if is_full { self.full_fetches + 1 } else { 0 };
-        if self.is_idle() && self.full_fetches >= BUSY_AFTER {
+        if self.idle_as.is_some() && self.full_fetches >= BUSY_AFTER {
             self.tell(false).await;
         }
     }
@@ -105,10 +152,10 @@ impl<'a> Sleeper<'a> {
     async fn sleep(&mut self) {
         self.full_fetches = 0;
         let shared = self.shared;
-        if shared.is_listening && !self.is_idle() {
+        // A new lease is a new row, which knows nothing of the old one's sleep.
+        if shared.is_listening && self.idle_as != Some(shared.leases.current().id) && self.tell(true).await {
             // Register interest before looking again: what was inserted before is found by the
             // look, what is inserted after notifies.
-            self.tell(true).await;
             return;
         }
         let poll = self.next_poll.min(shared.poll_interval);
@@ -121,20 +168,18 @@ impl<'a> Sleeper<'a> {
         }
     }
 
-    fn is_idle(&self) -> bool {
-        self.idle_lease == Some(self.shared.leases.current().id)
-    }
-
     /// A failure here costs wake-ups, or a NOTIFY too many, until the next time; never a job.
-    async fn tell(&mut self, is_idle: bool) {
-        let lease = self.shared.leases.current().id;
+    async fn tell(&mut self, is_idle: bool) -> bool {
+        let id = self.shared.leases.current().id;
         let told = async {
             let mut connection = self.shared.client.connection().await?;
-            store::set_runner_idle(&mut connection, self.shared.client.statements(), lease, is_idle).await
+            store::set_runner_idle(&mut connection, self.shared.client.statements(), id, is_idle).await
         };
-        if let Err(error) = told.await {
+        let told = told.await;
+        if let Err(error) = &told {
             tracing::debug!(%error, "could not tell whether the runner is idle");
         }
-        self.idle_lease = is_idle.then_some(lease);
+        self.idle_as = (is_idle && told.is_ok()).then_some(id);
+        told.is_ok()
     }
 }

@@ -29,7 +29,8 @@ pub(crate) struct Result {
     pub(crate) verdict: Verdict,
 }
 
-/// Completes attempts without output. Answers with those that counted.
+/// Completes attempts without output. Answers with those that counted. The attempts must be sorted
+/// by id, each job once.
 pub(crate) async fn complete(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -42,7 +43,8 @@ pub(crate) async fn complete(
     rows.iter().map(counted).collect()
 }
 
-/// Ends attempts in any way. Answers with those that counted.
+/// Ends attempts in any way. Answers with those that counted. The results must be sorted by id,
+/// each job once.
 pub(crate) async fn finish(
     connection: &mut PgConnection,
     statements: &Statements,

@@ -11,7 +11,7 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::row::job_row;
+use super::row::{Stored, job_row};
 use super::{Statements, interval, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
@@ -122,8 +122,8 @@ pub(crate) async fn insert_plain(
                 priority: row.priority,
                 attempt: 0,
                 max_attempts: row.max_attempts,
-                created_at: stored.try_get("created_at")?,
-                scheduled_at: stored.try_get("scheduled_at")?,
+                created_at: stored.try_get::<Stored, _>("created_at")?.0,
+                scheduled_at: stored.try_get::<Stored, _>("scheduled_at")?.0,
                 attempted_at: None,
                 finalized_at: None,
                 args: row.args,

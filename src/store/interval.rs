@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use sqlx::postgres::types::PgInterval;
 
-/// A duration as an interval of microseconds; longer than PostgreSQL can add becomes 10,000 years.
+/// A duration as an interval of microseconds; longer than PostgreSQL can add becomes 1,000 years,
+/// which ends within the years that RFC 3339 can write.
 pub(crate) fn interval(duration: Duration) -> PgInterval {
-    const TEN_THOUSAND_YEARS: i64 = 10_000 * 365 * 86_400 * 1_000_000;
+    const THOUSAND_YEARS: i64 = 1_000 * 365 * 86_400 * 1_000_000;
     let microseconds = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
-    PgInterval { months: 0, days: 0, microseconds: microseconds.min(TEN_THOUSAND_YEARS) }
+    PgInterval { months: 0, days: 0, microseconds: microseconds.min(THOUSAND_YEARS) }
 }

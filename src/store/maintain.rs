@@ -1,4 +1,5 @@
-//! What keeps the table in order: promote, rescue, prune.
+//! What keeps the table in order: promote, rescue, prune. Planned anew each time: they are rare, and
+//! a plan kept from when the table was small would not do when it has grown.
 
 use std::time::Duration;
 
@@ -10,13 +11,13 @@ use crate::error::Result;
 
 /// Makes up to `limit` due jobs available. Answers how many it was.
 pub(crate) async fn promote(connection: &mut PgConnection, statements: &Statements, limit: i64) -> Result<i64> {
-    let row = query(&statements.promote).bind(limit).fetch_optional(connection).await?;
+    let row = query(&statements.promote).persistent(false).bind(limit).fetch_optional(connection).await?;
     Ok(row.map_or(Ok(0), |row| row.try_get("promoted"))?)
 }
 
 /// Brings back up to `limit` jobs of dead runners. Answers how many it was.
 pub(crate) async fn rescue(connection: &mut PgConnection, statements: &Statements, limit: i64) -> Result<i64> {
-    let row = query(&statements.rescue).bind(limit).fetch_optional(connection).await?;
+    let row = query(&statements.rescue).persistent(false).bind(limit).fetch_optional(connection).await?;
     Ok(row.map_or(Ok(0), |row| row.try_get("rescued"))?)
 }
 
@@ -38,6 +39,7 @@ pub(crate) async fn prune(
     keep: Keep,
 ) -> Result<(i64, Option<Uuid>)> {
     let row = query(&statements.prune)
+        .persistent(false)
         .bind(after)
         .bind(limit)
         .bind(keep.completed.map(interval))

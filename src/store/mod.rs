@@ -25,7 +25,7 @@ use sqlx::{Postgres, SqlSafeStr, SqlStr};
 
 pub(crate) use self::change::{Verb, change, release_claim};
 pub(crate) use self::explain::explain_unique;
-pub(crate) use self::fetch::{Slots, fetch};
+pub(crate) use self::fetch::{Fetched, Slots, Unreadable, fetch, give_back};
 pub(crate) use self::finish::{Result as FinishResult, Verdict, complete, finish};
 pub(crate) use self::insert::{Answer, NewRow, Outcome, insert_plain, insert_unique};
 pub(crate) use self::interval::interval;
@@ -76,6 +76,7 @@ statements! {
     extend_lease,
     fetch,
     finish,
+    give_back,
     holder,
     insert_plain,
     insert_unique,

@@ -1,12 +1,17 @@
 -- Takes the next jobs of several queues, each up to its own free slots, and counts the attempt.
 -- Per queue the scan walks job_fetch in order and locks as it goes, so that no two runners wait
--- for each other.
+-- for each other. The locked ids go on as an array: the planner cannot know how many a LIMIT of
+-- slots gives, and joins what it takes for a tenth of the backlog by reading the whole table.
 WITH wanted AS (
     SELECT w.queue, w.slots
     FROM unnest($1::text[], $2::integer[]) AS w (queue, slots)
     WHERE NOT EXISTS (
         SELECT FROM /* schema */queue AS q WHERE q.name = w.queue AND q.paused_at IS NOT NULL
     )
+        -- A runner that has not noticed yet that its lease ran out would take what was just rescued.
+        AND EXISTS (
+            SELECT FROM /* schema */runner AS r WHERE r.id = $4 AND r.leased_until > clock_timestamp()
+        )
 ),
 next AS MATERIALIZED (
     SELECT n.id
@@ -27,10 +32,9 @@ started AS (
         attempt = least(j.attempt::integer + 1, 32767),
         attempted_at = clock_timestamp(),
         worker = $4,
-        unique_states = CASE WHEN j.until_start THEN least(j.unique_states, 0) ELSE j.unique_states END,
+        unique_states = CASE WHEN j.until_start AND j.unique_states > 0 THEN 0 ELSE j.unique_states END,
         unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'available', 'running')
-    FROM next AS n
-    WHERE j.id = n.id
+    WHERE j.id = ANY (ARRAY(SELECT n.id FROM next AS n))
     RETURNING j.*
 )
 SELECT

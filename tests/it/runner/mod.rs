@@ -1,6 +1,7 @@
 //! The runner, against a real database: outcomes, fencing, wake-ups, leases, stops.
 
 mod fencing;
+mod mishaps;
 mod outcomes;
 mod reentry;
 mod stopping;

@@ -1,0 +1,22 @@
+-- Gives back what a runner was given without its knowledge: the answer to a fetch can be lost on
+-- its way, and no lease runs out while the runner lives. Attempts that nobody started do not count.
+WITH lost AS (
+    SELECT j.id
+    FROM /* schema */job AS j
+    WHERE j.state = 'running' AND j.worker = $1 AND j.id <> ALL ($2::uuid[])
+    FOR UPDATE SKIP LOCKED
+),
+given_back AS (
+    UPDATE /* schema */job AS j
+    SET state = 'available',
+        attempt = greatest(j.attempt - 1, 0),
+        unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'running', 'available')
+    WHERE j.id = ANY (ARRAY(SELECT l.id FROM lost AS l))
+    RETURNING j.id, j.queue, j.unique_yielded
+)
+SELECT
+    count(*) AS given_back,
+    /* schema */wake_runners(array_agg(DISTINCT g.queue)) AS woken,
+    /* schema */take_claims(array_agg(g.id) FILTER (WHERE g.unique_yielded)) AS discarded
+FROM given_back AS g
+HAVING count(*) > 0

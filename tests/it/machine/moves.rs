@@ -1,0 +1,181 @@
+//! The transitions, by the very statements that runners and maintenance send.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sqlx::postgres::types::PgInterval;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row, SqlSafeStr, SqlStr};
+use uniqueue::JobState;
+use uuid::Uuid;
+
+use crate::support::Database;
+
+/// Every statement of a client, and the moves of an operator.
+#[derive(Clone, Debug)]
+pub(super) struct Moves {
+    statements: Arc<HashMap<&'static str, SqlStr>>,
+    operate: SqlStr,
+}
+
+/// How an attempt ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum End {
+    Complete,
+    CompleteWithOutput,
+    Retry { at_once: bool },
+    Snooze { at_once: bool },
+    Cancel,
+    Discard,
+}
+
+impl End {
+    pub(super) const ALL: [Self; 8] = [
+        Self::Complete,
+        Self::CompleteWithOutput,
+        Self::Retry { at_once: true },
+        Self::Retry { at_once: false },
+        Self::Snooze { at_once: true },
+        Self::Snooze { at_once: false },
+        Self::Cancel,
+        Self::Discard,
+    ];
+}
+
+/// A job in the hands of a worker.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    pub(super) id: Uuid,
+    pub(super) attempt: i16,
+}
+
+pub(super) const HOUR: PgInterval = PgInterval { months: 0, days: 0, microseconds: 3_600_000_000 };
+pub(super) const NOTHING: PgInterval = PgInterval { months: 0, days: 0, microseconds: 0 };
+
+impl Moves {
+    pub(super) fn new(database: &Database) -> Self {
+        let text = |text: String| AssertSqlSafe(Arc::<str>::from(text)).into_sql_str();
+        let statements = database.client.statements_text().into_iter().map(|(name, sql)| (name, text(sql))).collect();
+        Self { statements: Arc::new(statements), operate: database.sql(OPERATE) }
+    }
+
+    pub(super) fn query(&self, name: &str) -> Query<'static, Postgres, PgArguments> {
+        sqlx::query(self.statements[name].clone())
+    }
+
+    /// Enters a runner that lives long enough.
+    pub(super) async fn register(&self, connection: &mut PgConnection) -> sqlx::Result<Uuid> {
+        let worker = Uuid::now_v7();
+        let queues: Vec<String> = Vec::new();
+        let query = self.query("register_runner").bind(worker).bind("machine").bind(queues).bind(HOUR);
+        query.execute(connection).await?;
+        Ok(worker)
+    }
+
+    /// Takes a runner out, with whatever it still has in its hands.
+    pub(super) async fn kill(&self, connection: &mut PgConnection, worker: Uuid) -> sqlx::Result<()> {
+        self.query("remove_runner").bind(worker).execute(connection).await?;
+        Ok(())
+    }
+
+    pub(super) async fn fetch(
+        &self,
+        connection: &mut PgConnection,
+        worker: Uuid,
+        queue: &str,
+        slots: i32,
+    ) -> sqlx::Result<Vec<Held>> {
+        let kinds = vec!["task".to_owned()];
+        let query = self.query("fetch").bind(vec![queue.to_owned()]).bind(vec![slots]).bind(kinds).bind(worker);
+        let rows = query.fetch_all(connection).await?;
+        rows.iter().map(|row| Ok(Held { id: row.try_get("id")?, attempt: row.try_get("attempt")? })).collect()
+    }
+
+    /// Ends attempts. Answers with the jobs that took the result, and their states.
+    pub(super) async fn finish(
+        &self,
+        connection: &mut PgConnection,
+        worker: Uuid,
+        ends: &[(Held, End)],
+    ) -> sqlx::Result<Vec<(Uuid, String)>> {
+        // As the completer sends them.
+        let mut ends = ends.to_vec();
+        ends.sort_by_key(|(held, _)| held.id);
+        let ids: Vec<_> = ends.iter().map(|(held, _)| held.id).collect();
+        let attempts: Vec<_> = ends.iter().map(|(held, _)| held.attempt).collect();
+        let rows = if ends.iter().all(|(_, end)| *end == End::Complete) {
+            self.query("complete").bind(worker).bind(ids).bind(attempts).fetch_all(connection).await?
+        } else {
+            let wait = |at_once| Some(if at_once { NOTHING } else { HOUR });
+            let words = ends.iter().map(|(_, end)| match *end {
+                End::Complete => ("complete", None, None, None),
+                End::CompleteWithOutput => ("complete", None, None, Some(serde_json::json!({"n": 1}))),
+                End::Retry { at_once } => ("retry", wait(at_once), Some("failed"), None),
+                End::Snooze { at_once } => ("snooze", wait(at_once), None, None),
+                End::Cancel => ("cancel", None, Some("not wanted"), None),
+                End::Discard => ("discard", None, Some("hopeless"), None),
+            });
+            let (mut outcomes, mut delays, mut errors, mut outputs) = (vec![], vec![], vec![], vec![]);
+            for (outcome, delay, error, output) in words {
+                outcomes.push(outcome);
+                delays.push(delay);
+                errors.push(error);
+                outputs.push(output);
+            }
+            let query = self.query("finish").bind(worker).bind(ids).bind(attempts);
+            query.bind(outcomes).bind(delays).bind(errors).bind(outputs).fetch_all(connection).await?
+        };
+        rows.iter().map(|row: &PgRow| Ok((row.try_get("id")?, row.try_get("state")?))).collect()
+    }
+
+    pub(super) async fn promote(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
+        self.query("promote").bind(100_i64).fetch_optional(connection).await?;
+        Ok(())
+    }
+
+    pub(super) async fn rescue(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
+        self.query("rescue").bind(100_i64).fetch_optional(connection).await?;
+        Ok(())
+    }
+
+    /// Deletes every final job that nobody has locked.
+    pub(super) async fn prune(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
+        let query = self.query("prune").bind(Uuid::nil()).bind(100_000_i64);
+        query.bind(NOTHING).bind(NOTHING).bind(NOTHING).fetch_one(connection).await?;
+        Ok(())
+    }
+
+    /// Moves a job that no worker has to another state, as operators' statements must: what enters
+    /// its states yields first, and then takes its claim back if the key is free.
+    pub(super) async fn operate(
+        &self,
+        connection: &mut PgConnection,
+        id: Uuid,
+        state: JobState,
+    ) -> sqlx::Result<Option<String>> {
+        let query = sqlx::query(self.operate.clone()).bind(id).bind(state.as_str());
+        let row = query.fetch_optional(connection).await?;
+        row.map(|row| row.try_get("state")).transpose()
+    }
+}
+
+const OPERATE: &str = "
+WITH moved AS (
+    UPDATE {schema}.job AS j
+    SET state = $2::{schema}.job_state,
+        scheduled_at = CASE WHEN $2 IN ('scheduled', 'retryable') THEN now() + interval '1 hour' ELSE now() END,
+        finalized_at = CASE WHEN $2 IN ('completed', 'cancelled', 'discarded') THEN clock_timestamp() END,
+        unique_yielded = j.unique_yielded
+            OR {schema}.enters_claim(j.unique_states, j.state, $2::{schema}.job_state)
+    WHERE j.id = $1 AND j.state <> 'running'
+    RETURNING j.id, j.state, j.unique_yielded
+),
+settled AS MATERIALIZED (
+    SELECT coalesce({schema}.take_claims(array_agg(m.id)), '{}') AS discarded
+    FROM moved AS m
+    WHERE m.unique_yielded
+)
+SELECT CASE WHEN m.id = ANY (s.discarded) THEN 'discarded' ELSE m.state::text END AS state
+FROM moved AS m
+CROSS JOIN settled AS s";

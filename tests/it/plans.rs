@@ -1,0 +1,36 @@
+//! How statements find their rows: never by reading the whole table.
+
+use sqlx::{Connection, Row};
+
+use crate::support::Database;
+
+/// Each with as many nulls as it has parameters: a generic plan does not look at them.
+const STATEMENTS: [(&str, usize); 6] =
+    [("fetch", 4), ("complete", 3), ("finish", 7), ("promote", 1), ("rescue", 1), ("prune", 5)];
+
+#[tokio::test]
+async fn no_statement_of_a_runner_ever_reads_the_whole_table() {
+    let database = Database::new().await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    // Without statistics, and blind to the arguments: what a long-lived connection can have planned
+    // when the backlog comes.
+    let jobs = "INSERT INTO {schema}.job (id, kind) SELECT gen_random_uuid(), 'a' FROM generate_series(1, 5000)";
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    database.execute(jobs).await;
+    sqlx::query("SET plan_cache_mode = force_generic_plan").execute(&mut *connection).await.unwrap();
+    let statements = database.client.statements_text();
+    for (name, parameters) in STATEMENTS {
+        let (_, text) = statements.iter().find(|(known, _)| *known == name).expect("a statement");
+        let prepare = format!("PREPARE planned_{name} AS {text}");
+        sqlx::raw_sql(database.sql(&prepare)).execute(&mut *connection).await.unwrap();
+        let nulls = vec!["NULL"; parameters].join(", ");
+        let explain = format!("EXPLAIN EXECUTE planned_{name} ({nulls})");
+        let lines = sqlx::raw_sql(database.sql(&explain)).fetch_all(&mut *connection).await.unwrap();
+        let plan: Vec<String> = lines.iter().map(|line| line.get(0)).collect();
+        assert!(!plan.iter().any(|line| line.contains("Seq Scan on job")), "{name}:\n{}", plan.join("\n"));
+        // From all that run to each result and back would be a product of the two.
+        let walks_running = plan.iter().any(|line| line.contains("using job_running"));
+        assert_eq!(walks_running, name == "rescue", "{name}:\n{}", plan.join("\n"));
+    }
+    connection.detach().close().await.unwrap();
+}

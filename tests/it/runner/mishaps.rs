@@ -1,0 +1,190 @@
+//! What a runner lives through: odd rows, panics at the worst place, a pool of one, a database
+//! that goes away.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use sqlx::postgres::PgPoolOptions;
+use tokio::sync::Notify;
+use uniqueue::embedded::Postgres;
+use uniqueue::{Client, JobState, NewJob, RunningJob, UniqueKey};
+
+use super::{Task, quick, until};
+use crate::support::{Database, WAIT, job, url};
+
+#[tokio::test]
+async fn r6_a_row_that_cannot_be_read_stops_no_other_job() {
+    let database = Database::new().await;
+    let mut jobs = Vec::new();
+    for n in 0..6 {
+        jobs.push(database.client.insert(Task { n }).max_attempts(2).await.unwrap().id());
+    }
+    let spoil = async |index: usize, what: &str| {
+        let id = jobs[index];
+        database.execute(&format!("UPDATE {{schema}}.job SET {what} WHERE id = '{id}'")).await;
+    };
+    spoil(0, r#"errors = '["by hand"]'"#).await;
+    spoil(1, "scheduled_at = '-infinity'").await;
+    spoil(2, "created_at = 'infinity'").await;
+    spoil(3, "args = '[]'").await;
+    spoil(4, "until_start = true").await;
+    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    for index in [1, 2, 4, 5] {
+        until(&database, jobs[index], JobState::Completed).await;
+    }
+    until(&database, jobs[3], JobState::Discarded).await;
+    let state = format!("SELECT state::text FROM {{schema}}.job WHERE id = '{}'", jobs[0]);
+    let began = Instant::now();
+    while database.text(&state).await != "discarded" {
+        assert!(began.elapsed() < WAIT);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn times_beyond_all_calendars_are_read_as_the_last_day() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let far = client.insert(job("a").scheduled_in(Duration::MAX)).await.unwrap();
+    assert_eq!(far.job.state, JobState::Scheduled);
+    let key = UniqueKey::raw("k").ttl(Duration::from_secs(100 * 365 * 86_400));
+    let last = time::macros::datetime!(9999-12-31 23:59 UTC);
+    let last = client.insert(job("a").scheduled_at(last).unique_key(key)).await.unwrap();
+    assert_eq!(last.job.unique_until.unwrap().year(), 9999);
+    let again = client.insert(job("a").unique_key(UniqueKey::raw("k"))).max_wait(Duration::MAX).await.unwrap();
+    assert!(again.duplicate);
+}
+
+#[tokio::test]
+async fn a_panic_while_the_work_is_dropped_leaks_neither_the_job_nor_its_slot() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                panic!("dropped");
+            }
+        }
+    }
+    let database = Database::new().await;
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
+    let started = Arc::new(Notify::new());
+    let signal = started.clone();
+    let work = move |_: RunningJob<Task>| {
+        let run = counted.fetch_add(1, Ordering::SeqCst);
+        let signal = signal.clone();
+        async move {
+            let _bomb = (run < 2).then(|| Bomb);
+            signal.notify_one();
+            if run < 2 {
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    // One slot: a slot that leaks is the end of the queue.
+    let runner = uniqueue::Runner::new(database.client.clone())
+        .queue("default", 1)
+        .lease(Duration::from_secs(1))
+        .retry_policy(uniqueue::RetryPolicy::fixed(Duration::ZERO))
+        .worker(work)
+        .start()
+        .await
+        .unwrap();
+    let inserted = database.client.insert(Task { n: 1 }).await.unwrap();
+    for _ in 0..2 {
+        tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+        // The lease is lost, so the work is dropped, and the bomb goes off.
+        database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
+    }
+    until(&database, inserted.id(), JobState::Completed).await;
+    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_pool_of_one_connection_is_enough() {
+    let database = Database::new().await;
+    let pool = PgPoolOptions::new().max_connections(1).connect(url().await).await.unwrap();
+    let schema = database.client.schema().clone();
+    let client = Client::builder().schema(schema).pool(pool);
+    let runner = quick(&client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let inserted = client.insert(Task { n: 1 }).await.unwrap();
+    until(&database, inserted.id(), JobState::Completed).await;
+    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn jobs_of_a_fetch_whose_answer_was_lost_are_given_back() {
+    let database = Database::new().await;
+    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    // As a fetch leaves it whose answer did not arrive: running here, unknown to the runner.
+    let lost = database.client.insert(Task { n: 1 }).pending().await.unwrap();
+    let take = format!(
+        "UPDATE {{schema}}.job SET state = 'running', attempt = 1, worker = '{}' WHERE id = '{}'",
+        runner.id(),
+        lost.id()
+    );
+    database.execute(&take).await;
+    // The runner learns of it by a fetch that fails.
+    database.execute("ALTER TABLE {schema}.queue RENAME TO away").await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    database.execute("ALTER TABLE {schema}.away RENAME TO queue").await;
+    let row = until(&database, lost.id(), JobState::Completed).await;
+    assert_eq!((row.attempt, row.errors.len()), (1, 0));
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn killed_connections_lose_no_job() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let runner = quick(client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let (mut killer, all) = (url_connection().await, 3000);
+    for chunk in 0..10 {
+        let jobs: Vec<_> = (0..all / 10).map(|n| NewJob::from(Task { n: chunk * 1000 + n })).collect();
+        while client.insert_many(jobs.clone()).await.is_err() {}
+        // All of the pool but the killer's own, in the midst of whatever they do.
+        let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE pid <> pg_backend_pid() AND query LIKE '%' || $1 || '.%'";
+        sqlx::query(kill).bind(&database.schema).execute(&mut killer).await.unwrap();
+    }
+    let began = Instant::now();
+    let open = format!("SELECT count(*) FROM {}.job WHERE state <> 'completed'", database.schema);
+    while sqlx::query_scalar::<_, i64>(database.sql(&open)).fetch_one(&mut killer).await.unwrap() > 0 {
+        assert!(began.elapsed() < WAIT, "jobs are stuck");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let _ = runner.stop().await;
+}
+
+async fn url_connection() -> sqlx::PgConnection {
+    use sqlx::Connection;
+    sqlx::PgConnection::connect(url().await).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_stop_without_a_database_takes_no_longer_than_about_a_lease() {
+    let postgres = Postgres::builder().start().await.unwrap();
+    let client = Client::connect(postgres.url()).await.unwrap();
+    client.migrate().await.unwrap();
+    let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let signals = (started.clone(), go_on.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (started, go_on) = signals.clone();
+        async move {
+            started.notify_one();
+            go_on.notified().await;
+        }
+    };
+    let runner = quick(&client).lease(Duration::from_secs(2)).worker(work).start().await.unwrap();
+    client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    drop(postgres);
+    // A result that nobody takes.
+    go_on.notify_one();
+    let began = Instant::now();
+    let stopped = tokio::time::timeout(WAIT, runner.stop()).await.expect("a stop");
+    assert!(stopped.is_err());
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+}
