@@ -255,10 +255,15 @@ BEGIN
                     UPDATE job AS h
                     SET unique_states = 0
                     WHERE h.id = holder.id AND h.claims AND h.unique_until <= clock_timestamp();
-                ELSIF holder.id IS NOT NULL AND turn.on_conflict = 'ignore' THEN
+                ELSIF holder.id IS NOT NULL AND coalesce(turn.on_conflict, 'ignore') = 'ignore' THEN
                     answers[turn.place] := holder;
                     outcomes[turn.place] := 'duplicate';
                     CONTINUE;
+                ELSIF turn.on_conflict NOT IN ('ignore', 'reject', 'replace', 'replace_except_schedule') THEN
+                    RAISE EXCEPTION USING
+                        ERRCODE = 'invalid_parameter_value',
+                        MESSAGE = format('unknown on_conflict: %L', turn.on_conflict),
+                        HINT = 'One of ignore, reject, replace, replace_except_schedule.';
                 ELSIF holder.id IS NOT NULL AND (turn.on_conflict = 'reject' OR holder.state = 'running') THEN
                     answers[turn.place] := holder;
                     outcomes[turn.place] := 'rejected';
