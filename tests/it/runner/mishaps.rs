@@ -188,3 +188,39 @@ async fn a_stop_without_a_database_takes_no_longer_than_about_a_lease() {
     assert!(stopped.is_err());
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
 }
+
+#[tokio::test]
+async fn a_runner_goes_on_after_the_database_crashed_under_it() {
+    let postgres = Postgres::builder().start().await.unwrap();
+    let client = Client::connect(postgres.url()).await.unwrap();
+    client.migrate().await.unwrap();
+    let work = |_: RunningJob<Task>| async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
+    let runner = quick(&client).lease(Duration::from_secs(2)).worker(work).start().await.unwrap();
+    client.insert_many((0..1500).map(|n| Task { n })).await.unwrap();
+    for _ in 0..3 {
+        // A backend that is killed makes the server restart all of them, with crash recovery.
+        let victim: i32 = loop {
+            match sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(client.pool()).await {
+                Ok(pid) => break pid,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        };
+        std::process::Command::new("kill").args(["-9", &victim.to_string()]).status().unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    while client.insert(Task { n: 9999 }).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let began = Instant::now();
+    let open = "SELECT count(*) FROM uniqueue.job WHERE state <> 'completed'";
+    loop {
+        match sqlx::query_scalar::<_, i64>(open).fetch_one(client.pool()).await {
+            Ok(0) => break,
+            left => assert!(began.elapsed() < WAIT, "jobs are stuck: {left:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+}
