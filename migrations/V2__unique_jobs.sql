@@ -112,7 +112,7 @@ RETURNS TABLE (input_id uuid, outcome text, replaced uuid, job job)
 AS $$
 #variable_conflict use_column
 DECLARE
-    -- now() stands still in the caller's transaction; an expiry must not.
+    -- now() stands still in the caller's transaction; a claim must not begin, or end, before its time.
     instant CONSTANT timestamptz := clock_timestamp();
     caller_lock_timeout CONSTANT text := current_setting('lock_timeout');
     size CONSTANT integer := coalesce(cardinality(ids), 0);
@@ -123,6 +123,8 @@ DECLARE
     is_replaced boolean;
     is_refused boolean := false;
     rounds integer;
+    arrived timestamptz;
+    due timestamptz;
     earlier integer;
     answers job[] := array_fill(NULL::job, ARRAY[size]);
     outcomes text[] := array_fill(NULL::text, ARRAY[size]);
@@ -147,7 +149,7 @@ BEGIN
             WITH input AS MATERIALIZED (
                 SELECT
                     u.*,
-                    coalesce(u.scheduled_at, now() + u.delay, now()) AS due_at,
+                    coalesce(u.scheduled_at, instant + u.delay, instant) AS due_at,
                     h.id AS holder_id,
                     h.unique_until <= instant AS is_expired,
                     h AS holder
@@ -166,14 +168,14 @@ BEGIN
                     unique_key, unique_states, unique_until, until_start, discard_on_reentry
                 )
                 SELECT
-                    i.id, i.kind, i.queue, i.args, i.meta, i.priority, i.max_attempts, now(), i.due_at,
+                    i.id, i.kind, i.queue, i.args, i.meta, i.priority, i.max_attempts, instant, i.due_at,
                     CASE
                         WHEN i.is_pending THEN 'pending'
                         WHEN i.due_at > instant THEN 'scheduled'
                         ELSE 'available'
                     END::job_state,
                     i.unique_key, i.unique_states,
-                    coalesce(now() + i.period, greatest(now(), i.due_at) + i.ttl),
+                    coalesce(instant + i.period, greatest(instant, i.due_at) + i.ttl),
                     i.until_start, i.discard_on_reentry
                 FROM input AS i
                 WHERE i.holder_id IS NULL
@@ -220,9 +222,7 @@ BEGIN
     -- block of its own, so that a refusal gives back the whole batch and nothing else.
     BEGIN
         FOR turn IN
-            SELECT
-                u.*,
-                coalesce(u.scheduled_at, now() + u.delay, now()) AS due_at
+            SELECT u.*
             FROM unnest(
                 ids, kinds, queues, args, metas, priorities, max_attempts, scheduled_ats, delays, pendings,
                 unique_keys, unique_states, periods, ttls, until_starts, discards_on_reentry, on_conflicts
@@ -261,10 +261,15 @@ BEGIN
                     UPDATE job AS h
                     SET unique_states = 0
                     WHERE h.id = holder.id AND h.claims AND h.unique_until <= clock_timestamp();
-                ELSIF holder.id IS NOT NULL AND turn.on_conflict = 'ignore' THEN
+                ELSIF holder.id IS NOT NULL AND coalesce(turn.on_conflict, 'ignore') = 'ignore' THEN
                     answers[turn.place] := holder;
                     outcomes[turn.place] := 'duplicate';
                     CONTINUE;
+                ELSIF turn.on_conflict NOT IN ('ignore', 'reject', 'replace', 'replace_except_schedule') THEN
+                    RAISE EXCEPTION USING
+                        ERRCODE = 'invalid_parameter_value',
+                        MESSAGE = format('unknown on_conflict: %L', turn.on_conflict),
+                        HINT = 'One of ignore, reject, replace, replace_except_schedule.';
                 ELSIF holder.id IS NOT NULL AND (turn.on_conflict = 'reject' OR holder.state = 'running') THEN
                     answers[turn.place] := holder;
                     outcomes[turn.place] := 'rejected';
@@ -297,24 +302,26 @@ BEGIN
                     END IF;
                     -- A holder that waits for no time of its own has no schedule to keep.
                     IF turn.on_conflict = 'replace_except_schedule' AND holder.state = 'scheduled' THEN
-                        turn.due_at := holder.scheduled_at;
+                        turn.scheduled_at := holder.scheduled_at;
                     END IF;
                 END IF;
 
+                arrived := clock_timestamp();
+                due := coalesce(turn.scheduled_at, arrived + turn.delay, arrived);
                 INSERT INTO job AS j (
                     id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
                     unique_key, unique_states, unique_until, until_start, discard_on_reentry
                 )
                 VALUES (
                     turn.id, turn.kind, turn.queue, turn.args, turn.meta, turn.priority, turn.max_attempts,
-                    now(), turn.due_at,
+                    arrived, due,
                     CASE
                         WHEN turn.is_pending THEN 'pending'
-                        WHEN turn.due_at > clock_timestamp() THEN 'scheduled'
+                        WHEN due > arrived THEN 'scheduled'
                         ELSE 'available'
                     END::job_state,
                     turn.unique_key, turn.unique_states,
-                    coalesce(now() + turn.period, greatest(now(), turn.due_at) + turn.ttl),
+                    coalesce(arrived + turn.period, greatest(arrived, due) + turn.ttl),
                     turn.until_start, turn.discard_on_reentry
                 )
                 ON CONFLICT DO NOTHING

@@ -100,7 +100,7 @@ BEGIN
         canonical := canonical || ',"meta":' || canonical_value(source);
     END IF;
     IF policy.window_length IS NOT NULL THEN
-        canonical := canonical || ',"period":"' || window_text(coalesce(scheduled_at, now()), policy.window_length) || '"';
+        canonical := canonical || ',"period":"' || window_text(coalesce(scheduled_at, clock_timestamp()), policy.window_length) || '"';
     END IF;
     IF policy.has_queue THEN
         canonical := canonical || ',"queue":' || to_json(nfc(queue));

@@ -29,7 +29,7 @@ pub(crate) async fn holder(
     row.map(|row| job_row(&row, None)).transpose()
 }
 
-/// The database's time, as `created_at` would be.
+/// The database's time, as the `created_at` of a job inserted now would be.
 pub(crate) async fn database_time(connection: &mut PgConnection, statements: &Statements) -> Result<OffsetDateTime> {
     let row = query(&statements.database_time).fetch_one(connection).await?;
     Ok(row.try_get(0)?)

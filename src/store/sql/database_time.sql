@@ -1,2 +1,2 @@
--- The clock that decides: the transaction's time, as created_at will be.
-SELECT now()
+-- The clock that decides.
+SELECT clock_timestamp()

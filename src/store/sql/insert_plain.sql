@@ -1,14 +1,15 @@
--- Inserts jobs that carry no unique key, and wakes the runners that sleep.
+-- Inserts jobs that carry no unique key, and wakes the runners that sleep. The statement's own time
+-- is theirs: now() would be the start of the caller's transaction.
 WITH entered AS (
     INSERT INTO /* schema */job AS j (
-        id, kind, queue, args, meta, priority, max_attempts, scheduled_at, state
+        id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state
     )
     SELECT
-        u.id, u.kind, u.queue, u.args, u.meta, u.priority, u.max_attempts,
-        coalesce(u.scheduled_at, now() + u.delay, now()),
+        u.id, u.kind, u.queue, u.args, u.meta, u.priority, u.max_attempts, statement_timestamp(),
+        coalesce(u.scheduled_at, statement_timestamp() + u.delay, statement_timestamp()),
         CASE
             WHEN u.is_pending THEN 'pending'
-            WHEN coalesce(u.scheduled_at, now() + u.delay) > clock_timestamp() THEN 'scheduled'
+            WHEN coalesce(u.scheduled_at, statement_timestamp() + u.delay) > statement_timestamp() THEN 'scheduled'
             ELSE 'available'
         END::/* schema */job_state
     FROM unnest(

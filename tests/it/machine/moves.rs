@@ -98,7 +98,7 @@ impl Moves {
         connection: &mut PgConnection,
         worker: Uuid,
         ends: &[(Held, End)],
-    ) -> sqlx::Result<Vec<(Uuid, String)>> {
+    ) -> sqlx::Result<Vec<Uuid>> {
         // As the completer sends them.
         let mut ends = ends.to_vec();
         ends.sort_by_key(|(held, _)| held.id);
@@ -126,7 +126,7 @@ impl Moves {
             let query = self.query("finish").bind(worker).bind(ids).bind(attempts);
             query.bind(outcomes).bind(delays).bind(errors).bind(outputs).fetch_all(connection).await?
         };
-        rows.iter().map(|row: &PgRow| Ok((row.try_get("id")?, row.try_get("state")?))).collect()
+        rows.iter().map(|row: &PgRow| row.try_get("id")).collect()
     }
 
     pub(super) async fn promote(&self, connection: &mut PgConnection) -> sqlx::Result<()> {

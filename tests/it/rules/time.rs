@@ -106,3 +106,24 @@ async fn r7_window_of_now_is_the_databases_now() {
     let delayed = job("a").scheduled_in(MINUTE).unique(policy());
     assert_eq!(client.insert(delayed).await.unwrap().id(), now.id());
 }
+
+#[tokio::test]
+async fn r7_a_claim_begins_when_the_job_is_inserted_not_when_its_transaction_began() {
+    let database = Database::new().await;
+    let mut tx = database.pool().begin().await.unwrap();
+    let began: time::OffsetDateTime = sqlx::query_scalar("SELECT now()").fetch_one(&mut *tx).await.unwrap();
+    sqlx::query("SELECT pg_sleep(0.1)").execute(&mut *tx).await.unwrap();
+    // Both passes of the unique insert, and the plain one.
+    let unique = |text: &str| job("a").unique_key(UniqueKey::raw(text).period(MINUTE));
+    let pairs = [unique("1"), unique("2")];
+    let mut answers = database.client.insert_many(pairs).tx(&mut tx).await.unwrap();
+    answers.push(database.client.insert(unique("3")).tx(&mut tx).await.unwrap());
+    answers.push(database.client.insert(job("plain")).tx(&mut tx).await.unwrap());
+    for answer in answers {
+        assert!(answer.job.created_at - began >= Duration::from_millis(100));
+        if let Some(until) = answer.job.unique_until {
+            assert_eq!(until - answer.job.created_at, MINUTE);
+        }
+    }
+    tx.rollback().await.unwrap();
+}

@@ -47,12 +47,10 @@ async fn r6_a_row_that_cannot_be_read_stops_no_other_job() {
 async fn times_beyond_all_calendars_are_read_as_the_last_day() {
     let database = Database::new().await;
     let client = &database.client;
-    let far = client.insert(job("a").scheduled_in(Duration::MAX)).await.unwrap();
-    assert_eq!(far.job.state, JobState::Scheduled);
-    let key = UniqueKey::raw("k").ttl(Duration::from_secs(100 * 365 * 86_400));
-    let last = time::macros::datetime!(9999-12-31 23:59 UTC);
-    let last = client.insert(job("a").scheduled_at(last).unique_key(key)).await.unwrap();
-    assert_eq!(last.job.unique_until.unwrap().year(), 9999);
+    let far = client.insert(job("a").unique_key(UniqueKey::raw("k"))).await.unwrap();
+    database.execute("UPDATE {schema}.job SET unique_until = 'infinity', created_at = '4713-01-01 BC'").await;
+    let far = client.job(far.id()).await.unwrap().unwrap();
+    assert_eq!((far.unique_until.unwrap().year(), far.created_at.year()), (9999, 0));
     let again = client.insert(job("a").unique_key(UniqueKey::raw("k"))).max_wait(Duration::MAX).await.unwrap();
     assert!(again.duplicate);
 }
@@ -146,8 +144,9 @@ async fn killed_connections_lose_no_job() {
         while client.insert_many(jobs.clone()).await.is_err() {}
         // All of the pool but the killer's own, in the midst of whatever they do.
         let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-            WHERE pid <> pg_backend_pid() AND query LIKE '%' || $1 || '.%'";
-        sqlx::query(kill).bind(&database.schema).execute(&mut killer).await.unwrap();
+            WHERE pid <> pg_backend_pid() AND query LIKE '%\"' || $1 || '\".%'";
+        let killed = sqlx::query(kill).bind(&database.schema).execute(&mut killer).await.unwrap();
+        assert!(killed.rows_affected() > 0);
     }
     let began = Instant::now();
     let open = format!("SELECT count(*) FROM {}.job WHERE state <> 'completed'", database.schema);
@@ -187,4 +186,40 @@ async fn a_stop_without_a_database_takes_no_longer_than_about_a_lease() {
     let stopped = tokio::time::timeout(WAIT, runner.stop()).await.expect("a stop");
     assert!(stopped.is_err());
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_runner_goes_on_after_the_database_crashed_under_it() {
+    let postgres = Postgres::builder().start().await.unwrap();
+    let client = Client::connect(postgres.url()).await.unwrap();
+    client.migrate().await.unwrap();
+    let work = |_: RunningJob<Task>| async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
+    let runner = quick(&client).lease(Duration::from_secs(2)).worker(work).start().await.unwrap();
+    client.insert_many((0..1500).map(|n| Task { n })).await.unwrap();
+    for _ in 0..3 {
+        // A backend that is killed makes the server restart all of them, with crash recovery.
+        let victim: i32 = loop {
+            match sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(client.pool()).await {
+                Ok(pid) => break pid,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        };
+        std::process::Command::new("kill").args(["-9", &victim.to_string()]).status().unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    while client.insert(Task { n: 9999 }).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let began = Instant::now();
+    let open = "SELECT count(*) FROM uniqueue.job WHERE state <> 'completed'";
+    loop {
+        match sqlx::query_scalar::<_, i64>(open).fetch_one(client.pool()).await {
+            Ok(0) => break,
+            left => assert!(began.elapsed() < WAIT, "jobs are stuck: {left:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
 }
