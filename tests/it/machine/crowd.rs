@@ -248,7 +248,7 @@ impl Crowd {
         let mut looks = 0;
         while !self.is_over() {
             let rows = sqlx::query(claims.clone()).fetch_all(&mut *connection).await.unwrap();
-            for row in rows {
+            if let Some(row) = rows.first() {
                 let (key, marked, claiming): (String, i64, i64) = (row.get(0), row.get(1), row.get(2));
                 panic!("{key} is claimed by {marked} rows by their mark, by {claiming} by their mask");
             }
