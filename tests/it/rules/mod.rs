@@ -2,6 +2,7 @@
 
 mod batches;
 mod claims;
+mod clock;
 mod conflicts;
 mod operators;
 mod rivals;
