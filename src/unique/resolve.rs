@@ -134,10 +134,11 @@ impl UniquePolicy {
 
     fn check_dimensions(&self) -> Result<()> {
         if let Args::Parts(parts) = &self.args {
-            check_parts(parts, "args_keys")?;
+            let field_of = |part: &Part| if part.is_required() { "args_keys" } else { "optional_args_keys" };
+            check_parts(parts, "args_keys", field_of)?;
         }
         if let Some(parts) = &self.meta {
-            check_parts(parts, "meta_keys")?;
+            check_parts(parts, "meta_keys", |_| "meta_keys")?;
         }
         let is_empty =
             !self.has_kind && !self.has_queue && !self.needs_args() && !self.needs_meta() && self.window.is_none();
@@ -145,9 +146,9 @@ impl UniquePolicy {
     }
 }
 
-fn check_parts(parts: &[Part], field: &'static str) -> Result<()> {
+fn check_parts(parts: &[Part], field: &'static str, field_of: impl Fn(&Part) -> &'static str) -> Result<()> {
     require(!parts.is_empty(), field, || "must name at least one member: []")?;
-    parts.iter().try_for_each(|part| part.check(field))
+    parts.iter().try_for_each(|part| part.check(field_of(part)))
 }
 
 fn write(fingerprint: &Fingerprint<'_>, subject: &Subject<'_>, sink: &mut impl Sink) -> Result<()> {
