@@ -163,7 +163,7 @@ CREATE TABLE runner (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE runner IS 'One row a live runner. A runner whose lease ran out is dead: its jobs are rescued.';
 COMMENT ON COLUMN runner.id IS 'The runner, as in job.worker.';
-COMMENT ON COLUMN runner.name IS 'For people: host name and process id, unless the application says otherwise.';
+COMMENT ON COLUMN runner.name IS 'For people: uniqueue and the process id, unless the application says otherwise.';
 COMMENT ON COLUMN runner.queues IS 'The queues it works.';
 COMMENT ON COLUMN runner.idle IS 'Whether it listens for wake-ups. An insert notifies only when an idle runner wants its queue, since NOTIFY serialises commits.';
 COMMENT ON COLUMN runner.started_at IS 'When it started.';

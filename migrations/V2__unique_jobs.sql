@@ -27,35 +27,38 @@ BEGIN
             AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp())
         ORDER BY j.unique_key, j.id
     LOOP
-        EXIT WHEN lost > interval '300 ms';
         is_taken := false;
-        began := clock_timestamp();
-        BEGIN
-            UPDATE job AS expired
-            SET unique_states = 0
-            FROM job AS j
-            WHERE j.id = returning_id
-                AND expired.unique_key = j.unique_key
-                AND expired.claims
-                AND expired.unique_until <= clock_timestamp();
-            UPDATE job AS j
-            SET unique_yielded = false
-            WHERE j.id = returning_id
-                AND j.unique_yielded
-                AND j.unique_states & state_bit(j.state) <> 0
-                AND NOT EXISTS (
-                    SELECT FROM job AS holder
-                    WHERE holder.unique_key = j.unique_key AND holder.claims
-                );
-            is_taken := FOUND;
-        EXCEPTION
-            WHEN unique_violation OR lock_not_available OR deadlock_detected OR serialization_failure THEN
-                lost := lost + (clock_timestamp() - began);
-                IF lost > interval '100 ms' THEN
-                    PERFORM set_config('lock_timeout', '1ms', true);
-                END IF;
-        END;
+        IF lost <= interval '300 ms' THEN
+            began := clock_timestamp();
+            BEGIN
+                UPDATE job AS expired
+                SET unique_states = 0
+                FROM job AS j
+                WHERE j.id = returning_id
+                    AND expired.unique_key = j.unique_key
+                    AND expired.claims
+                    AND expired.unique_until <= clock_timestamp();
+                UPDATE job AS j
+                SET unique_yielded = false
+                WHERE j.id = returning_id
+                    AND j.unique_yielded
+                    AND j.unique_states & state_bit(j.state) <> 0
+                    AND NOT EXISTS (
+                        SELECT FROM job AS holder
+                        WHERE holder.unique_key = j.unique_key AND holder.claims
+                    );
+                is_taken := FOUND;
+            EXCEPTION
+                WHEN unique_violation OR lock_not_available OR deadlock_detected OR serialization_failure THEN
+                    lost := lost + (clock_timestamp() - began);
+                    IF lost > interval '100 ms' THEN
+                        PERFORM set_config('lock_timeout', '1ms', true);
+                    END IF;
+            END;
+        END IF;
         IF NOT is_taken THEN
+            -- Only a holder that is there can cost a job its life: a contest lost to a transaction
+            -- that is still open may have been lost to nobody.
             UPDATE job AS j
             SET state = 'discarded',
                 finalized_at = clock_timestamp(),
@@ -67,7 +70,14 @@ BEGIN
             WHERE j.id = returning_id
                 AND j.discard_on_reentry
                 AND j.unique_states & state_bit(j.state) <> 0
-                AND j.state NOT IN ('completed', 'cancelled', 'discarded');
+                AND j.state NOT IN ('completed', 'cancelled', 'discarded')
+                AND EXISTS (
+                    SELECT FROM job AS holder
+                    WHERE holder.unique_key = j.unique_key
+                        AND holder.claims
+                        AND holder.id <> j.id
+                        AND (holder.unique_until IS NULL OR holder.unique_until > clock_timestamp())
+                );
             IF FOUND THEN
                 discarded := discarded || returning_id;
             END IF;
@@ -103,11 +113,10 @@ CREATE FUNCTION insert_jobs(
 RETURNS TABLE (input_id uuid, outcome text, replaced uuid, job job)
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
-    -- One plan, made once, that probes by index however small the table was when it was made.
+    -- One plan, made once, that probes by index however small the table was when it was made. What
+    -- enable_seqscan adds to a cost would set off the JIT.
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
-    SET enable_hashjoin = off
-    SET enable_mergejoin = off
     SET jit = off
 AS $$
 #variable_conflict use_column
@@ -116,6 +125,8 @@ DECLARE
     instant CONSTANT timestamptz := clock_timestamp();
     caller_lock_timeout CONSTANT text := current_setting('lock_timeout');
     size CONSTANT integer := coalesce(cardinality(ids), 0);
+    -- Whether a job of this batch can replace another of it.
+    has_twins CONSTANT boolean := (SELECT count(k.key) > count(DISTINCT k.key) FROM unnest(unique_keys) AS k (key));
     answered bigint;
     turn record;
     holder job;
@@ -152,7 +163,7 @@ BEGIN
                     coalesce(u.scheduled_at, instant + u.delay, instant) AS due_at,
                     h.id AS holder_id,
                     h.unique_until <= instant AS is_expired,
-                    h AS holder
+                    h::job AS holder
                 FROM unnest(
                     ids, kinds, queues, args, metas, priorities, max_attempts, scheduled_ats, delays, pendings,
                     unique_keys, unique_states, periods, ttls, until_starts, discards_on_reentry
@@ -160,7 +171,11 @@ BEGIN
                     id, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending,
                     unique_key, unique_states, period, ttl, until_start, discard_on_reentry, place
                 )
-                LEFT JOIN job AS h ON h.unique_key = u.unique_key AND h.claims
+                -- LIMIT keeps this a probe for each row: a join could be planned to compare every
+                -- row with every claim, and the plan is kept while the table grows.
+                LEFT JOIN LATERAL (
+                    SELECT c.* FROM job AS c WHERE c.unique_key = u.unique_key AND c.claims LIMIT 1
+                ) AS h ON true
             ),
             entered AS (
                 INSERT INTO job AS j (
@@ -296,7 +311,7 @@ BEGIN
                     END;
                     CONTINUE WHEN NOT is_replaced;
                     successions[turn.place] := holder.id;
-                    earlier := array_position(ids, holder.id);
+                    earlier := CASE WHEN has_twins THEN array_position(ids, holder.id) END;
                     IF earlier IS NOT NULL THEN
                         answers[earlier] := entered;
                     END IF;

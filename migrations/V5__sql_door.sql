@@ -322,4 +322,4 @@ AS $$
     RETURNING j.id
 $$;
 COMMENT ON FUNCTION release_claim(text) IS
-    'For operators: the job that claims the key gives its claim up for good, and otherwise stays as it is. Answers with its id; null where the key is free.';
+    'For operators: the job that claims the key gives its claim up for good, and otherwise stays as it is. Answers with its id, also where the claim had expired already; null where no job has it.';

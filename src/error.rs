@@ -103,7 +103,7 @@ pub enum Error {
     /// The insert waited longer than its `max_wait` for an uncommitted rival with the same key.
     /// Nothing of the call was inserted; the caller's transaction is still usable.
     #[error(
-        "another open transaction is inserting the same unique key: waited {waited:?}\nhint: try again, or allow a longer max_wait"
+        "another open transaction has the unique key, or its holder, in its hands: waited {waited:?}\nhint: try again, or allow a longer max_wait"
     )]
     Busy {
         /// The limit that was reached.
@@ -210,6 +210,11 @@ impl Error {
             }
             _ => false,
         }
+    }
+
+    /// Whether a statement gave up waiting for somebody's lock.
+    pub(crate) fn is_lock_timeout(&self) -> bool {
+        matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03"))
     }
 
     /// Whether a result was dropped because it came from an attempt that is over.

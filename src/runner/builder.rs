@@ -183,6 +183,7 @@ impl Runner {
             stopping: CancellationToken::new(),
             drained: CancellationToken::new(),
             ended,
+            aside: TaskTracker::new(),
             attempts: TaskTracker::new(),
             client: self.client,
         });

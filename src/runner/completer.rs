@@ -1,8 +1,10 @@
 //! The completer: records results in batches. While one batch is on its way, the next gathers; a
-//! lone result goes at once.
+//! lone result goes at once. A result whose row somebody has locked waits aside.
 
 use std::collections::{BTreeMap, HashSet};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -15,6 +17,9 @@ use crate::store::{self, FinishResult, Verdict};
 
 /// The most results in one statement.
 const BATCH: usize = 2_000;
+
+/// How long a batch waits for a row that somebody has locked.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// An attempt that ended.
 pub(super) struct Ended {
@@ -51,14 +56,21 @@ pub(super) async fn complete(shared: Arc<Shared>, mut results: mpsc::UnboundedRe
         for batch in by_lease.into_values() {
             // One statement each, so that neither is sent again for the other's sake.
             let (plain, others) = batch.into_iter().partition(Ended::is_plain);
-            record(&shared, plain).await;
-            record(&shared, others).await;
+            record(Arc::clone(&shared), plain, Place::Line).await;
+            record(Arc::clone(&shared), others, Place::Line).await;
         }
     }
 }
 
+/// Where a batch is recorded: one after another in the line, or aside, where it holds up nobody.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Place {
+    Line,
+    Aside,
+}
+
 /// Sends one lease's batch until the database took it. After a lost lease nothing of it would count.
-async fn record(shared: &Shared, mut batch: Vec<Ended>) {
+async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Place) {
     let Some(lease) = batch.first().map(|ended| Arc::clone(&ended.lease)) else {
         return;
     };
@@ -69,7 +81,7 @@ async fn record(shared: &Shared, mut batch: Vec<Ended>) {
     let mut failure_wait = GrowingWait::new();
     let finished = loop {
         let sent = tokio::select! {
-            sent = send(shared, lease.id, &batch) => sent,
+            sent = send(&shared, lease.id, &batch) => sent,
             // A database that does not even answer must not hold up a stop for longer than a lease.
             () = lease.lost.cancelled() => return shared.let_go(&batch),
         };
@@ -78,10 +90,18 @@ async fn record(shared: &Shared, mut batch: Vec<Ended>) {
             Err(error) if is_hopeless(&error) && batch.len() > 1 => {
                 // One result that the database refuses must not hold up the others.
                 for ended in batch {
-                    Box::pin(record(shared, vec![ended])).await;
+                    Box::pin(record(Arc::clone(&shared), vec![ended], place)).await;
                 }
                 return;
             }
+            // A transaction that somebody left open must not hold up the others' results.
+            Err(error) if error.is_lock_timeout() && place == Place::Line => match set_aside(&shared, batch).await {
+                free if free.is_empty() => return,
+                free => {
+                    batch = free;
+                    continue;
+                }
+            },
             Err(error) if is_hopeless(&error) => {
                 tracing::error!(%error, "the database refuses a result; recording a failure instead");
                 replace_by_failure(&mut batch, &error);
@@ -103,15 +123,37 @@ async fn record(shared: &Shared, mut batch: Vec<Ended>) {
     }
 }
 
+/// Takes the results of locked rows out of a batch, to be recorded when the locks are gone. Answers with the others.
+async fn set_aside(shared: &Arc<Shared>, batch: Vec<Ended>) -> Vec<Ended> {
+    let ids: Vec<_> = batch.iter().map(|ended| ended.result.id.as_uuid()).collect();
+    let unlocked = async {
+        let mut connection = shared.client.connection().await?;
+        store::unlocked(&mut connection, shared.client.statements(), &ids).await
+    };
+    // If even that cannot be told, each waits for itself.
+    let unlocked: HashSet<_> = unlocked.await.unwrap_or_default().into_iter().collect();
+    let (free, locked): (Vec<_>, Vec<_>) = batch.into_iter().partition(|ended| unlocked.contains(&ended.result.id));
+    for ended in locked {
+        tracing::debug!(job.id = %ended.result.id, "somebody has the job locked: its result waits aside");
+        shared.aside.spawn(record_aside(Arc::clone(shared), ended));
+    }
+    free
+}
+
+/// Boxed, since it is a recording that starts another.
+fn record_aside(shared: Arc<Shared>, ended: Ended) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(record(shared, vec![ended], Place::Aside))
+}
+
 async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<Vec<JobId>> {
     let mut connection = shared.client.connection().await?;
     let statements = shared.client.statements();
     if batch.iter().all(Ended::is_plain) {
         let attempts: Vec<_> = batch.iter().map(|ended| (ended.result.id, ended.result.attempt)).collect();
-        store::complete(&mut connection, statements, worker, &attempts).await
+        store::complete(&mut connection, statements, worker, &attempts, Some(PATIENCE)).await
     } else {
         let results: Vec<_> = batch.iter().map(|ended| ended.result.clone()).collect();
-        store::finish(&mut connection, statements, worker, &results).await
+        store::finish(&mut connection, statements, worker, &results, Some(PATIENCE)).await
     }
 }
 

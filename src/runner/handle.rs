@@ -62,6 +62,14 @@ impl RunnerHandle {
         // Every result is in the channel now; the completer ends when it has recorded them.
         shared.drained.cancel();
         ended("completer", completer).await;
+        shared.aside.close();
+        if tokio::time::timeout(stop_timeout, shared.aside.wait()).await.is_err() {
+            tracing::warn!(
+                "stop timeout reached: results that wait for somebody's lock are dropped, and their jobs rescued"
+            );
+            shared.leases.current().lost.cancel();
+            shared.aside.wait().await;
+        }
         closing.cancel();
         background.close();
         background.wait().await;

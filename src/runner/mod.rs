@@ -73,6 +73,8 @@ struct Shared {
     /// No more results will come.
     drained: CancellationToken,
     ended: mpsc::UnboundedSender<Ended>,
+    /// Results that wait for somebody's lock.
+    aside: TaskTracker,
     attempts: TaskTracker,
 }
 

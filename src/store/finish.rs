@@ -30,26 +30,34 @@ pub(crate) struct Result {
 }
 
 /// Completes attempts without output. Answers with those that counted. The attempts must be sorted
-/// by id, each job once.
+/// by id, each job once. `patience` limits the wait for each row that somebody has locked; without
+/// it the connection's own `lock_timeout` does.
 pub(crate) async fn complete(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
     attempts: &[(JobId, u16)],
+    patience: Option<Duration>,
 ) -> UniqueueResult<Vec<JobId>> {
     let ids: Vec<_> = attempts.iter().map(|(id, _)| id.as_uuid()).collect();
     let numbers: Vec<_> = attempts.iter().map(|(_, number)| stored(*number)).collect();
-    let rows = query(&statements.complete).bind(worker).bind(&ids).bind(&numbers).fetch_all(connection).await?;
+    let rows = query(&statements.complete)
+        .bind(worker)
+        .bind(&ids)
+        .bind(&numbers)
+        .bind(patience.map(lock_timeout))
+        .fetch_all(connection)
+        .await?;
     rows.iter().map(counted).collect()
 }
 
-/// Ends attempts in any way. Answers with those that counted. The results must be sorted by id,
-/// each job once.
+/// Ends attempts in any way, as [`complete`] does.
 pub(crate) async fn finish(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
     results: &[Result],
+    patience: Option<Duration>,
 ) -> UniqueueResult<Vec<JobId>> {
     let mut ids = Vec::with_capacity(results.len());
     let mut attempts = Vec::with_capacity(results.len());
@@ -80,6 +88,7 @@ pub(crate) async fn finish(
         .bind(&delays)
         .bind(&errors)
         .bind(&outputs)
+        .bind(patience.map(lock_timeout))
         .fetch_all(connection)
         .await?;
     rows.iter().map(counted).collect()
@@ -87,6 +96,21 @@ pub(crate) async fn finish(
 
 fn counted(row: &PgRow) -> UniqueueResult<JobId> {
     Ok(JobId::from(row.try_get::<Uuid, _>("id")?))
+}
+
+/// Which of these jobs nobody else has locked.
+pub(crate) async fn unlocked(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    ids: &[Uuid],
+) -> UniqueueResult<Vec<JobId>> {
+    let rows = query(&statements.unlocked_jobs).bind(ids).fetch_all(connection).await?;
+    rows.iter().map(counted).collect()
+}
+
+fn lock_timeout(patience: Duration) -> String {
+    // 0 would mean for ever.
+    format!("{}ms", patience.as_millis().max(1))
 }
 
 /// An error text without the one character that PostgreSQL cannot store: a worker's error must

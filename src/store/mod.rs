@@ -26,7 +26,7 @@ use sqlx::{Postgres, SqlSafeStr, SqlStr};
 pub(crate) use self::change::{Verb, change, release_claim};
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Slots, Unreadable, fetch, give_back};
-pub(crate) use self::finish::{Result as FinishResult, Verdict, complete, finish};
+pub(crate) use self::finish::{Result as FinishResult, Verdict, complete, finish, unlocked};
 pub(crate) use self::insert::{Answer, NewRow, Outcome, insert_plain, insert_unique};
 pub(crate) use self::interval::interval;
 pub(crate) use self::lease::{extend_lease, register_runner, remove_dead_runners, remove_runner, set_runner_idle};
@@ -93,6 +93,7 @@ statements! {
     retry_jobs,
     schema_version,
     set_runner_idle,
+    unlocked_jobs,
 }
 
 impl Statements {

@@ -103,10 +103,10 @@ impl<J: Job> RunningJob<J> {
         let statements = attempt.client.statements();
         let (id, number) = (attempt.row.id, attempt.row.attempt);
         let counted = if output.is_none() {
-            store::complete(connection, statements, attempt.worker, &[(id, number)]).await?
+            store::complete(connection, statements, attempt.worker, &[(id, number)], None).await?
         } else {
             let result = FinishResult { id, attempt: number, verdict: Verdict::Complete { output } };
-            store::finish(connection, statements, attempt.worker, &[result]).await?
+            store::finish(connection, statements, attempt.worker, &[result], None).await?
         };
         if counted.is_empty() {
             return Err(Error::Stale { id, attempt: number });

@@ -11,6 +11,8 @@ WITH finished AS (
         -- The fence, in a form that job_running cannot serve, so that the ids alone lead to rows.
         AND (j.state, j.worker, j.attempt)
             IS NOT DISTINCT FROM ('running', $1::uuid, ($3::smallint[])[width_bucket(j.id, $2::uuid[])])
+        -- Asked once, before the first row: how long to wait for a row that somebody has locked.
+        AND (SELECT set_config('lock_timeout', coalesce($4, current_setting('lock_timeout')), true)) IS NOT NULL
     RETURNING j.id, j.unique_yielded
 ),
 settled AS MATERIALIZED (

@@ -105,7 +105,13 @@ impl Moves {
         let ids: Vec<_> = ends.iter().map(|(held, _)| held.id).collect();
         let attempts: Vec<_> = ends.iter().map(|(held, _)| held.attempt).collect();
         let rows = if ends.iter().all(|(_, end)| *end == End::Complete) {
-            self.query("complete").bind(worker).bind(ids).bind(attempts).fetch_all(connection).await?
+            self.query("complete")
+                .bind(worker)
+                .bind(ids)
+                .bind(attempts)
+                .bind(None::<String>)
+                .fetch_all(connection)
+                .await?
         } else {
             let wait = |at_once| Some(if at_once { NOTHING } else { HOUR });
             let words = ends.iter().map(|(_, end)| match *end {
@@ -124,7 +130,14 @@ impl Moves {
                 outputs.push(output);
             }
             let query = self.query("finish").bind(worker).bind(ids).bind(attempts);
-            query.bind(outcomes).bind(delays).bind(errors).bind(outputs).fetch_all(connection).await?
+            query
+                .bind(outcomes)
+                .bind(delays)
+                .bind(errors)
+                .bind(outputs)
+                .bind(None::<String>)
+                .fetch_all(connection)
+                .await?
         };
         rows.iter().map(|row: &PgRow| row.try_get("id")).collect()
     }

@@ -93,6 +93,63 @@ async fn r6_an_uncommitted_rival_holds_up_neither_the_retry_nor_its_batch() {
 }
 
 #[tokio::test]
+async fn r6_a_rival_that_rolls_back_discards_nobody() {
+    let database = Database::new().await;
+    let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let runner = quick(&database.client).worker(failing(fail.clone(), started.clone())).start().await.unwrap();
+    let key = || UniqueKey::raw("k").on_reentry(OnReentry::Discard);
+    let first = database.client.insert(Task { n: 1 }).unique_key(key()).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    let mut rival = database.pool().begin().await.unwrap();
+    database.client.insert(job("rival").unique_key(key())).tx(&mut rival).await.unwrap();
+    fail.notify_one();
+    let row = until(&database, first.id(), JobState::Retryable).await;
+    assert!(!row.claims);
+    rival.rollback().await.unwrap();
+    // The next change of state takes the claim that nobody has.
+    database.client.retry([first.id()]).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    fail.notify_one();
+    until(&database, first.id(), JobState::Retryable).await;
+    assert_eq!(database.client.holder("k").await.unwrap().map(|holder| holder.id), Some(first.id()));
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn r6_an_open_insert_that_released_an_expired_claim_holds_up_no_other_result() {
+    let database = Database::new().await;
+    let (go_on, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let signals = (go_on.clone(), started.clone());
+    let work = move |job: RunningJob<Task>| {
+        let (go_on, started) = signals.clone();
+        async move {
+            if job.args.n == 1 {
+                started.notify_one();
+                go_on.notified().await;
+            }
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let key = || UniqueKey::raw("k").scope(UniqueScope::Active).period(Duration::from_secs(60));
+    let holder = database.client.insert(Task { n: 1 }).unique_key(key()).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    database.pass(Duration::from_secs(60)).await;
+    let mut open = database.pool().begin().await.unwrap();
+    let next = database.client.insert(job("next").unique_key(key())).tx(&mut open).await.unwrap();
+    assert!(!next.duplicate);
+    // The holder's row is locked until that transaction ends. It ends now, together with others.
+    let others = database.client.insert_many((2..50).map(|n| Task { n })).await.unwrap();
+    go_on.notify_one();
+    for other in others {
+        until(&database, other.id(), JobState::Completed).await;
+    }
+    assert_eq!(database.client.job(holder.id()).await.unwrap().unwrap().state, JobState::Running);
+    open.commit().await.unwrap();
+    until(&database, holder.id(), JobState::Completed).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn r6_two_retryable_twins_with_an_odd_mask_are_both_promoted() {
     let database = Database::new().await;
     let odd = || UniqueKey::raw("k").states([JobState::Available, JobState::Running]);
