@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::ident::{JobId, SchemaName};
 use crate::state::JobState;
+use crate::unique::Duplicate;
 
 /// A result with uniqueue's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -239,15 +240,19 @@ impl Error {
 pub struct Rejection {
     /// The input's place in the call, counted from 0.
     pub index: usize,
-    /// The job that claims the key.
+    /// The job that claims the key. Where `earlier` is set it was not inserted either.
     pub holder: JobId,
     /// The holder's state when it was met.
     pub holder_state: JobState,
+    /// The place of the input that is the holder, where two inputs of one call have the same key.
+    pub earlier: Option<usize>,
+    /// Which key it is, for how long the holder has it, and what frees it.
+    pub duplicate: Duplicate,
 }
 
 impl Rejection {
-    pub(crate) const fn new(index: usize, holder: JobId, holder_state: JobState) -> Self {
-        Self { index, holder, holder_state }
+    pub(crate) const fn new(index: usize, earlier: Option<usize>, duplicate: Duplicate) -> Self {
+        Self { index, holder: duplicate.holder, holder_state: duplicate.holder_state, earlier, duplicate }
     }
 }
 

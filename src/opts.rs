@@ -94,13 +94,13 @@ macro_rules! insert_setters {
             }
 
             /// Runs the job at this time, at the earliest. Default: at once. A time in the past
-            /// counts for the order in the queue.
+            /// counts for the order in the queue. Limits: the years 1 to 9000.
             pub fn scheduled_at(mut self, at: ::time::OffsetDateTime) -> Self {
                 self.options_mut().start = Some($crate::opts::Start::At(at));
                 self
             }
 
-            /// Runs the job this long after the insert, by the database's clock.
+            /// Runs the job this long after the insert, by the database's clock. Limit: 100 years.
             pub fn scheduled_in(mut self, delay: ::std::time::Duration) -> Self {
                 self.options_mut().start = Some($crate::opts::Start::After(delay));
                 self

@@ -32,9 +32,10 @@ impl ClientBuilder {
         self
     }
 
-    /// What every insert starts from, behind the call's and the kind's own options.
+    /// What every insert starts from, behind the call's and the kind's own options. An id among
+    /// them is left out: it can be one job's only.
     pub fn defaults(mut self, defaults: InsertOptions) -> Self {
-        self.defaults = defaults;
+        self.defaults = InsertOptions { id: None, ..defaults };
         self
     }
 

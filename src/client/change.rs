@@ -66,6 +66,10 @@ impl<'a> IntoFuture for Change<'a> {
 impl Client {
     /// Cancels jobs that are not final yet. A running job is over for the queue at once, and what
     /// its worker says later is dropped; the worker itself goes on until it is done.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
     pub fn cancel<I>(&self, ids: I) -> Change<'_>
     where
         I: IntoIterator,
@@ -76,6 +80,10 @@ impl Client {
 
     /// Makes final, retryable and scheduled jobs available at once, with at least one attempt left.
     /// Where another job holds a job's unique key by now, it goes on without its claim.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
     pub fn retry<I>(&self, ids: I) -> Change<'_>
     where
         I: IntoIterator,
@@ -85,6 +93,10 @@ impl Client {
     }
 
     /// Lets pending jobs go: they become available, or scheduled where their time has not come.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
     pub fn release<I>(&self, ids: I) -> Change<'_>
     where
         I: IntoIterator,
@@ -94,6 +106,11 @@ impl Client {
     }
 
     /// Gives jobs that wait another time. A time that has passed makes them available at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database);
+    /// [`Error::InvalidOption`](crate::Error::InvalidOption) for a time outside the years 1 to 9000.
     pub fn reschedule<I>(&self, ids: I, at: OffsetDateTime) -> Change<'_>
     where
         I: IntoIterator,
@@ -103,6 +120,10 @@ impl Client {
     }
 
     /// Deletes jobs that no worker has, and with them what they claimed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
     pub fn delete<I>(&self, ids: I) -> Change<'_>
     where
         I: IntoIterator,

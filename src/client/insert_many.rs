@@ -9,6 +9,7 @@ use sqlx::PgConnection;
 use super::Client;
 use super::prepare::{Batch, prepare};
 use crate::error::{Error, Rejection, Result};
+use crate::ident::JobId;
 use crate::job::{Inserted, NewJob};
 use crate::store::{self, Answer, Outcome};
 
@@ -91,12 +92,18 @@ async fn insert(
             .collect());
     }
     let Batch { rows, in_order, leaders, .. } = batch;
+    let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
     let answers = store::insert_unique(connection, statements, rows, in_order, max_wait).await?;
-    settle(answers, &leaders, max_wait)
+    settle(answers, &ids, &leaders, max_wait)
 }
 
 /// Turns the database's answers, one a row sent, into results, one an input.
-fn settle(answers: Vec<Option<Answer>>, leaders: &[usize], max_wait: Option<Duration>) -> Result<Vec<Inserted>> {
+fn settle(
+    answers: Vec<Option<Answer>>,
+    ids: &[JobId],
+    leaders: &[usize],
+    max_wait: Option<Duration>,
+) -> Result<Vec<Inserted>> {
     let is = |wanted: Outcome| move |answer: &Option<Answer>| answer.as_ref().is_some_and(|a| a.outcome == wanted);
     if answers.iter().any(is(Outcome::Busy)) {
         return Err(Error::Busy { waited: max_wait.unwrap_or_default() });
@@ -104,8 +111,9 @@ fn settle(answers: Vec<Option<Answer>>, leaders: &[usize], max_wait: Option<Dura
     if answers.iter().any(is(Outcome::Rejected)) {
         let rejections = leaders.iter().enumerate().filter_map(|(index, leader)| {
             let answer = answers[*leader].as_ref()?;
-            let holder = answer.job.as_ref()?;
-            Some(Rejection::new(index, holder.id, holder.state))
+            let duplicate = answer.job.as_ref()?.claim_at(answer.answered_at)?;
+            let earlier = ids.iter().position(|id| *id == duplicate.holder);
+            Some(Rejection::new(index, earlier, duplicate))
         });
         return Err(Error::Rejected(rejections.collect()));
     }

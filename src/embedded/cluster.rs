@@ -9,7 +9,7 @@ use super::data_dir::DataDir;
 use super::guard::{Guard, Launch, Launched, Orders};
 use super::user::ServerUser;
 use super::{Durability, Listen, Postgres, PostgresBuilder, failure, failure_from};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// How long a server may take from its launch until it answers. Only the recovery of a large data directory takes more
 /// than a moment.

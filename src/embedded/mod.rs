@@ -59,7 +59,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use self::guard::Guard;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 pub use self::builder::{Durability, Listen, PostgresBuilder};
 pub use self::database::{Database, find_or_start};

@@ -109,7 +109,8 @@ impl Runner {
         self
     }
 
-    /// How often an idle runner looks for jobs that no notification told of. Default: 1 s.
+    /// How often an idle runner looks for jobs that no notification told of. Default: 1 s;
+    /// at least 1 ms.
     pub fn poll_interval(mut self, poll_interval: Duration) -> Self {
         self.poll_interval = poll_interval;
         self
@@ -122,13 +123,13 @@ impl Runner {
         self
     }
 
-    /// How often scheduled and retryable jobs are looked at. Default: 1 s.
+    /// How often scheduled and retryable jobs are looked at. Default: 1 s; at least 1 ms.
     pub fn promote_interval(mut self, promote_interval: Duration) -> Self {
         self.promote_interval = promote_interval;
         self
     }
 
-    /// How often the pruner walks the table. Default: 30 s.
+    /// How often the pruner walks the table. Default: 30 s; at least 1 ms.
     pub fn prune_interval(mut self, prune_interval: Duration) -> Self {
         self.prune_interval = prune_interval;
         self
@@ -239,6 +240,15 @@ impl Runner {
         }
         if self.lease < Duration::from_secs(1) {
             return refuse(format!("a lease must be at least 1 s: {:?}", self.lease));
+        }
+        for (name, interval) in [
+            ("poll_interval", self.poll_interval),
+            ("promote_interval", self.promote_interval),
+            ("prune_interval", self.prune_interval),
+        ] {
+            if interval < Duration::from_millis(1) {
+                return refuse(format!("{name} must be at least 1 ms: {interval:?}"));
+            }
         }
         let mut queues: Vec<QueueSlots> = Vec::with_capacity(self.queues.len());
         for (name, concurrency) in &self.queues {

@@ -49,6 +49,8 @@ fn imports_point_down() {
         let text = fs::read_to_string(&path).unwrap();
         for (number, line) in text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
+            // Two imports in one could hide the room.
+            assert!(!code.contains("crate::{"), "{}:{}: one `use` for each room", inside.display(), number + 1);
             for used in code.split("crate::").skip(1) {
                 let other: String = used.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
                 if floor_of.get(other.as_str()).is_some_and(|floor| *floor > own) {

@@ -10,6 +10,7 @@ mod embedded;
 mod floors;
 mod machine;
 mod plans;
+mod roles;
 mod rules;
 mod runner;
 mod schema;

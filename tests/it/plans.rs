@@ -2,11 +2,13 @@
 
 use sqlx::{Connection, Row};
 
-use crate::support::Database;
+use uniqueue::{NewJob, UniqueKey};
+
+use crate::support::{Database, job};
 
 /// Each with as many nulls as it has parameters: a generic plan does not look at them.
 const STATEMENTS: [(&str, usize); 6] =
-    [("fetch", 4), ("complete", 3), ("finish", 7), ("promote", 1), ("rescue", 1), ("prune", 5)];
+    [("fetch", 4), ("complete", 4), ("finish", 8), ("promote", 1), ("rescue", 1), ("prune", 5)];
 
 #[tokio::test]
 async fn no_statement_of_a_runner_ever_reads_the_whole_table() {
@@ -33,4 +35,25 @@ async fn no_statement_of_a_runner_ever_reads_the_whole_table() {
         assert_eq!(walks_running, name == "rescue", "{name}:\n{}", plan.join("\n"));
     }
     connection.detach().close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_batch_of_duplicates_probes_once_a_key_whatever_the_planner_believed() {
+    const SIZE: i64 = 2_000;
+    let database = Database::with_connections(1).await;
+    let keyed = || (0..SIZE).map(|n| job("a").unique_key(UniqueKey::raw(n.to_string()))).collect::<Vec<NewJob>>();
+    // The connection makes its plans while the statistics say that the table is next to empty, and keeps them.
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    database.client.insert(job("a")).await.unwrap();
+    database.execute("ANALYZE {schema}.job").await;
+    database.execute("TRUNCATE {schema}.job").await;
+    database.client.insert_many(keyed()).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    let answers = database.client.insert_many(keyed()).tx(&mut tx).await.unwrap();
+    assert!(answers.iter().all(|answer| answer.duplicate));
+    let read = database
+        .sql("SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_all_tables WHERE relid = '{schema}.job'::regclass");
+    let read: i64 = sqlx::query_scalar(read).fetch_one(&mut *tx).await.unwrap();
+    assert_eq!(read, SIZE);
+    tx.rollback().await.unwrap();
 }

@@ -86,6 +86,16 @@ async fn r10_a_rejected_batch_reports_each_duplicate_and_inserts_nothing() {
 }
 
 #[tokio::test]
+async fn r10_a_batch_that_rejects_itself_says_which_input_was_first() {
+    let database = Database::new().await;
+    let jobs = [job("plain"), unique("k", OnConflict::Reject), unique("k", OnConflict::Reject)];
+    let error = database.client.insert_many(jobs).await.unwrap_err();
+    let [rejection] = error.rejections() else { panic!("{error}") };
+    assert_eq!((rejection.index, rejection.earlier), (2, Some(1)));
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
+}
+
+#[tokio::test]
 async fn r10_overlapping_batches_in_opposed_orders_never_deadlock() {
     let database = Database::with_connections(8).await;
     let tasks: Vec<_> = (0..8)

@@ -1,4 +1,4 @@
-//! DESIGN §2's rules, each test named after what it holds.
+//! The rules of uniqueness, R1 to R11, each test named after what it holds; docs/unique.md explains them.
 
 mod batches;
 mod claims;

@@ -1,0 +1,113 @@
+//! The roles of docs/operations.md can do their work with exactly the grants that it lists, and no more.
+
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use uniqueue::{Client, JobState, OnConflict, Retention, Runner, RunningJob, SchemaName, UniqueKey};
+
+use crate::support::{Database, WAIT, job, url};
+
+const GUIDE: &str = include_str!("../../docs/operations.md");
+
+#[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
+#[job(kind = "task")]
+struct Task {}
+
+/// A role with the grants that the guide lists for it, and a pool of its own.
+async fn role(database: &Database, name: &str) -> PgPool {
+    let role = format!("{}_{name}", database.schema);
+    database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
+    let lines = GUIDE.lines().filter(|line| line.starts_with("GRANT ") && line.ends_with(&format!(" TO {name};")));
+    let mut granted = 0;
+    for line in lines {
+        let grant = line.replace("uniqueue", &database.schema).replace(&format!(" TO {name};"), &format!(" TO {role}"));
+        database.execute(&grant).await;
+        granted += 1;
+    }
+    assert!(granted > 2, "the guide lists grants for {name}");
+    let options: PgConnectOptions = url().await.parse().unwrap();
+    PgPoolOptions::new().acquire_timeout(WAIT).connect_with(options.username(&role)).await.unwrap()
+}
+
+fn client(database: &Database, pool: PgPool) -> Client {
+    Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool)
+}
+
+async fn is_refused(database: &Database, pool: &PgPool, statement: &str) {
+    let error = sqlx::query(database.sql(statement)).execute(pool).await.unwrap_err();
+    let code = error.as_database_error().unwrap().code().unwrap().into_owned();
+    assert_eq!(code, "42501", "{statement}: {error}");
+}
+
+#[tokio::test]
+async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
+    let database = Database::new().await;
+    let pool = role(&database, "inserter").await;
+    let inserter = client(&database, pool.clone());
+    inserter.insert(job("plain")).await.unwrap();
+    let key = |conflict| UniqueKey::raw("k").on_conflict(conflict);
+    let first = inserter.insert(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap();
+    assert!(inserter.insert(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap().duplicate);
+    let second = inserter.insert(job("a").unique_key(key(OnConflict::Replace))).await.unwrap();
+    assert_eq!(second.replaced, Some(first.id()));
+    database.execute("UPDATE {schema}.job SET unique_until = now()").await;
+    assert!(!inserter.insert(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap().duplicate);
+    let by_sql = database.sql("SELECT id FROM {schema}.insert_job('a', unique_policy => '{}')");
+    sqlx::query(by_sql).execute(&pool).await.unwrap();
+    inserter.explain(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap();
+    for statement in [
+        "DELETE FROM {schema}.job",
+        "UPDATE {schema}.job SET args = '{}'",
+        "UPDATE {schema}.runner SET idle = true",
+        "INSERT INTO {schema}.queue (name) VALUES ('a')",
+        "SELECT * FROM {schema}.queue",
+        "CREATE TABLE {schema}.mine ()",
+    ] {
+        is_refused(&database, &pool, statement).await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_can_run_jobs_and_cannot_change_the_schema() {
+    let database = Database::new().await;
+    let pool = role(&database, "worker").await;
+    let retention = Retention::forever().completed(std::time::Duration::ZERO);
+    let interval = std::time::Duration::from_millis(10);
+    let runner = Runner::new(client(&database, pool.clone()))
+        .queue("default", 1)
+        .retention(retention)
+        .prune_interval(interval)
+        .worker(|_: RunningJob<Task>| async {})
+        .start()
+        .await
+        .unwrap();
+    let inserted = database.client.insert(Task {}).await.unwrap();
+    assert_eq!(inserted.job.state, JobState::Available);
+    let began = std::time::Instant::now();
+    while database.client.job(inserted.id()).await.unwrap().is_some() {
+        assert!(began.elapsed() < WAIT, "not worked, or not pruned");
+        tokio::time::sleep(interval).await;
+    }
+    runner.stop().await.unwrap();
+    for statement in [
+        "INSERT INTO {schema}.queue (name) VALUES ('a')",
+        "DELETE FROM {schema}.schema_history",
+        "TRUNCATE {schema}.job",
+        "DROP TABLE {schema}.job",
+    ] {
+        let error = sqlx::query(database.sql(statement)).execute(&pool).await.unwrap_err();
+        assert_eq!(error.as_database_error().unwrap().code().unwrap(), "42501", "{statement}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_guide_tells_to_look_at_can_be_looked_at() {
+    let database = Database::new().await;
+    database.client.insert(job("a").unique_key(UniqueKey::raw("rebuild_index"))).await.unwrap();
+    let (_, looking) = GUIDE.split_once("## Looking\n\n```sql\n").unwrap();
+    let (queries, _) = looking.split_once("```").unwrap();
+    let queries: Vec<_> = queries.split(';').map(str::trim).filter(|query| !query.is_empty()).collect();
+    assert_eq!(queries.len(), 5);
+    for query in queries {
+        database.execute(&query.replace("uniqueue.", "{schema}.")).await;
+    }
+}
