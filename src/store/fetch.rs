@@ -46,7 +46,7 @@ pub(crate) async fn fetch(
         query(&statements.fetch).bind(&queues).bind(&free).bind(kinds).bind(worker).fetch_all(connection).await?;
     let mut fetched = Fetched::default();
     for row in &rows {
-        match job_row(row, None) {
+        match job_row(row) {
             Ok(job) => fetched.jobs.push(job),
             Err(error) => fetched.unreadable.push(Unreadable {
                 id: JobId::from(row.try_get::<Uuid, _>("id")?),

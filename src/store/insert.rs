@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
@@ -114,30 +115,7 @@ pub(crate) async fn insert_plain(
     rows.into_iter()
         .map(|row| {
             let stored = by_id.get(&row.id.as_uuid()).ok_or(sqlx::Error::RowNotFound)?;
-            Ok(JobRow {
-                id: row.id,
-                kind: row.kind,
-                queue: row.queue,
-                state: stored.try_get::<&str, _>("state")?.parse()?,
-                priority: row.priority,
-                attempt: 0,
-                max_attempts: row.max_attempts,
-                created_at: stored.try_get::<Stored, _>("created_at")?.0,
-                scheduled_at: stored.try_get::<Stored, _>("scheduled_at")?.0,
-                attempted_at: None,
-                finalized_at: None,
-                args: row.args,
-                meta: row.meta,
-                errors: Vec::new(),
-                output: None,
-                unique_key: None,
-                unique_states: None,
-                unique_until: None,
-                claims: false,
-                until_start: false,
-                replaced_by: None,
-                worker: None,
-            })
+            new_job(row, stored)
         })
         .collect()
 }
@@ -191,24 +169,57 @@ pub(crate) async fn insert_unique(
     rows.into_iter().map(|input| answers.get(&input.id.as_uuid()).map(|row| answer(row, input)).transpose()).collect()
 }
 
-fn answer(row: &sqlx::postgres::PgRow, input: NewRow) -> Result<Answer> {
+fn answer(row: &PgRow, input: NewRow) -> Result<Answer> {
     let outcome = match row.try_get::<&str, _>("outcome")? {
         "inserted" => Outcome::Inserted,
         "duplicate" => Outcome::Duplicate,
         "rejected" => Outcome::Rejected,
         _ => Outcome::Busy,
     };
-    let job = match (outcome, row.try_get::<Option<Uuid>, _>("id")?) {
-        (Outcome::Busy, _) | (_, None) => None,
-        // The statement leaves out the args of the caller's own row.
-        (_, Some(id)) if id == input.id.as_uuid() => Some(job_row(row, Some(input.args))?),
-        (_, Some(_)) => Some(job_row(row, None)?),
+    let job = match outcome {
+        Outcome::Busy => None,
+        Outcome::Inserted | Outcome::Duplicate | Outcome::Rejected => {
+            let is_sent_back = row.try_get::<Option<Uuid>, _>("id")?.is_some();
+            Some(if is_sent_back { job_row(row)? } else { new_job(input, row)? })
+        }
     };
     Ok(Answer {
         outcome,
         replaced: row.try_get::<Option<Uuid>, _>("replaced")?.map(JobId::from),
         job,
         answered_at: row.try_get("answered_at")?,
+    })
+}
+
+/// A job that was not there before: the caller's row, and what the database decided.
+fn new_job(row: NewRow, stored: &PgRow) -> Result<JobRow> {
+    let (unique_until, claims) = match &row.claim {
+        Some(_) => (stored.try_get::<Option<Stored>, _>("unique_until")?.map(|at| at.0), stored.try_get("claims")?),
+        None => (None, false),
+    };
+    Ok(JobRow {
+        id: row.id,
+        kind: row.kind,
+        queue: row.queue,
+        state: stored.try_get::<&str, _>("state")?.parse()?,
+        priority: row.priority,
+        attempt: 0,
+        max_attempts: row.max_attempts,
+        created_at: stored.try_get::<Stored, _>("created_at")?.0,
+        scheduled_at: stored.try_get::<Stored, _>("scheduled_at")?.0,
+        attempted_at: None,
+        finalized_at: None,
+        args: row.args,
+        meta: row.meta,
+        errors: Vec::new(),
+        output: None,
+        unique_states: row.claim.as_ref().map(|claim| claim.states),
+        until_start: row.claim.as_ref().is_some_and(|claim| claim.until_start),
+        unique_key: row.claim.map(|claim| claim.key),
+        unique_until,
+        claims,
+        replaced_by: None,
+        worker: None,
     })
 }
 

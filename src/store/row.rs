@@ -13,13 +13,8 @@ use crate::ident::{JobId, Kind, QueueName};
 use crate::job::{AttemptError, JobRow};
 use crate::unique::StateSet;
 
-/// Reads a row of the columns that every statement returns. `args` stands in where the statement
-/// left them out because the caller has them.
-pub(crate) fn job_row(row: &PgRow, args: Option<Box<RawValue>>) -> Result<JobRow> {
-    let args = match args {
-        Some(args) => args,
-        None => row.try_get::<Box<RawValue>, _>("args")?,
-    };
+/// Reads a row of the columns that every statement returns.
+pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
     Ok(JobRow {
         id: JobId::from(row.try_get::<uuid::Uuid, _>("id")?),
         kind: Kind::from_stored(row.try_get("kind")?),
@@ -32,7 +27,7 @@ pub(crate) fn job_row(row: &PgRow, args: Option<Box<RawValue>>) -> Result<JobRow
         scheduled_at: row.try_get::<Stored, _>("scheduled_at")?.0,
         attempted_at: row.try_get::<Option<Stored>, _>("attempted_at")?.map(|at| at.0),
         finalized_at: row.try_get::<Option<Stored>, _>("finalized_at")?.map(|at| at.0),
-        args,
+        args: row.try_get::<Box<RawValue>, _>("args")?,
         meta: row.try_get::<Json<Map<String, Value>>, _>("meta")?.0,
         errors: row.try_get::<Json<Vec<AttemptError>>, _>("errors")?.0,
         output: row.try_get("output")?,
