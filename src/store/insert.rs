@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
 use sqlx::types::Json;
-use sqlx::{PgConnection, Row};
+use sqlx::{PgConnection, Postgres, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -86,6 +87,21 @@ impl<'a> Columns<'a> {
         }
         columns
     }
+
+    /// Binds the arrays, which come first in both statements.
+    fn bind_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+        query
+            .bind(&self.ids)
+            .bind(&self.kinds)
+            .bind(&self.queues)
+            .bind(&self.args)
+            .bind(&self.metas)
+            .bind(&self.priorities)
+            .bind(&self.max_attempts)
+            .bind(&self.scheduled_ats)
+            .bind(&self.delays)
+            .bind(&self.pendings)
+    }
 }
 
 /// Inserts rows of which none has a key and every id is new. Rows come back in input order.
@@ -95,19 +111,7 @@ pub(crate) async fn insert_plain(
     rows: Vec<NewRow>,
 ) -> Result<Vec<JobRow>> {
     let columns = Columns::of(&rows);
-    let stored = query(&statements.insert_plain)
-        .bind(&columns.ids)
-        .bind(&columns.kinds)
-        .bind(&columns.queues)
-        .bind(&columns.args)
-        .bind(&columns.metas)
-        .bind(&columns.priorities)
-        .bind(&columns.max_attempts)
-        .bind(&columns.scheduled_ats)
-        .bind(&columns.delays)
-        .bind(&columns.pendings)
-        .fetch_all(connection)
-        .await?;
+    let stored = columns.bind_to(query(&statements.insert_plain)).fetch_all(connection).await?;
     let mut by_id = HashMap::with_capacity(stored.len());
     for row in &stored {
         by_id.insert(row.try_get::<Uuid, _>("id")?, row);
@@ -140,17 +144,8 @@ pub(crate) async fn insert_unique(
     let discards: Vec<_> = claims.iter().map(|c| c.is_some_and(|c| c.discard_on_reentry)).collect();
     let on_conflicts: Vec<_> =
         claims.iter().map(|c| c.map_or(OnConflict::Ignore, |c| c.on_conflict).as_str()).collect();
-    let answered = query(&statements.insert_unique)
-        .bind(&columns.ids)
-        .bind(&columns.kinds)
-        .bind(&columns.queues)
-        .bind(&columns.args)
-        .bind(&columns.metas)
-        .bind(&columns.priorities)
-        .bind(&columns.max_attempts)
-        .bind(&columns.scheduled_ats)
-        .bind(&columns.delays)
-        .bind(&columns.pendings)
+    let answered = columns
+        .bind_to(query(&statements.insert_unique))
         .bind(&keys)
         .bind(&states)
         .bind(&periods)
