@@ -190,7 +190,8 @@ async fn a_stop_without_a_database_takes_no_longer_than_about_a_lease() {
 
 #[tokio::test]
 async fn a_runner_goes_on_after_the_database_crashed_under_it() {
-    let postgres = Postgres::builder().start().await.unwrap();
+    // What was committed must survive the crash, or there is nothing to go on with.
+    let postgres = Postgres::builder().setting("synchronous_commit", "on").start().await.unwrap();
     let client = Client::connect(postgres.url()).await.unwrap();
     client.migrate().await.unwrap();
     let work = |_: RunningJob<Task>| async {
@@ -209,10 +210,11 @@ async fn a_runner_goes_on_after_the_database_crashed_under_it() {
         std::process::Command::new("kill").args(["-9", &victim.to_string()]).status().unwrap();
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    while client.insert(Task { n: 9999 }).await.is_err() {
+    let began = Instant::now();
+    while let Err(error) = client.insert(Task { n: 9999 }).await {
+        assert!(began.elapsed() < WAIT, "the database does not come back: {error}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let began = Instant::now();
     let open = "SELECT count(*) FROM uniqueue.job WHERE state <> 'completed'";
     loop {
         match sqlx::query_scalar::<_, i64>(open).fetch_one(client.pool()).await {
