@@ -12,14 +12,15 @@ AS $$
 -- stay locked meanwhile, so an insert that waits for one of them and holds a contested key is in a
 -- deadlock with this; it must be over before deadlock_timeout (1 s) makes that insert its victim.
 DECLARE
-    returning_id uuid;
+    comer record;
+    patience text := current_setting('lock_timeout');
     discarded uuid[] := '{}';
     is_taken boolean;
     began timestamptz;
     lost interval := '0';
 BEGIN
-    FOR returning_id IN
-        SELECT j.id
+    FOR comer IN
+        SELECT j.id, j.discard_on_reentry
         FROM job AS j
         WHERE j.id = ANY (ids)
             AND j.unique_yielded
@@ -34,13 +35,13 @@ BEGIN
                 UPDATE job AS expired
                 SET unique_states = 0
                 FROM job AS j
-                WHERE j.id = returning_id
+                WHERE j.id = comer.id
                     AND expired.unique_key = j.unique_key
                     AND expired.claims
                     AND expired.unique_until <= clock_timestamp();
                 UPDATE job AS j
                 SET unique_yielded = false
-                WHERE j.id = returning_id
+                WHERE j.id = comer.id
                     AND j.unique_yielded
                     AND j.unique_states & state_bit(j.state) <> 0
                     AND NOT EXISTS (
@@ -52,11 +53,15 @@ BEGIN
                 WHEN unique_violation OR lock_not_available OR deadlock_detected OR serialization_failure THEN
                     lost := lost + (clock_timestamp() - began);
                     IF lost > interval '100 ms' THEN
-                        PERFORM set_config('lock_timeout', '1ms', true);
+                        patience := '1ms';
+                        PERFORM set_config('lock_timeout', patience, true);
                     END IF;
             END;
         END IF;
-        IF NOT is_taken THEN
+        IF NOT is_taken AND comer.discard_on_reentry THEN
+            -- The row is the caller's own, so nobody's lock can hold this up; but lock_timeout also
+            -- counts the wait for the table's next page, and this must not fail.
+            PERFORM set_config('lock_timeout', '0', true);
             -- Only a holder that is there can cost a job its life: a contest lost to a transaction
             -- that is still open may have been lost to nobody.
             UPDATE job AS j
@@ -67,8 +72,7 @@ BEGIN
                     'at', clock_timestamp(),
                     'error', 'discarded on re-entry: another job holds the unique key'
                 )
-            WHERE j.id = returning_id
-                AND j.discard_on_reentry
+            WHERE j.id = comer.id
                 AND j.unique_states & state_bit(j.state) <> 0
                 AND j.state NOT IN ('completed', 'cancelled', 'discarded')
                 AND EXISTS (
@@ -79,8 +83,9 @@ BEGIN
                         AND (holder.unique_until IS NULL OR holder.unique_until > clock_timestamp())
                 );
             IF FOUND THEN
-                discarded := discarded || returning_id;
+                discarded := discarded || comer.id;
             END IF;
+            PERFORM set_config('lock_timeout', patience, true);
         END IF;
     END LOOP;
     RETURN discarded;

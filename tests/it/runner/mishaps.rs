@@ -179,7 +179,7 @@ async fn a_stop_without_a_database_takes_no_longer_than_about_a_lease() {
     let runner = quick(&client).lease(Duration::from_secs(2)).worker(work).start().await.unwrap();
     client.insert(Task { n: 1 }).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
-    drop(postgres);
+    postgres.stop().await.unwrap();
     // A result that nobody takes.
     go_on.notify_one();
     let began = Instant::now();
