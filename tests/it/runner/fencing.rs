@@ -63,11 +63,13 @@ async fn a_stale_result_is_dropped_and_complete_in_says_so() {
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
     // Meanwhile the job was rescued and is in the hands of another worker.
-    let taken = "UPDATE {schema}.job SET worker = gen_random_uuid(), attempt = 2";
+    // In one statement, so that no rescuer finds the job with a worker that it does not know.
+    let taken = "WITH taken AS (
+            UPDATE {schema}.job SET worker = gen_random_uuid(), attempt = 2 RETURNING worker
+        )
+        INSERT INTO {schema}.runner (id, name, queues, leased_until)
+        SELECT worker, 'other', '{}', now() + interval '1 hour' FROM taken";
     database.execute(taken).await;
-    let keep_alive = "INSERT INTO {schema}.runner (id, name, queues, leased_until)
-        SELECT worker, 'other', '{}', now() + interval '1 hour' FROM {schema}.job";
-    database.execute(keep_alive).await;
     go_on.notify_one();
     tokio::time::timeout(WAIT, refused.notified()).await.unwrap();
     runner.stop().await.unwrap();
