@@ -77,3 +77,34 @@ async fn a_stop_under_load_loses_no_attempt_and_no_result() {
     assert_eq!(completed, i64::from(runs.load(Ordering::SeqCst)));
     assert_eq!(completed + waiting, 2000);
 }
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told() {
+    let database = Database::new().await;
+    let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let signals = (started.clone(), go_on.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (started, go_on) = signals.clone();
+        async move {
+            started.notify_one();
+            go_on.notified().await;
+        }
+    };
+    let runner = quick(&database.client).stop_timeout(Duration::from_millis(200)).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    let mut open = database.pool().begin().await.unwrap();
+    let lock = database.sql("SELECT id FROM {schema}.job FOR UPDATE");
+    sqlx::query(lock).execute(&mut *open).await.unwrap();
+    go_on.notify_one();
+    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+    open.commit().await.unwrap();
+    // The result is lost and the job is not: it has no runner any more, so the next one rescues it.
+    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!(row.state, JobState::Running);
+    let next = quick(&database.client).lease(Duration::from_secs(1)).worker(|_: RunningJob<Task>| async {});
+    let next = next.start().await.unwrap();
+    let row = super::until(&database, job.id(), JobState::Completed).await;
+    assert_eq!(row.attempt, 2);
+    next.stop().await.unwrap();
+}
