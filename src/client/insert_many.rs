@@ -1,5 +1,6 @@
 //! Inserting many jobs.
 
+use std::collections::HashMap;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
@@ -109,10 +110,11 @@ fn settle(
         return Err(Error::Busy { waited: max_wait.unwrap_or_default() });
     }
     if answers.iter().any(is(Outcome::Rejected)) {
+        let place_of: HashMap<_, _> = ids.iter().enumerate().map(|(place, id)| (*id, place)).collect();
         let rejections = leaders.iter().enumerate().filter_map(|(index, leader)| {
             let answer = answers[*leader].as_ref()?;
             let duplicate = answer.job.as_ref()?.claim_at(answer.answered_at)?;
-            let earlier = ids.iter().position(|id| *id == duplicate.holder);
+            let earlier = place_of.get(&duplicate.holder).copied();
             Some(Rejection::new(index, earlier, duplicate))
         });
         return Err(Error::Rejected(rejections.collect()));
