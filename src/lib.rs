@@ -37,7 +37,7 @@ pub use self::unique::{
     Subject, UniqueKey, UniquePolicy, UniqueScope, Until, canonical_json, check_jsonb, ojs_manifest, parse_json,
     serialize_json,
 };
-pub use self::worker::{RunningJob, Worker};
+pub use self::worker::{RunningJob, StopReason, Worker};
 /// Options and states.
 pub use self::{opts::InsertOptions, state::JobState};
 

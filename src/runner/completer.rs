@@ -14,6 +14,7 @@ use super::{GrowingWait, Shared};
 use crate::error::{Error, Result};
 use crate::ident::JobId;
 use crate::store::{self, FinishResult, Verdict};
+use crate::worker::Stop;
 
 /// The most results in one statement.
 const BATCH: usize = 2_000;
@@ -25,6 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub(super) struct Ended {
     /// The lease under which the job was fetched.
     pub(super) lease: Arc<Lease>,
+    /// What the attempt is in hand by.
+    pub(super) stop: Arc<Stop>,
     pub(super) result: FinishResult,
     /// Whether the worker completed the job in a transaction of its own: then the database is
     /// expected to drop this result.

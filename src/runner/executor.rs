@@ -16,7 +16,7 @@ use super::lease::Lease;
 use crate::job::JobRow;
 use crate::outcome::{BoxError, Outcome};
 use crate::store::{FinishResult, Verdict};
-use crate::worker::{AnyWorker, Attempt};
+use crate::worker::{AnyWorker, Attempt, StopReason};
 
 /// Runs one attempt and sends its result to the completer.
 pub(super) async fn execute(shared: Arc<Shared>, lease: Arc<Lease>, row: JobRow) {
@@ -24,12 +24,16 @@ pub(super) async fn execute(shared: Arc<Shared>, lease: Arc<Lease>, row: JobRow)
         "job", job.id = %row.id, job.kind = %row.kind, queue = %row.queue, attempt = row.attempt
     );
     let attempt = Arc::new(Attempt {
+        stop: shared.stop_of(row.id),
         row,
         worker: lease.id,
         client: shared.client.clone(),
-        stop: lease.stop.clone(),
         is_completed_in: AtomicBool::new(false),
     });
+    // A fetch may come back when the lease it was made under is lost already.
+    if lease.lost.is_cancelled() {
+        attempt.stop.request(StopReason::LeaseLost);
+    }
     let mut ending = Ending { shared, lease, attempt, verdict: None };
     let verdict = run(&ending.shared, &ending.attempt).instrument(span).await;
     ending.verdict = Some(verdict);
@@ -57,7 +61,8 @@ impl Drop for Ending {
         let result = FinishResult { id: row.id, attempt: row.attempt, verdict };
         let was_completed_in = self.attempt.is_completed_in.load(Ordering::Acquire);
         // The completer outlives every attempt, so somebody receives this.
-        let _ = self.shared.ended.send(Ended { lease: Arc::clone(&self.lease), result, was_completed_in });
+        let (lease, stop) = (Arc::clone(&self.lease), Arc::clone(&self.attempt.stop));
+        let _ = self.shared.ended.send(Ended { lease, stop, result, was_completed_in });
         self.shared.freed.notify_one();
     }
 }
@@ -69,7 +74,7 @@ async fn run(shared: &Shared, attempt: &Arc<Attempt>) -> Verdict {
     };
     let outcome = tokio::select! {
         outcome = catching(worker.as_ref(), attempt) => outcome,
-        () = attempt.stop.cancelled() => return Verdict::Snooze { delay: Duration::ZERO },
+        _ = attempt.stop.requested() => return Verdict::Snooze { delay: Duration::ZERO },
     };
     let retry_policy = worker.retry_policy().unwrap_or(shared.retry_policy);
     let retry = |error: String| Verdict::Retry { delay: retry_policy.wait_after(attempt.row.attempt), error };

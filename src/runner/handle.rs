@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::Shared;
 use crate::error::Result;
+use crate::worker::StopReason;
 
 /// A running runner. Dropping it lets the runner go on; [`RunnerHandle::stop`] ends it in order.
 #[must_use = "keep it, to stop the runner with"]
@@ -56,7 +57,7 @@ impl RunnerHandle {
         shared.attempts.close();
         if tokio::time::timeout(stop_timeout, shared.attempts.wait()).await.is_err() {
             tracing::warn!("stop timeout reached: jobs that still run are given back");
-            shared.leases.current().stop.cancel();
+            shared.stop_all(StopReason::Stopping);
             shared.attempts.wait().await;
         }
         // Every result is in the channel now; the completer ends when it has recorded them.

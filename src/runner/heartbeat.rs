@@ -9,6 +9,7 @@ use super::Shared;
 use super::lease::Lease;
 use crate::error::Result;
 use crate::store;
+use crate::worker::StopReason;
 
 pub(super) async fn beat(shared: Arc<Shared>, closing: CancellationToken) {
     let term = shared.leases.term;
@@ -51,6 +52,7 @@ async fn extend(shared: &Shared) -> Result<bool> {
 /// Stops the jobs of the lost lease, which are another's by now, and goes on under a new one.
 async fn renew(shared: &Shared, term: Duration) -> bool {
     shared.leases.current().lose();
+    shared.stop_all(StopReason::LeaseLost);
     let leases = &shared.leases;
     let taken = Lease::take(&shared.pulse, shared.client.statements(), &leases.name, &leases.queues, term);
     match tokio::time::timeout(term / 4, taken).await {

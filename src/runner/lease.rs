@@ -13,8 +13,6 @@ use crate::store::{self, Statements};
 /// One life of the runner. Its id fences the results of the jobs fetched under it.
 pub(super) struct Lease {
     pub(super) id: Uuid,
-    /// Fires when the lease is lost, or when a stop runs out of patience.
-    pub(super) stop: CancellationToken,
     /// Fires when the lease is lost.
     pub(super) lost: CancellationToken,
 }
@@ -31,15 +29,14 @@ impl Lease {
         let id = Uuid::now_v7();
         let mut connection = control.acquire().await?;
         store::register_runner(&mut connection, statements, id, name, queues, term).await?;
-        Ok(Self { id, stop: CancellationToken::new(), lost: CancellationToken::new() })
+        Ok(Self { id, lost: CancellationToken::new() })
     }
 
-    /// Stops the jobs of a lease that ran out: they are another's by now.
+    /// Marks a lease that ran out. Its jobs are another's by now, and must be stopped.
     pub(super) fn lose(&self) {
         if !self.lost.is_cancelled() {
             tracing::error!(runner = %self.id, "lease lost: its jobs are stopped and will be rescued");
             self.lost.cancel();
-            self.stop.cancel();
         }
     }
 

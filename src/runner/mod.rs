@@ -30,7 +30,7 @@ pub use self::builder::Runner;
 pub use self::handle::RunnerHandle;
 pub use self::shutdown::shutdown_signal;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -46,7 +46,7 @@ use self::lease::Leases;
 use crate::client::Client;
 use crate::ident::{JobId, QueueName};
 use crate::retry::RetryPolicy;
-use crate::worker::Registry;
+use crate::worker::{Registry, Stop, StopReason};
 
 /// What the parts of one runner share.
 struct Shared {
@@ -56,8 +56,8 @@ struct Shared {
     pulse: PgPool,
     leases: Leases,
     queues: Vec<QueueSlots>,
-    /// The jobs that were fetched and whose results are not recorded yet.
-    in_hand: Mutex<HashSet<JobId>>,
+    /// The jobs that were fetched and whose results are not recorded yet, and how to stop them.
+    in_hand: Mutex<HashMap<JobId, Arc<Stop>>>,
     workers: Registry,
     /// The kinds that have a worker here. Others are left to other runners.
     kinds: Vec<String>,
@@ -96,23 +96,39 @@ impl Shared {
         self.queues.iter().find(|queue| queue.name == *name)
     }
 
+    /// Takes fetched jobs in hand, before any of them is started.
     fn take_in_hand(&self, jobs: impl Iterator<Item = JobId>) {
-        self.in_hand().extend(jobs);
+        self.in_hand().extend(jobs.map(|id| (id, Arc::default())));
     }
 
     fn jobs_in_hand(&self) -> Vec<Uuid> {
-        self.in_hand().iter().map(|id| id.as_uuid()).collect()
+        self.in_hand().keys().map(|id| id.as_uuid()).collect()
+    }
+
+    /// How to stop a job in hand.
+    fn stop_of(&self, id: JobId) -> Arc<Stop> {
+        self.in_hand().get(&id).map(Arc::clone).unwrap_or_default()
+    }
+
+    /// Asks every job in hand to stop.
+    fn stop_all(&self, reason: StopReason) {
+        for stop in self.in_hand().values() {
+            stop.request(reason);
+        }
     }
 
     /// What is recorded, or cannot count any more, is no longer in the runner's hands.
     fn let_go(&self, batch: &[Ended]) {
         let mut in_hand = self.in_hand();
         for ended in batch {
-            in_hand.remove(&ended.result.id);
+            // The same job may be here for its next attempt already.
+            if in_hand.get(&ended.result.id).is_some_and(|stop| Arc::ptr_eq(stop, &ended.stop)) {
+                in_hand.remove(&ended.result.id);
+            }
         }
     }
 
-    fn in_hand(&self) -> MutexGuard<'_, HashSet<JobId>> {
+    fn in_hand(&self) -> MutexGuard<'_, HashMap<JobId, Arc<Stop>>> {
         // Nothing panics while it holds the lock.
         self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
     }

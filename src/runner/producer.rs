@@ -30,7 +30,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
     while !shared.stopping.is_cancelled() {
         let lease = shared.leases.current();
         let slots = free_slots(&shared);
-        if slots.is_empty() || lease.stop.is_cancelled() {
+        if slots.is_empty() || lease.lost.is_cancelled() {
             tokio::select! {
                 () = shared.stopping.cancelled() => return,
                 () = shared.freed.notified() => {}
@@ -81,7 +81,8 @@ async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots]) -> Res
         tracing::error!(job.id = %id, problem, "a job cannot be worked");
         let verdict = Verdict::Retry { delay: shared.retry_policy.wait_after(attempt), error: problem };
         let result = FinishResult { id, attempt, verdict };
-        let _ = shared.ended.send(Ended { lease: Arc::clone(lease), result, was_completed_in: false });
+        let stop = shared.stop_of(id);
+        let _ = shared.ended.send(Ended { lease: Arc::clone(lease), stop, result, was_completed_in: false });
     }
     for row in jobs {
         if let Some(queue) = shared.queue(&row.queue) {

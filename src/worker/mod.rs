@@ -1,6 +1,7 @@
 //! Workers: what runs jobs of one kind.
 
 mod running_job;
+mod stop;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -9,6 +10,8 @@ use std::sync::Arc;
 
 pub(crate) use self::running_job::Attempt;
 pub use self::running_job::RunningJob;
+pub(crate) use self::stop::Stop;
+pub use self::stop::StopReason;
 
 use crate::job::Job;
 use crate::outcome::{BoxError, IntoResult, Outcome};

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::PgConnection;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::stop::{Stop, StopReason};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::ident::JobId;
@@ -31,7 +31,7 @@ pub(crate) struct Attempt {
     /// The runner's lease under which it was fetched: the fence.
     pub(crate) worker: Uuid,
     pub(crate) client: Client,
-    pub(crate) stop: CancellationToken,
+    pub(crate) stop: Arc<Stop>,
     /// Whether the worker completed it in a transaction of its own.
     pub(crate) is_completed_in: AtomicBool,
 }
@@ -65,10 +65,10 @@ impl<J: Job> RunningJob<J> {
         &self.attempt.client
     }
 
-    /// Resolves when the runner wants the work to stop: it is being stopped hard, or has lost its
-    /// lease. Work that goes on is dropped at its next `.await`.
-    pub async fn stopped(&self) {
-        self.attempt.stop.cancelled().await;
+    /// Resolves when the work should stop, with the reason: the job was cancelled, or the runner is
+    /// being stopped hard or has lost its lease. Work that goes on is dropped at its next `.await`.
+    pub async fn stopped(&self) -> StopReason {
+        self.attempt.stop.requested().await
     }
 
     /// Completes the job inside the worker's own transaction, so that the work's effects and its
