@@ -5,11 +5,13 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::completer::Ended;
 use super::handle::RunnerHandle;
 use super::lease::{Lease, Leases};
 use super::{QueueSlots, Shared, completer, heartbeat, producer};
@@ -150,32 +152,23 @@ impl Runner {
         self
     }
 
-    /// Starts the runner. It goes on until [`RunnerHandle::stop`].
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidRunner`] without a queue or a worker, or with two for one;
-    /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; [`Error::Database`].
-    pub async fn start(self) -> Result<RunnerHandle> {
+    /// Enters the runner in the database and makes what its parts share. Nothing runs yet; the results of
+    /// attempts come out of the receiver.
+    pub(super) async fn enter(&self) -> Result<(Arc<Shared>, mpsc::UnboundedReceiver<Ended>)> {
         let queues = self.check()?;
         self.client.check_schema().await?;
-        let connect_options = (*self.client.pool().connect_options()).clone();
-        // Three connections that are not the application's to use up: the heartbeat's, maintenance's
-        // and the listener's.
-        let own = || PgPoolOptions::new().max_connections(1).connect_lazy_with(connect_options.clone());
-        let pulse = own();
-        let control = own();
-        let name = self.name.unwrap_or_else(|| format!("uniqueue {}", std::process::id()));
+        let pulse = self.own_connection();
+        let name = self.name.clone().unwrap_or_else(|| format!("uniqueue {}", std::process::id()));
         let queue_names: Vec<_> = queues.iter().map(|queue| queue.name.to_string()).collect();
         let lease = Lease::take(&pulse, self.client.statements(), &name, &queue_names, self.lease).await?;
         let (ended, results) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
-            leases: Leases::new(lease, name, queue_names.clone(), self.lease),
+            leases: Leases::new(lease, name, queue_names, self.lease),
             pulse,
             queues,
             kinds: self.workers.kinds(),
             in_hand: Mutex::default(),
-            workers: self.workers,
+            workers: self.workers.clone(),
             retry_policy: self.retry_policy,
             poll_interval: self.poll_interval,
             is_listening: self.is_listening,
@@ -186,8 +179,27 @@ impl Runner {
             ended,
             aside: TaskTracker::new(),
             attempts: TaskTracker::new(),
-            client: self.client,
+            client: self.client.clone(),
         });
+        Ok((shared, results))
+    }
+
+    /// A connection that is not the application's to use up: one each for the heartbeat, for
+    /// maintenance and for the listener.
+    fn own_connection(&self) -> PgPool {
+        let connect_options = (*self.client.pool().connect_options()).clone();
+        PgPoolOptions::new().max_connections(1).connect_lazy_with(connect_options)
+    }
+
+    /// Starts the runner. It goes on until [`RunnerHandle::stop`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidRunner`] without a queue or a worker, or with two for one;
+    /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; [`Error::Database`].
+    pub async fn start(self) -> Result<RunnerHandle> {
+        let (shared, results) = self.enter().await?;
+        let control = self.own_connection();
 
         // What lives as long as jobs may run. It stops only when the last result is in.
         let closing = CancellationToken::new();
@@ -202,9 +214,9 @@ impl Runner {
         background.spawn(maintenance::run(pruner, control.clone(), statements.clone(), closing.clone()));
         if shared.is_listening {
             background.spawn(notify::listen(
-                own(),
+                self.own_connection(),
                 shared.client.schema().clone(),
-                queue_names,
+                shared.leases.queues.clone(),
                 Arc::clone(&shared.wake),
                 closing.clone(),
             ));
