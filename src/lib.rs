@@ -4,6 +4,7 @@ mod client;
 #[cfg(all(feature = "embedded", unix))]
 pub mod embedded;
 mod error;
+mod event;
 mod ident;
 mod job;
 mod maintenance;
@@ -19,9 +20,11 @@ mod unique;
 mod worker;
 
 /// Inserting and looking.
-pub use self::client::{Change, Client, ClientBuilder, Explain, Explanation, Insert, InsertMany};
+pub use self::client::{Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany};
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
+/// What happened.
+pub use self::event::{Event, Happened};
 /// Names.
 pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, QueueName, SchemaName};
 /// Jobs.

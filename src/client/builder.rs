@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 
+use super::events::{Bus, EVENT_BUFFER};
 use super::{Client, Inner};
 use crate::error::{Error, Result};
 use crate::ident::SchemaName;
@@ -19,6 +20,7 @@ pub struct ClientBuilder {
     schema: SchemaName,
     defaults: InsertOptions,
     max_connections: Option<u32>,
+    event_buffer: Option<usize>,
 }
 
 impl ClientBuilder {
@@ -45,10 +47,23 @@ impl ClientBuilder {
         self
     }
 
+    /// How many events a subscriber of [`Client::events`] may be behind before it loses the oldest.
+    /// Default: 8,192. The memory is taken when the first one subscribes.
+    pub fn event_buffer(mut self, events: usize) -> Self {
+        self.event_buffer = Some(events);
+        self
+    }
+
     /// A client on a pool of the application's own.
     #[must_use]
     pub fn pool(self, pool: PgPool) -> Client {
-        Client { inner: Arc::new(Inner { pool, statements: Statements::new(self.schema), defaults: self.defaults }) }
+        let inner = Inner {
+            pool,
+            statements: Statements::new(self.schema),
+            defaults: self.defaults,
+            bus: Bus::new(self.event_buffer.unwrap_or(EVENT_BUFFER)),
+        };
+        Client { inner: Arc::new(inner) }
     }
 
     /// A client with a pool of its own.

@@ -2,15 +2,19 @@
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::time::Duration;
 
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::Client;
+use super::events::Bus;
 use super::prepare::check_schedule;
 use crate::error::Result;
+use crate::event::{Event, Happened, TAKEN};
 use crate::ident::JobId;
-use crate::store::{self, Verb};
+use crate::state::JobState;
+use crate::store::{self, Changed, Told, Verb};
 
 /// A change to jobs, to be awaited. Made by [`Client::cancel`], [`Client::retry`],
 /// [`Client::release`], [`Client::reschedule`] and [`Client::delete`].
@@ -52,15 +56,29 @@ impl<'a> IntoFuture for Change<'a> {
             if let Verb::Reschedule(at) = verb {
                 check_schedule(at)?;
             }
-            match connection {
-                Some(connection) => store::change(connection, client.statements(), verb, &ids).await,
+            let changed = match connection {
+                Some(connection) => store::change(connection, client.statements(), verb, &ids).await?,
                 None => {
                     let mut connection = client.connection().await?;
-                    store::change(&mut connection, client.statements(), verb, &ids).await
+                    store::change(&mut connection, client.statements(), verb, &ids).await?
                 }
-            }
+            };
+            Ok(changed.into_iter().map(|job| told(client.bus(), verb, job)).collect())
         })
     }
+}
+
+/// Tells of a job that was cancelled or retried by hand.
+fn told(bus: &Bus, verb: Verb, Changed { id, told }: Changed) -> JobId {
+    if let Some(Told { kind, queue, attempt, state }) = told.filter(|_| bus.is_heard()) {
+        let happened = match verb {
+            Verb::Cancel => Happened::Cancelled { reason: None },
+            _ if state == JobState::Discarded => Happened::Discarded { reason: TAKEN.to_owned() },
+            _ => Happened::Retried { after: Duration::ZERO, error: None },
+        };
+        bus.tell(Event { id, kind, queue, attempt, happened });
+    }
+    id
 }
 
 impl Client {

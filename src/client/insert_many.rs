@@ -10,6 +10,7 @@ use sqlx::PgConnection;
 use super::Client;
 use super::prepare::{Batch, prepare};
 use crate::error::{Error, Rejection, Result};
+use crate::event::Event;
 use crate::ident::JobId;
 use crate::job::{Inserted, NewJob};
 use crate::store::{self, Answer, Outcome};
@@ -66,13 +67,18 @@ impl<'a> IntoFuture for InsertMany<'a> {
             if self.jobs.is_empty() {
                 return Ok(Vec::new());
             }
-            match self.connection {
-                Some(connection) => insert(self.client, connection, self.jobs, self.max_wait).await,
+            let answers = match self.connection {
+                Some(connection) => insert(self.client, connection, self.jobs, self.max_wait).await?,
                 None => {
                     let mut connection = self.client.connection().await?;
-                    insert(self.client, &mut connection, self.jobs, self.max_wait).await
+                    insert(self.client, &mut connection, self.jobs, self.max_wait).await?
                 }
+            };
+            let bus = self.client.bus();
+            if bus.is_heard() {
+                answers.iter().for_each(|answer| bus.tell(Event::of_insert(answer)));
             }
+            Ok(answers)
         })
     }
 }

@@ -2,6 +2,7 @@
 
 mod builder;
 mod change;
+mod events;
 mod explain;
 mod insert;
 mod insert_many;
@@ -15,6 +16,8 @@ use sqlx::pool::PoolConnection;
 
 pub use self::builder::ClientBuilder;
 pub use self::change::Change;
+pub(crate) use self::events::Bus;
+pub use self::events::Events;
 pub use self::explain::{Explain, Explanation};
 pub use self::insert::Insert;
 pub use self::insert_many::InsertMany;
@@ -43,6 +46,7 @@ struct Inner {
     pool: PgPool,
     statements: Statements,
     defaults: InsertOptions,
+    bus: events::Bus,
 }
 
 impl Client {

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use super::completer::Ended;
 use super::handle::RunnerHandle;
 use super::lease::{Lease, Leases};
+use super::track::Tracks;
 use super::{QueueSlots, Shared, completer, heartbeat, producer};
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -162,11 +163,14 @@ impl Runner {
         let queue_names: Vec<_> = queues.iter().map(|queue| queue.name.to_string()).collect();
         let lease = Lease::take(&pulse, self.client.statements(), &name, &queue_names, self.lease).await?;
         let (ended, results) = mpsc::unbounded_channel();
+        let kinds = self.workers.kinds();
+        let tracked: Vec<_> = queues.iter().map(|queue| queue.name.clone()).collect();
         let shared = Arc::new(Shared {
             leases: Leases::new(lease, name, queue_names, self.lease),
             pulse,
             queues,
-            kinds: self.workers.kinds(),
+            tracks: Tracks::new(&kinds, &tracked),
+            kinds,
             in_hand: Mutex::default(),
             workers: self.workers.clone(),
             retry_policy: self.retry_policy,

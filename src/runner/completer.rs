@@ -1,7 +1,7 @@
 //! The completer: records results in batches. While one batch is on its way, the next gathers; a
 //! lone result goes at once. A result whose row somebody has locked waits aside.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,11 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::lease::Lease;
+use super::track::{self, Track};
 use super::{GrowingWait, Shared};
 use crate::error::{Error, Result};
 use crate::ident::JobId;
+use crate::state::JobState;
 use crate::store::{self, FinishResult, Verdict};
 use crate::worker::Stop;
 
@@ -28,6 +30,7 @@ pub(super) struct Ended {
     pub(super) lease: Arc<Lease>,
     /// What the attempt is in hand by.
     pub(super) stop: Arc<Stop>,
+    pub(super) track: Arc<Track>,
     pub(super) result: FinishResult,
     /// Whether the worker completed the job in a transaction of its own: then the database is
     /// expected to drop this result.
@@ -80,13 +83,19 @@ async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Place) {
     // Rows are locked in one order, as everywhere, and the statements find their places by it. Of a
     // job that somebody set back meanwhile only the latest attempt can count.
     batch.sort_by_key(|ended| (ended.result.id, std::cmp::Reverse(ended.result.attempt)));
-    batch.dedup_by_key(|ended| ended.result.id);
+    batch.dedup_by(|older, newer| {
+        let is_over = older.result.id == newer.result.id;
+        if is_over {
+            track::stale(&shared.client, older);
+        }
+        is_over
+    });
     let mut failure_wait = GrowingWait::new();
     let finished = loop {
         let sent = tokio::select! {
             sent = send(&shared, lease.id, &batch) => sent,
             // A database that does not even answer must not hold up a stop for longer than a lease.
-            () = lease.lost.cancelled() => return shared.let_go(&batch),
+            () = lease.lost.cancelled() => return lost(&shared, &batch),
         };
         match sent {
             Ok(finished) => break finished,
@@ -112,18 +121,18 @@ async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Place) {
             Err(error) => tracing::warn!(%error, "results not recorded yet, trying again"),
         }
         tokio::select! {
-            () = lease.lost.cancelled() => return shared.let_go(&batch),
+            () = lease.lost.cancelled() => return lost(&shared, &batch),
             () = tokio::time::sleep(failure_wait.grow()) => {}
         }
     };
     shared.let_go(&batch);
-    let counted: HashSet<_> = finished.into_iter().collect();
-    for ended in &batch {
-        let result = &ended.result;
-        if !counted.contains(&result.id) && !ended.was_completed_in {
-            tracing::warn!(job.id = %result.id, attempt = result.attempt, "stale result dropped");
-        }
-    }
+    track::ended(&shared.client, batch, &finished);
+}
+
+/// Lets results go that cannot count any more.
+fn lost(shared: &Shared, batch: &[Ended]) {
+    shared.let_go(batch);
+    batch.iter().for_each(|ended| track::stale(&shared.client, ended));
 }
 
 /// Takes the results of locked rows out of a batch, to be recorded when the locks are gone. Answers with the others.
@@ -148,15 +157,18 @@ fn record_aside(shared: Arc<Shared>, ended: Ended) -> Pin<Box<dyn Future<Output 
     Box::pin(record(shared, vec![ended], Place::Aside))
 }
 
-async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<Vec<JobId>> {
+/// Answers with the results that counted, and the states that their jobs are in since.
+async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<HashMap<JobId, JobState>> {
     let mut connection = shared.client.connection().await?;
     let statements = shared.client.statements();
     if batch.iter().all(Ended::is_plain) {
         let attempts: Vec<_> = batch.iter().map(|ended| (ended.result.id, ended.result.attempt)).collect();
-        store::complete(&mut connection, statements, worker, &attempts, Some(PATIENCE)).await
+        let completed = store::complete(&mut connection, statements, worker, &attempts, Some(PATIENCE)).await?;
+        Ok(completed.into_iter().map(|id| (id, JobState::Completed)).collect())
     } else {
         let results: Vec<_> = batch.iter().map(|ended| ended.result.clone()).collect();
-        store::finish(&mut connection, statements, worker, &results, Some(PATIENCE)).await
+        let finished = store::finish(&mut connection, statements, worker, &results, Some(PATIENCE)).await?;
+        Ok(finished.into_iter().collect())
     }
 }
 

@@ -6,13 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
-use std::time::Duration;
 
 use tracing::Instrument;
 
 use super::Shared;
 use super::completer::Ended;
 use super::lease::Lease;
+use super::track::Track;
 use crate::job::JobRow;
 use crate::outcome::{BoxError, Outcome};
 use crate::store::{FinishResult, Verdict};
@@ -34,7 +34,9 @@ pub(super) async fn execute(shared: Arc<Shared>, lease: Arc<Lease>, row: JobRow)
     if lease.lost.is_cancelled() {
         attempt.stop.request(StopReason::LeaseLost);
     }
-    let mut ending = Ending { shared, lease, attempt, verdict: None };
+    let track = shared.tracks.of(&attempt.row.kind, &attempt.row.queue);
+    track.started(&shared.client, &attempt.row);
+    let mut ending = Ending { shared, lease, attempt, track, verdict: None };
     let verdict = run(&ending.shared, &ending.attempt).instrument(span).await;
     ending.verdict = Some(verdict);
 }
@@ -45,6 +47,7 @@ struct Ending {
     shared: Arc<Shared>,
     lease: Arc<Lease>,
     attempt: Arc<Attempt>,
+    track: Arc<Track>,
     verdict: Option<Verdict>,
 }
 
@@ -62,7 +65,8 @@ impl Drop for Ending {
         let was_completed_in = self.attempt.is_completed_in.load(Ordering::Acquire);
         // The completer outlives every attempt, so somebody receives this.
         let (lease, stop) = (Arc::clone(&self.lease), Arc::clone(&self.attempt.stop));
-        let _ = self.shared.ended.send(Ended { lease, stop, result, was_completed_in });
+        let track = Arc::clone(&self.track);
+        let _ = self.shared.ended.send(Ended { lease, stop, track, result, was_completed_in });
         self.shared.freed.notify_one();
     }
 }
@@ -70,11 +74,11 @@ impl Drop for Ending {
 async fn run(shared: &Shared, attempt: &Arc<Attempt>) -> Verdict {
     let Some(worker) = shared.workers.worker(attempt.row.kind.as_str()) else {
         // Fetched by kind, so this cannot be; if it is, the job is for somebody else.
-        return Verdict::Snooze { delay: Duration::ZERO };
+        return Verdict::GiveBack;
     };
     let outcome = tokio::select! {
         outcome = catching(worker.as_ref(), attempt) => outcome,
-        _ = attempt.stop.requested() => return Verdict::Snooze { delay: Duration::ZERO },
+        _ = attempt.stop.requested() => return Verdict::GiveBack,
     };
     let retry_policy = worker.retry_policy().unwrap_or(shared.retry_policy);
     let retry = |error: String| Verdict::Retry { delay: retry_policy.wait_after(attempt.row.attempt), error };

@@ -25,6 +25,7 @@ mod heartbeat;
 mod lease;
 mod producer;
 mod shutdown;
+mod track;
 
 pub use self::builder::Runner;
 pub use self::handle::RunnerHandle;
@@ -43,6 +44,7 @@ use uuid::Uuid;
 
 use self::completer::Ended;
 use self::lease::Leases;
+use self::track::Tracks;
 use crate::client::Client;
 use crate::ident::{JobId, QueueName};
 use crate::retry::RetryPolicy;
@@ -61,6 +63,7 @@ struct Shared {
     workers: Registry,
     /// The kinds that have a worker here. Others are left to other runners.
     kinds: Vec<String>,
+    tracks: Tracks,
     retry_policy: RetryPolicy,
     poll_interval: Duration,
     is_listening: bool,

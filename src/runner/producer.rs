@@ -77,12 +77,12 @@ async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots]) -> Res
     drop(connection);
     let fetched = jobs.len() + unreadable.len();
     shared.take_in_hand(jobs.iter().map(|row| row.id).chain(unreadable.iter().map(|job| job.id)));
-    for Unreadable { id, attempt, problem } in unreadable {
+    for Unreadable { id, kind, queue, attempt, problem } in unreadable {
         tracing::error!(job.id = %id, problem, "a job cannot be worked");
         let verdict = Verdict::Retry { delay: shared.retry_policy.wait_after(attempt), error: problem };
         let result = FinishResult { id, attempt, verdict };
-        let stop = shared.stop_of(id);
-        let _ = shared.ended.send(Ended { lease: Arc::clone(lease), stop, result, was_completed_in: false });
+        let (lease, stop, track) = (Arc::clone(lease), shared.stop_of(id), shared.tracks.of(&kind, &queue));
+        let _ = shared.ended.send(Ended { lease, stop, track, result, was_completed_in: false });
     }
     for row in jobs {
         if let Some(queue) = shared.queue(&row.queue) {

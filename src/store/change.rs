@@ -1,12 +1,14 @@
 //! Changing jobs by hand.
 
+use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{Statements, query};
 use crate::error::Result;
-use crate::ident::JobId;
+use crate::ident::{JobId, Kind, QueueName};
+use crate::state::JobState;
 
 /// What an operator can do to jobs.
 #[derive(Clone, Copy, Debug)]
@@ -18,13 +20,31 @@ pub(crate) enum Verb {
     Retry,
 }
 
-/// Changes those of the jobs that are in a state for it, and answers with their ids.
+/// A job that was changed.
+#[derive(Clone, Debug)]
+pub(crate) struct Changed {
+    pub(crate) id: JobId,
+    /// What there is to tell of a job that was cancelled or retried.
+    pub(crate) told: Option<Told>,
+}
+
+/// A changed job as events tell of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) kind: Kind,
+    pub(crate) queue: QueueName,
+    pub(crate) attempt: u16,
+    /// The state that it is in since.
+    pub(crate) state: JobState,
+}
+
+/// Changes those of the jobs that are in a state for it, and answers with them.
 pub(crate) async fn change(
     connection: &mut PgConnection,
     statements: &Statements,
     verb: Verb,
     ids: &[JobId],
-) -> Result<Vec<JobId>> {
+) -> Result<Vec<Changed>> {
     let statement = match verb {
         Verb::Cancel => &statements.cancel_jobs,
         Verb::Delete => &statements.delete_jobs,
@@ -38,7 +58,22 @@ pub(crate) async fn change(
         query = query.bind(at);
     }
     let rows = query.fetch_all(connection).await?;
-    rows.iter().map(|row| Ok(JobId::from(row.try_get::<Uuid, _>("id")?))).collect()
+    let is_told = matches!(verb, Verb::Cancel | Verb::Retry);
+    rows.iter()
+        .map(|row| {
+            let told = is_told.then(|| told(row)).transpose()?;
+            Ok(Changed { id: JobId::from(row.try_get::<Uuid, _>("id")?), told })
+        })
+        .collect()
+}
+
+fn told(row: &PgRow) -> Result<Told> {
+    Ok(Told {
+        kind: Kind::from_stored(row.try_get("kind")?),
+        queue: QueueName::from_stored(row.try_get("queue")?),
+        attempt: row.try_get::<i16, _>("attempt")?.unsigned_abs(),
+        state: row.try_get::<&str, _>("state")?.parse()?,
+    })
 }
 
 /// Makes the holder of a key give up its claim for good.

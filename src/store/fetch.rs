@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::row::job_row;
 use super::{Statements, query};
 use crate::error::Result;
-use crate::ident::{JobId, QueueName};
+use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
 
 /// How many jobs a runner can take from a queue now.
@@ -28,6 +28,8 @@ pub(crate) struct Fetched {
 #[derive(Debug)]
 pub(crate) struct Unreadable {
     pub(crate) id: JobId,
+    pub(crate) kind: Kind,
+    pub(crate) queue: QueueName,
     pub(crate) attempt: u16,
     pub(crate) problem: String,
 }
@@ -50,6 +52,8 @@ pub(crate) async fn fetch(
             Ok(job) => fetched.jobs.push(job),
             Err(error) => fetched.unreadable.push(Unreadable {
                 id: JobId::from(row.try_get::<Uuid, _>("id")?),
+                kind: Kind::from_stored(row.try_get("kind")?),
+                queue: QueueName::from_stored(row.try_get("queue")?),
                 attempt: row.try_get::<i16, _>("attempt")?.unsigned_abs(),
                 problem: format!("the job's row cannot be read: {error}"),
             }),

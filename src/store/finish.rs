@@ -10,15 +10,29 @@ use uuid::Uuid;
 use super::{Statements, interval, query};
 use crate::error::Result as UniqueueResult;
 use crate::ident::JobId;
+use crate::state::JobState;
 
 /// How an attempt ended.
 #[derive(Clone, Debug)]
 pub(crate) enum Verdict {
-    Complete { output: Option<Value> },
-    Retry { delay: Duration, error: String },
-    Snooze { delay: Duration },
-    Cancel { reason: String },
-    Discard { reason: String },
+    Complete {
+        output: Option<Value>,
+    },
+    Retry {
+        delay: Duration,
+        error: String,
+    },
+    Snooze {
+        delay: Duration,
+    },
+    /// The runner could not work it.
+    GiveBack,
+    Cancel {
+        reason: String,
+    },
+    Discard {
+        reason: String,
+    },
 }
 
 /// The end of one attempt.
@@ -51,14 +65,14 @@ pub(crate) async fn complete(
     rows.iter().map(counted).collect()
 }
 
-/// Ends attempts in any way, as [`complete`] does.
+/// Ends attempts in any way, as [`complete`] does. Answers also with the state that each job is in now.
 pub(crate) async fn finish(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
     results: &[Result],
     patience: Option<Duration>,
-) -> UniqueueResult<Vec<JobId>> {
+) -> UniqueueResult<Vec<(JobId, JobState)>> {
     let mut ids = Vec::with_capacity(results.len());
     let mut attempts = Vec::with_capacity(results.len());
     let mut outcomes = Vec::with_capacity(results.len());
@@ -72,6 +86,7 @@ pub(crate) async fn finish(
             Verdict::Complete { output } => ("complete", None, None, output.as_ref()),
             Verdict::Retry { delay, error } => ("retry", Some(*delay), Some(error), None),
             Verdict::Snooze { delay } => ("snooze", Some(*delay), None, None),
+            Verdict::GiveBack => ("snooze", Some(Duration::ZERO), None, None),
             Verdict::Cancel { reason } => ("cancel", None, Some(reason), None),
             Verdict::Discard { reason } => ("discard", None, Some(reason), None),
         };
@@ -91,7 +106,7 @@ pub(crate) async fn finish(
         .bind(patience.map(lock_timeout))
         .fetch_all(connection)
         .await?;
-    rows.iter().map(counted).collect()
+    rows.iter().map(|row| Ok((counted(row)?, row.try_get::<&str, _>("state")?.parse()?))).collect()
 }
 
 fn counted(row: &PgRow) -> UniqueueResult<JobId> {

@@ -23,7 +23,7 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Postgres, SqlSafeStr, SqlStr};
 
-pub(crate) use self::change::{Verb, change, release_claim};
+pub(crate) use self::change::{Changed, Told, Verb, change, release_claim};
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Slots, Unreadable, fetch, give_back};
 pub(crate) use self::finish::{Result as FinishResult, Verdict, complete, finish, unlocked};

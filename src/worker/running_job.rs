@@ -102,13 +102,13 @@ impl<J: Job> RunningJob<J> {
         let attempt = &self.attempt;
         let statements = attempt.client.statements();
         let (id, number) = (attempt.row.id, attempt.row.attempt);
-        let counted = if output.is_none() {
-            store::complete(connection, statements, attempt.worker, &[(id, number)], None).await?
+        let is_counted = if output.is_none() {
+            !store::complete(connection, statements, attempt.worker, &[(id, number)], None).await?.is_empty()
         } else {
             let result = FinishResult { id, attempt: number, verdict: Verdict::Complete { output } };
-            store::finish(connection, statements, attempt.worker, &[result], None).await?
+            !store::finish(connection, statements, attempt.worker, &[result], None).await?.is_empty()
         };
-        if counted.is_empty() {
+        if !is_counted {
             return Err(Error::Stale { id, attempt: number });
         }
         attempt.is_completed_in.store(true, Ordering::Release);

@@ -14,13 +14,13 @@ changed AS (
         unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, j.state, 'cancelled')
     FROM wanted AS w
     WHERE j.id = w.id
-    RETURNING j.id, j.unique_yielded
+    RETURNING j.id, j.kind, j.queue, j.attempt, j.unique_yielded
 ),
 settled AS MATERIALIZED (
     SELECT /* schema */take_claims(array_agg(c.id))
     FROM changed AS c
     WHERE c.unique_yielded
 )
-SELECT c.id
+SELECT c.id, c.kind, c.queue, c.attempt, 'cancelled' AS state
 FROM changed AS c
 CROSS JOIN settled AS s

@@ -1,6 +1,6 @@
 -- Ends attempts, each only if it is still in the hands of the worker and the attempt that speak.
--- Answers with the jobs that took the result; the others were stale. The ids come sorted, and
--- width_bucket finds a row's place in the arrays, for the reason that complete.sql gives.
+-- Answers with the jobs that took the result, and what became of them; the others were stale. The
+-- ids come sorted, and width_bucket finds a row's place in the arrays, for the reason that complete.sql gives.
 WITH finished AS (
     UPDATE /* schema */job AS j
     SET (state, finalized_at, scheduled_at, attempt, errors, output, unique_yielded) = (
@@ -48,13 +48,13 @@ WITH finished AS (
             IS NOT DISTINCT FROM ('running', $1::uuid, ($3::smallint[])[width_bucket(j.id, $2::uuid[])])
         -- Asked once, before the first row: how long to wait for a row that somebody has locked.
         AND (SELECT set_config('lock_timeout', coalesce($8, current_setting('lock_timeout')), true)) IS NOT NULL
-    RETURNING j.id, j.unique_yielded
+    RETURNING j.id, j.state, j.unique_yielded
 ),
 settled AS MATERIALIZED (
-    SELECT /* schema */take_claims(array_agg(f.id))
+    SELECT /* schema */take_claims(array_agg(f.id)) AS discarded
     FROM finished AS f
     WHERE f.unique_yielded
 )
-SELECT f.id
+SELECT f.id, CASE WHEN f.id = ANY (s.discarded) THEN 'discarded' ELSE f.state::text END AS state
 FROM finished AS f
 CROSS JOIN settled AS s

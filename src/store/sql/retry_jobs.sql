@@ -16,14 +16,16 @@ changed AS (
         unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, j.state, 'available')
     FROM wanted AS w
     WHERE j.id = w.id
-    RETURNING j.id, j.queue, j.unique_yielded
+    RETURNING j.id, j.kind, j.queue, j.attempt, j.unique_yielded
 ),
 settled AS MATERIALIZED (
     SELECT
-        /* schema */take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded)),
+        /* schema */take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded)) AS discarded,
         /* schema */wake_runners(array_agg(DISTINCT c.queue))
     FROM changed AS c
 )
-SELECT c.id
+SELECT
+    c.id, c.kind, c.queue, c.attempt,
+    CASE WHEN c.id = ANY (s.discarded) THEN 'discarded' ELSE 'available' END AS state
 FROM changed AS c
 CROSS JOIN settled AS s

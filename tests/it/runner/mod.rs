@@ -1,5 +1,6 @@
 //! The runner, against a real database: outcomes, fencing, wake-ups, leases, stops.
 
+mod events;
 mod fencing;
 mod mishaps;
 mod outcomes;

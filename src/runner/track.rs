@@ -1,0 +1,105 @@
+//! What is told of jobs as they go through the runner: events to subscribers.
+//!
+//! There is one track for each kind and queue that the runner works, made at its start, so that
+//! telling of a job looks nothing up but its track.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::completer::Ended;
+use crate::client::{Bus, Client};
+use crate::event::{Event, Happened, TAKEN};
+use crate::ident::{JobId, Kind, QueueName};
+use crate::job::JobRow;
+use crate::state::JobState;
+use crate::store::Verdict;
+
+/// Jobs of one kind in one queue.
+pub(super) struct Track {
+    kind: Kind,
+    queue: QueueName,
+}
+
+/// Every track of a runner, by kind, then by queue.
+pub(super) struct Tracks {
+    by_kind: HashMap<String, Vec<Arc<Track>>>,
+}
+
+impl Tracks {
+    pub(super) fn new(kinds: &[String], queues: &[QueueName]) -> Self {
+        let of_kind = |kind: &String| {
+            let track = |queue: &QueueName| Arc::new(Track::new(&Kind::from_stored(kind.clone()), queue));
+            (kind.clone(), queues.iter().map(track).collect())
+        };
+        Self { by_kind: kinds.iter().map(of_kind).collect() }
+    }
+
+    /// The track of a fetched job.
+    pub(super) fn of(&self, kind: &Kind, queue: &QueueName) -> Arc<Track> {
+        let tracks = self.by_kind.get(kind.as_str()).map_or(&[][..], Vec::as_slice);
+        let known = tracks.iter().find(|track| track.queue == *queue);
+        // Fetched by kind and queue, so it is known.
+        known.map_or_else(|| Arc::new(Track::new(kind, queue)), Arc::clone)
+    }
+}
+
+impl Track {
+    fn new(kind: &Kind, queue: &QueueName) -> Self {
+        Self { kind: kind.clone(), queue: queue.clone() }
+    }
+
+    /// Tells that an attempt begins.
+    pub(super) fn started(&self, client: &Client, row: &JobRow) {
+        if client.bus().is_heard() {
+            let waited = row.attempted_at.unwrap_or(row.scheduled_at) - row.scheduled_at;
+            let waited = waited.try_into().unwrap_or_default();
+            self.tell(client.bus(), row.id, row.attempt, Happened::Started { waited });
+        }
+    }
+
+    fn tell(&self, bus: &Bus, id: JobId, attempt: u16, happened: Happened) {
+        bus.tell(Event { id, kind: self.kind.clone(), queue: self.queue.clone(), attempt, happened });
+    }
+}
+
+/// Tells what became of results that were sent: `finished` are those that counted.
+pub(super) fn ended(client: &Client, batch: Vec<Ended>, finished: &HashMap<JobId, JobState>) {
+    let is_heard = client.bus().is_heard();
+    for ended in batch {
+        match finished.get(&ended.result.id) {
+            None if !ended.was_completed_in => stale(client, &ended),
+            _ if !is_heard => {}
+            state => {
+                // What a worker completed in a transaction of its own was there before its result.
+                let state = state.copied().unwrap_or(JobState::Completed);
+                let happened = happened(ended.result.verdict, state);
+                ended.track.tell(client.bus(), ended.result.id, ended.result.attempt, happened);
+            }
+        }
+    }
+}
+
+/// Tells of a result that was dropped.
+pub(super) fn stale(client: &Client, ended: &Ended) {
+    let (id, attempt) = (ended.result.id, ended.result.attempt);
+    tracing::warn!(job.id = %id, job.kind = %ended.track.kind, attempt, "stale result dropped");
+    if client.bus().is_heard() {
+        ended.track.tell(client.bus(), id, attempt, Happened::Stale);
+    }
+}
+
+/// What a verdict came to, given the state that the job is in since.
+fn happened(verdict: Verdict, state: JobState) -> Happened {
+    let is_discarded = state == JobState::Discarded;
+    match verdict {
+        _ if state == JobState::Completed => Happened::Completed,
+        Verdict::Retry { error, .. } if is_discarded => Happened::Discarded { reason: error },
+        Verdict::Snooze { .. } | Verdict::GiveBack if is_discarded => Happened::Discarded { reason: TAKEN.to_owned() },
+        Verdict::Complete { .. } => Happened::Completed,
+        Verdict::Retry { delay, error } => Happened::Retried { after: delay, error: Some(error) },
+        Verdict::Snooze { delay } => Happened::Snoozed { after: delay },
+        Verdict::GiveBack => Happened::GivenBack,
+        Verdict::Cancel { reason } => Happened::Cancelled { reason: Some(reason) },
+        Verdict::Discard { reason } => Happened::Discarded { reason },
+    }
+}
