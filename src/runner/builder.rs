@@ -58,6 +58,7 @@ pub struct Runner {
     prune_interval: Duration,
     lease: Duration,
     stop_timeout: Duration,
+    stop_grace: Duration,
     is_listening: bool,
 }
 
@@ -75,7 +76,8 @@ impl Runner {
             promote_interval: Duration::from_secs(1),
             prune_interval: Duration::from_secs(30),
             lease: Duration::from_secs(20),
-            stop_timeout: Duration::from_secs(30),
+            stop_timeout: Duration::from_secs(25),
+            stop_grace: Duration::from_secs(1),
             is_listening: true,
         }
     }
@@ -146,10 +148,22 @@ impl Runner {
         self
     }
 
-    /// How long a stop waits for running jobs before it gives them back, without using up their
-    /// attempt. Default: 30 s.
+    /// How long a stop waits for running jobs before it tells them to stop; those that still run
+    /// after the [`stop_grace`](Runner::stop_grace) are given back, without using up their attempt.
+    /// Default: 25 s, so that all of it fits into the 30 s after which Kubernetes kills a process.
     pub fn stop_timeout(mut self, stop_timeout: Duration) -> Self {
         self.stop_timeout = stop_timeout;
+        self
+    }
+
+    /// How long work may go on after it was told to stop ([`RunningJob::stopped`]): to clean up, or
+    /// to finish after all. Then it is dropped at its next `.await`. Default: 1 s, which is enough
+    /// for a clean-up nearby, and short enough that a cancelled job frees its slot soon. Zero drops
+    /// at once. When the lease is lost there is no grace: the job may be running elsewhere.
+    ///
+    /// [`RunningJob::stopped`]: crate::RunningJob::stopped
+    pub fn stop_grace(mut self, stop_grace: Duration) -> Self {
+        self.stop_grace = stop_grace;
         self
     }
 
@@ -174,6 +188,7 @@ impl Runner {
             in_hand: Mutex::default(),
             workers: self.workers.clone(),
             retry_policy: self.retry_policy,
+            stop_grace: self.stop_grace,
             poll_interval: self.poll_interval,
             is_listening: self.is_listening,
             wake: Arc::new(Notify::new()),

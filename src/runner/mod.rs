@@ -23,9 +23,12 @@ mod executor;
 mod handle;
 mod heartbeat;
 mod lease;
+mod panics;
 mod producer;
 mod shutdown;
 mod track;
+mod verdict;
+mod work;
 
 pub use self::builder::Runner;
 pub use self::handle::RunnerHandle;
@@ -65,6 +68,7 @@ struct Shared {
     kinds: Vec<String>,
     tracks: Tracks,
     retry_policy: RetryPolicy,
+    stop_grace: Duration,
     poll_interval: Duration,
     is_listening: bool,
     /// Wakes the producer: a notification came.

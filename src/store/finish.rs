@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
     Snooze {
         delay: Duration,
     },
-    /// The runner could not work it.
+    /// Back to where it was before it was fetched: the attempt does not count.
     GiveBack,
     Cancel {
         reason: String,
@@ -86,7 +86,7 @@ pub(crate) async fn finish(
             Verdict::Complete { output } => ("complete", None, None, output.as_ref()),
             Verdict::Retry { delay, error } => ("retry", Some(*delay), Some(error), None),
             Verdict::Snooze { delay } => ("snooze", Some(*delay), None, None),
-            Verdict::GiveBack => ("snooze", Some(Duration::ZERO), None, None),
+            Verdict::GiveBack => ("give_back", None, None, None),
             Verdict::Cancel { reason } => ("cancel", None, Some(reason), None),
             Verdict::Discard { reason } => ("discard", None, Some(reason), None),
         };

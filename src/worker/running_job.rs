@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::PgConnection;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::stop::{Stop, StopReason};
@@ -66,9 +67,45 @@ impl<J: Job> RunningJob<J> {
     }
 
     /// Resolves when the work should stop, with the reason: the job was cancelled, or the runner is
-    /// being stopped hard or has lost its lease. Work that goes on is dropped at its next `.await`.
+    /// being stopped hard or has lost its lease.
+    ///
+    /// The work then has the runner's [`stop_grace`](crate::Runner::stop_grace) to clean up, and what
+    /// it returns in that time still counts as its [`StopReason`] says. After the grace it is dropped
+    /// at its next `.await`. Work that cares for none of this needs no code: it is dropped.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use uniqueue::{Job, Outcome, RunningJob};
+    /// # #[derive(Serialize, Deserialize, Job)]
+    /// # #[job(kind = "video.encode")]
+    /// # struct Encode { file: String }
+    /// # async fn encode(file: &str) {}
+    /// # async fn remove_parts(file: &str) {}
+    /// async fn work(job: RunningJob<Encode>) -> Result<(), String> {
+    ///     tokio::select! {
+    ///         () = encode(&job.args.file) => Ok(()),
+    ///         reason = job.stopped() => {
+    ///             remove_parts(&job.args.file).await;
+    ///             Err(format!("stopped: {reason:?}"))
+    ///         }
+    ///     }
+    /// }
+    /// ```
     pub async fn stopped(&self) -> StopReason {
         self.attempt.stop.requested().await
+    }
+
+    /// Whether the work should stop: for loops that have nothing to wait for.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.attempt.stop.reason().is_some()
+    }
+
+    /// A token that fires when the work should stop, for code that takes one. Cancelling it stops
+    /// what listens to it, and not the job.
+    #[must_use]
+    pub fn cancellation_token(&self) -> CancellationToken {
+        self.attempt.stop.token()
     }
 
     /// Completes the job inside the worker's own transaction, so that the work's effects and its

@@ -10,10 +10,11 @@ use tokio_util::sync::CancellationToken;
 pub enum StopReason {
     /// Somebody cancelled, deleted, or otherwise took the job away. What the worker says is dropped.
     Cancelled,
-    /// The runner lost its lease: the job is, or will be, another's. What the worker says is dropped.
+    /// The runner lost its lease: the job is, or will be, another's. What the worker says is
+    /// dropped, and there is no grace.
     LeaseLost,
-    /// The runner is stopping and has run out of patience. The job is given back without using up
-    /// the attempt.
+    /// The runner is stopping and has run out of patience. An `Ok` within the grace counts; else
+    /// the job is given back without using up the attempt.
     Stopping,
 }
 
@@ -31,10 +32,20 @@ impl Stop {
         self.token.cancel();
     }
 
+    /// Why the attempt should stop. `None`: it may go on.
+    pub(crate) fn reason(&self) -> Option<StopReason> {
+        self.reason.get().copied()
+    }
+
     /// Resolves when the attempt should stop.
     pub(crate) async fn requested(&self) -> StopReason {
         self.token.cancelled().await;
-        // The reason is set before the token fires.
-        self.reason.get().copied().unwrap_or(StopReason::Stopping)
+        // The reason is set before the token fires, and nobody else can fire it.
+        self.reason().unwrap_or(StopReason::Stopping)
+    }
+
+    /// A token that fires with the signal. A child: whoever cancels it stops only what listens to it.
+    pub(crate) fn token(&self) -> CancellationToken {
+        self.token.child_token()
     }
 }

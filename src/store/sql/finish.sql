@@ -7,12 +7,13 @@ WITH finished AS (
         SELECT
             d.state,
             CASE WHEN d.state IN ('completed', 'cancelled', 'discarded') THEN clock_timestamp() END,
+            -- A job given back has no delay, and keeps its place in the queue.
             CASE
-                WHEN d.state IN ('available', 'retryable', 'scheduled') THEN clock_timestamp() + r.delay
+                WHEN d.state IN ('available', 'retryable', 'scheduled') THEN coalesce(clock_timestamp() + r.delay, j.scheduled_at)
                 ELSE j.scheduled_at
             END,
             -- A snooze and a job given back do not use up the attempt.
-            CASE WHEN r.outcome = 'snooze' THEN j.attempt - 1 ELSE j.attempt END,
+            CASE WHEN r.outcome IN ('snooze', 'give_back') THEN j.attempt - 1 ELSE j.attempt END,
             CASE
                 WHEN r.error IS NULL THEN j.errors
                 ELSE j.errors || jsonb_build_object('attempt', j.attempt, 'at', clock_timestamp(), 'error', r.error)
@@ -35,7 +36,7 @@ WITH finished AS (
                     WHEN r.outcome = 'cancel' THEN 'cancelled'
                     WHEN r.outcome = 'discard' THEN 'discarded'
                     WHEN r.outcome = 'retry' AND j.attempt >= j.max_attempts THEN 'discarded'
-                    WHEN r.delay <= interval '0' THEN 'available'
+                    WHEN r.outcome = 'give_back' OR r.delay <= interval '0' THEN 'available'
                     WHEN r.outcome = 'retry' THEN 'retryable'
                     ELSE 'scheduled'
                 END::/* schema */job_state AS state
@@ -48,12 +49,14 @@ WITH finished AS (
             IS NOT DISTINCT FROM ('running', $1::uuid, ($3::smallint[])[width_bucket(j.id, $2::uuid[])])
         -- Asked once, before the first row: how long to wait for a row that somebody has locked.
         AND (SELECT set_config('lock_timeout', coalesce($8, current_setting('lock_timeout')), true)) IS NOT NULL
-    RETURNING j.id, j.state, j.unique_yielded
+    RETURNING j.id, j.queue, j.state, j.ready, j.unique_yielded
 ),
 settled AS MATERIALIZED (
-    SELECT /* schema */take_claims(array_agg(f.id)) AS discarded
+    SELECT
+        /* schema */take_claims(array_agg(f.id) FILTER (WHERE f.unique_yielded)) AS discarded,
+        -- What a runner gives back when it stops is another's to work, at once.
+        /* schema */wake_runners(array_agg(DISTINCT f.queue) FILTER (WHERE f.ready))
     FROM finished AS f
-    WHERE f.unique_yielded
 )
 SELECT f.id, CASE WHEN f.id = ANY (s.discarded) THEN 'discarded' ELSE f.state::text END AS state
 FROM finished AS f

@@ -262,11 +262,11 @@ impl Story<'_> {
             End::Cancel => JobState::Cancelled,
             End::Discard => JobState::Discarded,
             End::Retry { .. } if is_out => JobState::Discarded,
-            End::Retry { at_once: true } | End::Snooze { at_once: true } => JobState::Available,
+            End::Retry { at_once: true } | End::Snooze { at_once: true } | End::GiveBack => JobState::Available,
             End::Retry { at_once: false } => JobState::Retryable,
             End::Snooze { at_once: false } => JobState::Scheduled,
         };
-        if matches!(end, End::Snooze { .. }) {
+        if matches!(end, End::Snooze { .. } | End::GiveBack) {
             self.jobs[index].attempt -= 1;
         }
         self.go_to(index, state);

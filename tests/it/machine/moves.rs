@@ -26,18 +26,20 @@ pub(super) enum End {
     CompleteWithOutput,
     Retry { at_once: bool },
     Snooze { at_once: bool },
+    GiveBack,
     Cancel,
     Discard,
 }
 
 impl End {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Complete,
         Self::CompleteWithOutput,
         Self::Retry { at_once: true },
         Self::Retry { at_once: false },
         Self::Snooze { at_once: true },
         Self::Snooze { at_once: false },
+        Self::GiveBack,
         Self::Cancel,
         Self::Discard,
     ];
@@ -119,6 +121,7 @@ impl Moves {
                 End::CompleteWithOutput => ("complete", None, None, Some(serde_json::json!({"n": 1}))),
                 End::Retry { at_once } => ("retry", wait(at_once), Some("failed"), None),
                 End::Snooze { at_once } => ("snooze", wait(at_once), None, None),
+                End::GiveBack => ("give_back", None, None, None),
                 End::Cancel => ("cancel", None, Some("not wanted"), None),
                 End::Discard => ("discard", None, Some("hopeless"), None),
             });

@@ -2,6 +2,7 @@
 
 mod events;
 mod fencing;
+mod grace;
 mod mishaps;
 mod outcomes;
 mod reentry;

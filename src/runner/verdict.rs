@@ -1,0 +1,84 @@
+//! What becomes of a job when its attempt ends: what the worker said, and why it was stopped.
+//!
+//! | the worker | not stopped | `Stopping` | `Cancelled`, `LeaseLost` |
+//! |---|---|---|---|
+//! | `Ok` | as it says | as it says | dropped by the fence |
+//! | `Err`, or a panic | fails | given back | dropped by the fence |
+//! | did not end within the grace | – | given back | dropped by the fence |
+//!
+//! A job that was cancelled or rescued is not this attempt's any more, and the database drops
+//! whatever is said of it. If it is this attempt's after all, nobody took it, and it is given back.
+
+use std::sync::atomic::Ordering;
+
+use crate::outcome::{BoxError, Outcome};
+use crate::retry::RetryPolicy;
+use crate::store::Verdict;
+use crate::worker::Attempt;
+
+/// How the work ended.
+pub(super) enum Work {
+    /// The worker returned, or panicked, which is an error as well.
+    Returned(Result<Outcome, BoxError>),
+    /// It was dropped, since it did not end when it had to.
+    Dropped,
+}
+
+/// What it takes to judge an attempt.
+pub(super) struct Judge<'a> {
+    pub(super) attempt: &'a Attempt,
+    pub(super) retry_policy: RetryPolicy,
+}
+
+impl Judge<'_> {
+    pub(super) fn verdict(&self, work: Work) -> Verdict {
+        match work {
+            Work::Returned(Ok(outcome)) => self.told(outcome),
+            Work::Returned(Err(error)) => self.failed(error),
+            Work::Dropped => Verdict::GiveBack,
+        }
+    }
+
+    fn told(&self, outcome: Outcome) -> Verdict {
+        // The row is completed already if the transaction committed, and then this result is
+        // dropped by the fence. If not, the effects are gone, and so must be the completion.
+        if self.attempt.is_completed_in.load(Ordering::Acquire) {
+            return self.retry("the transaction that completed the job did not commit".to_owned());
+        }
+        match outcome {
+            Outcome::Complete { output } => Verdict::Complete { output },
+            Outcome::Retry { after, reason } => Verdict::Retry { delay: after, error: reason },
+            Outcome::Snooze { after } => Verdict::Snooze { delay: after },
+            Outcome::Cancel { reason } => Verdict::Cancel { reason },
+            Outcome::Discard { reason } => Verdict::Discard { reason },
+        }
+    }
+
+    fn failed(&self, error: BoxError) -> Verdict {
+        let error = with_causes(error.as_ref());
+        if let Some(reason) = self.attempt.stop.reason() {
+            tracing::info!(error, ?reason, "stopped");
+            return Verdict::GiveBack;
+        }
+        tracing::info!(error, "attempt failed");
+        self.retry(error)
+    }
+
+    fn retry(&self, error: String) -> Verdict {
+        Verdict::Retry { delay: self.retry_policy.wait_after(self.attempt.row.attempt), error }
+    }
+}
+
+/// The error's text with those of its causes, each once.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let said = inner.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = inner.source();
+    }
+    text
+}
