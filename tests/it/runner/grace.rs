@@ -220,8 +220,14 @@ async fn a_hard_stop_under_load_loses_no_attempt_in_any_phase() {
             match job.args.n % 8 {
                 // Done at once, and done while the stop is under way.
                 0 | 1 => Ok(()),
-                2 => Ok(tokio::task::yield_now().await),
-                3 => Ok(tokio::time::sleep(Duration::from_millis(1)).await),
+                2 => {
+                    tokio::task::yield_now().await;
+                    Ok(())
+                }
+                3 => {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    Ok(())
+                }
                 4 => {
                     job.stopped().await;
                     Ok(())
