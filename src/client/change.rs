@@ -83,7 +83,9 @@ fn told(bus: &Bus, verb: Verb, Changed { id, told }: Changed) -> JobId {
 
 impl Client {
     /// Cancels jobs that are not final yet. A running job is over for the queue at once, and what
-    /// its worker says later is dropped; the worker itself goes on until it is done.
+    /// its worker says later is dropped. The worker is told within a second
+    /// ([`RunningJob::stopped`](crate::RunningJob::stopped)); where its runner only polls, or a
+    /// notification is lost, at the runner's next heartbeat, a quarter of its lease later at most.
     ///
     /// # Errors
     ///

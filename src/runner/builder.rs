@@ -5,13 +5,13 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sqlx::PgPool;
-use sqlx::postgres::PgPoolOptions;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::completer::Ended;
+use super::control::Control;
 use super::handle::RunnerHandle;
 use super::lease::{Lease, Leases};
 use super::track::Tracks;
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::ident::QueueName;
 use crate::job::Job;
 use crate::maintenance::{self, Promoter, Pruner, Rescuer, Retention};
-use crate::notify;
+use crate::notify::Line;
 use crate::retry::RetryPolicy;
 use crate::worker::{Registry, Worker};
 
@@ -168,30 +168,35 @@ impl Runner {
     }
 
     /// Enters the runner in the database and makes what its parts share. Nothing runs yet; the results of
-    /// attempts come out of the receiver.
-    pub(super) async fn enter(&self) -> Result<(Arc<Shared>, mpsc::UnboundedReceiver<Ended>)> {
+    /// attempts come out of the receiver, and the line is the heartbeat's.
+    pub(super) async fn enter(&self) -> Result<(Arc<Shared>, mpsc::UnboundedReceiver<Ended>, Line)> {
         let queues = self.check()?;
         self.client.check_schema().await?;
-        let pulse = self.own_connection();
+        let connect_options = self.connect_options();
+        let mut line = match self.is_listening {
+            true => Line::listening(connect_options, self.client.schema()),
+            false => Line::deaf(connect_options),
+        };
         let name = self.name.clone().unwrap_or_else(|| format!("uniqueue {}", std::process::id()));
         let queue_names: Vec<_> = queues.iter().map(|queue| queue.name.to_string()).collect();
-        let lease = Lease::take(&pulse, self.client.statements(), &name, &queue_names, self.lease).await?;
+        let connection = line.connection().await?;
+        let lease = Lease::take(connection, self.client.statements(), &name, &queue_names, self.lease).await?;
         let (ended, results) = mpsc::unbounded_channel();
         let kinds = self.workers.kinds();
         let tracked: Vec<_> = queues.iter().map(|queue| queue.name.clone()).collect();
         let shared = Arc::new(Shared {
             leases: Leases::new(lease, name, queue_names, self.lease),
-            pulse,
             queues,
             tracks: Tracks::new(&kinds, &tracked),
             kinds,
             in_hand: Mutex::default(),
+            control: Control::default(),
             workers: self.workers.clone(),
             retry_policy: self.retry_policy,
             stop_grace: self.stop_grace,
             poll_interval: self.poll_interval,
             is_listening: self.is_listening,
-            wake: Arc::new(Notify::new()),
+            wake: Notify::new(),
             freed: Notify::new(),
             stopping: CancellationToken::new(),
             drained: CancellationToken::new(),
@@ -200,14 +205,13 @@ impl Runner {
             attempts: TaskTracker::new(),
             client: self.client.clone(),
         });
-        Ok((shared, results))
+        Ok((shared, results, line))
     }
 
-    /// A connection that is not the application's to use up: one each for the heartbeat, for
-    /// maintenance and for the listener.
-    fn own_connection(&self) -> PgPool {
-        let connect_options = (*self.client.pool().connect_options()).clone();
-        PgPoolOptions::new().max_connections(1).connect_lazy_with(connect_options)
+    /// For the connections that are not the application's to use up: the line, and maintenance's. A
+    /// slow maintenance statement must not cost the lease, so they are two.
+    fn connect_options(&self) -> PgConnectOptions {
+        (*self.client.pool().connect_options()).clone()
     }
 
     /// Starts the runner. It goes on until [`RunnerHandle::stop`].
@@ -217,13 +221,13 @@ impl Runner {
     /// [`Error::InvalidRunner`] without a queue or a worker, or with two for one;
     /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; [`Error::Database`].
     pub async fn start(self) -> Result<RunnerHandle> {
-        let (shared, results) = self.enter().await?;
-        let control = self.own_connection();
+        let (shared, results, line) = self.enter().await?;
+        let control = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.connect_options());
 
         // What lives as long as jobs may run. It stops only when the last result is in.
         let closing = CancellationToken::new();
         let background = TaskTracker::new();
-        background.spawn(heartbeat::beat(Arc::clone(&shared), closing.clone()));
+        let heartbeat = tokio::spawn(heartbeat::beat(Arc::clone(&shared), line, closing.clone()));
         let statements = shared.client.statements();
         let promoter = Promoter { interval: self.promote_interval };
         let rescuer = Rescuer { interval: self.lease / 4 };
@@ -231,19 +235,10 @@ impl Runner {
         background.spawn(maintenance::run(promoter, control.clone(), statements.clone(), closing.clone()));
         background.spawn(maintenance::run(rescuer, control.clone(), statements.clone(), closing.clone()));
         background.spawn(maintenance::run(pruner, control.clone(), statements.clone(), closing.clone()));
-        if shared.is_listening {
-            background.spawn(notify::listen(
-                self.own_connection(),
-                shared.client.schema().clone(),
-                shared.leases.queues.clone(),
-                Arc::clone(&shared.wake),
-                closing.clone(),
-            ));
-        }
         let completer = tokio::spawn(completer::complete(Arc::clone(&shared), results));
         let producer = tokio::spawn(producer::produce(Arc::clone(&shared)));
         tracing::info!(runner = %shared.leases.current().id, "runner started");
-        Ok(RunnerHandle::new(shared, producer, completer, background, closing, self.stop_timeout))
+        Ok(RunnerHandle::new(shared, producer, completer, heartbeat, background, closing, self.stop_timeout))
     }
 
     /// Starts the runner, and stops it in order when `shutdown` resolves, such as

@@ -18,6 +18,7 @@ pub struct RunnerHandle {
     shared: Arc<Shared>,
     producer: JoinHandle<()>,
     completer: JoinHandle<()>,
+    heartbeat: JoinHandle<Result<()>>,
     background: TaskTracker,
     closing: CancellationToken,
     stop_timeout: Duration,
@@ -28,11 +29,12 @@ impl RunnerHandle {
         shared: Arc<Shared>,
         producer: JoinHandle<()>,
         completer: JoinHandle<()>,
+        heartbeat: JoinHandle<Result<()>>,
         background: TaskTracker,
         closing: CancellationToken,
         stop_timeout: Duration,
     ) -> Self {
-        Self { shared, producer, completer, background, closing, stop_timeout }
+        Self { shared, producer, completer, heartbeat, background, closing, stop_timeout }
     }
 
     /// The runner's id: `runner.id`, and `job.worker` of its jobs. A runner that loses its lease
@@ -55,7 +57,7 @@ impl RunnerHandle {
     /// [`Error::Database`](crate::Error::Database) when the runner's row could not be taken out; it
     /// then counts as alive until its lease runs out.
     pub async fn stop(self) -> Result<()> {
-        let Self { shared, producer, completer, background, closing, stop_timeout } = self;
+        let Self { shared, producer, completer, heartbeat, background, closing, stop_timeout } = self;
         shared.stopping.cancel();
         ended("producer", producer).await;
         shared.attempts.close();
@@ -78,22 +80,19 @@ impl RunnerHandle {
         closing.cancel();
         background.close();
         background.wait().await;
-        let lease = shared.leases.current();
-        let giving_up = lease.give_up(&shared.pulse, shared.client.statements());
-        // Without the database the lease runs out by itself, so there is no use in waiting long.
-        let removed = match tokio::time::timeout(shared.leases.term / 4, giving_up).await {
-            Ok(removed) => removed,
-            Err(_) => Err(sqlx::Error::PoolTimedOut.into()),
-        };
+        let removed = ended("heartbeat", heartbeat).await.unwrap_or(Ok(()));
         tracing::info!("runner stopped");
         removed
     }
 }
 
-async fn ended(part: &str, task: JoinHandle<()>) {
-    if let Err(error) = task.await {
+/// Waits for a part of the runner. `None`: it panicked.
+async fn ended<T>(part: &str, task: JoinHandle<T>) -> Option<T> {
+    let ended = task.await;
+    if let Err(error) = &ended {
         tracing::error!(part, %error, "a part of the runner panicked");
     }
+    ended.ok()
 }
 
 impl std::fmt::Debug for RunnerHandle {

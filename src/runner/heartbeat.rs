@@ -1,70 +1,165 @@
-//! The heartbeat: extends the lease four times a term, and starts a new life when it was lost.
+//! The heartbeat: extends the lease four times a term, asks what was taken away, and listens, all on
+//! the runner's one line.
+//!
+//! States: *alive*, while the lease was extended less than a term ago; and *lost*, until a new one
+//! is taken.
+//!
+//! Invariants:
+//! - A heartbeat that is due comes before anything that is heard, and before any question.
+//! - Nothing on the line takes longer than until the next heartbeat is due.
+//! - A broken line alone costs no lease: a heartbeat that meets one tries once more on a new one.
+//!
+//! Failures: a database that says no, or does not answer for a whole term, ends the lease. Its jobs
+//! are stopped, since they are another's by now, and the runner goes on under a new lease.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
+use super::control::{LEAST_WAIT, stop_what_is_gone};
 use super::lease::Lease;
 use crate::error::Result;
+use crate::notify::{Heard, Line};
 use crate::store;
 use crate::worker::StopReason;
 
-pub(super) async fn beat(shared: Arc<Shared>, closing: CancellationToken) {
-    let term = shared.leases.term;
+/// Keeps the runner alive until it is closing, and then takes it out.
+pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: CancellationToken) -> Result<()> {
+    let rhythm = shared.leases.term / 4;
     let mut extended_at = Instant::now();
+    let mut beat_at = extended_at + rhythm;
+    let mut asked_at = extended_at;
+    let mut ask_at = None;
     loop {
         tokio::select! {
-            () = closing.cancelled() => return,
-            () = tokio::time::sleep(term / 4) => {}
+            // In this order, so that no flood of notifications holds up a heartbeat.
+            biased;
+            () = closing.cancelled() => break,
+            () = sleep_until(beat_at) => {
+                let began = Instant::now();
+                beat_at = began + rhythm;
+                let is_alive = tokio::select! {
+                    () = closing.cancelled() => break,
+                    is_alive = extend(&shared, &mut line, beat_at) => is_alive,
+                };
+                if is_alive.unwrap_or_else(|| extended_at.elapsed() < shared.leases.term) {
+                    if is_alive.is_some() {
+                        extended_at = began;
+                        ask_at = Some(began);
+                    }
+                } else if renew(&shared, &mut line).await {
+                    extended_at = Instant::now();
+                }
+            }
+            () = sleep_until(ask_at.unwrap_or(beat_at)), if ask_at.is_some() => {
+                ask_at = None;
+                asked_at = Instant::now();
+                ask(&shared, &mut line, beat_at).await;
+            }
+            () = shared.control.ask.notified() => {
+                ask_at.get_or_insert(asked_at + LEAST_WAIT);
+            }
+            heard = line.hear() => heed(&shared, heard),
         }
-        let asked_at = Instant::now();
-        // A database that does not answer in time is as bad as one that says no.
-        let answer = tokio::select! {
-            () = closing.cancelled() => return,
-            answer = tokio::time::timeout(term / 4, extend(&shared)) => answer,
-        };
-        let is_lost = match answer {
-            Ok(Ok(true)) => {
-                extended_at = asked_at;
-                false
+    }
+    give_up(&shared, line).await
+}
+
+fn heed(shared: &Shared, heard: Heard) {
+    match heard {
+        Heard::Gap => {
+            shared.wake.notify_one();
+            shared.control.hear();
+        }
+        Heard::Jobs { queue } => {
+            if shared.queues.iter().any(|slots| slots.name.as_str() == queue) {
+                shared.wake.notify_one();
             }
-            Ok(Ok(false)) => true,
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "heartbeat failed");
-                extended_at.elapsed() >= term
+        }
+        Heard::TakenAway { worker } => {
+            if shared.leases.current().id.to_string() == worker {
+                shared.control.hear();
             }
-            Err(_) => extended_at.elapsed() >= term,
-        };
-        if is_lost && renew(&shared, term).await {
-            extended_at = Instant::now();
         }
     }
 }
 
-async fn extend(shared: &Shared) -> Result<bool> {
-    let mut connection = shared.pulse.acquire().await?;
+/// One heartbeat. `None`: the database did not say whether the lease goes on.
+async fn extend(shared: &Shared, line: &mut Line, until: Instant) -> Option<bool> {
+    let extending = async {
+        match extend_once(shared, line).await {
+            Err(error) => {
+                tracing::debug!(%error, "heartbeat failed, trying once more");
+                line.cut();
+                extend_once(shared, line).await
+            }
+            answer => answer,
+        }
+    };
+    match timeout_at(until, extending).await {
+        Ok(Ok(is_extended)) => return Some(is_extended),
+        Ok(Err(error)) => tracing::warn!(%error, "heartbeat failed"),
+        // A database that does not answer in time is as bad as one that says no.
+        Err(_) => tracing::warn!("heartbeat failed: no answer"),
+    }
+    line.cut();
+    None
+}
+
+async fn extend_once(shared: &Shared, line: &mut Line) -> Result<bool> {
     let id = shared.leases.current().id;
-    store::extend_lease(&mut connection, shared.client.statements(), id, shared.leases.term).await
+    store::extend_lease(line.connection().await?, shared.client.statements(), id, shared.leases.term).await
 }
 
 /// Stops the jobs of the lost lease, which are another's by now, and goes on under a new one.
-async fn renew(shared: &Shared, term: Duration) -> bool {
+async fn renew(shared: &Shared, line: &mut Line) -> bool {
     shared.leases.current().lose();
     shared.stop_all(StopReason::LeaseLost);
     let leases = &shared.leases;
-    let taken = Lease::take(&shared.pulse, shared.client.statements(), &leases.name, &leases.queues, term);
-    match tokio::time::timeout(term / 4, taken).await {
+    let taking = async {
+        let connection = line.connection().await?;
+        Lease::take(connection, shared.client.statements(), &leases.name, &leases.queues, leases.term).await
+    };
+    match timeout(leases.term / 4, taking).await {
         Ok(Ok(lease)) => {
             leases.replace(lease);
             shared.freed.notify_one();
-            true
+            return true;
         }
-        Ok(Err(error)) => {
-            tracing::warn!(%error, "no new lease yet");
-            false
+        Ok(Err(error)) => tracing::warn!(%error, "no new lease yet"),
+        Err(_) => tracing::warn!("no new lease yet: no answer"),
+    }
+    line.cut();
+    false
+}
+
+async fn ask(shared: &Shared, line: &mut Line, until: Instant) {
+    let asking = async { stop_what_is_gone(shared, line.connection().await?).await };
+    match timeout_at(until, asking).await {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => tracing::warn!(%error, "could not ask which jobs were taken away"),
+        Err(_) => tracing::warn!("could not ask which jobs were taken away: no answer"),
+    }
+    line.cut();
+}
+
+/// Takes the runner's row out. Without the database the lease runs out by itself, so there is no
+/// use in waiting long.
+async fn give_up(shared: &Shared, mut line: Line) -> Result<()> {
+    let (lease, statements) = (shared.leases.current(), shared.client.statements());
+    let giving_up = async {
+        let mut given_up = lease.give_up(line.connection().await?, statements).await;
+        if given_up.is_err() {
+            line.cut();
+            given_up = lease.give_up(line.connection().await?, statements).await;
         }
-        Err(_) => false,
+        line.close().await;
+        given_up
+    };
+    match timeout(shared.leases.term / 4, giving_up).await {
+        Ok(given_up) => given_up,
+        Err(_) => Err(sqlx::Error::PoolTimedOut.into()),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use sqlx::PgPool;
+use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -20,15 +20,14 @@ pub(super) struct Lease {
 impl Lease {
     /// Enters a new life in the database.
     pub(super) async fn take(
-        control: &PgPool,
+        connection: &mut PgConnection,
         statements: &Statements,
         name: &str,
         queues: &[String],
         term: Duration,
     ) -> Result<Self> {
         let id = Uuid::now_v7();
-        let mut connection = control.acquire().await?;
-        store::register_runner(&mut connection, statements, id, name, queues, term).await?;
+        store::register_runner(connection, statements, id, name, queues, term).await?;
         Ok(Self { id, lost: CancellationToken::new() })
     }
 
@@ -41,9 +40,8 @@ impl Lease {
     }
 
     /// Takes the runner's row out, so that nobody waits for it to be dead.
-    pub(super) async fn give_up(&self, control: &PgPool, statements: &Statements) -> Result<()> {
-        let mut connection = control.acquire().await?;
-        store::remove_runner(&mut connection, statements, self.id).await
+    pub(super) async fn give_up(&self, connection: &mut PgConnection, statements: &Statements) -> Result<()> {
+        store::remove_runner(connection, statements, self.id).await
     }
 }
 

@@ -3,7 +3,8 @@
 //! ```text
 //! notify ─▶ producer ──fetch──▶ executor (one task a job) ──result──▶ completer ──batch──▶ database
 //!              ▲  free slots ◀──────┘
-//! heartbeat: extends the lease; maintenance: promotes, rescues, prunes
+//! heartbeat: extends the lease, listens, and stops what was taken away
+//! maintenance: promotes, rescues, prunes
 //! ```
 //!
 //! Invariants:
@@ -19,6 +20,7 @@
 
 mod builder;
 mod completer;
+mod control;
 mod executor;
 mod handle;
 mod heartbeat;
@@ -39,13 +41,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sqlx::PgPool;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use self::completer::Ended;
+use self::control::{Control, Held};
 use self::lease::Leases;
 use self::track::Tracks;
 use crate::client::Client;
@@ -56,13 +58,11 @@ use crate::worker::{Registry, Stop, StopReason};
 /// What the parts of one runner share.
 struct Shared {
     client: Client,
-    /// A connection of the runner's own, so that a full pool cannot cost it its lease, and a slow
-    /// maintenance statement cannot either.
-    pulse: PgPool,
     leases: Leases,
     queues: Vec<QueueSlots>,
     /// The jobs that were fetched and whose results are not recorded yet, and how to stop them.
-    in_hand: Mutex<HashMap<JobId, Arc<Stop>>>,
+    in_hand: Mutex<HashMap<JobId, InHand>>,
+    control: Control,
     workers: Registry,
     /// The kinds that have a worker here. Others are left to other runners.
     kinds: Vec<String>,
@@ -72,7 +72,7 @@ struct Shared {
     poll_interval: Duration,
     is_listening: bool,
     /// Wakes the producer: a notification came.
-    wake: Arc<Notify>,
+    wake: Notify,
     /// Wakes the producer: a slot is free again.
     freed: Notify,
     /// Stop fetching.
@@ -83,6 +83,14 @@ struct Shared {
     /// Results that wait for somebody's lock.
     aside: TaskTracker,
     attempts: TaskTracker,
+}
+
+/// The attempt at a job in hand.
+struct InHand {
+    /// The lease under which it was fetched.
+    worker: Uuid,
+    attempt: u16,
+    stop: Arc<Stop>,
 }
 
 /// A queue that the runner works, and how much of it at once.
@@ -104,8 +112,16 @@ impl Shared {
     }
 
     /// Takes fetched jobs in hand, before any of them is started.
-    fn take_in_hand(&self, jobs: impl Iterator<Item = JobId>) {
-        self.in_hand().extend(jobs.map(|id| (id, Arc::default())));
+    fn take_in_hand(&self, worker: Uuid, jobs: impl Iterator<Item = (JobId, u16)>) {
+        let mut in_hand = self.in_hand();
+        for (id, attempt) in jobs {
+            let earlier = in_hand.insert(id, InHand { worker, attempt, stop: Arc::default() });
+            if let Some(earlier) = earlier {
+                // The job was taken away and set back before this runner was told. Where the earlier
+                // attempt has ended, nobody hears this.
+                earlier.stop.request(StopReason::Cancelled);
+            }
+        }
     }
 
     fn jobs_in_hand(&self) -> Vec<Uuid> {
@@ -114,13 +130,22 @@ impl Shared {
 
     /// How to stop a job in hand.
     fn stop_of(&self, id: JobId) -> Arc<Stop> {
-        self.in_hand().get(&id).map(Arc::clone).unwrap_or_default()
+        self.in_hand().get(&id).map(|held| Arc::clone(&held.stop)).unwrap_or_default()
+    }
+
+    /// The attempts in hand that were fetched under a lease.
+    fn held_under(&self, lease: Uuid) -> Vec<Held> {
+        let in_hand = self.in_hand();
+        let of_lease = in_hand.iter().filter(|(_, held)| held.worker == lease);
+        let held =
+            |(id, held): (&JobId, &InHand)| Held { id: *id, attempt: held.attempt, stop: Arc::clone(&held.stop) };
+        of_lease.map(held).collect()
     }
 
     /// Asks every job in hand to stop.
     fn stop_all(&self, reason: StopReason) {
-        for stop in self.in_hand().values() {
-            stop.request(reason);
+        for held in self.in_hand().values() {
+            held.stop.request(reason);
         }
     }
 
@@ -129,13 +154,13 @@ impl Shared {
         let mut in_hand = self.in_hand();
         for ended in batch {
             // The same job may be here for its next attempt already.
-            if in_hand.get(&ended.result.id).is_some_and(|stop| Arc::ptr_eq(stop, &ended.stop)) {
+            if in_hand.get(&ended.result.id).is_some_and(|held| Arc::ptr_eq(&held.stop, &ended.stop)) {
                 in_hand.remove(&ended.result.id);
             }
         }
     }
 
-    fn in_hand(&self) -> MutexGuard<'_, HashMap<JobId, Arc<Stop>>> {
+    fn in_hand(&self) -> MutexGuard<'_, HashMap<JobId, InHand>> {
         // Nothing panics while it holds the lock.
         self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -72,11 +72,16 @@ fn free_slots(shared: &Shared) -> Vec<Slots> {
 /// Fetches once and hands the jobs to the executor. Answers how many it was.
 async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots]) -> Result<usize> {
     let mut connection = shared.client.connection().await?;
+    let heard_before = shared.control.heard();
     let Fetched { jobs, unreadable } =
         store::fetch(&mut connection, shared.client.statements(), lease.id, slots, &shared.kinds).await?;
     drop(connection);
     let fetched = jobs.len() + unreadable.len();
-    shared.take_in_hand(jobs.iter().map(|row| row.id).chain(unreadable.iter().map(|job| job.id)));
+    let attempts = jobs.iter().map(|row| (row.id, row.attempt));
+    shared.take_in_hand(lease.id, attempts.chain(unreadable.iter().map(|job| (job.id, job.attempt))));
+    if fetched > 0 && shared.control.heard() != heard_before {
+        shared.control.hear();
+    }
     for Unreadable { id, kind, queue, attempt, problem } in unreadable {
         tracing::error!(job.id = %id, problem, "a job cannot be worked");
         let verdict = Verdict::Retry { delay: shared.retry_policy.wait_after(attempt), error: problem };

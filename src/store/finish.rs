@@ -53,8 +53,7 @@ pub(crate) async fn complete(
     attempts: &[(JobId, u16)],
     patience: Option<Duration>,
 ) -> UniqueueResult<Vec<JobId>> {
-    let ids: Vec<_> = attempts.iter().map(|(id, _)| id.as_uuid()).collect();
-    let numbers: Vec<_> = attempts.iter().map(|(_, number)| stored(*number)).collect();
+    let (ids, numbers) = arrays(attempts);
     let rows = query(&statements.complete)
         .bind(worker)
         .bind(&ids)
@@ -109,8 +108,24 @@ pub(crate) async fn finish(
     rows.iter().map(|row| Ok((counted(row)?, row.try_get::<&str, _>("state")?.parse()?))).collect()
 }
 
+fn arrays(attempts: &[(JobId, u16)]) -> (Vec<Uuid>, Vec<i16>) {
+    attempts.iter().map(|(id, number)| (id.as_uuid(), stored(*number))).unzip()
+}
+
 fn counted(row: &PgRow) -> UniqueueResult<JobId> {
     Ok(JobId::from(row.try_get::<Uuid, _>("id")?))
+}
+
+/// Which of these attempts nobody took from their worker. Sorted as for [`complete`].
+pub(crate) async fn still_held(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    worker: Uuid,
+    attempts: &[(JobId, u16)],
+) -> UniqueueResult<Vec<JobId>> {
+    let (ids, numbers) = arrays(attempts);
+    let rows = query(&statements.still_held).bind(worker).bind(&ids).bind(&numbers).fetch_all(connection).await?;
+    rows.iter().map(counted).collect()
 }
 
 /// Which of these jobs nobody else has locked.

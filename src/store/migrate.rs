@@ -20,6 +20,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("V3__canonical_json", include_str!("../../migrations/V3__canonical_json.sql")),
     ("V4__unique_key", include_str!("../../migrations/V4__unique_key.sql")),
     ("V5__sql_door", include_str!("../../migrations/V5__sql_door.sql")),
+    ("V6__control", include_str!("../../migrations/V6__control.sql")),
 ];
 
 /// The version that this library was built with.

@@ -26,7 +26,7 @@ use sqlx::{Postgres, SqlSafeStr, SqlStr};
 pub(crate) use self::change::{Changed, Told, Verb, change, release_claim};
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Slots, Unreadable, fetch, give_back};
-pub(crate) use self::finish::{Result as FinishResult, Verdict, complete, finish, unlocked};
+pub(crate) use self::finish::{Result as FinishResult, Verdict, complete, finish, still_held, unlocked};
 pub(crate) use self::insert::{Answer, NewRow, Outcome, insert_plain, insert_unique};
 pub(crate) use self::interval::interval;
 pub(crate) use self::lease::{extend_lease, register_runner, remove_dead_runners, remove_runner, set_runner_idle};
@@ -93,6 +93,7 @@ statements! {
     retry_jobs,
     schema_version,
     set_runner_idle,
+    still_held,
     unlocked_jobs,
 }
 
@@ -103,9 +104,15 @@ impl Statements {
     }
 }
 
-/// The NOTIFY channel of a schema. Channels belong to the database, so the schema is part of it.
-pub(crate) fn channel(schema: &SchemaName) -> String {
+/// The channel that says which queue has jobs. Channels belong to the database, so the schema is
+/// part of them.
+pub(crate) fn job_channel(schema: &SchemaName) -> String {
     format!("{schema}.job")
+}
+
+/// The channel that says from which runner jobs were taken away.
+pub(crate) fn control_channel(schema: &SchemaName) -> String {
+    format!("{schema}.control")
 }
 
 fn query(statement: &SqlStr) -> Query<'static, Postgres, PgArguments> {

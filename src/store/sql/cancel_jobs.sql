@@ -1,7 +1,7 @@
 -- Cancels jobs that are not final. A running one is over at once as well: its worker's result
--- will be stale.
+-- will be stale, and its runner is told.
 WITH wanted AS (
-    SELECT j.id
+    SELECT j.id, CASE WHEN j.state = 'running' THEN j.worker END AS worker
     FROM /* schema */job AS j
     WHERE j.id = ANY ($1::uuid[]) AND j.finalized_at IS NULL
     ORDER BY j.id
@@ -14,12 +14,13 @@ changed AS (
         unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, j.state, 'cancelled')
     FROM wanted AS w
     WHERE j.id = w.id
-    RETURNING j.id, j.kind, j.queue, j.attempt, j.unique_yielded
+    RETURNING j.id, j.kind, j.queue, j.attempt, j.unique_yielded, w.worker
 ),
 settled AS MATERIALIZED (
-    SELECT /* schema */take_claims(array_agg(c.id))
+    SELECT
+        /* schema */take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded)),
+        /* schema */tell_runners(array_agg(DISTINCT c.worker) FILTER (WHERE c.worker IS NOT NULL))
     FROM changed AS c
-    WHERE c.unique_yielded
 )
 SELECT c.id, c.kind, c.queue, c.attempt, 'cancelled' AS state
 FROM changed AS c

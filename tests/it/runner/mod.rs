@@ -1,8 +1,10 @@
 //! The runner, against a real database: outcomes, fencing, wake-ups, leases, stops.
 
+mod control;
 mod events;
 mod fencing;
 mod grace;
+mod line;
 mod mishaps;
 mod outcomes;
 mod reentry;
