@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::ident::{JobId, SchemaName};
+use crate::outcome::BoxError;
 use crate::state::JobState;
 use crate::unique::Duplicate;
 
@@ -101,6 +102,11 @@ pub enum Error {
     #[error("{}", rejected_text(.0))]
     Rejected(Vec<Rejection>),
 
+    /// An insert middleware refused the jobs. Nothing of the call was inserted, unless the middleware
+    /// refused after the insert.
+    #[error("the insert was refused: {0}")]
+    Refused(#[source] BoxError),
+
     /// The insert waited longer than its `max_wait` for an uncommitted rival with the same key.
     /// Nothing of the call was inserted; the caller's transaction is still usable.
     #[error(
@@ -118,6 +124,15 @@ pub enum Error {
         id: JobId,
         /// The attempt that the result belongs to.
         attempt: u16,
+    },
+
+    /// A worker asked for state of a type that its runner was not given.
+    #[error("{}", missing_state_text(wanted, given))]
+    MissingState {
+        /// The type's name.
+        wanted: &'static str,
+        /// The types that the runner was given.
+        given: Vec<&'static str>,
     },
 
     /// A runner was started without a worker or a queue, or with two workers of one kind.
@@ -187,6 +202,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// What an [`InsertMiddleware`](crate::InsertMiddleware) says to keep jobs out.
+    pub fn refused(reason: impl Into<BoxError>) -> Self {
+        Error::Refused(reason.into())
+    }
+
     /// Whether the insert was refused because another job claims its key.
     #[must_use]
     pub fn is_duplicate(&self) -> bool {
@@ -271,6 +291,11 @@ fn rejected_text(rejections: &[Rejection]) -> String {
             format!("duplicates: {} unique keys are held by jobs {}{more}", many.len(), shown.join(", "))
         }
     }
+}
+
+fn missing_state_text(wanted: &str, given: &[&str]) -> String {
+    let given = if given.is_empty() { "none".to_owned() } else { given.join(", ") };
+    format!("the runner has no state of type {wanted}\nhint: add it with Runner::state(…); it was given {given}")
 }
 
 /// The remedy for the database errors that a new user meets first.

@@ -101,6 +101,31 @@ impl NewJob {
         Self { kind: kind.into(), args: Ok(args), options: InsertOptions::new() }
     }
 
+    /// The job's type name, not checked yet.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// Its args as JSON text. `None` when they do not serialise, which the insert will report.
+    #[must_use]
+    pub fn args_json(&self) -> Option<&RawValue> {
+        self.args.as_deref().ok()
+    }
+
+    /// Its queue, where the job itself or its kind names one. The client's defaults come later.
+    #[must_use]
+    pub fn queue_name(&self) -> Option<&str> {
+        self.options.queue.as_deref()
+    }
+
+    /// A member of its meta, where the job itself or its kind has one. The client's defaults come
+    /// later.
+    #[must_use]
+    pub fn meta_value(&self, name: &str) -> Option<&Value> {
+        self.options.meta.get(name)
+    }
+
     fn options_mut(&mut self) -> &mut InsertOptions {
         &mut self.options
     }

@@ -20,7 +20,9 @@ mod unique;
 mod worker;
 
 /// Inserting and looking.
-pub use self::client::{Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany};
+pub use self::client::{
+    Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany, InsertMiddleware, NextInsert,
+};
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
 /// What happened.
@@ -40,7 +42,7 @@ pub use self::unique::{
     Subject, UniqueKey, UniquePolicy, UniqueScope, Until, canonical_json, check_jsonb, ojs_manifest, parse_json,
     serialize_json,
 };
-pub use self::worker::{RunningJob, StopReason, Worker};
+pub use self::worker::{AnyJob, Middleware, Needs, Next, RunningJob, StopReason, Worker};
 /// Options and states.
 pub use self::{opts::InsertOptions, state::JobState};
 

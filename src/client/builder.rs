@@ -7,6 +7,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 
 use super::events::{Bus, EVENT_BUFFER};
+use super::middleware::{InsertLayers, InsertMiddleware};
 use super::{Client, Inner};
 use crate::error::{Error, Result};
 use crate::ident::SchemaName;
@@ -21,6 +22,7 @@ pub struct ClientBuilder {
     defaults: InsertOptions,
     max_connections: Option<u32>,
     event_buffer: Option<usize>,
+    insert_middleware: InsertLayers,
 }
 
 impl ClientBuilder {
@@ -47,6 +49,13 @@ impl ClientBuilder {
         self
     }
 
+    /// Runs an [`InsertMiddleware`] around every insert. Several nest in the order in which they are
+    /// added: the first is the outermost.
+    pub fn insert_middleware(mut self, middleware: impl InsertMiddleware) -> Self {
+        self.insert_middleware.0.push(Arc::new(middleware));
+        self
+    }
+
     /// How many events a subscriber of [`Client::events`] may be behind before it loses the oldest.
     /// Default: 8,192. The memory is taken when the first one subscribes.
     pub fn event_buffer(mut self, events: usize) -> Self {
@@ -61,6 +70,7 @@ impl ClientBuilder {
             pool,
             statements: Statements::new(self.schema),
             defaults: self.defaults,
+            insert_middleware: self.insert_middleware,
             bus: Bus::new(self.event_buffer.unwrap_or(EVENT_BUFFER)),
         };
         Client { inner: Arc::new(inner) }

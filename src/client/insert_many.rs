@@ -8,6 +8,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 
 use super::Client;
+use super::middleware::NextInsert;
 use super::prepare::{Batch, prepare};
 use crate::error::{Error, Rejection, Result};
 use crate::event::Event;
@@ -64,22 +65,42 @@ impl<'a> IntoFuture for InsertMany<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            if self.jobs.is_empty() {
-                return Ok(Vec::new());
+            let Self { client, connection, max_wait, jobs } = self;
+            let sending = Sending { client, connection, max_wait };
+            let middleware = client.insert_middleware();
+            if middleware.is_empty() || jobs.is_empty() {
+                return sending.send(jobs).await;
             }
-            let answers = match self.connection {
-                Some(connection) => insert(self.client, connection, self.jobs, self.max_wait).await?,
-                None => {
-                    let mut connection = self.client.connection().await?;
-                    insert(self.client, &mut connection, self.jobs, self.max_wait).await?
-                }
-            };
-            let bus = self.client.bus();
-            if bus.is_heard() {
-                answers.iter().for_each(|answer| bus.tell(Event::of_insert(answer)));
-            }
-            Ok(answers)
+            NextInsert { sending, middleware }.run(jobs).await
         })
+    }
+}
+
+/// Where an insert goes, and how long it waits.
+pub(super) struct Sending<'a> {
+    client: &'a Client,
+    connection: Option<&'a mut PgConnection>,
+    max_wait: Option<Duration>,
+}
+
+impl Sending<'_> {
+    /// Inserts, and tells of it.
+    pub(super) async fn send(self, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let answers = match self.connection {
+            Some(connection) => insert(self.client, connection, jobs, self.max_wait).await?,
+            None => {
+                let mut connection = self.client.connection().await?;
+                insert(self.client, &mut connection, jobs, self.max_wait).await?
+            }
+        };
+        let bus = self.client.bus();
+        if bus.is_heard() {
+            answers.iter().for_each(|answer| bus.tell(Event::of_insert(answer)));
+        }
+        Ok(answers)
     }
 }
 

@@ -6,6 +6,7 @@ mod events;
 mod explain;
 mod insert;
 mod insert_many;
+mod middleware;
 mod prepare;
 
 use std::sync::Arc;
@@ -21,7 +22,9 @@ pub use self::events::Events;
 pub use self::explain::{Explain, Explanation};
 pub use self::insert::Insert;
 pub use self::insert_many::InsertMany;
+pub use self::middleware::{InsertMiddleware, NextInsert};
 
+use self::middleware::{AnyInsertMiddleware, InsertLayers};
 use crate::error::{Error, Result};
 use crate::ident::{JobId, SchemaName};
 use crate::job::{JobRow, NewJob};
@@ -47,6 +50,7 @@ struct Inner {
     statements: Statements,
     defaults: InsertOptions,
     bus: events::Bus,
+    insert_middleware: InsertLayers,
 }
 
 impl Client {
@@ -205,6 +209,10 @@ impl Client {
 
     pub(crate) fn statements(&self) -> &Statements {
         &self.inner.statements
+    }
+
+    fn insert_middleware(&self) -> &[Arc<dyn AnyInsertMiddleware>] {
+        &self.inner.insert_middleware.0
     }
 
     pub(crate) fn defaults(&self) -> &InsertOptions {

@@ -23,7 +23,7 @@ use crate::job::Job;
 use crate::maintenance::{self, Promoter, Pruner, Rescuer, Retention};
 use crate::notify::Line;
 use crate::retry::RetryPolicy;
-use crate::worker::{Registry, Worker};
+use crate::worker::{AnyMiddleware, Registry, States, Worker};
 
 /// A runner to be: its queues, its workers and its habits.
 ///
@@ -50,7 +50,9 @@ pub struct Runner {
     client: Client,
     name: Option<String>,
     queues: Vec<(String, usize)>,
-    workers: Registry,
+    pub(super) workers: Registry,
+    pub(super) states: States,
+    pub(super) middleware: Vec<Arc<dyn AnyMiddleware>>,
     retry_policy: RetryPolicy,
     retention: Retention,
     poll_interval: Duration,
@@ -70,6 +72,8 @@ impl Runner {
             name: None,
             queues: Vec::new(),
             workers: Registry::default(),
+            states: States::default(),
+            middleware: Vec::new(),
             retry_policy: RetryPolicy::default(),
             retention: Retention::default(),
             poll_interval: Duration::from_secs(1),
@@ -191,7 +195,8 @@ impl Runner {
             kinds,
             in_hand: Mutex::default(),
             control: Control::default(),
-            workers: self.workers.clone(),
+            workers: self.workers.layered(&self.middleware),
+            states: Arc::new(self.states.clone()),
             retry_policy: self.retry_policy,
             stop_grace: self.stop_grace,
             poll_interval: self.poll_interval,
@@ -218,7 +223,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidRunner`] without a queue or a worker, or with two for one;
+    /// [`Error::InvalidRunner`] without a queue, a worker or the state that one needs, or with two for one;
     /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; [`Error::Database`].
     pub async fn start(self) -> Result<RunnerHandle> {
         let (shared, results, line) = self.enter().await?;
@@ -264,6 +269,7 @@ impl Runner {
         if let Some(kind) = self.workers.doubled() {
             return refuse(format!("two workers for one kind: {kind:?}"));
         }
+        self.check_states()?;
         if self.lease < Duration::from_secs(1) {
             return refuse(format!("a lease must be at least 1 s: {:?}", self.lease));
         }

@@ -24,6 +24,7 @@ pub(super) async fn execute(shared: Arc<Shared>, lease: Arc<Lease>, row: JobRow)
         row,
         worker: lease.id,
         client: shared.client.clone(),
+        states: Arc::clone(&shared.states),
         is_completed_in: AtomicBool::new(false),
     });
     // A fetch may come back when the lease it was made under is lost already.

@@ -18,6 +18,7 @@
 //! a lease that could not be extended in time counts as lost, its jobs are stopped, and the runner
 //! goes on under a new lease.
 
+mod around;
 mod builder;
 mod completer;
 mod control;
@@ -53,7 +54,7 @@ use self::track::Tracks;
 use crate::client::Client;
 use crate::ident::{JobId, QueueName};
 use crate::retry::RetryPolicy;
-use crate::worker::{Registry, Stop, StopReason};
+use crate::worker::{Registry, States, Stop, StopReason};
 
 /// What the parts of one runner share.
 struct Shared {
@@ -64,6 +65,7 @@ struct Shared {
     in_hand: Mutex<HashMap<JobId, InHand>>,
     control: Control,
     workers: Registry,
+    states: Arc<States>,
     /// The kinds that have a worker here. Others are left to other runners.
     kinds: Vec<String>,
     tracks: Tracks,

@@ -1,6 +1,9 @@
 //! Workers: what runs jobs of one kind.
 
+mod any_job;
+mod middleware;
 mod running_job;
+mod state;
 mod stop;
 
 use std::collections::HashMap;
@@ -8,11 +11,17 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+pub use self::any_job::AnyJob;
+pub(crate) use self::middleware::AnyMiddleware;
+pub use self::middleware::{Middleware, Next};
 pub(crate) use self::running_job::Attempt;
 pub use self::running_job::RunningJob;
+pub use self::state::Needs;
+pub(crate) use self::state::States;
 pub(crate) use self::stop::Stop;
 pub use self::stop::StopReason;
 
+use self::middleware::Layered;
 use crate::job::Job;
 use crate::outcome::{BoxError, IntoResult, Outcome};
 use crate::retry::RetryPolicy;
@@ -53,6 +62,11 @@ pub trait Worker<J: Job>: Send + Sync + 'static {
     fn retry_policy(&self) -> Option<RetryPolicy> {
         None
     }
+
+    /// What the runner must have been given, so that one without it does not start. Default: nothing.
+    fn needs(&self) -> Needs {
+        Needs::new()
+    }
 }
 
 impl<J, F, R> Worker<J> for F
@@ -73,6 +87,7 @@ pub(crate) type Work<'a> = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>
 pub(crate) trait AnyWorker: Send + Sync {
     fn work(&self, attempt: Arc<Attempt>) -> Work<'_>;
     fn retry_policy(&self) -> Option<RetryPolicy>;
+    fn needs(&self) -> Needs;
 }
 
 struct Typed<J, W> {
@@ -91,6 +106,10 @@ impl<J: Job, W: Worker<J>> AnyWorker for Typed<J, W> {
     fn retry_policy(&self) -> Option<RetryPolicy> {
         self.worker.retry_policy()
     }
+
+    fn needs(&self) -> Needs {
+        self.worker.needs()
+    }
 }
 
 /// The workers of a runner, by kind.
@@ -106,6 +125,24 @@ impl Registry {
         if self.workers.insert(J::KIND, Arc::new(typed)).is_some() {
             self.doubled = Some(J::KIND);
         }
+    }
+
+    /// The same workers with middleware around each, the outermost first.
+    pub(crate) fn layered(&self, middleware: &[Arc<dyn AnyMiddleware>]) -> Self {
+        if middleware.is_empty() {
+            return self.clone();
+        }
+        let middleware: Arc<[_]> = middleware.into();
+        let layered = |worker: &Arc<dyn AnyWorker>| -> Arc<dyn AnyWorker> {
+            Arc::new(Layered { middleware: Arc::clone(&middleware), worker: Arc::clone(worker) })
+        };
+        let workers = self.workers.iter().map(|(kind, worker)| (*kind, layered(worker))).collect();
+        Self { workers, doubled: self.doubled }
+    }
+
+    /// The first kind whose worker needs what is not there, and what that is.
+    pub(crate) fn lacks(&self, states: &States) -> Option<(&'static str, &'static str)> {
+        self.workers.iter().filter_map(|(kind, worker)| Some((*kind, states.lacks(&worker.needs())?))).min()
     }
 
     pub(crate) fn worker(&self, kind: &str) -> Option<&Arc<dyn AnyWorker>> {

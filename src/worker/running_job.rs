@@ -9,6 +9,7 @@ use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::state::States;
 use super::stop::{Stop, StopReason};
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -32,6 +33,7 @@ pub(crate) struct Attempt {
     /// The runner's lease under which it was fetched: the fence.
     pub(crate) worker: Uuid,
     pub(crate) client: Client,
+    pub(crate) states: Arc<States>,
     pub(crate) stop: Arc<Stop>,
     /// Whether the worker completed it in a transaction of its own.
     pub(crate) is_completed_in: AtomicBool,
@@ -64,6 +66,16 @@ impl<J: Job> RunningJob<J> {
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.attempt.client
+    }
+
+    /// The runner's value of this type, given with [`Runner::state`](crate::Runner::state).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MissingState`] when the runner was given none. A [`Worker`](crate::Worker) can say
+    /// in [`needs`](crate::Worker::needs) that it asks, so that such a runner does not start.
+    pub fn state<T: Send + Sync + 'static>(&self) -> Result<&T> {
+        self.attempt.states.of()
     }
 
     /// Resolves when the work should stop, with the reason: the job was cancelled, or the runner is

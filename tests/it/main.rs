@@ -8,6 +8,7 @@ mod bad_input;
 mod derive;
 mod embedded;
 mod floors;
+mod insert_middleware;
 mod machine;
 mod plans;
 mod roles;

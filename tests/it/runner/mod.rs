@@ -5,9 +5,11 @@ mod events;
 mod fencing;
 mod grace;
 mod line;
+mod middleware;
 mod mishaps;
 mod outcomes;
 mod reentry;
+mod states;
 mod stopping;
 mod waking;
 

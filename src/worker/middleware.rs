@@ -1,0 +1,133 @@
+//! Middleware: what runs around every attempt of a runner.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use super::any_job::AnyJob;
+use super::running_job::Attempt;
+use super::state::Needs;
+use super::{AnyWorker, Work};
+use crate::outcome::{BoxError, IntoResult, Outcome};
+use crate::retry::RetryPolicy;
+
+/// Runs around every attempt, of every kind: to measure, to log, to set something up, to keep a job
+/// from being worked now. Given with [`Runner::middleware`](crate::Runner::middleware).
+///
+/// Any async function of an [`AnyJob`] and a [`Next`] is a middleware:
+///
+/// ```
+/// # use serde::{Deserialize, Serialize};
+/// # use std::time::{Duration, Instant};
+/// # use uniqueue::{Job, RunningJob};
+/// use uniqueue::{AnyJob, BoxError, Next, Outcome};
+///
+/// async fn time(job: AnyJob, next: Next) -> Result<Outcome, BoxError> {
+///     let started = Instant::now();
+///     let result = next.run().await;
+///     println!("{} took {:?}", job.kind(), started.elapsed());
+///     result
+/// }
+///
+/// /// Does not run `next`, so the job is not worked: it comes back in a minute.
+/// async fn only_by_day(_: AnyJob, next: Next) -> Result<Outcome, BoxError> {
+/// #   let is_night = || false;
+///     if is_night() { Ok(Outcome::snooze(Duration::from_secs(60))) } else { next.run().await }
+/// }
+/// # fn is_middleware(_: impl uniqueue::Middleware) {}
+/// # is_middleware(time);
+/// # is_middleware(only_by_day);
+/// ```
+///
+/// A type that implements the trait can carry what it needs.
+///
+/// What a middleware returns is the attempt's result, as if the worker had said it: an `Err` is a
+/// failed attempt. It runs inside the attempt, so a stop, a timeout or a panic of the worker ends it
+/// where it awaits [`Next::run`]; what must happen even then belongs into a `Drop`.
+pub trait Middleware: Send + Sync + 'static {
+    /// Runs around one attempt.
+    fn call(&self, job: AnyJob, next: Next) -> impl Future<Output = Result<Outcome, BoxError>> + Send;
+
+    /// What the runner must have been given, so that one without it does not start. Default: nothing.
+    fn needs(&self) -> Needs {
+        Needs::new()
+    }
+}
+
+impl<F, R> Middleware for F
+where
+    F: Fn(AnyJob, Next) -> R + Send + Sync + 'static,
+    R: Future<Output: IntoResult> + Send,
+{
+    async fn call(&self, job: AnyJob, next: Next) -> Result<Outcome, BoxError> {
+        self(job, next).await.into_result()
+    }
+}
+
+/// The rest of an attempt: the middleware further in, then the worker.
+#[must_use = "the job is worked only if this is run"]
+pub struct Next {
+    layered: Layered,
+    attempt: Arc<Attempt>,
+    place: usize,
+}
+
+impl Next {
+    /// Runs the rest and answers with its result.
+    ///
+    /// # Errors
+    ///
+    /// The worker's, or that of a middleware further in.
+    pub async fn run(self) -> Result<Outcome, BoxError> {
+        let Self { layered, attempt, place } = self;
+        match layered.middleware.get(place) {
+            Some(middleware) => {
+                let next = Self { layered: layered.clone(), attempt: Arc::clone(&attempt), place: place + 1 };
+                middleware.call(AnyJob::new(attempt), next).await
+            }
+            None => layered.worker.work(attempt).await,
+        }
+    }
+}
+
+impl std::fmt::Debug for Next {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Next").field("job", &self.attempt.row.id).field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+/// A middleware whose type is forgotten.
+pub(crate) trait AnyMiddleware: Send + Sync {
+    fn call(&self, job: AnyJob, next: Next) -> Work<'_>;
+    fn needs(&self) -> Needs;
+}
+
+impl<M: Middleware> AnyMiddleware for M {
+    fn call(&self, job: AnyJob, next: Next) -> Work<'_> {
+        Box::pin(Middleware::call(self, job, next))
+    }
+
+    fn needs(&self) -> Needs {
+        Middleware::needs(self)
+    }
+}
+
+/// A worker and the middleware around it, the outermost first: a worker as well.
+#[derive(Clone)]
+pub(super) struct Layered {
+    pub(super) middleware: Arc<[Arc<dyn AnyMiddleware>]>,
+    pub(super) worker: Arc<dyn AnyWorker>,
+}
+
+impl AnyWorker for Layered {
+    fn work(&self, attempt: Arc<Attempt>) -> Work<'_> {
+        Box::pin(Next { layered: self.clone(), attempt, place: 0 }.run())
+    }
+
+    fn retry_policy(&self) -> Option<RetryPolicy> {
+        self.worker.retry_policy()
+    }
+
+    fn needs(&self) -> Needs {
+        self.worker.needs()
+    }
+}
