@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection, Row};
-use uniqueue::embedded::Postgres;
+use uniqueue::embedded::{Postgres, PostgresBuilder};
 use uniqueue::{Client, Error};
 
 use crate::args::QueueArguments;
@@ -19,6 +19,8 @@ pub(crate) struct Database {
     pub(crate) client: Client,
     /// A connection beside the client's pool.
     pub(crate) connection: PgConnection,
+    /// Where it is. It may hold a password.
+    pub(crate) url: String,
     /// What PostgreSQL calls its version.
     pub(crate) version: String,
     /// The server, where it is ours.
@@ -39,10 +41,19 @@ impl Database {
 
     /// Opens the database that was given, else starts a throw-away server.
     pub(crate) async fn open_or_start(queue: &QueueArguments, connections: u32) -> Result<Self, Failure> {
+        Self::open_or_start_as(queue, connections, Postgres::builder()).await
+    }
+
+    /// Opens the database that was given, else starts a server of this description.
+    pub(crate) async fn open_or_start_as(
+        queue: &QueueArguments,
+        connections: u32,
+        server: PostgresBuilder,
+    ) -> Result<Self, Failure> {
         match url(queue) {
             Some(url) => Self::connect(url, queue, connections, None).await,
             None => {
-                let postgres = Postgres::start().await?;
+                let postgres = server.start().await?;
                 let url = postgres.url().to_owned();
                 Self::connect(&url, queue, connections, Some(postgres)).await
             }
@@ -67,7 +78,7 @@ impl Database {
         // Debian's version goes on: 15.18 (Debian 15.18-0+deb12u1).
         let version = version.split(' ').next().unwrap_or_default().to_owned();
         let client = Client::builder().schema(queue.schema.clone()).max_connections(connections).connect(url).await?;
-        Ok(Self { client, connection, version, postgres })
+        Ok(Self { client, connection, url: url.to_owned(), version, postgres })
     }
 
     /// Closes every connection, and answers with a new one.
