@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use uniqueue::SchemaName;
 
+use crate::bench::{BenchArguments, BenchRunnerArguments};
+
 /// A PostgreSQL job queue whose heart is unique jobs.
 #[derive(Debug, Parser)]
 #[command(name = "uniqueue", version, after_help = EXIT_CODES)]
@@ -25,6 +27,11 @@ pub(crate) enum Command {
     },
     /// Bring a database's schema to the version that this uniqueue needs
     Migrate(MigrateArguments),
+    /// Measure every workload against plain SQL in the same run
+    Bench(Box<BenchArguments>),
+    /// One runner of a bench, in a process of its own
+    #[command(hide = true)]
+    BenchRunner(BenchRunnerArguments),
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,9 +1,10 @@
-//! The `uniqueue` command: a demo on an embedded PostgreSQL, a database for development, migrations.
+//! The `uniqueue` command: a demo on an embedded PostgreSQL, a database for development, migrations, a bench.
 
 #[cfg(not(unix))]
 compile_error!("the uniqueue command runs on Unix: it starts PostgreSQL and keeps file names as bytes");
 
 mod args;
+mod bench;
 mod database;
 mod db;
 mod demo;
@@ -50,6 +51,8 @@ fn main() -> ExitCode {
 
 async fn dispatch(command: Command) -> Result<Verdict, Failure> {
     match command {
+        Command::Bench(arguments) => bench::run(*arguments).await,
+        Command::BenchRunner(arguments) => bench::run_bench_runner(arguments).await,
         Command::Demo(arguments) => demo::run(arguments).await,
         Command::Db { command: DbCommand::Start(arguments) } => db::start(arguments).await,
         Command::Migrate(arguments) => migrate::run(arguments).await,

@@ -25,6 +25,13 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&format!("{text}\n"))
 }
 
+/// Prints a value as one JSON object on one line.
+pub(crate) fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value)
+        .map_err(|error| Failure::environment("cannot write JSON", "report this", error.into()))?;
+    print(&format!("{text}\n"))
+}
+
 /// A table as psql draws it.
 pub(crate) fn table(header: &[String], is_number: &[bool], rows: &[Vec<String>]) -> String {
     const LIKE_PSQL: TableStyle = TableStyle::new()

@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod bad_use;
+mod bench;
 mod database;
 mod demo;
 mod migrate;

@@ -18,7 +18,9 @@ static NEXT_DATABASE: AtomicU32 = AtomicU32::new(1);
 
 /// A database of the test's own, on one server for the whole run.
 pub(crate) async fn database() -> String {
-    let server = SERVER.get_or_init(async || Postgres::start().await.expect("a server")).await;
+    // Demos and benches open a good number of connections each, and tests run beside each other.
+    let server =
+        SERVER.get_or_init(async || Postgres::builder().max_connections(400).start().await.expect("a server")).await;
     let name = format!("test_{}", NEXT_DATABASE.fetch_add(1, Ordering::Relaxed));
     execute(server.url(), &format!("CREATE DATABASE {name}")).await;
     server.url().replace("/postgres?", &format!("/{name}?"))

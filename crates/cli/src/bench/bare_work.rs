@@ -1,0 +1,73 @@
+//! The counterpart of working: each connection fetches a thousand jobs, and ends them, in a loop.
+
+use std::sync::Arc;
+
+use sqlx::types::Json;
+use sqlx::{AssertSqlSafe, PgConnection, Row, SqlSafeStr, SqlStr};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use super::counter::Counter;
+use super::ground::Ground;
+use super::insert::join;
+use super::interrupted;
+use super::job::NoOp;
+use super::meter::{Measure, Meter};
+use super::work::{Keep, Works, check, waiting};
+use crate::failure::Failure;
+
+/// How many jobs a connection takes at a time.
+const FETCH: i64 = 1_000;
+
+/// Works with plain SQL.
+pub(super) async fn theirs(ground: &mut Ground, works: Works) -> Result<Measure, Failure> {
+    works.prepare(ground).await?;
+    let waiting = waiting(ground).await?;
+    let shared = |text: &str| AssertSqlSafe(Arc::<str>::from(ground.sql(text).0)).into_sql_str();
+    let fetch = shared(include_str!("sql/fetch.sql"));
+    let finish = shared(match works.keep {
+        Keep::Rows => include_str!("sql/complete.sql"),
+        Keep::Nothing => include_str!("sql/delete.sql"),
+    });
+    let connections = ground.connections(works.connections).await?;
+    let snapshot = works.snapshot(ground).await?;
+    let counter = Arc::new(Counter::new(works.n));
+    let mut tasks = JoinSet::new();
+    let meter = Meter::start(ground).await?;
+    for mut connection in connections {
+        let (fetch, finish, interrupt) = (fetch.clone(), finish.clone(), ground.interrupt.clone());
+        let (counter, worker) = (Arc::clone(&counter), Uuid::now_v7());
+        tasks.spawn(async move {
+            while counter.done() < works.n {
+                if interrupt.is_cancelled() {
+                    return Err(interrupted());
+                }
+                let ids = fetch_jobs(&mut connection, &fetch, worker).await?;
+                if ids.is_empty() {
+                    break;
+                }
+                ids.iter().for_each(|_| counter.count());
+                sqlx::query(finish.clone()).bind(ids).execute(&mut connection).await?;
+            }
+            Ok(())
+        });
+    }
+    join(tasks).await?;
+    let done = counter.done();
+    let measure = meter.stop(ground, done).await?;
+    drop(snapshot);
+    check(ground, waiting, done).await?;
+    Ok(measure)
+}
+
+/// Fetches, and reads what a worker would need.
+async fn fetch_jobs(connection: &mut PgConnection, fetch: &SqlStr, worker: Uuid) -> Result<Vec<Uuid>, Failure> {
+    let rows = sqlx::query(fetch.clone()).bind("bench").bind(FETCH).bind(worker).fetch_all(connection).await?;
+    let mut ids = Vec::with_capacity(rows.len());
+    for row in rows {
+        let Json(args): Json<NoOp> = row.try_get(1)?;
+        std::hint::black_box(args);
+        ids.push(row.try_get(0)?);
+    }
+    Ok(ids)
+}

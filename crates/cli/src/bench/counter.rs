@@ -1,0 +1,80 @@
+//! Counting jobs as they run.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::insert::wrong;
+use super::interrupted;
+use crate::failure::Failure;
+
+/// So long without a single job means that something is broken.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Counts jobs that ran, and says when there were enough.
+pub(super) struct Counter {
+    done: AtomicU64,
+    goal: AtomicU64,
+    enough: Notify,
+    /// A tenth of the goal, and when each was reached.
+    tenth: u64,
+    marks: Mutex<Vec<Instant>>,
+}
+
+impl Counter {
+    pub(super) fn new(goal: u64) -> Self {
+        let (done, goal, tenth) = (AtomicU64::new(0), AtomicU64::new(goal), goal / 10);
+        Self { done, goal, enough: Notify::new(), tenth, marks: Mutex::default() }
+    }
+
+    /// One more.
+    pub(super) fn count(&self) {
+        let done = self.done.fetch_add(1, Ordering::AcqRel) + 1;
+        if self.tenth > 0 && done.is_multiple_of(self.tenth) {
+            self.marks.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
+        }
+        if done >= self.goal.load(Ordering::Acquire) {
+            self.enough.notify_one();
+        }
+    }
+
+    /// So many are enough after all.
+    pub(super) fn set_goal(&self, goal: u64) {
+        self.goal.store(goal, Ordering::Release);
+        if self.done() >= goal {
+            self.enough.notify_one();
+        }
+    }
+
+    pub(super) fn done(&self) -> u64 {
+        self.done.load(Ordering::Acquire)
+    }
+
+    /// Waits until there were enough.
+    pub(super) async fn enough(&self, interrupt: &CancellationToken) -> Result<(), Failure> {
+        let mut enough = pin!(self.enough.notified());
+        loop {
+            let before = self.done();
+            tokio::select! {
+                () = &mut enough => return Ok(()),
+                () = interrupt.cancelled() => return Err(interrupted()),
+                () = tokio::time::sleep(PATIENCE) => {}
+            }
+            if self.done() == before {
+                return Err(wrong(format!("no job has run for {PATIENCE:?}, after {before}")));
+            }
+        }
+    }
+
+    /// Jobs a second in the first and in the last tenth.
+    pub(super) fn tenths(&self, begun_at: Instant) -> Option<[f64; 2]> {
+        let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let [first, .., eighth, ninth] = marks.get(..10)? else { return None };
+        let rate = |time: Duration| self.tenth as f64 / time.as_secs_f64().max(f64::EPSILON);
+        Some([rate(first.duration_since(begun_at)), rate(ninth.duration_since(*eighth))])
+    }
+}

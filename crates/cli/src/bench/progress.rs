@@ -1,0 +1,43 @@
+//! How far the bench is, for people at a terminal.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// One line on standard error, if that is a terminal.
+pub(super) struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    pub(super) fn new() -> Self {
+        let is_shown = std::io::stderr().is_terminal();
+        let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        if let Ok(style) = ProgressStyle::with_template("{spinner} [{elapsed_precise}] {prefix}{msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Self { bar }
+    }
+
+    /// What is measured from now on.
+    pub(super) fn begin(&self, what: impl Into<String>) {
+        self.bar.set_message("");
+        self.bar.set_prefix(what.into());
+    }
+
+    pub(super) fn round(&self, round: u32, rounds: u32, side: &str) {
+        self.bar.set_message(format!(", round {round} of {rounds}, {side}"));
+    }
+
+    /// Writes something else to the terminal meanwhile.
+    pub(super) fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.bar.suspend(write)
+    }
+
+    pub(super) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,20 @@
+-- Jobs numbered from $1, $2 of them, for $3 queues, with $4 bytes more of args, with keys or not.
+-- Ids follow the numbers, as those that clients make follow time.
+INSERT INTO /* schema */job (id, kind, queue, args, priority, state, finalized_at, unique_key, unique_states)
+SELECT
+    ('018f0000-0000-7000-8000-' || lpad(to_hex(g.n), 12, '0'))::uuid,
+    'bench',
+    CASE WHEN $3 = 1 THEN 'bench' ELSE 'bench_' || g.n % $3 END,
+    CASE
+        WHEN $4 = 0 THEN jsonb_build_object('n', g.n)
+        ELSE jsonb_build_object(
+            'n', g.n,
+            'pad', (SELECT left(string_agg(md5(g.n || ' ' || p.n), ''), $4) FROM generate_series(0, $4 / 32) AS p (n))
+        )
+    END,
+    0,
+    $6::/* schema */job_state,
+    CASE WHEN $6 = 'completed' THEN now() END,
+    CASE WHEN $5 THEN encode(sha256(g.n::text::bytea), 'hex') END,
+    CASE WHEN $5 THEN 241 END
+FROM generate_series($1, $1 + $2 - 1) AS g (n)

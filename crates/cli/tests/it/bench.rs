@@ -1,0 +1,217 @@
+//! `uniqueue bench`: not how fast, only that it measures what it says, and leaves nothing behind.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection};
+use uniqueue::{Client, NewJob};
+
+use crate::support::{database, directory, execute, texts, uniqueue};
+
+const SCHEMAS: &str = "SELECT nspname::text FROM pg_namespace WHERE nspname = 'uniqueue_bench'";
+
+fn bench(url: &str, arguments: &str) -> Command {
+    let mut command = uniqueue();
+    command.arg("bench").args(arguments.split_whitespace()).env("DATABASE_URL", url);
+    command
+}
+
+/// Runs it, and reads the lines that it prints.
+fn lines(command: &mut Command) -> Vec<Value> {
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &*stderr), (Some(0), ""), "{output:?}");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn number(line: &Value, name: &str) -> f64 {
+    line[name].as_f64().unwrap_or_else(|| panic!("{name}: {line}"))
+}
+
+/// Says why it did not run.
+fn refused(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]), "{stderr}");
+    stderr
+}
+
+#[tokio::test]
+async fn each_workload_gives_one_line_and_nothing_stays() {
+    let url = database().await;
+    let lines =
+        lines(&mut bench(&url, "--json --n 40 --rounds 2 --duration 1 --backlog 50 --tasks 4,8 --concurrency 30"));
+    let names: Vec<_> = lines.iter().map(|line| line["workload"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "insert_bulk",
+            "insert_bulk_unique",
+            "insert_tx",
+            "insert_single",
+            "insert_single",
+            "insert_unique",
+            "insert_unique",
+            "insert_duplicate",
+            "work",
+            "work_delete",
+            "work_unique",
+            "latency",
+            "work_backlog",
+            "work_held_snapshot",
+            "end_to_end",
+        ]
+    );
+    for line in &lines {
+        assert_eq!(number(line, "n"), 40.0, "{line}");
+        let (rate, seconds) = (number(line, "jobs_per_second"), number(line, "seconds"));
+        assert!(rate > 0.0 && seconds > 0.0 && number(line, "connections") > 0.0, "{line}");
+        let is_duplicate = line["workload"] == "insert_duplicate";
+        let wal = number(line, "wal_bytes_per_job");
+        assert!(if is_duplicate { wal < 200.0 } else { wal > 100.0 }, "{line}");
+        let rounds = line["rounds"].as_array().unwrap();
+        assert_eq!(rounds.len(), 2, "{line}");
+        if line["workload"] == "latency" {
+            let [p50, p99, max] = ["p50_ms", "p99_ms", "max_ms"].map(|name| number(line, name));
+            assert!(0.0 <= p50 && p50 <= p99 && p99 <= max && max < 30_000.0, "{line}");
+            assert!(number(line, "from_call_p50_ms") > 0.0, "{line}");
+            assert_eq!((&line["bare_per_second"], &line["ratio"]), (&Value::Null, &Value::Null));
+        } else {
+            let ratio = rate / number(line, "bare_per_second");
+            assert!((number(line, "ratio") / ratio - 1.0).abs() < 0.01, "{line}");
+            let middle = (rounds[0][0].as_f64().unwrap() + rounds[1][0].as_f64().unwrap()) / 2.0;
+            assert!((rate / middle - 1.0).abs() < 0.01, "{line}");
+        }
+        assert_eq!((&line["embedded"], &line["durable"]), (&json!(false), &json!(false)), "{line}");
+    }
+    let tasks: Vec<_> = lines[3..7].iter().map(|line| line["tasks"].as_u64().unwrap()).collect();
+    assert_eq!(tasks, [4, 8, 4, 8]);
+    assert_eq!(texts(&url, SCHEMAS).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn line_begins_with_the_members_that_scripts_know() {
+    let url = database().await;
+    let output = bench(&url, "--json --n 3 --rounds 1 --workload work").output().unwrap();
+    let line = String::from_utf8(output.stdout).unwrap();
+    let places = ["workload", "n", "connections", "seconds", "jobs_per_second", "bare_per_second", "ratio"]
+        .map(|name| line.find(&format!("\"{name}\":")).unwrap());
+    assert!(places.is_sorted() && places[0] == 1, "{line}");
+    assert!(line.find("wal_bytes_per_job") > Some(places[6]), "{line}");
+    assert_eq!(line.lines().count(), 1);
+}
+
+#[tokio::test]
+async fn table_names_targets_and_check_tells_by_the_exit_code() {
+    let url = database().await;
+    let output = bench(&url, "--n 20 --rounds 1 --workload insert_bulk,work --check").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("NOT durable") && text.contains("fsync off") && text.ends_with("(2 rows)\n"), "{text}");
+    assert!(text.contains(" insert_bulk |") && text.contains("| >= 0.9 |") && text.contains("| >= 0.8 |"), "{text}");
+    let is_missed = text.contains("| NO ");
+    assert_eq!(output.status.code(), Some(i32::from(is_missed)), "{text}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("warning: this server is not durable"));
+}
+
+#[tokio::test]
+async fn server_of_its_own_is_durable() {
+    let output = bench("", "--json --n 3 --rounds 1 --workload insert_bulk").output().unwrap();
+    let line: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&line["embedded"], &line["durable"]), (&json!(true), &json!(true)), "{line}");
+    let settings = ["fsync", "full_page_writes", "synchronous_commit"].map(|name| line["settings"][name].clone());
+    assert_eq!(settings, ["on", "on", "on"].map(Value::from), "{line}");
+}
+
+#[tokio::test]
+async fn schema_with_jobs_of_others_is_left_alone() {
+    let url = database().await;
+    let client = Client::builder().schema("uniqueue_bench".parse().unwrap()).connect(&url).await.unwrap();
+    client.migrate().await.unwrap();
+    client.insert(NewJob::new("precious", &json!({}))).await.unwrap();
+    let expected = "error: the bench did not make this schema, or not all that is in it: uniqueue_bench\nhint: ";
+    let stderr = refused(&mut bench(&url, "--n 3 --rounds 1 --workload work"));
+    assert!(stderr.starts_with(expected), "{stderr}");
+    // Not even where it looks like the bench's own.
+    execute(&url, "COMMENT ON SCHEMA uniqueue_bench IS 'made by uniqueue bench, which drops it'").await;
+    let stderr = refused(&mut bench(&url, "--n 3 --rounds 1 --workload work"));
+    assert!(stderr.starts_with(expected), "{stderr}");
+    assert_eq!(texts(&url, "SELECT kind FROM uniqueue_bench.job").await, ["precious"]);
+
+    execute(&url, "UPDATE uniqueue_bench.job SET kind = 'bench'").await;
+    let lines = lines(&mut bench(&url, "--json --n 3 --rounds 1 --workload work"));
+    assert_eq!(lines.len(), 1, "what a killed bench left is taken over");
+    assert_eq!(texts(&url, SCHEMAS).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn second_bench_at_once_is_refused() {
+    let url = database().await;
+    let mut lock = PgConnection::connect(&url).await.unwrap();
+    let take = "SELECT pg_advisory_lock(hashtextextended('uniqueue bench uniqueue_bench', 0))";
+    sqlx::query(take).execute(&mut lock).await.unwrap();
+    let stderr = refused(&mut bench(&url, "--n 3 --rounds 1 --workload work"));
+    assert!(stderr.starts_with("error: another bench is running in this database and schema"), "{stderr}");
+}
+
+#[tokio::test]
+async fn interrupted_bench_leaves_nothing() {
+    for workload in ["latency", "insert_single", "work"] {
+        let url = database().await;
+        let arguments = format!("--json --n 5000000 --workload {workload}");
+        let child = bench(&url, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let begun_at = Instant::now();
+        let jobs = "SELECT to_regclass('uniqueue_bench.job')::text";
+        while texts(&url, jobs).await != ["uniqueue_bench.job"] {
+            assert!(begun_at.elapsed() < Duration::from_secs(60), "it does not begin");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(130), &b""[..]), "{workload}: {stderr}");
+        assert_eq!(stderr, "error: interrupted: nothing is left of the bench in the database\n");
+        assert_eq!(texts(&url, SCHEMAS).await, [""; 0], "{workload}");
+    }
+}
+
+#[tokio::test]
+async fn sweeps_give_points_and_the_points_are_drawn() {
+    let url = database().await;
+    let points = lines(&mut bench(
+        &url,
+        "--json --n 30 --rounds 1 --sweep table-size,runners,queues,args-size,keys --points 2,5",
+    ));
+    let count = |sweep: &str| points.iter().filter(|point| point["sweep"] == sweep).count();
+    let counts = ["table-size", "runners", "queues", "args-size", "keys"].map(count);
+    assert_eq!(counts, [8, 2, 2, 4, 4], "{points:?}");
+    for point in &points {
+        let micros = number(point, "us_per_job");
+        assert!((micros * number(point, "jobs_per_second") / 1e6 - 1.0).abs() < 0.01, "{point}");
+        assert!([2.0, 5.0].contains(&number(point, "x")), "{point}");
+        assert_eq!(point["bare_us_per_job"].is_null(), point["sweep"] == "queues", "{point}");
+    }
+    let scratch = directory();
+    let (file, out) = (scratch.path().join("points.jsonl"), scratch.path().join("deep/curves"));
+    let text: Vec<_> = points.iter().map(Value::to_string).collect();
+    fs::write(&file, text.join("\n")).unwrap();
+    let drawn = uniqueue().args(["bench", "--plot"]).arg(&file).arg("--out").arg(&out).output().unwrap();
+    assert_eq!(drawn.status.code(), Some(0), "{drawn:?}");
+    let files = String::from_utf8(drawn.stdout).unwrap();
+    assert_eq!(files.lines().count(), 5, "{files}");
+    let curves = fs::read_to_string(out.join("table-size.svg")).unwrap();
+    assert!(curves.starts_with("<svg") && curves.ends_with("</svg>\n"), "{curves}");
+    for name in ["insert_many, among kept jobs", "work, before waiting jobs: plain SQL", "jobs in the table"] {
+        assert!(curves.contains(name), "{name}: {curves}");
+    }
+    // Four curves of ours and four of theirs, of two points each.
+    assert_eq!(curves.matches("<circle").count(), 16);
+
+    fs::write(&file, "\n{\"sweep\": \"keys\"}\n").unwrap();
+    let drawn = uniqueue().args(["bench", "--plot"]).arg(&file).output().unwrap();
+    let stderr = String::from_utf8(drawn.stderr).unwrap();
+    assert_eq!(drawn.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("points.jsonl:2 is no point of a curve: "), "{stderr}");
+}
