@@ -43,7 +43,7 @@ fn refused(command: &mut Command) -> String {
 async fn each_workload_gives_one_line_and_nothing_stays() {
     let url = database().await;
     let lines =
-        lines(&mut bench(&url, "--json --n 40 --rounds 2 --duration 1 --backlog 50 --tasks 4,8 --concurrency 30"));
+        lines(&mut bench(&url, "--json --n 40 --rounds 1 --duration 1 --backlog 50 --tasks 4,8 --concurrency 30"));
     let names: Vec<_> = lines.iter().map(|line| line["workload"].as_str().unwrap()).collect();
     assert_eq!(
         names,
@@ -69,11 +69,9 @@ async fn each_workload_gives_one_line_and_nothing_stays() {
         assert_eq!(number(line, "n"), 40.0, "{line}");
         let (rate, seconds) = (number(line, "jobs_per_second"), number(line, "seconds"));
         assert!(rate > 0.0 && seconds > 0.0 && number(line, "connections") > 0.0, "{line}");
-        let is_duplicate = line["workload"] == "insert_duplicate";
-        let wal = number(line, "wal_bytes_per_job");
-        assert!(if is_duplicate { wal < 200.0 } else { wal > 100.0 }, "{line}");
-        let rounds = line["rounds"].as_array().unwrap();
-        assert_eq!(rounds.len(), 2, "{line}");
+        // Other tests write into the same server, so only the least that it can be is known.
+        let least = if line["workload"] == "insert_duplicate" { 0.0 } else { 100.0 };
+        assert!(number(line, "wal_bytes_per_job") >= least, "{line}");
         if line["workload"] == "latency" {
             let [p50, p99, max] = ["p50_ms", "p99_ms", "max_ms"].map(|name| number(line, name));
             assert!(0.0 <= p50 && p50 <= p99 && p99 <= max && max < 30_000.0, "{line}");
@@ -82,8 +80,6 @@ async fn each_workload_gives_one_line_and_nothing_stays() {
         } else {
             let ratio = rate / number(line, "bare_per_second");
             assert!((number(line, "ratio") / ratio - 1.0).abs() < 0.01, "{line}");
-            let middle = (rounds[0][0].as_f64().unwrap() + rounds[1][0].as_f64().unwrap()) / 2.0;
-            assert!((rate / middle - 1.0).abs() < 0.01, "{line}");
         }
         assert_eq!((&line["embedded"], &line["durable"]), (&json!(false), &json!(false)), "{line}");
     }
@@ -93,10 +89,17 @@ async fn each_workload_gives_one_line_and_nothing_stays() {
 }
 
 #[tokio::test]
-async fn line_begins_with_the_members_that_scripts_know() {
+async fn line_begins_with_what_scripts_know_and_tells_medians() {
     let url = database().await;
-    let output = bench(&url, "--json --n 3 --rounds 1 --workload work").output().unwrap();
+    let output = bench(&url, "--json --n 3 --rounds 2 --workload work").output().unwrap();
     let line = String::from_utf8(output.stdout).unwrap();
+    let read: Value = serde_json::from_str(&line).unwrap();
+    for (side, median) in ["jobs_per_second", "bare_per_second"].iter().enumerate() {
+        let rates: Vec<_> =
+            read["rounds"].as_array().unwrap().iter().map(|round| round[side].as_f64().unwrap()).collect();
+        assert!((number(&read, median) * 2.0 / rates.iter().sum::<f64>() - 1.0).abs() < 0.01, "{line}");
+        assert_eq!(rates.len(), 2);
+    }
     let places = ["workload", "n", "connections", "seconds", "jobs_per_second", "bare_per_second", "ratio"]
         .map(|name| line.find(&format!("\"{name}\":")).unwrap());
     assert!(places.is_sorted() && places[0] == 1, "{line}");
