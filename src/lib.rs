@@ -16,6 +16,8 @@ mod retry;
 mod runner;
 mod state;
 mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod unique;
 mod worker;
 

@@ -44,6 +44,12 @@ pub struct Client {
     inner: Arc<Inner>,
 }
 
+impl AsRef<Client> for Client {
+    fn as_ref(&self) -> &Client {
+        self
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     pool: PgPool,

@@ -171,6 +171,12 @@ impl Runner {
         self
     }
 
+    /// The client that the runner works with.
+    #[cfg(feature = "testing")]
+    pub(crate) const fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Enters the runner in the database and makes what its parts share. Nothing runs yet; the results of
     /// attempts come out of the receiver, and the line is the heartbeat's.
     pub(super) async fn enter(&self) -> Result<(Arc<Shared>, mpsc::UnboundedReceiver<Ended>, Line)> {

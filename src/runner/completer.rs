@@ -68,6 +68,12 @@ pub(super) async fn complete(shared: Arc<Shared>, mut results: mpsc::UnboundedRe
     }
 }
 
+/// Records one result, and waits as long as that takes.
+#[cfg(feature = "testing")]
+pub(super) async fn record_one(shared: Arc<Shared>, ended: Ended) {
+    record(shared, vec![ended], Place::Aside).await;
+}
+
 /// Where a batch is recorded: one after another in the line, or aside, where it holds up nobody.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Place {

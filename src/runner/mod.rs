@@ -22,6 +22,8 @@ mod around;
 mod builder;
 mod completer;
 mod control;
+#[cfg(feature = "testing")]
+mod drain;
 mod executor;
 mod handle;
 mod heartbeat;
@@ -34,6 +36,8 @@ mod verdict;
 mod work;
 
 pub use self::builder::Runner;
+#[cfg(feature = "testing")]
+pub(crate) use self::drain::{Attempted, Drainer};
 pub use self::handle::RunnerHandle;
 pub use self::shutdown::shutdown_signal;
 

@@ -15,6 +15,12 @@ mod look;
 mod maintain;
 mod migrate;
 mod row;
+#[cfg(feature = "testing")]
+mod scratch;
+#[cfg(feature = "testing")]
+mod seek;
+#[cfg(feature = "testing")]
+mod shift;
 
 use std::sync::Arc;
 
@@ -34,15 +40,24 @@ pub(crate) use self::look::{database_time, holder, job_by_id};
 pub(crate) use self::maintain::{Keep, promote, prune, rescue};
 pub(crate) use self::migrate::{LATEST_VERSION, migrate, schema_version};
 
+#[cfg(feature = "testing")]
+pub(crate) use self::scratch::{
+    create_database, create_schema, drop_database, drop_schemas, end_connections, left_behind,
+};
+#[cfg(feature = "testing")]
+pub(crate) use self::seek::{Criteria, Sought, next_job, seat_job, seek};
+#[cfg(feature = "testing")]
+pub(crate) use self::shift::shift_times;
+
 use crate::ident::SchemaName;
 
 macro_rules! statements {
-    ($($name:ident),* $(,)?) => {
+    ($($(#[$condition:meta])* $name:ident),* $(,)?) => {
         /// Every statement, rendered for one schema.
         #[derive(Clone, Debug)]
         pub(crate) struct Statements {
             schema: SchemaName,
-            $($name: SqlStr,)*
+            $($(#[$condition])* $name: SqlStr,)*
         }
 
         impl Statements {
@@ -54,14 +69,14 @@ macro_rules! statements {
                     AssertSqlSafe(Arc::<str>::from(text.replace("/* schema */", &qualifier))).into_sql_str()
                 };
                 Self {
-                    $($name: render(include_str!(concat!("sql/", stringify!($name), ".sql"))),)*
+                    $($(#[$condition])* $name: render(include_str!(concat!("sql/", stringify!($name), ".sql"))),)*
                     schema,
                 }
             }
 
             /// Every statement with its name, for the test that prepares them all.
             pub(crate) fn all(&self) -> Vec<(&'static str, SqlStr)> {
-                vec![$((stringify!($name), self.$name.clone()),)*]
+                Vec::from([$($(#[$condition])* (stringify!($name), self.$name.clone()),)*])
             }
         }
     };
@@ -72,6 +87,8 @@ statements! {
     complete,
     database_time,
     delete_jobs,
+    #[cfg(feature = "testing")]
+    end_connections,
     explain_unique,
     extend_lease,
     fetch,
@@ -81,6 +98,10 @@ statements! {
     insert_plain,
     insert_unique,
     job_by_id,
+    #[cfg(feature = "testing")]
+    left_behind,
+    #[cfg(feature = "testing")]
+    next_job,
     promote,
     prune,
     register_runner,
@@ -92,8 +113,14 @@ statements! {
     rescue,
     retry_jobs,
     schema_version,
+    #[cfg(feature = "testing")]
+    seat_job,
     set_runner_idle,
+    #[cfg(feature = "testing")]
+    sought_jobs,
     still_held,
+    #[cfg(feature = "testing")]
+    time_shifts,
     unlocked_jobs,
 }
 

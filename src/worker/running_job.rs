@@ -39,6 +39,15 @@ pub(crate) struct Attempt {
     pub(crate) is_completed_in: AtomicBool,
 }
 
+#[cfg(feature = "testing")]
+impl Attempt {
+    /// An attempt that no runner knows of.
+    pub(crate) fn alone(row: JobRow, worker: Uuid, client: Client, states: States, stop: Stop) -> Self {
+        let (states, stop) = (Arc::new(states), Arc::new(stop));
+        Self { row, worker, client, states, stop, is_completed_in: AtomicBool::new(false) }
+    }
+}
+
 impl<J: Job> RunningJob<J> {
     pub(crate) fn read(attempt: Arc<Attempt>) -> Result<Self, BoxError> {
         Ok(Self { args: attempt.row.args_as()?, attempt })

@@ -18,6 +18,7 @@ mod schema;
 mod seeds;
 mod sql_door;
 mod stress;
+mod testing;
 mod ui;
 mod unique_properties;
 mod unique_vectors;

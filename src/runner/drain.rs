@@ -1,0 +1,116 @@
+//! Draining queues: the runner's own parts, but one job after another in the caller's task, and
+//! only as long as there is one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::completer::{self, Ended};
+use super::{Runner, Shared, executor};
+use crate::client::Events;
+use crate::error::{Error, Result};
+use crate::event::Happened;
+use crate::job::JobRow;
+use crate::store::{self, Fetched, Slots};
+
+/// How long a drain's lease is: nobody extends it, and a worker may sit in a debugger.
+const LEASE: Duration = Duration::from_secs(3_600);
+
+/// One attempt of a drain.
+pub(crate) struct Attempted {
+    /// The job as it was fetched.
+    pub(crate) job: JobRow,
+    pub(crate) happened: Happened,
+    /// The job as it is after. `None`: it was deleted.
+    pub(crate) after: Option<JobRow>,
+}
+
+/// A runner that works only when asked to.
+pub(crate) struct Drainer {
+    shared: Arc<Shared>,
+    results: mpsc::UnboundedReceiver<Ended>,
+}
+
+impl Drainer {
+    pub(crate) async fn new(runner: Runner) -> Result<Self> {
+        // Nobody would hear a notification.
+        let (shared, results, _) = runner.lease(LEASE).poll_only().enter().await?;
+        Ok(Self { shared, results })
+    }
+
+    /// Works the job that comes first. `None`: none is available.
+    pub(crate) async fn work_one(&mut self) -> Result<Option<Attempted>> {
+        let Some(job) = self.fetch().await? else { return Ok(None) };
+        let shared = &self.shared;
+        let lease = shared.leases.current();
+        shared.take_in_hand(lease.id, std::iter::once((job.id, job.attempt)));
+        executor::execute(Arc::clone(shared), lease, job.clone()).await;
+        // The executor sends exactly one result, and keeps the sender open.
+        let Some(ended) = self.results.recv().await else { return Ok(None) };
+        let mut events = shared.client.events();
+        completer::record_one(Arc::clone(shared), ended).await;
+        let happened = ending(&mut events, &job).await;
+        let mut connection = shared.client.connection().await?;
+        let after = store::job_by_id(&mut connection, shared.client.statements(), job.id).await?;
+        Ok(Some(Attempted { job, happened, after }))
+    }
+
+    /// Takes the runner out of the database.
+    pub(crate) async fn end(self) -> Result<()> {
+        let Self { shared, .. } = self;
+        let mut connection = shared.client.connection().await?;
+        shared.leases.current().give_up(&mut connection, shared.client.statements()).await
+    }
+
+    /// Takes one job: the first over all queues, but for those from which nothing may be fetched.
+    async fn fetch(&self) -> Result<Option<JobRow>> {
+        let shared = &self.shared;
+        let mut connection = shared.client.connection().await?;
+        let statements = shared.client.statements();
+        let mut queues: Vec<_> = shared.queues.iter().map(|queue| &queue.name).collect();
+        let mut refused = None;
+        loop {
+            let names: Vec<_> = queues.iter().map(|name| name.as_str()).collect();
+            let Some((id, queue)) = store::next_job(&mut connection, statements, &names, &shared.kinds).await? else {
+                return Ok(None);
+            };
+            if refused == Some(id) {
+                // Its queue is paused, or somebody else has it locked.
+                queues.retain(|name| name.as_str() != queue);
+                continue;
+            }
+            let slots: Vec<_> = (queues.iter().filter(|name| name.as_str() == queue))
+                .map(|name| Slots { queue: (*name).clone(), free: 1 })
+                .collect();
+            let lease = shared.leases.current();
+            let fetched = store::fetch(&mut connection, statements, lease.id, &slots, &shared.kinds).await?;
+            let Fetched { mut jobs, unreadable } = fetched;
+            if let Some(unreadable) = unreadable.into_iter().next() {
+                let problem = format!("job {}: {}", unreadable.id, unreadable.problem);
+                return Err(Error::InvalidJson { what: "row", kind: queue, problem });
+            }
+            if let Some(job) = jobs.pop() {
+                return Ok(Some(job));
+            }
+            refused = Some(id);
+        }
+    }
+}
+
+/// How the attempt ended, of what has been told since it was recorded.
+async fn ending(events: &mut Events, job: &JobRow) -> Happened {
+    loop {
+        let event = tokio::select! {
+            biased;
+            event = events.recv() => event,
+            () = std::future::ready(()) => None,
+        };
+        match event {
+            Some(event) if event.id == job.id && event.attempt == job.attempt => return event.happened,
+            Some(_) => {}
+            // Nothing was recorded.
+            None => return Happened::Stale,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Databases and schemas that come and go with a test. Their names are made here or by the testing
+//! kit, of letters, digits and underscores, so that they can be spliced.
+
+use sqlx::{AssertSqlSafe, PgConnection, Row};
+
+use super::{Statements, query};
+use crate::error::Result;
+
+/// Creates a database, as a copy of another where one is given. Nobody may be connected to that.
+pub(crate) async fn create_database(connection: &mut PgConnection, name: &str, template: Option<&str>) -> Result<()> {
+    let template = template.unwrap_or("template1");
+    execute(connection, format!("CREATE DATABASE {name} TEMPLATE {template}")).await
+}
+
+/// Drops a database, whoever is connected to it.
+pub(crate) async fn drop_database(connection: &mut PgConnection, name: &str) -> Result<()> {
+    execute(connection, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await
+}
+
+/// Creates a schema.
+pub(crate) async fn create_schema(connection: &mut PgConnection, name: &str) -> Result<()> {
+    execute(connection, format!("CREATE SCHEMA {name}")).await
+}
+
+/// Drops schemas with all that is in them.
+pub(crate) async fn drop_schemas(connection: &mut PgConnection, names: &[String]) -> Result<()> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    execute(connection, format!("DROP SCHEMA IF EXISTS {} CASCADE", names.join(", "))).await
+}
+
+/// The schemas of tests that were killed more than a day ago.
+pub(crate) async fn left_behind(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<String>> {
+    let rows = query(&statements.left_behind).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok(row.try_get("name")?)).collect()
+}
+
+/// Ends the connections that carry a name.
+pub(crate) async fn end_connections(connection: &mut PgConnection, statements: &Statements, name: &str) -> Result<()> {
+    query(&statements.end_connections).bind(name).execute(connection).await?;
+    Ok(())
+}
+
+async fn execute(connection: &mut PgConnection, statement: String) -> Result<()> {
+    sqlx::query(AssertSqlSafe(statement)).execute(connection).await?;
+    Ok(())
+}

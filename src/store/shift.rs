@@ -1,0 +1,22 @@
+//! Letting time pass: every stored time moves back.
+
+use std::time::Duration;
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+
+use super::{Statements, interval, query};
+use crate::error::Result;
+
+/// Moves every time in the schema back, in one transaction.
+pub(crate) async fn shift_times(connection: &mut PgConnection, statements: &Statements, by: Duration) -> Result<()> {
+    let mut transaction = connection.begin().await?;
+    // A transaction that a test left open must become an error, not a test that hangs.
+    sqlx::query("SET LOCAL lock_timeout = '10s'").execute(&mut *transaction).await?;
+    let rows = query(&statements.time_shifts).bind(statements.schema().as_str()).fetch_all(&mut *transaction).await?;
+    for row in &rows {
+        let statement: String = row.try_get("statement")?;
+        sqlx::query(AssertSqlSafe(statement)).bind(interval(by)).execute(&mut *transaction).await?;
+    }
+    transaction.commit().await?;
+    Ok(())
+}

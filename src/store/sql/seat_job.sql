@@ -1,0 +1,13 @@
+-- Puts a job into the hands of a worker, at a given attempt.
+UPDATE /* schema */job AS j
+SET state = 'running',
+    attempt = $2,
+    max_attempts = greatest(j.max_attempts, $2),
+    attempted_at = clock_timestamp(),
+    worker = $3
+WHERE j.id = $1
+RETURNING
+    j.id, j.kind, j.queue, j.state::text AS state, j.priority, j.attempt, j.max_attempts,
+    j.created_at, j.scheduled_at, j.attempted_at, j.finalized_at,
+    j.args, j.meta, j.errors, j.output,
+    j.unique_key, j.unique_states, j.unique_until, j.claims, j.until_start, j.replaced_by, j.worker

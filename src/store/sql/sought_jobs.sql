@@ -1,0 +1,31 @@
+-- Looks for jobs that a test expects, each with what about it is not as expected. A criterion that
+-- is null misses nothing. With $11 only those that fit.
+WITH judged AS (
+    SELECT
+        j.*,
+        array_remove(ARRAY[
+            CASE WHEN j.kind <> $1::text THEN 'kind' END,
+            CASE WHEN j.queue <> $2::text THEN 'queue' END,
+            CASE WHEN NOT j.args @> $3::jsonb THEN 'args' END,
+            CASE WHEN NOT j.meta @> $4::jsonb THEN 'meta' END,
+            CASE WHEN j.state::text <> $5::text THEN 'state' END,
+            CASE WHEN j.priority <> $6::smallint THEN 'priority' END,
+            CASE WHEN abs(extract(epoch FROM j.scheduled_at - $7::timestamptz)) > 1 THEN 'scheduled_at' END,
+            CASE
+                WHEN abs(extract(epoch FROM j.scheduled_at - j.created_at - $8::interval)) > 1 THEN 'scheduled_in'
+            END,
+            CASE WHEN j.unique_key IS DISTINCT FROM $9::text AND $9 IS NOT NULL THEN 'unique_key' END,
+            CASE WHEN j.id <> $10::uuid THEN 'id' END
+        ], NULL) AS misses
+    FROM /* schema */job AS j
+)
+SELECT
+    j.id, j.kind, j.queue, j.state::text AS state, j.priority, j.attempt, j.max_attempts,
+    j.created_at, j.scheduled_at, j.attempted_at, j.finalized_at,
+    j.args, j.meta, j.errors, j.output,
+    j.unique_key, j.unique_states, j.unique_until, j.claims, j.until_start, j.replaced_by, j.worker,
+    j.misses, count(*) OVER () AS total
+FROM judged AS j
+WHERE NOT $11 OR j.misses = '{}'
+ORDER BY cardinality(j.misses), 'kind' = ANY (j.misses), j.created_at, j.id
+LIMIT $12

@@ -1,0 +1,250 @@
+//! A database for one test.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{Connection, PgPool};
+use uuid::Uuid;
+
+use super::server::Server;
+use crate::client::Client;
+use crate::error::Result;
+use crate::ident::SchemaName;
+use crate::opts::InsertOptions;
+use crate::store::{self, Statements};
+
+static NEXT: AtomicU32 = AtomicU32::new(1);
+
+/// A migrated database of the test's own, which goes when it is dropped.
+///
+/// ```
+/// use serde_json::json;
+/// use uniqueue::{NewJob, testing};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let database = testing::Database::new().await?;
+/// let job = database.client().insert(NewJob::new("ping", &json!({}))).await?;
+/// assert!(!job.duplicate);
+/// # Ok(()) }
+/// ```
+///
+/// Without `DATABASE_URL`, a server is [started](crate::embedded) by the first test of the process
+/// that asks, and shared by all of them; each test gets a *database* of its own, copied from a
+/// migrated template in some 30 ms. The queue is in the schema `uniqueue`, so SQL reads as it does
+/// in production, and the application's own tables can be made beside it.
+///
+/// With `DATABASE_URL`, each test gets a *schema* of its own there, named `uniqueue_test_…`, and a
+/// second one, `…_app`, for the application's own tables: every connection of
+/// [`Database::pool`] and [`Database::url`] finds both on its `search_path`, so SQL of the test's
+/// own should name tables without a schema. Both are dropped with the `Database`; those of a
+/// process that was killed are dropped a day later, by the next test run.
+///
+/// Works with `cargo test` and nextest, on a current-thread and on a multi-thread runtime.
+#[derive(Debug)]
+#[must_use = "the database goes when this is dropped"]
+pub struct Database {
+    client: Client,
+    url: String,
+    name: String,
+    server: &'static Server,
+}
+
+impl Database {
+    /// A database of the test's own, with a pool of up to 10 connections.
+    ///
+    /// # Errors
+    ///
+    /// Those of the [server's start](crate::embedded::Postgres::start), and
+    /// [`Error::Database`](crate::Error::Database) when the server of `DATABASE_URL` cannot be
+    /// reached or does not let its user create a schema.
+    pub async fn new() -> Result<Self> {
+        Self::builder().build().await
+    }
+
+    /// Says how the database is to be.
+    pub fn builder() -> DatabaseBuilder {
+        DatabaseBuilder::default()
+    }
+
+    /// The client. It, its clones and its pool are of no use after the `Database` is dropped.
+    #[must_use]
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The client's pool.
+    #[must_use]
+    pub fn pool(&self) -> &PgPool {
+        self.client.pool()
+    }
+
+    /// The schema of the queue: `uniqueue`, or one of the test's own with `DATABASE_URL`.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaName {
+        self.client.schema()
+    }
+
+    /// Where to connect: for what makes its own connections, such as another process or `psql`.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Lets time pass: see [`advance`](super::advance).
+    ///
+    /// # Errors
+    ///
+    /// As for [`advance`](super::advance).
+    pub async fn advance(&self, by: Duration) -> Result<super::Advanced> {
+        super::advance(&self.client, by).await
+    }
+}
+
+impl AsRef<Client> for Database {
+    fn as_ref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let (server, name) = (self.server, std::mem::take(&mut self.name));
+        let schema = self.schema().clone();
+        // The test's runtime may be gone, or busy with this very drop.
+        let spawned = thread::Builder::new().name("take a test database away".to_owned()).spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let taken = runtime
+                .map_err(sqlx::Error::Io)
+                .map_err(Into::into)
+                .and_then(|runtime| runtime.block_on(take_away(server, &name, schema)));
+            if let Err(error) = taken {
+                tracing::warn!(name, %error, "a test's database was not taken away");
+            }
+        });
+        // What is on a server of our own goes with the process at the latest; else wait for it.
+        if let (Server::Given { .. }, Ok(thread)) = (server, spawned) {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn take_away(server: &Server, name: &str, schema: SchemaName) -> Result<()> {
+    let mut connection = server.connect().await?;
+    match server {
+        Server::Given { .. } => {
+            // The test's connections may hold locks, and nobody runs to let them go.
+            store::end_connections(&mut connection, &Statements::new(schema), name).await?;
+            store::drop_schemas(&mut connection, &[name.to_owned(), application_schema(name)]).await?;
+        }
+        #[cfg(unix)]
+        Server::Embedded(_) => store::drop_database(&mut connection, name).await?,
+    }
+    connection.close().await?;
+    Ok(())
+}
+
+fn application_schema(name: &str) -> String {
+    format!("{name}_app")
+}
+
+/// Options for a [`Database`]. Made by [`Database::builder`].
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing before build()"]
+pub struct DatabaseBuilder {
+    max_connections: Option<u32>,
+    defaults: InsertOptions,
+}
+
+impl DatabaseBuilder {
+    /// The most connections that the client's pool opens. Default: 10.
+    pub const fn max_connections(mut self, max_connections: u32) -> Self {
+        self.max_connections = Some(max_connections);
+        self
+    }
+
+    /// What the client's inserts start from, as [`ClientBuilder::defaults`](crate::ClientBuilder::defaults).
+    pub fn defaults(mut self, defaults: InsertOptions) -> Self {
+        self.defaults = defaults;
+        self
+    }
+
+    /// Makes the database.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Database::new`].
+    pub async fn build(self) -> Result<Database> {
+        let server = Server::of_process().await?;
+        let name = unique_name();
+        let (schema, url) = match server {
+            Server::Given { url } => {
+                let mut connection = server.connect().await?;
+                store::create_schema(&mut connection, &application_schema(&name)).await?;
+                connection.close().await?;
+                (SchemaName::new(&name)?, url_in_schemas(url, &name))
+            }
+            #[cfg(unix)]
+            Server::Embedded(postgres) => {
+                server.copy_template(&name).await?;
+                (SchemaName::default(), url_of_database(postgres.url(), &name))
+            }
+        };
+        let options = url.parse::<sqlx::postgres::PgConnectOptions>()?;
+        let pool = PgPoolOptions::new().max_connections(self.max_connections.unwrap_or(10)).connect_lazy_with(options);
+        let client = Client::builder().schema(schema).defaults(self.defaults).pool(pool);
+        // From here on it is taken away, also when the migration fails.
+        let database = Database { client, url, name, server };
+        if matches!(server, Server::Given { .. }) {
+            database.client.migrate().await?;
+        }
+        Ok(database)
+    }
+}
+
+/// A name that no other test has, in this process or in another. With the time, so that what a
+/// killed process leaves can be told from what is in use.
+fn unique_name() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    // The low bits of a UUIDv7 are random; the count is for those made in one moment.
+    let random = Uuid::now_v7().as_u128() & 0xffff_ffff;
+    let count = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("uniqueue_test_{seconds:010}_{random:08x}_{count}")
+}
+
+/// The URL with the test's schemas first on the search path, and its name on every connection.
+fn url_in_schemas(url: &str, name: &str) -> String {
+    let separator = if url.contains('?') { '&' } else { '?' };
+    let application = application_schema(name);
+    format!("{url}{separator}application_name={name}&options=-csearch_path%3D{application}%2C{name}%2Cpublic")
+}
+
+/// An embedded server's URL, with another database in place of `postgres`.
+#[cfg(unix)]
+fn url_of_database(url: &str, name: &str) -> String {
+    url.replacen("/postgres?", &format!("/{name}?"), 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_s_url_names_its_database_or_its_schemas() {
+        let embedded = "postgres://postgres@localhost:5432/postgres?host=%2Ftmp%2Fx";
+        assert_eq!(url_of_database(embedded, "a_1"), "postgres://postgres@localhost:5432/a_1?host=%2Ftmp%2Fx");
+        let given = url_in_schemas("postgres://app@db/app", "a_1");
+        assert_eq!(given, "postgres://app@db/app?application_name=a_1&options=-csearch_path%3Da_1_app%2Ca_1%2Cpublic");
+        assert!(url_in_schemas("postgres://app@db/app?sslmode=require", "a").contains("?sslmode=require&"));
+    }
+
+    #[test]
+    fn names_differ_and_fit_into_a_schema_name() {
+        let (first, second) = (unique_name(), unique_name());
+        assert_ne!(first, second);
+        assert!(SchemaName::new(&first).is_ok(), "{first}");
+        assert!(application_schema(&first).len() <= 63);
+    }
+}

@@ -1,0 +1,231 @@
+//! Working everything that is available, here and now.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use crate::error::Result;
+use crate::event::Happened;
+use crate::job::{Job, JobRow};
+use crate::runner::{Attempted, Drainer, Runner};
+use crate::state::JobState;
+
+/// How many attempts a drain makes before it takes the jobs for endless.
+const LIMIT: usize = 10_000;
+
+/// Works every available job of a runner's queues and kinds in the current task, one after another,
+/// in the order of work: higher priority first, within one the older, over all queues. Jobs that are
+/// inserted meanwhile are worked as well. Ends when none is available, and says what happened.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use uniqueue::{Client, Job, JobState, Runner, RunningJob, testing};
+///
+/// #[derive(Deserialize, Job, Serialize)]
+/// #[job(kind = "number.halve", max_attempts = 2)]
+/// struct Halve {
+///     n: u32,
+/// }
+///
+/// async fn halve(job: RunningJob<Halve>) -> Result<(), uniqueue::BoxError> {
+///     match job.args.n {
+///         0 => Ok(()),
+///         n if n % 2 == 1 => Err(format!("odd: {n}").into()),
+///         n => {
+///             job.client().insert(Halve { n: n / 2 }).await?;
+///             Ok(())
+///         }
+///     }
+/// }
+///
+/// fn runner(client: &Client) -> Runner {
+///     Runner::new(client.clone()).queue("default", 10).worker(halve)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let database = testing::Database::new().await?;
+/// database.client().insert(Halve { n: 12 }).await?;
+///
+/// // 12, 6, 3: the last one fails, and waits for its retry.
+/// let drained = testing::drain(runner(database.client())).await?;
+/// assert_eq!((drained.completed(), drained.failed()), (2, 1));
+/// let last = drained.jobs().last().unwrap();
+/// assert_eq!(last.error(), Some("odd: 3"));
+/// assert_eq!(last.job.state, JobState::Retryable);
+/// assert_eq!(last.args::<Halve>()?.n, 3);
+///
+/// // When its time has come, it fails for the last time.
+/// database.advance(std::time::Duration::from_secs(3600)).await?;
+/// let drained = testing::drain(runner(database.client())).await?;
+/// assert_eq!(drained.discarded(), 1);
+/// # Ok(()) }
+/// ```
+///
+/// It is the runner itself that works, with its workers, its retry policy, its fences and its
+/// records, but for what goes on beside the jobs: no heartbeat, no maintenance, no listening, no
+/// concurrency. So what waits for its time stays where it is, and [`advance`](super::advance) brings
+/// it.
+///
+/// # Errors
+///
+/// As for [`Runner::start`].
+///
+/// # Panics
+///
+/// After [`Drain::limit`] attempts: jobs that insert their like, or snooze for no time at all, have
+/// no end.
+pub fn drain(runner: Runner) -> Drain {
+    Drain { runner, is_retrying: false, limit: LIMIT }
+}
+
+/// One drain, to be awaited. Made by [`drain`].
+#[derive(Debug)]
+#[must_use = "a drain does nothing until it is awaited"]
+pub struct Drain {
+    runner: Runner,
+    is_retrying: bool,
+    limit: usize,
+}
+
+impl Drain {
+    /// Retries what failed at once, until it succeeds or is out of attempts. Default: failed jobs
+    /// stay retryable.
+    pub const fn retrying(mut self) -> Self {
+        self.is_retrying = true;
+        self
+    }
+
+    /// The most attempts before the drain panics. Default: 10,000.
+    pub const fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+}
+
+impl IntoFuture for Drain {
+    type Output = Result<Drained>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { runner, is_retrying, limit } = self;
+            let client = runner.client().clone();
+            let mut drainer = Drainer::new(runner).await?;
+            let mut jobs = Vec::new();
+            while let Some(attempted) = drainer.work_one().await? {
+                let worked = WorkedJob::from(attempted);
+                if is_retrying && worked.job.state == JobState::Retryable {
+                    client.retry([worked.job.id]).await?;
+                }
+                jobs.push(worked);
+                if jobs.len() > limit {
+                    drainer.end().await?;
+                    panic!("the queues are not empty after {limit} attempts; the latest: {:#?}", jobs.last());
+                }
+            }
+            drainer.end().await?;
+            Ok(Drained { jobs })
+        })
+    }
+}
+
+/// What became of the jobs of a drain.
+#[derive(Clone, Debug)]
+pub struct Drained {
+    jobs: Vec<WorkedJob>,
+}
+
+impl Drained {
+    /// Every attempt, in the order they were made.
+    #[must_use]
+    pub fn jobs(&self) -> &[WorkedJob] {
+        &self.jobs
+    }
+
+    /// The attempts at jobs of one type.
+    pub fn of<J: Job>(&self) -> impl Iterator<Item = &WorkedJob> {
+        self.jobs.iter().filter(|worked| worked.job.kind.as_str() == J::KIND)
+    }
+
+    /// How many attempts were made.
+    #[must_use]
+    pub fn attempts(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// How many attempts completed their job.
+    #[must_use]
+    pub fn completed(&self) -> usize {
+        self.count(|happened| matches!(happened, Happened::Completed))
+    }
+
+    /// How many attempts failed: their job tries again, or was discarded.
+    #[must_use]
+    pub fn failed(&self) -> usize {
+        self.count(|happened| matches!(happened, Happened::Retried { .. } | Happened::Discarded { .. }))
+    }
+
+    /// How many attempts sent their job to sleep.
+    #[must_use]
+    pub fn snoozed(&self) -> usize {
+        self.count(|happened| matches!(happened, Happened::Snoozed { .. }))
+    }
+
+    /// How many attempts cancelled their job.
+    #[must_use]
+    pub fn cancelled(&self) -> usize {
+        self.count(|happened| matches!(happened, Happened::Cancelled { .. }))
+    }
+
+    /// How many attempts were their job's last: it gave up, or was out of attempts.
+    #[must_use]
+    pub fn discarded(&self) -> usize {
+        self.count(|happened| matches!(happened, Happened::Discarded { .. }))
+    }
+
+    fn count(&self, is_such: impl Fn(&Happened) -> bool) -> usize {
+        self.jobs.iter().filter(|worked| is_such(&worked.happened)).count()
+    }
+}
+
+/// One attempt of a drain.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WorkedJob {
+    /// The job, as the attempt left it; as it was fetched where it has been deleted since.
+    pub job: JobRow,
+    /// Which attempt it was, counted from 1. (A snooze gives it back: the job's own count is lower
+    /// then.)
+    pub attempt: u16,
+    /// How it ended.
+    pub happened: Happened,
+}
+
+impl WorkedJob {
+    /// What it failed with, or the reason that the worker gave for a retry, a cancel or a discard.
+    #[must_use]
+    pub fn error(&self) -> Option<&str> {
+        match &self.happened {
+            Happened::Retried { error, .. } => error.as_deref(),
+            Happened::Cancelled { reason, .. } => reason.as_deref(),
+            Happened::Discarded { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Reads the job's args as a typed value.
+    ///
+    /// # Errors
+    ///
+    /// As for [`JobRow::args_as`].
+    pub fn args<J: Job>(&self) -> Result<J> {
+        self.job.args_as()
+    }
+}
+
+impl From<Attempted> for WorkedJob {
+    fn from(attempted: Attempted) -> Self {
+        let Attempted { job, happened, after } = attempted;
+        Self { attempt: job.attempt, job: after.unwrap_or(job), happened }
+    }
+}

@@ -1,0 +1,189 @@
+//! The assertions.
+
+/// Asserts that jobs are in the queue, and answers with their rows, oldest first.
+///
+/// What comes first is where to look: a [`testing::Database`](crate::testing::Database) or a
+/// [`Client`](crate::Client). Then the kind, as a job type, as text, or `_` for any, and what else
+/// is expected, each named as a method of [`Expectation`](crate::testing::Expectation): `queue`,
+/// `args`, `meta`, `state`, `priority`, `scheduled_at`, `scheduled_in`, `unique_key`, `id`, `count`, and
+/// `tx` to look inside a transaction that has not committed. `args` and `meta` are contained, not
+/// compared; they can be written as JSON.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use std::time::Duration;
+/// use uniqueue::{Job, JobState, assert_inserted, assert_not_inserted, testing};
+///
+/// #[derive(Deserialize, Job, Serialize)]
+/// #[job(kind = "email.send", queue = "emails")]
+/// struct SendEmail {
+///     to: String,
+///     locale: String,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let database = testing::Database::new().await?;
+/// let hour = Duration::from_secs(3600);
+/// let email = SendEmail { to: "ada@example.com".into(), locale: "en".into() };
+///
+/// let mut tx = database.pool().begin().await?;
+/// database.client().insert(email).scheduled_in(hour).tx(&mut tx).await?;
+/// assert_inserted!(database, SendEmail, tx = &mut tx);
+/// assert_not_inserted!(database, SendEmail); // others do not see it yet
+/// tx.commit().await?;
+///
+/// let jobs = assert_inserted!(database, SendEmail, args = {"to": "ada@example.com"}, scheduled_in = hour);
+/// assert_eq!(jobs[0].state, JobState::Scheduled);
+/// assert_inserted!(database, "email.send", queue = "emails", count = 1);
+/// assert_inserted!(database, _, state = JobState::Scheduled, count = 1);
+/// # Ok(()) }
+/// ```
+///
+/// It awaits, so it belongs into async code.
+///
+/// # Panics
+///
+/// When no job fits, or not `count` of them. The message shows what is there:
+///
+/// ```text
+/// expected at least one job with kind email.send, args containing {"to":"bob@example.com"}; found 0
+/// there is one job:
+///   email.send in emails, scheduled, args {"to": "ada@example.com", "locale": "en"}, … (differs in args)
+/// ```
+#[macro_export]
+macro_rules! assert_inserted {
+    ($source:expr, $($wanted:tt)+) => {
+        match $crate::__expectation!(@first ($crate::testing::Expectation::new(&$source)) $($wanted)+).check().await {
+            ::std::result::Result::Ok(jobs) => jobs,
+            ::std::result::Result::Err(story) => ::std::panic!("{story}"),
+        }
+    };
+}
+
+/// Asserts that no job in the queue fits. Takes what [`assert_inserted!`](crate::assert_inserted) takes,
+/// but for `count`.
+///
+/// ```
+/// # use uniqueue::{assert_not_inserted, testing};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let database = testing::Database::new().await?;
+/// assert_not_inserted!(database, "email.send", queue = "emails");
+/// assert_not_inserted!(database, _); // nothing at all
+/// # Ok(()) }
+/// ```
+///
+/// # Panics
+///
+/// When one does. The message names it.
+#[macro_export]
+macro_rules! assert_not_inserted {
+    ($source:expr, $($wanted:tt)+) => {
+        match $crate::__expectation!(@first ($crate::testing::Expectation::new(&$source)) $($wanted)+)
+            .check_absent()
+            .await
+        {
+            ::std::result::Result::Ok(()) => {}
+            ::std::result::Result::Err(story) => ::std::panic!("{story}"),
+        }
+    };
+}
+
+/// Asserts that an insert was a duplicate, with `of = …` of that job, and answers with the holder's id.
+///
+/// Takes what the insert answered: [`Inserted`](crate::Inserted), or, under `reject`, the `Result` or
+/// the error. `of` takes a [`JobId`](crate::JobId), a [`JobRow`](crate::JobRow), or what another
+/// insert answered.
+///
+/// ```
+/// # use serde_json::json;
+/// # use uniqueue::{NewJob, OnConflict, UniquePolicy, assert_duplicate, assert_not_duplicate, testing};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let database = testing::Database::new().await?;
+/// # let client = database.client();
+/// let sync = |policy| NewJob::new("sync", &json!({"shop": 7})).unique(policy);
+/// let first = client.insert(sync(UniquePolicy::new().by_args())).await?;
+/// assert_not_duplicate!(first);
+///
+/// let again = client.insert(sync(UniquePolicy::new().by_args())).await?;
+/// assert_duplicate!(again, of = first);
+///
+/// let refused = client.insert(sync(UniquePolicy::new().by_args().on_conflict(OnConflict::Reject))).await;
+/// assert_duplicate!(refused, of = first);
+/// # Ok(()) }
+/// ```
+///
+/// # Panics
+///
+/// When it was not, or not of that job. The message says what happened instead.
+#[macro_export]
+macro_rules! assert_duplicate {
+    ($answer:expr $(,)?) => {
+        $crate::assert_duplicate!(@check $answer, ::std::option::Option::None)
+    };
+    ($answer:expr, of = $first:expr $(,)?) => {
+        $crate::assert_duplicate!(@check $answer, ::std::option::Option::Some(&$first))
+    };
+    (@check $answer:expr, $first:expr) => {
+        match $crate::testing::check_duplicate(&$answer, $first) {
+            ::std::result::Result::Ok(holder) => holder,
+            ::std::result::Result::Err(instead) => ::std::panic!("{instead}"),
+        }
+    };
+}
+
+/// Asserts that an insert made a new job. Takes what [`assert_duplicate!`](crate::assert_duplicate)
+/// takes.
+///
+/// ```
+/// # use serde_json::json;
+/// # use uniqueue::{NewJob, assert_not_duplicate, testing};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let database = testing::Database::new().await?;
+/// let inserted = database.client().insert(NewJob::new("ping", &json!({}))).await?;
+/// assert_not_duplicate!(inserted);
+/// # Ok(()) }
+/// ```
+///
+/// # Panics
+///
+/// When it was a duplicate, or failed.
+#[macro_export]
+macro_rules! assert_not_duplicate {
+    ($answer:expr $(,)?) => {
+        match $crate::testing::check_not_duplicate(&$answer) {
+            ::std::result::Result::Ok(()) => {}
+            ::std::result::Result::Err(instead) => ::std::panic!("expected a new job, got {instead}"),
+        }
+    };
+}
+
+/// Reads the arguments of an assertion, one after another.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __expectation {
+    (@first ($sought:expr) _ $(, $($rest:tt)*)?) => {
+        $crate::__expectation!(@rest ($sought) $($($rest)*)?)
+    };
+    (@first ($sought:expr) $kind:literal $(, $($rest:tt)*)?) => {
+        $crate::__expectation!(@rest ($sought.kind($kind)) $($($rest)*)?)
+    };
+    (@first ($sought:expr) $name:ident = $($rest:tt)*) => {
+        $crate::__expectation!(@rest ($sought) $name = $($rest)*)
+    };
+    (@first ($sought:expr) $job:ty $(, $($rest:tt)*)?) => {
+        $crate::__expectation!(@rest ($sought.job::<$job>()) $($($rest)*)?)
+    };
+    (@rest ($sought:expr)) => {
+        $sought
+    };
+    (@rest ($sought:expr) $name:ident = { $($json:tt)* } $(, $($rest:tt)*)?) => {
+        $crate::__expectation!(@rest ($sought.$name($crate::testing::json!({ $($json)* }))) $($($rest)*)?)
+    };
+    (@rest ($sought:expr) $name:ident = $value:expr $(, $($rest:tt)*)?) => {
+        $crate::__expectation!(@rest ($sought.$name($value)) $($($rest)*)?)
+    };
+}

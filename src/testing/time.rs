@@ -1,0 +1,88 @@
+//! Letting time pass without waiting.
+
+use std::time::Duration;
+
+use crate::client::Client;
+use crate::error::Result;
+use crate::store;
+
+/// How many rows are taken in one statement.
+const BATCH: i64 = 1_000;
+
+/// What became due when time passed. Made by [`advance`].
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Advanced {
+    /// Scheduled and retryable jobs that became available.
+    pub promoted: u64,
+    /// Jobs of runners whose lease ran out that became available, or were discarded for want of
+    /// attempts.
+    pub rescued: u64,
+}
+
+/// Lets time pass in the queue's schema, without waiting for it.
+///
+/// ```
+/// # use serde_json::json;
+/// # use std::time::Duration;
+/// # use uniqueue::{JobState, NewJob, UniquePolicy, testing};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let database = testing::Database::new().await?;
+/// let client = database.client();
+/// let day = Duration::from_secs(86_400);
+/// let report = || NewJob::new("report", &json!({})).scheduled_in(day).unique(UniquePolicy::new().ttl(day));
+/// let first = client.insert(report()).await?;
+///
+/// assert_eq!(database.advance(day).await?.promoted, 1);
+/// assert_eq!(client.job(first.id()).await?.unwrap().state, JobState::Available);
+/// assert!(client.insert(report()).await?.duplicate);
+///
+/// database.advance(day).await?; // and the claim has expired
+/// assert!(!client.insert(report()).await?.duplicate);
+/// # Ok(()) }
+/// ```
+///
+/// The clock cannot be moved, so everything that is stored moves back instead: every time in the
+/// queue's tables, jobs' `created_at`, `scheduled_at`, `attempted_at`, `finalized_at` and
+/// `unique_until`, and the times of runners, queues and schedules. Then what is due becomes
+/// available, and jobs of runners whose lease ran out come back, as a runner's maintenance would
+/// do it. So schedules, retries, snoozes, leases, and claims with a `period` or a `ttl` can be
+/// tested at once.
+///
+/// What it cannot do:
+///
+/// - A *window* is part of the key, which is a hash made from the database's real clock: time
+///   that passed here does not open the next window. Give the job a `scheduled_at` in the next one.
+/// - Ids and the times in `errors` stay as they are, and so does what the test holds in its
+///   variables: times read before and after differ by what passed.
+/// - A runner that runs meanwhile loses its lease, as if its machine had slept: it stops its jobs
+///   and goes on under a new lease. Use [`drain`](super::drain) instead, or stop it before.
+/// - Retention is a runner's: nothing is deleted here.
+/// - The application's own tables stay as they are.
+///
+/// # Errors
+///
+/// [`Error::Database`](crate::Error::Database); also when a transaction that is still open holds
+/// a job for 10 s.
+pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advanced> {
+    let client = client.as_ref();
+    let statements = client.statements();
+    let mut connection = client.connection().await?;
+    store::shift_times(&mut connection, statements, by).await?;
+    let mut advanced = Advanced::default();
+    loop {
+        let promoted = store::promote(&mut connection, statements, BATCH).await?;
+        advanced.promoted += promoted.unsigned_abs();
+        if promoted < BATCH {
+            break;
+        }
+    }
+    loop {
+        let rescued = store::rescue(&mut connection, statements, BATCH).await?;
+        advanced.rescued += rescued.unsigned_abs();
+        if rescued < BATCH {
+            return Ok(advanced);
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Running a worker's code for one job, without a runner.
+
+use std::future::{Future, IntoFuture, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::{any, fmt};
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::client::Client;
+use crate::ident::{JobId, Kind, QueueName};
+use crate::job::{AttemptError, Job, JobRow, NewJob};
+use crate::opts::{InsertOptions, insert_setters};
+use crate::outcome::{BoxError, Outcome};
+use crate::state::JobState;
+use crate::store;
+use crate::worker::{Attempt, RunningJob, States, Stop, StopReason, Worker};
+
+/// A directory in which no socket is: what a worker meets that asks for a database it was not given.
+const NO_DATABASE: &str = "/nonexistent/this work has no database, see Work::database";
+
+/// Runs a worker's code for one job, here and now, and answers with what it said.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use std::time::Duration;
+/// use uniqueue::{Job, Outcome, RunningJob, testing};
+///
+/// #[derive(Deserialize, Job, Serialize)]
+/// #[job(kind = "payment.check")]
+/// struct CheckPayment {
+///     amount: u32,
+/// }
+///
+/// async fn check(job: RunningJob<CheckPayment>) -> Result<Outcome, std::num::ParseIntError> {
+///     if job.row().meta.contains_key("paid") {
+///         return Ok(Outcome::complete());
+///     }
+///     match job.attempt() {
+///         1..=3 => Ok(Outcome::snooze(Duration::from_secs(60))),
+///         _ => Ok(Outcome::cancel("not paid")),
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let said = testing::work(check, CheckPayment { amount: 5 }).await?;
+/// assert_eq!(said, Outcome::snooze(Duration::from_secs(60)));
+///
+/// let said = testing::work(check, CheckPayment { amount: 5 }).attempt(4).await?;
+/// assert_eq!(said, Outcome::cancel("not paid"));
+///
+/// let said = testing::work(check, CheckPayment { amount: 5 }).attempt(4).meta("paid", true).await?;
+/// assert_eq!(said, Outcome::complete());
+/// # Ok(()) }
+/// ```
+///
+/// The args go through their JSON, as they would in a queue. What surrounds a worker in a runner is
+/// not there: no retry, no timeout, no record. To see what the queue makes of what the worker said,
+/// [`drain`](super::drain) it.
+pub fn work<J: Job>(worker: impl Worker<J>, job: J) -> Work<'static> {
+    Work {
+        job: job.into(),
+        attempt: 1,
+        errors: Vec::new(),
+        states: States::default(),
+        stop: None,
+        client: None,
+        run: Box::new(|attempt| {
+            Box::pin(async move {
+                let job = RunningJob::read(attempt)?;
+                worker.work(job).await
+            })
+        }),
+    }
+}
+
+type Running = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send>>;
+
+/// One run of a worker, to be awaited. Made by [`work`].
+///
+/// Takes the options of an insert, of which `queue`, `priority`, `max_attempts`, `meta` and `id` are
+/// what the worker sees.
+///
+/// # Panics
+///
+/// When the job cannot be what it is told to be: its args do not serialise, a name is invalid, or,
+/// with a database, the database cannot be reached or has a job with the same unique key.
+#[must_use = "work does nothing until it is awaited"]
+pub struct Work<'a> {
+    job: NewJob,
+    attempt: u16,
+    errors: Vec<AttemptError>,
+    states: States,
+    stop: Option<StopReason>,
+    client: Option<&'a Client>,
+    run: Box<dyn FnOnce(Arc<Attempt>) -> Running + Send + 'a>,
+}
+
+insert_setters!(Work<'a>);
+
+impl<'a> Work<'a> {
+    /// Which attempt this is, counted from 1. Default: 1.
+    pub const fn attempt(mut self, attempt: u16) -> Self {
+        self.attempt = attempt;
+        self
+    }
+
+    /// Adds what an earlier attempt failed with: the worker sees it in the row's `errors`. With a
+    /// database it is left out.
+    pub fn failed_before(mut self, error: impl Into<String>) -> Self {
+        let attempt = u16::try_from(self.errors.len() + 1).unwrap_or(u16::MAX);
+        self.errors.push(AttemptError { attempt, at: OffsetDateTime::now_utc(), error: error.into() });
+        self
+    }
+
+    /// Gives the worker a value to share, as [`Runner::state`](crate::Runner::state) does.
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.states.add(value);
+        self
+    }
+
+    /// Tells the work to stop from its beginning, to see what it does then. Unlike in a runner, work
+    /// that does not care goes on to its end.
+    pub const fn stopped(mut self, reason: StopReason) -> Self {
+        self.stop = Some(reason);
+        self
+    }
+
+    /// Gives the worker a database: [`RunningJob::client`] is its client, and the job is a row there,
+    /// running, so that [`RunningJob::complete_in`] works.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use uniqueue::{BoxError, Job, JobState, RunningJob, assert_inserted, testing};
+    /// # #[derive(Deserialize, Job, Serialize)]
+    /// # #[job(kind = "order.ship")]
+    /// # struct Ship { order: u64 }
+    /// # #[derive(Deserialize, Job, Serialize)]
+    /// # #[job(kind = "order.notify")]
+    /// # struct Notify { order: u64 }
+    /// async fn ship(job: RunningJob<Ship>) -> Result<(), BoxError> {
+    ///     let mut tx = job.client().pool().begin().await?;
+    ///     job.client().insert(Notify { order: job.args.order }).tx(&mut tx).await?;
+    ///     job.complete_in(&mut tx).await?;
+    ///     tx.commit().await?;
+    ///     Ok(())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let database = testing::Database::new().await?;
+    /// testing::work(ship, Ship { order: 7 }).database(&database).await?;
+    /// assert_inserted!(database, Ship, state = JobState::Completed);
+    /// assert_inserted!(database, Notify, args = {"order": 7});
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// What the worker says is not recorded: without `complete_in` the row stays `running`.
+    ///
+    /// Default: none; what asks for a connection then gets an error.
+    pub fn database<'b>(self, database: &'b impl AsRef<Client>) -> Work<'b>
+    where
+        'a: 'b,
+    {
+        Work { client: Some(database.as_ref()), ..self }
+    }
+
+    fn options_mut(&mut self) -> &mut InsertOptions {
+        &mut self.job.options
+    }
+}
+
+impl<'a> IntoFuture for Work<'a> {
+    type Output = Result<Outcome, Failure>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { job, attempt, errors, states, stop, client, run } = self;
+            let worker = Uuid::now_v7();
+            let (row, client) = match client {
+                Some(client) => (seat(client, job, attempt, worker).await, client.clone()),
+                None => (imagine(job, attempt, errors, worker), no_database()),
+            };
+            let told = Stop::default();
+            if let Some(reason) = stop {
+                told.request(reason);
+            }
+            catching(run(Arc::new(Attempt::alone(row, worker, client, states, told)))).await
+        })
+    }
+}
+
+impl fmt::Debug for Work<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work").field("job", &self.job).field("attempt", &self.attempt).finish_non_exhaustive()
+    }
+}
+
+/// Why a worker's run was no success: it returned an error, or panicked.
+#[derive(Debug)]
+pub enum Failure {
+    /// The worker's own error.
+    Error(BoxError),
+    /// The panic's message.
+    Panic(String),
+}
+
+impl Failure {
+    /// Whether the worker panicked.
+    #[must_use]
+    pub const fn is_panic(&self) -> bool {
+        matches!(self, Failure::Panic(_))
+    }
+
+    /// The worker's own error, where it is of this type.
+    #[must_use]
+    pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        match self {
+            Failure::Error(error) => error.downcast_ref(),
+            Failure::Panic(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Error(error) => error.fmt(f),
+            Failure::Panic(message) => write!(f, "panicked: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Failure::Error(error) => error.source(),
+            Failure::Panic(_) => None,
+        }
+    }
+}
+
+/// Inserts the job and puts it into the worker's hands. Inserted as pending, so that no runner is first.
+async fn seat(client: &Client, job: NewJob, attempt: u16, worker: Uuid) -> JobRow {
+    let seated = async {
+        let inserted = client.insert(job.pending()).await?;
+        if inserted.duplicate {
+            let holder = inserted.id();
+            return Ok(Err(format!("the job is a duplicate of job {holder}, which is in the database already")));
+        }
+        let number = i16::try_from(attempt).unwrap_or(i16::MAX);
+        let mut connection = client.connection().await?;
+        let row = store::seat_job(&mut connection, client.statements(), inserted.id(), number, worker).await?;
+        Ok::<_, crate::error::Error>(Ok(row))
+    };
+    match seated.await {
+        Ok(Ok(row)) => row,
+        Ok(Err(problem)) => panic!("cannot run the worker: {problem}"),
+        Err(error) => panic!("cannot run the worker: {error}"),
+    }
+}
+
+/// The row that the job would have.
+fn imagine(job: NewJob, attempt: u16, errors: Vec<AttemptError>, worker: Uuid) -> JobRow {
+    let NewJob { kind, args, options } = job;
+    let now = OffsetDateTime::now_utc();
+    let args = args.unwrap_or_else(|problem| panic!("cannot run the worker: invalid args of {kind:?}: {problem}"));
+    let kind = Kind::new(kind).unwrap_or_else(|error| panic!("cannot run the worker: {error}"));
+    let queue = options.queue.map_or_else(|| Ok(QueueName::default()), QueueName::new);
+    JobRow {
+        id: options.id.unwrap_or_else(JobId::generate),
+        kind,
+        queue: queue.unwrap_or_else(|error| panic!("cannot run the worker: {error}")),
+        state: JobState::Running,
+        priority: options.priority.unwrap_or(0),
+        attempt,
+        max_attempts: options.max_attempts.unwrap_or(25).max(attempt),
+        created_at: now,
+        scheduled_at: now,
+        attempted_at: Some(now),
+        finalized_at: None,
+        args,
+        meta: options.meta,
+        errors,
+        output: None,
+        unique_key: None,
+        unique_states: None,
+        unique_until: None,
+        claims: false,
+        until_start: false,
+        replaced_by: None,
+        worker: Some(worker),
+    }
+}
+
+fn no_database() -> Client {
+    let nowhere = PgConnectOptions::new_without_pgpass().socket(NO_DATABASE);
+    Client::new(PgPoolOptions::new().connect_lazy_with(nowhere))
+}
+
+/// Runs the worker, and catches its panic.
+async fn catching(mut work: Running) -> Result<Outcome, Failure> {
+    let polled = poll_fn(move |context| {
+        // After a panic the future is dropped and never polled again.
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+            Ok(poll) => poll.map(|result| result.map_err(Failure::Error)),
+            Err(panic) => Poll::Ready(Err(Failure::Panic(message(panic.as_ref())))),
+        }
+    });
+    polled.await
+}
+
+fn message(panic: &(dyn any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}

@@ -1,0 +1,178 @@
+//! Draining queues.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use uniqueue::testing::{self, Database};
+use uniqueue::{
+    BoxError, Client, Happened, Job, JobState, NewJob, Outcome, RetryPolicy, Runner, RunningJob, UniqueKey,
+};
+
+use super::Task;
+
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "other", queue = "second")]
+struct Other {
+    n: u32,
+}
+
+fn runner(client: &Client) -> Runner {
+    Runner::new(client.clone()).queue("default", 5).queue("second", 5)
+}
+
+#[tokio::test]
+async fn jobs_are_worked_one_after_another_in_the_order_of_work_over_all_queues() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let order: Arc<Mutex<Vec<u32>>> = Arc::default();
+    let (first, second) = (order.clone(), order.clone());
+    let task = move |job: RunningJob<Task>| {
+        let order = first.clone();
+        async move {
+            // Inserted meanwhile, and more urgent than what waits.
+            if job.args.n == 2 {
+                job.client().insert(Task { n: 20 }).priority(9).await?;
+            }
+            tokio::task::yield_now().await;
+            order.lock().unwrap().push(job.args.n);
+            Ok::<_, BoxError>(())
+        }
+    };
+    let other = move |job: RunningJob<Other>| {
+        second.lock().unwrap().push(job.args.n);
+        async {}
+    };
+    client.insert(Task { n: 3 }).await.unwrap();
+    client.insert(Other { n: 4 }).await.unwrap();
+    client.insert(Task { n: 5 }).await.unwrap();
+    client.insert(Other { n: 1 }).priority(5).await.unwrap();
+    client.insert(Task { n: 2 }).priority(3).await.unwrap();
+    client.insert(Task { n: 6 }).queue("unworked").await.unwrap();
+    client.insert(NewJob::new("unknown", &serde_json::json!({}))).await.unwrap();
+    client.insert(Task { n: 7 }).scheduled_in(Duration::from_secs(60)).await.unwrap();
+
+    let drained = testing::drain(runner(client).worker(task).worker(other)).await.unwrap();
+    assert_eq!(*order.lock().unwrap(), [1, 2, 20, 3, 4, 5]);
+    assert_eq!((drained.attempts(), drained.completed()), (6, 6));
+    assert_eq!(drained.of::<Other>().map(|worked| worked.args::<Other>().unwrap().n).collect::<Vec<_>>(), [1, 4]);
+    assert!(drained.jobs().iter().all(|worked| worked.job.state == JobState::Completed));
+    // Nothing of it stays.
+    let runners: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM uniqueue.runner").fetch_one(database.pool()).await.unwrap();
+    assert_eq!(runners, 0);
+}
+
+#[tokio::test]
+async fn each_end_of_an_attempt_is_told_with_its_job_as_it_was_left() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let work = |job: RunningJob<Task>| async move {
+        Ok(match job.args.n {
+            0 => Outcome::complete_with("done")?,
+            1 => return Err::<_, BoxError>("no luck".into()),
+            2 => Outcome::snooze(Duration::from_secs(9)),
+            3 => Outcome::cancel("unwanted"),
+            4 => Outcome::discard("hopeless"),
+            5 => {
+                job.client().cancel([job.id()]).await?;
+                Outcome::complete()
+            }
+            6 => {
+                let mut tx = job.client().pool().begin().await?;
+                job.complete_in(&mut tx).await?;
+                tx.commit().await?;
+                Outcome::complete()
+            }
+            n => panic!("unlucky {n}"),
+        })
+    };
+    client.insert_many((0..8).map(|n| Task { n })).await.unwrap();
+    let drained = testing::drain(runner(client).worker(work)).await.unwrap();
+    let found: Vec<_> = (drained.jobs().iter())
+        .map(|worked| (worked.happened.as_str(), worked.job.state, worked.error().map(str::to_owned)))
+        .collect();
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(found[0], ("completed", JobState::Completed, None));
+    assert_eq!(found[1], ("retried", JobState::Retryable, some("no luck")));
+    assert_eq!(found[2], ("snoozed", JobState::Scheduled, None));
+    assert_eq!(found[3], ("cancelled", JobState::Cancelled, some("unwanted")));
+    assert_eq!(found[4], ("discarded", JobState::Discarded, some("hopeless")));
+    assert_eq!((found[5].0, found[5].1), ("stale", JobState::Cancelled));
+    assert_eq!(found[6], ("completed", JobState::Completed, None));
+    assert_eq!((found[7].0, found[7].1), ("retried", JobState::Retryable));
+    assert!(found[7].2.as_ref().unwrap().starts_with("panicked"), "{:?}", found[7]);
+    assert_eq!((drained.completed(), drained.failed(), drained.snoozed()), (2, 3, 1));
+    assert_eq!((drained.cancelled(), drained.discarded()), (1, 1));
+    assert_eq!(drained.jobs()[2].attempt, 1);
+    assert_eq!(drained.jobs()[2].job.attempt, 0);
+}
+
+#[tokio::test]
+async fn failed_jobs_are_retried_only_when_told_and_until_they_are_over() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let work = |job: RunningJob<Task>| async move {
+        if job.args.n == 1 && job.attempt() == 2 { Ok(()) } else { Err(format!("no luck {}", job.attempt())) }
+    };
+    client.insert_many((1..3).map(|n| Task { n })).await.unwrap();
+    let build = || runner(client).retry_policy(RetryPolicy::fixed(Duration::from_secs(60))).worker(work);
+    let drained = testing::drain(build()).await.unwrap();
+    assert_eq!((drained.attempts(), drained.failed()), (2, 2));
+    assert_eq!(testing::drain(build()).await.unwrap().attempts(), 0);
+    database.advance(Duration::from_secs(60)).await.unwrap();
+    let drained = testing::drain(build().worker(|_: RunningJob<Other>| async {})).retrying().await.unwrap();
+    assert_eq!((drained.completed(), drained.failed(), drained.discarded()), (1, 2, 1));
+    assert!(matches!(&drained.jobs().last().unwrap().happened, Happened::Discarded { .. }));
+}
+
+#[tokio::test]
+async fn a_paused_queue_is_left_alone_and_the_others_are_worked() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    sqlx::query("INSERT INTO uniqueue.queue (name, paused_at) VALUES ('default', now())")
+        .execute(database.pool())
+        .await
+        .unwrap();
+    client.insert(Task { n: 1 }).priority(1).await.unwrap();
+    client.insert(Other { n: 2 }).await.unwrap();
+    let build = || runner(client).worker(|_: RunningJob<Task>| async {}).worker(|_: RunningJob<Other>| async {});
+    let drained = testing::drain(build()).await.unwrap();
+    assert_eq!((drained.attempts(), drained.of::<Other>().count()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_job_that_is_discarded_at_its_start_does_not_end_the_drain() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    // It claims its key while running only, and comes to nothing when another job has it by then.
+    let only_running = || {
+        let states = uniqueue::StateSet::of(&[JobState::Running]);
+        UniqueKey::raw("k").states(states).on_reentry(uniqueue::OnReentry::Discard)
+    };
+    client.insert(Task { n: 1 }).unique_key(UniqueKey::raw("k")).queue("unworked").await.unwrap();
+    for n in 2..5 {
+        client.insert(Task { n }).unique_key(only_running()).not_unique().await.unwrap();
+    }
+    sqlx::query(
+        "UPDATE uniqueue.job SET unique_key = 'k', unique_states = 64, discard_on_reentry = true
+         WHERE args <> '{\"n\": 1}' AND args <> '{\"n\": 4}'",
+    )
+    .execute(database.pool())
+    .await
+    .unwrap();
+    let drained = testing::drain(runner(client).worker(|_: RunningJob<Task>| async {})).await.unwrap();
+    assert_eq!(drained.attempts(), 1);
+    assert_eq!(drained.jobs()[0].args::<Task>().unwrap().n, 4);
+}
+
+#[tokio::test]
+async fn a_drain_without_end_panics_at_its_limit() {
+    let database = Database::new().await.unwrap();
+    database.client().insert(Task { n: 1 }).await.unwrap();
+    let again = |_: RunningJob<Task>| async { Outcome::snooze(Duration::ZERO) };
+    let drain = testing::drain(runner(database.client()).worker(again)).limit(3);
+    let panic = tokio::spawn(async move { drop(drain.await) }).await.unwrap_err().into_panic();
+    let message = panic.downcast::<String>().unwrap();
+    assert!(message.starts_with("the queues are not empty after 3 attempts"), "{message}");
+}

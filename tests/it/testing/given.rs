@@ -1,0 +1,71 @@
+//! The kit on a server that `DATABASE_URL` names. It is read once a process, so the test runs in a
+//! process of its own.
+
+use std::process::Command;
+
+use sqlx::{Connection, PgConnection};
+use uniqueue::{JobState, assert_inserted, testing};
+
+use super::Task;
+use crate::support;
+
+/// Set in the process that plays the test of an application.
+const PLAYED: &str = "UNIQUEUE_TEST_OF_AN_APPLICATION";
+
+#[tokio::test]
+async fn with_a_database_url_each_test_has_schemas_of_its_own_that_go_with_it() {
+    let url = support::url().await;
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    // A database of its own, since other tests' leftovers are none of this one's business.
+    sqlx::raw_sql("DROP DATABASE IF EXISTS given; CREATE DATABASE given").execute(&mut connection).await.ok();
+    for statement in ["DROP DATABASE IF EXISTS given", "CREATE DATABASE given"] {
+        sqlx::query(statement).execute(&mut connection).await.unwrap();
+    }
+    let url = url.replacen("/postgres?", "/given?", 1);
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    // What a run left that was killed long ago, and one of a run that goes on now.
+    let now: i64 =
+        sqlx::query_scalar("SELECT extract(epoch FROM now())::bigint").fetch_one(&mut connection).await.unwrap();
+    let (old, fresh) = ("uniqueue_test_1700000000_0badcafe_1", format!("uniqueue_test_{now}_0badcafe_1"));
+    for name in [old, &fresh, "uniqueue_test", "bystander"] {
+        sqlx::query(sqlx::AssertSqlSafe(format!("CREATE SCHEMA {name}"))).execute(&mut connection).await.unwrap();
+    }
+    let played = Command::new(std::env::current_exe().unwrap())
+        .args(["testing::given::the_test_of_an_application", "--exact", "--ignored", "--nocapture"])
+        .env("DATABASE_URL", &url)
+        .env(PLAYED, "1")
+        .output()
+        .unwrap();
+    assert!(played.status.success(), "{}", String::from_utf8_lossy(&played.stdout));
+    assert!(String::from_utf8_lossy(&played.stdout).contains("1 passed"));
+    let schemas: Vec<String> = sqlx::query_scalar(
+        "SELECT nspname::text FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' ORDER BY 1",
+    )
+    .fetch_all(&mut connection)
+    .await
+    .unwrap();
+    let mut expected = vec!["bystander".to_owned(), "public".to_owned(), "uniqueue_test".to_owned(), fresh];
+    expected.sort_unstable();
+    assert_eq!(schemas, expected);
+}
+
+#[tokio::test]
+#[ignore = "played by the test above"]
+async fn the_test_of_an_application() {
+    assert!(std::env::var_os(PLAYED).is_some(), "not to be run by hand");
+    let (one, other) = (testing::Database::new().await.unwrap(), testing::Database::new().await.unwrap());
+    assert_ne!(one.schema(), other.schema());
+    for database in [&one, &other] {
+        // The same names in both, without a schema.
+        sqlx::query("CREATE TABLE account (id bigint PRIMARY KEY)").execute(database.pool()).await.unwrap();
+        database.client().insert(Task { n: 1 }).await.unwrap();
+        let jobs: i64 = sqlx::query_scalar("SELECT count(*) FROM job").fetch_one(database.pool()).await.unwrap();
+        assert_eq!(jobs, 1);
+        assert_inserted!(database, Task, state = JobState::Available, count = 1);
+    }
+    one.advance(std::time::Duration::from_secs(60)).await.unwrap();
+    // Dropped while a transaction holds locks, on the runtime that would have to end it.
+    let mut open = one.pool().begin().await.unwrap();
+    sqlx::query("LOCK TABLE job, account").execute(&mut *open).await.unwrap();
+    drop(one);
+}
