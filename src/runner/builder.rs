@@ -1,7 +1,6 @@
 //! Setting a runner up.
 
 use std::future::Future;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,8 +13,9 @@ use super::completer::Ended;
 use super::control::Control;
 use super::handle::RunnerHandle;
 use super::lease::{Lease, Leases};
+use super::slots::QueueSlots;
 use super::track::Tracks;
-use super::{QueueSlots, Shared, completer, heartbeat, producer};
+use super::{Shared, completer, heartbeat, producer};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
@@ -297,7 +297,7 @@ impl Runner {
             if queues.iter().any(|queue| queue.name == name) {
                 return refuse(format!("queue given twice: {name}"));
             }
-            queues.push(QueueSlots { name, concurrency: *concurrency, running: AtomicUsize::new(0) });
+            queues.push(QueueSlots::new(name, *concurrency));
         }
         Ok(queues)
     }

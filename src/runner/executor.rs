@@ -8,14 +8,56 @@ use tracing::Instrument;
 use super::Shared;
 use super::completer::Ended;
 use super::lease::Lease;
+use super::slots::{Fetched, QueueSlots};
 use super::track::Track;
 use super::work::work;
+use crate::ident::QueueName;
 use crate::job::JobRow;
 use crate::store::{FinishResult, Verdict};
 use crate::worker::{Attempt, StopReason};
 
+/// Works a slot: runs one attempt after another as long as there is a job fetched for the slot.
+pub(super) async fn execute(shared: Arc<Shared>, first: Fetched) {
+    let mut slot = Slot { queue: Some(first.row.queue.clone()), shared };
+    let mut next = Some(first);
+    while let Some(Fetched { lease, row, .. }) = next {
+        attempt(&slot.shared, lease, row).await;
+        next = slot.next();
+    }
+}
+
+/// A slot in use. It is freed even if what a worker leaves behind panics when dropped.
+struct Slot {
+    shared: Arc<Shared>,
+    /// `None`: freed.
+    queue: Option<QueueName>,
+}
+
+impl Slot {
+    /// The next job for the slot, which is free again when there is none.
+    fn next(&mut self) -> Option<Fetched> {
+        let next = self.slots().and_then(|slots| slots.next(&self.shared.freed));
+        if next.is_none() {
+            self.queue = None;
+        }
+        next
+    }
+
+    fn slots(&self) -> Option<&QueueSlots> {
+        self.shared.queue(self.queue.as_ref()?)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(slots) = self.slots() {
+            slots.free(&self.shared.freed);
+        }
+    }
+}
+
 /// Runs one attempt and sends its result to the completer.
-pub(super) async fn execute(shared: Arc<Shared>, lease: Arc<Lease>, row: JobRow) {
+async fn attempt(shared: &Arc<Shared>, lease: Arc<Lease>, row: JobRow) {
     let span = tracing::info_span!(
         "job", job.id = %row.id, job.kind = %row.kind, queue = %row.queue, attempt = row.attempt
     );
@@ -36,13 +78,12 @@ pub(super) async fn execute(shared: Arc<Shared>, lease: Arc<Lease>, row: JobRow)
     if attempt.stop.reason().is_none() {
         track.started(&shared.client, &attempt.row);
     }
-    let mut ending = Ending { shared, lease, attempt, track, verdict: None };
+    let mut ending = Ending { shared: Arc::clone(shared), lease, attempt, track, verdict: None };
     let verdict = work(&ending.shared, &ending.lease, &ending.attempt).instrument(span).await;
     ending.verdict = Some(verdict);
 }
 
-/// Frees the slot and sends the result, even if what a worker leaves behind panics when dropped:
-/// else the job would run for ever under a lease that goes on.
+/// Sends the result, even if what a worker leaves behind panics when dropped: else the job would run for ever under a lease that goes on.
 struct Ending {
     shared: Arc<Shared>,
     lease: Arc<Lease>,
@@ -58,15 +99,11 @@ impl Drop for Ending {
             delay: self.shared.retry_policy.wait_after(row.attempt),
             error: "panicked while the work was dropped".to_owned(),
         });
-        if let Some(queue) = self.shared.queue(&row.queue) {
-            queue.running.fetch_sub(1, Ordering::AcqRel);
-        }
         let result = FinishResult { id: row.id, attempt: row.attempt, verdict };
         let was_completed_in = self.attempt.is_completed_in.load(Ordering::Acquire);
         // The completer outlives every attempt, so somebody receives this.
         let (lease, stop) = (Arc::clone(&self.lease), Arc::clone(&self.attempt.stop));
         let track = Arc::clone(&self.track);
         let _ = self.shared.ended.send(Ended { lease, stop, track, result, was_completed_in });
-        self.shared.freed.notify_one();
     }
 }

@@ -31,6 +31,7 @@ mod lease;
 mod panics;
 mod producer;
 mod shutdown;
+mod slots;
 mod track;
 mod verdict;
 mod work;
@@ -42,7 +43,6 @@ pub use self::handle::RunnerHandle;
 pub use self::shutdown::shutdown_signal;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +54,7 @@ use uuid::Uuid;
 use self::completer::Ended;
 use self::control::{Control, Held};
 use self::lease::Leases;
+use self::slots::QueueSlots;
 use self::track::Tracks;
 use crate::client::Client;
 use crate::ident::{JobId, QueueName};
@@ -97,19 +98,6 @@ struct InHand {
     worker: Uuid,
     attempt: u16,
     stop: Arc<Stop>,
-}
-
-/// A queue that the runner works, and how much of it at once.
-struct QueueSlots {
-    name: QueueName,
-    concurrency: usize,
-    running: AtomicUsize,
-}
-
-impl QueueSlots {
-    fn free(&self) -> usize {
-        self.concurrency.saturating_sub(self.running.load(Ordering::Acquire))
-    }
 }
 
 impl Shared {

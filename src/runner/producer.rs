@@ -6,13 +6,13 @@
 //! runner that stays busy says so, and no insert pays for a NOTIFY.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
 use super::completer::Ended;
 use super::lease::Lease;
+use super::slots::{self, QueueSlots};
 use super::{GrowingWait, Shared, executor};
 use crate::error::Result;
 use crate::store::{self, Fetched, FinishResult, Slots, Unreadable, Verdict};
@@ -29,11 +29,14 @@ pub(super) async fn produce(shared: Arc<Shared>) {
     let mut doubt = Doubt::default();
     while !shared.stopping.is_cancelled() {
         let lease = shared.leases.current();
-        let slots = free_slots(&shared);
+        start_left_over(&shared);
+        give_back_stale(&shared);
+        let slots = wanted(&shared);
         if slots.is_empty() || lease.lost.is_cancelled() {
             tokio::select! {
-                () = shared.stopping.cancelled() => return,
+                () = shared.stopping.cancelled() => break,
                 () = shared.freed.notified() => {}
+                () = stale(&shared) => {}
             }
             continue;
         }
@@ -52,21 +55,64 @@ pub(super) async fn produce(shared: Arc<Shared>) {
                 tracing::warn!(%error, "fetch failed, trying again");
                 doubt.begin(shared.leases.term);
                 tokio::select! {
-                    () = shared.stopping.cancelled() => return,
+                    () = shared.stopping.cancelled() => break,
                     () = tokio::time::sleep(failure_wait.grow()) => {}
                 }
             }
         }
     }
+    for queue in &shared.queues {
+        give_back(&shared, queue.clear());
+    }
 }
 
-fn free_slots(shared: &Shared) -> Vec<Slots> {
+fn wanted(shared: &Shared) -> Vec<Slots> {
     shared
         .queues
         .iter()
-        .map(|queue| Slots { queue: queue.name.clone(), free: queue.free() })
+        .map(|queue| Slots { queue: queue.name.clone(), free: queue.wanted() })
         .filter(|slots| slots.free > 0)
         .collect()
+}
+
+fn start(shared: &Arc<Shared>, job: slots::Fetched) {
+    shared.attempts.spawn(executor::execute(Arc::clone(shared), job));
+}
+
+/// Starts what lies here although a slot is free: the slot became free while the job was on its way.
+fn start_left_over(shared: &Arc<Shared>) {
+    for queue in &shared.queues {
+        while let Some(job) = queue.left_over() {
+            start(shared, job);
+        }
+    }
+}
+
+/// Resolves when something has lain here for too long.
+async fn stale(shared: &Shared) {
+    match shared.queues.iter().filter_map(QueueSlots::waits_until).min() {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Gives back what was fetched ahead of jobs that turned out slow.
+fn give_back_stale(shared: &Shared) {
+    let now = Instant::now();
+    for queue in &shared.queues {
+        if queue.waits_until().is_some_and(|deadline| deadline <= now) {
+            give_back(shared, queue.clear());
+        }
+    }
+}
+
+/// Gives jobs back that were not started, without using up their attempts.
+fn give_back(shared: &Shared, jobs: impl IntoIterator<Item = slots::Fetched>) {
+    for slots::Fetched { lease, row, .. } in jobs {
+        let (stop, track) = (shared.stop_of(row.id), shared.tracks.of(&row.kind, &row.queue));
+        let result = FinishResult { id: row.id, attempt: row.attempt, verdict: Verdict::GiveBack };
+        let _ = shared.ended.send(Ended { lease, stop, track, result, was_completed_in: false });
+    }
 }
 
 /// Fetches once and hands the jobs to the executor. Answers how many it was.
@@ -90,10 +136,11 @@ async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots]) -> Res
         let _ = shared.ended.send(Ended { lease, stop, track, result, was_completed_in: false });
     }
     for row in jobs {
-        if let Some(queue) = shared.queue(&row.queue) {
-            queue.running.fetch_add(1, Ordering::AcqRel);
+        let queue = shared.queue(&row.queue);
+        let job = slots::Fetched::new(Arc::clone(lease), row);
+        if let Some(job) = queue.and_then(|queue| queue.admit(job)) {
+            start(shared, job);
         }
-        shared.attempts.spawn(executor::execute(Arc::clone(shared), Arc::clone(lease), row));
     }
     Ok(fetched)
 }
@@ -170,6 +217,7 @@ impl<'a> Sleeper<'a> {
             () = shared.stopping.cancelled() => {}
             () = shared.wake.notified() => self.next_poll = FIRST_POLL,
             () = shared.freed.notified() => {}
+            () = stale(shared) => {}
             () = tokio::time::sleep(poll) => {}
         }
     }

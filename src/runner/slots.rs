@@ -1,0 +1,189 @@
+//! The slots of a queue: how much of it runs here, and what is fetched ahead.
+//!
+//! Where jobs are over faster than a fetch goes there and back, slots would stand empty most of the
+//! time. So the runner fetches ahead what its queue works off in a moment: many jobs where they take
+//! microseconds, none where they take minutes, so that no job lies here while another runner is free.
+//! What lies here all the same for a second, since a slow job came in between, is given back.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::lease::Lease;
+use crate::ident::QueueName;
+use crate::job::JobRow;
+
+/// As much is fetched ahead as is worked off in this time.
+const AHEAD: Duration = Duration::from_millis(50);
+
+/// The most jobs fetched ahead for one queue.
+const MOST_AHEAD: usize = 2_000;
+
+/// How long a job may lie here before it is given back.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// How quickly the measured pace forgets.
+const MEMORY: Duration = Duration::from_millis(100);
+
+/// A job in the runner's hands that has not been started.
+pub(super) struct Fetched {
+    pub(super) lease: Arc<Lease>,
+    pub(super) row: JobRow,
+    since: Instant,
+}
+
+impl Fetched {
+    pub(super) fn new(lease: Arc<Lease>, row: JobRow) -> Self {
+        Self { lease, row, since: Instant::now() }
+    }
+}
+
+/// A queue that the runner works, and how much of it at once.
+pub(super) struct QueueSlots {
+    pub(super) name: QueueName,
+    slots: Mutex<Slots>,
+}
+
+struct Slots {
+    concurrency: usize,
+    running: usize,
+    ahead: VecDeque<Fetched>,
+    /// With so many jobs left ahead, a fetch is worth its way again.
+    refill_at: usize,
+    pace: Pace,
+}
+
+impl QueueSlots {
+    pub(super) fn new(name: QueueName, concurrency: usize) -> Self {
+        let pace = Pace::new(Instant::now());
+        let slots = Slots { concurrency, running: 0, ahead: VecDeque::new(), refill_at: 0, pace };
+        Self { name, slots: Mutex::new(slots) }
+    }
+
+    /// How many jobs to fetch now: for the free slots, and ahead.
+    pub(super) fn wanted(&self) -> usize {
+        let mut slots = self.slots();
+        let ahead = slots.pace.ahead(Instant::now());
+        slots.refill_at = ahead / 2;
+        let free = slots.concurrency.saturating_sub(slots.running);
+        let lying = slots.ahead.len();
+        if free == 0 && lying > slots.refill_at { 0 } else { (free + ahead).saturating_sub(lying) }
+    }
+
+    /// Takes a fetched job: gives it back to be started now, in a slot that it has from here on,
+    /// or keeps it for the next slot that is free.
+    pub(super) fn admit(&self, job: Fetched) -> Option<Fetched> {
+        let mut slots = self.slots();
+        if slots.running < slots.concurrency {
+            slots.running += 1;
+            return Some(job);
+        }
+        slots.ahead.push_back(job);
+        None
+    }
+
+    /// The slot's next job. `None`: there is none, and the slot is free now. Tells `freed` when
+    /// there is room for a fetch.
+    pub(super) fn next(&self, freed: &Notify) -> Option<Fetched> {
+        let mut slots = self.slots();
+        slots.pace.ended += 1;
+        let next = if slots.running <= slots.concurrency { slots.ahead.pop_front() } else { None };
+        if next.is_none() {
+            slots.running -= 1;
+        }
+        if next.is_none() || slots.ahead.len() == slots.refill_at {
+            freed.notify_one();
+        }
+        next
+    }
+
+    /// Frees a slot whose task died.
+    pub(super) fn free(&self, freed: &Notify) {
+        self.slots().running -= 1;
+        freed.notify_one();
+    }
+
+    /// A job that lies here although a slot is free, since that became free in the same moment. It
+    /// has the slot from here on.
+    pub(super) fn left_over(&self) -> Option<Fetched> {
+        let mut slots = self.slots();
+        let next = if slots.running < slots.concurrency { slots.ahead.pop_front() } else { None };
+        if next.is_some() {
+            slots.running += 1;
+        }
+        next
+    }
+
+    /// When the oldest job that lies here has lain too long.
+    pub(super) fn waits_until(&self) -> Option<Instant> {
+        self.slots().ahead.front().map(|job| job.since + LONGEST_WAIT)
+    }
+
+    /// Takes out everything that lies here.
+    pub(super) fn clear(&self) -> VecDeque<Fetched> {
+        std::mem::take(&mut self.slots().ahead)
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        // Nothing panics while it holds the lock.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many jobs a second end here, lately.
+struct Pace {
+    ended: u64,
+    seen: u64,
+    at: Instant,
+    per_second: f64,
+}
+
+impl Pace {
+    const fn new(now: Instant) -> Self {
+        Self { ended: 0, seen: 0, at: now, per_second: 0.0 }
+    }
+
+    /// How many jobs are worked off in a moment.
+    fn ahead(&mut self, now: Instant) -> usize {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        // Shorter than this tells nothing.
+        if passed >= 0.001 {
+            let latest = (self.ended - self.seen) as f64 / passed;
+            let kept = (-passed / MEMORY.as_secs_f64()).exp();
+            self.per_second = self.per_second * kept + latest * (1.0 - kept);
+            self.seen = self.ended;
+            self.at = now;
+        }
+        ((self.per_second * AHEAD.as_secs_f64()) as usize).min(MOST_AHEAD)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn much_is_fetched_ahead_of_quick_jobs_and_nothing_of_slow_ones() {
+        let start = Instant::now();
+        let after = |ended: u64, time: Duration| {
+            let mut pace = Pace::new(start);
+            pace.ended = ended;
+            pace.ahead(start + time)
+        };
+        assert_eq!(after(100_000, Duration::from_secs(1)), MOST_AHEAD);
+        assert_eq!(after(2_000, Duration::from_secs(1)), 99);
+        assert_eq!(after(10, Duration::from_secs(1)), 0);
+        assert_eq!(after(0, Duration::from_secs(1)), 0);
+    }
+
+    #[test]
+    fn the_pace_forgets() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        pace.ended = 10_000;
+        assert!(pace.ahead(start + Duration::from_millis(100)) > 1_000);
+        assert_eq!(pace.ahead(start + Duration::from_secs(2)), 0);
+    }
+}
