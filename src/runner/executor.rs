@@ -36,7 +36,8 @@ struct Slot {
 impl Slot {
     /// The next job for the slot, which is free again when there is none.
     fn next(&mut self) -> Option<Fetched> {
-        let next = self.slots().and_then(|slots| slots.next(&self.shared.freed));
+        let is_stopping = self.shared.stopping.is_cancelled();
+        let next = self.slots().and_then(|slots| slots.next(is_stopping, &self.shared.freed));
         if next.is_none() {
             self.queue = None;
         }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! notify ─▶ producer ──fetch──▶ executor (one task a job) ──result──▶ completer ──batch──▶ database
-//!              ▲  free slots ◀──────┘
+//!              ▲  free slots ◀──────┘   (slots: and what is fetched ahead; scan: where a fetch begins)
 //! heartbeat: extends the lease, listens, and stops what was taken away
 //! maintenance: promotes, rescues, prunes
 //! ```
@@ -30,6 +30,7 @@ mod heartbeat;
 mod lease;
 mod panics;
 mod producer;
+mod scan;
 mod shutdown;
 mod slots;
 mod track;

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::completer::Ended;
 use super::lease::Lease;
+use super::scan::Scan;
 use super::slots::{self, QueueSlots};
 use super::{GrowingWait, Shared, executor};
 use crate::error::Result;
@@ -27,6 +28,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
     let mut sleeper = Sleeper::new(&shared);
     let mut failure_wait = GrowingWait::new();
     let mut doubt = Doubt::default();
+    let mut scan = Scan::new(Instant::now());
     while !shared.stopping.is_cancelled() {
         let lease = shared.leases.current();
         start_left_over(&shared);
@@ -42,7 +44,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
         }
         doubt.resolve(&shared, &lease).await;
         let wanted: usize = slots.iter().map(|slot| slot.free).sum();
-        match fetch(&shared, &lease, &slots).await {
+        match fetch(&shared, &lease, &slots, &mut scan).await {
             Ok(0) => {
                 failure_wait.reset();
                 sleeper.sleep().await;
@@ -116,12 +118,16 @@ fn give_back(shared: &Shared, jobs: impl IntoIterator<Item = slots::Fetched>) {
 }
 
 /// Fetches once and hands the jobs to the executor. Answers how many it was.
-async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots]) -> Result<usize> {
+async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots], scan: &mut Scan) -> Result<usize> {
     let mut connection = shared.client.connection().await?;
+    let depth = scan.depth(Instant::now());
+    let places = scan.places(depth);
     let heard_before = shared.control.heard();
-    let Fetched { jobs, unreadable } =
-        store::fetch(&mut connection, shared.client.statements(), lease.id, slots, &shared.kinds).await?;
+    let statements = shared.client.statements();
+    let fetched = store::fetch(&mut connection, statements, lease.id, slots, &shared.kinds, &places).await?;
     drop(connection);
+    scan.remember(depth, slots, &fetched, Instant::now());
+    let Fetched { jobs, unreadable, .. } = fetched;
     let fetched = jobs.len() + unreadable.len();
     let attempts = jobs.iter().map(|row| (row.id, row.attempt));
     shared.take_in_hand(lease.id, attempts.chain(unreadable.iter().map(|job| (job.id, job.attempt))));

@@ -84,12 +84,13 @@ impl QueueSlots {
         None
     }
 
-    /// The slot's next job. `None`: there is none, and the slot is free now. Tells `freed` when
-    /// there is room for a fetch.
-    pub(super) fn next(&self, freed: &Notify) -> Option<Fetched> {
+    /// The slot's next job. `None`: there is none, or the runner `is_stopping`, and the slot is free
+    /// now. Tells `freed` when there is room for a fetch.
+    pub(super) fn next(&self, is_stopping: bool, freed: &Notify) -> Option<Fetched> {
         let mut slots = self.slots();
         slots.pace.ended += 1;
-        let next = if slots.running <= slots.concurrency { slots.ahead.pop_front() } else { None };
+        let may_go_on = !is_stopping && slots.running <= slots.concurrency;
+        let next = if may_go_on { slots.ahead.pop_front() } else { None };
         if next.is_none() {
             slots.running -= 1;
         }

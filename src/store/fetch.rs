@@ -1,6 +1,10 @@
 //! Fetching the next jobs.
 
+use std::time::Duration;
+
+use sqlx::postgres::types::PgInterval;
 use sqlx::{PgConnection, Row};
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::row::job_row;
@@ -16,11 +20,24 @@ pub(crate) struct Slots {
     pub(crate) free: usize,
 }
 
+/// A place in a queue, behind which a fetch begins to look.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Place {
+    pub(crate) queue: QueueName,
+    pub(crate) priority: i16,
+    pub(crate) scheduled_at: OffsetDateTime,
+    pub(crate) id: Uuid,
+}
+
 /// What a fetch took: all of it is running since.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) jobs: Vec<JobRow>,
     pub(crate) unreadable: Vec<Unreadable>,
+    /// When the look began, by the database's clock.
+    pub(crate) began_at: OffsetDateTime,
+    /// How long the database looked for the jobs.
+    pub(crate) took: Duration,
 }
 
 /// A job whose row cannot be read, such as one whose `errors` somebody wrote by hand. It must not
@@ -34,24 +51,45 @@ pub(crate) struct Unreadable {
     pub(crate) problem: String,
 }
 
-/// Takes up to the free slots of each queue, of the given kinds only, in the order of work.
+/// Takes up to the free slots of each queue, of the given kinds only, in the order of work. Queues
+/// with places are looked at behind those only, which come with the highest priority first.
 pub(crate) async fn fetch(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
     slots: &[Slots],
     kinds: &[String],
+    places: &[Place],
 ) -> Result<Fetched> {
     let queues: Vec<_> = slots.iter().map(|slot| slot.queue.as_str()).collect();
     let free: Vec<_> = slots.iter().map(|slot| i32::try_from(slot.free).unwrap_or(i32::MAX)).collect();
-    let rows =
-        query(&statements.fetch).bind(&queues).bind(&free).bind(kinds).bind(worker).fetch_all(connection).await?;
-    let mut fetched = Fetched::default();
+    let rows = query(&statements.fetch)
+        .bind(&queues)
+        .bind(&free)
+        .bind(kinds)
+        .bind(worker)
+        .bind(places.iter().map(|place| place.queue.as_str()).collect::<Vec<_>>())
+        .bind(places.iter().map(|place| place.priority).collect::<Vec<_>>())
+        .bind(places.iter().map(|place| place.scheduled_at).collect::<Vec<_>>())
+        .bind(places.iter().map(|place| place.id).collect::<Vec<_>>())
+        .fetch_all(connection)
+        .await?;
+    let look = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    let mut fetched = Fetched {
+        jobs: Vec::with_capacity(rows.len()),
+        unreadable: Vec::new(),
+        began_at: look.try_get("began_at")?,
+        took: look
+            .try_get::<PgInterval, _>("took")
+            .map(|took| Duration::from_micros(took.microseconds.max(0).unsigned_abs()))?,
+    };
     for row in &rows {
+        // Where nothing was found, the look is alone.
+        let Some(id) = row.try_get::<Option<Uuid>, _>("id")? else { continue };
         match job_row(row) {
             Ok(job) => fetched.jobs.push(job),
             Err(error) => fetched.unreadable.push(Unreadable {
-                id: JobId::from(row.try_get::<Uuid, _>("id")?),
+                id: JobId::from(id),
                 kind: Kind::from_stored(row.try_get("kind")?),
                 queue: QueueName::from_stored(row.try_get("queue")?),
                 attempt: row.try_get::<i16, _>("attempt")?.unsigned_abs(),

@@ -31,7 +31,7 @@ use sqlx::{Postgres, SqlSafeStr, SqlStr};
 
 pub(crate) use self::change::{Changed, Told, Verb, change, release_claim};
 pub(crate) use self::explain::explain_unique;
-pub(crate) use self::fetch::{Fetched, Slots, Unreadable, fetch, give_back};
+pub(crate) use self::fetch::{Fetched, Place, Slots, Unreadable, fetch, give_back};
 pub(crate) use self::finish::{Result as FinishResult, Verdict, complete, finish, still_held, unlocked};
 pub(crate) use self::insert::{Answer, NewRow, Outcome, insert_plain, insert_unique};
 pub(crate) use self::interval::interval;

@@ -1,7 +1,10 @@
 -- Takes the next jobs of several queues, each up to its own free slots, and counts the attempt.
 -- Per queue the scan walks job_fetch in order and locks as it goes, so that no two runners wait
--- for each other. The locked ids go on as an array: the planner cannot know how many a LIMIT of
--- slots gives, and joins what it takes for a tenth of the backlog by reading the whole table.
+-- for each other. It starts at the queue's head, or, where places are given, behind one place for
+-- each priority: then it need not walk what lies before them. The locked ids go on as an array: the
+-- planner cannot know how many a LIMIT of slots gives, and joins what it takes for a tenth of the
+-- backlog by reading the whole table. The first row says when the scan began and how long it took,
+-- even where there is no job.
 WITH wanted AS (
     SELECT w.queue, w.slots
     FROM unnest($1::text[], $2::integer[]) AS w (queue, slots)
@@ -24,6 +27,35 @@ next AS MATERIALIZED (
         LIMIT w.slots
         FOR UPDATE SKIP LOCKED
     ) AS n
+    WHERE w.queue <> ALL ($5::text[])
+    UNION ALL
+    SELECT o.id
+    FROM wanted AS w
+    CROSS JOIN LATERAL (
+        SELECT n.id
+        -- The places come with the highest priority first, and unnest keeps their order.
+        FROM unnest($5::text[], $6::smallint[], $7::timestamptz[], $8::uuid[])
+            AS p (queue, priority, scheduled_at, id)
+        CROSS JOIN LATERAL (
+            SELECT j.id
+            FROM /* schema */job AS j
+            WHERE j.queue = p.queue
+                AND j.ready
+                AND j.priority = p.priority
+                AND (j.scheduled_at, j.id) > (p.scheduled_at, p.id)
+                AND j.kind = ANY ($3::text[])
+            ORDER BY j.scheduled_at, j.id
+            LIMIT w.slots
+            FOR UPDATE SKIP LOCKED
+        ) AS n
+        WHERE p.queue = w.queue
+        LIMIT w.slots
+    ) AS o
+    WHERE w.queue = ANY ($5::text[])
+),
+scanned AS MATERIALIZED (
+    SELECT clock_timestamp() - statement_timestamp() AS took
+    FROM (SELECT count(*) FROM next) AS n
 ),
 started AS (
     UPDATE /* schema */job AS j
@@ -35,15 +67,18 @@ started AS (
         unique_states = CASE WHEN j.until_start AND j.unique_states > 0 THEN 0 ELSE j.unique_states END,
         unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'available', 'running')
     WHERE j.id = ANY (ARRAY(SELECT n.id FROM next AS n))
+        -- Read before the first row is changed.
+        AND (SELECT s.took FROM scanned AS s) IS NOT NULL
     RETURNING j.*
 )
 SELECT
+    s.took, statement_timestamp() AS began_at,
     j.id, j.kind, j.queue, j.state::text AS state, j.priority, j.attempt, j.max_attempts,
     j.created_at, j.scheduled_at, j.attempted_at, j.finalized_at,
     j.args, j.meta, j.errors, j.output,
     j.unique_key, j.unique_states, j.unique_until, j.claims, j.until_start, j.replaced_by, j.worker
-FROM started AS j
-WHERE j.id <> ALL (
+FROM scanned AS s
+LEFT JOIN started AS j ON j.id <> ALL (
     coalesce(
         (
             SELECT /* schema */take_claims(array_agg(s.id))

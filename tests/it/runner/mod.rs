@@ -1,5 +1,6 @@
 //! The runner, against a real database: outcomes, fencing, wake-ups, leases, stops.
 
+mod ahead;
 mod control;
 mod events;
 mod fencing;
@@ -9,6 +10,7 @@ mod middleware;
 mod mishaps;
 mod outcomes;
 mod reentry;
+mod scanning;
 mod states;
 mod stopping;
 mod waking;

@@ -1,0 +1,85 @@
+//! What is fetched ahead of the slots, and what becomes of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use uniqueue::{Client, NewJob, Runner, RunnerHandle, RunningJob};
+
+use super::Task;
+use crate::support::{Database, WAIT};
+
+const JOBS: i64 = 3_000;
+
+/// Quick jobs on one slot. The first that sees others fetched behind it waits for `go_on`.
+struct Jam {
+    jammed: Notify,
+    go_on: Notify,
+    is_jammed: AtomicBool,
+}
+
+impl Jam {
+    async fn start(database: &Database) -> (Arc<Self>, RunnerHandle) {
+        database.client.insert_many((0..JOBS).map(|n| NewJob::from(Task { n: n as u32 }))).await.unwrap();
+        let jam = Arc::new(Jam { jammed: Notify::new(), go_on: Notify::new(), is_jammed: AtomicBool::new(false) });
+        let shared = jam.clone();
+        let running = database.sql("SELECT count(*) FROM {schema}.job WHERE state = 'running'");
+        let work = move |job: RunningJob<Task>| {
+            let (jam, running) = (shared.clone(), running.clone());
+            async move {
+                if jam.is_jammed.load(Ordering::Acquire) {
+                    return;
+                }
+                let running: i64 = sqlx::query_scalar(running).fetch_one(job.client().pool()).await.unwrap();
+                if running > 1 {
+                    jam.is_jammed.store(true, Ordering::Release);
+                    jam.jammed.notify_one();
+                    jam.go_on.notified().await;
+                }
+            }
+        };
+        let runner = on_one_slot(&database.client).worker(work).start().await.unwrap();
+        tokio::time::timeout(WAIT, jam.jammed.notified()).await.expect("a job fetched ahead");
+        (jam, runner)
+    }
+}
+
+fn on_one_slot(client: &Client) -> Runner {
+    Runner::new(client.clone()).queue("default", 1)
+}
+
+#[tokio::test]
+async fn a_stop_gives_back_what_was_fetched_ahead_with_its_attempt() {
+    let database = Database::new().await;
+    let (jam, runner) = Jam::start(&database).await;
+    let stopping = tokio::spawn(runner.stop());
+    // What lies there is given back while the last job still runs.
+    let started = std::time::Instant::now();
+    while database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await > 1 {
+        assert!(started.elapsed() < WAIT, "jobs fetched ahead were not given back");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    jam.go_on.notify_one();
+    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    let lost = "SELECT count(*) FROM {schema}.job
+        WHERE NOT (state = 'available' AND attempt = 0) AND NOT (state = 'completed' AND attempt = 1)";
+    assert_eq!(database.number(lost).await, 0);
+}
+
+#[tokio::test]
+async fn what_lies_behind_a_slow_job_goes_to_another_runner() {
+    let database = Database::new().await;
+    let (jam, slow) = Jam::start(&database).await;
+    let work = async |_: RunningJob<Task>| {};
+    let other = on_one_slot(&database.client).worker(work).start().await.unwrap();
+    let started = std::time::Instant::now();
+    while database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await < JOBS - 1 {
+        assert!(started.elapsed() < WAIT, "the other runner did not get the jobs");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE attempt > 1").await, 0);
+    jam.go_on.notify_one();
+    slow.stop().await.unwrap();
+    other.stop().await.unwrap();
+}
