@@ -45,7 +45,7 @@ impl Drainer {
         let shared = &self.shared;
         let lease = shared.leases.current();
         shared.take_in_hand(lease.id, std::iter::once((job.id, job.attempt)));
-        executor::execute(Arc::clone(shared), lease, job.clone()).await;
+        executor::attempt(shared, lease, job.clone()).await;
         // The executor sends exactly one result, and keeps the sender open.
         let Some(ended) = self.results.recv().await else { return Ok(None) };
         let mut events = shared.client.events();
@@ -84,8 +84,8 @@ impl Drainer {
                 .map(|name| Slots { queue: (*name).clone(), free: 1 })
                 .collect();
             let lease = shared.leases.current();
-            let fetched = store::fetch(&mut connection, statements, lease.id, &slots, &shared.kinds).await?;
-            let Fetched { mut jobs, unreadable } = fetched;
+            let fetched = store::fetch(&mut connection, statements, lease.id, &slots, &shared.kinds, &[]).await?;
+            let Fetched { mut jobs, unreadable, .. } = fetched;
             if let Some(unreadable) = unreadable.into_iter().next() {
                 let problem = format!("job {}: {}", unreadable.id, unreadable.problem);
                 return Err(Error::InvalidJson { what: "row", kind: queue, problem });

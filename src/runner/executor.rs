@@ -58,7 +58,7 @@ impl Drop for Slot {
 }
 
 /// Runs one attempt and sends its result to the completer.
-async fn attempt(shared: &Arc<Shared>, lease: Arc<Lease>, row: JobRow) {
+pub(super) async fn attempt(shared: &Arc<Shared>, lease: Arc<Lease>, row: JobRow) {
     let span = tracing::info_span!(
         "job", job.id = %row.id, job.kind = %row.kind, queue = %row.queue, attempt = row.attempt
     );
