@@ -106,6 +106,8 @@ async fn every_end_of_an_attempt_is_told_as_what_became_of_the_job() {
             told.push(next(&mut events).await);
         }
         assert!(told.iter().all(|event| event.id == job.id() && event.kind.as_str() == "task"), "{told:?}");
+        // A runner can be quicker than the insert's own answer.
+        told.sort_by_key(|event| event.happened.as_str() != "inserted");
         assert_eq!(told.iter().map(|event| event.happened.as_str()).collect::<Vec<_>>(), expected);
         let attempts: Vec<_> = told.iter().map(|event| event.attempt).collect();
         assert_eq!(attempts, if n == 1 { vec![0, 1, 1, 2, 2] } else { vec![0, 1, 1] });
