@@ -18,6 +18,7 @@ mod state;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod trace;
 mod unique;
 mod worker;
 

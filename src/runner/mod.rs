@@ -31,6 +31,7 @@ mod lease;
 mod panics;
 mod producer;
 mod shutdown;
+mod span;
 mod track;
 mod verdict;
 mod work;

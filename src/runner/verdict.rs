@@ -60,7 +60,12 @@ impl Judge<'_> {
             tracing::info!(error, ?reason, "stopped");
             return Verdict::GiveBack;
         }
-        tracing::info!(error, "attempt failed");
+        let row = &self.attempt.row;
+        if row.attempt < row.max_attempts {
+            tracing::warn!(error, "attempt failed");
+        } else {
+            tracing::error!(error, "the last attempt failed");
+        }
         self.retry(error)
     }
 

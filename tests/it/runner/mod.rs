@@ -11,6 +11,7 @@ mod outcomes;
 mod reentry;
 mod states;
 mod stopping;
+mod tracing;
 mod waking;
 
 use std::time::Duration;
