@@ -15,7 +15,7 @@ use super::control::Control;
 use super::handle::RunnerHandle;
 use super::lease::{Lease, Leases};
 use super::track::Tracks;
-use super::{QueueSlots, Shared, completer, heartbeat, producer};
+use super::{QueueSlots, Shared, completer, heartbeat, panics, producer};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
@@ -23,7 +23,7 @@ use crate::job::Job;
 use crate::maintenance::{self, Promoter, Pruner, Rescuer, Retention};
 use crate::notify::Line;
 use crate::retry::RetryPolicy;
-use crate::worker::{AnyMiddleware, Registry, States, Worker};
+use crate::worker::{AnyMiddleware, Registry, States, Worker, WorkerOptions};
 
 /// A runner to be: its queues, its workers and its habits.
 ///
@@ -54,6 +54,7 @@ pub struct Runner {
     pub(super) states: States,
     pub(super) middleware: Vec<Arc<dyn AnyMiddleware>>,
     retry_policy: RetryPolicy,
+    timeout: Option<Duration>,
     retention: Retention,
     poll_interval: Duration,
     promote_interval: Duration,
@@ -75,6 +76,7 @@ impl Runner {
             states: States::default(),
             middleware: Vec::new(),
             retry_policy: RetryPolicy::default(),
+            timeout: None,
             retention: Retention::default(),
             poll_interval: Duration::from_secs(1),
             promote_interval: Duration::from_secs(1),
@@ -94,8 +96,13 @@ impl Runner {
 
     /// Works jobs of one kind with a [`Worker`] or an async function. Jobs of kinds without a
     /// worker here are left to other runners.
-    pub fn worker<J: Job>(mut self, worker: impl Worker<J>) -> Self {
-        self.workers.add(worker);
+    pub fn worker<J: Job>(self, worker: impl Worker<J>) -> Self {
+        self.worker_with(worker, WorkerOptions::new())
+    }
+
+    /// Like [`Runner::worker`], with a timeout or a retry policy for this kind.
+    pub fn worker_with<J: Job>(mut self, worker: impl Worker<J>, options: WorkerOptions) -> Self {
+        self.workers.add(worker, options);
         self
     }
 
@@ -109,6 +116,14 @@ impl Runner {
     /// one second to an hour.
     pub fn retry_policy(mut self, retry_policy: RetryPolicy) -> Self {
         self.retry_policy = retry_policy;
+        self
+    }
+
+    /// How long a job may run, unless its worker says otherwise ([`Worker::timeout`]); at least 1 ms.
+    /// Default: as long as it likes, since nobody but the application knows how long its work takes,
+    /// and a runner that died is noticed by its lease.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 
@@ -182,6 +197,7 @@ impl Runner {
     pub(super) async fn enter(&self) -> Result<(Arc<Shared>, mpsc::UnboundedReceiver<Ended>, Line)> {
         let queues = self.check()?;
         self.client.check_schema().await?;
+        panics::remember_places();
         let connect_options = self.connect_options();
         let mut line = match self.is_listening {
             true => Line::listening(connect_options, self.client.schema()),
@@ -204,6 +220,7 @@ impl Runner {
             workers: self.workers.layered(&self.middleware),
             states: Arc::new(self.states.clone()),
             retry_policy: self.retry_policy,
+            timeout: self.timeout,
             stop_grace: self.stop_grace,
             poll_interval: self.poll_interval,
             is_listening: self.is_listening,
@@ -280,6 +297,7 @@ impl Runner {
             return refuse(format!("a lease must be at least 1 s: {:?}", self.lease));
         }
         for (name, interval) in [
+            ("timeout", self.timeout.unwrap_or(Duration::MAX)),
             ("poll_interval", self.poll_interval),
             ("promote_interval", self.promote_interval),
             ("prune_interval", self.prune_interval),

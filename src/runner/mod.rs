@@ -75,6 +75,7 @@ struct Shared {
     kinds: Vec<String>,
     tracks: Tracks,
     retry_policy: RetryPolicy,
+    timeout: Option<Duration>,
     stop_grace: Duration,
     poll_interval: Duration,
     is_listening: bool,

@@ -2,6 +2,7 @@
 
 mod control;
 mod events;
+mod failures;
 mod fencing;
 mod grace;
 mod line;
