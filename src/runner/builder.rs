@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use super::completer::Ended;
 use super::control::Control;
+use super::desk::Desk;
 use super::handle::RunnerHandle;
 use super::lease::{Lease, Leases};
 use super::track::Tracks;
@@ -211,6 +212,7 @@ impl Runner {
         let kinds = self.workers.kinds();
         let tracked: Vec<_> = queues.iter().map(|queue| queue.name.clone()).collect();
         let shared = Arc::new(Shared {
+            desk: Desk::new(self.connect_options(), self.lease),
             leases: Leases::new(lease, name, queue_names, self.lease),
             queues,
             tracks: Tracks::new(&kinds, &tracked),
@@ -236,8 +238,8 @@ impl Runner {
         Ok((shared, results, line))
     }
 
-    /// For the connections that are not the application's to use up: the line, and maintenance's. A
-    /// slow maintenance statement must not cost the lease, so they are two.
+    /// For the connections that are not the application's to use up: the line, maintenance's, and the
+    /// desk's. A slow maintenance statement must not cost the lease, so these are apart.
     fn connect_options(&self) -> PgConnectOptions {
         (*self.client.pool().connect_options()).clone()
     }

@@ -22,6 +22,7 @@ mod around;
 mod builder;
 mod completer;
 mod control;
+mod desk;
 #[cfg(feature = "testing")]
 mod drain;
 mod executor;
@@ -54,6 +55,7 @@ use uuid::Uuid;
 
 use self::completer::Ended;
 use self::control::{Control, Held};
+use self::desk::Desk;
 use self::lease::Leases;
 use self::track::Tracks;
 use crate::client::Client;
@@ -64,6 +66,7 @@ use crate::worker::{Registry, States, Stop, StopReason};
 /// What the parts of one runner share.
 struct Shared {
     client: Client,
+    desk: Desk,
     leases: Leases,
     queues: Vec<QueueSlots>,
     /// The jobs that were fetched and whose results are not recorded yet, and how to stop them.

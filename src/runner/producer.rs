@@ -71,11 +71,11 @@ fn free_slots(shared: &Shared) -> Vec<Slots> {
 
 /// Fetches once and hands the jobs to the executor. Answers how many it was.
 async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots]) -> Result<usize> {
-    let mut connection = shared.client.connection().await?;
+    let mut connection = shared.desk.connection().await?;
     let heard_before = shared.control.heard();
-    let Fetched { jobs, unreadable } =
-        store::fetch(&mut connection, shared.client.statements(), lease.id, slots, &shared.kinds).await?;
-    drop(connection);
+    let fetching = store::fetch(&mut connection, shared.client.statements(), lease.id, slots, &shared.kinds);
+    let fetched = shared.desk.answer(fetching).await;
+    let Fetched { jobs, unreadable } = connection.settle(fetched)?;
     let fetched = jobs.len() + unreadable.len();
     let attempts = jobs.iter().map(|row| (row.id, row.attempt));
     shared.take_in_hand(lease.id, attempts.chain(unreadable.iter().map(|job| (job.id, job.attempt))));
@@ -116,8 +116,10 @@ impl Doubt {
         let is_last = Instant::now() >= until;
         let in_hand = shared.jobs_in_hand();
         let given_back = async {
-            let mut connection = shared.client.connection().await?;
-            store::give_back(&mut connection, shared.client.statements(), lease.id, &in_hand).await
+            let mut connection = shared.desk.connection().await?;
+            let giving_back = store::give_back(&mut connection, shared.client.statements(), lease.id, &in_hand);
+            let given_back = shared.desk.answer(giving_back).await;
+            connection.settle(given_back)
         };
         match given_back.await {
             Ok(0) => {}
@@ -177,9 +179,11 @@ impl<'a> Sleeper<'a> {
     /// A failure here costs wake-ups, or a NOTIFY too many, until the next time; never a job.
     async fn tell(&mut self, is_idle: bool) -> bool {
         let id = self.shared.leases.current().id;
+        let Shared { client, desk, .. } = self.shared;
         let told = async {
-            let mut connection = self.shared.client.connection().await?;
-            store::set_runner_idle(&mut connection, self.shared.client.statements(), id, is_idle).await
+            let mut connection = desk.connection().await?;
+            let told = desk.answer(store::set_runner_idle(&mut connection, client.statements(), id, is_idle)).await;
+            connection.settle(told)
         };
         let told = told.await;
         if let Err(error) = &told {

@@ -1,6 +1,7 @@
 //! A schema of its own for every test, on one embedded cluster for the whole run.
 
 mod catalog;
+mod log;
 mod seen;
 mod statements;
 
@@ -15,6 +16,7 @@ use tokio::sync::OnceCell;
 use uniqueue::embedded::Postgres;
 use uniqueue::{Client, JobId, NewJob, SchemaName};
 
+pub use log::log_as;
 pub use seen::{Trace, attribute};
 pub use statements::counting_statements;
 
