@@ -29,7 +29,7 @@ struct Task {
 }
 
 /// A runner that loses no time.
-fn quick(client: &Client) -> Runner {
+pub fn quick(client: &Client) -> Runner {
     Runner::new(client.clone())
         .queue("default", 10)
         .retry_policy(RetryPolicy::fixed(Duration::ZERO))
