@@ -18,6 +18,7 @@ mod state;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod trace;
 mod unique;
 mod worker;
 
@@ -35,7 +36,7 @@ pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, QueueName, 
 pub use self::job::{AttemptError, Inserted, Job, JobRow, NewJob};
 /// Working.
 pub use self::maintenance::Retention;
-pub use self::outcome::{BoxError, IntoResult, Outcome};
+pub use self::outcome::{BoxError, IntoResult, Outcome, Permanent};
 pub use self::retry::RetryPolicy;
 pub use self::runner::{Runner, RunnerHandle, shutdown_signal};
 /// Uniqueness.
@@ -44,7 +45,7 @@ pub use self::unique::{
     Subject, UniqueKey, UniquePolicy, UniqueScope, Until, canonical_json, check_jsonb, ojs_manifest, parse_json,
     serialize_json,
 };
-pub use self::worker::{AnyJob, Middleware, Needs, Next, RunningJob, StopReason, Worker};
+pub use self::worker::{AnyJob, Middleware, Needs, Next, RunningJob, StopReason, Worker, WorkerOptions};
 /// Options and states.
 pub use self::{opts::InsertOptions, state::JobState};
 

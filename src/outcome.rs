@@ -1,12 +1,14 @@
 //! What a worker can say at the end of an attempt.
 
+use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
 
 /// An error of any type, as workers return it.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// How an attempt ends when it does not fail. A worker that returns `()` completes its job.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,5 +116,77 @@ impl IntoResult for Outcome {
 impl<T: Into<Outcome>, E: Into<BoxError>> IntoResult for Result<T, E> {
     fn into_result(self) -> Result<Outcome, BoxError> {
         self.map(Into::into).map_err(Into::into)
+    }
+}
+
+/// An error that trying again cannot help: the job is discarded at once, with the error's text,
+/// however many attempts it has left. It works with `?`, from wherever in the error's chain of
+/// sources it is: adding context to it does not make the job try again.
+///
+/// ```
+/// use uniqueue::{BoxError, Permanent};
+///
+/// fn parse(amount: &str) -> Result<u64, BoxError> {
+///     Ok(amount.parse().map_err(Permanent::new)?)
+/// }
+///
+/// fn charge(amount: &str) -> Result<(), BoxError> {
+///     if parse(amount)? == 0 {
+///         return Err(Permanent::new("nothing to charge").into());
+///     }
+///     Ok(())
+/// }
+/// # assert_eq!(charge("0").unwrap_err().to_string(), "nothing to charge");
+/// ```
+#[derive(Debug)]
+pub struct Permanent(Cause);
+
+/// What is permanent. It shows in the chain of sources even where a wrapper hides the type of the
+/// error that it wraps, as anyhow's does.
+#[derive(Debug)]
+struct Cause(BoxError);
+
+impl Permanent {
+    /// Marks an error, or a text, as one that must not be tried again.
+    #[must_use]
+    pub fn new(error: impl Into<BoxError>) -> Self {
+        Self(Cause(error.into()))
+    }
+
+    /// The error that was marked.
+    #[must_use]
+    pub fn into_inner(self) -> BoxError {
+        self.0.0
+    }
+
+    /// Whether an error, or one of its sources, is permanent.
+    #[must_use]
+    pub fn is_in(error: &(dyn Error + 'static)) -> bool {
+        std::iter::successors(Some(error), |&error| error.source())
+            .any(|error| error.is::<Permanent>() || error.is::<Cause>())
+    }
+}
+
+impl fmt::Display for Permanent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Permanent {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+impl Error for Cause {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
     }
 }

@@ -8,11 +8,15 @@ use uuid::Uuid;
 ///
 /// Attempt *n* waits `first × factor^(n−1)`, at most `max_interval`, more or less `jitter` of it.
 /// Default: 1 s, 2 s, 4 s … up to an hour, ±10 %.
-#[derive(Clone, Copy, Debug, PartialEq)]
+///
+/// A wait that depends on the error (a `Retry-After`, say) is the worker's to tell:
+/// [`Outcome::retry`](crate::Outcome::retry).
+#[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct RetryPolicy {
     first: Duration,
     factor: f64,
+    custom: Option<fn(u16) -> Duration>,
     max_interval: Duration,
     jitter: f64,
 }
@@ -20,12 +24,32 @@ pub struct RetryPolicy {
 impl RetryPolicy {
     /// Exponential from one second, doubling, up to an hour.
     pub const fn exponential() -> Self {
-        Self { first: Duration::from_secs(1), factor: 2.0, max_interval: Duration::from_secs(3600), jitter: 0.1 }
+        Self {
+            first: Duration::from_secs(1),
+            factor: 2.0,
+            custom: None,
+            max_interval: Duration::from_secs(3600),
+            jitter: 0.1,
+        }
     }
 
     /// The same wait after every failure, without jitter.
     pub const fn fixed(wait: Duration) -> Self {
-        Self { first: wait, factor: 1.0, max_interval: wait, jitter: 0.0 }
+        Self { first: wait, factor: 1.0, custom: None, max_interval: wait, jitter: 0.0 }
+    }
+
+    /// What a function says of the attempt that failed, counted from 1. No jitter and no longest
+    /// interval unless they are set; `first` and `factor` mean nothing to it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use uniqueue::RetryPolicy;
+    ///
+    /// let quartic = RetryPolicy::custom(|attempt| Duration::from_secs(u64::from(attempt).pow(4))).jitter(0.1);
+    /// # assert!(quartic.wait_after(3).as_secs_f64() > 72.0);
+    /// ```
+    pub const fn custom(wait_after: fn(u16) -> Duration) -> Self {
+        Self { custom: Some(wait_after), max_interval: Duration::MAX, jitter: 0.0, ..Self::exponential() }
     }
 
     /// The wait after the first failure. Default: 1 s.
@@ -61,10 +85,15 @@ impl RetryPolicy {
     }
 
     fn wait(&self, attempt: u16, random: f64) -> Duration {
-        let exponent = i32::from(attempt.saturating_sub(1));
         let longest = self.max_interval.as_secs_f64();
-        let factor = if self.factor >= 1.0 { self.factor } else { 1.0 };
-        let plain = (self.first.as_secs_f64() * factor.powi(exponent)).min(longest);
+        let plain = match self.custom {
+            Some(wait_after) => wait_after(attempt).as_secs_f64(),
+            None => {
+                let factor = if self.factor >= 1.0 { self.factor } else { 1.0 };
+                self.first.as_secs_f64() * factor.powi(i32::from(attempt.saturating_sub(1)))
+            }
+        };
+        let plain = plain.min(longest);
         let jitter = self.jitter.clamp(0.0, 1.0) * (2.0 * random - 1.0);
         Duration::try_from_secs_f64((plain * (1.0 + jitter)).min(longest)).unwrap_or(self.max_interval)
     }
@@ -103,5 +132,13 @@ mod tests {
         let odd = RetryPolicy::exponential().factor(f64::NAN).jitter(f64::INFINITY);
         assert!(odd.wait_after(5) <= Duration::from_secs(3600));
         assert_eq!(RetryPolicy::fixed(Duration::ZERO).wait_after(9), Duration::ZERO);
+        assert_eq!(RetryPolicy::custom(|_| Duration::MAX).jitter(1.0).wait(1, 1.0), Duration::MAX);
+    }
+
+    #[test]
+    fn a_custom_policy_waits_as_its_function_says_up_to_the_longest() {
+        let policy = RetryPolicy::custom(|attempt| Duration::from_secs(u64::from(attempt).pow(4)));
+        assert_eq!([1, 2, 10].map(|attempt| policy.wait_after(attempt).as_secs()), [1, 16, 10_000]);
+        assert_eq!(policy.max_interval(Duration::from_secs(60)).wait_after(10).as_secs(), 60);
     }
 }

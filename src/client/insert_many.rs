@@ -15,6 +15,8 @@ use crate::event::Event;
 use crate::ident::JobId;
 use crate::job::{Inserted, NewJob};
 use crate::store::{self, Answer, Outcome};
+#[cfg(feature = "opentelemetry")]
+use crate::trace;
 
 /// A batch of inserts, to be awaited. Made by [`Client::insert_many`].
 ///
@@ -66,6 +68,12 @@ impl<'a> IntoFuture for InsertMany<'a> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let Self { client, connection, max_wait, jobs } = self;
+            #[cfg(feature = "opentelemetry")]
+            let jobs = {
+                let mut jobs = jobs;
+                trace::carry(&mut jobs);
+                jobs
+            };
             let sending = Sending { client, connection, max_wait };
             let middleware = client.insert_middleware();
             if middleware.is_empty() || jobs.is_empty() {

@@ -11,11 +11,12 @@ use tokio_util::task::TaskTracker;
 
 use super::completer::Ended;
 use super::control::Control;
+use super::desk::Desk;
 use super::handle::RunnerHandle;
 use super::lease::{Lease, Leases};
 use super::slots::QueueSlots;
 use super::track::Tracks;
-use super::{Shared, completer, heartbeat, producer};
+use super::{Shared, completer, heartbeat, panics, producer};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
@@ -23,7 +24,7 @@ use crate::job::Job;
 use crate::maintenance::{self, Promoter, Pruner, Rescuer, Retention};
 use crate::notify::Line;
 use crate::retry::RetryPolicy;
-use crate::worker::{AnyMiddleware, Registry, States, Worker};
+use crate::worker::{AnyMiddleware, Registry, States, Worker, WorkerOptions};
 
 /// A runner to be: its queues, its workers and its habits.
 ///
@@ -54,6 +55,7 @@ pub struct Runner {
     pub(super) states: States,
     pub(super) middleware: Vec<Arc<dyn AnyMiddleware>>,
     retry_policy: RetryPolicy,
+    timeout: Option<Duration>,
     retention: Retention,
     poll_interval: Duration,
     promote_interval: Duration,
@@ -75,6 +77,7 @@ impl Runner {
             states: States::default(),
             middleware: Vec::new(),
             retry_policy: RetryPolicy::default(),
+            timeout: None,
             retention: Retention::default(),
             poll_interval: Duration::from_secs(1),
             promote_interval: Duration::from_secs(1),
@@ -94,8 +97,13 @@ impl Runner {
 
     /// Works jobs of one kind with a [`Worker`] or an async function. Jobs of kinds without a
     /// worker here are left to other runners.
-    pub fn worker<J: Job>(mut self, worker: impl Worker<J>) -> Self {
-        self.workers.add(worker);
+    pub fn worker<J: Job>(self, worker: impl Worker<J>) -> Self {
+        self.worker_with(worker, WorkerOptions::new())
+    }
+
+    /// Like [`Runner::worker`], with a timeout or a retry policy for this kind.
+    pub fn worker_with<J: Job>(mut self, worker: impl Worker<J>, options: WorkerOptions) -> Self {
+        self.workers.add(worker, options);
         self
     }
 
@@ -109,6 +117,14 @@ impl Runner {
     /// one second to an hour.
     pub fn retry_policy(mut self, retry_policy: RetryPolicy) -> Self {
         self.retry_policy = retry_policy;
+        self
+    }
+
+    /// How long a job may run, unless its worker says otherwise ([`Worker::timeout`]); at least 1 ms.
+    /// Default: as long as it likes, since nobody but the application knows how long its work takes,
+    /// and a runner that died is noticed by its lease.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 
@@ -182,6 +198,7 @@ impl Runner {
     pub(super) async fn enter(&self) -> Result<(Arc<Shared>, mpsc::UnboundedReceiver<Ended>, Line)> {
         let queues = self.check()?;
         self.client.check_schema().await?;
+        panics::remember_places();
         let connect_options = self.connect_options();
         let mut line = match self.is_listening {
             true => Line::listening(connect_options, self.client.schema()),
@@ -195,6 +212,7 @@ impl Runner {
         let kinds = self.workers.kinds();
         let tracked: Vec<_> = queues.iter().map(|queue| queue.name.clone()).collect();
         let shared = Arc::new(Shared {
+            desk: Desk::new(self.connect_options(), self.lease),
             leases: Leases::new(lease, name, queue_names, self.lease),
             queues,
             tracks: Tracks::new(&kinds, &tracked),
@@ -204,6 +222,7 @@ impl Runner {
             workers: self.workers.layered(&self.middleware),
             states: Arc::new(self.states.clone()),
             retry_policy: self.retry_policy,
+            timeout: self.timeout,
             stop_grace: self.stop_grace,
             poll_interval: self.poll_interval,
             is_listening: self.is_listening,
@@ -219,8 +238,8 @@ impl Runner {
         Ok((shared, results, line))
     }
 
-    /// For the connections that are not the application's to use up: the line, and maintenance's. A
-    /// slow maintenance statement must not cost the lease, so they are two.
+    /// For the connections that are not the application's to use up: the line, maintenance's, and the
+    /// desk's. A slow maintenance statement must not cost the lease, so these are apart.
     fn connect_options(&self) -> PgConnectOptions {
         (*self.client.pool().connect_options()).clone()
     }
@@ -280,6 +299,7 @@ impl Runner {
             return refuse(format!("a lease must be at least 1 s: {:?}", self.lease));
         }
         for (name, interval) in [
+            ("timeout", self.timeout.unwrap_or(Duration::MAX)),
             ("poll_interval", self.poll_interval),
             ("promote_interval", self.promote_interval),
             ("prune_interval", self.prune_interval),

@@ -145,8 +145,9 @@ fn lost(shared: &Shared, batch: &[Ended]) {
 async fn set_aside(shared: &Arc<Shared>, batch: Vec<Ended>) -> Vec<Ended> {
     let ids: Vec<_> = batch.iter().map(|ended| ended.result.id.as_uuid()).collect();
     let unlocked = async {
-        let mut connection = shared.client.connection().await?;
-        store::unlocked(&mut connection, shared.client.statements(), &ids).await
+        let mut connection = shared.desk.connection().await?;
+        let unlocked = shared.desk.answer(store::unlocked(&mut connection, shared.client.statements(), &ids)).await;
+        connection.settle(unlocked)
     };
     // If even that cannot be told, each waits for itself.
     let unlocked: HashSet<_> = unlocked.await.unwrap_or_default().into_iter().collect();
@@ -165,16 +166,19 @@ fn record_aside(shared: Arc<Shared>, ended: Ended) -> Pin<Box<dyn Future<Output 
 
 /// Answers with the results that counted, and the states that their jobs are in since.
 async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<HashMap<JobId, JobState>> {
-    let mut connection = shared.client.connection().await?;
+    let mut connection = shared.desk.connection().await?;
     let statements = shared.client.statements();
     if batch.iter().all(Ended::is_plain) {
         let attempts: Vec<_> = batch.iter().map(|ended| (ended.result.id, ended.result.attempt)).collect();
-        let completed = store::complete(&mut connection, statements, worker, &attempts, Some(PATIENCE)).await?;
+        let completing = store::complete(&mut connection, statements, worker, &attempts, Some(PATIENCE));
+        let completed = shared.desk.answer(completing).await;
+        let completed = connection.settle(completed)?;
         Ok(completed.into_iter().map(|id| (id, JobState::Completed)).collect())
     } else {
         let results: Vec<_> = batch.iter().map(|ended| ended.result.clone()).collect();
-        let finished = store::finish(&mut connection, statements, worker, &results, Some(PATIENCE)).await?;
-        Ok(finished.into_iter().collect())
+        let finishing = store::finish(&mut connection, statements, worker, &results, Some(PATIENCE));
+        let finished = shared.desk.answer(finishing).await;
+        Ok(connection.settle(finished)?.into_iter().collect())
     }
 }
 

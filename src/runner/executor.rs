@@ -9,6 +9,7 @@ use super::Shared;
 use super::completer::Ended;
 use super::lease::Lease;
 use super::slots::{Fetched, QueueSlots};
+use super::span;
 use super::track::Track;
 use super::work::work;
 use crate::ident::QueueName;
@@ -59,9 +60,7 @@ impl Drop for Slot {
 
 /// Runs one attempt and sends its result to the completer.
 pub(super) async fn attempt(shared: &Arc<Shared>, lease: Arc<Lease>, row: JobRow) {
-    let span = tracing::info_span!(
-        "job", job.id = %row.id, job.kind = %row.kind, queue = %row.queue, attempt = row.attempt
-    );
+    let span = span::of(&row);
     let attempt = Arc::new(Attempt {
         stop: shared.stop_of(row.id),
         row,
@@ -80,7 +79,8 @@ pub(super) async fn attempt(shared: &Arc<Shared>, lease: Arc<Lease>, row: JobRow
         track.started(&shared.client, &attempt.row);
     }
     let mut ending = Ending { shared: Arc::clone(shared), lease, attempt, track, verdict: None };
-    let verdict = work(&ending.shared, &ending.lease, &ending.attempt).instrument(span).await;
+    let verdict = work(&ending.shared, &ending.lease, &ending.attempt).instrument(span.clone()).await;
+    span::ended(&span, &ending.attempt.row, &verdict);
     ending.verdict = Some(verdict);
 }
 

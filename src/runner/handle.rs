@@ -77,6 +77,7 @@ impl RunnerHandle {
             shared.leases.current().lost.cancel();
             shared.aside.wait().await;
         }
+        shared.desk.close().await;
         closing.cancel();
         background.close();
         background.wait().await;

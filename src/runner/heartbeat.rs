@@ -146,7 +146,7 @@ async fn ask(shared: &Shared, line: &mut Line, until: Instant) {
 }
 
 /// Takes the runner's row out. Without the database the lease runs out by itself, so there is no
-/// use in waiting long.
+/// use in waiting longer than that.
 async fn give_up(shared: &Shared, mut line: Line) -> Result<()> {
     let (lease, statements) = (shared.leases.current(), shared.client.statements());
     let giving_up = async {
@@ -158,7 +158,7 @@ async fn give_up(shared: &Shared, mut line: Line) -> Result<()> {
         line.close().await;
         given_up
     };
-    match timeout(shared.leases.term / 4, giving_up).await {
+    match timeout(shared.leases.term, giving_up).await {
         Ok(given_up) => given_up,
         Err(_) => Err(sqlx::Error::PoolTimedOut.into()),
     }

@@ -22,6 +22,7 @@ mod around;
 mod builder;
 mod completer;
 mod control;
+mod desk;
 #[cfg(feature = "testing")]
 mod drain;
 mod executor;
@@ -33,6 +34,7 @@ mod producer;
 mod scan;
 mod shutdown;
 mod slots;
+mod span;
 mod track;
 mod verdict;
 mod work;
@@ -54,6 +56,7 @@ use uuid::Uuid;
 
 use self::completer::Ended;
 use self::control::{Control, Held};
+use self::desk::Desk;
 use self::lease::Leases;
 use self::slots::QueueSlots;
 use self::track::Tracks;
@@ -65,6 +68,7 @@ use crate::worker::{Registry, States, Stop, StopReason};
 /// What the parts of one runner share.
 struct Shared {
     client: Client,
+    desk: Desk,
     leases: Leases,
     queues: Vec<QueueSlots>,
     /// The jobs that were fetched and whose results are not recorded yet, and how to stop them.
@@ -76,6 +80,7 @@ struct Shared {
     kinds: Vec<String>,
     tracks: Tracks,
     retry_policy: RetryPolicy,
+    timeout: Option<Duration>,
     stop_grace: Duration,
     poll_interval: Duration,
     is_listening: bool,

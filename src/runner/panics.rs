@@ -1,30 +1,132 @@
-//! Panics of workers.
+//! Panics of workers: each is an error of its job, with its message and its place.
+//!
+//! Only a panic hook learns the place. This one is put before the application's own, which it
+//! always calls, and remembers a panic only on a thread that is polling a worker. Tasks that a
+//! worker spawns are their own affair. An application that replaces the hook later, without
+//! calling this one, loses the places and nothing else.
 
 use std::any::Any;
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::Poll;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::sync::Once;
 
-use super::verdict::Work;
-use crate::worker;
-
-/// Runs the work, and makes an error of a panic.
-pub(super) async fn catching(mut work: worker::Work<'_>) -> Work {
-    poll_fn(move |context| {
-        // After a panic the future is dropped and never polled again.
-        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
-            Ok(poll) => poll.map(Work::Returned),
-            Err(panic) => Poll::Ready(Work::Returned(Err(panic_text(panic.as_ref()).into()))),
-        }
-    })
-    .await
+thread_local! {
+    static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
+    static LAST: RefCell<Option<Seen>> = const { RefCell::new(None) };
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let message =
-        panic.downcast_ref::<&str>().map(ToString::to_string).or_else(|| panic.downcast_ref::<String>().cloned());
-    match message {
-        Some(message) => format!("panicked: {message}"),
-        None => "panicked".to_owned(),
+/// A panic as the hook saw it.
+struct Seen {
+    place: String,
+    message: Option<String>,
+}
+
+/// Installs the hook, once a process.
+pub(super) fn remember_places() {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(|| std::panic::set_hook(before(std::panic::take_hook())));
+}
+
+type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
+
+/// The hook that remembers, before another.
+fn before(previous: Hook) -> Hook {
+    Box::new(move |info| {
+        if IS_WATCHED.get() {
+            remember(info);
+        }
+        previous(info);
+    })
+}
+
+fn remember(info: &PanicHookInfo<'_>) {
+    let place = info.location().map(ToString::to_string).unwrap_or_default();
+    let seen = Seen { place, message: message(info.payload()) };
+    // A thread that is about to end remembers nothing more.
+    let _ = LAST.try_with(|last| last.replace(Some(seen)));
+}
+
+/// Runs a part of a worker. A panic in it is an error with its text.
+pub(super) fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
+    let _watch = Watch::begin();
+    catch_unwind(AssertUnwindSafe(part)).map_err(|panic| text(panic.as_ref()))
+}
+
+/// Watches the thread. One worker can be polled inside another: only the outermost ends the watch.
+struct Watch {
+    was_watched: bool,
+}
+
+impl Watch {
+    fn begin() -> Self {
+        LAST.take();
+        Self { was_watched: IS_WATCHED.replace(true) }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        IS_WATCHED.set(self.was_watched);
+    }
+}
+
+fn text(panic: &(dyn Any + Send)) -> String {
+    let message = message(panic);
+    // A panic that goes on from elsewhere (`resume_unwind`) comes without the hook: what the hook
+    // saw last is then another's place.
+    let place = LAST.take().filter(|seen| seen.message == message).map(|seen| seen.place);
+    match (place, message) {
+        (Some(place), Some(message)) => format!("panicked at {place}: {message}"),
+        (Some(place), None) => format!("panicked at {place}"),
+        (None, Some(message)) => format!("panicked: {message}"),
+        (None, None) => "panicked".to_owned(),
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> Option<String> {
+    panic.downcast_ref::<&str>().map(ToString::to_string).or_else(|| panic.downcast_ref::<String>().cloned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    fn text_of(part: fn()) -> String {
+        remember_places();
+        catch(part).unwrap_err()
+    }
+
+    #[test]
+    fn a_panic_keeps_its_message_and_its_place() {
+        let line = line!() + 1;
+        let text = text_of(|| panic!("unlucky {}", 13));
+        assert_eq!(text, format!("panicked at {}:{line}:31: unlucky 13", file!()));
+        assert!(text_of(|| std::panic::panic_any(7)).starts_with("panicked at src/runner/panics.rs:"));
+    }
+
+    #[test]
+    fn a_panic_from_elsewhere_is_not_given_the_place_of_another() {
+        let text = text_of(|| {
+            let _ = catch_unwind(|| panic!("here, and caught"));
+            std::panic::resume_unwind(Box::new("from elsewhere"));
+        });
+        assert_eq!(text, "panicked: from elsewhere");
+    }
+
+    #[test]
+    fn the_applications_hook_is_called_for_every_panic() {
+        static CALLED: AtomicU32 = AtomicU32::new(0);
+        let previous = std::panic::take_hook();
+        // Hooks belong to the process, so this one stays, before whatever was there.
+        std::panic::set_hook(before(Box::new(move |info| {
+            if info.payload().downcast_ref() == Some(&"for all to see") {
+                CALLED.fetch_add(1, Ordering::SeqCst);
+            }
+            previous(info);
+        })));
+        text_of(|| panic!("for all to see"));
+        assert_eq!(CALLED.load(Ordering::SeqCst), 1);
     }
 }

@@ -119,13 +119,14 @@ fn give_back(shared: &Shared, jobs: impl IntoIterator<Item = slots::Fetched>) {
 
 /// Fetches once and hands the jobs to the executor. Answers how many it was.
 async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots], scan: &mut Scan) -> Result<usize> {
-    let mut connection = shared.client.connection().await?;
+    let mut connection = shared.desk.connection().await?;
     let depth = scan.depth(Instant::now());
     let places = scan.places(depth);
     let heard_before = shared.control.heard();
     let statements = shared.client.statements();
-    let fetched = store::fetch(&mut connection, statements, lease.id, slots, &shared.kinds, &places).await?;
-    drop(connection);
+    let fetching = store::fetch(&mut connection, statements, lease.id, slots, &shared.kinds, &places);
+    let fetched = shared.desk.answer(fetching).await;
+    let fetched = connection.settle(fetched)?;
     scan.remember(depth, slots, &fetched, Instant::now());
     let Fetched { jobs, unreadable, .. } = fetched;
     let fetched = jobs.len() + unreadable.len();
@@ -169,8 +170,10 @@ impl Doubt {
         let is_last = Instant::now() >= until;
         let in_hand = shared.jobs_in_hand();
         let given_back = async {
-            let mut connection = shared.client.connection().await?;
-            store::give_back(&mut connection, shared.client.statements(), lease.id, &in_hand).await
+            let mut connection = shared.desk.connection().await?;
+            let giving_back = store::give_back(&mut connection, shared.client.statements(), lease.id, &in_hand);
+            let given_back = shared.desk.answer(giving_back).await;
+            connection.settle(given_back)
         };
         match given_back.await {
             Ok(0) => {}
@@ -231,9 +234,11 @@ impl<'a> Sleeper<'a> {
     /// A failure here costs wake-ups, or a NOTIFY too many, until the next time; never a job.
     async fn tell(&mut self, is_idle: bool) -> bool {
         let id = self.shared.leases.current().id;
+        let Shared { client, desk, .. } = self.shared;
         let told = async {
-            let mut connection = self.shared.client.connection().await?;
-            store::set_runner_idle(&mut connection, self.shared.client.statements(), id, is_idle).await
+            let mut connection = desk.connection().await?;
+            let told = desk.answer(store::set_runner_idle(&mut connection, client.statements(), id, is_idle)).await;
+            connection.settle(told)
         };
         let told = told.await;
         if let Err(error) = &told {

@@ -1,20 +1,22 @@
 //! What becomes of a job when its attempt ends: what the worker said, and why it was stopped.
 //!
-//! | the worker | not stopped | `Stopping` | `Cancelled`, `LeaseLost` |
-//! |---|---|---|---|
-//! | `Ok` | as it says | as it says | dropped by the fence |
-//! | `Err`, or a panic | fails | given back | dropped by the fence |
-//! | did not end within the grace | – | given back | dropped by the fence |
+//! | the worker | not stopped | `Stopping` | `TimedOut` | `Cancelled`, `LeaseLost` |
+//! |---|---|---|---|---|
+//! | `Ok` | as it says | as it says | as it says | dropped by the fence |
+//! | `Err`, or a panic | fails | given back | fails, with the limit | dropped by the fence |
+//! | a permanent error | discarded | discarded | discarded | dropped by the fence |
+//! | did not end within the grace | – | given back | fails, with the limit | dropped by the fence |
 //!
 //! A job that was cancelled or rescued is not this attempt's any more, and the database drops
 //! whatever is said of it. If it is this attempt's after all, nobody took it, and it is given back.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use crate::outcome::{BoxError, Outcome};
+use crate::outcome::{BoxError, Outcome, Permanent};
 use crate::retry::RetryPolicy;
 use crate::store::Verdict;
-use crate::worker::Attempt;
+use crate::worker::{Attempt, StopReason};
 
 /// How the work ended.
 pub(super) enum Work {
@@ -28,14 +30,16 @@ pub(super) enum Work {
 pub(super) struct Judge<'a> {
     pub(super) attempt: &'a Attempt,
     pub(super) retry_policy: RetryPolicy,
+    /// How long it was allowed to run.
+    pub(super) timeout: Option<Duration>,
 }
 
 impl Judge<'_> {
     pub(super) fn verdict(&self, work: Work) -> Verdict {
         match work {
             Work::Returned(Ok(outcome)) => self.told(outcome),
-            Work::Returned(Err(error)) => self.failed(error),
-            Work::Dropped => Verdict::GiveBack,
+            Work::Returned(Err(error)) => self.failed(&error),
+            Work::Dropped => self.dropped(),
         }
     }
 
@@ -54,14 +58,47 @@ impl Judge<'_> {
         }
     }
 
-    fn failed(&self, error: BoxError) -> Verdict {
-        let error = with_causes(error.as_ref());
-        if let Some(reason) = self.attempt.stop.reason() {
-            tracing::info!(error, ?reason, "stopped");
-            return Verdict::GiveBack;
+    fn failed(&self, error: &BoxError) -> Verdict {
+        let reason = self.attempt.stop.reason();
+        let mut text = with_causes(error.as_ref());
+        if reason == Some(StopReason::TimedOut) {
+            text = format!("{}: {text}", self.timed_out());
         }
-        tracing::info!(error, "attempt failed");
+        match reason {
+            _ if Permanent::is_in(error.as_ref()) => {
+                tracing::error!(error = text, "failed for good");
+                Verdict::Discard { reason: text }
+            }
+            None | Some(StopReason::TimedOut) => self.fail(text),
+            Some(StopReason::Stopping | StopReason::Cancelled | StopReason::LeaseLost) => {
+                tracing::info!(error = text, ?reason, "stopped");
+                Verdict::GiveBack
+            }
+        }
+    }
+
+    fn dropped(&self) -> Verdict {
+        match self.attempt.stop.reason() {
+            Some(StopReason::TimedOut) => self.fail(self.timed_out()),
+            _ => Verdict::GiveBack,
+        }
+    }
+
+    fn fail(&self, error: String) -> Verdict {
+        let row = &self.attempt.row;
+        if row.attempt < row.max_attempts {
+            tracing::warn!(error, "attempt failed");
+        } else {
+            tracing::error!(error, "the last attempt failed");
+        }
         self.retry(error)
+    }
+
+    /// Such as `timed out after 1.5 s`.
+    fn timed_out(&self) -> String {
+        let limit = format!("{:?}", self.timeout.unwrap_or_default());
+        let (number, unit) = limit.split_at(limit.find(|c: char| c.is_alphabetic()).unwrap_or(limit.len()));
+        format!("timed out after {number} {unit}")
     }
 
     fn retry(&self, error: String) -> Verdict {

@@ -1,23 +1,26 @@
 //! The work of one attempt: runs it, and stops it when it must stop.
 //!
 //! ```text
-//!            ┌── returns ────────────────────────────▶ its result
-//! started ───┤                       ┌── returns ────▶ its result, within the grace
-//!            └── told to stop ─grace─┤
-//!                                    └── time is up ─▶ none: it is dropped
+//!            ┌── returns ──────────────────────────────────────▶ its result
+//! started ───┤                                 ┌── returns ────▶ its result, within the grace
+//!            └── told to stop, or timed out ───┤
+//!                                              └── time is up ─▶ none: it is dropped
 //! ```
 //!
 //! Nothing can stop work that never awaits: it is asked and dropped between two polls.
 
+use std::future::{pending, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::Shared;
 use super::lease::Lease;
-use super::panics::catching;
+use super::panics::catch;
 use super::verdict::{Judge, Work};
+use crate::outcome::{BoxError, Outcome};
 use crate::store::Verdict;
-use crate::worker::{Attempt, StopReason};
+use crate::worker::{self, Attempt, StopReason};
 
 /// Runs the worker and says what becomes of the job.
 pub(super) async fn work(shared: &Shared, lease: &Lease, attempt: &Arc<Attempt>) -> Verdict {
@@ -29,27 +32,67 @@ pub(super) async fn work(shared: &Shared, lease: &Lease, attempt: &Arc<Attempt>)
     if attempt.stop.reason().is_some() {
         return Verdict::GiveBack;
     }
-    let ended = run(catching(worker.work(Arc::clone(attempt))), lease, attempt, shared.stop_grace).await;
+    let mut timeout = None;
+    // Reading a job is the worker's code as well.
+    let ended = match catch(|| Arc::clone(worker).begin(Arc::clone(attempt))) {
+        Ok(begun) => {
+            timeout = begun.timeout.or(shared.timeout);
+            let limits = Limits { timeout, grace: shared.stop_grace };
+            run(catching(begun.work), lease, attempt, limits).await
+        }
+        Err(panic) => Work::Returned(Err(panic.into())),
+    };
     let retry_policy = worker.retry_policy().unwrap_or(shared.retry_policy);
-    Judge { attempt, retry_policy }.verdict(ended)
+    Judge { attempt, retry_policy, timeout }.verdict(ended)
+}
+
+/// How long the work may go on, and how long after it was told to stop.
+struct Limits {
+    timeout: Option<Duration>,
+    grace: Duration,
 }
 
 /// Polls the work until it returns, or has to be dropped.
-async fn run(work: impl Future<Output = Work>, lease: &Lease, attempt: &Attempt, grace: Duration) -> Work {
+async fn run(
+    work: impl Future<Output = Result<Outcome, BoxError>>,
+    lease: &Lease,
+    attempt: &Attempt,
+    limits: Limits,
+) -> Work {
     let mut work = std::pin::pin!(work);
     // The work first, each time: what is done counts, whatever happened meanwhile.
     let reason = tokio::select! {
         biased;
-        ended = &mut work => return ended,
+        result = &mut work => return Work::Returned(result),
         reason = attempt.stop.requested() => reason,
+        reason = over(limits.timeout, attempt) => reason,
     };
-    if reason == StopReason::LeaseLost || grace.is_zero() {
+    if reason == StopReason::LeaseLost || limits.grace.is_zero() {
         return Work::Dropped;
     }
     tokio::select! {
         biased;
-        ended = &mut work => ended,
-        () = tokio::time::sleep(grace) => Work::Dropped,
+        result = &mut work => Work::Returned(result),
+        () = tokio::time::sleep(limits.grace) => Work::Dropped,
         () = lease.lost.cancelled() => Work::Dropped,
     }
+}
+
+/// Tells the work to stop when its time is over.
+async fn over(timeout: Option<Duration>, attempt: &Attempt) -> StopReason {
+    match timeout {
+        Some(timeout) => tokio::time::sleep(timeout).await,
+        None => pending().await,
+    }
+    attempt.stop.request(StopReason::TimedOut)
+}
+
+/// Runs the worker, and makes an error of a panic.
+async fn catching(mut work: worker::Work<'_>) -> Result<Outcome, BoxError> {
+    // After a panic the future is dropped and never polled again.
+    poll_fn(move |context| match catch(|| work.as_mut().poll(context)) {
+        Ok(poll) => poll,
+        Err(panic) => Poll::Ready(Err(panic.into())),
+    })
+    .await
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::any_job::AnyJob;
 use super::running_job::Attempt;
 use super::state::Needs;
-use super::{AnyWorker, Work};
+use super::{AnyWorker, Begun, Work};
 use crate::outcome::{BoxError, IntoResult, Outcome};
 use crate::retry::RetryPolicy;
 
@@ -66,9 +66,10 @@ where
 /// The rest of an attempt: the middleware further in, then the worker.
 #[must_use = "the job is worked only if this is run"]
 pub struct Next {
-    layered: Layered,
+    middleware: Arc<[Arc<dyn AnyMiddleware>]>,
     attempt: Arc<Attempt>,
     place: usize,
+    work: Work<'static>,
 }
 
 impl Next {
@@ -78,13 +79,14 @@ impl Next {
     ///
     /// The worker's, or that of a middleware further in.
     pub async fn run(self) -> Result<Outcome, BoxError> {
-        let Self { layered, attempt, place } = self;
-        match layered.middleware.get(place) {
-            Some(middleware) => {
-                let next = Self { layered: layered.clone(), attempt: Arc::clone(&attempt), place: place + 1 };
-                middleware.call(AnyJob::new(attempt), next).await
+        let Self { middleware, attempt, place, work } = self;
+        match middleware.get(place) {
+            Some(outer) => {
+                let middleware = Arc::clone(&middleware);
+                let next = Self { middleware, attempt: Arc::clone(&attempt), place: place + 1, work };
+                outer.call(AnyJob::new(attempt), next).await
             }
-            None => layered.worker.work(attempt).await,
+            None => work.await,
         }
     }
 }
@@ -112,15 +114,16 @@ impl<M: Middleware> AnyMiddleware for M {
 }
 
 /// A worker and the middleware around it, the outermost first: a worker as well.
-#[derive(Clone)]
 pub(super) struct Layered {
     pub(super) middleware: Arc<[Arc<dyn AnyMiddleware>]>,
     pub(super) worker: Arc<dyn AnyWorker>,
 }
 
 impl AnyWorker for Layered {
-    fn work(&self, attempt: Arc<Attempt>) -> Work<'_> {
-        Box::pin(Next { layered: self.clone(), attempt, place: 0 }.run())
+    fn begin(self: Arc<Self>, attempt: Arc<Attempt>) -> Begun {
+        let Begun { work, timeout } = Arc::clone(&self.worker).begin(Arc::clone(&attempt));
+        let next = Next { middleware: Arc::clone(&self.middleware), attempt, place: 0, work };
+        Begun { work: Box::pin(next.run()), timeout }
     }
 
     fn retry_policy(&self) -> Option<RetryPolicy> {

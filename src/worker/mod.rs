@@ -2,6 +2,7 @@
 
 mod any_job;
 mod middleware;
+mod options;
 mod running_job;
 mod state;
 mod stop;
@@ -10,10 +11,12 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use self::any_job::AnyJob;
 pub(crate) use self::middleware::AnyMiddleware;
 pub use self::middleware::{Middleware, Next};
+pub use self::options::WorkerOptions;
 pub(crate) use self::running_job::Attempt;
 pub use self::running_job::RunningJob;
 pub use self::state::Needs;
@@ -48,10 +51,12 @@ use crate::retry::RetryPolicy;
 /// # is_worker(send_email);
 /// ```
 ///
-/// A type that implements the trait can carry what its jobs need, and a retry policy of its own.
+/// A type that implements the trait can carry what its jobs need, and say how long they may run and
+/// when they try again. For a function, [`WorkerOptions`] say so.
 ///
 /// An `Err` is a failed attempt: the job tries again after the retry policy's wait, and is
-/// discarded when it has no attempt left. A panic counts the same. A job may run more than once (a
+/// discarded when it has no attempt left, or at once for a [`Permanent`](crate::Permanent) error. A
+/// panic counts as an error, and so does running longer than the timeout. A job may run more than once (a
 /// machine can die between the work and its record), so make the work repeatable, or use
 /// [`RunningJob::complete_in`].
 pub trait Worker<J: Job>: Send + Sync + 'static {
@@ -66,6 +71,18 @@ pub trait Worker<J: Job>: Send + Sync + 'static {
     /// What the runner must have been given, so that one without it does not start. Default: nothing.
     fn needs(&self) -> Needs {
         Needs::new()
+    }
+
+    /// How long this job may run, counted from the start of its work. Default: the runner's
+    /// [`timeout`](crate::Runner::timeout). `Duration::MAX`: as long as it likes.
+    ///
+    /// When the time is over the work is told to stop ([`StopReason::TimedOut`]), and dropped at its
+    /// next `.await` after the runner's [`stop_grace`](crate::Runner::stop_grace). The attempt then
+    /// failed, with an error that names the limit. An `Ok` within the grace still counts: what was
+    /// done should not be done twice.
+    fn timeout(&self, job: &RunningJob<J>) -> Option<Duration> {
+        let _ = job;
+        None
     }
 }
 
@@ -83,28 +100,40 @@ where
 /// An attempt on its way.
 pub(crate) type Work<'a> = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send + 'a>>;
 
+/// An attempt about to begin. Nothing of the work itself is done yet.
+pub(crate) struct Begun {
+    pub(crate) work: Work<'static>,
+    /// How long it may run. `None`: as long as the runner says.
+    pub(crate) timeout: Option<Duration>,
+}
+
 /// A worker whose kind is known by name only.
 pub(crate) trait AnyWorker: Send + Sync {
-    fn work(&self, attempt: Arc<Attempt>) -> Work<'_>;
+    /// Reads the job. One that cannot be read fails when it is worked.
+    fn begin(self: Arc<Self>, attempt: Arc<Attempt>) -> Begun;
     fn retry_policy(&self) -> Option<RetryPolicy>;
     fn needs(&self) -> Needs;
 }
 
 struct Typed<J, W> {
     worker: W,
+    options: WorkerOptions,
     kind: std::marker::PhantomData<fn() -> J>,
 }
 
 impl<J: Job, W: Worker<J>> AnyWorker for Typed<J, W> {
-    fn work(&self, attempt: Arc<Attempt>) -> Work<'_> {
-        Box::pin(async move {
-            let job = RunningJob::read(attempt)?;
-            self.worker.work(job).await
-        })
+    fn begin(self: Arc<Self>, attempt: Arc<Attempt>) -> Begun {
+        match RunningJob::read(attempt) {
+            Ok(job) => {
+                let timeout = self.options.timeout.or_else(|| self.worker.timeout(&job));
+                Begun { work: Box::pin(async move { self.worker.work(job).await }), timeout }
+            }
+            Err(error) => Begun { work: Box::pin(std::future::ready(Err(error))), timeout: None },
+        }
     }
 
     fn retry_policy(&self) -> Option<RetryPolicy> {
-        self.worker.retry_policy()
+        self.options.retry_policy.or_else(|| self.worker.retry_policy())
     }
 
     fn needs(&self) -> Needs {
@@ -120,8 +149,8 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    pub(crate) fn add<J: Job>(&mut self, worker: impl Worker<J>) {
-        let typed = Typed { worker, kind: std::marker::PhantomData };
+    pub(crate) fn add<J: Job>(&mut self, worker: impl Worker<J>, options: WorkerOptions) {
+        let typed = Typed { worker, options, kind: std::marker::PhantomData };
         if self.workers.insert(J::KIND, Arc::new(typed)).is_some() {
             self.doubled = Some(J::KIND);
         }

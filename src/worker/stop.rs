@@ -16,6 +16,9 @@ pub enum StopReason {
     /// The runner is stopping and has run out of patience. An `Ok` within the grace counts; else
     /// the job is given back without using up the attempt.
     Stopping,
+    /// It ran longer than its [timeout](crate::Worker::timeout). An `Ok` within the grace counts;
+    /// else the attempt failed.
+    TimedOut,
 }
 
 /// One attempt's stop signal. The first reason stands.
@@ -26,10 +29,11 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Asks the attempt to stop.
-    pub(crate) fn request(&self, reason: StopReason) {
-        let _ = self.reason.set(reason);
+    /// Asks the attempt to stop. Answers with the reason that stands.
+    pub(crate) fn request(&self, reason: StopReason) -> StopReason {
+        let stands = *self.reason.get_or_init(|| reason);
         self.token.cancel();
+        stands
     }
 
     /// Why the attempt should stop. `None`: it may go on.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Each room and its floor. A room may use rooms of its own floor and of those below.
 const FLOORS: &[(u8, &[&str])] = &[
-    (0, &["error", "event", "ident", "job", "opts", "outcome", "period", "retry", "state", "unique"]),
+    (0, &["error", "event", "ident", "job", "opts", "outcome", "period", "retry", "state", "trace", "unique"]),
     (1, &["store"]),
     (2, &["client"]),
     (3, &["worker", "maintenance", "notify"]),

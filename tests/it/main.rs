@@ -5,6 +5,7 @@
 mod support;
 
 mod bad_input;
+mod chaos;
 mod derive;
 mod embedded;
 mod floors;

@@ -49,13 +49,13 @@ WITH finished AS (
             IS NOT DISTINCT FROM ('running', $1::uuid, ($3::smallint[])[width_bucket(j.id, $2::uuid[])])
         -- Asked once, before the first row: how long to wait for a row that somebody has locked.
         AND (SELECT set_config('lock_timeout', coalesce($8, current_setting('lock_timeout')), true)) IS NOT NULL
-    RETURNING j.id, j.queue, j.state, j.ready, j.unique_yielded
+    RETURNING j.id, j.queue, j.state, ($4::text[])[width_bucket(j.id, $2::uuid[])] AS outcome, j.unique_yielded
 ),
 settled AS MATERIALIZED (
     SELECT
         /* schema */take_claims(array_agg(f.id) FILTER (WHERE f.unique_yielded)) AS discarded,
         -- What a runner gives back when it stops is another's to work, at once.
-        /* schema */wake_runners(array_agg(DISTINCT f.queue) FILTER (WHERE f.ready))
+        /* schema */wake_runners(array_agg(DISTINCT f.queue) FILTER (WHERE f.outcome = 'give_back'))
     FROM finished AS f
 )
 SELECT f.id, CASE WHEN f.id = ANY (s.discarded) THEN 'discarded' ELSE f.state::text END AS state

@@ -129,7 +129,11 @@ async fn a_panic_in_a_middleware_is_a_failed_attempt() {
         quick(&database.client).middleware(clumsy).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     let row = until(&database, job.id(), JobState::Completed).await;
-    assert!(row.errors[0].error.starts_with("panicked: dropped it"), "{:?}", row.errors);
+    let error = &row.errors[0].error;
+    assert!(
+        error.starts_with("panicked at tests/it/runner/middleware.rs:") && error.ends_with("dropped it"),
+        "{error}"
+    );
     runner.stop().await.unwrap();
 }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use sqlx::postgres::PgPoolOptions;
@@ -130,6 +131,45 @@ async fn jobs_of_a_fetch_whose_answer_was_lost_are_given_back() {
     database.execute("ALTER TABLE {schema}.away RENAME TO queue").await;
     let row = until(&database, lost.id(), JobState::Completed).await;
     assert_eq!((row.attempt, row.errors.len()), (1, 0));
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn work_that_is_dropped_while_it_begins_a_transaction_leaves_none_to_the_runner() {
+    let database = Database::new().await;
+    let pool = PgPoolOptions::new().max_connections(1).connect(url().await).await.unwrap();
+    let client = Client::builder().schema(database.client.schema().clone()).pool(pool.clone());
+    let begun = Arc::new(Notify::new());
+    let signal = begun.clone();
+    let work = move |job: RunningJob<Task>| {
+        let (pool, signal) = (job.client().pool().clone(), signal.clone());
+        async move {
+            if job.args.n == 0 {
+                // As when the job is cancelled at this await: sqlx gives the connection back to the pool with
+                // the transaction open.
+                let mut connection = pool.acquire().await.unwrap();
+                let mut begin = Box::pin(sqlx::Connection::begin(&mut *connection));
+                std::future::poll_fn(|context| Poll::Ready(begin.as_mut().poll(context).is_ready())).await;
+                drop(begin);
+                drop(connection);
+                signal.notify_one();
+            }
+        }
+    };
+    let runner = quick(&client).worker(work).start().await.unwrap();
+    let first = database.client.insert(Task { n: 0 }).await.unwrap();
+    tokio::time::timeout(WAIT, begun.notified()).await.unwrap();
+    let second = database.client.insert(Task { n: 1 }).await.unwrap();
+    // Seen over other connections, so these are committed.
+    for job in [first, second] {
+        until(&database, job.id(), JobState::Completed).await;
+    }
+    let mut left = pool.acquire().await.unwrap();
+    let begun: bool = sqlx::query_scalar("SELECT now() < statement_timestamp() - interval '1 ms'")
+        .fetch_one(&mut *left)
+        .await
+        .unwrap();
+    assert!(begun, "sqlx leaves no transaction open any more: the desk's first reason is gone");
     runner.stop().await.unwrap();
 }
 

@@ -3,6 +3,7 @@
 mod ahead;
 mod control;
 mod events;
+mod failures;
 mod fencing;
 mod grace;
 mod line;
@@ -13,6 +14,7 @@ mod reentry;
 mod scanning;
 mod states;
 mod stopping;
+mod tracing;
 mod waking;
 
 use std::time::Duration;
@@ -29,7 +31,7 @@ struct Task {
 }
 
 /// A runner that loses no time.
-fn quick(client: &Client) -> Runner {
+pub fn quick(client: &Client) -> Runner {
     Runner::new(client.clone())
         .queue("default", 10)
         .retry_policy(RetryPolicy::fixed(Duration::ZERO))

@@ -81,7 +81,7 @@ async fn a_retry_waits_in_state_retryable_by_the_workers_own_policy() {
 }
 
 #[tokio::test]
-async fn a_panic_is_a_failure_that_keeps_its_message_and_nothing_else_suffers() {
+async fn a_panic_is_a_failure_that_keeps_its_message_and_place_and_nothing_else_suffers() {
     let database = Database::new().await;
     let work = |job: RunningJob<Task>| async move {
         assert!(job.args.n != 13, "unlucky {}", job.args.n);
@@ -91,7 +91,11 @@ async fn a_panic_is_a_failure_that_keeps_its_message_and_nothing_else_suffers() 
     let good = database.client.insert(Task { n: 1 }).await.unwrap();
     let row = until(&database, bad.id(), JobState::Discarded).await;
     assert_eq!(row.errors.len(), 2);
-    assert_eq!(row.errors[0].error, "panicked: unlucky 13");
+    let error = &row.errors[0].error;
+    assert!(
+        error.starts_with("panicked at tests/it/runner/outcomes.rs:") && error.ends_with(": unlucky 13"),
+        "{error}"
+    );
     until(&database, good.id(), JobState::Completed).await;
     runner.stop().await.unwrap();
 }

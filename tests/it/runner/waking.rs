@@ -182,6 +182,7 @@ async fn a_runner_that_makes_no_sense_does_not_start() {
         (new().queue("", 1).worker(task), "invalid queue"),
         (new().queue("a", 1).worker(task).lease(Duration::ZERO), "lease"),
         (new().queue("a", 1).worker(task).prune_interval(Duration::ZERO), "prune_interval"),
+        (new().queue("a", 1).worker(task).timeout(Duration::ZERO), "timeout"),
     ] {
         let error = runner.start().await.unwrap_err().to_string();
         assert!(error.contains(said), "{error}");

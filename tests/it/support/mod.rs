@@ -1,6 +1,8 @@
 //! A schema of its own for every test, on one embedded cluster for the whole run.
 
 mod catalog;
+mod log;
+mod seen;
 mod statements;
 
 use std::sync::Arc;
@@ -14,6 +16,8 @@ use tokio::sync::OnceCell;
 use uniqueue::embedded::Postgres;
 use uniqueue::{Client, JobId, NewJob, SchemaName};
 
+pub use log::log_as;
+pub use seen::{Trace, attribute};
 pub use statements::counting_statements;
 
 /// The longest that a test waits for something that should happen at once.

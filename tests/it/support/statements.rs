@@ -1,10 +1,13 @@
 //! Counts the statements that sqlx sends, by the events it logs.
 
 use std::cell::Cell;
-use std::sync::Once;
 
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::{Context, Filter};
+
+use super::seen;
 
 thread_local! {
     static SENT: Cell<u64> = const { Cell::new(0) };
@@ -12,34 +15,22 @@ thread_local! {
 
 /// Runs a future on this test's own thread and counts the statements it sent.
 pub async fn counting_statements<T>(future: impl Future<Output = T>) -> (T, u64) {
-    static INSTALL: Once = Once::new();
-    // One subscriber for all threads, since those that come and go race for the callsites.
-    INSTALL.call_once(|| tracing::subscriber::set_global_default(Counter).expect("the only subscriber"));
+    seen::install();
     let before = SENT.get();
     let answer = future.await;
     (answer, SENT.get() - before)
 }
 
-struct Counter;
+/// Counts each thread's statements.
+pub struct Counter;
 
-impl Subscriber for Counter {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "sqlx::query"
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, _: &Event<'_>) {
+impl<S: Subscriber> Layer<S> for Counter {
+    fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
         SENT.set(SENT.get() + 1);
     }
+}
 
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
+/// What the counter wants to see.
+pub fn statements<S>() -> impl Filter<S> {
+    filter_fn(|metadata| metadata.target() == "sqlx::query")
 }

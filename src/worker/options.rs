@@ -1,0 +1,55 @@
+//! What an application says of a worker when it adds it.
+
+use std::time::Duration;
+
+use crate::retry::RetryPolicy;
+
+/// How the jobs of one worker are worked, given to
+/// [`Runner::worker_with`](crate::Runner::worker_with). What is set here comes before what the
+/// worker says itself, and that before what the runner says.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use serde::{Deserialize, Serialize};
+/// # use uniqueue::{Client, Job, RetryPolicy, Runner, RunningJob, WorkerOptions};
+/// # #[derive(Serialize, Deserialize, Job)]
+/// # #[job(kind = "email.send", queue = "emails")]
+/// # struct SendEmail { to: String }
+/// async fn send_email(job: RunningJob<SendEmail>) -> Result<(), std::io::Error> {
+///     println!("to {}", job.args.to);
+///     Ok(())
+/// }
+///
+/// # fn build(client: Client) -> Runner {
+/// let careful = WorkerOptions::new()
+///     .timeout(Duration::from_secs(30))
+///     .retry_policy(RetryPolicy::exponential().first(Duration::from_secs(10)));
+/// Runner::new(client).queue("emails", 20).worker_with(send_email, careful)
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct WorkerOptions {
+    pub(super) timeout: Option<Duration>,
+    pub(super) retry_policy: Option<RetryPolicy>,
+}
+
+impl WorkerOptions {
+    /// Options that say nothing: the worker's and the runner's own hold.
+    pub const fn new() -> Self {
+        Self { timeout: None, retry_policy: None }
+    }
+
+    /// How long a job may run, counted from the start of its work: see
+    /// [`Worker::timeout`](crate::Worker::timeout). `Duration::MAX`: as long as it likes.
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// When failed jobs try again.
+    pub const fn retry_policy(mut self, retry_policy: RetryPolicy) -> Self {
+        self.retry_policy = Some(retry_policy);
+        self
+    }
+}

@@ -1,0 +1,110 @@
+//! A durable cluster of the test's own, which can be stopped on the spot and started again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{PgPool, raw_sql};
+use uniqueue::Client;
+use uniqueue::embedded::Postgres;
+
+use super::process::signal;
+use super::proxy::Proxy;
+use crate::support::WAIT;
+
+/// Every change of a job's state, as the database committed it. The queue itself has no triggers;
+/// this one belongs to the test, and is what its verdict rests on.
+const RECORD: &str = "
+    CREATE SCHEMA chaos;
+    CREATE TABLE chaos.change (
+        place bigserial PRIMARY KEY, job uuid NOT NULL, old text, new text NOT NULL,
+        worker uuid, attempt smallint NOT NULL, max_attempts smallint NOT NULL
+    );
+    CREATE FUNCTION chaos.record() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        INSERT INTO chaos.change (job, old, new, worker, attempt, max_attempts)
+        VALUES (NEW.id, OLD.state::text, NEW.state::text, NEW.worker, NEW.attempt, NEW.max_attempts);
+        RETURN NULL;
+    END
+    $$;
+    CREATE TRIGGER record AFTER UPDATE ON uniqueue.job
+        FOR EACH ROW WHEN (OLD.state <> NEW.state) EXECUTE FUNCTION chaos.record();
+    CREATE TABLE chaos.acknowledged (job uuid PRIMARY KEY);
+    CREATE TABLE chaos.rolled_back (job uuid PRIMARY KEY);
+    CREATE TABLE uniqueue.effect (job uuid NOT NULL, attempt smallint NOT NULL);
+";
+
+pub struct Cluster {
+    postgres: Option<Postgres>,
+    directory: PathBuf,
+    pub proxy: Proxy,
+    /// Past the proxy, for the test's own looks. Good until the next restart.
+    pub direct: PgPool,
+}
+
+impl Cluster {
+    /// Starts a cluster that loses nothing that it said it has, with a migrated schema.
+    pub async fn start() -> Self {
+        let directory = std::env::temp_dir().join(format!("uq-chaos-{}", std::process::id()));
+        let postgres = start(&directory).await;
+        let proxy = Proxy::start(socket(&postgres)).await;
+        let direct = connect(&postgres).await;
+        Client::new(direct.clone()).migrate().await.expect("a migration");
+        raw_sql(RECORD).execute(&direct).await.expect("the record");
+        Self { postgres: Some(postgres), directory, proxy, direct }
+    }
+
+    /// Stops the server as a crash would (`pg_ctl stop -m immediate`), and starts it again.
+    pub async fn restart(&mut self) {
+        let postgres = self.postgres.take().expect("it runs");
+        signal(postmaster(postgres.data_dir()), "QUIT");
+        // An immediate stop counts as a failure.
+        let _ = postgres.stop().await;
+        let postgres = start(&self.directory).await;
+        self.proxy.lead_to(socket(&postgres));
+        self.direct = connect(&postgres).await;
+        self.postgres = Some(postgres);
+    }
+
+    pub async fn stop(mut self) {
+        self.direct.close().await;
+        let postgres = self.postgres.take().expect("it runs");
+        postgres.stop().await.expect("a stop");
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // The server must be gone before its directory is.
+        if let Some(postgres) = self.postgres.take() {
+            let process = postmaster(postgres.data_dir());
+            signal(process, "QUIT");
+            while Path::new(&format!("/proc/{process}")).exists() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+async fn start(directory: &Path) -> Postgres {
+    Postgres::builder().data_dir(directory).max_connections(300).start().await.expect("a durable cluster")
+}
+
+async fn connect(postgres: &Postgres) -> PgPool {
+    let options: PgConnectOptions = postgres.url().parse().expect("a URL");
+    // The tormentor knows it by this name, and spares it.
+    let options = options.application_name("verdict");
+    PgPoolOptions::new().max_connections(4).acquire_timeout(WAIT).connect_with(options).await.expect("a pool")
+}
+
+fn socket(postgres: &Postgres) -> PathBuf {
+    let (_, home) = postgres.url().split_once("host=").expect("a socket");
+    PathBuf::from(home.replace("%2F", "/")).join(".s.PGSQL.5432")
+}
+
+fn postmaster(data_dir: &Path) -> u32 {
+    let status = fs::read_to_string(data_dir.join("postmaster.pid")).expect("a running server");
+    status.lines().next().and_then(|line| line.parse().ok()).expect("a process number")
+}
