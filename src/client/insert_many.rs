@@ -8,8 +8,9 @@ use std::time::Duration;
 use sqlx::PgConnection;
 
 use super::Client;
+use super::line::Line;
 use super::middleware::NextInsert;
-use super::prepare::{Batch, prepare};
+use super::prepare::{Batch, Layered, prepare};
 use crate::error::{Error, Rejection, Result};
 use crate::event::Event;
 use crate::ident::JobId;
@@ -97,18 +98,31 @@ impl Sending<'_> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        let answers = match self.connection {
-            Some(connection) => insert(self.client, connection, jobs, self.max_wait).await?,
-            None => {
-                let mut connection = self.client.connection().await?;
-                insert(self.client, &mut connection, jobs, self.max_wait).await?
-            }
+        let Self { client, connection, max_wait } = self;
+        let answers = match connection {
+            Some(connection) => insert(client, connection, jobs, max_wait).await?,
+            None if max_wait.is_none() && jobs.len() == 1 => insert_single(client, jobs).await?,
+            None => insert(client, &mut *client.connection().await?, jobs, max_wait).await?,
         };
-        let bus = self.client.bus();
+        let bus = client.bus();
         if bus.is_heard() {
             answers.iter().for_each(|answer| bus.tell(Event::of_insert(answer)));
         }
         Ok(answers)
+    }
+}
+
+/// Inserts one job, together with others that come at the same time where that is possible.
+async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
+    let layered = Layered::new(client, jobs);
+    let now = if layered.needs_clock() {
+        Some(store::database_time(&mut *client.connection().await?, client.statements()).await?)
+    } else {
+        None
+    };
+    match layered.batch(now)?.into_shared() {
+        Ok(row) => Ok(vec![Line::insert(client, row).await?]),
+        Err(batch) => insert_rows(client, &mut *client.connection().await?, batch, None).await,
     }
 }
 
@@ -118,8 +132,18 @@ async fn insert(
     jobs: Vec<NewJob>,
     max_wait: Option<Duration>,
 ) -> Result<Vec<Inserted>> {
-    let statements = client.statements();
     let batch = prepare(client, connection, jobs).await?;
+    insert_rows(client, connection, batch, max_wait).await
+}
+
+/// Sends rows, and makes results, one an input, of the database's answers.
+pub(super) async fn insert_rows(
+    client: &Client,
+    connection: &mut PgConnection,
+    batch: Batch,
+    max_wait: Option<Duration>,
+) -> Result<Vec<Inserted>> {
+    let statements = client.statements();
     if batch.is_plain() {
         let rows = store::insert_plain(connection, statements, batch.rows).await?;
         return Ok(rows

@@ -6,6 +6,7 @@ mod events;
 mod explain;
 mod insert;
 mod insert_many;
+mod line;
 mod middleware;
 mod prepare;
 
@@ -24,6 +25,7 @@ pub use self::insert::Insert;
 pub use self::insert_many::InsertMany;
 pub use self::middleware::{InsertMiddleware, NextInsert};
 
+use self::line::Line;
 use self::middleware::{AnyInsertMiddleware, InsertLayers};
 use crate::error::{Error, Result};
 use crate::ident::{JobId, SchemaName};
@@ -57,6 +59,7 @@ struct Inner {
     defaults: InsertOptions,
     bus: events::Bus,
     insert_middleware: InsertLayers,
+    line: Line,
 }
 
 impl Client {
@@ -215,6 +218,10 @@ impl Client {
 
     pub(crate) fn statements(&self) -> &Statements {
         &self.inner.statements
+    }
+
+    fn line(&self) -> &Line {
+        &self.inner.line
     }
 
     fn insert_middleware(&self) -> &[Arc<dyn AnyInsertMiddleware>] {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::Client;
+use super::{Client, line};
 use crate::error::{Error, Result};
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::NewJob;
@@ -41,19 +41,54 @@ impl Batch {
     pub(super) fn is_plain(&self) -> bool {
         !self.has_given_ids && self.rows.iter().all(|row| row.claim.is_none())
     }
+
+    /// The row of a batch of one, if it may go to the database in another batch as well.
+    pub(super) fn into_shared(mut self) -> Result<NewRow, Self> {
+        let may_share = match &self.rows[..] {
+            [row] => !self.has_given_ids && line::may_share(row),
+            _ => false,
+        };
+        match self.rows.pop() {
+            Some(row) if may_share => Ok(row),
+            row => {
+                self.rows.extend(row);
+                Err(self)
+            }
+        }
+    }
+}
+
+/// Jobs with their options layered.
+pub(super) struct Layered {
+    jobs: Vec<NewJob>,
+}
+
+impl Layered {
+    pub(super) fn new(client: &Client, jobs: Vec<NewJob>) -> Self {
+        let layered = |job: NewJob| NewJob { options: job.options.or(client.defaults()), ..job };
+        Self { jobs: jobs.into_iter().map(layered).collect() }
+    }
+
+    /// Whether a key depends on the database's time.
+    pub(super) fn needs_clock(&self) -> bool {
+        self.jobs.iter().any(|job| needs_clock(&job.options))
+    }
+
+    /// Checks every job, given the database's time where a key depends on it.
+    pub(super) fn batch(self, now: Option<OffsetDateTime>) -> Result<Batch> {
+        let has_given_ids = self.jobs.iter().any(|job| job.options.id.is_some());
+        let rows = self.jobs.into_iter().map(|NewJob { kind, args, options }| row(kind, args, options, now));
+        Ok(fold(rows.collect::<Result<Vec<_>>>()?, has_given_ids))
+    }
 }
 
 /// Checks every job before anything is sent. Asks the database for its time only when a key
 /// depends on it.
 pub(super) async fn prepare(client: &Client, connection: &mut PgConnection, jobs: Vec<NewJob>) -> Result<Batch> {
-    let jobs: Vec<_> =
-        jobs.into_iter().map(|NewJob { kind, args, options }| (kind, args, options.or(client.defaults()))).collect();
-    let needs_clock = jobs.iter().any(|(_, _, options)| needs_clock(options));
+    let layered = Layered::new(client, jobs);
+    let needs_clock = layered.needs_clock();
     let now = if needs_clock { Some(store::database_time(connection, client.statements()).await?) } else { None };
-    let has_given_ids = jobs.iter().any(|(_, _, options)| options.id.is_some());
-    let rows =
-        jobs.into_iter().map(|(kind, args, options)| row(kind, args, options, now)).collect::<Result<Vec<_>>>()?;
-    Ok(fold(rows, has_given_ids))
+    layered.batch(now)
 }
 
 /// As [`prepare`], for one job, with the canonical text of its key where there is one.
@@ -211,7 +246,7 @@ fn holds_nul(json: &str) -> bool {
 
 /// Leaves out the inputs that are surely duplicates of an earlier one in the same batch, so that
 /// the keys of what is sent differ.
-fn fold(rows: Vec<NewRow>, has_given_ids: bool) -> Batch {
+pub(super) fn fold(rows: Vec<NewRow>, has_given_ids: bool) -> Batch {
     let needs_order = has_given_ids
         || rows.iter().any(|row| {
             let claim = row.claim.as_ref();

@@ -1,0 +1,238 @@
+//! The line in which single inserts wait for each other.
+//!
+//! An insert that finds nobody on the way goes at once, alone. Those that come while others are on
+//! the way gather, and the next statement takes them all: no timer, nothing added when it is quiet,
+//! and under load one commit serves many callers. Only inserts of their own go here, never those of a
+//! caller's transaction.
+//!
+//! Invariants:
+//! - Each caller gets its own job, duplicate or error. What the database refuses for one is sent again
+//!   for each alone, since a refused statement has done nothing.
+//! - Nobody waits for another's key: where a batch meets the key of an open transaction, it is given
+//!   back after a moment, and each goes alone.
+//! - A flight ends itself in the same moment in which it sees that nobody waits, so nobody is left.
+//!
+//! Failures: a connection that breaks on the way is an error for all that were on it; whether they were
+//! inserted is as open as with any statement. A caller that gave up before its batch left is left out.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sqlx::{PgConnection, Postgres, pool::PoolConnection};
+use tokio::sync::oneshot;
+
+use super::Client;
+use super::insert_many::insert_rows;
+use super::prepare::fold;
+use crate::error::{Error, Rejection, Result};
+use crate::job::Inserted;
+use crate::store::NewRow;
+use crate::unique::OnConflict;
+
+/// The most statements on the way at once: while one commits, the next runs.
+const FLIGHTS: usize = 2;
+
+/// The most inserts in one statement.
+const BATCH: usize = 500;
+
+/// After so many statements a connection goes back to the pool for a moment, so that others who
+/// want one have their turn.
+const TURN: usize = 10;
+
+/// How long a batch waits for a key of somebody's open transaction before each goes alone.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// Where the single inserts of one client wait.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    inserts: Vec<Single>,
+    flights: usize,
+}
+
+/// One insert, and who waits for it.
+#[derive(Debug)]
+struct Single {
+    row: NewRow,
+    answer: oneshot::Sender<Result<Inserted>>,
+}
+
+/// Whether a row may go with others: its outcome must be its own.
+pub(super) fn may_share(row: &NewRow) -> bool {
+    match row.claim.as_ref().map(|claim| claim.on_conflict) {
+        None | Some(OnConflict::Ignore | OnConflict::Reject) => true,
+        Some(OnConflict::Replace | OnConflict::ReplaceExceptSchedule) => false,
+    }
+}
+
+impl Line {
+    /// Inserts one job, together with those that come at the same time.
+    pub(super) async fn insert(client: &Client, mut row: NewRow) -> Result<Inserted> {
+        // A refusal must not be the whole batch's. For one job it says what a duplicate says.
+        let rejects = row
+            .claim
+            .as_mut()
+            .is_some_and(|claim| std::mem::replace(&mut claim.on_conflict, OnConflict::Ignore) == OnConflict::Reject);
+        let (answer, answered) = oneshot::channel();
+        if client.line().join(Single { row, answer }) {
+            // A task of its own: the caller may give up, and others are on the way with it.
+            tokio::spawn(fly(Flight { client: client.clone(), is_over: false }));
+        }
+        // Without an answer the flight died with its runtime.
+        let inserted = answered.await.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed.into()))?;
+        match inserted.duplicate_of() {
+            Some(duplicate) if rejects => Err(Error::Rejected(vec![Rejection::new(0, None, duplicate)])),
+            _ => Ok(inserted),
+        }
+    }
+
+    /// Joins the line. `true`: another statement may be sent.
+    fn join(&self, single: Single) -> bool {
+        let mut waiting = self.waiting();
+        waiting.inserts.push(single);
+        let starts = waiting.flights < FLIGHTS;
+        waiting.flights += usize::from(starts);
+        starts
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        // Nothing panics while it holds the lock.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One of the statements that may be on the way.
+struct Flight {
+    client: Client,
+    is_over: bool,
+}
+
+impl Flight {
+    /// Takes those that wait. `None`: nobody does, and the flight is over.
+    fn board(&mut self) -> Option<Vec<Single>> {
+        let mut waiting = self.client.line().waiting();
+        waiting.inserts.retain(|single| !single.answer.is_closed());
+        if waiting.inserts.is_empty() {
+            waiting.flights -= 1;
+            self.is_over = true;
+            return None;
+        }
+        let size = waiting.inserts.len().min(BATCH);
+        Some(waiting.inserts.drain(..size).collect())
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.client.line().waiting().flights -= 1;
+        }
+    }
+}
+
+/// Sends what waits until nobody does.
+async fn fly(mut flight: Flight) {
+    let client = flight.client.clone();
+    loop {
+        // Before boarding: who comes while it waits for a connection comes along.
+        let connection = client.connection().await;
+        let is_over = match connection {
+            Ok(connection) => turn(&client, &mut flight, connection).await,
+            Err(error) => match flight.board() {
+                Some(batch) => {
+                    batch.into_iter().for_each(|single| single.answer(Err(alike(&error))));
+                    false
+                }
+                None => true,
+            },
+        };
+        if is_over {
+            return;
+        }
+    }
+}
+
+/// Sends a few batches over one connection. `true`: nobody waits any more.
+async fn turn(client: &Client, flight: &mut Flight, mut connection: PoolConnection<Postgres>) -> bool {
+    for _ in 0..TURN {
+        let Some(batch) = flight.board() else { return true };
+        if !send(client, &mut connection, batch).await {
+            return false;
+        }
+    }
+    false
+}
+
+/// Sends a batch and answers everybody. `false`: the connection should be looked at.
+async fn send(client: &Client, connection: &mut PgConnection, mut batch: Vec<Single>) -> bool {
+    if batch.len() == 1 {
+        // Alone there is nobody to hold up.
+        let Some(single) = batch.pop() else { return true };
+        return single.send(client, connection).await;
+    }
+    let rows = batch.iter().map(|single| single.row.clone()).collect();
+    match insert_rows(client, connection, fold(rows, false), Some(PATIENCE)).await {
+        Ok(inserted) => {
+            batch.into_iter().zip(inserted).for_each(|(single, inserted)| single.answer(Ok(inserted)));
+            true
+        }
+        Err(error) if did_nothing(&error) => {
+            for single in batch {
+                tokio::spawn(alone(client.clone(), single));
+            }
+            matches!(error, Error::Busy { .. })
+        }
+        Err(error) => {
+            batch.into_iter().for_each(|single| single.answer(Err(alike(&error))));
+            false
+        }
+    }
+}
+
+/// Sends an insert that did not get through with others.
+async fn alone(client: Client, single: Single) {
+    match client.connection().await {
+        Ok(mut connection) => drop(single.send(&client, &mut connection).await),
+        Err(error) => single.answer(Err(error)),
+    }
+}
+
+impl Single {
+    /// Sends it alone, with all the time in the world. `false`: the connection should be looked at.
+    async fn send(self, client: &Client, connection: &mut PgConnection) -> bool {
+        let Self { row, answer } = self;
+        let inserted = insert_rows(client, connection, fold(vec![row], false), None).await;
+        let is_well = inserted.is_ok();
+        let inserted = inserted.and_then(|mut inserted| inserted.pop().ok_or_else(|| sqlx::Error::RowNotFound.into()));
+        drop(answer.send(inserted));
+        is_well
+    }
+
+    /// Answers the caller, if it is still there.
+    fn answer(self, inserted: Result<Inserted>) {
+        drop(self.answer.send(inserted));
+    }
+}
+
+/// Whether the database said no, so that nothing of the statement counts.
+fn did_nothing(error: &Error) -> bool {
+    matches!(error, Error::Busy { .. } | Error::Database(sqlx::Error::Database(_)))
+}
+
+/// The same error for one more caller: most cannot be cloned.
+fn alike(error: &Error) -> Error {
+    let alike = match error {
+        Error::Database(sqlx::Error::PoolTimedOut) => sqlx::Error::PoolTimedOut,
+        Error::Database(sqlx::Error::PoolClosed) => sqlx::Error::PoolClosed,
+        Error::Database(sqlx::Error::Io(error)) => {
+            sqlx::Error::Io(std::io::Error::new(error.kind(), error.to_string()))
+        }
+        Error::Database(error) => sqlx::Error::Protocol(error.to_string()),
+        error => sqlx::Error::Protocol(error.to_string()),
+    };
+    alike.into()
+}
