@@ -1,10 +1,12 @@
 #![doc = include_str!("../README.md")]
 
 mod client;
+mod count;
 #[cfg(all(feature = "embedded", unix))]
 pub mod embedded;
 mod error;
 mod event;
+mod filter;
 mod ident;
 mod job;
 mod maintenance;
@@ -24,7 +26,7 @@ mod worker;
 
 /// Inserting and looking.
 pub use self::client::{
-    Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany, InsertMiddleware, NextInsert,
+    Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany, InsertMiddleware, Jobs, NextInsert,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -46,6 +48,11 @@ pub use self::unique::{
     serialize_json,
 };
 pub use self::worker::{AnyJob, Middleware, Needs, Next, RunningJob, StopReason, Worker, WorkerOptions};
+/// Which jobs, and how many.
+pub use self::{
+    count::JobCount,
+    filter::{JobFilter, JobSelection},
+};
 /// Options and states.
 pub use self::{opts::InsertOptions, state::JobState};
 

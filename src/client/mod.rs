@@ -6,6 +6,7 @@ mod events;
 mod explain;
 mod insert;
 mod insert_many;
+mod jobs;
 mod middleware;
 mod prepare;
 
@@ -22,6 +23,7 @@ pub use self::events::Events;
 pub use self::explain::{Explain, Explanation};
 pub use self::insert::Insert;
 pub use self::insert_many::InsertMany;
+pub use self::jobs::Jobs;
 pub use self::middleware::{InsertMiddleware, NextInsert};
 
 use self::middleware::{AnyInsertMiddleware, InsertLayers};

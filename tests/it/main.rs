@@ -17,6 +17,7 @@ mod rules;
 mod runner;
 mod schema;
 mod seeds;
+mod selecting;
 mod sql_door;
 mod stress;
 mod testing;
