@@ -8,6 +8,7 @@ mod bad_input;
 mod chaos;
 mod derive;
 mod embedded;
+mod examples;
 mod floors;
 mod insert_middleware;
 mod machine;
