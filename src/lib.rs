@@ -63,3 +63,8 @@ pub use uniqueue_derive::Job;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/unique.md")]
 struct UniqueGuide;
+
+/// Runs the snippets of the guide to workers.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/workers.md")]
+struct WorkersGuide;

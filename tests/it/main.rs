@@ -20,6 +20,7 @@ mod schema;
 mod seeds;
 mod selecting;
 mod sql_door;
+mod states;
 mod stress;
 mod testing;
 mod ui;
