@@ -10,6 +10,11 @@ mod filter;
 mod ident;
 mod job;
 mod maintenance;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "metrics/off.rs"]
+mod metrics;
 mod notify;
 mod opts;
 mod outcome;

@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::event::{Event, Happened, TAKEN};
 use crate::filter::{JobFilter, JobSelection, Selected};
 use crate::ident::JobId;
+use crate::metrics;
 use crate::state::JobState;
 use crate::store::{self, Changed, Told, Verb};
 use crate::unique::StateSet;
@@ -132,13 +133,16 @@ async fn change_batch(
 
 /// Tells of a job that was cancelled or retried by hand.
 fn told(bus: &Bus, verb: Verb, Changed { id, told }: Changed) -> JobId {
-    if let Some(Told { kind, queue, attempt, state }) = told.filter(|_| bus.is_heard()) {
+    if let Some(Told { kind, queue, attempt, state }) = told {
         let happened = match verb {
             Verb::Cancel => Happened::Cancelled { reason: None },
             _ if state == JobState::Discarded => Happened::Discarded { reason: TAKEN.to_owned() },
             _ => Happened::Retried { after: Duration::ZERO, error: None },
         };
-        bus.tell(Event { id, kind, queue, attempt, happened });
+        metrics::count(&happened, &kind, &queue);
+        if bus.is_heard() {
+            bus.tell(Event { id, kind, queue, attempt, happened });
+        }
     }
     id
 }

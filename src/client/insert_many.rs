@@ -14,6 +14,7 @@ use crate::error::{Error, Rejection, Result};
 use crate::event::Event;
 use crate::ident::JobId;
 use crate::job::{Inserted, NewJob};
+use crate::metrics;
 use crate::store::{self, Answer, Outcome};
 #[cfg(feature = "opentelemetry")]
 use crate::trace;
@@ -104,6 +105,7 @@ impl Sending<'_> {
                 insert(self.client, &mut connection, jobs, self.max_wait).await?
             }
         };
+        metrics::inserted(&answers);
         let bus = self.client.bus();
         if bus.is_heard() {
             answers.iter().for_each(|answer| bus.tell(Event::of_insert(answer)));

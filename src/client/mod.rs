@@ -18,7 +18,6 @@ use sqlx::pool::PoolConnection;
 
 pub use self::builder::ClientBuilder;
 pub use self::change::Change;
-pub(crate) use self::events::Bus;
 pub use self::events::Events;
 pub use self::explain::{Explain, Explanation};
 pub use self::insert::Insert;

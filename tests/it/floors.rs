@@ -9,8 +9,8 @@ const FLOORS: &[(u8, &[&str])] = &[
     (
         0,
         &[
-            "count", "error", "event", "filter", "ident", "job", "opts", "outcome", "period", "queue", "retry",
-            "state", "trace", "unique",
+            "count", "error", "event", "filter", "ident", "job", "metrics", "opts", "outcome", "period", "queue",
+            "retry", "state", "trace", "unique",
         ],
     ),
     (1, &["store"]),
