@@ -197,6 +197,12 @@ impl JobId {
     }
 }
 
+impl From<&JobId> for JobId {
+    fn from(id: &JobId) -> Self {
+        *id
+    }
+}
+
 impl From<Uuid> for JobId {
     fn from(id: Uuid) -> Self {
         Self(id)

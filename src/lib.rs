@@ -1,13 +1,20 @@
 #![doc = include_str!("../README.md")]
 
 mod client;
+mod count;
 #[cfg(all(feature = "embedded", unix))]
 pub mod embedded;
 mod error;
 mod event;
+mod filter;
 mod ident;
 mod job;
 mod maintenance;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "metrics/off.rs"]
+mod metrics;
 mod notify;
 mod opts;
 mod outcome;
@@ -24,7 +31,7 @@ mod worker;
 
 /// Inserting and looking.
 pub use self::client::{
-    Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany, InsertMiddleware, NextInsert,
+    Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany, InsertMiddleware, Jobs, NextInsert,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -46,6 +53,11 @@ pub use self::unique::{
     serialize_json,
 };
 pub use self::worker::{AnyJob, Middleware, Needs, Next, RunningJob, StopReason, Worker, WorkerOptions};
+/// Which jobs, and how many.
+pub use self::{
+    count::JobCount,
+    filter::{JobFilter, JobSelection},
+};
 /// Options and states.
 pub use self::{opts::InsertOptions, state::JobState};
 
@@ -56,3 +68,8 @@ pub use uniqueue_derive::Job;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/unique.md")]
 struct UniqueGuide;
+
+/// Runs the snippets of the guide to workers.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/workers.md")]
+struct WorkersGuide;

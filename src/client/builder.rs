@@ -12,6 +12,7 @@ use super::middleware::{InsertLayers, InsertMiddleware};
 use super::{Client, Inner};
 use crate::error::{Error, Result};
 use crate::ident::SchemaName;
+use crate::metrics;
 use crate::opts::InsertOptions;
 use crate::store::Statements;
 
@@ -67,6 +68,7 @@ impl ClientBuilder {
     /// A client on a pool of the application's own.
     #[must_use]
     pub fn pool(self, pool: PgPool) -> Client {
+        metrics::describe();
         let inner = Inner {
             pool,
             statements: Statements::new(self.schema),

@@ -1,4 +1,4 @@
-//! Changing jobs by hand: cancel, retry, release, reschedule, delete, and freeing a key.
+//! Changing jobs by hand: cancel, retry, release, reschedule, delete, another priority, and freeing a key.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -12,31 +12,49 @@ use super::events::Bus;
 use super::prepare::check_schedule;
 use crate::error::Result;
 use crate::event::{Event, Happened, TAKEN};
+use crate::filter::{JobFilter, JobSelection, Selected};
 use crate::ident::JobId;
+use crate::metrics;
 use crate::state::JobState;
 use crate::store::{self, Changed, Told, Verb};
+use crate::unique::StateSet;
+
+/// How many jobs a change by a filter takes in one statement.
+const BATCH: u32 = 1_000;
 
 /// A change to jobs, to be awaited. Made by [`Client::cancel`], [`Client::retry`],
-/// [`Client::release`], [`Client::reschedule`] and [`Client::delete`].
+/// [`Client::release`], [`Client::reschedule`], [`Client::set_priority`] and [`Client::delete`].
+///
+/// Which jobs is said by their ids, or by a [`JobFilter`](crate::JobFilter):
+///
+/// ```no_run
+/// # use uniqueue::{Client, JobFilter, JobId, JobState};
+/// # async fn run(client: Client, id: JobId) -> uniqueue::Result<()> {
+/// client.cancel(id).await?;
+/// client.retry(JobFilter::new().states(JobState::Discarded).kind("email.send")).await?;
+/// # Ok(()) }
+/// ```
 ///
 /// The answer is the ids of the jobs that were changed. Jobs that are not there, or in no state for
 /// it, are left out; that is no error.
+///
+/// By ids it is one statement. By a filter it goes through the jobs that are there when it starts,
+/// in batches by ascending id, each a transaction of its own, so that it never locks many rows for
+/// long; [`Change::tx`] makes one of all. A job whose state is no longer one that the filter asks
+/// for is left alone, however late it changed. An error in the middle leaves the earlier batches
+/// changed: making the same change again does the rest.
 #[derive(Debug)]
 #[must_use = "a change does nothing until it is awaited"]
 pub struct Change<'a> {
     client: &'a Client,
     connection: Option<&'a mut PgConnection>,
     verb: Verb,
-    ids: Vec<JobId>,
+    jobs: JobSelection,
 }
 
 impl<'a> Change<'a> {
-    fn new<I>(client: &'a Client, verb: Verb, ids: I) -> Self
-    where
-        I: IntoIterator,
-        I::Item: Into<JobId>,
-    {
-        Self { client, connection: None, verb, ids: ids.into_iter().map(Into::into).collect() }
+    fn new(client: &'a Client, verb: Verb, jobs: impl Into<JobSelection>) -> Self {
+        Self { client, connection: None, verb, jobs: jobs.into() }
     }
 
     /// Makes the change in the caller's own transaction, or on any connection of the caller's.
@@ -52,31 +70,79 @@ impl<'a> IntoFuture for Change<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, connection, verb, ids } = self;
+            let Self { client, connection, verb, jobs } = self;
             if let Verb::Reschedule(at) = verb {
                 check_schedule(at)?;
             }
-            let changed = match connection {
-                Some(connection) => store::change(connection, client.statements(), verb, &ids).await?,
-                None => {
-                    let mut connection = client.connection().await?;
-                    store::change(&mut connection, client.statements(), verb, &ids).await?
-                }
-            };
-            Ok(changed.into_iter().map(|job| told(client.bus(), verb, job)).collect())
+            if let Selected::Filter(filter) = &jobs.0 {
+                filter.check()?;
+            }
+            match connection {
+                Some(connection) => change(client, connection, verb, &jobs.0).await,
+                None => change(client, &mut *client.connection().await?, verb, &jobs.0).await,
+            }
         })
     }
 }
 
+async fn change(client: &Client, connection: &mut PgConnection, verb: Verb, jobs: &Selected) -> Result<Vec<JobId>> {
+    match jobs {
+        Selected::Ids(ids) => change_batch(client, connection, verb, ids, None).await,
+        Selected::Filter(filter) => change_matching(client, connection, verb, filter).await,
+    }
+}
+
+async fn change_matching(
+    client: &Client,
+    connection: &mut PgConnection,
+    verb: Verb,
+    filter: &JobFilter,
+) -> Result<Vec<JobId>> {
+    let statements = client.statements();
+    // What comes later is not meant. Without this end a walk would run after inserters for ever.
+    let Some(last) = store::last_id(connection, statements).await? else {
+        return Ok(Vec::new());
+    };
+    let mut left = filter.limit.unwrap_or(u32::MAX);
+    let mut after = JobId::from(uuid::Uuid::nil());
+    let mut changed = Vec::new();
+    while left > 0 {
+        let size = BATCH.min(left);
+        let ids = store::matching_ids(connection, statements, filter, after, last, size).await?;
+        let Some(reached) = ids.last() else { break };
+        after = *reached;
+        let batch = change_batch(client, connection, verb, &ids, filter.states).await?;
+        if filter.limit.is_some() {
+            left = left.saturating_sub(u32::try_from(batch.len()).unwrap_or(u32::MAX));
+        }
+        changed.extend(batch);
+    }
+    Ok(changed)
+}
+
+async fn change_batch(
+    client: &Client,
+    connection: &mut PgConnection,
+    verb: Verb,
+    ids: &[JobId],
+    states: Option<StateSet>,
+) -> Result<Vec<JobId>> {
+    let changed = store::change(connection, client.statements(), verb, ids, states).await?;
+    Ok(changed.into_iter().map(|job| told(client.bus(), verb, job)).collect())
+}
+
 /// Tells of a job that was cancelled or retried by hand.
 fn told(bus: &Bus, verb: Verb, Changed { id, told }: Changed) -> JobId {
-    if let Some(Told { kind, queue, attempt, state }) = told.filter(|_| bus.is_heard()) {
+    if let Some(Told { kind, queue, attempt, state }) = told {
         let happened = match verb {
             Verb::Cancel => Happened::Cancelled { reason: None },
             _ if state == JobState::Discarded => Happened::Discarded { reason: TAKEN.to_owned() },
             _ => Happened::Retried { after: Duration::ZERO, error: None },
         };
-        bus.tell(Event { id, kind, queue, attempt, happened });
+        metrics::count(&happened, &kind, &queue);
+        if bus.is_heard() {
+            bus.tell(Event { id, kind, queue, attempt, happened });
+        }
     }
     id
 }
@@ -89,13 +155,13 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Database`](crate::Error::Database).
-    pub fn cancel<I>(&self, ids: I) -> Change<'_>
-    where
-        I: IntoIterator,
-        I::Item: Into<JobId>,
-    {
-        Change::new(self, Verb::Cancel, ids)
+    /// [`Error::Database`](crate::Error::Database); for a filter that says nothing, or says what
+    /// cannot be, [`Error::InvalidOption`](crate::Error::InvalidOption),
+    /// [`Error::InvalidName`](crate::Error::InvalidName),
+    /// [`Error::InvalidKey`](crate::Error::InvalidKey) or
+    /// [`Error::InvalidJson`](crate::Error::InvalidJson).
+    pub fn cancel(&self, jobs: impl Into<JobSelection>) -> Change<'_> {
+        Change::new(self, Verb::Cancel, jobs)
     }
 
     /// Makes final, retryable and scheduled jobs available at once, with at least one attempt left.
@@ -103,53 +169,46 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Database`](crate::Error::Database).
-    pub fn retry<I>(&self, ids: I) -> Change<'_>
-    where
-        I: IntoIterator,
-        I::Item: Into<JobId>,
-    {
-        Change::new(self, Verb::Retry, ids)
+    /// As for [`Client::cancel`].
+    pub fn retry(&self, jobs: impl Into<JobSelection>) -> Change<'_> {
+        Change::new(self, Verb::Retry, jobs)
     }
 
     /// Lets pending jobs go: they become available, or scheduled where their time has not come.
     ///
     /// # Errors
     ///
-    /// [`Error::Database`](crate::Error::Database).
-    pub fn release<I>(&self, ids: I) -> Change<'_>
-    where
-        I: IntoIterator,
-        I::Item: Into<JobId>,
-    {
-        Change::new(self, Verb::Release, ids)
+    /// As for [`Client::cancel`].
+    pub fn release(&self, jobs: impl Into<JobSelection>) -> Change<'_> {
+        Change::new(self, Verb::Release, jobs)
     }
 
     /// Gives jobs that wait another time. A time that has passed makes them available at once.
     ///
     /// # Errors
     ///
-    /// [`Error::Database`](crate::Error::Database);
-    /// [`Error::InvalidOption`](crate::Error::InvalidOption) for a time outside the years 1 to 9000.
-    pub fn reschedule<I>(&self, ids: I, at: OffsetDateTime) -> Change<'_>
-    where
-        I: IntoIterator,
-        I::Item: Into<JobId>,
-    {
-        Change::new(self, Verb::Reschedule(at), ids)
+    /// As for [`Client::cancel`]; [`Error::InvalidOption`](crate::Error::InvalidOption) for a time
+    /// outside the years 1 to 9000.
+    pub fn reschedule(&self, jobs: impl Into<JobSelection>, at: OffsetDateTime) -> Change<'_> {
+        Change::new(self, Verb::Reschedule(at), jobs)
+    }
+
+    /// Gives jobs that wait another priority: higher runs first.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::cancel`].
+    pub fn set_priority(&self, jobs: impl Into<JobSelection>, priority: i16) -> Change<'_> {
+        Change::new(self, Verb::SetPriority(priority), jobs)
     }
 
     /// Deletes jobs that no worker has, and with them what they claimed.
     ///
     /// # Errors
     ///
-    /// [`Error::Database`](crate::Error::Database).
-    pub fn delete<I>(&self, ids: I) -> Change<'_>
-    where
-        I: IntoIterator,
-        I::Item: Into<JobId>,
-    {
-        Change::new(self, Verb::Delete, ids)
+    /// As for [`Client::cancel`].
+    pub fn delete(&self, jobs: impl Into<JobSelection>) -> Change<'_> {
+        Change::new(self, Verb::Delete, jobs)
     }
 
     /// Makes the job that claims a unique key give up its claim for good, and answers with its id.

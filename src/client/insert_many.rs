@@ -15,6 +15,7 @@ use crate::error::{Error, Rejection, Result};
 use crate::event::Event;
 use crate::ident::JobId;
 use crate::job::{Inserted, NewJob};
+use crate::metrics;
 use crate::store::{self, Answer, Outcome};
 #[cfg(feature = "opentelemetry")]
 use crate::trace;
@@ -104,6 +105,7 @@ impl Sending<'_> {
             None if max_wait.is_none() && jobs.len() == 1 => insert_single(client, jobs).await?,
             None => insert(client, &mut *client.connection().await?, jobs, max_wait).await?,
         };
+        metrics::inserted(&answers);
         let bus = client.bus();
         if bus.is_heard() {
             answers.iter().for_each(|answer| bus.tell(Event::of_insert(answer)));

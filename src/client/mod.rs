@@ -6,6 +6,7 @@ mod events;
 mod explain;
 mod insert;
 mod insert_many;
+mod jobs;
 mod line;
 mod middleware;
 mod prepare;
@@ -18,11 +19,11 @@ use sqlx::pool::PoolConnection;
 
 pub use self::builder::ClientBuilder;
 pub use self::change::Change;
-pub(crate) use self::events::Bus;
 pub use self::events::Events;
 pub use self::explain::{Explain, Explanation};
 pub use self::insert::Insert;
 pub use self::insert_many::InsertMany;
+pub use self::jobs::Jobs;
 pub use self::middleware::{InsertMiddleware, NextInsert};
 
 use self::line::Line;

@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::ident::QueueName;
 use crate::job::Job;
 use crate::maintenance::{self, Promoter, Pruner, Rescuer, Retention};
+use crate::metrics::{self, RunnerMeter};
 use crate::notify::Line;
 use crate::retry::RetryPolicy;
 use crate::worker::{AnyMiddleware, Registry, States, Worker, WorkerOptions};
@@ -197,6 +198,7 @@ impl Runner {
     /// attempts come out of the receiver, and the line is the heartbeat's.
     pub(super) async fn enter(&self) -> Result<(Arc<Shared>, mpsc::UnboundedReceiver<Ended>, Line)> {
         let queues = self.check()?;
+        metrics::describe();
         self.client.check_schema().await?;
         panics::remember_places();
         let connect_options = self.connect_options();
@@ -216,6 +218,7 @@ impl Runner {
             leases: Leases::new(lease, name, queue_names, self.lease),
             queues,
             tracks: Tracks::new(&kinds, &tracked),
+            meter: RunnerMeter::new(tracked.iter()),
             kinds,
             in_hand: Mutex::default(),
             control: Control::default(),

@@ -14,6 +14,7 @@ use super::track::{self, Track};
 use super::{GrowingWait, Shared};
 use crate::error::{Error, Result};
 use crate::ident::JobId;
+use crate::metrics::Timer;
 use crate::state::JobState;
 use crate::store::{self, FinishResult, Verdict};
 use crate::worker::Stop;
@@ -98,13 +99,17 @@ async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Place) {
     });
     let mut failure_wait = GrowingWait::new();
     let finished = loop {
+        let timer = Timer::start();
         let sent = tokio::select! {
             sent = send(&shared, lease.id, &batch) => sent,
             // A database that does not even answer must not hold up a stop for longer than a lease.
             () = lease.lost.cancelled() => return lost(&shared, &batch),
         };
         match sent {
-            Ok(finished) => break finished,
+            Ok(finished) => {
+                shared.meter.finished(timer, batch.len());
+                break finished;
+            }
             Err(error) if is_hopeless(&error) && batch.len() > 1 => {
                 // One result that the database refuses must not hold up the others.
                 for ended in batch {

@@ -14,6 +14,7 @@ use super::track::Track;
 use super::work::work;
 use crate::ident::QueueName;
 use crate::job::JobRow;
+use crate::metrics::Timer;
 use crate::store::{FinishResult, Verdict};
 use crate::worker::{Attempt, StopReason};
 
@@ -75,11 +76,16 @@ pub(super) async fn attempt(shared: &Arc<Shared>, lease: Arc<Lease>, row: JobRow
     }
     let track = shared.tracks.of(&attempt.row.kind, &attempt.row.queue);
     // Work that was told to stop before it began does not begin.
-    if attempt.stop.reason().is_none() {
+    let is_started = attempt.stop.reason().is_none();
+    if is_started {
         track.started(&shared.client, &attempt.row);
     }
+    let timer = Timer::start();
     let mut ending = Ending { shared: Arc::clone(shared), lease, attempt, track, verdict: None };
     let verdict = work(&ending.shared, &ending.lease, &ending.attempt).instrument(span.clone()).await;
+    if is_started {
+        ending.track.worked(timer);
+    }
     span::ended(&span, &ending.attempt.row, &verdict);
     ending.verdict = Some(verdict);
 }

@@ -62,6 +62,7 @@ use self::slots::QueueSlots;
 use self::track::Tracks;
 use crate::client::Client;
 use crate::ident::{JobId, QueueName};
+use crate::metrics::RunnerMeter;
 use crate::retry::RetryPolicy;
 use crate::worker::{Registry, States, Stop, StopReason};
 
@@ -79,6 +80,7 @@ struct Shared {
     /// The kinds that have a worker here. Others are left to other runners.
     kinds: Vec<String>,
     tracks: Tracks,
+    meter: RunnerMeter,
     retry_policy: RetryPolicy,
     timeout: Option<Duration>,
     stop_grace: Duration,

@@ -16,6 +16,7 @@ use super::scan::Scan;
 use super::slots::{self, QueueSlots};
 use super::{GrowingWait, Shared, executor};
 use crate::error::Result;
+use crate::metrics::{self, Timer};
 use crate::store::{self, Fetched, FinishResult, Slots, Unreadable, Verdict};
 
 /// The wait before the first poll of a runner that found nothing.
@@ -33,6 +34,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
         let lease = shared.leases.current();
         start_left_over(&shared);
         give_back_stale(&shared);
+        tell_load(&shared);
         let slots = wanted(&shared);
         if slots.is_empty() || lease.lost.is_cancelled() {
             tokio::select! {
@@ -65,6 +67,16 @@ pub(super) async fn produce(shared: Arc<Shared>) {
     }
     for queue in &shared.queues {
         give_back(&shared, queue.clear());
+    }
+}
+
+/// Tells what each queue is busy with.
+fn tell_load(shared: &Shared) {
+    if !metrics::IS_COUNTING {
+        return;
+    }
+    for (place, queue) in shared.queues.iter().enumerate() {
+        shared.meter.load(place, queue.load());
     }
 }
 
@@ -119,6 +131,7 @@ fn give_back(shared: &Shared, jobs: impl IntoIterator<Item = slots::Fetched>) {
 
 /// Fetches once and hands the jobs to the executor. Answers how many it was.
 async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots], scan: &mut Scan) -> Result<usize> {
+    let timer = Timer::start();
     let mut connection = shared.desk.connection().await?;
     let depth = scan.depth(Instant::now());
     let places = scan.places(depth);
@@ -130,6 +143,7 @@ async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots], scan: 
     scan.remember(depth, slots, &fetched, Instant::now());
     let Fetched { jobs, unreadable, .. } = fetched;
     let fetched = jobs.len() + unreadable.len();
+    shared.meter.fetched(timer, fetched);
     let attempts = jobs.iter().map(|row| (row.id, row.attempt));
     shared.take_in_hand(lease.id, attempts.chain(unreadable.iter().map(|job| (job.id, job.attempt))));
     if fetched > 0 && shared.control.heard() != heard_before {

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use super::lease::Lease;
 use crate::ident::QueueName;
 use crate::job::JobRow;
+use crate::metrics::Load;
 
 /// As much is fetched ahead as is worked off in this time.
 const AHEAD: Duration = Duration::from_millis(50);
@@ -125,6 +126,13 @@ impl QueueSlots {
     /// Takes out everything that lies here.
     pub(super) fn clear(&self) -> VecDeque<Fetched> {
         std::mem::take(&mut self.slots().ahead)
+    }
+
+    /// What there is to do and to spare here.
+    pub(super) fn load(&self) -> Load {
+        let slots = self.slots();
+        let free = slots.concurrency.saturating_sub(slots.running);
+        Load { running: slots.running, free, buffered: slots.ahead.len() }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {

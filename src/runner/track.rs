@@ -1,4 +1,4 @@
-//! What is told of jobs as they go through the runner: events to subscribers.
+//! What is told of jobs as they go through the runner: events to subscribers, counts to metrics.
 //!
 //! There is one track for each kind and queue that the runner works, made at its start, so that
 //! telling of a job looks nothing up but its track.
@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::completer::Ended;
-use crate::client::{Bus, Client};
+use crate::client::Client;
 use crate::event::{Event, Happened, TAKEN};
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
+use crate::metrics::{self, JobMeter, Timer};
 use crate::state::JobState;
 use crate::store::Verdict;
 
@@ -18,6 +19,7 @@ use crate::store::Verdict;
 pub(super) struct Track {
     kind: Kind,
     queue: QueueName,
+    meter: JobMeter,
 }
 
 /// Every track of a runner, by kind, then by queue.
@@ -45,35 +47,45 @@ impl Tracks {
 
 impl Track {
     fn new(kind: &Kind, queue: &QueueName) -> Self {
-        Self { kind: kind.clone(), queue: queue.clone() }
+        Self { kind: kind.clone(), queue: queue.clone(), meter: JobMeter::new(kind, queue) }
     }
 
     /// Tells that an attempt begins.
     pub(super) fn started(&self, client: &Client, row: &JobRow) {
-        if client.bus().is_heard() {
+        if is_told(client) {
             let waited = row.attempted_at.unwrap_or(row.scheduled_at) - row.scheduled_at;
             let waited = waited.try_into().unwrap_or_default();
-            self.tell(client.bus(), row.id, row.attempt, Happened::Started { waited });
+            self.meter.waited(waited);
+            self.tell(client, row.id, row.attempt, Happened::Started { waited });
         }
     }
 
-    fn tell(&self, bus: &Bus, id: JobId, attempt: u16, happened: Happened) {
-        bus.tell(Event { id, kind: self.kind.clone(), queue: self.queue.clone(), attempt, happened });
+    /// Tells how long an attempt took.
+    pub(super) fn worked(&self, since: Timer) {
+        self.meter.worked(since);
+    }
+
+    fn tell(&self, client: &Client, id: JobId, attempt: u16, happened: Happened) {
+        self.meter.count(&happened);
+        if client.bus().is_heard() {
+            let (kind, queue) = (self.kind.clone(), self.queue.clone());
+            client.bus().tell(Event { id, kind, queue, attempt, happened });
+        }
     }
 }
 
 /// Tells what became of results that were sent: `finished` are those that counted.
 pub(super) fn ended(client: &Client, batch: Vec<Ended>, finished: &HashMap<JobId, JobState>) {
-    let is_heard = client.bus().is_heard();
+    let is_told = is_told(client);
     for ended in batch {
         match finished.get(&ended.result.id) {
             None if !ended.was_completed_in => stale(client, &ended),
-            _ if !is_heard => {}
+            _ if !is_told => {}
             state => {
                 // What a worker completed in a transaction of its own was there before its result.
                 let state = state.copied().unwrap_or(JobState::Completed);
                 let happened = happened(ended.result.verdict, state);
-                ended.track.tell(client.bus(), ended.result.id, ended.result.attempt, happened);
+                ended.track.tell(client, ended.result.id, ended.result.attempt, happened);
             }
         }
     }
@@ -83,9 +95,12 @@ pub(super) fn ended(client: &Client, batch: Vec<Ended>, finished: &HashMap<JobId
 pub(super) fn stale(client: &Client, ended: &Ended) {
     let (id, attempt) = (ended.result.id, ended.result.attempt);
     tracing::warn!(job.id = %id, job.kind = %ended.track.kind, attempt, "stale result dropped");
-    if client.bus().is_heard() {
-        ended.track.tell(client.bus(), id, attempt, Happened::Stale);
-    }
+    ended.track.tell(client, id, attempt, Happened::Stale);
+}
+
+/// Whether anybody counts or listens. Else nothing is made up to be told.
+fn is_told(client: &Client) -> bool {
+    metrics::IS_COUNTING || client.bus().is_heard()
 }
 
 /// What a verdict came to, given the state that the job is in since.

@@ -5,10 +5,12 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::select::state_names;
 use super::{Statements, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::state::JobState;
+use crate::unique::StateSet;
 
 /// What an operator can do to jobs.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +20,7 @@ pub(crate) enum Verb {
     Release,
     Reschedule(OffsetDateTime),
     Retry,
+    SetPriority(i16),
 }
 
 /// A job that was changed.
@@ -38,12 +41,14 @@ pub(crate) struct Told {
     pub(crate) state: JobState,
 }
 
-/// Changes those of the jobs that are in a state for it, and answers with them.
+/// Changes those of the jobs that are in a state for it, and in one of these where some are given,
+/// and answers with them.
 pub(crate) async fn change(
     connection: &mut PgConnection,
     statements: &Statements,
     verb: Verb,
     ids: &[JobId],
+    states: Option<StateSet>,
 ) -> Result<Vec<Changed>> {
     let statement = match verb {
         Verb::Cancel => &statements.cancel_jobs,
@@ -51,12 +56,15 @@ pub(crate) async fn change(
         Verb::Release => &statements.release_jobs,
         Verb::Reschedule(_) => &statements.reschedule_jobs,
         Verb::Retry => &statements.retry_jobs,
+        Verb::SetPriority(_) => &statements.set_priority,
     };
     let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
-    let mut query = query(statement).bind(ids);
-    if let Verb::Reschedule(at) = verb {
-        query = query.bind(at);
-    }
+    let query = query(statement).bind(ids).bind(states.map(state_names));
+    let query = match verb {
+        Verb::Cancel | Verb::Delete | Verb::Release | Verb::Retry => query,
+        Verb::Reschedule(at) => query.bind(at),
+        Verb::SetPriority(priority) => query.bind(priority),
+    };
     let rows = query.fetch_all(connection).await?;
     let is_told = matches!(verb, Verb::Cancel | Verb::Retry);
     rows.iter()

@@ -19,6 +19,7 @@ mod row;
 mod scratch;
 #[cfg(feature = "testing")]
 mod seek;
+mod select;
 #[cfg(feature = "testing")]
 mod shift;
 
@@ -39,6 +40,7 @@ pub(crate) use self::lease::{extend_lease, register_runner, remove_dead_runners,
 pub(crate) use self::look::{database_time, holder, job_by_id};
 pub(crate) use self::maintain::{Keep, promote, prune, rescue};
 pub(crate) use self::migrate::{LATEST_VERSION, migrate, schema_version};
+pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 
 #[cfg(feature = "testing")]
 pub(crate) use self::scratch::{
@@ -50,6 +52,10 @@ pub(crate) use self::seek::{Criteria, Sought, next_job, seat_job, seek};
 pub(crate) use self::shift::shift_times;
 
 use crate::ident::SchemaName;
+
+/// What a filter asks of a job `j`, in the place of the marker `/* matching */true`: parameters 1 to
+/// 14, of which null asks nothing. Such statements are planned anew each time, for what is asked.
+const MATCHING: &str = include_str!("matching.sql");
 
 macro_rules! statements {
     ($($(#[$condition:meta])* $name:ident),* $(,)?) => {
@@ -66,7 +72,8 @@ macro_rules! statements {
                 let qualifier = format!("{}.", schema.quoted());
                 // Safe to splice: a schema name is checked against an alphabet without quotes.
                 let render = |text: &str| {
-                    AssertSqlSafe(Arc::<str>::from(text.replace("/* schema */", &qualifier))).into_sql_str()
+                    let text = text.replace("/* matching */true", MATCHING).replace("/* schema */", &qualifier);
+                    AssertSqlSafe(Arc::<str>::from(text)).into_sql_str()
                 };
                 Self {
                     $($(#[$condition])* $name: render(include_str!(concat!("sql/", stringify!($name), ".sql"))),)*
@@ -85,6 +92,7 @@ macro_rules! statements {
 statements! {
     cancel_jobs,
     complete,
+    count_matching,
     database_time,
     delete_jobs,
     #[cfg(feature = "testing")]
@@ -98,8 +106,12 @@ statements! {
     insert_plain,
     insert_unique,
     job_by_id,
+    last_id,
     #[cfg(feature = "testing")]
     left_behind,
+    list_newest,
+    list_oldest,
+    matching_ids,
     #[cfg(feature = "testing")]
     next_job,
     promote,
@@ -115,6 +127,7 @@ statements! {
     schema_version,
     #[cfg(feature = "testing")]
     seat_job,
+    set_priority,
     set_runner_idle,
     #[cfg(feature = "testing")]
     sought_jobs,

@@ -6,7 +6,13 @@ use std::path::{Path, PathBuf};
 
 /// Each room and its floor. A room may use rooms of its own floor and of those below.
 const FLOORS: &[(u8, &[&str])] = &[
-    (0, &["error", "event", "ident", "job", "opts", "outcome", "period", "retry", "state", "trace", "unique"]),
+    (
+        0,
+        &[
+            "count", "error", "event", "filter", "ident", "job", "metrics", "opts", "outcome", "period", "queue",
+            "retry", "state", "trace", "unique",
+        ],
+    ),
     (1, &["store"]),
     (2, &["client"]),
     (3, &["worker", "maintenance", "notify"]),

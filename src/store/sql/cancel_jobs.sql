@@ -3,7 +3,9 @@
 WITH wanted AS (
     SELECT j.id, CASE WHEN j.state = 'running' THEN j.worker END AS worker
     FROM /* schema */job AS j
-    WHERE j.id = ANY ($1::uuid[]) AND j.finalized_at IS NULL
+    WHERE j.id = ANY ($1::uuid[])
+        AND ($2::text[] IS NULL OR j.state = ANY ($2::text[]::/* schema */job_state[]))
+        AND j.finalized_at IS NULL
     ORDER BY j.id
     FOR UPDATE
 ),

@@ -2,7 +2,9 @@
 WITH wanted AS (
     SELECT j.id
     FROM /* schema */job AS j
-    WHERE j.id = ANY ($1::uuid[]) AND j.state <> 'running'
+    WHERE j.id = ANY ($1::uuid[])
+        AND ($2::text[] IS NULL OR j.state = ANY ($2::text[]::/* schema */job_state[]))
+        AND j.state <> 'running'
     ORDER BY j.id
     FOR UPDATE
 )

@@ -6,7 +6,9 @@ WITH wanted AS (
             WHEN j.scheduled_at > clock_timestamp() THEN 'scheduled' ELSE 'available'
         END::/* schema */job_state AS state
     FROM /* schema */job AS j
-    WHERE j.id = ANY ($1::uuid[]) AND j.state = 'pending'
+    WHERE j.id = ANY ($1::uuid[])
+        AND ($2::text[] IS NULL OR j.state = ANY ($2::text[]::/* schema */job_state[]))
+        AND j.state = 'pending'
     ORDER BY j.id
     FOR UPDATE
 ),

@@ -4,19 +4,21 @@ WITH wanted AS (
         j.id,
         CASE
             WHEN j.state = 'pending' THEN 'pending'
-            WHEN $2::timestamptz <= clock_timestamp() THEN 'available'
+            WHEN $3::timestamptz <= clock_timestamp() THEN 'available'
             WHEN j.state = 'retryable' THEN 'retryable'
             ELSE 'scheduled'
         END::/* schema */job_state AS state
     FROM /* schema */job AS j
-    WHERE j.id = ANY ($1::uuid[]) AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
+    WHERE j.id = ANY ($1::uuid[])
+        AND ($2::text[] IS NULL OR j.state = ANY ($2::text[]::/* schema */job_state[]))
+        AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
     ORDER BY j.id
     FOR UPDATE
 ),
 changed AS (
     UPDATE /* schema */job AS j
     SET state = w.state,
-        scheduled_at = $2::timestamptz,
+        scheduled_at = $3::timestamptz,
         unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, j.state, w.state)
     FROM wanted AS w
     WHERE j.id = w.id

@@ -7,6 +7,7 @@ mod failures;
 mod fencing;
 mod grace;
 mod line;
+mod metrics;
 mod middleware;
 mod mishaps;
 mod outcomes;

@@ -1,0 +1,115 @@
+//! Looking through jobs: pages of them, and how many there are.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use sqlx::PgConnection;
+
+use super::Client;
+use crate::count::JobCount;
+use crate::error::Result;
+use crate::filter::JobFilter;
+use crate::ident::JobId;
+use crate::job::JobRow;
+use crate::store::{self, Page};
+
+/// How long a page is, unless the filter says otherwise.
+const PAGE: u32 = 100;
+
+/// A page of jobs, to be awaited. Made by [`Client::jobs`].
+#[derive(Debug)]
+#[must_use = "a list is not asked for until it is awaited"]
+pub struct Jobs<'a> {
+    client: &'a Client,
+    connection: Option<&'a mut PgConnection>,
+    filter: JobFilter,
+    is_oldest_first: bool,
+    after: Option<JobId>,
+}
+
+impl<'a> Jobs<'a> {
+    /// Lists the lowest ids first. Default: the highest, which are the newest jobs.
+    pub fn oldest_first(mut self) -> Self {
+        self.is_oldest_first = true;
+        self
+    }
+
+    /// At most so many jobs. Default: 100, or the filter's limit.
+    pub fn limit(mut self, limit: u32) -> Self {
+        self.filter.limit = Some(limit);
+        self
+    }
+
+    /// Goes on behind this job, the last of the page before. However deep the page, it costs the
+    /// same.
+    pub fn after(mut self, id: impl Into<JobId>) -> Self {
+        self.after = Some(id.into());
+        self
+    }
+
+    /// Asks in the caller's own transaction, or on any connection of the caller's.
+    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
+        self.connection = Some(connection);
+        self
+    }
+}
+
+impl<'a> IntoFuture for Jobs<'a> {
+    type Output = Result<Vec<JobRow>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { client, connection, filter, is_oldest_first, after } = self;
+            filter.check()?;
+            let page = Page { is_oldest_first, after, limit: filter.limit.unwrap_or(PAGE) };
+            match connection {
+                Some(connection) => store::list(connection, client.statements(), &filter, page).await,
+                None => store::list(&mut *client.connection().await?, client.statements(), &filter, page).await,
+            }
+        })
+    }
+}
+
+impl Client {
+    /// Lists jobs, a page at a time.
+    ///
+    /// ```no_run
+    /// # use uniqueue::{Client, JobFilter, JobState};
+    /// # async fn run(client: Client) -> uniqueue::Result<()> {
+    /// let discarded = JobFilter::new().states(JobState::Discarded);
+    /// let mut page = client.jobs(discarded.clone()).await?;
+    /// while let Some(last) = page.last() {
+    ///     for job in &page {
+    ///         println!("{} {}: {:?}", job.id, job.kind, job.errors.last());
+    ///     }
+    ///     page = client.jobs(discarded.clone()).after(last.id).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Ids follow time, so the pages are in time order, and a page starts where the last one ended.
+    /// What is rare in a large table may be looked for long: available, running and waiting jobs,
+    /// and the holder of a key, have an index; a condition on the kind or the args alone is
+    /// tested row by row.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::cancel`].
+    pub fn jobs(&self, filter: JobFilter) -> Jobs<'_> {
+        Jobs { client: self, connection: None, filter, is_oldest_first: false, after: None }
+    }
+
+    /// How many jobs a filter means, counted no further than `up_to`. A filter's own limit does not
+    /// matter here.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::cancel`].
+    pub async fn count_jobs(&self, filter: JobFilter, up_to: u32) -> Result<JobCount> {
+        filter.check()?;
+        let mut connection = self.connection().await?;
+        let found = store::count(&mut connection, self.statements(), &filter, i64::from(up_to) + 1).await?;
+        Ok(JobCount::up_to(u64::from(up_to), found))
+    }
+}

@@ -1,0 +1,51 @@
+//! Counts that say whether counting went to the end.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// How many jobs there are: the number itself, or that there are at least so many. A queue may be
+/// ten million jobs deep, and nobody should wait for the last of them to be counted.
+///
+/// ```
+/// use uniqueue::JobCount;
+///
+/// assert_eq!(JobCount::Exactly(42).to_string(), "42");
+/// assert_eq!(JobCount::AtLeast(10_000).to_string(), "10000+");
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobCount {
+    /// Counted to the end.
+    Exactly(u64),
+    /// Counting stopped here; there may be more.
+    AtLeast(u64),
+}
+
+impl JobCount {
+    /// The number of jobs that were counted.
+    #[must_use]
+    pub const fn counted(self) -> u64 {
+        match self {
+            JobCount::Exactly(counted) | JobCount::AtLeast(counted) => counted,
+        }
+    }
+
+    /// Whether counting went to the end.
+    #[must_use]
+    pub const fn is_exact(self) -> bool {
+        matches!(self, JobCount::Exactly(_))
+    }
+
+    /// What a count with a limit of one more than `up_to` says.
+    pub(crate) fn up_to(up_to: u64, found: u64) -> Self {
+        if found > up_to { JobCount::AtLeast(up_to) } else { JobCount::Exactly(found) }
+    }
+}
+
+impl fmt::Display for JobCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let more = if self.is_exact() { "" } else { "+" };
+        f.pad(&format!("{}{more}", self.counted()))
+    }
+}

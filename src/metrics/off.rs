@@ -1,0 +1,62 @@
+//! Without the feature `metrics` nothing is counted and no time is taken.
+
+use std::time::Duration;
+
+use crate::event::Happened;
+use crate::ident::{Kind, QueueName};
+use crate::job::Inserted;
+
+pub(crate) const IS_COUNTING: bool = false;
+
+pub(crate) const fn describe() {}
+
+pub(crate) const fn count(_: &Happened, _: &Kind, _: &QueueName) {}
+
+pub(crate) const fn inserted(_: &[Inserted]) {}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timer;
+
+impl Timer {
+    pub(crate) const fn start() -> Self {
+        Self
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct JobMeter;
+
+impl JobMeter {
+    pub(crate) const fn new(_: &Kind, _: &QueueName) -> Self {
+        Self
+    }
+
+    pub(crate) const fn count(&self, _: &Happened) {}
+
+    pub(crate) const fn waited(&self, _: Duration) {}
+
+    pub(crate) const fn worked(&self, _: Timer) {}
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(dead_code, reason = "said all the same, so that the runner need not know whether anybody counts")]
+pub(crate) struct Load {
+    pub(crate) running: usize,
+    pub(crate) free: usize,
+    pub(crate) buffered: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct RunnerMeter;
+
+impl RunnerMeter {
+    pub(crate) fn new<'a>(_: impl Iterator<Item = &'a QueueName>) -> Self {
+        Self
+    }
+
+    pub(crate) const fn fetched(&self, _: Timer, _: usize) {}
+
+    pub(crate) const fn finished(&self, _: Timer, _: usize) {}
+
+    pub(crate) const fn load(&self, _: usize, _: Load) {}
+}

@@ -1,0 +1,23 @@
+(
+    ($1::text[] IS NULL OR j.state = ANY ($1::text[]::/* schema */job_state[]))
+    -- Said in the words of the partial indexes as well, so that they can serve.
+    AND ($1::text[] IS DISTINCT FROM ARRAY['available'] OR j.ready)
+    AND ($1::text[] IS DISTINCT FROM ARRAY['running'] OR j.state = 'running')
+    AND (coalesce($1::text[] <@ ARRAY['retryable', 'scheduled'], false) IS NOT TRUE OR j.waiting)
+    AND ($2::text IS NULL OR j.queue = $2)
+    AND ($3::text IS NULL OR j.kind = $3)
+    AND (
+        $4::text IS NULL
+        OR (j.unique_key = $4 AND j.claims AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp()))
+    )
+    AND ($5::jsonb IS NULL OR j.args @> $5)
+    AND ($6::jsonb IS NULL OR j.meta @> $6)
+    AND ($7::smallint IS NULL OR j.priority = $7)
+    AND ($8::integer IS NULL OR j.attempt >= $8)
+    AND ($9::timestamptz IS NULL OR j.created_at >= $9)
+    AND ($10::timestamptz IS NULL OR j.created_at < $10)
+    AND ($11::timestamptz IS NULL OR j.scheduled_at >= $11)
+    AND ($12::timestamptz IS NULL OR j.scheduled_at < $12)
+    AND ($13::timestamptz IS NULL OR j.finalized_at >= $13)
+    AND ($14::timestamptz IS NULL OR j.finalized_at < $14)
+)

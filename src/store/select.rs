@@ -1,0 +1,100 @@
+//! Finding jobs by a filter.
+
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row, SqlStr};
+use uuid::Uuid;
+
+use super::row::job_row;
+use super::{Statements, query};
+use crate::error::Result;
+use crate::filter::JobFilter;
+use crate::ident::JobId;
+use crate::job::JobRow;
+use crate::unique::StateSet;
+
+/// Which part of a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page {
+    pub(crate) is_oldest_first: bool,
+    pub(crate) after: Option<JobId>,
+    pub(crate) limit: u32,
+}
+
+/// A page of the jobs that match.
+pub(crate) async fn list(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    filter: &JobFilter,
+    page: Page,
+) -> Result<Vec<JobRow>> {
+    let (statement, start) = match page.is_oldest_first {
+        true => (&statements.list_oldest, Uuid::nil()),
+        false => (&statements.list_newest, Uuid::max()),
+    };
+    let after = page.after.map_or(start, JobId::as_uuid);
+    let rows = matching(statement, filter).bind(after).bind(i64::from(page.limit)).fetch_all(connection).await?;
+    rows.iter().map(job_row).collect()
+}
+
+/// The ids of up to `limit` jobs that match, the lowest beyond `after` first, up to `last`.
+pub(crate) async fn matching_ids(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    filter: &JobFilter,
+    after: JobId,
+    last: JobId,
+    limit: u32,
+) -> Result<Vec<JobId>> {
+    let query = matching(&statements.matching_ids, filter);
+    let query = query.bind(after.as_uuid()).bind(last.as_uuid()).bind(i64::from(limit));
+    let rows = query.fetch_all(connection).await?;
+    rows.iter().map(|row| Ok(JobId::from(row.try_get::<Uuid, _>("id")?))).collect()
+}
+
+/// How many jobs match, counted no further than `limit`.
+pub(crate) async fn count(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    filter: &JobFilter,
+    limit: i64,
+) -> Result<u64> {
+    let row = matching(&statements.count_matching, filter).bind(limit).fetch_one(connection).await?;
+    Ok(row.try_get::<i64, _>("found")?.unsigned_abs())
+}
+
+/// The last id there is.
+pub(crate) async fn last_id(connection: &mut PgConnection, statements: &Statements) -> Result<Option<JobId>> {
+    let row = query(&statements.last_id).fetch_optional(connection).await?;
+    row.map(|row| Ok(JobId::from(row.try_get::<Uuid, _>("id")?))).transpose()
+}
+
+/// A statement with the filter bound. Never kept prepared: a plan must know which conditions there are.
+fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres, PgArguments> {
+    let JobFilter {
+        means_all: _,
+        states,
+        queue,
+        kind,
+        unique_key,
+        args,
+        meta,
+        priority,
+        attempts_at_least,
+        created,
+        scheduled,
+        finalized,
+        limit: _,
+    } = filter;
+    let query = sqlx::query(statement.clone()).persistent(false);
+    let query = query.bind(states.map(state_names)).bind(queue).bind(kind).bind(unique_key).bind(args).bind(meta);
+    let query = query.bind(priority).bind(attempts_at_least.map(i32::from));
+    let query = query.bind(created.after).bind(created.before);
+    let query = query.bind(scheduled.after).bind(scheduled.before);
+    query.bind(finalized.after).bind(finalized.before)
+}
+
+/// States as the database spells them, in alphabetical order.
+pub(super) fn state_names(states: StateSet) -> Vec<&'static str> {
+    states.iter().map(crate::state::JobState::as_str).collect()
+}

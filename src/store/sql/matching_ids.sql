@@ -1,0 +1,6 @@
+-- The next ids of jobs that match a filter, up to the last one that a walk is for. $1 to $14 are the filter.
+SELECT j.id
+FROM /* schema */job AS j
+WHERE /* matching */true AND j.id > $15 AND j.id <= $16
+ORDER BY j.id
+LIMIT $17

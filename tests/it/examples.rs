@@ -1,0 +1,190 @@
+//! Every example, built and run on a database of its own, and what it prints.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{LazyLock, mpsc};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use uniqueue::{JobState, assert_inserted, testing};
+
+/// The longest that an example takes to say its next line. What is built here is built before.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where the examples are, as built from what is there now. `cargo test` has built them already,
+/// unless it was asked for this test alone.
+static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--package", "uniqueue", "--examples"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .unwrap();
+    assert!(built.success(), "the examples do not build");
+    // target/debug/deps/it-… → target/debug/examples
+    std::env::current_exe().unwrap().parent().unwrap().with_file_name("examples")
+});
+
+/// A running example. Dropped, it is killed.
+struct Example {
+    process: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Example {
+    fn start(name: &str, database: &testing::Database) -> Self {
+        let mut process = Command::new(EXAMPLES.join(name))
+            .env("DATABASE_URL", database.url())
+            .env("PORT", "0")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, lines) = mpsc::channel();
+        let output: ChildStdout = process.stdout.take().unwrap();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { process, lines }
+    }
+
+    fn line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("a line of output")
+    }
+
+    /// The next line that begins so.
+    fn line_with(&self, beginning: &str) -> String {
+        loop {
+            let line = self.line();
+            if line.starts_with(beginning) {
+                return line;
+            }
+        }
+    }
+
+    fn terminate(&self) {
+        let killed = Command::new("kill").args(["-s", "TERM", &self.process.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+    }
+
+    /// The rest of its output, after it has ended well.
+    fn end(mut self) -> Vec<String> {
+        let rest = self.lines.iter().collect();
+        assert!(self.process.wait().unwrap().success(), "{rest:?}");
+        rest
+    }
+}
+
+impl Drop for Example {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Sends a request, and answers with status and body.
+fn post(address: &str, path: &str, body: &Value) -> (u16, Value) {
+    let body = body.to_string();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    let body = answer.split_once("\r\n\r\n").unwrap().1;
+    (status, serde_json::from_str(body).unwrap_or(Value::Null))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn axum_service_inserts_in_the_request_s_transaction_and_shows_the_duplicate() {
+    let database = testing::Database::new().await.unwrap();
+    let example = Example::start("axum_service", &database);
+    let address = example.line_with("listening on http://").replace("listening on http://", "");
+    let (status, first) = post(&address, "/accounts", &json!({"email": "ada@example.com"}));
+    assert_eq!((status, &first["duplicate"], &first["state"]), (201, &json!(false), &json!("available")));
+    let (status, again) = post(&address, "/accounts", &json!({"email": "ada@example.com"}));
+    assert_eq!((status, &again["duplicate"], &again["job"]), (200, &json!(true), &first["job"]));
+    assert_inserted!(database, "email.welcome", args = {"to": "ada@example.com"}, count = 1);
+
+    // The account cannot be stored, so there is no job either.
+    sqlx::query("ALTER TABLE account ADD CHECK (email <> 'eve@example.com')").execute(database.pool()).await.unwrap();
+    assert_eq!(post(&address, "/accounts", &json!({"email": "eve@example.com"})).0, 500);
+    assert_inserted!(database, _, count = 1);
+    example.terminate();
+    assert_eq!(example.end(), ["stopped"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_shares_state_and_stops_in_order() {
+    let database = testing::Database::new().await.unwrap();
+    let example = Example::start("worker", &database);
+    let inserted: Vec<_> = (0..4).map(|_| example.line().rsplit_once(' ').unwrap().1.to_owned()).collect();
+    assert_eq!(inserted, ["inserted", "inserted", "inserted", "already"]);
+    example.line_with("working");
+    // Stopped in the middle of its work, which it ends.
+    example.line_with("sending to ada@example.com, attempt 1");
+    example.terminate();
+    let rest = example.end();
+    assert!(rest.contains(&"sent to ada@example.com".to_owned()), "{rest:?}");
+    assert_eq!(rest.last().unwrap(), "stopped: nothing is lost");
+    let ada = assert_inserted!(database, "email.send", args = {"to": "ada@example.com"}, state = JobState::Completed);
+    assert_eq!(ada[0].attempt, 1);
+    let runners: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM uniqueue.runner").fetch_one(database.pool()).await.unwrap();
+    assert_eq!(runners, 0);
+
+    // What it left is worked by the next.
+    let example = Example::start("worker", &database);
+    let mut open = vec!["sent to ada@example.com", "sent to flaky@example.com"];
+    while !open.is_empty() {
+        let line = example.line();
+        open.retain(|wanted| *wanted != line);
+    }
+    example.terminate();
+    example.end();
+    let nobody = assert_inserted!(database, _, args = {"to": "nobody"}, state = JobState::Discarded);
+    assert_eq!(nobody[0].errors[0].error, "not an address: \"nobody\"");
+    let flaky = assert_inserted!(database, _, args = {"to": "flaky@example.com"}, state = JobState::Completed);
+    assert!(flaky[0].errors.iter().all(|error| error.error == "the mail server is out for lunch"), "{flaky:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exactly_once_pays_once_what_the_other_pays_twice() {
+    let database = testing::Database::new().await.unwrap();
+    let mut output = Example::start("exactly_once", &database).end();
+    assert!(output[0].starts_with("the first process died: signal: 6"), "{output:?}");
+    output[1..3].sort_unstable();
+    assert_eq!(
+        output[1..],
+        [
+            "the second process completed invoice.pay, attempt 2",
+            "the second process completed invoice.pay_once, attempt 2",
+            "invoice A was paid 2 times",
+            "invoice B was paid 1 times",
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sql_producer_inserts_what_the_worker_works() {
+    let database = testing::Database::new().await.unwrap();
+    let output = Example::start("sql_producer", &database).end();
+    assert_eq!(
+        output,
+        [
+            "3 jobs came from SQL",
+            "shipping parcel 8 to Rose Lane 2",
+            "weighing parcel 7",
+            "shipping parcel 7 to Rose Lane 1",
+        ]
+    );
+    assert_inserted!(database, _, state = JobState::Completed, count = 3);
+}

@@ -1,0 +1,289 @@
+//! Which jobs: filters, pages, counts, and changes by filter.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use sqlx::Row;
+use time::OffsetDateTime;
+use uniqueue::{Error, JobCount, JobFilter, JobId, JobState, NewJob, UniqueKey};
+
+use crate::support::{Database, WAIT, job};
+
+async fn matching(database: &Database, filter: JobFilter) -> Vec<JobId> {
+    let count = database.client.count_jobs(filter.clone(), 1_000).await.unwrap();
+    let found: Vec<_> = database.client.jobs(filter).oldest_first().await.unwrap().iter().map(|job| job.id).collect();
+    assert_eq!(count, JobCount::Exactly(found.len() as u64));
+    found
+}
+
+#[tokio::test]
+async fn a_filter_means_the_jobs_for_which_everything_holds() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let insert = async |job: NewJob| client.insert(job).await.unwrap().id();
+    let plain = insert(job("a")).await;
+    let queued = insert(job("a").queue("other").priority(3)).await;
+    let kind = insert(job("b")).await;
+    let keyed = insert(job("c").unique_key(UniqueKey::raw("it's"))).await;
+    let args = insert(NewJob::new("d", &json!({"tenant": 7, "tags": ["x", "y"], "deep": {"a": 1, "b": 2}}))).await;
+    let meta = insert(job("e").meta("trace", "abc")).await;
+    let later = insert(job("f").scheduled_in(Duration::from_secs(3600))).await;
+    let failed = insert(job("g")).await;
+    database.set_state(failed, "discarded").await;
+    database.execute(&format!("UPDATE {{schema}}.job SET attempt = 4 WHERE id = '{failed}'")).await;
+    let all = [plain, queued, kind, keyed, args, meta, later, failed];
+    let new = JobFilter::new;
+    let now = OffsetDateTime::now_utc();
+    let minute = Duration::from_secs(60);
+    for (filter, meant) in [
+        (JobFilter::all(), all.to_vec()),
+        (new().states(JobState::Scheduled), vec![later]),
+        (new().states([JobState::Scheduled, JobState::Retryable]), vec![later]),
+        (new().states([JobState::Scheduled, JobState::Discarded]), vec![later, failed]),
+        (new().states(JobState::Running), vec![]),
+        (new().states(JobState::Available).kind("a"), vec![plain, queued]),
+        (new().queue("other"), vec![queued]),
+        (new().queue("other").kind("b"), vec![]),
+        (new().priority(3), vec![queued]),
+        (new().kind("b"), vec![kind]),
+        (new().unique_key("it's"), vec![keyed]),
+        (new().unique_key("its"), vec![]),
+        (new().args(json!({"tenant": 7})), vec![args]),
+        (new().args(json!({"tags": ["y"], "deep": {"b": 2}})), vec![args]),
+        (new().args(json!({"tenant": "7"})), vec![]),
+        (new().meta(json!({"trace": "abc"})), vec![meta]),
+        (new().attempts_at_least(4), vec![failed]),
+        (new().attempts_at_least(5), vec![]),
+        (new().created_after(now - minute), all.to_vec()),
+        (new().created_before(now - minute), vec![]),
+        (new().scheduled_after(now + minute), vec![later]),
+        (new().scheduled_before(now - minute), vec![]),
+        (new().finalized_after(now - minute), vec![failed]),
+        (new().finalized_before(now + minute), vec![failed]),
+        (new().kind("'; DROP TABLE job; --"), vec![]),
+        (new().queue("\" OR true --").unique_key("' OR ''='"), vec![]),
+    ] {
+        assert_eq!(matching(&database, filter.clone()).await, meant, "{filter:?}");
+    }
+    // The key belongs to who claims it now.
+    client.cancel(keyed).await.unwrap();
+    assert_eq!(matching(&database, new().unique_key("it's")).await, []);
+}
+
+#[tokio::test]
+async fn a_filter_that_says_nothing_is_refused_by_everything_that_takes_one() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.insert(job("a")).await.unwrap();
+    let nothing = JobFilter::new;
+    for error in [
+        client.delete(nothing()).await.unwrap_err(),
+        client.cancel(nothing().limit(1)).await.unwrap_err(),
+        client.jobs(nothing()).await.unwrap_err(),
+        client.count_jobs(nothing(), 10).await.unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::InvalidOption { option: "filter", .. }), "{error}");
+    }
+    assert_eq!(client.delete(JobFilter::all()).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn pages_go_through_all_jobs_once_in_either_direction() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let jobs = client.insert_many((0..25).map(|_| job("a"))).await.unwrap();
+    let mut ids: Vec<_> = jobs.iter().map(|job| job.id()).collect();
+    ids.sort_unstable();
+    for is_oldest_first in [true, false] {
+        let page = |after: Option<JobId>| {
+            let mut jobs = client.jobs(JobFilter::new().kind("a")).limit(10);
+            if is_oldest_first {
+                jobs = jobs.oldest_first();
+            }
+            if let Some(after) = after {
+                jobs = jobs.after(after);
+            }
+            jobs
+        };
+        let (mut seen, mut lengths, mut after) = (Vec::new(), Vec::new(), None);
+        loop {
+            let rows = page(after).await.unwrap();
+            lengths.push(rows.len());
+            let Some(last) = rows.last() else { break };
+            after = Some(last.id);
+            seen.extend(rows.iter().map(|row| row.id));
+        }
+        assert_eq!(lengths, [10, 10, 5, 0]);
+        if !is_oldest_first {
+            seen.reverse();
+        }
+        assert_eq!(seen, ids);
+    }
+    let mut tx = database.pool().begin().await.unwrap();
+    client.insert(job("b")).tx(&mut tx).await.unwrap();
+    assert_eq!(client.jobs(JobFilter::new().kind("b")).tx(&mut tx).await.unwrap().len(), 1);
+    assert_eq!(client.jobs(JobFilter::new().kind("b")).await.unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_count_says_where_it_stopped() {
+    let database = Database::new().await;
+    database.client.insert_many((0..25).map(|_| job("a"))).await.unwrap();
+    for (up_to, counted, text) in
+        [(24, JobCount::AtLeast(24), "24+"), (25, JobCount::Exactly(25), "25"), (0, JobCount::AtLeast(0), "0+")]
+    {
+        let count = database.client.count_jobs(JobFilter::all(), up_to).await.unwrap();
+        assert_eq!((count, count.to_string().as_str()), (counted, text));
+    }
+}
+
+#[tokio::test]
+async fn a_change_by_filter_goes_in_batches_that_commit_one_by_one() {
+    let database = Database::new().await;
+    let client = database.client.clone();
+    let jobs = client.insert_many((0..2500).map(|_| job("a"))).await.unwrap();
+    let mut ids: Vec<_> = jobs.iter().map(|job| job.id()).collect();
+    ids.sort_unstable();
+    // Somebody has a job of the second batch in hand.
+    let mut open = database.pool().begin().await.unwrap();
+    let lock = database.sql("SELECT id FROM {schema}.job WHERE id = $1 FOR UPDATE");
+    sqlx::query(lock).bind(ids[1500].as_uuid()).execute(&mut *open).await.unwrap();
+    let changing = tokio::spawn(async move { client.cancel(JobFilter::new().kind("a")).await });
+    let cancelled = "SELECT count(*) FROM {schema}.job WHERE state = 'cancelled'";
+    let began = Instant::now();
+    while database.number(cancelled).await < 1000 {
+        assert!(began.elapsed() < WAIT, "no batch of its own");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(database.number(cancelled).await, 1000);
+    // What comes while the change is under way is not meant.
+    let late = database.client.insert(job("a")).await.unwrap().id();
+    open.commit().await.unwrap();
+    let mut changed = tokio::time::timeout(WAIT, changing).await.unwrap().unwrap().unwrap();
+    changed.sort_unstable();
+    assert_eq!(changed, ids);
+    assert_eq!(database.client.job(late).await.unwrap().unwrap().state, JobState::Available);
+}
+
+#[tokio::test]
+async fn a_job_that_left_the_filters_states_meanwhile_is_left_alone() {
+    let database = Database::new().await;
+    let client = database.client.clone();
+    let mut ids = Vec::new();
+    for _ in 0..6 {
+        let id = client.insert(job("a").scheduled_in(Duration::from_secs(60))).await.unwrap().id();
+        database.set_state(id, "retryable").await;
+        ids.push(id);
+    }
+    let filter = || JobFilter::new().states(JobState::Retryable);
+    let past = OffsetDateTime::UNIX_EPOCH;
+    for (n, id) in ids.into_iter().enumerate() {
+        // A worker's fetch that has not committed yet.
+        let mut open = database.pool().begin().await.unwrap();
+        let start = database
+            .sql("UPDATE {schema}.job SET state = 'running', worker = gen_random_uuid() WHERE state = 'retryable'");
+        sqlx::query(start).execute(&mut *open).await.unwrap();
+        let client = client.clone();
+        let changing = tokio::spawn(async move {
+            match n {
+                0 => client.cancel(filter()).await,
+                1 => client.retry(filter()).await,
+                2 => client.reschedule(filter(), past).await,
+                3 => client.set_priority(filter(), 9).await,
+                4 => client.release(filter()).await,
+                _ => client.delete(filter()).await,
+            }
+        });
+        let began = Instant::now();
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+            WHERE wait_event_type = 'Lock' AND query LIKE '%\"{schema}\".job%'";
+        // A release has no business with retryable jobs and so waits for nobody.
+        while n != 4 && database.number(waiting).await == 0 {
+            assert!(began.elapsed() < WAIT, "the change does not wait");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        open.commit().await.unwrap();
+        assert_eq!(tokio::time::timeout(WAIT, changing).await.unwrap().unwrap().unwrap(), []);
+        let row = database.client.job(id).await.unwrap().unwrap();
+        assert_eq!((row.state, row.priority), (JobState::Running, 0));
+        database.execute(&format!("UPDATE {{schema}}.job SET state = 'retryable' WHERE id <= '{id}'")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_change_by_filter_is_one_transaction_where_the_caller_has_one_and_keeps_to_its_limit() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let jobs = client.insert_many((0..1200).map(|_| job("a"))).await.unwrap();
+    let mut ids: Vec<_> = jobs.iter().map(|job| job.id()).collect();
+    ids.sort_unstable();
+    let mut tx = database.pool().begin().await.unwrap();
+    assert_eq!(client.delete(JobFilter::all()).tx(&mut tx).await.unwrap().len(), 1200);
+    tx.rollback().await.unwrap();
+    let mut cancelled = client.cancel(JobFilter::new().kind("a").limit(1100)).await.unwrap();
+    cancelled.sort_unstable();
+    assert_eq!(cancelled, ids[..1100]);
+    // Those that are in no state for it do not count against the limit.
+    let rescheduled = client.set_priority(JobFilter::all().limit(50), 2).await.unwrap();
+    assert_eq!(rescheduled.len(), 50);
+    assert_eq!(client.retry(JobFilter::new().states(JobState::Cancelled)).await.unwrap().len(), 1100);
+    assert_eq!(client.retry(ids.as_slice()).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_priority_can_be_changed_while_a_job_waits() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let mut ids = Vec::new();
+    for state in JobState::ALL {
+        let id = client.insert(job("a")).await.unwrap().id();
+        database.set_state(id, state.as_str()).await;
+        ids.push((id, state));
+    }
+    let changed = client.set_priority(ids.iter().map(|(id, _)| *id), -5).await.unwrap();
+    for (id, state) in ids {
+        let waits =
+            matches!(state, JobState::Available | JobState::Pending | JobState::Retryable | JobState::Scheduled);
+        assert_eq!(changed.contains(&id), waits, "{state}");
+        let row = client.job(id).await.unwrap().unwrap();
+        assert_eq!((row.state, row.priority), (state, if waits { -5 } else { 0 }));
+    }
+}
+
+#[tokio::test]
+async fn what_has_an_index_is_found_by_it() {
+    let database = Database::new().await;
+    let jobs = "INSERT INTO {schema}.job (id, kind, queue, unique_key, unique_states)
+        SELECT gen_random_uuid(), 'a', 'q' || n % 10, 'k' || n, 255 FROM generate_series(1, 20000) AS n";
+    database.execute(jobs).await;
+    database.execute("UPDATE {schema}.job SET state = 'completed', finalized_at = now() WHERE queue <> 'q1'").await;
+    database.execute("UPDATE {schema}.job SET state = 'scheduled' WHERE right(unique_key, 3) = '001'").await;
+    database.execute("VACUUM ANALYZE {schema}.job").await;
+    let statements = database.client.statements_text();
+    for (name, states, queue, key, index) in [
+        ("count_matching", Some(vec!["available"]), Some("q2"), None, "job_fetch"),
+        ("count_matching", Some(vec!["running"]), None, None, "job_running"),
+        ("count_matching", Some(vec!["scheduled"]), None, None, "job_waiting"),
+        ("list_newest", None, None, Some("k7"), "job_unique_key"),
+        ("list_newest", None, None, None, "job_pkey"),
+        ("list_oldest", Some(vec!["completed"]), Some("q3"), None, "job_pkey"),
+        ("matching_ids", None, None, None, "job_pkey"),
+    ] {
+        let (_, text) = statements.iter().find(|(known, _)| *known == name).unwrap();
+        let none = None::<OffsetDateTime>;
+        let explain = database.sql(&format!("EXPLAIN {text}"));
+        let query = sqlx::query(explain).persistent(false).bind(states).bind(queue).bind(None::<&str>).bind(key);
+        let query = query.bind(None::<serde_json::Value>).bind(None::<serde_json::Value>);
+        let query = query.bind(None::<i16>).bind(None::<i32>);
+        let query = query.bind(none).bind(none).bind(none).bind(none).bind(none).bind(none);
+        let query = match name {
+            "count_matching" => query.bind(100_i64),
+            "list_newest" => query.bind(uuid::Uuid::max()).bind(100_i64),
+            "list_oldest" => query.bind(uuid::Uuid::nil()).bind(100_i64),
+            _ => query.bind(uuid::Uuid::nil()).bind(uuid::Uuid::max()).bind(100_i64),
+        };
+        let plan: Vec<String> = query.fetch_all(database.pool()).await.unwrap().iter().map(|row| row.get(0)).collect();
+        let plan = plan.join("\n");
+        assert!(plan.contains(index), "{name}:\n{plan}");
+    }
+}

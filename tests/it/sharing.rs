@@ -1,0 +1,201 @@
+//! Single inserts that come at the same time share a statement, and nothing else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use uniqueue::{Client, Error, Inserted, NewJob, OnConflict, Result, UniqueKey};
+
+use crate::support::{Database, WAIT, counting_statements, job};
+
+/// Inserts all at the same time, and answers in their order.
+async fn at_once(client: &Client, jobs: Vec<NewJob>) -> Vec<Result<Inserted>> {
+    let mut inserts = JoinSet::new();
+    for (place, job) in jobs.into_iter().enumerate() {
+        let client = client.clone();
+        inserts.spawn(async move { (place, client.insert(job).await) });
+    }
+    let mut answers = timeout(WAIT, inserts.join_all()).await.expect("every answer");
+    answers.sort_by_key(|(place, _)| *place);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+fn keyed(key: &str) -> NewJob {
+    job("a").unique_key(UniqueKey::raw(key))
+}
+
+#[tokio::test]
+async fn many_inserts_at_once_take_a_statement_or_two_and_each_gets_its_own_answer() {
+    let database = Database::new().await;
+    database.client.insert(job("a")).await.unwrap();
+    let jobs = (0..100).map(|n| NewJob::new("a", &json!({"n": n})).priority(n)).collect();
+    let (answers, statements) = counting_statements(at_once(&database.client, jobs)).await;
+    for (n, answer) in answers.into_iter().enumerate() {
+        let answer = answer.unwrap();
+        assert_eq!((answer.job.args.get(), i64::from(answer.job.priority)), (&*format!("{{\"n\":{n}}}"), n as i64));
+        let stored = database.client.job(answer.id()).await.unwrap().unwrap();
+        assert_eq!(stored.args_as::<serde_json::Value>().unwrap(), json!({"n": n}));
+    }
+    assert!(statements <= 2, "{statements} statements");
+}
+
+#[tokio::test]
+async fn an_insert_alone_takes_one_statement() {
+    let database = Database::new().await;
+    database.client.insert(keyed("warm")).await.unwrap();
+    let (inserted, statements) = counting_statements(database.client.insert(keyed("k")).into_future()).await;
+    assert!(!inserted.unwrap().duplicate);
+    assert_eq!(statements, 1);
+}
+
+#[tokio::test]
+async fn of_equal_keys_at_once_one_is_inserted_and_the_others_are_its_duplicates() {
+    let database = Database::new().await;
+    let answers = at_once(&database.client, (0..60).map(|n| keyed(["x", "y", "z"][n % 3])).collect()).await;
+    let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
+    for key in 0..3 {
+        let of_key: Vec<_> = answers.iter().skip(key).step_by(3).collect();
+        assert_eq!(of_key.iter().filter(|answer| !answer.duplicate).count(), 1);
+        assert!(of_key.iter().all(|answer| answer.id() == of_key[0].id()));
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 3);
+}
+
+#[tokio::test]
+async fn a_refused_duplicate_is_the_error_of_its_own_caller_only() {
+    let database = Database::new().await;
+    let holder = database.client.insert(keyed("held")).await.unwrap();
+    let refusing = |key: &str| {
+        let policy = UniqueKey::raw(key).on_conflict(OnConflict::Reject);
+        job("a").unique_key(policy)
+    };
+    let jobs = vec![keyed("free"), refusing("held"), refusing("new"), refusing("new"), job("plain")];
+    let answers = at_once(&database.client, jobs).await;
+    let refused: Vec<_> = answers
+        .iter()
+        .map(|answer| match answer {
+            Ok(inserted) => {
+                assert!(!inserted.duplicate);
+                None
+            }
+            Err(Error::Rejected(rejections)) => Some((rejections[0].index, rejections[0].holder)),
+            Err(error) => panic!("{error}"),
+        })
+        .collect();
+    assert_eq!(refused[1], Some((0, holder.id())));
+    let new = [2, 3].into_iter().find_map(|place| answers[place].as_ref().ok()).expect("one of the twins").id();
+    assert_eq!(refused.iter().flatten().count(), 2);
+    assert!([2, 3].into_iter().any(|place| refused[place] == Some((0, new))));
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 4);
+}
+
+#[tokio::test]
+async fn what_the_database_refuses_for_one_is_not_refused_for_the_others() {
+    let database = Database::new().await;
+    // More digits than a numeric has.
+    let bad = || NewJob::from_json("a", RawValue::from_string("{\"n\":1e200000}".to_owned()).unwrap());
+    let jobs = (0..20).map(|n| if n % 7 == 3 { bad() } else { job("a") }).collect();
+    let answers = at_once(&database.client, jobs).await;
+    for (n, answer) in answers.iter().enumerate() {
+        match answer {
+            Ok(_) => assert_ne!(n % 7, 3),
+            Err(Error::Database(_)) => assert_eq!(n % 7, 3),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 17);
+}
+
+#[tokio::test]
+async fn nobody_waits_for_the_key_of_another() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let mut rival = client.pool().begin().await.unwrap();
+    let holder = client.insert(keyed("held")).tx(&mut rival).await.unwrap();
+    let waiting = {
+        let client = client.clone();
+        tokio::spawn(async move { client.insert(keyed("held")).await })
+    };
+    for round in 0..5 {
+        let mut jobs: Vec<_> = (0..10).map(|n| keyed(&format!("{round} {n}"))).collect();
+        jobs.push(job("plain"));
+        for answer in at_once(client, jobs).await {
+            assert!(!answer.unwrap().duplicate);
+        }
+    }
+    assert!(!waiting.is_finished());
+    rival.commit().await.unwrap();
+    let answer = timeout(WAIT, waiting).await.unwrap().unwrap().unwrap();
+    assert!(answer.duplicate);
+    assert_eq!(answer.id(), holder.id());
+}
+
+#[tokio::test]
+async fn a_caller_that_gives_up_takes_nobody_with_it() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let mut given_up = Vec::new();
+    let mut others = JoinSet::new();
+    for n in 0..40 {
+        let client = client.clone();
+        let insert = async move { client.insert(keyed(&n.to_string())).await };
+        if n % 2 == 0 {
+            given_up.push(tokio::spawn(insert));
+        } else {
+            others.spawn(insert);
+        }
+    }
+    tokio::task::yield_now().await;
+    given_up.iter().for_each(tokio::task::JoinHandle::abort);
+    let answers = timeout(WAIT, others.join_all()).await.expect("every answer");
+    assert_eq!(answers.into_iter().map(Result::unwrap).filter(|answer| !answer.duplicate).count(), 20);
+    // And the line goes on.
+    assert!(!client.insert(keyed("after")).await.unwrap().duplicate);
+}
+
+#[tokio::test]
+async fn one_connection_is_enough_and_is_shared_with_others() {
+    let database = Database::with_connections(1).await;
+    let client = database.client.clone();
+    let stop = Arc::new(AtomicBool::new(false));
+    let inserting = tokio::spawn({
+        let (client, stop) = (client.clone(), stop.clone());
+        async move {
+            let mut count = 0;
+            while !stop.load(Ordering::Relaxed) {
+                for answer in at_once(&client, (0..20).map(|_| job("a")).collect()).await {
+                    answer.unwrap();
+                    count += 1;
+                }
+            }
+            count
+        }
+    });
+    for _ in 0..20 {
+        timeout(WAIT, database.number("SELECT 1::bigint")).await.expect("a turn");
+    }
+    stop.store(true, Ordering::Relaxed);
+    let count: i64 = timeout(WAIT, inserting).await.unwrap().unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, count);
+}
+
+#[tokio::test]
+async fn without_a_connection_every_caller_is_told() {
+    let database = Database::with_connections(2).await;
+    let options = database.pool().connect_options();
+    let pool = sqlx::postgres::PgPoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(Duration::from_millis(50))
+        .connect_with((*options).clone())
+        .await
+        .unwrap();
+    let client = Client::builder().schema(database.schema.parse().unwrap()).pool(pool);
+    let _taken = client.pool().acquire().await.unwrap();
+    for answer in at_once(&client, (0..5).map(|_| job("a")).collect()).await {
+        assert!(matches!(answer, Err(Error::Database(sqlx::Error::PoolTimedOut))), "{answer:?}");
+    }
+}
