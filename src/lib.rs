@@ -19,6 +19,7 @@ mod notify;
 mod opts;
 mod outcome;
 pub mod period;
+mod retention;
 mod retry;
 mod runner;
 mod state;
@@ -42,8 +43,8 @@ pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, QueueName, 
 /// Jobs.
 pub use self::job::{AttemptError, Inserted, Job, JobRow, NewJob};
 /// Working.
-pub use self::maintenance::Retention;
 pub use self::outcome::{BoxError, IntoResult, Outcome, Permanent};
+pub use self::retention::Retention;
 pub use self::retry::RetryPolicy;
 pub use self::runner::{Runner, RunnerHandle, shutdown_signal};
 /// Uniqueness.
