@@ -8,6 +8,7 @@ mod insert;
 mod insert_many;
 mod jobs;
 mod middleware;
+mod periodic;
 mod prepare;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub use self::insert::Insert;
 pub use self::insert_many::InsertMany;
 pub use self::jobs::Jobs;
 pub use self::middleware::{InsertMiddleware, NextInsert};
+pub use self::periodic::Periodic;
 
 use self::middleware::{AnyInsertMiddleware, InsertLayers};
 use crate::error::{Error, Result};

@@ -18,6 +18,7 @@
 //! back to waiting for it.
 
 mod connection;
+mod periodic;
 mod promoter;
 mod pruner;
 mod rescuer;
@@ -31,6 +32,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::connection::SharedConnection;
+pub(crate) use self::periodic::Periodic;
 pub(crate) use self::promoter::Promoter;
 pub(crate) use self::pruner::Pruner;
 pub(crate) use self::rescuer::Rescuer;

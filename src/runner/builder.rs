@@ -233,8 +233,10 @@ impl Runner {
     /// # Errors
     ///
     /// [`Error::InvalidRunner`] without a queue, a worker or the state that one needs, or with two for one;
-    /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; [`Error::Database`].
+    /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; as for [`Periodic::define`](crate::Periodic::define);
+    /// [`Error::Database`].
     pub async fn start(self) -> Result<RunnerHandle> {
+        self.upkeep.define(&self.client).await?;
         let (shared, results, line) = self.enter().await?;
         let connection = SharedConnection::new(self.connect_options(), self.is_listening);
 

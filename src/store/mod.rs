@@ -14,6 +14,7 @@ mod lease;
 mod look;
 mod maintain;
 mod migrate;
+mod periodic;
 mod row;
 #[cfg(feature = "testing")]
 mod scratch;
@@ -45,6 +46,10 @@ pub(crate) use self::lease::{
 pub(crate) use self::look::{database_time, holder, job_by_id};
 pub(crate) use self::maintain::{Keep, PruneBounds, Rescued, Stretch, promote, prune, prune_bounds, rescue};
 pub(crate) use self::migrate::{LATEST_VERSION, migrate, schema_version};
+pub(crate) use self::periodic::{
+    Definition, DuePeriodic, PeriodicVerb, change_periodic, define_periodic, due_periodic, flag_periodic,
+    list_periodic, run_periodic, run_periodic_now,
+};
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, release_service, take_service};
 
@@ -101,13 +106,16 @@ statements! {
     complete_and_delete,
     count_matching,
     database_time,
+    define_periodic,
     delete_jobs,
+    due_periodic,
     #[cfg(feature = "testing")]
     end_connections,
     explain_unique,
     extend_lease,
     fetch,
     finish,
+    flag_periodic,
     give_back,
     holder,
     insert_plain,
@@ -118,9 +126,11 @@ statements! {
     left_behind,
     list_newest,
     list_oldest,
+    list_periodic,
     matching_ids,
     #[cfg(feature = "testing")]
     next_job,
+    pause_periodic,
     promote,
     prune,
     prune_bounds,
@@ -129,10 +139,14 @@ statements! {
     release_jobs,
     release_service,
     remove_dead_runners,
+    remove_periodic,
     remove_runner,
     reschedule_jobs,
     rescue,
+    resume_periodic,
     retry_jobs,
+    run_periodic,
+    run_periodic_now,
     schema_version,
     #[cfg(feature = "testing")]
     seat_job,

@@ -1,6 +1,7 @@
 //! Maintenance, against a real database: who does it, and what each service does.
 
 mod leases;
+mod periodic;
 mod promoting;
 mod pruning;
 mod rescuing;
