@@ -119,7 +119,7 @@ async fn where_completed_jobs_are_kept_for_no_time_they_are_deleted_at_completio
                 tx.commit().await?;
                 Ok(None)
             }
-            1 => Ok(Some(uniqueue::Outcome::complete_with(&job.args.n)?)),
+            1 => Ok(Some(uniqueue::Outcome::complete_with(job.args.n)?)),
             _ => Ok::<_, BoxError>(None),
         }
         .map(|outcome| outcome.unwrap_or(uniqueue::Outcome::complete()))
@@ -235,7 +235,7 @@ async fn a_queue_that_stops_keeping_is_heeded_after_a_heartbeat() {
 async fn a_service_that_is_stuck_lets_the_others_go_on() {
     let database = Database::new().await;
     let runner = caretaker(&database).prune_interval(QUICK).start().await.unwrap();
-    until("nobody prunes", async || super::holder(&database, "pruner").await != "").await;
+    until("nobody prunes", async || !super::holder(&database, "pruner").await.is_empty()).await;
     // The pruner reads the queues' settings, and nothing else of maintenance does.
     let mut locked = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE"))
