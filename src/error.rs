@@ -22,7 +22,7 @@ pub enum Error {
     /// A kind, queue or schema name that cannot be one.
     #[error("invalid {what}: {problem}: {given:?}")]
     InvalidName {
-        /// Which name: `kind`, `queue` or `schema`.
+        /// Which name: `kind`, `queue`, `periodic job` or `schema`.
         what: &'static str,
         /// What is wrong with it.
         problem: &'static str,
@@ -106,6 +106,24 @@ pub enum Error {
     /// refused after the insert.
     #[error("the insert was refused: {0}")]
     Refused(#[source] BoxError),
+
+    /// A periodic job's schedule that cannot be read, or is never due.
+    #[error(
+        "invalid schedule: {problem}: {given:?}\nhint: a cron expression such as \"0 9 * * MON-FRI\", or an interval of whole seconds such as \"PT15M\""
+    )]
+    InvalidSchedule {
+        /// What is wrong with it.
+        problem: String,
+        /// The schedule as given.
+        given: String,
+    },
+
+    /// A time zone that nobody knows.
+    #[error("unknown time zone: {given:?}\nhint: a name of the IANA database, such as Europe/Berlin")]
+    UnknownTimeZone {
+        /// The name as given.
+        given: String,
+    },
 
     /// The insert waited longer than its `max_wait` for an uncommitted rival with the same key.
     /// Nothing of the call was inserted; the caller's transaction is still usable.

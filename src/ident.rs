@@ -1,4 +1,4 @@
-//! Names, parsed once at the edge: [`Kind`], [`QueueName`], [`SchemaName`], and [`JobId`].
+//! Names, parsed once at the edge: [`Kind`], [`QueueName`], [`PeriodicName`], [`SchemaName`], and [`JobId`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -86,6 +86,12 @@ name!(
     /// The name of a queue. The default queue is [`QueueName::DEFAULT`].
     QueueName,
     "queue"
+);
+
+name!(
+    /// The name of a periodic job.
+    PeriodicName,
+    "periodic job"
 );
 
 impl QueueName {

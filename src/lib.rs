@@ -19,8 +19,11 @@ mod notify;
 mod opts;
 mod outcome;
 pub mod period;
+mod periodic;
+mod retention;
 mod retry;
 mod runner;
+mod schedule;
 mod state;
 mod store;
 #[cfg(feature = "testing")]
@@ -31,21 +34,25 @@ mod worker;
 
 /// Inserting and looking.
 pub use self::client::{
-    Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany, InsertMiddleware, Jobs, NextInsert,
+    Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany, InsertMiddleware, Jobs,
+    NextInsert, Periodic,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
 /// What happened.
 pub use self::event::{Event, Happened};
 /// Names.
-pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, QueueName, SchemaName};
+pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, PeriodicName, QueueName, SchemaName};
 /// Jobs.
 pub use self::job::{AttemptError, Inserted, Job, JobRow, NewJob};
 /// Working.
-pub use self::maintenance::Retention;
 pub use self::outcome::{BoxError, IntoResult, Outcome, Permanent};
+/// Periodic jobs.
+pub use self::periodic::{PeriodicJob, PeriodicRow, PeriodicSource};
+pub use self::retention::Retention;
 pub use self::retry::RetryPolicy;
 pub use self::runner::{Runner, RunnerHandle, shutdown_signal};
+pub use self::schedule::CatchUp;
 /// Uniqueness.
 pub use self::unique::{
     Claim, Duplicate, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry, StateSet, StateSetIter,

@@ -9,6 +9,7 @@ mod insert_many;
 mod jobs;
 mod line;
 mod middleware;
+mod periodic;
 mod prepare;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub use self::insert::Insert;
 pub use self::insert_many::InsertMany;
 pub use self::jobs::Jobs;
 pub use self::middleware::{InsertMiddleware, NextInsert};
+pub use self::periodic::Periodic;
 
 use self::line::Line;
 use self::middleware::{AnyInsertMiddleware, InsertLayers};

@@ -115,7 +115,7 @@ pub(super) async fn prepare_one(
     Ok((row, canonical))
 }
 
-fn needs_clock(options: &InsertOptions) -> bool {
+pub(super) fn needs_clock(options: &InsertOptions) -> bool {
     let is_windowed = matches!(&options.unique, Some(Unique::Policy(policy)) if policy.needs_clock());
     is_windowed && !matches!(options.start, Some(Start::At(_)))
 }

@@ -1,74 +1,117 @@
-//! What keeps the table in order while runners work. One small service each, all with the same
-//! contract: a service is asked to run once, says whether there is more to do at once, and is
-//! asked again after its interval. An error is logged and costs one interval.
+//! What keeps the tables in order while runners work: small services, all with one contract.
 //!
-//! Services share a connection of the runner's own, never on the application's pool, so that a
-//! full pool cannot stall them. Each statement takes small batches and skips what others have
-//! locked, so that any number of runners may run them at the same time.
+//! ```text
+//! wait for the lease ─▶ run once ─▶ rest (as long as the run said) ─▶ run once ─▶ …
+//!        ▲ ───────────── taken over ◀──────┘ extend when little of the term is left
+//! ```
+//!
+//! Invariants:
+//! - Correctness never depends on a lease: rows are locked with SKIP LOCKED, finishes are fenced,
+//!   slots are keyed. Two holders at once cost double and do no harm.
+//! - Services share one connection of the runner's own, never the application's pool. They work in
+//!   small batches under a statement timeout, so that none keeps the others waiting for long; what
+//!   takes long by nature opens a connection for its run.
+//! - A stop is immediate, since every statement may be dropped in its middle, and gives the leases
+//!   up. A holder that is killed is followed when its term is over: a margin after its next run.
+//!
+//! Failures: an error is logged and costs a growing wait. A runner that cannot extend its lease goes
+//! back to waiting for it.
 
+mod connection;
+mod periodic;
 mod promoter;
 mod pruner;
 mod rescuer;
+mod tenure;
+mod walk;
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::time::Duration;
 
-use sqlx::{PgConnection, PgPool};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::connection::SharedConnection;
+pub(crate) use self::periodic::Periodic;
 pub(crate) use self::promoter::Promoter;
 pub(crate) use self::pruner::Pruner;
-pub use self::pruner::Retention;
 pub(crate) use self::rescuer::Rescuer;
+pub(crate) use self::tenure::Holder;
 
+use self::tenure::Tenure;
 use crate::error::Result;
-use crate::store::Statements;
 
 /// How many rows a service takes in one statement.
 const BATCH: i64 = 1_000;
 
+/// The waits for a lease that is another's, at the least and at the most.
+const SHORTEST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// The waits after failures.
+const FIRST_FAILURE_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_FAILURE_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a stop waits for the database to take a lease back. Without it the lease runs out.
+const RELEASE_WAIT: Duration = Duration::from_secs(2);
+
 /// A maintenance service.
 pub(crate) trait Service: Send {
-    /// For the log.
+    /// As in the table `maintenance`.
     const NAME: &'static str;
 
-    /// The wait between two runs.
-    fn interval(&self) -> Duration;
+    /// How long after its next run the lease runs out: how late another follows a holder that was
+    /// killed.
+    fn margin(&self) -> Duration;
 
-    /// Runs once. `true`: there is more to do at once.
-    fn run_once(
-        &mut self,
-        connection: &mut PgConnection,
-        statements: &Statements,
-    ) -> impl Future<Output = Result<bool>> + Send;
+    /// Runs once. Answers how long to rest before the next run; not at all: there is more to do.
+    fn run_once(&mut self, holder: &Holder) -> impl Future<Output = Result<Duration>> + Send;
 }
 
-/// Runs a service until stopped.
-pub(crate) async fn run<S: Service>(mut service: S, control: PgPool, statements: Statements, stop: CancellationToken) {
-    while !stop.is_cancelled() {
-        // Each statement is atomic, so it may be dropped in its middle.
-        let ran = tokio::select! {
-            () = stop.cancelled() => return,
-            ran = run_on(&mut service, &control, &statements) => ran,
-        };
-        let has_more = match ran {
-            Ok(has_more) => has_more,
-            Err(error) => {
-                tracing::warn!(service = S::NAME, %error, "maintenance failed, trying again later");
-                false
-            }
-        };
-        if has_more {
-            continue;
-        }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(service.interval()) => {}
-        }
+/// Offers to do a service, and does it whenever it has the lease, until stopped.
+pub(crate) async fn serve<S: Service>(mut service: S, holder: Holder, stop: CancellationToken) {
+    let mut tenure = Tenure::new(S::NAME, holder);
+    tokio::select! {
+        () = stop.cancelled() => {}
+        never = work(&mut service, &mut tenure) => match never {},
+    }
+    match tokio::time::timeout(RELEASE_WAIT, tenure.release()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(service = S::NAME, %error, "lease not given up: it runs out"),
+        Err(_) => tracing::debug!(service = S::NAME, "lease not given up in time: it runs out"),
     }
 }
 
-async fn run_on<S: Service>(service: &mut S, control: &PgPool, statements: &Statements) -> Result<bool> {
-    let mut connection = control.acquire().await?;
-    service.run_once(&mut connection, statements).await
+async fn work<S: Service>(service: &mut S, tenure: &mut Tenure) -> Infallible {
+    let mut failure_wait = FIRST_FAILURE_WAIT;
+    loop {
+        let wait = match turn(service, tenure).await {
+            Ok(wait) => {
+                failure_wait = FIRST_FAILURE_WAIT;
+                wait
+            }
+            Err(error) => {
+                tracing::warn!(service = S::NAME, %error, "maintenance failed, trying again");
+                let wait = failure_wait;
+                failure_wait = (wait * 2).min(LONGEST_FAILURE_WAIT);
+                wait
+            }
+        };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Runs once, if the lease is to be had. Answers how long to wait then.
+async fn turn<S: Service>(service: &mut S, tenure: &mut Tenure) -> Result<Duration> {
+    if tenure.left().is_zero()
+        && let Some(free_in) = tenure.take(service.margin()).await?
+    {
+        return Ok(free_in.clamp(SHORTEST_WAIT, LONGEST_WAIT));
+    }
+    let rest = service.run_once(tenure.holder()).await?;
+    // Sparsely: where runs are frequent, not with every one.
+    if tenure.left() < rest + service.margin() / 4 {
+        tenure.take(rest + service.margin()).await?;
+    }
+    Ok(rest)
 }

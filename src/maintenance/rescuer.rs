@@ -2,30 +2,50 @@
 
 use std::time::Duration;
 
-use sqlx::PgConnection;
-
-use super::{BATCH, Service};
+use super::{BATCH, Holder, Service};
 use crate::error::Result;
-use crate::store::{self, Statements};
+use crate::store::{self, Rescued};
 
+/// The longest sleep: a runner with a short lease may have come meanwhile.
+const LONGEST_REST: Duration = Duration::from_secs(10);
+
+/// The shortest sleep.
+const SHORTEST_REST: Duration = Duration::from_millis(50);
+
+#[derive(Debug)]
 pub(crate) struct Rescuer {
-    pub(crate) interval: Duration,
+    /// Half the runner's lease, within limits: what a run sleeps at most, and what another waits
+    /// before it follows. Together no longer than the jobs of a holder that died wait anyway.
+    half_lease: Duration,
+}
+
+impl Rescuer {
+    pub(crate) fn new(lease: Duration) -> Self {
+        Self { half_lease: (lease / 2).min(LONGEST_REST) }
+    }
 }
 
 impl Service for Rescuer {
     const NAME: &'static str = "rescuer";
 
-    fn interval(&self) -> Duration {
-        self.interval
+    fn margin(&self) -> Duration {
+        self.half_lease
     }
 
-    async fn run_once(&mut self, connection: &mut PgConnection, statements: &Statements) -> Result<bool> {
-        let rescued = store::rescue(connection, statements, BATCH).await?;
-        if rescued > 0 {
-            tracing::warn!(jobs = rescued, "rescued jobs of runners that died");
-        } else {
-            store::remove_dead_runners(connection, statements).await?;
+    async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
+        let mut session = holder.connection.session().await?;
+        let (rescued, next_in) = store::rescue(session.connection(), &holder.statements, BATCH).await?;
+        if rescued.is_empty() {
+            store::remove_dead_runners(session.connection(), &holder.statements).await?;
         }
-        Ok(rescued >= BATCH)
+        session.end().await?;
+        for Rescued { id, kind, queue, attempt, state } in &rescued {
+            tracing::warn!(job.id = %id, job.kind = %kind, %queue, attempt, %state, "rescued from a runner that died");
+        }
+        if i64::try_from(rescued.len()).is_ok_and(|rescued| rescued >= BATCH) {
+            return Ok(Duration::ZERO);
+        }
+        // Awake when the first lease that is not extended runs out.
+        Ok(next_in.unwrap_or(self.half_lease).clamp(SHORTEST_REST, self.half_lease))
     }
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::PgConnectOptions;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -13,15 +13,17 @@ use super::completer::Ended;
 use super::control::Control;
 use super::desk::Desk;
 use super::handle::RunnerHandle;
+use super::keeping::Keeping;
 use super::lease::{Lease, Leases};
 use super::slots::QueueSlots;
 use super::track::Tracks;
+use super::upkeep::Upkeep;
 use super::{Shared, completer, heartbeat, panics, producer};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
 use crate::job::Job;
-use crate::maintenance::{self, Promoter, Pruner, Rescuer, Retention};
+use crate::maintenance::{Holder, SharedConnection};
 use crate::metrics::{self, RunnerMeter};
 use crate::notify::Line;
 use crate::retry::RetryPolicy;
@@ -57,10 +59,8 @@ pub struct Runner {
     pub(super) middleware: Vec<Arc<dyn AnyMiddleware>>,
     retry_policy: RetryPolicy,
     timeout: Option<Duration>,
-    retention: Retention,
     poll_interval: Duration,
-    promote_interval: Duration,
-    prune_interval: Duration,
+    pub(super) upkeep: Upkeep,
     lease: Duration,
     stop_timeout: Duration,
     stop_grace: Duration,
@@ -79,10 +79,8 @@ impl Runner {
             middleware: Vec::new(),
             retry_policy: RetryPolicy::default(),
             timeout: None,
-            retention: Retention::default(),
             poll_interval: Duration::from_secs(1),
-            promote_interval: Duration::from_secs(1),
-            prune_interval: Duration::from_secs(30),
+            upkeep: Upkeep::default(),
             lease: Duration::from_secs(20),
             stop_timeout: Duration::from_secs(25),
             stop_grace: Duration::from_secs(1),
@@ -129,12 +127,6 @@ impl Runner {
         self
     }
 
-    /// How long final jobs are kept. Default: completed and cancelled a day, discarded a week.
-    pub fn retention(mut self, retention: Retention) -> Self {
-        self.retention = retention;
-        self
-    }
-
     /// How often an idle runner looks for jobs that no notification told of. Default: 1 s;
     /// at least 1 ms.
     pub fn poll_interval(mut self, poll_interval: Duration) -> Self {
@@ -149,21 +141,9 @@ impl Runner {
         self
     }
 
-    /// How often scheduled and retryable jobs are looked at. Default: 1 s; at least 1 ms.
-    pub fn promote_interval(mut self, promote_interval: Duration) -> Self {
-        self.promote_interval = promote_interval;
-        self
-    }
-
-    /// How often the pruner walks the table. Default: 30 s; at least 1 ms.
-    pub fn prune_interval(mut self, prune_interval: Duration) -> Self {
-        self.prune_interval = prune_interval;
-        self
-    }
-
     /// How long the runner counts as alive after its last heartbeat; it sends four a term. The
-    /// jobs of a runner that died are back after at most a term and a quarter. Default: 20 s, so
-    /// 25 s.
+    /// jobs of a runner that died are back when its term is over, as soon as another runner looks:
+    /// at the latest half a term, or 10 s, later. Default: 20 s.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
@@ -209,7 +189,7 @@ impl Runner {
         let name = self.name.clone().unwrap_or_else(|| format!("uniqueue {}", std::process::id()));
         let queue_names: Vec<_> = queues.iter().map(|queue| queue.name.to_string()).collect();
         let connection = line.connection().await?;
-        let lease = Lease::take(connection, self.client.statements(), &name, &queue_names, self.lease).await?;
+        let (lease, said) = Lease::take(connection, self.client.statements(), &name, &queue_names, self.lease).await?;
         let (ended, results) = mpsc::unbounded_channel();
         let kinds = self.workers.kinds();
         let tracked: Vec<_> = queues.iter().map(|queue| queue.name.clone()).collect();
@@ -217,6 +197,7 @@ impl Runner {
             desk: Desk::new(self.connect_options(), self.lease),
             leases: Leases::new(lease, name, queue_names, self.lease),
             queues,
+            keeping: Keeping::new(self.upkeep.retention, said),
             tracks: Tracks::new(&kinds, &tracked),
             meter: RunnerMeter::new(tracked.iter()),
             kinds,
@@ -252,22 +233,24 @@ impl Runner {
     /// # Errors
     ///
     /// [`Error::InvalidRunner`] without a queue, a worker or the state that one needs, or with two for one;
-    /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; [`Error::Database`].
+    /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; as for [`Periodic::define`](crate::Periodic::define);
+    /// [`Error::Database`].
     pub async fn start(self) -> Result<RunnerHandle> {
+        self.upkeep.define(&self.client).await?;
         let (shared, results, line) = self.enter().await?;
-        let control = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.connect_options());
+        let connection = SharedConnection::new(self.connect_options(), self.is_listening);
 
         // What lives as long as jobs may run. It stops only when the last result is in.
         let closing = CancellationToken::new();
         let background = TaskTracker::new();
         let heartbeat = tokio::spawn(heartbeat::beat(Arc::clone(&shared), line, closing.clone()));
-        let statements = shared.client.statements();
-        let promoter = Promoter { interval: self.promote_interval };
-        let rescuer = Rescuer { interval: self.lease / 4 };
-        let pruner = Pruner::new(self.prune_interval, self.retention);
-        background.spawn(maintenance::run(promoter, control.clone(), statements.clone(), closing.clone()));
-        background.spawn(maintenance::run(rescuer, control.clone(), statements.clone(), closing.clone()));
-        background.spawn(maintenance::run(pruner, control.clone(), statements.clone(), closing.clone()));
+        let holder = Holder {
+            id: shared.leases.current().id,
+            runner: shared.leases.name.clone(),
+            connection,
+            statements: shared.client.statements().clone(),
+        };
+        self.upkeep.start(&holder, self.lease, &background, &closing);
         let completer = tokio::spawn(completer::complete(Arc::clone(&shared), results));
         let producer = tokio::spawn(producer::produce(Arc::clone(&shared)));
         tracing::info!(runner = %shared.leases.current().id, "runner started");
@@ -301,12 +284,8 @@ impl Runner {
         if self.lease < Duration::from_secs(1) {
             return refuse(format!("a lease must be at least 1 s: {:?}", self.lease));
         }
-        for (name, interval) in [
-            ("timeout", self.timeout.unwrap_or(Duration::MAX)),
-            ("poll_interval", self.poll_interval),
-            ("promote_interval", self.promote_interval),
-            ("prune_interval", self.prune_interval),
-        ] {
+        let own = [("timeout", self.timeout.unwrap_or(Duration::MAX)), ("poll_interval", self.poll_interval)];
+        for (name, interval) in own.into_iter().chain(self.upkeep.intervals()) {
             if interval < Duration::from_millis(1) {
                 return refuse(format!("{name} must be at least 1 ms: {interval:?}"));
             }

@@ -33,16 +33,30 @@ pub(super) struct Ended {
     pub(super) stop: Arc<Stop>,
     pub(super) track: Arc<Track>,
     pub(super) result: FinishResult,
+    /// Whether the row goes if the attempt completed the job.
+    pub(super) is_deleted: bool,
     /// Whether the worker completed the job in a transaction of its own: then the database is
     /// expected to drop this result.
     pub(super) was_completed_in: bool,
 }
 
 impl Ended {
-    /// Whether the attempt completed and left nothing to store.
-    const fn is_plain(&self) -> bool {
-        matches!(self.result.verdict, Verdict::Complete { output: None })
+    /// The statement that records it with the least work.
+    const fn way(&self) -> Way {
+        match self.result.verdict {
+            Verdict::Complete { .. } if self.is_deleted => Way::Delete,
+            Verdict::Complete { output: None } => Way::Complete,
+            _ => Way::Finish,
+        }
     }
+}
+
+/// How a result is recorded: the job's row goes, only changes its state, or takes more.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Way {
+    Delete,
+    Complete,
+    Finish,
 }
 
 /// Records results until the runner says that none will come any more.
@@ -55,16 +69,14 @@ pub(super) async fn complete(shared: Arc<Shared>, mut results: mpsc::UnboundedRe
             _ = results.recv_many(&mut gathered, BATCH) => {}
             () = shared.drained.cancelled() => return,
         }
-        // A lease that was lost leaves results under two ids for a moment.
-        let mut by_lease: BTreeMap<Uuid, Vec<Ended>> = BTreeMap::new();
+        // A lease that was lost leaves results under two ids for a moment. One statement for each
+        // way, so that none is sent again for another's sake.
+        let mut batches: BTreeMap<(Uuid, Way), Vec<Ended>> = BTreeMap::new();
         for ended in gathered.drain(..) {
-            by_lease.entry(ended.lease.id).or_default().push(ended);
+            batches.entry((ended.lease.id, ended.way())).or_default().push(ended);
         }
-        for batch in by_lease.into_values() {
-            // One statement each, so that neither is sent again for the other's sake.
-            let (plain, others) = batch.into_iter().partition(Ended::is_plain);
-            record(Arc::clone(&shared), plain, Place::Line).await;
-            record(Arc::clone(&shared), others, Place::Line).await;
+        for batch in batches.into_values() {
+            record(Arc::clone(&shared), batch, Place::Line).await;
         }
     }
 }
@@ -173,18 +185,22 @@ fn record_aside(shared: Arc<Shared>, ended: Ended) -> Pin<Box<dyn Future<Output 
 async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<HashMap<JobId, JobState>> {
     let mut connection = shared.desk.connection().await?;
     let statements = shared.client.statements();
-    if batch.iter().all(Ended::is_plain) {
-        let attempts: Vec<_> = batch.iter().map(|ended| (ended.result.id, ended.result.attempt)).collect();
+    // A batch goes one way, unless its results had to be replaced.
+    let is_all = |way: Way| batch.iter().all(|ended| ended.way() == way);
+    let attempts: Vec<_> = batch.iter().map(|ended| (ended.result.id, ended.result.attempt)).collect();
+    let completed = if is_all(Way::Delete) {
+        let completing = store::complete_and_delete(&mut connection, statements, worker, &attempts, Some(PATIENCE));
+        shared.desk.answer(completing).await
+    } else if is_all(Way::Complete) {
         let completing = store::complete(&mut connection, statements, worker, &attempts, Some(PATIENCE));
-        let completed = shared.desk.answer(completing).await;
-        let completed = connection.settle(completed)?;
-        Ok(completed.into_iter().map(|id| (id, JobState::Completed)).collect())
+        shared.desk.answer(completing).await
     } else {
         let results: Vec<_> = batch.iter().map(|ended| ended.result.clone()).collect();
         let finishing = store::finish(&mut connection, statements, worker, &results, Some(PATIENCE));
         let finished = shared.desk.answer(finishing).await;
-        Ok(connection.settle(finished)?.into_iter().collect())
-    }
+        return Ok(connection.settle(finished)?.into_iter().collect());
+    };
+    Ok(connection.settle(completed)?.into_iter().map(|id| (id, JobState::Completed)).collect())
 }
 
 /// Whether the same statement would fail the same way again: the database did not like its data.

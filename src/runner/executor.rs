@@ -64,6 +64,7 @@ pub(super) async fn attempt(shared: &Arc<Shared>, lease: Arc<Lease>, row: JobRow
     let span = span::of(&row);
     let attempt = Arc::new(Attempt {
         stop: shared.stop_of(row.id),
+        is_deleted: shared.keeping.deletes(&row),
         row,
         worker: lease.id,
         client: shared.client.clone(),
@@ -107,10 +108,11 @@ impl Drop for Ending {
             error: "panicked while the work was dropped".to_owned(),
         });
         let result = FinishResult { id: row.id, attempt: row.attempt, verdict };
+        let is_deleted = self.attempt.is_deleted;
         let was_completed_in = self.attempt.is_completed_in.load(Ordering::Acquire);
         // The completer outlives every attempt, so somebody receives this.
         let (lease, stop) = (Arc::clone(&self.lease), Arc::clone(&self.attempt.stop));
         let track = Arc::clone(&self.track);
-        let _ = self.shared.ended.send(Ended { lease, stop, track, result, was_completed_in });
+        let _ = self.shared.ended.send(Ended { lease, stop, track, result, is_deleted, was_completed_in });
     }
 }

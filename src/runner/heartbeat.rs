@@ -110,7 +110,9 @@ async fn extend(shared: &Shared, line: &mut Line, until: Instant) -> Option<bool
 
 async fn extend_once(shared: &Shared, line: &mut Line) -> Result<bool> {
     let id = shared.leases.current().id;
-    store::extend_lease(line.connection().await?, shared.client.statements(), id, shared.leases.term).await
+    let statements = shared.client.statements();
+    let said = store::extend_lease(line.connection().await?, statements, id, shared.leases.term).await?;
+    Ok(said.map(|said| shared.keeping.heed(said)).is_some())
 }
 
 /// Stops the jobs of the lost lease, which are another's by now, and goes on under a new one.
@@ -123,8 +125,9 @@ async fn renew(shared: &Shared, line: &mut Line) -> bool {
         Lease::take(connection, shared.client.statements(), &leases.name, &leases.queues, leases.term).await
     };
     match timeout(leases.term / 4, taking).await {
-        Ok(Ok(lease)) => {
+        Ok(Ok((lease, said))) => {
             leases.replace(lease);
+            shared.keeping.heed(said);
             shared.freed.notify_one();
             return true;
         }

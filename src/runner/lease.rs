@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::store::{self, Statements};
+use crate::store::{self, CompletedKept, Statements};
 
 /// One life of the runner. Its id fences the results of the jobs fetched under it.
 pub(super) struct Lease {
@@ -18,17 +18,17 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// Enters a new life in the database.
+    /// Enters a new life in the database. Answers also with what the queues say.
     pub(super) async fn take(
         connection: &mut PgConnection,
         statements: &Statements,
         name: &str,
         queues: &[String],
         term: Duration,
-    ) -> Result<Self> {
+    ) -> Result<(Self, CompletedKept)> {
         let id = Uuid::now_v7();
-        store::register_runner(connection, statements, id, name, queues, term).await?;
-        Ok(Self { id, lost: CancellationToken::new() })
+        let said = store::register_runner(connection, statements, id, name, queues, term).await?;
+        Ok((Self { id, lost: CancellationToken::new() }, said))
     }
 
     /// Marks a lease that ran out. Its jobs are another's by now, and must be stopped.

@@ -28,6 +28,7 @@ mod drain;
 mod executor;
 mod handle;
 mod heartbeat;
+mod keeping;
 mod lease;
 mod panics;
 mod producer;
@@ -36,6 +37,7 @@ mod shutdown;
 mod slots;
 mod span;
 mod track;
+mod upkeep;
 mod verdict;
 mod work;
 
@@ -57,6 +59,7 @@ use uuid::Uuid;
 use self::completer::Ended;
 use self::control::{Control, Held};
 use self::desk::Desk;
+use self::keeping::Keeping;
 use self::lease::Leases;
 use self::slots::QueueSlots;
 use self::track::Tracks;
@@ -72,6 +75,7 @@ struct Shared {
     desk: Desk,
     leases: Leases,
     queues: Vec<QueueSlots>,
+    keeping: Keeping,
     /// The jobs that were fetched and whose results are not recorded yet, and how to stop them.
     in_hand: Mutex<HashMap<JobId, InHand>>,
     control: Control,

@@ -125,7 +125,7 @@ fn give_back(shared: &Shared, jobs: impl IntoIterator<Item = slots::Fetched>) {
     for slots::Fetched { lease, row, .. } in jobs {
         let (stop, track) = (shared.stop_of(row.id), shared.tracks.of(&row.kind, &row.queue));
         let result = FinishResult { id: row.id, attempt: row.attempt, verdict: Verdict::GiveBack };
-        let _ = shared.ended.send(Ended { lease, stop, track, result, was_completed_in: false });
+        let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, was_completed_in: false });
     }
 }
 
@@ -154,7 +154,7 @@ async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots], scan: 
         let verdict = Verdict::Retry { delay: shared.retry_policy.wait_after(attempt), error: problem };
         let result = FinishResult { id, attempt, verdict };
         let (lease, stop, track) = (Arc::clone(lease), shared.stop_of(id), shared.tracks.of(&kind, &queue));
-        let _ = shared.ended.send(Ended { lease, stop, track, result, was_completed_in: false });
+        let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, was_completed_in: false });
     }
     for row in jobs {
         let queue = shared.queue(&row.queue);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
+use sqlx::{PgConnection, Row, SqlStr};
 use uuid::Uuid;
 
 use super::{Statements, interval, query};
@@ -53,8 +53,29 @@ pub(crate) async fn complete(
     attempts: &[(JobId, u16)],
     patience: Option<Duration>,
 ) -> UniqueueResult<Vec<JobId>> {
+    end_plainly(&statements.complete, connection, worker, attempts, patience).await
+}
+
+/// Completes attempts of jobs whose rows go with that, as [`complete`] does.
+pub(crate) async fn complete_and_delete(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    worker: Uuid,
+    attempts: &[(JobId, u16)],
+    patience: Option<Duration>,
+) -> UniqueueResult<Vec<JobId>> {
+    end_plainly(&statements.complete_and_delete, connection, worker, attempts, patience).await
+}
+
+async fn end_plainly(
+    statement: &SqlStr,
+    connection: &mut PgConnection,
+    worker: Uuid,
+    attempts: &[(JobId, u16)],
+    patience: Option<Duration>,
+) -> UniqueueResult<Vec<JobId>> {
     let (ids, numbers) = arrays(attempts);
-    let rows = query(&statements.complete)
+    let rows = query(statement)
         .bind(worker)
         .bind(&ids)
         .bind(&numbers)

@@ -11,3 +11,8 @@ pub(crate) fn interval(duration: Duration) -> PgInterval {
     let microseconds = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
     PgInterval { months: 0, days: 0, microseconds: microseconds.min(THOUSAND_YEARS) }
 }
+
+/// Milliseconds as the database tells them; those that have passed are none.
+pub(crate) fn milliseconds(count: i64) -> Duration {
+    Duration::from_millis(u64::try_from(count).unwrap_or(0))
+}

@@ -2,11 +2,25 @@
 
 use std::time::Duration;
 
-use sqlx::PgConnection;
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::{Statements, interval, query};
 use crate::error::Result;
+
+/// Which of a runner's queues say for how long completed jobs are kept: for no time, or for a while.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct CompletedKept {
+    pub(crate) deleting: Vec<String>,
+    pub(crate) keeping: Vec<String>,
+}
+
+impl CompletedKept {
+    fn read(row: &PgRow) -> Result<Self> {
+        Ok(Self { deleting: row.try_get("deleting")?, keeping: row.try_get("keeping")? })
+    }
+}
 
 /// Enters a runner with one lease term to live.
 pub(crate) async fn register_runner(
@@ -16,26 +30,26 @@ pub(crate) async fn register_runner(
     name: &str,
     queues: &[String],
     term: Duration,
-) -> Result<()> {
-    query(&statements.register_runner)
+) -> Result<CompletedKept> {
+    let row = query(&statements.register_runner)
         .bind(id)
         .bind(name)
         .bind(queues)
         .bind(interval(term))
-        .execute(connection)
+        .fetch_one(connection)
         .await?;
-    Ok(())
+    CompletedKept::read(&row)
 }
 
-/// Extends a lease by one term. `false`: it is lost.
+/// Extends a lease by one term. `None`: it is lost.
 pub(crate) async fn extend_lease(
     connection: &mut PgConnection,
     statements: &Statements,
     id: Uuid,
     term: Duration,
-) -> Result<bool> {
-    let extended = query(&statements.extend_lease).bind(id).bind(interval(term)).execute(connection).await?;
-    Ok(extended.rows_affected() == 1)
+) -> Result<Option<CompletedKept>> {
+    let row = query(&statements.extend_lease).bind(id).bind(interval(term)).fetch_optional(connection).await?;
+    row.map(|row| CompletedKept::read(&row)).transpose()
 }
 
 /// Says whether the runner sleeps and wants to be woken.

@@ -3,22 +3,76 @@
 
 use std::time::Duration;
 
-use sqlx::{PgConnection, Row};
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
+use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Statements, interval, query};
+use super::row::Stored;
+use super::{Statements, interval, milliseconds, query};
 use crate::error::Result;
+use crate::ident::{JobId, Kind, QueueName};
+use crate::state::JobState;
 
-/// Makes up to `limit` due jobs available. Answers how many it was.
-pub(crate) async fn promote(connection: &mut PgConnection, statements: &Statements, limit: i64) -> Result<i64> {
-    let row = query(&statements.promote).persistent(false).bind(limit).fetch_optional(connection).await?;
-    Ok(row.map_or(Ok(0), |row| row.try_get("promoted"))?)
+/// A look at the jobs that wait for their time.
+#[derive(Debug)]
+pub(crate) struct Look {
+    pub(crate) promoted: i64,
+    /// Up to when the jobs were looked at.
+    pub(crate) reached: OffsetDateTime,
+    /// How long until the next job is due.
+    pub(crate) next_in: Option<Duration>,
 }
 
-/// Brings back up to `limit` jobs of dead runners. Answers how many it was.
-pub(crate) async fn rescue(connection: &mut PgConnection, statements: &Statements, limit: i64) -> Result<i64> {
-    let row = query(&statements.rescue).persistent(false).bind(limit).fetch_optional(connection).await?;
-    Ok(row.map_or(Ok(0), |row| row.try_get("rescued"))?)
+/// Makes up to `limit` due jobs available, of those that were due at `from` or later.
+pub(crate) async fn promote(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    limit: i64,
+    from: Option<OffsetDateTime>,
+) -> Result<Look> {
+    let row = query(&statements.promote).persistent(false).bind(limit).bind(from).fetch_one(connection).await?;
+    Ok(Look {
+        promoted: row.try_get("promoted")?,
+        reached: row.try_get::<Stored, _>("reached")?.0,
+        next_in: row.try_get::<Option<i64>, _>("next_in")?.map(milliseconds),
+    })
+}
+
+/// A job that was taken from a runner that died.
+#[derive(Debug)]
+pub(crate) struct Rescued {
+    pub(crate) id: JobId,
+    pub(crate) kind: Kind,
+    pub(crate) queue: QueueName,
+    /// The attempt that was lost.
+    pub(crate) attempt: u16,
+    /// `available`, or `discarded` when no attempt was left or another job holds its key.
+    pub(crate) state: JobState,
+}
+
+/// Brings back up to `limit` jobs of dead runners. Answers with them, and how long until the next
+/// lease could run out.
+pub(crate) async fn rescue(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    limit: i64,
+) -> Result<(Vec<Rescued>, Option<Duration>)> {
+    let rows = query(&statements.rescue).persistent(false).bind(limit).fetch_all(connection).await?;
+    let next_in = rows.first().map(|row| row.try_get::<Option<i64>, _>("next_in")).transpose()?.flatten();
+    let mut rescued = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let Some(id) = row.try_get::<Option<Uuid>, _>("id")? else { continue };
+        rescued.push(Rescued {
+            id: JobId::from(id),
+            kind: Kind::from_stored(row.try_get("kind")?),
+            queue: QueueName::from_stored(row.try_get("queue")?),
+            attempt: row.try_get::<i16, _>("attempt")?.max(0).unsigned_abs(),
+            state: row.try_get::<&str, _>("state")?.parse()?,
+        });
+    }
+    Ok((rescued, next_in.map(milliseconds)))
 }
 
 /// How long final jobs are kept. `None`: for ever.
@@ -29,23 +83,76 @@ pub(crate) struct Keep {
     pub(crate) discarded: Option<Duration>,
 }
 
-/// Walks `limit` ids on from `after` and deletes what is past its retention. Answers how many it
-/// deleted, and where to go on, if the walk is not over.
+impl Keep {
+    fn bind_to(self, query: Query<'static, Postgres, PgArguments>) -> Query<'static, Postgres, PgArguments> {
+        let Self { completed, cancelled, discarded } = self;
+        query.bind(completed.map(interval)).bind(cancelled.map(interval)).bind(discarded.map(interval))
+    }
+}
+
+/// What a round of pruning must know first.
+#[derive(Debug)]
+pub(crate) struct PruneBounds {
+    /// Jobs with ids between these two are too young to go. `None`: nothing ever goes.
+    pub(crate) young_from: Option<Uuid>,
+    pub(crate) young_to: Uuid,
+    /// The shortest retention of all.
+    pub(crate) shortest: Option<Duration>,
+    /// What the queues say, as text: to notice a change.
+    pub(crate) settings: String,
+}
+
+/// Asks how long jobs are kept, by the database's clock.
+pub(crate) async fn prune_bounds(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    keep: Keep,
+) -> Result<PruneBounds> {
+    let query = query(&statements.prune_bounds).persistent(false);
+    let row = keep.bind_to(query).fetch_one(connection).await?;
+    Ok(PruneBounds {
+        young_from: row.try_get("young_from")?,
+        young_to: row.try_get("young_to")?,
+        shortest: row.try_get::<Option<i64>, _>("shortest")?.map(milliseconds),
+        settings: row.try_get("settings")?,
+    })
+}
+
+/// A stretch of ids: after one, up to another, at most so many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    pub(crate) after: Uuid,
+    pub(crate) upto: Uuid,
+    pub(crate) limit: i64,
+}
+
+/// What a visit to a stretch did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pruned {
+    pub(crate) deleted: i64,
+    pub(crate) remaining: i64,
+    /// Where it ended, when the limit cut it short.
+    pub(crate) reached: Option<Uuid>,
+    /// How long until something that remains may go.
+    pub(crate) next_in: Option<Duration>,
+}
+
+/// Deletes what is past its retention in a stretch. Jobs that are not final count as if they may go
+/// after `open_for`.
 pub(crate) async fn prune(
     connection: &mut PgConnection,
     statements: &Statements,
-    after: Uuid,
-    limit: i64,
+    stretch: Stretch,
     keep: Keep,
-) -> Result<(i64, Option<Uuid>)> {
-    let row = query(&statements.prune)
-        .persistent(false)
-        .bind(after)
-        .bind(limit)
-        .bind(keep.completed.map(interval))
-        .bind(keep.cancelled.map(interval))
-        .bind(keep.discarded.map(interval))
-        .fetch_one(connection)
-        .await?;
-    Ok((row.try_get("pruned")?, row.try_get("reached")?))
+    open_for: Duration,
+) -> Result<Pruned> {
+    let Stretch { after, upto, limit } = stretch;
+    let query = query(&statements.prune).persistent(false).bind(after).bind(upto).bind(limit);
+    let row = keep.bind_to(query).bind(interval(open_for)).fetch_one(connection).await?;
+    Ok(Pruned {
+        deleted: row.try_get("pruned")?,
+        remaining: row.try_get("remaining")?,
+        reached: row.try_get("reached")?,
+        next_in: row.try_get::<Option<i64>, _>("next_in")?.map(milliseconds),
+    })
 }

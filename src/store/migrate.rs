@@ -21,10 +21,19 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("V4__unique_key", include_str!("../../migrations/V4__unique_key.sql")),
     ("V5__sql_door", include_str!("../../migrations/V5__sql_door.sql")),
     ("V6__control", include_str!("../../migrations/V6__control.sql")),
+    ("V7__time", include_str!("../../migrations/V7__time.sql")),
 ];
 
-/// The version that this library was built with.
-pub(crate) const LATEST_VERSION: i32 = MIGRATIONS.len() as i32;
+/// The version that this library was built with: the last migration's.
+pub(crate) const LATEST_VERSION: i32 = {
+    let name = MIGRATIONS[MIGRATIONS.len() - 1].0.as_bytes();
+    let (mut version, mut place) = (0, 1);
+    while name[place] != b'_' {
+        version = version * 10 + (name[place] - b'0') as i32;
+        place += 1;
+    }
+    version
+};
 
 const HISTORY: &str = "schema_history";
 

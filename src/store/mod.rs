@@ -14,12 +14,14 @@ mod lease;
 mod look;
 mod maintain;
 mod migrate;
+mod periodic;
 mod row;
 #[cfg(feature = "testing")]
 mod scratch;
 #[cfg(feature = "testing")]
 mod seek;
 mod select;
+mod service;
 #[cfg(feature = "testing")]
 mod shift;
 
@@ -33,14 +35,23 @@ use sqlx::{Postgres, SqlSafeStr, SqlStr};
 pub(crate) use self::change::{Changed, Told, Verb, change, release_claim};
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Place, Slots, Unreadable, fetch, give_back};
-pub(crate) use self::finish::{Result as FinishResult, Verdict, complete, finish, still_held, unlocked};
+pub(crate) use self::finish::{
+    Result as FinishResult, Verdict, complete, complete_and_delete, finish, still_held, unlocked,
+};
 pub(crate) use self::insert::{Answer, NewRow, Outcome, insert_plain, insert_unique};
-pub(crate) use self::interval::interval;
-pub(crate) use self::lease::{extend_lease, register_runner, remove_dead_runners, remove_runner, set_runner_idle};
+pub(crate) use self::interval::{interval, milliseconds};
+pub(crate) use self::lease::{
+    CompletedKept, extend_lease, register_runner, remove_dead_runners, remove_runner, set_runner_idle,
+};
 pub(crate) use self::look::{database_time, holder, job_by_id};
-pub(crate) use self::maintain::{Keep, promote, prune, rescue};
+pub(crate) use self::maintain::{Keep, PruneBounds, Rescued, Stretch, promote, prune, prune_bounds, rescue};
 pub(crate) use self::migrate::{LATEST_VERSION, migrate, schema_version};
+pub(crate) use self::periodic::{
+    Definition, DuePeriodic, PeriodicVerb, change_periodic, define_periodic, due_periodic, flag_periodic,
+    list_periodic, run_periodic, run_periodic_now,
+};
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
+pub(crate) use self::service::{begin_bounded, bound, release_service, take_service};
 
 #[cfg(feature = "testing")]
 pub(crate) use self::scratch::{
@@ -92,15 +103,19 @@ macro_rules! statements {
 statements! {
     cancel_jobs,
     complete,
+    complete_and_delete,
     count_matching,
     database_time,
+    define_periodic,
     delete_jobs,
+    due_periodic,
     #[cfg(feature = "testing")]
     end_connections,
     explain_unique,
     extend_lease,
     fetch,
     finish,
+    flag_periodic,
     give_back,
     holder,
     insert_plain,
@@ -111,19 +126,27 @@ statements! {
     left_behind,
     list_newest,
     list_oldest,
+    list_periodic,
     matching_ids,
     #[cfg(feature = "testing")]
     next_job,
+    pause_periodic,
     promote,
     prune,
+    prune_bounds,
     register_runner,
     release_claim,
     release_jobs,
+    release_service,
     remove_dead_runners,
+    remove_periodic,
     remove_runner,
     reschedule_jobs,
     rescue,
+    resume_periodic,
     retry_jobs,
+    run_periodic,
+    run_periodic_now,
     schema_version,
     #[cfg(feature = "testing")]
     seat_job,
@@ -134,6 +157,7 @@ statements! {
     still_held,
     #[cfg(feature = "testing")]
     time_shifts,
+    take_service,
     unlocked_jobs,
 }
 

@@ -72,16 +72,16 @@ pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advance
     store::shift_times(&mut connection, statements, by).await?;
     let mut advanced = Advanced::default();
     loop {
-        let promoted = store::promote(&mut connection, statements, BATCH).await?;
+        let promoted = store::promote(&mut connection, statements, BATCH, None).await?.promoted;
         advanced.promoted += promoted.unsigned_abs();
         if promoted < BATCH {
             break;
         }
     }
     loop {
-        let rescued = store::rescue(&mut connection, statements, BATCH).await?;
-        advanced.rescued += rescued.unsigned_abs();
-        if rescued < BATCH {
+        let (rescued, _) = store::rescue(&mut connection, statements, BATCH).await?;
+        advanced.rescued += rescued.len() as u64;
+        if (rescued.len() as u64) < BATCH.unsigned_abs() {
             return Ok(advanced);
         }
     }

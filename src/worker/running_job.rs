@@ -35,6 +35,8 @@ pub(crate) struct Attempt {
     pub(crate) client: Client,
     pub(crate) states: Arc<States>,
     pub(crate) stop: Arc<Stop>,
+    /// Whether the row goes when the job completes.
+    pub(crate) is_deleted: bool,
     /// Whether the worker completed it in a transaction of its own.
     pub(crate) is_completed_in: AtomicBool,
 }
@@ -44,7 +46,7 @@ impl Attempt {
     /// An attempt that no runner knows of.
     pub(crate) fn alone(row: JobRow, worker: Uuid, client: Client, states: States, stop: Stop) -> Self {
         let (states, stop) = (Arc::new(states), Arc::new(stop));
-        Self { row, worker, client, states, stop, is_completed_in: AtomicBool::new(false) }
+        Self { row, worker, client, states, stop, is_deleted: false, is_completed_in: AtomicBool::new(false) }
     }
 }
 
@@ -160,7 +162,10 @@ impl<J: Job> RunningJob<J> {
         let attempt = &self.attempt;
         let statements = attempt.client.statements();
         let (id, number) = (attempt.row.id, attempt.row.attempt);
-        let is_counted = if output.is_none() {
+        let is_counted = if attempt.is_deleted {
+            // With the row goes what would have been its output.
+            !store::complete_and_delete(connection, statements, attempt.worker, &[(id, number)], None).await?.is_empty()
+        } else if output.is_none() {
             !store::complete(connection, statements, attempt.worker, &[(id, number)], None).await?.is_empty()
         } else {
             let result = FinishResult { id, attempt: number, verdict: Verdict::Complete { output } };

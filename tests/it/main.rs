@@ -12,6 +12,7 @@ mod examples;
 mod floors;
 mod insert_middleware;
 mod machine;
+mod maintenance;
 mod plans;
 mod roles;
 mod rules;

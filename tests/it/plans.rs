@@ -7,8 +7,16 @@ use uniqueue::{NewJob, UniqueKey};
 use crate::support::{Database, job};
 
 /// Each with as many nulls as it has parameters: a generic plan does not look at them.
-const STATEMENTS: [(&str, usize); 7] =
-    [("fetch", 8), ("complete", 4), ("finish", 8), ("still_held", 3), ("promote", 1), ("rescue", 1), ("prune", 5)];
+const STATEMENTS: [(&str, usize); 8] = [
+    ("fetch", 8),
+    ("complete", 4),
+    ("finish", 8),
+    ("still_held", 3),
+    ("promote", 2),
+    ("rescue", 1),
+    ("prune", 7),
+    ("complete_and_delete", 4),
+];
 
 #[tokio::test]
 async fn no_statement_of_a_runner_ever_reads_the_whole_table() {

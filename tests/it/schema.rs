@@ -80,7 +80,7 @@ async fn eight_processes_may_migrate_at_once() {
         applied.push(task.await.unwrap());
     }
     applied.sort_unstable();
-    let latest = database.number("SELECT max(version)::bigint FROM {schema}.schema_history").await;
+    let latest = database.number("SELECT count(*) FROM {schema}.schema_history").await;
     assert_eq!(applied[..7], [0; 7]);
     assert_eq!(i64::try_from(applied[7]).unwrap(), latest);
     database.client.check_schema().await.unwrap();

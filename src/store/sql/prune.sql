@@ -1,31 +1,44 @@
--- Deletes final jobs past their retention, oldest ids first. Ids follow time, so the primary key
--- serves and no index on finalized_at is needed. Answers how far the walk came, so that the next
--- call goes on from there; null: it came to the end. A job whose claim has a deadline is kept
--- until then: its row is the claim, and who asked for seven days must not get one.
+-- Deletes final jobs past their retention, of a stretch of ids: those after $1 up to $2, at most $3.
+-- Ids follow time, so the primary key serves and no index on finalized_at is needed. A job whose
+-- claim has a deadline is kept until then: its row is the claim, and who asked for seven days must
+-- not get one. $4, $5 and $6 are kept where the queue does not say otherwise. Always one row: what
+-- was deleted and what was left, where the stretch ended if it was cut short, and in how many
+-- milliseconds something of it may go; a job that is not final yet counts as one that may go in $7.
 WITH walked AS MATERIALIZED (
-    SELECT j.id, j.finalized_at
+    SELECT j.id, j.queue, j.state, j.finalized_at, j.claims, j.unique_until
     FROM /* schema */job AS j
-    WHERE j.id > $1
+    WHERE j.id > $1 AND j.id <= $2
     ORDER BY j.id
-    LIMIT $2
+    LIMIT $3
+),
+kept AS (
+    SELECT
+        w.id, w.finalized_at, w.claims, w.unique_until,
+        CASE
+            WHEN w.state = 'completed' THEN coalesce(q.keep_completed, $4::interval)
+            WHEN w.state = 'cancelled' THEN coalesce(q.keep_cancelled, $5::interval)
+            WHEN w.state = 'discarded' THEN coalesce(q.keep_discarded, $6::interval)
+        END AS keep
+    FROM walked AS w
+    LEFT JOIN /* schema */queue AS q ON q.name = w.queue
+),
+aged AS MATERIALIZED (
+    SELECT
+        k.id,
+        CASE
+            WHEN k.finalized_at IS NULL THEN clock_timestamp() + $7::interval
+            WHEN k.keep IS NOT NULL THEN
+                greatest(k.finalized_at + k.keep, CASE WHEN k.claims THEN k.unique_until END)
+        END AS goes_at
+    FROM kept AS k
 ),
 doomed AS (
     SELECT j.id
     FROM /* schema */job AS j
     -- An array, not a join: the planner takes a LIMIT of unknown size for a tenth of the table.
-    WHERE j.id = ANY (
-            ARRAY(
-                SELECT w.id
-                FROM walked AS w
-                WHERE w.finalized_at IS NOT NULL
-            )
-        )
-        AND j.finalized_at <= clock_timestamp() - CASE
-        WHEN j.state = 'completed' THEN $3::interval
-        WHEN j.state = 'cancelled' THEN $4::interval
-        WHEN j.state = 'discarded' THEN $5::interval
-    END
-        AND (NOT j.claims OR j.unique_until IS NULL OR j.unique_until <= clock_timestamp())
+    WHERE j.id = ANY (ARRAY(SELECT a.id FROM aged AS a WHERE a.goes_at <= clock_timestamp()))
+        -- Asked of the row as it is when it is locked: it may have come back to life meanwhile.
+        AND j.finalized_at <= statement_timestamp()
     ORDER BY j.id
     FOR UPDATE OF j SKIP LOCKED
 ),
@@ -36,4 +49,10 @@ pruned AS (
 )
 SELECT
     (SELECT count(*) FROM pruned) AS pruned,
-    (SELECT w.id FROM walked AS w ORDER BY w.id OFFSET $2 - 1) AS reached
+    (SELECT count(*) FROM walked) - (SELECT count(*) FROM pruned) AS remaining,
+    (SELECT w.id FROM walked AS w ORDER BY w.id OFFSET $3 - 1) AS reached,
+    (
+        SELECT (extract(epoch FROM least(min(a.goes_at), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
+        FROM aged AS a
+        WHERE NOT EXISTS (SELECT FROM pruned AS p WHERE p.id = a.id)
+    ) AS next_in

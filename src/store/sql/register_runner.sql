@@ -1,3 +1,11 @@
--- Enters a runner, alive for one lease term from now.
-INSERT INTO /* schema */runner (id, name, queues, leased_until)
+-- Enters a runner, alive for one lease term from now. Answers which of its queues say for how long
+-- completed jobs are kept: not at all, or for a while.
+INSERT INTO /* schema */runner AS r (id, name, queues, leased_until)
 VALUES ($1, $2, $3, clock_timestamp() + $4::interval)
+RETURNING
+    ARRAY(
+        SELECT q.name FROM /* schema */queue AS q WHERE q.name = ANY (r.queues) AND q.keep_completed = interval '0'
+    ) AS deleting,
+    ARRAY(
+        SELECT q.name FROM /* schema */queue AS q WHERE q.name = ANY (r.queues) AND q.keep_completed > interval '0'
+    ) AS keeping

@@ -1,0 +1,166 @@
+//! Periodic jobs: defining, looking, pausing, running.
+
+use serde_json::{Value, json};
+
+use super::Client;
+use super::prepare::{needs_clock, prepare_one};
+use crate::error::{Error, Result};
+use crate::ident::{JobId, PeriodicName};
+use crate::opts::Start;
+use crate::period;
+use crate::periodic::{PeriodicJob, PeriodicRow, PeriodicSource};
+use crate::schedule::Schedule;
+use crate::store::{self, Definition, PeriodicVerb};
+use crate::unique::Claim;
+
+/// The periodic jobs of a schema. Made by [`Client::periodic`].
+///
+/// Runners notice a change within seconds. Whatever is done here can be done in SQL as well, to the
+/// rows of the table `periodic`.
+#[derive(Clone, Copy, Debug)]
+pub struct Periodic<'a> {
+    client: &'a Client,
+}
+
+impl Client {
+    /// The periodic jobs.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use serde_json::json;
+    /// # use uniqueue::{Client, NewJob, PeriodicJob};
+    /// # async fn run(client: Client) -> uniqueue::Result<()> {
+    /// let sweep = NewJob::new("cache.sweep", &json!({}));
+    /// client.periodic().define(PeriodicJob::every("sweep", Duration::from_secs(900), sweep)).await?;
+    /// for periodic in client.periodic().list().await? {
+    ///     println!("{}: {} next at {:?}", periodic.name, periodic.schedule, periodic.next_at);
+    /// }
+    /// client.periodic().pause("sweep").await?;
+    /// # Ok(()) }
+    /// ```
+    pub const fn periodic(&self) -> Periodic<'_> {
+        Periodic { client: self }
+    }
+}
+
+impl Periodic<'_> {
+    /// Defines a periodic job, or changes the one of its name. With another schedule it begins anew;
+    /// with the same one it keeps its place. A paused one stays paused.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidName`]; [`Error::InvalidSchedule`] and [`Error::UnknownTimeZone`];
+    /// [`Error::InvalidOption`] when the job has a start time, an id, or a unique policy with a
+    /// window; as for [`Insert`](crate::Insert) when the job is no good; [`Error::Database`].
+    pub async fn define(&self, periodic: PeriodicJob) -> Result<()> {
+        self.define_from(periodic, PeriodicSource::Database).await
+    }
+
+    pub(crate) async fn define_from(&self, periodic: PeriodicJob, source: PeriodicSource) -> Result<()> {
+        let PeriodicJob { name, schedule, time_zone, catch_up, job } = periodic;
+        let name = PeriodicName::new(name)?;
+        Schedule::read(&schedule, &time_zone)?;
+        let refuse = |problem| Err(Error::InvalidOption { option: "periodic job", problem, given: name.to_string() });
+        let options = job.options.clone().or(self.client.defaults());
+        if options.start.is_some_and(|start| start != Start::Now) {
+            return refuse("the schedule says when it runs, so it must not have a start of its own");
+        }
+        if options.id.is_some() {
+            return refuse("each of its jobs has an id of its own, so it must not have one");
+        }
+        if needs_clock(&options) {
+            return refuse("the schedule says how often it runs, so its unique policy must not have a window");
+        }
+        let mut connection = self.client.connection().await?;
+        let (row, _) = prepare_one(self.client, &mut connection, job).await?;
+        let unique_policy = row.claim.as_ref().map(policy);
+        let definition = Definition { name, schedule, time_zone, catch_up, source, unique_policy, row };
+        store::define_periodic(&mut connection, self.client.statements(), &definition).await
+    }
+
+    /// All periodic jobs, by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`].
+    pub async fn list(&self) -> Result<Vec<PeriodicRow>> {
+        let mut connection = self.client.connection().await?;
+        store::list_periodic(&mut connection, self.client.statements(), None).await
+    }
+
+    /// One periodic job, if it exists.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`].
+    pub async fn find(&self, name: &str) -> Result<Option<PeriodicRow>> {
+        let mut connection = self.client.connection().await?;
+        Ok(store::list_periodic(&mut connection, self.client.statements(), Some(name)).await?.pop())
+    }
+
+    /// Runs no slot until it is resumed. Answers whether it exists.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`].
+    pub async fn pause(&self, name: &str) -> Result<bool> {
+        self.change(PeriodicVerb::Pause, name).await
+    }
+
+    /// Runs its slots again, from now on: what passed while it was paused is not caught up with,
+    /// whatever it says of missed slots. Answers whether it exists.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`].
+    pub async fn resume(&self, name: &str) -> Result<bool> {
+        self.change(PeriodicVerb::Resume, name).await
+    }
+
+    /// Removes it. Its jobs stay. A definition in code comes back with the next start of a runner
+    /// that has it. Answers whether it existed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`].
+    pub async fn remove(&self, name: &str) -> Result<bool> {
+        self.change(PeriodicVerb::Remove, name).await
+    }
+
+    /// Inserts one of its jobs at once, outside of the schedule, paused or not. Answers with the job,
+    /// or, where it has a unique key of its own that another job claims, with that one. `None`: there
+    /// is no periodic job of that name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`].
+    pub async fn run_now(&self, name: &str) -> Result<Option<JobId>> {
+        let mut connection = self.client.connection().await?;
+        store::run_periodic_now(&mut connection, self.client.statements(), name).await
+    }
+
+    async fn change(&self, verb: PeriodicVerb, name: &str) -> Result<bool> {
+        let mut connection = self.client.connection().await?;
+        store::change_periodic(&mut connection, self.client.statements(), verb, name).await
+    }
+}
+
+/// A claim as the document that `insert_job` takes. The job never changes, so nor does its key.
+fn policy(claim: &Claim) -> Value {
+    let mut document = json!({
+        "key": claim.key,
+        "states": claim.states.iter().map(|state| state.as_str()).collect::<Vec<_>>(),
+        "on_conflict": claim.on_conflict.as_str(),
+        "on_reentry": if claim.discard_on_reentry { "discard" } else { "go_on" },
+    });
+    if let Some(period) = claim.period {
+        document["period"] = period::write(period).into();
+    }
+    if let Some(ttl) = claim.ttl {
+        document["ttl"] = period::write(ttl).into();
+    }
+    if claim.until_start {
+        document["until"] = "start".into();
+    }
+    document
+}

@@ -1,0 +1,67 @@
+//! Who does a service: one lease for each, so that of many runners one has the work.
+//!
+//! The term is measured from before the database was asked, so that this process never takes a
+//! lease for its own that the database gives to another already. A lease saves work and nothing
+//! else: each statement of each service is right with any number of holders.
+
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use super::connection::SharedConnection;
+use crate::error::Result;
+use crate::store::{self, Statements};
+
+/// Who offers to do the services, and with what.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    pub(crate) id: Uuid,
+    /// The runner's name, for people.
+    pub(crate) runner: String,
+    pub(crate) connection: SharedConnection,
+    pub(crate) statements: Statements,
+}
+
+/// One holder's hold on one service.
+pub(super) struct Tenure {
+    service: &'static str,
+    holder: Holder,
+    until: Option<Instant>,
+}
+
+impl Tenure {
+    pub(super) const fn new(service: &'static str, holder: Holder) -> Self {
+        Self { service, holder, until: None }
+    }
+
+    pub(super) const fn holder(&self) -> &Holder {
+        &self.holder
+    }
+
+    /// How much of the term is left.
+    pub(super) fn left(&self) -> Duration {
+        self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+
+    /// Takes the lease, or extends it. `Some`: it is another's, for about so long.
+    pub(super) async fn take(&mut self, term: Duration) -> Result<Option<Duration>> {
+        let asked_at = Instant::now();
+        let Holder { id, runner, connection, statements } = &self.holder;
+        let mut session = connection.session().await?;
+        let taken = store::take_service(session.connection(), statements, self.service, *id, runner, term).await?;
+        session.end().await?;
+        self.until = taken.is_none().then(|| asked_at + term);
+        Ok(taken)
+    }
+
+    /// Gives the lease up, so that others need not wait for its end.
+    pub(super) async fn release(self) -> Result<()> {
+        if self.left().is_zero() {
+            return Ok(());
+        }
+        let mut session = self.holder.connection.session().await?;
+        let Holder { id, statements, .. } = &self.holder;
+        store::release_service(session.connection(), statements, self.service, *id).await?;
+        session.end().await
+    }
+}

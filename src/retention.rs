@@ -1,0 +1,47 @@
+//! How long final jobs are kept.
+
+use std::time::Duration;
+
+/// How long final jobs are kept. While a completed job is kept, a claim that covers `completed`
+/// (River's default) goes on; its end is at the latest its deletion. A final job whose claim has a
+/// deadline (`period`, `ttl`) is kept until then, however short its retention.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[must_use]
+pub struct Retention {
+    pub(crate) completed: Option<Duration>,
+    pub(crate) cancelled: Option<Duration>,
+    pub(crate) discarded: Option<Duration>,
+}
+
+impl Retention {
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    /// Keeps every final job for ever.
+    pub const fn forever() -> Self {
+        Self { completed: None, cancelled: None, discarded: None }
+    }
+
+    /// How long completed jobs are kept. Default: a day.
+    pub const fn completed(mut self, keep: Duration) -> Self {
+        self.completed = Some(keep);
+        self
+    }
+
+    /// How long cancelled jobs are kept. Default: a day.
+    pub const fn cancelled(mut self, keep: Duration) -> Self {
+        self.cancelled = Some(keep);
+        self
+    }
+
+    /// How long discarded jobs are kept. Default: a week.
+    pub const fn discarded(mut self, keep: Duration) -> Self {
+        self.discarded = Some(keep);
+        self
+    }
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { completed: Some(Self::DAY), cancelled: Some(Self::DAY), discarded: Some(7 * Self::DAY) }
+    }
+}

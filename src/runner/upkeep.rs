@@ -1,0 +1,127 @@
+//! What a runner does for all: its settings of maintenance, and starting it.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::builder::Runner;
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::maintenance::{self, Holder, Periodic, Promoter, Pruner, Rescuer};
+use crate::periodic::{PeriodicJob, PeriodicSource};
+use crate::retention::Retention;
+
+/// The settings of maintenance.
+#[derive(Clone, Debug)]
+pub(super) struct Upkeep {
+    pub(super) retention: Retention,
+    promote_interval: Duration,
+    prune_interval: Duration,
+    periodic: Vec<PeriodicJob>,
+}
+
+impl Default for Upkeep {
+    fn default() -> Self {
+        Self {
+            retention: Retention::default(),
+            promote_interval: Duration::from_secs(1),
+            prune_interval: Duration::from_secs(30),
+            periodic: Vec::new(),
+        }
+    }
+}
+
+impl Upkeep {
+    /// The intervals, by the names of their setters.
+    pub(super) fn intervals(&self) -> [(&'static str, Duration); 2] {
+        [("promote_interval", self.promote_interval), ("prune_interval", self.prune_interval)]
+    }
+
+    /// Defines the periodic jobs.
+    pub(super) async fn define(&self, client: &Client) -> Result<()> {
+        if self.periodic.is_empty() {
+            return Ok(());
+        }
+        let mut names: Vec<_> = self.periodic.iter().map(|periodic| &periodic.name).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::InvalidRunner { problem: format!("periodic job given twice: {}", twice[0]) });
+        }
+        client.check_schema().await?;
+        for periodic in &self.periodic {
+            client.periodic().define_from(periodic.clone(), PeriodicSource::Code).await?;
+        }
+        Ok(())
+    }
+
+    /// Offers every service.
+    pub(super) fn start(
+        &self,
+        holder: &Holder,
+        lease: Duration,
+        background: &TaskTracker,
+        closing: &CancellationToken,
+    ) {
+        let promoter = Promoter::new(self.promote_interval);
+        let rescuer = Rescuer::new(lease);
+        let pruner = Pruner::new(self.prune_interval, self.retention);
+        background.spawn(maintenance::serve(promoter, holder.clone(), closing.clone()));
+        background.spawn(maintenance::serve(rescuer, holder.clone(), closing.clone()));
+        background.spawn(maintenance::serve(pruner, holder.clone(), closing.clone()));
+        background.spawn(maintenance::serve(Periodic, holder.clone(), closing.clone()));
+    }
+}
+
+/// Maintenance: any of the runners does it for all.
+impl Runner {
+    /// How long final jobs are kept, where their queue does not say otherwise. Default: completed
+    /// and cancelled a day, discarded a week.
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.upkeep.retention = retention;
+        self
+    }
+
+    /// How often scheduled and retryable jobs are looked at, at the least. A look tells when the
+    /// next job is due, so a job starts on time unless it was inserted since with less than this to
+    /// wait; then it may be this late. Default: 1 s; at least 1 ms.
+    pub fn promote_interval(mut self, promote_interval: Duration) -> Self {
+        self.upkeep.promote_interval = promote_interval;
+        self
+    }
+
+    /// How often the pruner walks the table. Default: 30 s; at least 1 ms.
+    pub fn prune_interval(mut self, prune_interval: Duration) -> Self {
+        self.upkeep.prune_interval = prune_interval;
+        self
+    }
+
+    /// Defines a [`PeriodicJob`] when the runner starts, or changes the one of its name: with another
+    /// schedule it begins anew, otherwise it keeps its place, and a paused one stays paused. Any runner
+    /// of the schema then inserts its jobs.
+    ///
+    /// A definition that is taken out of the code stays in the database until somebody removes it
+    /// ([`Periodic::remove`](crate::Periodic::remove)): another process, or the version before this
+    /// one, may still have it.
+    ///
+    /// ```no_run
+    /// # use serde::{Deserialize, Serialize};
+    /// # use uniqueue::{Client, Job, PeriodicJob, Runner, RunningJob, shutdown_signal};
+    /// # #[derive(Serialize, Deserialize, Job)]
+    /// # #[job(kind = "digest.send", queue = "emails")]
+    /// # struct SendDigest {}
+    /// # async fn send_digest(_: RunningJob<SendDigest>) {}
+    /// # async fn run(client: Client) -> uniqueue::Result<()> {
+    /// Runner::new(client)
+    ///     .queue("emails", 20)
+    ///     .worker(send_digest)
+    ///     .periodic(PeriodicJob::cron("daily-digest", "0 9 * * *", SendDigest {}).time_zone("Europe/Berlin"))
+    ///     .run_until(shutdown_signal())
+    ///     .await
+    /// # }
+    /// ```
+    pub fn periodic(mut self, periodic: PeriodicJob) -> Self {
+        self.upkeep.periodic.push(periodic);
+        self
+    }
+}

@@ -1,0 +1,285 @@
+//! When periodic jobs run: cron expressions in a time zone, and intervals.
+//!
+//! A schedule is a function from one time to the next slot. Nothing here reads a clock: the caller
+//! brings the database's time.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use croner::Cron;
+use croner::parser::CronParser;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::macros::datetime;
+
+use crate::error::{Error, Result};
+use crate::period;
+
+/// What becomes of the slots of a periodic job that no runner was there for.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, Serialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum CatchUp {
+    /// They are skipped. A slot that is at most a minute late, and whose successor has not come
+    /// either, was not missed: runners take over from each other in seconds.
+    Skip,
+    /// The latest of them is run, however late.
+    #[default]
+    Latest,
+    /// Each is run, up to the latest 1,000.
+    All,
+}
+
+impl CatchUp {
+    /// The word for it in the table `periodic`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Latest => "latest",
+            Self::All => "all",
+        }
+    }
+
+    /// Reads the word; a CHECK constraint keeps others out of the table.
+    pub(crate) fn from_stored(word: &str) -> Self {
+        match word {
+            "skip" => Self::Skip,
+            "all" => Self::All,
+            _ => Self::Latest,
+        }
+    }
+}
+
+/// How late a slot may be under [`CatchUp::Skip`].
+const GRACE: Duration = Duration::from_secs(60);
+
+/// How many missed slots are run at most, and how many of them in one transaction.
+const MOST: usize = 1_000;
+const TOGETHER: usize = 100;
+
+/// A schedule that was read from its text.
+#[derive(Clone, Debug)]
+pub(crate) enum Schedule {
+    Cron { cron: Box<Cron>, zone: TimeZone },
+    Every(Duration),
+}
+
+/// The slots to run now, and the next one.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Due {
+    pub(crate) slots: Vec<OffsetDateTime>,
+    /// In the past when there is more to run at once; `None`: the schedule is over.
+    pub(crate) next_at: Option<OffsetDateTime>,
+}
+
+impl Schedule {
+    /// Reads a schedule: an ISO 8601 duration, or else a cron expression, to be read in the zone.
+    pub(crate) fn read(text: &str, time_zone: &str) -> Result<Self> {
+        let refused = |problem: String| Error::InvalidSchedule { problem, given: text.to_owned() };
+        let zone = TimeZone::get(time_zone).map_err(|_| Error::UnknownTimeZone { given: time_zone.to_owned() })?;
+        if text.trim_start().starts_with(['P', 'p']) {
+            let length = period::parse(text).map_err(|error| refused(error.to_string()))?;
+            // Slots are windows: they begin at multiples of the length, whoever counts.
+            period::check_window(length).map_err(|error| refused(error.to_string()))?;
+            return Ok(Self::Every(length));
+        }
+        let cron = CronParser::new().parse(text).map_err(|error| refused(error.to_string()))?;
+        let schedule = Self::Cron { cron: Box::new(cron), zone };
+        // 30 February, and years that are over.
+        match schedule.next_after(datetime!(2025-01-01 0:00 UTC)) {
+            Some(_) => Ok(schedule),
+            None => Err(refused("it is never due".to_owned())),
+        }
+    }
+
+    /// The first slot after a time.
+    pub(crate) fn next_after(&self, at: OffsetDateTime) -> Option<OffsetDateTime> {
+        match self {
+            Self::Every(length) => period::window(at, *length).ok()?.end(),
+            Self::Cron { cron, zone } => from_zoned(&cron.find_next_occurrence(&to_zoned(at, zone)?, false).ok()?),
+        }
+    }
+
+    /// The last slot before a time.
+    fn last_before(&self, at: OffsetDateTime) -> Option<OffsetDateTime> {
+        match self {
+            Self::Every(length) => {
+                let start = period::window(at, *length).ok()?.start();
+                if start < at { Some(start) } else { start.checked_sub((*length).try_into().ok()?) }
+            }
+            Self::Cron { cron, zone } => from_zoned(&cron.find_previous_occurrence(&to_zoned(at, zone)?, false).ok()?),
+        }
+    }
+
+    /// What is due now, of the slots from `next_at` on, which is one whatever the schedule says.
+    pub(crate) fn due(&self, next_at: OffsetDateTime, now: OffsetDateTime, catch_up: CatchUp) -> Due {
+        if next_at > now {
+            return Due { slots: Vec::new(), next_at: Some(next_at) };
+        }
+        let most = if catch_up == CatchUp::All { MOST } else { 1 };
+        let mut slots = VecDeque::from([self.skip_ahead(next_at, now, most)]);
+        let mut next = self.next_after(slots[0]);
+        while let Some(slot) = next.filter(|slot| *slot <= now) {
+            if slots.len() == most {
+                slots.pop_front();
+            }
+            slots.push_back(slot);
+            next = self.next_after(slot);
+        }
+        let mut slots = Vec::from(slots);
+        if catch_up == CatchUp::Skip {
+            slots.retain(|slot| now - *slot <= GRACE);
+        }
+        if slots.len() > TOGETHER {
+            next = Some(slots[TOGETHER]);
+            slots.truncate(TOGETHER);
+        }
+        Due { slots, next_at: next }
+    }
+
+    /// Where to begin, so that nobody counts every second of a year that was missed: so many slots
+    /// before now, or `next_at` where that is later.
+    fn skip_ahead(&self, next_at: OffsetDateTime, now: OffsetDateTime, most: usize) -> OffsetDateTime {
+        let mut from = now;
+        for _ in 0..=most {
+            match self.last_before(from).filter(|slot| *slot > next_at) {
+                Some(slot) => from = slot,
+                None => return next_at,
+            }
+        }
+        from
+    }
+}
+
+fn to_zoned(at: OffsetDateTime, zone: &TimeZone) -> Option<Zoned> {
+    // Down to the second before: what follows is strictly later, also when `at` is between two.
+    Some(Timestamp::from_second(at.unix_timestamp()).ok()?.to_zoned(zone.clone()))
+}
+
+fn from_zoned(slot: &Zoned) -> Option<OffsetDateTime> {
+    OffsetDateTime::from_unix_timestamp(slot.timestamp().as_second()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cron(text: &str, zone: &str) -> Schedule {
+        Schedule::read(text, zone).unwrap()
+    }
+
+    fn slots(schedule: &Schedule, from: OffsetDateTime, count: usize) -> Vec<OffsetDateTime> {
+        std::iter::successors(schedule.next_after(from), |at| schedule.next_after(*at)).take(count).collect()
+    }
+
+    #[test]
+    fn a_fixed_time_that_the_clock_skips_runs_once_right_after_the_gap() {
+        // Berlin, 29 March 2026: 02:00 becomes 03:00.
+        let daily = cron("30 2 * * *", "Europe/Berlin");
+        let expected = [datetime!(2026-03-28 1:30 UTC), datetime!(2026-03-29 1:00 UTC), datetime!(2026-03-30 0:30 UTC)];
+        assert_eq!(slots(&daily, datetime!(2026-03-27 12:00 UTC), 3), expected);
+    }
+
+    #[test]
+    fn a_fixed_time_that_the_clock_repeats_runs_once_the_first_time() {
+        // Berlin, 25 October 2026: 03:00 becomes 02:00.
+        let daily = cron("30 2 * * *", "Europe/Berlin");
+        let expected = [datetime!(2026-10-24 0:30 UTC), datetime!(2026-10-25 0:30 UTC), datetime!(2026-10-26 1:30 UTC)];
+        assert_eq!(slots(&daily, datetime!(2026-10-23 12:00 UTC), 3), expected);
+    }
+
+    #[test]
+    fn every_hour_is_every_hour_whatever_the_clock_shows() {
+        let hourly = cron("0 * * * *", "Europe/Berlin");
+        for from in [datetime!(2026-03-28 23:30 UTC), datetime!(2026-10-24 22:30 UTC)] {
+            let slots = slots(&hourly, from, 5);
+            assert!(slots.windows(2).all(|pair| pair[1] - pair[0] == time::Duration::HOUR), "{slots:?}");
+        }
+        let nine = cron("0 9 * * *", "Europe/Berlin");
+        let expected = [datetime!(2026-03-28 8:00 UTC), datetime!(2026-03-29 7:00 UTC)];
+        assert_eq!(slots(&nine, datetime!(2026-03-28 0:00 UTC), 2), expected);
+    }
+
+    #[test]
+    fn intervals_begin_at_multiples_of_their_length() {
+        let quarter = Schedule::read("PT15M", "UTC").unwrap();
+        assert_eq!(quarter.next_after(datetime!(2026-01-01 10:07 UTC)), Some(datetime!(2026-01-01 10:15 UTC)));
+        assert_eq!(quarter.next_after(datetime!(2026-01-01 10:15 UTC)), Some(datetime!(2026-01-01 10:30 UTC)));
+        let week = Schedule::read("P7D", "UTC").unwrap();
+        assert_eq!(week.next_after(datetime!(2026-01-01 10:07 UTC)), Some(datetime!(2026-01-05 0:00 UTC)));
+    }
+
+    #[test]
+    fn seconds_may_come_first_and_nicknames_are_known() {
+        let second = cron("*/10 * * * * *", "UTC");
+        assert_eq!(second.next_after(datetime!(2026-01-01 0:00:01.5 UTC)), Some(datetime!(2026-01-01 0:00:10 UTC)));
+        assert_eq!(
+            cron("@daily", "UTC").next_after(datetime!(2026-01-01 1:00 UTC)),
+            Some(datetime!(2026-01-02 0:00 UTC))
+        );
+    }
+
+    #[test]
+    fn what_is_no_schedule_is_refused_with_the_value_and_the_remedy() {
+        for (text, zone, said) in [
+            ("", "UTC", "invalid schedule: "),
+            ("every day", "UTC", "\"every day\""),
+            ("61 * * * *", "UTC", "\"61 * * * *\""),
+            ("0 0 30 2 *", "UTC", "never due"),
+            ("0 0 1 1 1 * 1999", "UTC", "invalid schedule"),
+            ("PT0S", "UTC", "\"PT0S\""),
+            ("PT0.5S", "UTC", "\"PT0.5S\""),
+            ("P1M", "UTC", "fixed length"),
+            ("0 9 * * *", "Europe/Berln", "unknown time zone: \"Europe/Berln\""),
+        ] {
+            let error = Schedule::read(text, zone).unwrap_err().to_string();
+            assert!(error.contains(said) && error.contains("hint: "), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn each_way_of_catching_up_runs_what_it_says() {
+        let hourly = cron("0 * * * *", "UTC");
+        let (missed, now) = (datetime!(2026-01-01 10:00 UTC), datetime!(2026-01-01 13:30 UTC));
+        let hour = |hour: u8| missed.replace_hour(hour).unwrap();
+        let next_at = Some(hour(14));
+        assert_eq!(hourly.due(missed, now, CatchUp::Skip), Due { slots: vec![], next_at });
+        assert_eq!(hourly.due(missed, now, CatchUp::Latest), Due { slots: vec![hour(13)], next_at });
+        let all = Due { slots: vec![hour(10), hour(11), hour(12), hour(13)], next_at };
+        assert_eq!(hourly.due(missed, now, CatchUp::All), all);
+        // In time, they all do the same.
+        for catch_up in [CatchUp::Skip, CatchUp::Latest, CatchUp::All] {
+            let soon = missed + time::Duration::seconds(5);
+            assert_eq!(hourly.due(missed, soon, catch_up), Due { slots: vec![missed], next_at: Some(hour(11)) });
+            assert_eq!(hourly.due(missed, missed - GRACE, catch_up), Due { slots: vec![], next_at: Some(missed) });
+        }
+    }
+
+    #[test]
+    fn a_year_of_missed_seconds_is_caught_up_in_bounded_steps() {
+        for schedule in [cron("* * * * * *", "UTC"), Schedule::read("PT1S", "UTC").unwrap()] {
+            let (mut next_at, now) = (datetime!(2025-01-01 0:00 UTC), datetime!(2026-01-01 0:00 UTC));
+            let mut ran = Vec::new();
+            while next_at <= now {
+                let due = schedule.due(next_at, now, CatchUp::All);
+                assert!(due.slots.len() <= TOGETHER);
+                ran.extend(due.slots);
+                next_at = due.next_at.unwrap();
+            }
+            assert_eq!(ran.len(), MOST);
+            assert_eq!(ran.last(), Some(&now));
+            assert!(ran.windows(2).all(|pair| pair[1] - pair[0] == time::Duration::SECOND));
+        }
+    }
+
+    #[test]
+    fn a_slot_that_somebody_set_by_hand_is_run_and_the_schedule_goes_on() {
+        let daily = cron("0 9 * * *", "UTC");
+        let by_hand = datetime!(2026-01-01 12:34:56 UTC);
+        let due = daily.due(by_hand, by_hand, CatchUp::Skip);
+        assert_eq!(due, Due { slots: vec![by_hand], next_at: Some(datetime!(2026-01-02 9:00 UTC)) });
+    }
+}

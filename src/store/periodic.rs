@@ -1,0 +1,196 @@
+//! Periodic jobs: definitions, and running their slots.
+
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use sqlx::postgres::PgRow;
+use sqlx::types::Json;
+use sqlx::{PgConnection, Row};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::insert::NewRow;
+use super::row::Stored;
+use super::{Statements, milliseconds, query};
+use crate::error::Result;
+use crate::ident::{JobId, Kind, PeriodicName, QueueName};
+use crate::periodic::{PeriodicRow, PeriodicSource};
+use crate::schedule::CatchUp;
+
+/// A definition as it goes to the database: checked.
+#[derive(Debug)]
+pub(crate) struct Definition {
+    pub(crate) name: PeriodicName,
+    pub(crate) schedule: String,
+    pub(crate) time_zone: String,
+    pub(crate) catch_up: CatchUp,
+    pub(crate) source: PeriodicSource,
+    pub(crate) unique_policy: Option<Value>,
+    /// What its jobs are like.
+    pub(crate) row: NewRow,
+}
+
+/// Defines a periodic job, or changes the one of its name.
+pub(crate) async fn define_periodic(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    definition: &Definition,
+) -> Result<()> {
+    let Definition { name, schedule, time_zone, catch_up, source, unique_policy, row } = definition;
+    query(&statements.define_periodic)
+        .bind(name.as_str())
+        .bind(row.kind.as_str())
+        .bind(row.queue.as_str())
+        .bind(Json(&*row.args))
+        .bind(Json(&row.meta))
+        .bind(row.priority)
+        .bind(i16::try_from(row.max_attempts).unwrap_or(i16::MAX))
+        .bind(schedule)
+        .bind(time_zone)
+        .bind(unique_policy)
+        .bind(catch_up.as_str())
+        .bind(source.as_str())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// The periodic jobs, or the one of a name.
+pub(crate) async fn list_periodic(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    name: Option<&str>,
+) -> Result<Vec<PeriodicRow>> {
+    let rows = query(&statements.list_periodic).bind(name).fetch_all(connection).await?;
+    rows.iter().map(periodic_row).collect()
+}
+
+fn periodic_row(row: &PgRow) -> Result<PeriodicRow> {
+    let at = |column| Ok::<_, sqlx::Error>(row.try_get::<Option<Stored>, _>(column)?.map(|at| at.0));
+    Ok(PeriodicRow {
+        name: PeriodicName::from_stored(row.try_get("name")?),
+        kind: Kind::from_stored(row.try_get("kind")?),
+        queue: QueueName::from_stored(row.try_get("queue")?),
+        args: row.try_get::<Box<RawValue>, _>("args")?,
+        meta: row.try_get::<Json<Map<String, Value>>, _>("meta")?.0,
+        priority: row.try_get("priority")?,
+        max_attempts: row.try_get::<i16, _>("max_attempts")?.max(0).unsigned_abs(),
+        schedule: row.try_get("schedule")?,
+        time_zone: row.try_get("time_zone")?,
+        unique_policy: row.try_get("unique_policy")?,
+        catch_up: CatchUp::from_stored(row.try_get("catch_up")?),
+        source: PeriodicSource::from_stored(row.try_get("source")?),
+        starts_at: row.try_get::<Stored, _>("starts_at")?.0,
+        next_at: at("next_at")?,
+        last_at: at("last_at")?,
+        last_job: row.try_get::<Option<Uuid>, _>("last_job")?.map(JobId::from),
+        paused_at: at("paused_at")?,
+        created_at: row.try_get::<Stored, _>("created_at")?.0,
+        problem: row.try_get("problem")?,
+    })
+}
+
+/// What an operator can do to a periodic job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PeriodicVerb {
+    Pause,
+    Resume,
+    Remove,
+}
+
+/// Answers whether there is one of that name.
+pub(crate) async fn change_periodic(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    verb: PeriodicVerb,
+    name: &str,
+) -> Result<bool> {
+    let statement = match verb {
+        PeriodicVerb::Pause => &statements.pause_periodic,
+        PeriodicVerb::Resume => &statements.resume_periodic,
+        PeriodicVerb::Remove => &statements.remove_periodic,
+    };
+    Ok(query(statement).bind(name).execute(connection).await?.rows_affected() > 0)
+}
+
+/// Inserts a job outside of the schedule. Answers with it, or with the job that it would double;
+/// `None`: there is no periodic job of that name.
+pub(crate) async fn run_periodic_now(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    name: &str,
+) -> Result<Option<JobId>> {
+    let row = query(&statements.run_periodic_now).bind(name).fetch_optional(connection).await?;
+    row.map(|row| Ok(JobId::from(row.try_get::<Uuid, _>("id")?))).transpose()
+}
+
+/// A periodic job that is due.
+#[derive(Debug)]
+pub(crate) struct DuePeriodic {
+    pub(crate) name: String,
+    pub(crate) schedule: String,
+    pub(crate) time_zone: String,
+    pub(crate) catch_up: CatchUp,
+    pub(crate) starts_at: OffsetDateTime,
+    pub(crate) next_at: Option<OffsetDateTime>,
+    /// The database's time.
+    pub(crate) asked_at: OffsetDateTime,
+}
+
+/// The periodic jobs that are due, how long until others are, and whether there are any.
+pub(crate) async fn due_periodic(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    limit: i64,
+) -> Result<(Vec<DuePeriodic>, Option<Duration>, bool)> {
+    let rows = query(&statements.due_periodic).persistent(false).bind(limit).fetch_all(connection).await?;
+    let Some(first) = rows.first() else { return Ok((Vec::new(), None, false)) };
+    let (next_in, has_any) = (first.try_get::<Option<i64>, _>("next_in")?, first.try_get("has_any")?);
+    let mut due = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let Some(name) = row.try_get("name")? else { continue };
+        due.push(DuePeriodic {
+            name,
+            schedule: row.try_get("schedule")?,
+            time_zone: row.try_get("time_zone")?,
+            catch_up: CatchUp::from_stored(row.try_get("catch_up")?),
+            starts_at: row.try_get::<Stored, _>("starts_at")?.0,
+            next_at: row.try_get::<Option<Stored>, _>("next_at")?.map(|at| at.0),
+            asked_at: row.try_get::<Stored, _>("asked_at")?.0,
+        });
+    }
+    Ok((due, next_in.map(milliseconds), has_any))
+}
+
+/// Inserts the jobs of slots and moves the periodic job on, if no other runner did. Answers with each
+/// slot's outcome.
+pub(crate) async fn run_periodic(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    name: &str,
+    was_at: Option<OffsetDateTime>,
+    slots: &[OffsetDateTime],
+    moves_to: OffsetDateTime,
+) -> Result<Vec<(OffsetDateTime, String)>> {
+    let rows = query(&statements.run_periodic)
+        .persistent(false)
+        .bind(name)
+        .bind(was_at)
+        .bind(slots)
+        .bind(moves_to)
+        .fetch_all(connection)
+        .await?;
+    rows.iter().map(|row| Ok((row.try_get::<Stored, _>("slot")?.0, row.try_get("outcome")?))).collect()
+}
+
+/// Says in its row why a periodic job cannot be run. `false`: it says so already.
+pub(crate) async fn flag_periodic(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    name: &str,
+    problem: &str,
+) -> Result<bool> {
+    let flagged = query(&statements.flag_periodic).persistent(false).bind(name).bind(problem);
+    Ok(flagged.execute(connection).await?.rows_affected() > 0)
+}

@@ -1,0 +1,33 @@
+-- Defines a periodic job, or changes it where something differs. With another schedule it begins
+-- anew, with the same one it keeps its place in time; whether it is paused is left as it is.
+INSERT INTO /* schema */periodic AS p (
+    name, kind, queue, args, meta, priority, max_attempts, schedule, time_zone, unique_policy, catch_up, source,
+    starts_at, created_at
+)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, clock_timestamp(), clock_timestamp())
+ON CONFLICT (name) DO UPDATE
+SET kind = excluded.kind,
+    queue = excluded.queue,
+    args = excluded.args,
+    meta = excluded.meta,
+    priority = excluded.priority,
+    max_attempts = excluded.max_attempts,
+    schedule = excluded.schedule,
+    time_zone = excluded.time_zone,
+    unique_policy = excluded.unique_policy,
+    catch_up = excluded.catch_up,
+    source = excluded.source,
+    starts_at = CASE
+        WHEN (p.schedule, p.time_zone) = (excluded.schedule, excluded.time_zone) THEN p.starts_at
+        ELSE excluded.starts_at
+    END,
+    next_at = CASE WHEN (p.schedule, p.time_zone) = (excluded.schedule, excluded.time_zone) THEN p.next_at END,
+    problem = NULL
+WHERE (
+        p.kind, p.queue, p.args, p.meta, p.priority, p.max_attempts, p.schedule, p.time_zone, p.unique_policy,
+        p.catch_up, p.source
+    )
+    IS DISTINCT FROM (
+        excluded.kind, excluded.queue, excluded.args, excluded.meta, excluded.priority, excluded.max_attempts,
+        excluded.schedule, excluded.time_zone, excluded.unique_policy, excluded.catch_up, excluded.source
+    )

@@ -1,0 +1,21 @@
+-- What a walk of the pruner must know first: the ids between which jobs are too young to go, by the
+-- shortest retention there is (null: nothing ever goes), and the settings of the queues, to notice a
+-- change. Ids of clients whose clocks are ahead count as old after ten minutes.
+SELECT
+    /* schema */id_at(clock_timestamp() - least($1::interval, $2::interval, $3::interval, k.shortest)) AS young_from,
+    /* schema */id_at(clock_timestamp() + interval '10 minutes') AS young_to,
+    (extract(epoch FROM least($1, $2, $3, k.shortest)) * 1000)::bigint AS shortest,
+    k.settings
+FROM (
+    SELECT
+        min(least(q.keep_completed, q.keep_cancelled, q.keep_discarded)) AS shortest,
+        coalesce(
+            string_agg(
+                concat_ws(' ', q.name, 'completed', q.keep_completed, 'cancelled', q.keep_cancelled, 'discarded', q.keep_discarded),
+                ', ' ORDER BY q.name
+            ),
+            ''
+        ) AS settings
+    FROM /* schema */queue AS q
+    WHERE coalesce(q.keep_completed, q.keep_cancelled, q.keep_discarded) IS NOT NULL
+) AS k

@@ -1,0 +1,3 @@
+-- Removes a periodic job. Its jobs stay.
+DELETE FROM /* schema */periodic AS p
+WHERE p.name = $1

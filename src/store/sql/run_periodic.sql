@@ -1,0 +1,3 @@
+-- Inserts the jobs of slots of a periodic job and moves it on, if no other runner did.
+SELECT r.slot, r.outcome, r.job
+FROM /* schema */run_periodic($1, $2, $3, $4) AS r

@@ -1,0 +1,17 @@
+-- Inserts a job of a periodic job outside of its schedule. A policy that rejects has nobody to tell:
+-- the answer is the job that is there.
+SELECT i.id
+FROM /* schema */periodic AS p
+CROSS JOIN LATERAL /* schema */insert_job(
+    kind => p.kind,
+    args => p.args,
+    queue => p.queue,
+    meta => p.meta || jsonb_build_object('periodic', jsonb_build_object('name', p.name)),
+    priority => p.priority,
+    max_attempts => p.max_attempts,
+    unique_policy => CASE
+        WHEN p.unique_policy ->> 'on_conflict' = 'reject' THEN p.unique_policy || '{"on_conflict": "ignore"}'
+        ELSE p.unique_policy
+    END
+) AS i
+WHERE p.name = $1

@@ -1,0 +1,31 @@
+-- Takes a service's lease, or extends it, where it is free or the caller's own. Always one row:
+-- whether it is the caller's now, and for how many milliseconds it is somebody's. A row that
+-- somebody has locked counts as taken: nobody waits for a lease.
+WITH entered AS (
+    INSERT INTO /* schema */maintenance (service, holder, runner, leased_until)
+    SELECT $1::text, $2::uuid, $3::text, clock_timestamp() + $4::interval
+    WHERE NOT EXISTS (SELECT FROM /* schema */maintenance AS m WHERE m.service = $1)
+    ON CONFLICT DO NOTHING
+    RETURNING service
+),
+free AS (
+    SELECT m.service
+    FROM /* schema */maintenance AS m
+    WHERE m.service = $1 AND (m.holder = $2 OR m.leased_until <= clock_timestamp())
+    FOR UPDATE SKIP LOCKED
+),
+taken AS (
+    UPDATE /* schema */maintenance AS m
+    SET holder = $2, runner = $3, leased_until = clock_timestamp() + $4
+    FROM free AS f
+    WHERE m.service = f.service
+    RETURNING m.service
+)
+SELECT
+    EXISTS (SELECT FROM entered UNION ALL SELECT FROM taken) AS is_held,
+    (
+        -- Far in the future is as good as infinite, which cannot be subtracted from.
+        SELECT (extract(epoch FROM least(m.leased_until, clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
+        FROM /* schema */maintenance AS m
+        WHERE m.service = $1
+    ) AS free_in

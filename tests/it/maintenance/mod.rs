@@ -1,0 +1,42 @@
+//! Maintenance, against a real database: who does it, and what each service does.
+
+mod leases;
+mod periodic;
+mod promoting;
+mod pruning;
+mod rescuing;
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use uniqueue::{Job, Runner, RunningJob};
+
+use crate::support::{Database, WAIT};
+
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "task")]
+struct Task {
+    n: u32,
+}
+
+/// A runner that does maintenance, and finds nothing to work in its queue.
+fn caretaker(database: &Database) -> Runner {
+    Runner::new(database.client.clone()).queue("nobody's", 1).worker(|_: RunningJob<Task>| async {})
+}
+
+/// Waits until something holds.
+async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let began = Instant::now();
+    while !holds().await {
+        assert!(began.elapsed() < WAIT, "{what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Who does a service; empty: nobody.
+async fn holder(database: &Database, service: &str) -> String {
+    let query = "SELECT coalesce((SELECT runner FROM {schema}.maintenance
+        WHERE service = '?' AND leased_until > now()), '')";
+    database.text(&query.replace('?', service)).await
+}
