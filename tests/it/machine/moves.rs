@@ -164,7 +164,8 @@ impl Moves {
     }
 
     pub(super) async fn promote(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        self.query("promote").bind(100_i64).fetch_optional(connection).await?;
+        let query = self.query("promote").bind(100_i64).bind(None::<time::OffsetDateTime>);
+        query.fetch_optional(connection).await?;
         Ok(())
     }
 
@@ -175,8 +176,8 @@ impl Moves {
 
     /// Deletes every final job that nobody has locked.
     pub(super) async fn prune(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        let query = self.query("prune").bind(Uuid::nil()).bind(100_000_i64);
-        query.bind(NOTHING).bind(NOTHING).bind(NOTHING).fetch_one(connection).await?;
+        let query = self.query("prune").bind(Uuid::nil()).bind(Uuid::max()).bind(100_000_i64);
+        query.bind(NOTHING).bind(NOTHING).bind(NOTHING).bind(HOUR).fetch_one(connection).await?;
         Ok(())
     }
 
