@@ -15,6 +15,7 @@ mod look;
 mod maintain;
 mod migrate;
 mod periodic;
+mod progress;
 mod row;
 #[cfg(feature = "testing")]
 mod scratch;
@@ -50,6 +51,7 @@ pub(crate) use self::periodic::{
     Definition, DuePeriodic, PeriodicVerb, change_periodic, define_periodic, due_periodic, flag_periodic,
     list_periodic, run_periodic, run_periodic_now,
 };
+pub(crate) use self::progress::{Report, store_progress};
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, release_service, take_service};
 
@@ -155,9 +157,10 @@ statements! {
     #[cfg(feature = "testing")]
     sought_jobs,
     still_held,
+    store_progress,
+    take_service,
     #[cfg(feature = "testing")]
     time_shifts,
-    take_service,
     unlocked_jobs,
 }
 
