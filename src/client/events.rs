@@ -90,6 +90,10 @@ impl Client {
     /// Subscribes to what this client, its clones and the runners made from them do to jobs, from
     /// now on. What other processes do is not told here.
     ///
+    /// Two things that the database does by itself are not told: a job that is due becomes available,
+    /// and a job whose policy says so is discarded when it is promoted or fetched while another job
+    /// holds its unique key.
+    ///
     /// A subscriber can never slow a runner: it may be 8,192 events behind
     /// ([`ClientBuilder::event_buffer`](super::ClientBuilder::event_buffer)), then it loses the
     /// oldest, and [`Events::missed`] tells how many. Without a subscriber events cost nothing.
