@@ -12,6 +12,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::Client;
 use crate::event::Event;
+use crate::metrics;
 
 /// How many events a subscriber may be behind, unless the client says otherwise.
 pub(super) const EVENT_BUFFER: usize = 8_192;
@@ -115,6 +116,14 @@ impl Client {
     /// See [`Happened`](crate::Happened) for what is told, and when.
     pub fn events(&self) -> Events {
         self.inner.bus.subscribe()
+    }
+
+    /// Counts an event that is too rare to keep a meter for, and tells those who listen.
+    pub(crate) fn tell(&self, event: Event) {
+        metrics::count(&event.happened, &event.kind, &event.queue);
+        if self.bus().is_heard() {
+            self.bus().tell(event);
+        }
     }
 
     pub(crate) fn bus(&self) -> &Bus {
