@@ -8,13 +8,11 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::Client;
-use super::events::Bus;
 use super::prepare::check_schedule;
 use crate::error::Result;
 use crate::event::{Event, Happened, TAKEN};
 use crate::filter::{JobFilter, JobSelection, Selected};
 use crate::ident::JobId;
-use crate::metrics;
 use crate::state::JobState;
 use crate::store::{self, Changed, Told, Verb};
 use crate::unique::StateSet;
@@ -128,21 +126,18 @@ async fn change_batch(
     states: Option<StateSet>,
 ) -> Result<Vec<JobId>> {
     let changed = store::change(connection, client.statements(), verb, ids, states).await?;
-    Ok(changed.into_iter().map(|job| told(client.bus(), verb, job)).collect())
+    Ok(changed.into_iter().map(|job| told(client, verb, job)).collect())
 }
 
 /// Tells of a job that was cancelled or retried by hand.
-fn told(bus: &Bus, verb: Verb, Changed { id, told }: Changed) -> JobId {
+fn told(client: &Client, verb: Verb, Changed { id, told }: Changed) -> JobId {
     if let Some(Told { kind, queue, attempt, state }) = told {
         let happened = match verb {
             Verb::Cancel => Happened::Cancelled { reason: None },
             _ if state == JobState::Discarded => Happened::Discarded { reason: TAKEN.to_owned() },
             _ => Happened::Retried { after: Duration::ZERO, error: None },
         };
-        metrics::count(&happened, &kind, &queue);
-        if bus.is_heard() {
-            bus.tell(Event { id, kind, queue, attempt, happened });
-        }
+        client.tell(Event { id, kind, queue, attempt, happened });
     }
     id
 }

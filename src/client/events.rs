@@ -12,6 +12,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::Client;
 use crate::event::Event;
+use crate::metrics;
 
 /// How many events a subscriber may be behind, unless the client says otherwise.
 pub(super) const EVENT_BUFFER: usize = 8_192;
@@ -90,6 +91,10 @@ impl Client {
     /// Subscribes to what this client, its clones and the runners made from them do to jobs, from
     /// now on. What other processes do is not told here.
     ///
+    /// Two things that the database does by itself are not told: a job that is due becomes available,
+    /// and a job whose policy says so is discarded when it is promoted or fetched while another job
+    /// holds its unique key.
+    ///
     /// A subscriber can never slow a runner: it may be 8,192 events behind
     /// ([`ClientBuilder::event_buffer`](super::ClientBuilder::event_buffer)), then it loses the
     /// oldest, and [`Events::missed`] tells how many. Without a subscriber events cost nothing.
@@ -111,6 +116,14 @@ impl Client {
     /// See [`Happened`](crate::Happened) for what is told, and when.
     pub fn events(&self) -> Events {
         self.inner.bus.subscribe()
+    }
+
+    /// Counts an event that is too rare to keep a meter for, and tells those who listen.
+    pub(crate) fn tell(&self, event: Event) {
+        metrics::count(&event.happened, &event.kind, &event.queue);
+        if self.bus().is_heard() {
+            self.bus().tell(event);
+        }
     }
 
     pub(crate) fn bus(&self) -> &Bus {

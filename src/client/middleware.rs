@@ -30,7 +30,8 @@ use crate::job::{Inserted, NewJob};
 /// }
 /// ```
 ///
-/// [`Client::explain`](super::Client::explain) does not insert, and calls no middleware.
+/// [`Client::explain`](super::Client::explain) does not insert, and calls no middleware. Nor does what the
+/// database inserts by itself: the jobs of periodic schedules, and those of `insert_job` in SQL.
 pub trait InsertMiddleware: Send + Sync + 'static {
     /// Runs around one insert. The answers must be those of the jobs it was called with, one each,
     /// in their order.

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use super::{Holder, Service};
 use crate::error::{Error, Result};
+use crate::event::{Event, Happened};
 use crate::schedule::{Due, Schedule};
-use crate::store::{self, DuePeriodic};
+use crate::state::JobState;
+use crate::store::{self, DuePeriodic, Ran};
 
 /// How many definitions are looked at together.
 const TOGETHER: i64 = 100;
@@ -68,8 +70,13 @@ async fn run(holder: &Holder, periodic: &DuePeriodic) -> Result<Duration> {
     let mut session = holder.connection.session().await?;
     let ran = store::run_periodic(session.connection(), &holder.statements, name, *next_at, &slots, moves_to).await?;
     session.end().await?;
-    for (slot, outcome) in ran {
+    for Ran { slot, outcome, job, kind, queue } in ran {
         tracing::debug!(periodic = name, %slot, outcome, "slot run");
+        if let Some(id) = job.filter(|_| outcome == "inserted") {
+            // A slot is run when it is due, so its job can start at once.
+            let happened = Happened::Inserted { state: JobState::Available, replaced: None };
+            holder.client.tell(Event { id, kind, queue, attempt: 0, happened });
+        }
     }
     Ok((moves_to - *asked_at).try_into().unwrap_or(Duration::ZERO))
 }

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::{BATCH, Holder, Service};
+use crate::client::Client;
 use crate::error::Result;
+use crate::event::{Event, Happened};
+use crate::state::JobState;
 use crate::store::{self, Rescued};
 
 /// The longest sleep: a runner with a short lease may have come meanwhile.
@@ -11,6 +14,9 @@ const LONGEST_REST: Duration = Duration::from_secs(10);
 
 /// The shortest sleep.
 const SHORTEST_REST: Duration = Duration::from_millis(50);
+
+/// Why a job that no runner can bring back is given up.
+const DIED: &str = "rescued: the runner died or lost its lease";
 
 #[derive(Debug)]
 pub(crate) struct Rescuer {
@@ -39,13 +45,24 @@ impl Service for Rescuer {
             store::remove_dead_runners(session.connection(), &holder.statements).await?;
         }
         session.end().await?;
-        for Rescued { id, kind, queue, attempt, state } in &rescued {
-            tracing::warn!(job.id = %id, job.kind = %kind, %queue, attempt, %state, "rescued from a runner that died");
+        let is_full = i64::try_from(rescued.len()).is_ok_and(|rescued| rescued >= BATCH);
+        for job in rescued {
+            tell(&holder.client, job);
         }
-        if i64::try_from(rescued.len()).is_ok_and(|rescued| rescued >= BATCH) {
+        if is_full {
             return Ok(Duration::ZERO);
         }
         // Awake when the first lease that is not extended runs out.
         Ok(next_in.unwrap_or(self.half_lease).clamp(SHORTEST_REST, self.half_lease))
     }
+}
+
+fn tell(client: &Client, job: Rescued) {
+    let Rescued { id, kind, queue, attempt, state } = job;
+    tracing::warn!(job.id = %id, job.kind = %kind, %queue, attempt, %state, "rescued from a runner that died");
+    let happened = match state {
+        JobState::Discarded => Happened::Discarded { reason: DIED.to_owned() },
+        _ => Happened::Rescued,
+    };
+    client.tell(Event { id, kind, queue, attempt, happened });
 }

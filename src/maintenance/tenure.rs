@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::connection::SharedConnection;
+use crate::client::Client;
 use crate::error::Result;
 use crate::store::{self, Statements};
 
@@ -18,6 +19,7 @@ pub(crate) struct Holder {
     pub(crate) id: Uuid,
     /// The runner's name, for people.
     pub(crate) runner: String,
+    pub(crate) client: Client,
     pub(crate) connection: SharedConnection,
     pub(crate) statements: Statements,
 }
@@ -46,7 +48,7 @@ impl Tenure {
     /// Takes the lease, or extends it. `Some`: it is another's, for about so long.
     pub(super) async fn take(&mut self, term: Duration) -> Result<Option<Duration>> {
         let asked_at = Instant::now();
-        let Holder { id, runner, connection, statements } = &self.holder;
+        let Holder { id, runner, connection, statements, client: _ } = &self.holder;
         let mut session = connection.session().await?;
         let taken = store::take_service(session.connection(), statements, self.service, *id, runner, term).await?;
         session.end().await?;

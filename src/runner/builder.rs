@@ -248,6 +248,7 @@ impl Runner {
         let holder = Holder {
             id: shared.leases.current().id,
             runner: shared.leases.name.clone(),
+            client: shared.client.clone(),
             connection,
             statements: shared.client.statements().clone(),
         };

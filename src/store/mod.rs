@@ -48,7 +48,7 @@ pub(crate) use self::look::{database_time, holder, job_by_id};
 pub(crate) use self::maintain::{Keep, PruneBounds, Rescued, Stretch, promote, prune, prune_bounds, rescue};
 pub(crate) use self::migrate::{LATEST_VERSION, migrate, schema_version};
 pub(crate) use self::periodic::{
-    Definition, DuePeriodic, PeriodicVerb, change_periodic, define_periodic, due_periodic, flag_periodic,
+    Definition, DuePeriodic, PeriodicVerb, Ran, change_periodic, define_periodic, due_periodic, flag_periodic,
     list_periodic, run_periodic, run_periodic_now,
 };
 pub(crate) use self::progress::{Report, store_progress};

@@ -163,6 +163,17 @@ pub(crate) async fn due_periodic(
     Ok((due, next_in.map(milliseconds), has_any))
 }
 
+/// What became of a slot.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) slot: OffsetDateTime,
+    pub(crate) outcome: String,
+    /// The slot's job, or the one that was there.
+    pub(crate) job: Option<JobId>,
+    pub(crate) kind: Kind,
+    pub(crate) queue: QueueName,
+}
+
 /// Inserts the jobs of slots and moves the periodic job on, if no other runner did. Answers with each
 /// slot's outcome.
 pub(crate) async fn run_periodic(
@@ -172,7 +183,7 @@ pub(crate) async fn run_periodic(
     was_at: Option<OffsetDateTime>,
     slots: &[OffsetDateTime],
     moves_to: OffsetDateTime,
-) -> Result<Vec<(OffsetDateTime, String)>> {
+) -> Result<Vec<Ran>> {
     let rows = query(&statements.run_periodic)
         .persistent(false)
         .bind(name)
@@ -181,7 +192,17 @@ pub(crate) async fn run_periodic(
         .bind(moves_to)
         .fetch_all(connection)
         .await?;
-    rows.iter().map(|row| Ok((row.try_get::<Stored, _>("slot")?.0, row.try_get("outcome")?))).collect()
+    rows.iter()
+        .map(|row| {
+            Ok(Ran {
+                slot: row.try_get::<Stored, _>("slot")?.0,
+                outcome: row.try_get("outcome")?,
+                job: row.try_get::<Option<Uuid>, _>("job")?.map(JobId::from),
+                kind: Kind::from_stored(row.try_get("kind")?),
+                queue: QueueName::from_stored(row.try_get("queue")?),
+            })
+        })
+        .collect()
 }
 
 /// Says in its row why a periodic job cannot be run. `false`: it says so already.

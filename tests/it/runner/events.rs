@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use uniqueue::{
-    BoxError, Client, Event, Events, Happened, JobId, JobState, OnConflict, OnReentry, Outcome, RunningJob, UniqueKey,
+    BoxError, Client, Event, Events, Happened, JobId, JobState, OnConflict, OnReentry, Outcome, PeriodicJob,
+    RunningJob, UniqueKey,
 };
 
 use super::{Task, quick, until};
@@ -221,6 +222,43 @@ async fn a_stale_result_is_told_with_its_attempt() {
     assert_eq!(words(&mut events, job.id(), "stale").await, ["inserted", "started", "stale"]);
     runner.stop().await.unwrap();
     assert!(waiting(&mut events).await.is_empty(), "a stale result is nothing else as well");
+}
+
+#[tokio::test]
+async fn the_jobs_of_a_dead_runner_are_told_as_rescued_and_a_killer_as_discarded() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let lost = client.insert(job("elsewhere").queue("q")).await.unwrap();
+    let killer = client.insert(job("elsewhere")).max_attempts(1).await.unwrap();
+    for job in [&lost, &killer] {
+        database.set_state(job.id(), "running").await;
+        database.execute(&format!("UPDATE {{schema}}.job SET attempt = 1 WHERE id = '{}'", job.id())).await;
+    }
+    let mut events = client.events();
+    let runner = quick(client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let mut told = [next(&mut events).await, next(&mut events).await];
+    told.sort_by_key(|event| event.id);
+    assert_eq!(told.each_ref().map(|event| (event.id, event.attempt)), [(lost.id(), 1), (killer.id(), 1)]);
+    assert_eq!((told[0].queue.as_str(), &told[0].happened), ("q", &Happened::Rescued));
+    assert!(matches!(&told[1].happened, Happened::Discarded { reason, .. } if reason.starts_with("rescued")));
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_periodic_schedule_inserts_is_told_as_inserted() {
+    let database = Database::new().await;
+    let mut events = database.client.events();
+    let ticks = PeriodicJob::cron("ticks", "* * * * * *", Task { n: 1 });
+    let runner = quick(&database.client).periodic(ticks).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let first = loop {
+        let event = next(&mut events).await;
+        if event.happened.as_str() == "inserted" {
+            break event;
+        }
+    };
+    assert_eq!((first.kind.as_str(), first.queue.as_str(), first.attempt), ("task", "default", 0));
+    assert!(database.client.job(first.id).await.unwrap().is_some());
+    runner.stop().await.unwrap();
 }
 
 #[tokio::test]
