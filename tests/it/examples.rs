@@ -16,14 +16,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Where the examples are, as built from what is there now. `cargo test` has built them already,
 /// unless it was asked for this test alone.
 static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
+    // target/debug/deps/it-… → target/debug
+    let test = std::env::current_exe().unwrap();
+    let directory = test.ancestors().nth(2).unwrap();
+    let profile = match directory.file_name().unwrap().to_str().unwrap() {
+        "debug" => "dev",
+        other => other,
+    };
     let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "uniqueue", "--examples"])
+        .args(["build", "--quiet", "--package", "uniqueue", "--examples", "--profile", profile])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .unwrap();
     assert!(built.success(), "the examples do not build");
-    // target/debug/deps/it-… → target/debug/examples
-    std::env::current_exe().unwrap().parent().unwrap().with_file_name("examples")
+    directory.join("examples")
 });
 
 /// A running example. Dropped, it is killed.
