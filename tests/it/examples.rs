@@ -194,3 +194,18 @@ async fn sql_producer_inserts_what_the_worker_works() {
     );
     assert_inserted!(database, _, state = JobState::Completed, count = 3);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn periodic_digest_runs_each_slot_once_over_two_runners() {
+    let database = testing::Database::new().await.unwrap();
+    let output = Example::start("periodic_digest", &database).end();
+    let digests: Vec<_> = output.iter().filter(|line| line.starts_with("digest for team@example.com at ")).collect();
+    assert!(digests.len() >= 3, "{output:?}");
+    assert!(digests[0].ends_with("Z\": 2 new, [\"ada@example.com\", \"bob@example.com\"]"), "{output:?}");
+    assert!(digests[1..].iter().all(|line| line.ends_with(": 0 new, []")), "{output:?}");
+    let counts = output.iter().find(|line| line.contains(" jobs for ")).unwrap();
+    let (jobs, slots) = counts.split_once(" jobs for ").unwrap();
+    assert_eq!(format!("{jobs} slots"), slots);
+    let defined = ["digest, PT1S: on", "morning-digest, 0 9 * * MON-FRI: on"];
+    assert_eq!(output[output.len() - 2..], defined);
+}
