@@ -62,7 +62,7 @@ pub(crate) use self::scratch::{
 #[cfg(feature = "testing")]
 pub(crate) use self::seek::{Criteria, Sought, next_job, seat_job, seek};
 #[cfg(feature = "testing")]
-pub(crate) use self::shift::shift_times;
+pub(crate) use self::shift::{move_periodic, shift_times};
 
 use crate::ident::SchemaName;
 
@@ -130,6 +130,8 @@ statements! {
     list_oldest,
     list_periodic,
     matching_ids,
+    #[cfg(feature = "testing")]
+    move_periodic,
     #[cfg(feature = "testing")]
     next_job,
     pause_periodic,

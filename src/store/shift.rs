@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use time::OffsetDateTime;
 
 use super::{Statements, interval, query};
 use crate::error::Result;
@@ -18,5 +19,16 @@ pub(crate) async fn shift_times(connection: &mut PgConnection, statements: &Stat
         sqlx::query(AssertSqlSafe(statement)).bind(interval(by)).execute(&mut *transaction).await?;
     }
     transaction.commit().await?;
+    Ok(())
+}
+
+/// Moves a periodic job to another slot.
+pub(crate) async fn move_periodic(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    name: &str,
+    next_at: OffsetDateTime,
+) -> Result<()> {
+    query(&statements.move_periodic).bind(name).bind(next_at).execute(connection).await?;
     Ok(())
 }

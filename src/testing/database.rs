@@ -33,7 +33,7 @@ static NEXT: AtomicU32 = AtomicU32::new(1);
 ///
 /// Without `DATABASE_URL`, a server is [started](crate::embedded) by the first test of the process
 /// that asks, and shared by all of them; each test gets a *database* of its own, copied from a
-/// migrated template in some 30 ms. The queue is in the schema `uniqueue`, so SQL reads as it does
+/// migrated template within 100 ms. The queue is in the schema `uniqueue`, so SQL reads as it does
 /// in production, and the application's own tables can be made beside it.
 ///
 /// With `DATABASE_URL`, each test gets a *schema* of its own there, named `uniqueue_test_…`, and a

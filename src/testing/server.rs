@@ -47,7 +47,10 @@ impl Server {
                 server.sweep().await;
                 Ok(server)
             }
-            _ => Self::start().await,
+            Ok(_) | Err(env::VarError::NotPresent) => Self::start().await,
+            Err(env::VarError::NotUnicode(_)) => Err(Error::InvalidUrl {
+                problem: "DATABASE_URL is not unicode: percent-encode what is not ASCII".to_owned(),
+            }),
         }
     }
 

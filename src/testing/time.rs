@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
+use time::OffsetDateTime;
+
 use crate::client::Client;
 use crate::error::Result;
+use crate::periodic::PeriodicRow;
+use crate::schedule::{CatchUp, Due, Schedule};
 use crate::store;
 
 /// How many rows are taken in one statement.
@@ -18,6 +22,8 @@ pub struct Advanced {
     /// Jobs of runners whose lease ran out that became available, or were discarded for want of
     /// attempts.
     pub rescued: u64,
+    /// Slots of periodic jobs that were run.
+    pub periodic: u64,
 }
 
 /// Lets time pass in the queue's schema, without waiting for it.
@@ -45,10 +51,10 @@ pub struct Advanced {
 ///
 /// The clock cannot be moved, so everything that is stored moves back instead: every time in the
 /// queue's tables, jobs' `created_at`, `scheduled_at`, `attempted_at`, `finalized_at` and
-/// `unique_until`, and the times of runners, queues and schedules. Then what is due becomes
-/// available, and jobs of runners whose lease ran out come back, as a runner's maintenance would
-/// do it. So schedules, retries, snoozes, leases, and claims with a `period` or a `ttl` can be
-/// tested at once.
+/// `unique_until`, and the times of runners, queues and periodic jobs. Then what is due becomes
+/// available, jobs of runners whose lease ran out come back, and every slot of a periodic job that
+/// the time passed over is run, as a runner's maintenance would have done it. So schedules, retries,
+/// snoozes, leases, and claims with a `period` or a `ttl` can be tested at once.
 ///
 /// What it cannot do:
 ///
@@ -58,6 +64,9 @@ pub struct Advanced {
 ///   variables: times read before and after differ by what passed.
 /// - A runner that runs meanwhile loses its lease, as if its machine had slept: it stops its jobs
 ///   and goes on under a new lease. Use [`drain`](super::drain) instead, or stop it before.
+/// - The jobs of periodic jobs are inserted as by [`Periodic::run_now`](crate::Periodic::run_now):
+///   due now, and without their slot in `meta`. Slots follow the real clock, so let whole intervals
+///   pass, or whole days for a cron expression, when it matters which slot comes next.
 /// - Retention is a runner's: nothing is deleted here.
 /// - The application's own tables stay as they are.
 ///
@@ -69,8 +78,20 @@ pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advance
     let client = client.as_ref();
     let statements = client.statements();
     let mut connection = client.connection().await?;
+    let now = store::database_time(&mut connection, statements).await?;
+    let mut passed = Vec::new();
+    for periodic in client.periodic().list().await? {
+        passed.extend(Passed::of(periodic, now, by));
+    }
     store::shift_times(&mut connection, statements, by).await?;
     let mut advanced = Advanced::default();
+    for Passed { name, slots, next_at } in passed {
+        store::move_periodic(&mut connection, statements, &name, next_at - by).await?;
+        for _ in 0..slots {
+            client.periodic().run_now(&name).await?;
+            advanced.periodic += 1;
+        }
+    }
     loop {
         let promoted = store::promote(&mut connection, statements, BATCH, None).await?.promoted;
         advanced.promoted += promoted.unsigned_abs();
@@ -83,6 +104,35 @@ pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advance
         advanced.rescued += rescued.len() as u64;
         if (rescued.len() as u64) < BATCH.unsigned_abs() {
             return Ok(advanced);
+        }
+    }
+}
+
+/// The slots of a periodic job that time passes over.
+struct Passed {
+    name: String,
+    slots: usize,
+    next_at: OffsetDateTime,
+}
+
+impl Passed {
+    /// `None`: it is paused, has no slot in that time, or its definition is no good.
+    fn of(periodic: PeriodicRow, now: OffsetDateTime, by: Duration) -> Option<Self> {
+        if periodic.paused_at.is_some() {
+            return None;
+        }
+        let schedule = Schedule::read(&periodic.schedule, &periodic.time_zone).ok()?;
+        let mut next_at = periodic.next_at.or_else(|| schedule.next_after(periodic.starts_at))?;
+        let mut slots = 0;
+        // Whoever was there all the time has missed none. What is due comes in portions.
+        loop {
+            let due = schedule.due(next_at, now + by, CatchUp::All);
+            slots += due.slots.len();
+            let Due { slots: portion, next_at: Some(next) } = due else { return None };
+            if portion.is_empty() {
+                return (slots > 0).then_some(Self { name: periodic.name.to_string(), slots, next_at: next });
+            }
+            next_at = next;
         }
     }
 }

@@ -16,14 +16,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Where the examples are, as built from what is there now. `cargo test` has built them already,
 /// unless it was asked for this test alone.
 static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
+    // target/debug/deps/it-… → target/debug
+    let test = std::env::current_exe().unwrap();
+    let directory = test.ancestors().nth(2).unwrap();
+    let profile = match directory.file_name().unwrap().to_str().unwrap() {
+        "debug" => "dev",
+        other => other,
+    };
     let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "uniqueue", "--examples"])
+        .args(["build", "--quiet", "--package", "uniqueue", "--examples", "--profile", profile])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .unwrap();
     assert!(built.success(), "the examples do not build");
-    // target/debug/deps/it-… → target/debug/examples
-    std::env::current_exe().unwrap().parent().unwrap().with_file_name("examples")
+    directory.join("examples")
 });
 
 /// A running example. Dropped, it is killed.
@@ -187,4 +193,19 @@ async fn sql_producer_inserts_what_the_worker_works() {
         ]
     );
     assert_inserted!(database, _, state = JobState::Completed, count = 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn periodic_digest_runs_each_slot_once_over_two_runners() {
+    let database = testing::Database::new().await.unwrap();
+    let output = Example::start("periodic_digest", &database).end();
+    let digests: Vec<_> = output.iter().filter(|line| line.starts_with("digest for team@example.com at ")).collect();
+    assert!(digests.len() >= 3, "{output:?}");
+    assert!(digests[0].ends_with("Z\": 2 new, [\"ada@example.com\", \"bob@example.com\"]"), "{output:?}");
+    assert!(digests[1..].iter().all(|line| line.ends_with(": 0 new, []")), "{output:?}");
+    let counts = output.iter().find(|line| line.contains(" jobs for ")).unwrap();
+    let (jobs, slots) = counts.split_once(" jobs for ").unwrap();
+    assert_eq!(format!("{jobs} slots"), slots);
+    let defined = ["digest, PT1S: on", "morning-digest, 0 9 * * MON-FRI: on"];
+    assert_eq!(output[output.len() - 2..], defined);
 }

@@ -253,8 +253,24 @@ impl Stage {
             let after = self.row(fetched.id).await;
             self.seen.add(who, Some(&running), after.as_ref());
         }
-        sqlx::query("DELETE FROM uniqueue.job").execute(self.database.pool()).await.unwrap();
         pause(self.client(), false).await;
+
+        sqlx::query("INSERT INTO uniqueue.queue (name, keep_completed) VALUES ('unkept', '0')")
+            .execute(self.database.pool())
+            .await
+            .unwrap();
+        let key = self.key();
+        let id = self.client().insert(Task { n: 0 }).queue("unkept").unique_key(key).await.unwrap().id();
+        let running: Arc<Mutex<Option<JobRow>>> = Arc::default();
+        let noted = running.clone();
+        let work = move |job: RunningJob<Task>| {
+            let noted = noted.clone();
+            async move { *noted.lock().unwrap() = job.client().job(job.id()).await.unwrap() }
+        };
+        testing::drain(Runner::new(self.client().clone()).queue("unkept", 1).worker(work)).await.unwrap();
+        let (before, after) = (running.lock().unwrap().take(), self.row(id).await);
+        self.seen.add("its worker completes it, in a queue that keeps none", before.as_ref(), after.as_ref());
+        sqlx::query("DELETE FROM uniqueue.job").execute(self.database.pool()).await.unwrap();
     }
 
     /// A runner that stops before the work is done, one that dies, and one that cleans up.

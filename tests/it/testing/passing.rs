@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use uniqueue::PeriodicJob;
 use uniqueue::testing::{self, Advanced, Database};
 use uniqueue::{
-    JobState, Outcome, RetryPolicy, Runner, RunningJob, UniqueKey, UniquePolicy, assert_duplicate, assert_not_duplicate,
+    JobState, Outcome, RetryPolicy, Runner, RunningJob, UniqueKey, UniquePolicy, assert_duplicate, assert_inserted,
+    assert_not_duplicate, assert_not_inserted,
 };
 
 use super::Task;
@@ -124,4 +126,25 @@ async fn no_time_in_the_schema_is_forgotten() {
         });
         assert!(is_shifted, "{table}.{column} stays where it is: {statements:#?}");
     }
+}
+
+#[tokio::test]
+async fn slots_of_periodic_jobs_are_run_each_time_that_time_passes_over_them() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    client.periodic().define(PeriodicJob::every("hourly", HOUR, Task { n: 1 })).await.unwrap();
+    client.periodic().define(PeriodicJob::cron("daily", "0 9 * * *", Task { n: 2 })).await.unwrap();
+    client.periodic().define(PeriodicJob::every("paused", HOUR, Task { n: 3 })).await.unwrap();
+    client.periodic().pause("paused").await.unwrap();
+    for days in 1..4 {
+        let advanced = database.advance(24 * HOUR).await.unwrap();
+        // Should an hour end between two looks at the clock, its slot is run besides.
+        assert!((25..=27).contains(&advanced.periodic), "{advanced:?}");
+        let daily = assert_inserted!(database, Task, args = {"n": 2}, state = JobState::Available);
+        assert!((days..=days + 1).contains(&daily.len()), "{daily:?}");
+    }
+    assert_not_inserted!(database, Task, args = {"n": 3});
+    let hourly = client.periodic().find("hourly").await.unwrap().unwrap();
+    let next_in = hourly.next_at.unwrap() - time::OffsetDateTime::now_utc();
+    assert!(next_in <= HOUR && next_in > -time::Duration::MINUTE, "{next_in}");
 }
