@@ -15,6 +15,7 @@ mod look;
 mod maintain;
 mod migrate;
 mod periodic;
+mod reindex;
 mod row;
 #[cfg(feature = "testing")]
 mod scratch;
@@ -49,6 +50,10 @@ pub(crate) use self::migrate::{LATEST_VERSION, migrate, schema_version};
 pub(crate) use self::periodic::{
     Definition, DuePeriodic, PeriodicVerb, change_periodic, define_periodic, due_periodic, flag_periodic,
     list_periodic, run_periodic, run_periodic_now,
+};
+pub(crate) use self::reindex::{
+    BloatedIndex, analyze, begin_run, bloated_indexes, bound_rebuild, drop_index, failed_indexes, large_tables,
+    rebuild_index,
 };
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, release_service, take_service};
@@ -101,6 +106,8 @@ macro_rules! statements {
 }
 
 statements! {
+    begin_run,
+    bloated_indexes,
     cancel_jobs,
     complete,
     complete_and_delete,
@@ -113,6 +120,7 @@ statements! {
     end_connections,
     explain_unique,
     extend_lease,
+    failed_indexes,
     fetch,
     finish,
     flag_periodic,
@@ -121,6 +129,7 @@ statements! {
     insert_plain,
     insert_unique,
     job_by_id,
+    large_tables,
     last_id,
     #[cfg(feature = "testing")]
     left_behind,
