@@ -32,6 +32,7 @@ mod heartbeat;
 mod keeping;
 mod lease;
 mod panics;
+mod pooler;
 mod producer;
 mod progress;
 mod scan;

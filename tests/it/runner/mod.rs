@@ -11,6 +11,7 @@ mod metrics;
 mod middleware;
 mod mishaps;
 mod outcomes;
+mod pools;
 mod progress;
 mod reentry;
 mod scanning;
