@@ -10,6 +10,7 @@ mod jobs;
 mod middleware;
 mod periodic;
 mod prepare;
+mod queues;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ pub use self::insert_many::InsertMany;
 pub use self::jobs::Jobs;
 pub use self::middleware::{InsertMiddleware, NextInsert};
 pub use self::periodic::Periodic;
+pub use self::queues::{Queue, QueueChange, Queues};
 
 use self::middleware::{AnyInsertMiddleware, InsertLayers};
 use crate::error::{Error, Result};

@@ -96,7 +96,7 @@ impl Scan {
         for Slots { queue, free } in slots {
             let taken = by_queue.remove(queue).unwrap_or_default();
             let unreadable = fetched.unreadable.iter().filter(|job| job.queue == *queue).count();
-            let has_more = taken.len() + unreadable >= *free;
+            let has_more = taken.len() + unreadable >= *free || fetched.held_back.contains(queue);
             self.came_to(queue, &taken, has_more);
             if depth == Depth::Full && !has_more {
                 self.exhausted(queue, fetched.began_at);

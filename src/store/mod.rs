@@ -15,6 +15,7 @@ mod look;
 mod maintain;
 mod migrate;
 mod periodic;
+mod queue;
 mod row;
 #[cfg(feature = "testing")]
 mod scratch;
@@ -50,6 +51,7 @@ pub(crate) use self::periodic::{
     Definition, DuePeriodic, PeriodicVerb, change_periodic, define_periodic, due_periodic, flag_periodic,
     list_periodic, run_periodic, run_periodic_now,
 };
+pub(crate) use self::queue::{QueueVerb, change_queue, list_queues};
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, release_service, take_service};
 
@@ -124,6 +126,7 @@ statements! {
     last_id,
     #[cfg(feature = "testing")]
     left_behind,
+    limit_queue,
     list_newest,
     list_oldest,
     list_periodic,
@@ -134,6 +137,14 @@ statements! {
     promote,
     prune,
     prune_bounds,
+    list_queues,
+    matching_ids,
+    #[cfg(feature = "testing")]
+    next_job,
+    pause_queue,
+    promote,
+    prune,
+    queue_settings,
     register_runner,
     release_claim,
     release_jobs,
@@ -144,6 +155,7 @@ statements! {
     reschedule_jobs,
     rescue,
     resume_periodic,
+    resume_queue,
     retry_jobs,
     run_periodic,
     run_periodic_now,

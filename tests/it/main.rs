@@ -14,6 +14,7 @@ mod insert_middleware;
 mod machine;
 mod maintenance;
 mod plans;
+mod queues;
 mod roles;
 mod rules;
 mod runner;
