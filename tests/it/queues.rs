@@ -179,6 +179,25 @@ async fn cancelled_and_rescued_jobs_free_their_places() {
 }
 
 #[tokio::test]
+async fn a_place_that_another_runner_leaves_is_taken_however_rarely_the_runner_polls() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.queue("default").limit(Some(1)).await.unwrap();
+    let (gate, mut started) = Gate::new();
+    let first = gate.runner(client, 1).await;
+    client.insert(Task { n: 0 }).await.unwrap();
+    assert_eq!(next(&mut started).await, 0);
+    let second = gate.runner(&another(&database).await, 1).await;
+    client.insert(Task { n: 1 }).await.unwrap();
+    until_idle(&database, 2).await;
+    // The first stops: its job ends, and it takes no other.
+    let stopping = tokio::spawn(first.stop());
+    assert_eq!(next(&mut started).await, 1);
+    stopping.await.unwrap().unwrap();
+    second.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_higher_limit_wakes_idle_runners_and_a_lower_one_waits_for_what_runs() {
     let database = Database::new().await;
     let client = &database.client;
