@@ -130,20 +130,15 @@ statements! {
     list_newest,
     list_oldest,
     list_periodic,
-    matching_ids,
-    #[cfg(feature = "testing")]
-    next_job,
-    pause_periodic,
-    promote,
-    prune,
-    prune_bounds,
     list_queues,
     matching_ids,
     #[cfg(feature = "testing")]
     next_job,
+    pause_periodic,
     pause_queue,
     promote,
     prune,
+    prune_bounds,
     queue_settings,
     register_runner,
     release_claim,
@@ -167,9 +162,9 @@ statements! {
     #[cfg(feature = "testing")]
     sought_jobs,
     still_held,
+    take_service,
     #[cfg(feature = "testing")]
     time_shifts,
-    take_service,
     unlocked_jobs,
 }
 
