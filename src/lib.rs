@@ -20,6 +20,7 @@ mod opts;
 mod outcome;
 pub mod period;
 mod periodic;
+mod queue;
 mod retention;
 mod retry;
 mod runner;
@@ -35,7 +36,7 @@ mod worker;
 /// Inserting and looking.
 pub use self::client::{
     Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany, InsertMiddleware, Jobs,
-    NextInsert, Periodic,
+    NextInsert, Periodic, Queue, QueueChange, Queues,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -49,6 +50,8 @@ pub use self::job::{AttemptError, Inserted, Job, JobRow, NewJob};
 pub use self::outcome::{BoxError, IntoResult, Outcome, Permanent};
 /// Periodic jobs.
 pub use self::periodic::{PeriodicJob, PeriodicRow, PeriodicSource};
+/// Queues.
+pub use self::queue::{QueueInfo, QueueSettings};
 pub use self::retention::Retention;
 pub use self::retry::RetryPolicy;
 pub use self::runner::{Runner, RunnerHandle, shutdown_signal};

@@ -89,9 +89,9 @@ impl Client {
     /// ```
     ///
     /// Ids follow time, so the pages are in time order, and a page starts where the last one ended.
-    /// What is rare in a large table may be looked for long: available, running and waiting jobs,
-    /// and the holder of a key, have an index; a condition on the kind or the args alone is
-    /// tested row by row.
+    /// What is rare in a large table may be looked for long: available, running, waiting and
+    /// discarded jobs, and the holder of a key, have an index; a condition on the kind or the args
+    /// alone is tested row by row.
     ///
     /// # Errors
     ///

@@ -11,6 +11,7 @@ mod line;
 mod middleware;
 mod periodic;
 mod prepare;
+mod queues;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ pub use self::insert_many::InsertMany;
 pub use self::jobs::Jobs;
 pub use self::middleware::{InsertMiddleware, NextInsert};
 pub use self::periodic::Periodic;
+pub use self::queues::{Queue, QueueChange, Queues};
 
 use self::line::Line;
 use self::middleware::{AnyInsertMiddleware, InsertLayers};

@@ -10,7 +10,8 @@
 //! - A job that is taken away between its fetch and the fetch's answer is in nobody's hands when the
 //!   notification comes. So a fetch during which one came asks once more.
 //! - An attempt that completed its job itself, in a transaction of its own, is not stopped while it
-//!   tidies up: the answer counts it as still in hand.
+//!   tidies up: the answer counts it as still in hand. Where completed jobs are not kept, the row is
+//!   gone, and the attempt says that this may be its own doing.
 //!
 //! Failures: a question that fails is asked again at the next heartbeat at the latest.
 
@@ -67,10 +68,10 @@ pub(super) async fn stop_what_is_gone(shared: &Shared, connection: &mut PgConnec
     }
     held.sort_unstable_by_key(|held| held.id);
     let attempts: Vec<_> = held.iter().map(|held| (held.id, held.attempt)).collect();
-    let mut kept = store::still_held(connection, shared.client.statements(), worker, &attempts).await?;
-    kept.sort_unstable();
+    let answers = store::still_held(connection, shared.client.statements(), worker, &attempts).await?;
     for Held { id, stop, .. } in held {
-        if kept.binary_search(&id).is_err() {
+        let is_held = answers.get(&id).copied().unwrap_or_else(|| stop.may_have_deleted());
+        if !is_held {
             stop.request(StopReason::Cancelled);
         }
     }

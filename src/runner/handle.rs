@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::Shared;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::worker::StopReason;
 
 /// A running runner. Dropping it lets the runner go on; [`RunnerHandle::stop`] ends it in order.
@@ -42,6 +42,25 @@ impl RunnerHandle {
     #[must_use]
     pub fn id(&self) -> Uuid {
         self.shared.leases.current().id
+    }
+
+    /// Changes how many jobs of a queue run at once in this runner. More take effect at once; fewer
+    /// as jobs end, of which none is stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] for a queue that this runner does not work, and for a concurrency of 0.
+    pub fn set_concurrency(&self, queue: &str, concurrency: usize) -> Result<()> {
+        let invalid = |option, problem, given| Err(Error::InvalidOption { option, problem, given });
+        if concurrency == 0 {
+            return invalid("concurrency", "must be at least 1", concurrency.to_string());
+        }
+        let Some(slots) = self.shared.queues.iter().find(|slots| slots.name.as_str() == queue) else {
+            return invalid("queue", "this runner does not work it", queue.to_owned());
+        };
+        slots.set_concurrency(concurrency);
+        self.shared.freed.notify_one();
+        Ok(())
     }
 
     /// Stops in order: fetches no more, waits for what runs, records every result.

@@ -22,6 +22,10 @@ use crate::store::{self, Fetched, FinishResult, Slots, Unreadable, Verdict};
 /// The wait before the first poll of a runner that found nothing.
 const FIRST_POLL: Duration = Duration::from_millis(10);
 
+/// The longest wait where a queue is at its limit: nobody tells of a place that somebody else's job
+/// frees.
+const HELD_BACK_POLL: Duration = Duration::from_secs(1);
+
 /// So many full fetches in a row make a runner busy.
 const BUSY_AFTER: u32 = 3;
 
@@ -49,7 +53,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
         match fetch(&shared, &lease, &slots, &mut scan).await {
             Ok(0) => {
                 failure_wait.reset();
-                sleeper.sleep().await;
+                sleeper.sleep(scan.is_held_back()).await;
             }
             Ok(fetched) => {
                 failure_wait.reset();
@@ -225,7 +229,7 @@ impl<'a> Sleeper<'a> {
         }
     }
 
-    async fn sleep(&mut self) {
+    async fn sleep(&mut self, is_held_back: bool) {
         self.full_fetches = 0;
         let shared = self.shared;
         // A new lease is a new row, which knows nothing of the old one's sleep.
@@ -234,8 +238,9 @@ impl<'a> Sleeper<'a> {
             // look, what is inserted after notifies.
             return;
         }
-        let poll = self.next_poll.min(shared.poll_interval);
-        self.next_poll = (self.next_poll * 2).min(shared.poll_interval);
+        let longest = if is_held_back { shared.poll_interval.min(HELD_BACK_POLL) } else { shared.poll_interval };
+        let poll = self.next_poll.min(longest);
+        self.next_poll = (self.next_poll * 2).min(longest);
         tokio::select! {
             () = shared.stopping.cancelled() => {}
             () = shared.wake.notified() => self.next_poll = FIRST_POLL,

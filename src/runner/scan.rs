@@ -46,13 +46,20 @@ pub(super) enum Depth {
 pub(super) struct Scan {
     full: Due,
     recent: Due,
+    /// Whether the latest look met a queue that is paused or at its limit.
+    is_held_back: bool,
     /// By queue and priority: the last job taken.
     places: HashMap<QueueName, BTreeMap<i16, (OffsetDateTime, Uuid)>>,
 }
 
 impl Scan {
     pub(super) fn new(now: Instant) -> Self {
-        Self { full: Due { at: now }, recent: Due { at: now }, places: HashMap::new() }
+        Self { full: Due { at: now }, recent: Due { at: now }, is_held_back: false, places: HashMap::new() }
+    }
+
+    /// Whether there may be jobs that the latest look was not allowed to take.
+    pub(super) const fn is_held_back(&self) -> bool {
+        self.is_held_back
     }
 
     /// The deepest look that is due.
@@ -89,6 +96,7 @@ impl Scan {
     /// Remembers what a look cost, and how far it came in each queue.
     pub(super) fn remember(&mut self, depth: Depth, slots: &[Slots], fetched: &Fetched, now: Instant) {
         self.looked(depth, fetched.took, now);
+        self.is_held_back = !fetched.held_back.is_empty();
         let mut by_queue: HashMap<&QueueName, Vec<&JobRow>> = HashMap::new();
         for row in &fetched.jobs {
             by_queue.entry(&row.queue).or_default().push(row);
@@ -96,7 +104,7 @@ impl Scan {
         for Slots { queue, free } in slots {
             let taken = by_queue.remove(queue).unwrap_or_default();
             let unreadable = fetched.unreadable.iter().filter(|job| job.queue == *queue).count();
-            let has_more = taken.len() + unreadable >= *free;
+            let has_more = taken.len() + unreadable >= *free || fetched.held_back.contains(queue);
             self.came_to(queue, &taken, has_more);
             if depth == Depth::Full && !has_more {
                 self.exhausted(queue, fetched.began_at);

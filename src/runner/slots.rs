@@ -63,6 +63,11 @@ impl QueueSlots {
         Self { name, slots: Mutex::new(slots) }
     }
 
+    /// Changes how many jobs run at once. What runs beyond it goes on to its end.
+    pub(super) fn set_concurrency(&self, concurrency: usize) {
+        self.slots().concurrency = concurrency;
+    }
+
     /// How many jobs to fetch now: for the free slots, and ahead.
     pub(super) fn wanted(&self) -> usize {
         let mut slots = self.slots();

@@ -38,6 +38,8 @@ pub(crate) struct Fetched {
     pub(crate) began_at: OffsetDateTime,
     /// How long the database looked for the jobs.
     pub(crate) took: Duration,
+    /// The queues that gave fewer jobs than they have, or none: paused ones, and full ones.
+    pub(crate) held_back: Vec<QueueName>,
 }
 
 /// A job whose row cannot be read, such as one whose `errors` somebody wrote by hand. It must not
@@ -82,6 +84,9 @@ pub(crate) async fn fetch(
         took: look
             .try_get::<PgInterval, _>("took")
             .map(|took| Duration::from_micros(took.microseconds.max(0).unsigned_abs()))?,
+        held_back: look
+            .try_get::<Option<Vec<String>>, _>("held_back")?
+            .map_or_else(Vec::new, |queues| queues.into_iter().map(QueueName::from_stored).collect()),
     };
     for row in &rows {
         // Where nothing was found, the look is alone.

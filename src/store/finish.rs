@@ -1,5 +1,6 @@
 //! Ending attempts, fenced by worker and attempt.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -149,16 +150,17 @@ fn counted(row: &PgRow) -> UniqueueResult<JobId> {
     Ok(JobId::from(row.try_get::<Uuid, _>("id")?))
 }
 
-/// Which of these attempts nobody took from their worker. Sorted as for [`complete`].
+/// Which of these attempts nobody took from their worker: `false`: somebody did; not there: the job
+/// is not. Sorted as for [`complete`].
 pub(crate) async fn still_held(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
     attempts: &[(JobId, u16)],
-) -> UniqueueResult<Vec<JobId>> {
+) -> UniqueueResult<HashMap<JobId, bool>> {
     let (ids, numbers) = arrays(attempts);
     let rows = query(&statements.still_held).bind(worker).bind(&ids).bind(&numbers).fetch_all(connection).await?;
-    rows.iter().map(counted).collect()
+    rows.iter().map(|row| Ok((counted(row)?, row.try_get("is_held")?))).collect()
 }
 
 /// Which of these jobs nobody else has locked.

@@ -16,6 +16,7 @@ mod maintain;
 mod migrate;
 mod periodic;
 mod progress;
+mod queue;
 mod reindex;
 mod row;
 #[cfg(feature = "testing")]
@@ -53,6 +54,7 @@ pub(crate) use self::periodic::{
     list_periodic, run_periodic, run_periodic_now,
 };
 pub(crate) use self::progress::{Report, store_progress};
+pub(crate) use self::queue::{QueueVerb, change_queue, list_queues};
 pub(crate) use self::reindex::{
     BloatedIndex, analyze, begin_run, bloated_indexes, bound_rebuild, drop_index, failed_indexes, large_tables,
     rebuild_index,
@@ -135,18 +137,22 @@ statements! {
     last_id,
     #[cfg(feature = "testing")]
     left_behind,
+    limit_queue,
     list_newest,
     list_oldest,
     list_periodic,
+    list_queues,
     matching_ids,
     #[cfg(feature = "testing")]
     move_periodic,
     #[cfg(feature = "testing")]
     next_job,
     pause_periodic,
+    pause_queue,
     promote,
     prune,
     prune_bounds,
+    queue_settings,
     register_runner,
     release_claim,
     release_jobs,
@@ -157,6 +163,7 @@ statements! {
     reschedule_jobs,
     rescue,
     resume_periodic,
+    resume_queue,
     retry_jobs,
     run_periodic,
     run_periodic_now,

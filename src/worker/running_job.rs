@@ -226,6 +226,9 @@ impl<J: Job> RunningJob<J> {
             return Err(Error::Stale { id, attempt: number });
         }
         attempt.is_completed_in.store(true, Ordering::Release);
+        if attempt.is_deleted {
+            attempt.stop.will_delete();
+        }
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Telling an attempt to stop, and why.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +27,7 @@ pub enum StopReason {
 pub(crate) struct Stop {
     reason: OnceLock<StopReason>,
     token: CancellationToken,
+    may_have_deleted: AtomicBool,
 }
 
 impl Stop {
@@ -34,6 +36,16 @@ impl Stop {
         let stands = *self.reason.get_or_init(|| reason);
         self.token.cancel();
         stands
+    }
+
+    /// Notes that the attempt deletes its job's row, by completing it in a transaction of its own.
+    pub(crate) fn will_delete(&self) {
+        self.may_have_deleted.store(true, Ordering::Release);
+    }
+
+    /// Whether the row is missing by the attempt's own doing, if it is missing.
+    pub(crate) fn may_have_deleted(&self) -> bool {
+        self.may_have_deleted.load(Ordering::Acquire)
     }
 
     /// Why the attempt should stop. `None`: it may go on.

@@ -16,6 +16,7 @@ mod machine;
 mod maintenance;
 mod modes;
 mod plans;
+mod queues;
 mod roles;
 mod rules;
 mod runner;

@@ -2,7 +2,7 @@
 
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use uniqueue::{Client, JobState, OnConflict, Retention, Runner, RunningJob, SchemaName, UniqueKey};
+use uniqueue::{Client, JobFilter, JobState, OnConflict, Retention, Runner, RunningJob, SchemaName, UniqueKey};
 
 use crate::support::{Database, WAIT, job, url};
 
@@ -72,6 +72,7 @@ async fn a_worker_can_run_jobs_and_cannot_change_the_schema() {
     let pool = role(&database, "worker").await;
     let retention = Retention::forever().completed(std::time::Duration::ZERO);
     let interval = std::time::Duration::from_millis(10);
+    database.client.queue("default").limit(Some(1)).await.unwrap();
     let runner = Runner::new(client(&database, pool.clone()))
         .queue("default", 1)
         .retention(retention)
@@ -96,6 +97,36 @@ async fn a_worker_can_run_jobs_and_cannot_change_the_schema() {
     ] {
         let error = sqlx::query(database.sql(statement)).execute(&pool).await.unwrap_err();
         assert_eq!(error.as_database_error().unwrap().code().unwrap(), "42501", "{statement}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert() {
+    let database = Database::new().await;
+    let pool = role(&database, "operator").await;
+    let operator = client(&database, pool.clone());
+    let key = UniqueKey::raw("k").states(JobState::ALL);
+    let id = database.client.insert(job("a").pending().unique_key(key)).await.unwrap().id();
+    assert_eq!(operator.release(id).await.unwrap(), [id]);
+    assert_eq!(operator.set_priority(id, 3).await.unwrap(), [id]);
+    assert_eq!(operator.reschedule(id, time::OffsetDateTime::UNIX_EPOCH).await.unwrap(), [id]);
+    database.set_state(id, "running").await;
+    assert_eq!(operator.cancel(JobFilter::all()).await.unwrap(), [id]);
+    assert_eq!(operator.retry(id).await.unwrap(), [id]);
+    assert_eq!(operator.release_claim("k").await.unwrap(), Some(id));
+    assert_eq!(operator.jobs(JobFilter::all()).await.unwrap().len(), 1);
+    assert_eq!(operator.delete(JobFilter::all()).await.unwrap(), [id]);
+    assert!(operator.queue("a").pause().await.unwrap().paused_at.is_some());
+    assert_eq!(operator.queue("a").resume().await.unwrap().paused_at, None);
+    assert_eq!(operator.queue("a").limit(Some(2)).await.unwrap().limit, Some(2));
+    assert_eq!(operator.queues().await.unwrap().len(), 1);
+    for statement in [
+        "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
+        "UPDATE {schema}.runner SET idle = true",
+        "DELETE FROM {schema}.queue",
+        "TRUNCATE {schema}.job",
+    ] {
+        is_refused(&database, &pool, statement).await;
     }
 }
 

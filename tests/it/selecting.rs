@@ -258,6 +258,7 @@ async fn what_has_an_index_is_found_by_it() {
     database.execute(jobs).await;
     database.execute("UPDATE {schema}.job SET state = 'completed', finalized_at = now() WHERE queue <> 'q1'").await;
     database.execute("UPDATE {schema}.job SET state = 'scheduled' WHERE right(unique_key, 3) = '001'").await;
+    database.execute("UPDATE {schema}.job SET state = 'discarded' WHERE right(unique_key, 3) = '999'").await;
     database.execute("VACUUM ANALYZE {schema}.job").await;
     let statements = database.client.statements_text();
     for (name, states, queue, key, index) in [
@@ -265,6 +266,8 @@ async fn what_has_an_index_is_found_by_it() {
         ("count_matching", Some(vec!["running"]), None, None, "job_running"),
         ("count_matching", Some(vec!["scheduled"]), None, None, "job_waiting"),
         ("list_newest", None, None, Some("k7"), "job_unique_key"),
+        ("list_newest", Some(vec!["discarded"]), None, None, "job_discarded"),
+        ("matching_ids", Some(vec!["discarded"]), None, None, "job_discarded"),
         ("list_newest", None, None, None, "job_pkey"),
         ("list_oldest", Some(vec!["completed"]), Some("q3"), None, "job_pkey"),
         ("matching_ids", None, None, None, "job_pkey"),

@@ -268,7 +268,8 @@ impl Stage {
             async move { *noted.lock().unwrap() = job.client().job(job.id()).await.unwrap() }
         };
         testing::drain(Runner::new(self.client().clone()).queue("unkept", 1).worker(work)).await.unwrap();
-        let (before, after) = (running.lock().unwrap().take(), self.row(id).await);
+        let before = running.lock().unwrap().take();
+        let after = self.row(id).await;
         self.seen.add("its worker completes it, in a queue that keeps none", before.as_ref(), after.as_ref());
         sqlx::query("DELETE FROM uniqueue.job").execute(self.database.pool()).await.unwrap();
     }

@@ -5,16 +5,22 @@
 -- planner cannot know how many a LIMIT of slots gives, and joins what it takes for a tenth of the
 -- backlog by reading the whole table. The first row says when the scan began and how long it took,
 -- even where there is no job.
-WITH wanted AS (
-    SELECT w.queue, w.slots
-    FROM unnest($1::text[], $2::integer[]) AS w (queue, slots)
-    WHERE NOT EXISTS (
-        SELECT FROM /* schema */queue AS q WHERE q.name = w.queue AND q.paused_at IS NOT NULL
+WITH wanted AS MATERIALIZED (
+    SELECT
+        w.queue, w.free,
+        CASE
+            WHEN q.paused_at IS NOT NULL THEN 0
+            WHEN q.max_running IS NULL THEN w.free
+            -- Asked only where there is a limit over all runners, by all in one order of queues.
+            ELSE /* schema */free_places(w.queue, w.free)
+        END AS slots
+    FROM unnest($1::text[], $2::integer[]) AS w (queue, free)
+    LEFT JOIN /* schema */queue AS q ON q.name = w.queue
+    -- A runner that has not noticed yet that its lease ran out would take what was just rescued.
+    WHERE EXISTS (
+        SELECT FROM /* schema */runner AS r WHERE r.id = $4 AND r.leased_until > clock_timestamp()
     )
-        -- A runner that has not noticed yet that its lease ran out would take what was just rescued.
-        AND EXISTS (
-            SELECT FROM /* schema */runner AS r WHERE r.id = $4 AND r.leased_until > clock_timestamp()
-        )
+    ORDER BY w.queue COLLATE "C"
 ),
 next AS MATERIALIZED (
     SELECT n.id
@@ -73,6 +79,7 @@ started AS (
 )
 SELECT
     s.took, statement_timestamp() AS began_at,
+    (SELECT array_agg(w.queue) FROM wanted AS w WHERE w.slots < w.free) AS held_back,
     j.id, j.kind, j.queue, j.state::text AS state, j.priority, j.attempt, j.max_attempts,
     j.created_at, j.scheduled_at, j.attempted_at, j.finalized_at,
     j.args, j.meta, j.errors, j.output, j.progress,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
-use uniqueue::{BoxError, JobId, JobState, Runner, RunningJob, Worker};
+use uniqueue::{BoxError, JobId, JobState, Retention, Runner, RunningJob, Worker};
 
 use super::{Task, quick, until};
 use crate::support::{Database, WAIT};
@@ -134,6 +134,15 @@ async fn a_new_attempt_is_not_stopped_for_the_sake_of_the_old_one() {
 
 #[tokio::test]
 async fn a_worker_that_completed_its_job_itself_tidies_up_undisturbed() {
+    tidies_up(Retention::default()).await;
+}
+
+#[tokio::test]
+async fn a_worker_that_completed_and_so_deleted_its_job_tidies_up_undisturbed() {
+    tidies_up(Retention::default().completed(Duration::ZERO)).await;
+}
+
+async fn tidies_up(retention: Retention) {
     let database = Database::new().await;
     let (committed, go_on, tidied) = (Arc::new(Notify::new()), Arc::new(Notify::new()), Arc::new(Notify::new()));
     let signals = (committed.clone(), go_on.clone(), tidied.clone());
@@ -153,7 +162,8 @@ async fn a_worker_that_completed_its_job_itself_tidies_up_undisturbed() {
             Ok::<_, BoxError>(())
         }
     };
-    let runner = hard(&database).lease(Duration::from_secs(1)).worker(work).start().await.unwrap();
+    let runner = hard(&database).lease(Duration::from_secs(1)).retention(retention).worker(work);
+    let runner = runner.start().await.unwrap();
     let own = database.client.insert(Task { n: 0 }).await.unwrap().id();
     timeout(WAIT, committed.notified()).await.unwrap();
     // Questions, by notification and by heartbeat.
@@ -165,7 +175,8 @@ async fn a_worker_that_completed_its_job_itself_tidies_up_undisturbed() {
     }
     go_on.notify_one();
     timeout(WAIT, tidied.notified()).await.expect("the work was not dropped");
-    assert_eq!(database.client.job(own).await.unwrap().unwrap().state, JobState::Completed);
+    let row = database.client.job(own).await.unwrap();
+    assert!(row.is_none_or(|row| row.state == JobState::Completed));
     runner.stop().await.unwrap();
 }
 

@@ -1,0 +1,174 @@
+//! Queues: pausing them, limiting them, and looking at them.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use sqlx::PgConnection;
+
+use super::Client;
+use crate::error::{Error, Result};
+use crate::ident::QueueName;
+use crate::queue::{QueueInfo, QueueSettings};
+use crate::store::{self, QueueVerb};
+
+/// A queue by its name. Made by [`Client::queue`]. A queue need not exist to be set: its jobs may
+/// come later.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a handle does nothing by itself"]
+pub struct Queue<'a> {
+    client: &'a Client,
+    name: &'a str,
+}
+
+impl<'a> Queue<'a> {
+    /// Pauses the queue everywhere: from now on no runner fetches from it. What runs is finished.
+    /// A queue that is paused already stays paused since then.
+    pub fn pause(self) -> QueueChange<'a> {
+        self.change(QueueVerb::Pause)
+    }
+
+    /// Lets the queue go on, and wakes idle runners at once.
+    pub fn resume(self) -> QueueChange<'a> {
+        self.change(QueueVerb::Resume)
+    }
+
+    /// Limits how many of the queue's jobs run at once over all runners, however many there are.
+    /// `None`: no limit but the runners' own. At least 1; to run none, pause the queue.
+    ///
+    /// Fetches from a limited queue take turns, so a limit is for queues that run few jobs at once.
+    /// What runs already when a limit is set is finished. A limit counts jobs that are running for the
+    /// database: the place of a cancelled job is free at once, even while its worker tidies up.
+    pub fn limit(self, limit: Option<u32>) -> QueueChange<'a> {
+        match limit.map(|limit| i32::try_from(limit).map_err(|_| limit)) {
+            None => self.change(QueueVerb::Limit(None)),
+            Some(Ok(limit)) if limit > 0 => self.change(QueueVerb::Limit(Some(limit))),
+            Some(Ok(_)) => self.refuse("0"),
+            Some(Err(limit)) => self.refuse(limit),
+        }
+    }
+
+    /// How the queue is set.
+    pub fn settings(self) -> QueueChange<'a> {
+        self.change(QueueVerb::Look)
+    }
+
+    fn change(self, verb: QueueVerb) -> QueueChange<'a> {
+        QueueChange { queue: self, connection: None, verb: Ok(verb) }
+    }
+
+    fn refuse(self, given: impl ToString) -> QueueChange<'a> {
+        let problem = "must be 1 to 2147483647; to run nothing, pause the queue";
+        let verb = Err(Error::InvalidOption { option: "limit", problem, given: given.to_string() });
+        QueueChange { queue: self, connection: None, verb }
+    }
+}
+
+/// A change to a queue's settings, or a look at them, to be awaited. Made by [`Queue`]. The answer
+/// is how the queue is set since.
+///
+/// # Errors
+///
+/// [`Error::InvalidName`] for a name that cannot be a queue's, [`Error::InvalidOption`] for a limit
+/// that cannot be one, [`Error::Database`].
+#[derive(Debug)]
+#[must_use = "a change does nothing until it is awaited"]
+pub struct QueueChange<'a> {
+    queue: Queue<'a>,
+    connection: Option<&'a mut PgConnection>,
+    verb: Result<QueueVerb>,
+}
+
+impl<'a> QueueChange<'a> {
+    /// Makes the change in the caller's own transaction. Fetches from a limited queue wait up to 200
+    /// ms for a transaction that has changed it and is still open, so commit soon.
+    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
+        self.connection = Some(connection);
+        self
+    }
+}
+
+impl<'a> IntoFuture for QueueChange<'a> {
+    type Output = Result<QueueSettings>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { queue: Queue { client, name }, connection, verb } = self;
+            let (name, verb) = (QueueName::new(name)?, verb?);
+            match connection {
+                Some(connection) => store::change_queue(connection, client.statements(), verb, &name).await,
+                None => store::change_queue(&mut *client.connection().await?, client.statements(), verb, &name).await,
+            }
+        })
+    }
+}
+
+/// A list of the queues, to be awaited. Made by [`Client::queues`].
+#[derive(Debug)]
+#[must_use = "a list is not asked for until it is awaited"]
+pub struct Queues<'a> {
+    client: &'a Client,
+    connection: Option<&'a mut PgConnection>,
+    up_to: u32,
+}
+
+impl<'a> Queues<'a> {
+    /// Counts the jobs of each queue and state no further than this. Default: 10,000.
+    pub fn count_up_to(mut self, up_to: u32) -> Self {
+        self.up_to = up_to;
+        self
+    }
+
+    /// Asks in the caller's own transaction, or on any connection of the caller's.
+    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
+        self.connection = Some(connection);
+        self
+    }
+}
+
+impl<'a> IntoFuture for Queues<'a> {
+    type Output = Result<Vec<QueueInfo>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { client, connection, up_to } = self;
+            let up_to = i32::try_from(up_to).unwrap_or(i32::MAX - 1).min(i32::MAX - 1);
+            match connection {
+                Some(connection) => store::list_queues(connection, client.statements(), up_to).await,
+                None => store::list_queues(&mut *client.connection().await?, client.statements(), up_to).await,
+            }
+        })
+    }
+}
+
+impl Client {
+    /// A queue by its name, to pause, resume or limit it.
+    ///
+    /// ```no_run
+    /// # async fn run(client: uniqueue::Client) -> uniqueue::Result<()> {
+    /// client.queue("emails").pause().await?;
+    /// client.queue("emails").resume().await?;
+    /// // At most five calls to that service at once, whatever number of processes.
+    /// client.queue("geocoding").limit(Some(5)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn queue<'a>(&'a self, name: &'a str) -> Queue<'a> {
+        Queue { client: self, name }
+    }
+
+    /// Lists every queue that has settings, a live runner or jobs, by name, with its jobs by state.
+    ///
+    /// It is as quick when a queue is ten million jobs deep: counts end at a limit and then say so
+    /// ([`JobCount`](crate::JobCount)). Final and pending jobs are counted among the last 20,000
+    /// inserted, waiting ones among the first 20,000 to be due, discarded ones among the last 20,000;
+    /// where there are more, counts are lower bounds. A queue that has nothing but older final jobs is
+    /// missing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`].
+    pub fn queues(&self) -> Queues<'_> {
+        Queues { client: self, connection: None, up_to: 10_000 }
+    }
+}

@@ -1,0 +1,98 @@
+//! Queues: their settings, and what is in them.
+
+use std::time::Duration;
+
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+
+use super::row::Stored;
+use super::{Statements, query};
+use crate::count::JobCount;
+use crate::error::Result;
+use crate::ident::QueueName;
+use crate::queue::{QueueInfo, QueueSettings};
+
+/// How many jobs are looked at where no index knows their queue.
+const LOOK_AT: i32 = 20_000;
+
+/// What can be done to a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum QueueVerb {
+    /// Says how it is set, and changes nothing.
+    Look,
+    Pause,
+    Resume,
+    Limit(Option<i32>),
+}
+
+/// Changes a queue, and answers with how it is set since.
+pub(crate) async fn change_queue(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    verb: QueueVerb,
+    name: &QueueName,
+) -> Result<QueueSettings> {
+    let changed = match verb {
+        QueueVerb::Look => None,
+        QueueVerb::Pause => query(&statements.pause_queue).bind(name.as_str()).fetch_optional(&mut *connection).await?,
+        // No row: it was not paused.
+        QueueVerb::Resume => {
+            query(&statements.resume_queue).bind(name.as_str()).fetch_optional(&mut *connection).await?
+        }
+        QueueVerb::Limit(limit) => {
+            query(&statements.limit_queue).bind(name.as_str()).bind(limit).fetch_optional(&mut *connection).await?
+        }
+    };
+    let row = match changed {
+        Some(row) => Some(row),
+        None => query(&statements.queue_settings).bind(name.as_str()).fetch_optional(connection).await?,
+    };
+    match row {
+        Some(row) => settings(&row),
+        None => Ok(QueueSettings { name: name.clone(), paused_at: None, limit: None }),
+    }
+}
+
+/// Every queue, its jobs counted no further than `up_to`.
+pub(crate) async fn list_queues(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    up_to: i32,
+) -> Result<Vec<QueueInfo>> {
+    let rows = query(&statements.list_queues).bind(up_to).bind(LOOK_AT).fetch_all(connection).await?;
+    rows.iter().map(|row| info(row, u64::from(up_to.unsigned_abs()))).collect()
+}
+
+fn settings(row: &PgRow) -> Result<QueueSettings> {
+    Ok(QueueSettings {
+        name: QueueName::from_stored(row.try_get("name")?),
+        paused_at: row.try_get::<Option<Stored>, _>("paused_at")?.map(|at| at.0),
+        limit: row.try_get::<Option<i32>, _>("max_running")?.map(i32::unsigned_abs),
+    })
+}
+
+fn info(row: &PgRow, up_to: u64) -> Result<QueueInfo> {
+    let number = |name: &str| Ok::<_, sqlx::Error>(row.try_get::<i64, _>(name)?.unsigned_abs());
+    let limited = |name: &str| Ok::<_, sqlx::Error>(JobCount::up_to(up_to, number(name)?));
+    // Where not all were looked at, there may be more.
+    let seen = |name: &str, are_all: &str| {
+        let counted = number(name)?;
+        let is_exact = row.try_get(are_all)? && counted <= up_to;
+        let counted = counted.min(up_to);
+        Ok::<_, sqlx::Error>(if is_exact { JobCount::Exactly(counted) } else { JobCount::AtLeast(counted) })
+    };
+    let age: Option<f64> = row.try_get("oldest_available_age")?;
+    Ok(QueueInfo {
+        settings: settings(row)?,
+        runners: number("runners")?,
+        oldest_available_age: age.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+        available: limited("available")?,
+        cancelled: seen("cancelled", "last_are_all")?,
+        completed: seen("completed", "last_are_all")?,
+        discarded: seen("discarded", "discarded_are_all")?,
+        pending: seen("pending", "last_are_all")?,
+        retryable: seen("retryable", "waiting_are_all")?,
+        running: limited("running")?,
+        scheduled: seen("scheduled", "waiting_are_all")?,
+    })
+}

@@ -1,0 +1,6 @@
+-- Every queue and what is in it.
+SELECT
+    q.name, q.paused_at, q.max_running, q.runners, q.available, q.running, q.scheduled, q.retryable,
+    q.discarded, q.pending, q.completed, q.cancelled, q.waiting_are_all, q.discarded_are_all, q.last_are_all,
+    extract(epoch FROM q.oldest_available_age)::double precision AS oldest_available_age
+FROM /* schema */queues($1, $2) AS q
