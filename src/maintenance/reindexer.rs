@@ -88,9 +88,13 @@ impl Service for Reindexer {
 
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
         let mut session = holder.connection.session().await?;
-        let is_due = store::begin_run(session.connection(), &holder.statements, Self::NAME, self.interval).await?;
+        let (connection, statements) = (session.connection(), &holder.statements);
+        // A connection is opened only for what there is to do.
+        let has_work = store::begin_run(connection, statements, Self::NAME, self.interval).await?
+            && (!store::failed_indexes(connection, statements).await?.is_empty()
+                || !store::large_tables(connection, statements, PAGES).await?.is_empty());
         session.end().await?;
-        if is_due {
+        if has_work {
             let mut connection = holder.connection.another().await?;
             let walked = self.walk(&mut connection, holder).await;
             let _ = connection.close().await;
