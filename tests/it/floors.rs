@@ -85,6 +85,15 @@ fn imports_point_down() {
 }
 
 #[test]
+fn the_guide_to_contributing_names_every_room() {
+    let guide = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("CONTRIBUTING.md")).unwrap();
+    let missing: Vec<_> = (FLOORS.iter().flat_map(|(_, rooms)| *rooms))
+        .filter(|room| !guide.contains(&format!("`{room}`")) && !guide.contains(&format!("`{room}/`")))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
 fn only_the_store_and_the_wake_ups_speak_to_the_database_by_name() {
     for path in sources(&source_root()) {
         let inside = path.strip_prefix(source_root()).unwrap();
