@@ -1,6 +1,7 @@
--- The next jobs, in the order of work, now running.
+-- The next jobs, in the order of work, now running. By their places in the table, since the rows
+-- are locked: that spares a probe of the primary key each.
 WITH next AS MATERIALIZED (
-    SELECT id
+    SELECT ctid
     FROM /* schema */job
     WHERE queue = $1 AND ready
     ORDER BY priority DESC, scheduled_at, id
@@ -9,5 +10,5 @@ WITH next AS MATERIALIZED (
 )
 UPDATE /* schema */job
 SET state = 'running', attempt = attempt + 1, attempted_at = now(), worker = $3
-WHERE id = ANY (ARRAY(SELECT id FROM next))
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM next))
 RETURNING id, args
