@@ -6,6 +6,7 @@ mod support;
 
 mod bad_input;
 mod chaos;
+mod costs;
 mod derive;
 mod embedded;
 mod examples;
