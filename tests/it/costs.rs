@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,7 +14,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::types::Json;
 use sqlx::{Connection, PgConnection, Row};
 use tokio::sync::{Mutex, MutexGuard, Notify, OnceCell};
-use uniqueue::{Client, Job, Runner, RunningJob, UniquePolicy, embedded};
+use uniqueue::{Client, Job, Retention, Runner, RunningJob, UniquePolicy, embedded};
 use uuid::Uuid;
 
 use crate::support::{Database, WAIT, counting_statements};
@@ -69,7 +69,7 @@ impl Quiet {
     }
 
     /// Works jobs, at least so many, and answers with how many it was and with the statements it took.
-    async fn work(&self, count: i64) -> (i64, u64) {
+    async fn work(&self, count: i64, retention: Retention) -> (i64, u64) {
         let pool = PgPoolOptions::new().max_connections(2).acquire_timeout(WAIT).connect(url()).await.unwrap();
         let (worked, enough) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
         let counting = (Arc::clone(&worked), Arc::clone(&enough));
@@ -81,7 +81,7 @@ impl Quiet {
         };
         let (_, statements) = counting_statements(async {
             let runner = Runner::new(Client::new(pool.clone())).queue("default", BATCH as usize).worker(work);
-            let runner = runner.start().await.unwrap();
+            let runner = runner.retention(retention).start().await.unwrap();
             tokio::time::timeout(WAIT, enough.notified()).await.expect("the jobs to run");
             runner.stop().await.unwrap();
         })
@@ -167,10 +167,24 @@ async fn job_is_written_twice_after_its_insert_and_travels_in_batches() {
     let quiet = Quiet::new().await;
     quiet.client.insert_many(Quiet::jobs(JOBS)).await.unwrap();
     quiet.client.pool().close().await;
-    let ((worked, statements), bytes, _) = cost_of(JOBS, quiet.work(JOBS)).await;
+    let ((worked, statements), bytes, _) = cost_of(JOBS, quiet.work(JOBS, Retention::default())).await;
     let reading = quiet.reading(3 * JOBS).await;
     assert_eq!((worked, reading.inserted, reading.updated, reading.deleted), (JOBS, JOBS, 2 * JOBS, 0));
     assert!(bytes < 1_200, "{bytes} bytes of WAL a job");
+    assert!(statements < JOBS as u64 / 10, "{statements} statements for {JOBS} jobs");
+}
+
+#[tokio::test]
+async fn job_that_is_not_kept_is_written_once_and_deleted() {
+    const JOBS: i64 = 5 * BATCH;
+    let quiet = Quiet::new().await;
+    quiet.client.insert_many(Quiet::jobs(JOBS)).await.unwrap();
+    quiet.client.pool().close().await;
+    let retention = Retention::default().completed(Duration::ZERO);
+    let ((worked, statements), bytes, _) = cost_of(JOBS, quiet.work(JOBS, retention)).await;
+    let reading = quiet.reading(3 * JOBS).await;
+    assert_eq!((worked, reading.inserted, reading.updated, reading.deleted), (JOBS, JOBS, JOBS, JOBS));
+    assert!(bytes < 800, "{bytes} bytes of WAL a job");
     assert!(statements < JOBS as u64 / 10, "{statements} statements for {JOBS} jobs");
 }
 
