@@ -56,7 +56,7 @@ pub(super) async fn theirs(ground: &mut Ground, works: Works) -> Result<Measure,
     let done = counter.done();
     let measure = meter.stop(ground, done).await?;
     drop(snapshot);
-    check(ground, waiting, done).await?;
+    check(ground, waiting, done, works.keep).await?;
     Ok(measure)
 }
 

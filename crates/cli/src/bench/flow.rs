@@ -63,6 +63,6 @@ pub(super) async fn ours(ground: &mut Ground, flow: Flow) -> Result<Measure, Fai
     let measure = meter.stop(ground, done).await?;
     inserter.pool().close().await;
     client.pool().close().await;
-    check(ground, inserted.load(Ordering::Relaxed), done).await?;
+    check(ground, inserted.load(Ordering::Relaxed), done, flow.works.keep).await?;
     Ok(measure)
 }

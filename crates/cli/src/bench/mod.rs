@@ -22,6 +22,7 @@ mod job;
 mod latency;
 mod meter;
 mod plan;
+mod plans;
 mod plot;
 mod processes;
 mod progress;

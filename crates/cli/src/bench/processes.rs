@@ -89,7 +89,7 @@ pub(super) async fn ours(ground: &mut Ground, works: Works, runners: u32) -> Res
         drop(child.stdin.take());
         child.wait().await.map_err(|error| wrong(error.to_string()))?;
     }
-    check(ground, before, before).await?;
+    check(ground, before, before, works.keep).await?;
     Ok(measure)
 }
 

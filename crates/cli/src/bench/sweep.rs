@@ -1,5 +1,7 @@
 //! How the cost of a job grows with what is around it.
 
+use std::collections::BTreeMap;
+
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -9,6 +11,7 @@ use super::fill::Fill;
 use super::ground::Ground;
 use super::insert::{Inserts, Way};
 use super::job::Kind;
+use super::plans::plans;
 use super::progress::Progress;
 use super::report::rounded;
 use super::table_size;
@@ -55,6 +58,8 @@ pub(super) struct Point {
     bare_wal_bytes_per_job: Option<f64>,
     client_cpu_per_job: Option<f64>,
     server_cpu_per_job: Option<f64>,
+    /// How the database goes about ours, by statement: what EXPLAIN says.
+    plans: BTreeMap<&'static str, Vec<String>>,
     #[serde(flatten)]
     facts: Facts,
 }
@@ -115,7 +120,7 @@ impl Sweep {
                 progress.begin(format!("{} {}: {series}", self.name(), crate::output::count(x)));
                 let rounds = pair.run(ground, arguments.rounds, progress).await?;
                 if let Some(point) = Point::new(self, series, x, connections, &rounds, &ground.facts) {
-                    say(point)?;
+                    say(point.with_plans(ground).await?)?;
                 }
             }
         }
@@ -201,8 +206,23 @@ impl Point {
             bare_wal_bytes_per_job: theirs.as_ref().map(|theirs| rounded(theirs.wal_per_job)),
             client_cpu_per_job: ours.client_cpu_per_job.map(rounded),
             server_cpu_per_job: ours.server_cpu_per_job.map(rounded),
+            plans: BTreeMap::new(),
             facts: facts.clone(),
         })
+    }
+
+    /// With the plans of its statements, on the table as it is now.
+    pub(super) async fn with_plans(mut self, ground: &mut Ground) -> Result<Self, Failure> {
+        let names: &[_] = if self.series.starts_with("work") {
+            &["fetch", "complete"]
+        } else if self.sweep == Sweep::Keys.name() {
+            // The probe at the heart of a unique insert, which is a function's.
+            &["holder"]
+        } else {
+            &["insert_plain"]
+        };
+        self.plans = plans(ground, names).await?;
+        Ok(self)
     }
 
     /// The cells of a table for people.

@@ -83,7 +83,7 @@ pub(super) async fn run(
             }
             for (series, connections, rounds) in [(series[0], inserters, &inserts), (series[1], workers, &works)] {
                 if let Some(point) = Point::new(Sweep::TableSize, series, x, connections, rounds, &ground.facts) {
-                    say(point)?;
+                    say(point.with_plans(ground).await?)?;
                 }
             }
         }

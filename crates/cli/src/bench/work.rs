@@ -95,7 +95,7 @@ pub(super) async fn ours(ground: &mut Ground, works: Works) -> Result<Measure, F
     measure.tenths = counter.tenths(begun_at);
     drop(snapshot);
     client.pool().close().await;
-    check(ground, waiting, done).await?;
+    check(ground, waiting, done, works.keep).await?;
     Ok(measure)
 }
 
@@ -105,11 +105,15 @@ pub(super) async fn waiting(ground: &mut Ground) -> Result<u64, Failure> {
 }
 
 /// Checks that each job that ran, and no other, is completed.
-pub(super) async fn check(ground: &mut Ground, before: u64, done: u64) -> Result<(), Failure> {
+pub(super) async fn check(ground: &mut Ground, before: u64, done: u64, keep: Keep) -> Result<(), Failure> {
     let left = waiting(ground).await?;
     let running = ground.count("SELECT count(*) FROM /* schema */job WHERE state = 'running'").await?;
     if before != left + done || running != 0 {
         return Err(wrong(format!("of {before} jobs {done} ran, {left} wait and {running} are not finished")));
+    }
+    let kept = ground.count("SELECT count(*) FROM /* schema */job WHERE finalized_at IS NOT NULL").await?;
+    if keep == Keep::Nothing && kept != 0 {
+        return Err(wrong(format!("of {done} jobs that should be deleted at completion, {kept} are still there")));
     }
     Ok(())
 }

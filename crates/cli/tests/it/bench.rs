@@ -195,6 +195,8 @@ async fn sweeps_give_points_and_the_points_are_drawn() {
         assert!((micros * number(point, "jobs_per_second") / 1e6 - 1.0).abs() < 0.01, "{point}");
         assert!([2.0, 5.0].contains(&number(point, "x")), "{point}");
         assert_eq!(point["bare_us_per_job"].is_null(), point["sweep"] == "queues", "{point}");
+        let plans: Vec<_> = point["plans"].as_object().unwrap().values().map(Value::to_string).collect();
+        assert!(!plans.is_empty() && plans.iter().all(|plan| plan.contains("job")), "{point}");
     }
     let scratch = directory();
     let (file, out) = (scratch.path().join("points.jsonl"), scratch.path().join("deep/curves"));
