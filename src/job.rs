@@ -182,6 +182,9 @@ pub struct JobRow {
     pub errors: Vec<AttemptError>,
     /// What it returned when it completed.
     pub output: Option<Value>,
+    /// How far it said it was, last ([`RunningJob::progress`](crate::RunningJob::progress)). A job
+    /// that tries again finds here how far its last attempt came.
+    pub progress: Option<Value>,
     /// The key that two jobs share when they are the same.
     pub unique_key: Option<String>,
     /// The states in which it claims its key; empty: given up for good.

@@ -59,7 +59,7 @@ pub use self::unique::{
     Subject, UniqueKey, UniquePolicy, UniqueScope, Until, canonical_json, check_jsonb, ojs_manifest, parse_json,
     serialize_json,
 };
-pub use self::worker::{AnyJob, Middleware, Needs, Next, RunningJob, StopReason, Worker, WorkerOptions};
+pub use self::worker::{AnyJob, Middleware, Needs, Next, Progress, RunningJob, StopReason, Worker, WorkerOptions};
 /// Which jobs, and how many.
 pub use self::{
     count::JobCount,

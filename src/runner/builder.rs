@@ -18,7 +18,7 @@ use super::lease::{Lease, Leases};
 use super::slots::QueueSlots;
 use super::track::Tracks;
 use super::upkeep::Upkeep;
-use super::{Shared, completer, heartbeat, panics, producer};
+use super::{Shared, completer, heartbeat, panics, producer, progress};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
@@ -202,6 +202,7 @@ impl Runner {
             meter: RunnerMeter::new(tracked.iter()),
             kinds,
             in_hand: Mutex::default(),
+            reports: Arc::default(),
             control: Control::default(),
             workers: self.workers.layered(&self.middleware),
             states: Arc::new(self.states.clone()),
@@ -251,6 +252,7 @@ impl Runner {
             statements: shared.client.statements().clone(),
         };
         self.upkeep.start(&holder, self.lease, &background, &closing);
+        background.spawn(progress::store(Arc::clone(&shared), closing.clone()));
         let completer = tokio::spawn(completer::complete(Arc::clone(&shared), results));
         let producer = tokio::spawn(producer::produce(Arc::clone(&shared)));
         tracing::info!(runner = %shared.leases.current().id, "runner started");

@@ -45,7 +45,7 @@ impl Ended {
     const fn way(&self) -> Way {
         match self.result.verdict {
             Verdict::Complete { .. } if self.is_deleted => Way::Delete,
-            Verdict::Complete { output: None } => Way::Complete,
+            Verdict::Complete { output: None } if self.result.progress.is_none() => Way::Complete,
             _ => Way::Finish,
         }
     }
@@ -204,7 +204,7 @@ async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<HashMap<
 }
 
 /// Whether the same statement would fail the same way again: the database did not like its data.
-fn is_hopeless(error: &Error) -> bool {
+pub(super) fn is_hopeless(error: &Error) -> bool {
     match error {
         Error::Database(sqlx::Error::Database(database)) => {
             // Data exceptions, constraint violations and limits.
@@ -217,6 +217,10 @@ fn is_hopeless(error: &Error) -> bool {
 
 fn replace_by_failure(batch: &mut [Ended], error: &Error) {
     for ended in batch {
+        // What a job said of its progress must not cost it its result.
+        if ended.result.progress.take().is_some() {
+            continue;
+        }
         ended.result.verdict = Verdict::Discard { reason: format!("the result could not be stored: {error}") };
     }
 }

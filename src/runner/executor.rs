@@ -69,6 +69,7 @@ pub(super) async fn attempt(shared: &Arc<Shared>, lease: Arc<Lease>, row: JobRow
         worker: lease.id,
         client: shared.client.clone(),
         states: Arc::clone(&shared.states),
+        reports: Arc::clone(&shared.reports),
         is_completed_in: AtomicBool::new(false),
     });
     // A fetch may come back when the lease it was made under is lost already.
@@ -107,7 +108,8 @@ impl Drop for Ending {
             delay: self.shared.retry_policy.wait_after(row.attempt),
             error: "panicked while the work was dropped".to_owned(),
         });
-        let result = FinishResult { id: row.id, attempt: row.attempt, verdict };
+        let progress = self.shared.reports.take(self.attempt.reporter());
+        let result = FinishResult { id: row.id, attempt: row.attempt, verdict, progress };
         let is_deleted = self.attempt.is_deleted;
         let was_completed_in = self.attempt.is_completed_in.load(Ordering::Acquire);
         // The completer outlives every attempt, so somebody receives this.

@@ -3,6 +3,7 @@
 //! ```text
 //! notify ─▶ producer ──fetch──▶ executor (one task a job) ──result──▶ completer ──batch──▶ database
 //!              ▲  free slots ◀──────┘   (slots: and what is fetched ahead; scan: where a fetch begins)
+//! progress: stores what running jobs report
 //! heartbeat: extends the lease, listens, and stops what was taken away
 //! maintenance: promotes, rescues, prunes
 //! ```
@@ -32,6 +33,7 @@ mod keeping;
 mod lease;
 mod panics;
 mod producer;
+mod progress;
 mod scan;
 mod shutdown;
 mod slots;
@@ -67,7 +69,7 @@ use crate::client::Client;
 use crate::ident::{JobId, QueueName};
 use crate::metrics::RunnerMeter;
 use crate::retry::RetryPolicy;
-use crate::worker::{Registry, States, Stop, StopReason};
+use crate::worker::{Registry, Reports, States, Stop, StopReason};
 
 /// What the parts of one runner share.
 struct Shared {
@@ -79,6 +81,8 @@ struct Shared {
     /// The jobs that were fetched and whose results are not recorded yet, and how to stop them.
     in_hand: Mutex<HashMap<JobId, InHand>>,
     control: Control,
+    /// How far jobs say they are, where that is not stored yet.
+    reports: Arc<Reports>,
     workers: Registry,
     states: Arc<States>,
     /// The kinds that have a worker here. Others are left to other runners.

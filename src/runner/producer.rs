@@ -124,7 +124,7 @@ fn give_back_stale(shared: &Shared) {
 fn give_back(shared: &Shared, jobs: impl IntoIterator<Item = slots::Fetched>) {
     for slots::Fetched { lease, row, .. } in jobs {
         let (stop, track) = (shared.stop_of(row.id), shared.tracks.of(&row.kind, &row.queue));
-        let result = FinishResult { id: row.id, attempt: row.attempt, verdict: Verdict::GiveBack };
+        let result = FinishResult::new(row.id, row.attempt, Verdict::GiveBack);
         let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, was_completed_in: false });
     }
 }
@@ -152,7 +152,7 @@ async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots], scan: 
     for Unreadable { id, kind, queue, attempt, problem } in unreadable {
         tracing::error!(job.id = %id, problem, "a job cannot be worked");
         let verdict = Verdict::Retry { delay: shared.retry_policy.wait_after(attempt), error: problem };
-        let result = FinishResult { id, attempt, verdict };
+        let result = FinishResult::new(id, attempt, verdict);
         let (lease, stop, track) = (Arc::clone(lease), shared.stop_of(id), shared.tracks.of(&kind, &queue));
         let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, was_completed_in: false });
     }

@@ -41,6 +41,15 @@ pub(crate) struct Result {
     pub(crate) id: JobId,
     pub(crate) attempt: u16,
     pub(crate) verdict: Verdict,
+    /// What the attempt reported last, where that is not stored yet.
+    pub(crate) progress: Option<Value>,
+}
+
+impl Result {
+    /// The end of an attempt that left nothing to store but its verdict.
+    pub(crate) const fn new(id: JobId, attempt: u16, verdict: Verdict) -> Self {
+        Self { id, attempt, verdict, progress: None }
+    }
 }
 
 /// Completes attempts without output. Answers with those that counted. The attempts must be sorted
@@ -99,6 +108,7 @@ pub(crate) async fn finish(
     let mut delays = Vec::with_capacity(results.len());
     let mut errors = Vec::with_capacity(results.len());
     let mut outputs = Vec::with_capacity(results.len());
+    let mut progress = Vec::with_capacity(results.len());
     for result in results {
         ids.push(result.id.as_uuid());
         attempts.push(stored(result.attempt));
@@ -114,6 +124,7 @@ pub(crate) async fn finish(
         delays.push(delay.map(interval));
         errors.push(error.map(|text| storable(text)));
         outputs.push(output);
+        progress.push(result.progress.as_ref());
     }
     let rows = query(&statements.finish)
         .bind(worker)
@@ -124,6 +135,7 @@ pub(crate) async fn finish(
         .bind(&errors)
         .bind(&outputs)
         .bind(patience.map(lock_timeout))
+        .bind(&progress)
         .fetch_all(connection)
         .await?;
     rows.iter().map(|row| Ok((counted(row)?, row.try_get::<&str, _>("state")?.parse()?))).collect()

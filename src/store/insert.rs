@@ -208,6 +208,7 @@ fn new_job(row: NewRow, stored: &PgRow) -> Result<JobRow> {
         meta: row.meta,
         errors: Vec::new(),
         output: None,
+        progress: None,
         unique_states: row.claim.as_ref().map(|claim| claim.states),
         until_start: row.claim.as_ref().is_some_and(|claim| claim.until_start),
         unique_key: row.claim.map(|claim| claim.key),

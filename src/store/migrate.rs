@@ -22,6 +22,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("V5__sql_door", include_str!("../../migrations/V5__sql_door.sql")),
     ("V6__control", include_str!("../../migrations/V6__control.sql")),
     ("V7__time", include_str!("../../migrations/V7__time.sql")),
+    ("V8__progress", include_str!("../../migrations/V8__progress.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.

@@ -15,6 +15,7 @@ mod look;
 mod maintain;
 mod migrate;
 mod periodic;
+mod progress;
 mod reindex;
 mod row;
 #[cfg(feature = "testing")]
@@ -51,6 +52,7 @@ pub(crate) use self::periodic::{
     Definition, DuePeriodic, PeriodicVerb, change_periodic, define_periodic, due_periodic, flag_periodic,
     list_periodic, run_periodic, run_periodic_now,
 };
+pub(crate) use self::progress::{Report, store_progress};
 pub(crate) use self::reindex::{
     BloatedIndex, analyze, begin_run, bloated_indexes, bound_rebuild, drop_index, failed_indexes, large_tables,
     rebuild_index,
@@ -164,9 +166,10 @@ statements! {
     #[cfg(feature = "testing")]
     sought_jobs,
     still_held,
+    store_progress,
+    take_service,
     #[cfg(feature = "testing")]
     time_shifts,
-    take_service,
     unlocked_jobs,
 }
 

@@ -31,6 +31,7 @@ pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
         meta: row.try_get::<Json<Map<String, Value>>, _>("meta")?.0,
         errors: row.try_get::<Json<Vec<AttemptError>>, _>("errors")?.0,
         output: row.try_get("output")?,
+        progress: row.try_get("progress")?,
         unique_key: row.try_get("unique_key")?,
         unique_states: row.try_get::<Option<i16>, _>("unique_states")?.and_then(StateSet::from_bits),
         unique_until: row.try_get::<Option<Stored>, _>("unique_until")?.map(|at| at.0),

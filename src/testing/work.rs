@@ -289,6 +289,7 @@ fn imagine(job: NewJob, attempt: u16, errors: Vec<AttemptError>, worker: Uuid) -
         meta: options.meta,
         errors,
         output: None,
+        progress: None,
         unique_key: None,
         unique_states: None,
         unique_until: None,

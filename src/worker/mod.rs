@@ -3,6 +3,7 @@
 mod any_job;
 mod middleware;
 mod options;
+mod progress;
 mod running_job;
 mod state;
 mod stop;
@@ -17,6 +18,8 @@ pub use self::any_job::AnyJob;
 pub(crate) use self::middleware::AnyMiddleware;
 pub use self::middleware::{Middleware, Next};
 pub use self::options::WorkerOptions;
+pub use self::progress::Progress;
+pub(crate) use self::progress::Reports;
 pub(crate) use self::running_job::Attempt;
 pub use self::running_job::RunningJob;
 pub use self::state::Needs;

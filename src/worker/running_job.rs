@@ -9,6 +9,7 @@ use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::progress::{Reporter, Reports};
 use super::state::States;
 use super::stop::{Stop, StopReason};
 use crate::client::Client;
@@ -17,6 +18,7 @@ use crate::ident::JobId;
 use crate::job::{Job, JobRow};
 use crate::outcome::BoxError;
 use crate::store::{self, FinishResult, Verdict};
+use crate::unique::check_jsonb;
 
 /// A job in the hands of its worker: typed args, the row, and the ways to end it.
 #[derive(Debug)]
@@ -37,6 +39,7 @@ pub(crate) struct Attempt {
     pub(crate) stop: Arc<Stop>,
     /// Whether the row goes when the job completes.
     pub(crate) is_deleted: bool,
+    pub(crate) reports: Arc<Reports>,
     /// Whether the worker completed it in a transaction of its own.
     pub(crate) is_completed_in: AtomicBool,
 }
@@ -46,7 +49,15 @@ impl Attempt {
     /// An attempt that no runner knows of.
     pub(crate) fn alone(row: JobRow, worker: Uuid, client: Client, states: States, stop: Stop) -> Self {
         let (states, stop) = (Arc::new(states), Arc::new(stop));
-        Self { row, worker, client, states, stop, is_deleted: false, is_completed_in: AtomicBool::new(false) }
+        let reports = Arc::default();
+        Self { row, worker, client, states, stop, reports, is_deleted: false, is_completed_in: AtomicBool::new(false) }
+    }
+}
+
+impl Attempt {
+    /// Who reports progress here.
+    pub(crate) const fn reporter(&self) -> Reporter {
+        Reporter { worker: self.worker, id: self.row.id, attempt: self.row.attempt }
     }
 }
 
@@ -131,6 +142,45 @@ impl<J: Job> RunningJob<J> {
         self.attempt.stop.token()
     }
 
+    /// Reports how far the work is: any JSON, such as [`Progress`](crate::Progress), for
+    /// [`JobRow::progress`] and the column of that name. Cheap, so report as often as you like: only
+    /// the latest counts, and it is stored within about a second, or with the attempt's result.
+    ///
+    /// It stays when the job ends or tries again. So an attempt finds in [`RunningJob::row`] how far
+    /// the last one came, and can go on there; of a process that died that is a second old, or two.
+    ///
+    /// A value that PostgreSQL cannot store (a NUL in a text, say) is left out with a warning in the
+    /// log: a report must not cost a job its result. Every change rewrites the job's row, so keep it
+    /// small.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use uniqueue::{Job, RunningJob};
+    /// use uniqueue::Progress;
+    ///
+    /// # #[derive(Serialize, Deserialize, Job)]
+    /// # #[job(kind = "import")]
+    /// # struct Import { lines: Vec<String> }
+    /// async fn import(job: RunningJob<Import>) {
+    ///     let total = job.args.lines.len() as u64;
+    ///     for (done, line) in (0..).zip(&job.args.lines) {
+    ///         job.progress(Progress::of(done, total));
+    ///         println!("{line}");
+    ///     }
+    /// }
+    /// ```
+    pub fn progress(&self, progress: impl Serialize) {
+        let attempt = &self.attempt;
+        let checked = serde_json::to_value(progress).map_err(|error| error.to_string()).and_then(|progress| {
+            check_jsonb("progress", J::KIND, &progress).map_err(|error| error.to_string())?;
+            Ok(progress)
+        });
+        match checked {
+            Ok(progress) => attempt.reports.report(attempt.reporter(), progress),
+            Err(problem) => tracing::warn!(job.id = %attempt.row.id, problem, "progress left out"),
+        }
+    }
+
     /// Completes the job inside the worker's own transaction, so that the work's effects and its
     /// completion commit together: exactly once, whatever crashes. Return `Ok` after the commit.
     ///
@@ -162,13 +212,14 @@ impl<J: Job> RunningJob<J> {
         let attempt = &self.attempt;
         let statements = attempt.client.statements();
         let (id, number) = (attempt.row.id, attempt.row.attempt);
+        let progress = attempt.reports.unstored(attempt.reporter());
         let is_counted = if attempt.is_deleted {
             // With the row goes what would have been its output.
             !store::complete_and_delete(connection, statements, attempt.worker, &[(id, number)], None).await?.is_empty()
-        } else if output.is_none() {
+        } else if output.is_none() && progress.is_none() {
             !store::complete(connection, statements, attempt.worker, &[(id, number)], None).await?.is_empty()
         } else {
-            let result = FinishResult { id, attempt: number, verdict: Verdict::Complete { output } };
+            let result = FinishResult { id, attempt: number, verdict: Verdict::Complete { output }, progress };
             !store::finish(connection, statements, attempt.worker, &[result], None).await?.is_empty()
         };
         if !is_counted {

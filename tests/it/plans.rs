@@ -7,10 +7,11 @@ use uniqueue::{NewJob, UniqueKey};
 use crate::support::{Database, job};
 
 /// Each with as many nulls as it has parameters: a generic plan does not look at them.
-const STATEMENTS: [(&str, usize); 8] = [
+const STATEMENTS: [(&str, usize); 9] = [
     ("fetch", 8),
     ("complete", 4),
-    ("finish", 8),
+    ("finish", 9),
+    ("store_progress", 4),
     ("still_held", 3),
     ("promote", 2),
     ("rescue", 1),

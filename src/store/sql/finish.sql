@@ -3,7 +3,7 @@
 -- ids come sorted, and width_bucket finds a row's place in the arrays, for the reason that complete.sql gives.
 WITH finished AS (
     UPDATE /* schema */job AS j
-    SET (state, finalized_at, scheduled_at, attempt, errors, output, unique_yielded) = (
+    SET (state, finalized_at, scheduled_at, attempt, errors, output, progress, unique_yielded) = (
         SELECT
             d.state,
             CASE WHEN d.state IN ('completed', 'cancelled', 'discarded') THEN clock_timestamp() END,
@@ -19,13 +19,15 @@ WITH finished AS (
                 ELSE j.errors || jsonb_build_object('attempt', j.attempt, 'at', clock_timestamp(), 'error', r.error)
             END,
             coalesce(r.output, j.output),
+            coalesce(r.progress, j.progress),
             j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'running', d.state)
         FROM (
             SELECT
                 ($4::text[])[p.place] AS outcome,
                 ($5::interval[])[p.place] AS delay,
                 ($6::text[])[p.place] AS error,
-                ($7::jsonb[])[p.place] AS output
+                ($7::jsonb[])[p.place] AS output,
+                ($9::jsonb[])[p.place] AS progress
             FROM (SELECT width_bucket(j.id, $2::uuid[]) AS place OFFSET 0) AS p
             OFFSET 0
         ) AS r

@@ -41,7 +41,7 @@ struct Crowd {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn r1_r6_r11_hold_for_a_crowd_at_every_moment() {
     let mut random = Random(seed());
-    let database = Arc::new(Database::with_connections(24).await);
+    let database = Arc::new(Database::with_connections(40).await);
     database.execute(GONE).await;
     database.execute(LOG_GONE).await;
     database.execute(WHEN_GONE).await;
@@ -153,6 +153,7 @@ impl Crowd {
 
     async fn works(self, mut random: Random) {
         let mut connection = self.database.pool().acquire().await.unwrap();
+        let mut reporting = self.database.pool().acquire().await.unwrap();
         while !self.is_over() {
             let worker = self.moves.register(&mut connection).await.unwrap();
             for _ in 0..5 {
@@ -175,7 +176,11 @@ impl Crowd {
                 let ends: Vec<_> = (held.iter())
                     .map(|held| (*held, if is_plain { End::Complete } else { random.of(&End::ALL) }))
                     .collect();
-                let finished = self.moves.finish(&mut connection, worker, &ends).await.expect("a finish");
+                // Reports and results of the same jobs at once.
+                let reported = self.moves.report(&mut reporting, worker, &held);
+                let (reported, finished) = tokio::join!(reported, self.moves.finish(&mut connection, worker, &ends));
+                reported.expect("a report");
+                let finished = finished.expect("a finish");
                 assert_eq!(finished.len(), held.len(), "every result counts while its worker lives");
                 self.count(held.len());
             }

