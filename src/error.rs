@@ -136,7 +136,9 @@ pub enum Error {
     },
 
     /// A result came too late: the job is no longer in the hands of this attempt.
-    #[error("stale result: job {id} is no longer running attempt {attempt} of this worker")]
+    #[error(
+        "stale result: job {id} is no longer running attempt {attempt} of this worker: it was cancelled, rescued or ended meanwhile"
+    )]
     Stale {
         /// The job.
         id: JobId,

@@ -79,6 +79,38 @@ async fn a_stale_result_is_dropped_and_complete_in_says_so() {
 }
 
 #[tokio::test]
+async fn a_cancelled_job_cannot_be_completed_in_a_transaction_and_the_error_says_why() {
+    let database = Database::new().await;
+    let cancel = Arc::new(Notify::new());
+    let (cancelled, answer) = (Arc::new(Notify::new()), Arc::new(std::sync::Mutex::new(None)));
+    let signals = (cancel.clone(), cancelled.clone(), answer.clone());
+    let work = move |job: RunningJob<Task>| {
+        let (cancel, cancelled, answer) = signals.clone();
+        async move {
+            let mut tx = job.client().pool().begin().await?;
+            cancel.notify_one();
+            cancelled.notified().await;
+            let error = job.complete_in(&mut tx).await.unwrap_err();
+            // It is an answer like any other: the transaction can still be used.
+            let one: i32 = sqlx::query_scalar("SELECT 1").fetch_one(&mut *tx).await?;
+            *answer.lock().unwrap() = Some((error, one));
+            Ok::<_, BoxError>(())
+        }
+    };
+    let runner = quick(&database.client).stop_grace(WAIT).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, cancel.notified()).await.unwrap();
+    database.client.cancel([job.id()]).await.unwrap();
+    cancelled.notify_one();
+    runner.stop().await.unwrap();
+    let (error, one) = answer.lock().unwrap().take().expect("an answer");
+    assert!(error.is_stale() && one == 1);
+    assert!(error.to_string().contains("cancelled"), "{error}");
+    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!((row.state, row.output), (JobState::Cancelled, None));
+}
+
+#[tokio::test]
 async fn the_jobs_of_a_dead_runner_come_back_and_a_killer_is_discarded() {
     let database = Database::new().await;
     let client = &database.client;
