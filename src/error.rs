@@ -316,6 +316,10 @@ fn missing_state_text(wanted: &str, given: &[&str]) -> String {
     format!("the runner has no state of type {wanted}\nhint: add it with Runner::state(…); it was given {given}")
 }
 
+/// For a client that shares its sessions with others through a pooler that mixes up their statements.
+const MIXED_UP: &str = "\nhint: through PgBouncer in transaction mode, version 1.21 or newer is needed, with \
+     max_prepared_statements above 0";
+
 /// The remedy for the database errors that a new user meets first.
 fn database_hint(error: &sqlx::Error) -> &'static str {
     match error {
@@ -329,6 +333,11 @@ fn database_hint(error: &sqlx::Error) -> &'static str {
             }
             Some("42501") => "\nhint: the role lacks a privilege; see docs/operations.md for the grants",
             Some("3D000") => "\nhint: create the database first, with `createdb`",
+            Some("26000" | "42P05") => MIXED_UP,
+            Some("08P01") if error.message().contains("prepared statement") => MIXED_UP,
+            Some("08P01") if error.message().contains("startup parameter") => {
+                "\nhint: let PgBouncer ignore it: ignore_startup_parameters = extra_float_digits"
+            }
             Some("28P01" | "28000") => "\nhint: check the user and the password of the database URL",
             _ => "",
         },

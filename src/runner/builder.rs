@@ -18,7 +18,7 @@ use super::lease::{Lease, Leases};
 use super::slots::QueueSlots;
 use super::track::Tracks;
 use super::upkeep::Upkeep;
-use super::{Shared, completer, heartbeat, panics, producer};
+use super::{Shared, completer, heartbeat, panics, pooler, producer};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
@@ -182,6 +182,9 @@ impl Runner {
         self.client.check_schema().await?;
         panics::remember_places();
         let connect_options = self.connect_options();
+        let desk = Desk::new(connect_options.clone(), self.lease);
+        // Before anything listens.
+        pooler::check(&desk, self.client.statements(), self.is_listening).await?;
         let mut line = match self.is_listening {
             true => Line::listening(connect_options, self.client.schema()),
             false => Line::deaf(connect_options),
@@ -194,7 +197,7 @@ impl Runner {
         let kinds = self.workers.kinds();
         let tracked: Vec<_> = queues.iter().map(|queue| queue.name.clone()).collect();
         let shared = Arc::new(Shared {
-            desk: Desk::new(self.connect_options(), self.lease),
+            desk,
             leases: Leases::new(lease, name, queue_names, self.lease),
             queues,
             keeping: Keeping::new(self.upkeep.retention, said),

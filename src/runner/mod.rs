@@ -31,6 +31,7 @@ mod heartbeat;
 mod keeping;
 mod lease;
 mod panics;
+mod pooler;
 mod producer;
 mod scan;
 mod shutdown;

@@ -34,3 +34,17 @@ pub(crate) async fn database_time(connection: &mut PgConnection, statements: &St
     let row = query(&statements.database_time).fetch_one(connection).await?;
     Ok(row.try_get(0)?)
 }
+
+/// A session of the server, as a statement meets it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Session {
+    pub(crate) id: i32,
+    /// Whether a pooler keeps prepared statements apart.
+    pub(crate) keeps_apart: bool,
+}
+
+/// The session that the statement runs in.
+pub(crate) async fn session(connection: &mut PgConnection, statements: &Statements) -> Result<Session> {
+    let row = query(&statements.session).fetch_one(connection).await?;
+    Ok(Session { id: row.try_get("id")?, keeps_apart: row.try_get("keeps_apart")? })
+}

@@ -44,7 +44,7 @@ pub(crate) use self::interval::{interval, milliseconds};
 pub(crate) use self::lease::{
     CompletedKept, extend_lease, register_runner, remove_dead_runners, remove_runner, set_runner_idle,
 };
-pub(crate) use self::look::{database_time, holder, job_by_id};
+pub(crate) use self::look::{database_time, holder, job_by_id, session};
 pub(crate) use self::maintain::{Keep, PruneBounds, Rescued, Stretch, promote, prune, prune_bounds, rescue};
 pub(crate) use self::migrate::{LATEST_VERSION, migrate, schema_version};
 pub(crate) use self::periodic::{
@@ -157,6 +157,7 @@ statements! {
     run_periodic,
     run_periodic_now,
     schema_version,
+    session,
     #[cfg(feature = "testing")]
     seat_job,
     set_priority,

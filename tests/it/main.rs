@@ -13,6 +13,7 @@ mod floors;
 mod insert_middleware;
 mod machine;
 mod maintenance;
+mod modes;
 mod plans;
 mod roles;
 mod rules;
