@@ -11,6 +11,7 @@ mod metrics;
 mod middleware;
 mod mishaps;
 mod outcomes;
+mod pools;
 mod reentry;
 mod scanning;
 mod states;
