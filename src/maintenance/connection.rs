@@ -1,16 +1,22 @@
 //! The connection that the services share.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction, pool::PoolConnection};
 
+use super::LONGEST_TURN;
 use crate::error::Result;
 use crate::store;
 
 /// One connection of the runner's own, so that the application's pool cannot stall the services.
-/// Every statement on it is limited in time, so that none of them stalls the others for long.
+/// Every statement on it is limited in time, so that none of them stalls the others for long. A
+/// network that falls silent limits nothing: then the connection is [cut](SharedConnection::cut).
 #[derive(Clone, Debug)]
 pub(crate) struct SharedConnection {
-    pool: PgPool,
+    /// Another one after each cut, since what is left of the old one may hang for as long as the
+    /// operating system has patience.
+    pool: Arc<RwLock<PgPool>>,
     options: PgConnectOptions,
     has_session: bool,
 }
@@ -19,22 +25,23 @@ impl SharedConnection {
     /// A connection that is opened when it is first needed. Without a session of its own (a pooler
     /// may give each transaction another one), limits are set in every transaction anew.
     pub(crate) fn new(options: PgConnectOptions, has_session: bool) -> Self {
-        let pool = PgPoolOptions::new().max_connections(1);
-        let pool = if has_session {
-            pool.after_connect(|connection, _| Box::pin(async move { store::bound(connection).await }))
-        } else {
-            pool
-        };
-        Self { pool: pool.connect_lazy_with(options.clone()), options, has_session }
+        Self { pool: Arc::new(RwLock::new(one(&options, has_session))), options, has_session }
     }
 
     /// The connection, for the statements of one run.
     pub(crate) async fn session(&self) -> Result<Session> {
+        // Nothing panics while it holds the lock.
+        let pool = self.pool.read().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(if self.has_session {
-            Session::Own(self.pool.acquire().await?)
+            Session::Own(pool.acquire().await?)
         } else {
-            Session::Transaction(store::begin_bounded(&self.pool).await?)
+            Session::Transaction(store::begin_bounded(&pool).await?)
         })
+    }
+
+    /// Gives the connection up. Another is opened when one is next needed.
+    pub(crate) fn cut(&self) {
+        *self.pool.write().unwrap_or_else(PoisonError::into_inner) = one(&self.options, self.has_session);
     }
 
     /// Whether what is set for a session stays with it.
@@ -46,6 +53,17 @@ impl SharedConnection {
     pub(crate) async fn another(&self) -> Result<PgConnection> {
         Ok(PgConnection::connect_with(&self.options).await?)
     }
+}
+
+/// A pool of one connection.
+fn one(options: &PgConnectOptions, has_session: bool) -> PgPool {
+    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(LONGEST_TURN);
+    let pool = if has_session {
+        pool.after_connect(|connection, _| Box::pin(async move { store::bound(connection).await }))
+    } else {
+        pool
+    };
+    pool.connect_lazy_with(options.clone())
 }
 
 /// The shared connection, in the hands of one service.

@@ -50,6 +50,10 @@ const BATCH: i64 = 1_000;
 const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
+/// The longest that a turn may take: the server ends each statement after half of it, so what takes
+/// longer is not answered any more, or can go on in the next turn.
+const LONGEST_TURN: Duration = Duration::from_secs(10);
+
 /// The waits after failures.
 const FIRST_FAILURE_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_FAILURE_WAIT: Duration = Duration::from_secs(5);
@@ -61,6 +65,9 @@ const RELEASE_WAIT: Duration = Duration::from_secs(2);
 pub(crate) trait Service: Send {
     /// As in the table `maintenance`.
     const NAME: &'static str;
+
+    /// How long a turn may take before the shared connection counts as silent.
+    const LONGEST_TURN: Duration = LONGEST_TURN;
 
     /// How long after its next run the lease runs out: how late another follows a holder that was
     /// killed.
@@ -87,16 +94,25 @@ pub(crate) async fn serve<S: Service>(mut service: S, holder: Holder, stop: Canc
 async fn work<S: Service>(service: &mut S, tenure: &mut Tenure) -> Infallible {
     let mut failure_wait = FIRST_FAILURE_WAIT;
     loop {
-        let wait = match turn(service, tenure).await {
-            Ok(wait) => {
+        let turned = tokio::time::timeout(S::LONGEST_TURN, turn(service, tenure)).await;
+        let mut failed = || {
+            let wait = failure_wait;
+            failure_wait = (wait * 2).min(LONGEST_FAILURE_WAIT);
+            wait
+        };
+        let wait = match turned {
+            Ok(Ok(wait)) => {
                 failure_wait = FIRST_FAILURE_WAIT;
                 wait
             }
-            Err(error) => {
+            Ok(Err(error)) => {
                 tracing::warn!(service = S::NAME, %error, "maintenance failed, trying again");
-                let wait = failure_wait;
-                failure_wait = (wait * 2).min(LONGEST_FAILURE_WAIT);
-                wait
+                failed()
+            }
+            Err(_) => {
+                tracing::warn!(service = S::NAME, "maintenance failed: no answer; trying again");
+                tenure.holder().connection.cut();
+                failed()
             }
         };
         tokio::time::sleep(wait).await;

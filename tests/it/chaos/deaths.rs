@@ -170,8 +170,9 @@ async fn a_network_that_falls_silent_costs_a_lease_and_not_the_runner() {
     let (_, home) = url().await.split_once("host=").expect("a socket");
     let proxy = Proxy::start(PathBuf::from(home.replace("%2F", "/")).join(".s.PGSQL.5432")).await;
     let runner = RunnerProcess::start(&Order { url: proxy.url(), ..order(&database, "far away").await });
-    let deeds = [Deed::Plain, Deed::Output];
-    let jobs = (0..400).map(|n| NewJob::from(Work { deed: deeds[n % 2], millis: 20 }));
+    // Those that fail need maintenance as well.
+    let deeds = [Deed::Plain, Deed::Output, Deed::Plain, Deed::Fail];
+    let jobs = (0..400).map(|n| NewJob::from(Work { deed: deeds[n % 4], millis: 20 }));
     let jobs = database.client.insert_many(jobs).await.unwrap();
     for _ in 0..2 {
         let done = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
