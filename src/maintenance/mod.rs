@@ -66,6 +66,9 @@ pub(crate) trait Service: Send {
     /// As in the table `maintenance`.
     const NAME: &'static str;
 
+    /// How long a turn may take before the shared connection counts as silent.
+    const LONGEST_TURN: Duration = LONGEST_TURN;
+
     /// How long after its next run the lease runs out: how late another follows a holder that was
     /// killed.
     fn margin(&self) -> Duration;

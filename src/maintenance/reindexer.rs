@@ -81,6 +81,9 @@ async fn clear(connection: &mut PgConnection, holder: &Holder) -> Result<()> {
 impl Service for Reindexer {
     const NAME: &'static str = "reindexer";
 
+    // A rebuild takes as long as it takes.
+    const LONGEST_TURN: Duration = Duration::from_secs(86_400);
+
     fn margin(&self) -> Duration {
         // Long enough for most runs: another one meanwhile would only wait for the same locks.
         Duration::from_secs(3600)
