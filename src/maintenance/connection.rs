@@ -1,7 +1,7 @@
 //! The connection that the services share.
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{PgConnection, PgPool, Postgres, Transaction, pool::PoolConnection};
+use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction, pool::PoolConnection};
 
 use crate::error::Result;
 use crate::store;
@@ -11,6 +11,7 @@ use crate::store;
 #[derive(Clone, Debug)]
 pub(crate) struct SharedConnection {
     pool: PgPool,
+    options: PgConnectOptions,
     has_session: bool,
 }
 
@@ -24,7 +25,7 @@ impl SharedConnection {
         } else {
             pool
         };
-        Self { pool: pool.connect_lazy_with(options), has_session }
+        Self { pool: pool.connect_lazy_with(options.clone()), options, has_session }
     }
 
     /// The connection, for the statements of one run.
@@ -34,6 +35,16 @@ impl SharedConnection {
         } else {
             Session::Transaction(store::begin_bounded(&self.pool).await?)
         })
+    }
+
+    /// Whether what is set for a session stays with it.
+    pub(crate) const fn has_session(&self) -> bool {
+        self.has_session
+    }
+
+    /// A connection for one run that takes long by nature.
+    pub(crate) async fn another(&self) -> Result<PgConnection> {
+        Ok(PgConnection::connect_with(&self.options).await?)
     }
 }
 

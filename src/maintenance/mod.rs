@@ -21,6 +21,7 @@ mod connection;
 mod periodic;
 mod promoter;
 mod pruner;
+mod reindexer;
 mod rescuer;
 mod tenure;
 mod walk;
@@ -35,6 +36,7 @@ pub(crate) use self::connection::SharedConnection;
 pub(crate) use self::periodic::Periodic;
 pub(crate) use self::promoter::Promoter;
 pub(crate) use self::pruner::Pruner;
+pub(crate) use self::reindexer::Reindexer;
 pub(crate) use self::rescuer::Rescuer;
 pub(crate) use self::tenure::Holder;
 

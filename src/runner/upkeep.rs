@@ -8,7 +8,7 @@ use tokio_util::task::TaskTracker;
 use super::builder::Runner;
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::maintenance::{self, Holder, Periodic, Promoter, Pruner, Rescuer};
+use crate::maintenance::{self, Holder, Periodic, Promoter, Pruner, Reindexer, Rescuer};
 use crate::periodic::{PeriodicJob, PeriodicSource};
 use crate::retention::Retention;
 
@@ -18,6 +18,7 @@ pub(super) struct Upkeep {
     pub(super) retention: Retention,
     promote_interval: Duration,
     prune_interval: Duration,
+    reindex_interval: Option<Duration>,
     periodic: Vec<PeriodicJob>,
 }
 
@@ -27,6 +28,7 @@ impl Default for Upkeep {
             retention: Retention::default(),
             promote_interval: Duration::from_secs(1),
             prune_interval: Duration::from_secs(30),
+            reindex_interval: Some(Duration::from_secs(86_400)),
             periodic: Vec::new(),
         }
     }
@@ -34,8 +36,12 @@ impl Default for Upkeep {
 
 impl Upkeep {
     /// The intervals, by the names of their setters.
-    pub(super) fn intervals(&self) -> [(&'static str, Duration); 2] {
-        [("promote_interval", self.promote_interval), ("prune_interval", self.prune_interval)]
+    pub(super) fn intervals(&self) -> [(&'static str, Duration); 3] {
+        [
+            ("promote_interval", self.promote_interval),
+            ("prune_interval", self.prune_interval),
+            ("reindex_interval", self.reindex_interval.unwrap_or(Duration::MAX)),
+        ]
     }
 
     /// Defines the periodic jobs.
@@ -70,6 +76,9 @@ impl Upkeep {
         background.spawn(maintenance::serve(rescuer, holder.clone(), closing.clone()));
         background.spawn(maintenance::serve(pruner, holder.clone(), closing.clone()));
         background.spawn(maintenance::serve(Periodic, holder.clone(), closing.clone()));
+        if let Some(interval) = self.reindex_interval.filter(|_| holder.connection.has_session()) {
+            background.spawn(maintenance::serve(Reindexer::new(interval), holder.clone(), closing.clone()));
+        }
     }
 }
 
@@ -93,6 +102,22 @@ impl Runner {
     /// How often the pruner walks the table. Default: 30 s; at least 1 ms.
     pub fn prune_interval(mut self, prune_interval: Duration) -> Self {
         self.upkeep.prune_interval = prune_interval;
+        self
+    }
+
+    /// How often bloated indexes of the queue's own tables are looked for and rebuilt, with `REINDEX
+    /// CONCURRENTLY`, one after another, on a connection opened for it. Counted over all runners. An
+    /// index is rebuilt when it has at least 8 MB and three times the pages it needs. Only the owner of
+    /// the tables can: with another role, and with [`poll_only`](Runner::poll_only), whose connections
+    /// may have no session of their own, nothing is done. Default: a day; at least 1 ms.
+    pub fn reindex_interval(mut self, reindex_interval: Duration) -> Self {
+        self.upkeep.reindex_interval = Some(reindex_interval);
+        self
+    }
+
+    /// Never looks for bloated indexes in this runner.
+    pub fn no_reindexing(mut self) -> Self {
+        self.upkeep.reindex_interval = None;
         self
     }
 

@@ -16,6 +16,7 @@ mod maintain;
 mod migrate;
 mod periodic;
 mod queue;
+mod reindex;
 mod row;
 #[cfg(feature = "testing")]
 mod scratch;
@@ -52,6 +53,10 @@ pub(crate) use self::periodic::{
     list_periodic, run_periodic, run_periodic_now,
 };
 pub(crate) use self::queue::{QueueVerb, change_queue, list_queues};
+pub(crate) use self::reindex::{
+    BloatedIndex, analyze, begin_run, bloated_indexes, bound_rebuild, drop_index, failed_indexes, large_tables,
+    rebuild_index,
+};
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, release_service, take_service};
 
@@ -103,6 +108,8 @@ macro_rules! statements {
 }
 
 statements! {
+    begin_run,
+    bloated_indexes,
     cancel_jobs,
     complete,
     complete_and_delete,
@@ -115,6 +122,7 @@ statements! {
     end_connections,
     explain_unique,
     extend_lease,
+    failed_indexes,
     fetch,
     finish,
     flag_periodic,
@@ -123,6 +131,7 @@ statements! {
     insert_plain,
     insert_unique,
     job_by_id,
+    large_tables,
     last_id,
     #[cfg(feature = "testing")]
     left_behind,

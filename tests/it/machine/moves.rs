@@ -90,8 +90,13 @@ impl Moves {
     ) -> sqlx::Result<Vec<Held>> {
         let kinds = vec!["task".to_owned()];
         let query = self.query("fetch").bind(vec![queue.to_owned()]).bind(vec![slots]).bind(kinds).bind(worker);
+        // From the start of the queue, as a runner without a place to go on from.
+        let nowhere = (Vec::<String>::new(), Vec::<i16>::new(), Vec::<time::OffsetDateTime>::new(), Vec::<Uuid>::new());
+        let query = query.bind(nowhere.0).bind(nowhere.1).bind(nowhere.2).bind(nowhere.3);
         let rows = query.fetch_all(connection).await?;
-        rows.iter().map(|row| Ok(Held { id: row.try_get("id")?, attempt: row.try_get("attempt")? })).collect()
+        // A fetch that took nothing answers with one row of nulls, for the time it took.
+        let taken = rows.iter().filter_map(|row| row.try_get::<Option<Uuid>, _>("id").transpose().map(|id| (row, id)));
+        taken.map(|(row, id)| Ok(Held { id: id?, attempt: row.try_get("attempt")? })).collect()
     }
 
     /// Ends attempts. Answers with the jobs that took the result, and their states.
@@ -146,7 +151,8 @@ impl Moves {
     }
 
     pub(super) async fn promote(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        self.query("promote").bind(100_i64).fetch_optional(connection).await?;
+        let query = self.query("promote").bind(100_i64).bind(None::<time::OffsetDateTime>);
+        query.fetch_optional(connection).await?;
         Ok(())
     }
 
@@ -157,8 +163,8 @@ impl Moves {
 
     /// Deletes every final job that nobody has locked.
     pub(super) async fn prune(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        let query = self.query("prune").bind(Uuid::nil()).bind(100_000_i64);
-        query.bind(NOTHING).bind(NOTHING).bind(NOTHING).fetch_one(connection).await?;
+        let query = self.query("prune").bind(Uuid::nil()).bind(Uuid::max()).bind(100_000_i64);
+        query.bind(NOTHING).bind(NOTHING).bind(NOTHING).bind(HOUR).fetch_one(connection).await?;
         Ok(())
     }
 

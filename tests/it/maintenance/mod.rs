@@ -4,6 +4,7 @@ mod leases;
 mod periodic;
 mod promoting;
 mod pruning;
+mod reindexing;
 mod rescuing;
 
 use std::future::Future;
@@ -39,4 +40,21 @@ async fn holder(database: &Database, service: &str) -> String {
     let query = "SELECT coalesce((SELECT runner FROM {schema}.maintenance
         WHERE service = '?' AND leased_until > now()), '')";
     database.text(&query.replace('?', service)).await
+}
+
+#[tokio::test]
+async fn what_the_guide_says_of_maintenance_can_be_done() {
+    let database = Database::new().await;
+    let guide = include_str!("../../../docs/operations.md");
+    let (_, rest) = guide.split_once("\n## Maintenance\n").unwrap();
+    let (section, _) = rest.split_once("\n## ").unwrap();
+    let mut ran = 0;
+    for block in section.split("```sql\n").skip(1) {
+        let (statements, _) = block.split_once("```").unwrap();
+        for statement in statements.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+            database.execute(&statement.replace("uniqueue.", "{schema}.")).await;
+            ran += 1;
+        }
+    }
+    assert_eq!(ran, 7);
 }

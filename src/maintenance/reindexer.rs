@@ -1,0 +1,105 @@
+//! Rebuilds indexes that have become far larger than what is in them.
+//!
+//! B-trees of a queue grow with a backlog and do not shrink with it, and pages that a rush of
+//! deletions left nearly empty stay so. A rebuild is dear, so it must be worth it: an index is taken
+//! for bloated when it is three times as large as it needs to be. One that fills at random settles at
+//! about one and a half times, and what is needed is reckoned generously from a fresh ANALYZE.
+//!
+//! One index after another, CONCURRENTLY, on a connection of its own, so that no other service waits.
+//! A rebuild that fails leaves an invalid index behind, which every write pays for: these go first,
+//! and once more after a failure. A stop lets the one that is under way end in the database.
+
+use std::time::Duration;
+
+use sqlx::{Connection, PgConnection};
+
+use super::{Holder, Service};
+use crate::error::Result;
+use crate::store::{self, BloatedIndex};
+
+/// How often it is asked whether a run is due.
+const LOOK: Duration = Duration::from_secs(300);
+
+/// The smallest index that is worth a rebuild: 8 MB.
+const PAGES: i64 = 1_024;
+
+/// How many times as large as needed.
+const FACTOR: i64 = 3;
+
+#[derive(Debug)]
+pub(crate) struct Reindexer {
+    interval: Duration,
+    /// Whether it was said already that the role may not do it.
+    has_complained: bool,
+}
+
+impl Reindexer {
+    pub(crate) const fn new(interval: Duration) -> Self {
+        Self { interval, has_complained: false }
+    }
+
+    async fn walk(&mut self, connection: &mut PgConnection, holder: &Holder) -> Result<()> {
+        let statements = &holder.statements;
+        store::bound_rebuild(connection).await?;
+        clear(connection, holder).await?;
+        for (table, is_owner) in store::large_tables(connection, statements, PAGES).await? {
+            if is_owner {
+                store::analyze(connection, statements, &table).await?;
+            } else if !std::mem::replace(&mut self.has_complained, true) {
+                tracing::info!(table, "bloated indexes are not looked for: the runner's role does not own the table");
+            }
+        }
+        let bloated = store::bloated_indexes(connection, statements, PAGES, FACTOR).await?;
+        for BloatedIndex { name, pages, needed, is_owner } in bloated {
+            if !is_owner {
+                continue;
+            }
+            tracing::info!(index = name, pages, needed, "rebuilding a bloated index");
+            if let Err(error) = store::rebuild_index(connection, statements, &name).await {
+                tracing::warn!(index = name, %error, "index not rebuilt");
+                clear(connection, holder).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Drops what failed rebuilds left behind. One that is under way holds a lock, and is left alone.
+async fn clear(connection: &mut PgConnection, holder: &Holder) -> Result<()> {
+    for (name, is_owner) in store::failed_indexes(connection, &holder.statements).await? {
+        if !is_owner {
+            continue;
+        }
+        match store::drop_index(connection, &holder.statements, &name).await {
+            Ok(()) => tracing::info!(index = name, "dropped what a failed rebuild left behind"),
+            Err(error) => tracing::warn!(index = name, %error, "what a failed rebuild left behind is still there"),
+        }
+    }
+    Ok(())
+}
+
+impl Service for Reindexer {
+    const NAME: &'static str = "reindexer";
+
+    fn margin(&self) -> Duration {
+        // Long enough for most runs: another one meanwhile would only wait for the same locks.
+        Duration::from_secs(3600)
+    }
+
+    async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
+        let mut session = holder.connection.session().await?;
+        let (connection, statements) = (session.connection(), &holder.statements);
+        // A connection is opened only for what there is to do.
+        let has_work = store::begin_run(connection, statements, Self::NAME, self.interval).await?
+            && (!store::failed_indexes(connection, statements).await?.is_empty()
+                || !store::large_tables(connection, statements, PAGES).await?.is_empty());
+        session.end().await?;
+        if has_work {
+            let mut connection = holder.connection.another().await?;
+            let walked = self.walk(&mut connection, holder).await;
+            let _ = connection.close().await;
+            walked?;
+        }
+        Ok(LOOK.min(self.interval))
+    }
+}

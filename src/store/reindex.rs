@@ -1,0 +1,107 @@
+//! Indexes that hold far more pages than they need, and those that a failed rebuild left behind.
+
+use std::time::Duration;
+
+use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
+
+use super::{Statements, interval, query};
+use crate::error::Result;
+
+/// What a rebuild may cost: it waits for the transactions that are open, and not long, since
+/// autovacuum stays away from the table meanwhile.
+const REBUILD_BOUNDS: &str = "SET lock_timeout = '30s'; SET statement_timeout = '1h'; SET idle_session_timeout = 0";
+
+/// An index that is worth a look.
+#[derive(Debug)]
+pub(crate) struct BloatedIndex {
+    pub(crate) name: String,
+    pub(crate) pages: i64,
+    pub(crate) needed: i64,
+    /// Whether the role may rebuild it.
+    pub(crate) is_owner: bool,
+}
+
+/// Begins a run of a service that runs seldom. `false`: the last one began less than that ago.
+pub(crate) async fn begin_run(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    service: &str,
+    interval_between: Duration,
+) -> Result<bool> {
+    let began = query(&statements.begin_run).persistent(false).bind(service).bind(interval(interval_between));
+    Ok(began.execute(connection).await?.rows_affected() > 0)
+}
+
+/// Limits the statements of a connection that rebuilds.
+pub(crate) async fn bound_rebuild(connection: &mut PgConnection) -> Result<()> {
+    connection.execute(sqlx::raw_sql(REBUILD_BOUNDS)).await?;
+    Ok(())
+}
+
+/// The tables that have an index of so many pages, and whether the role owns them.
+pub(crate) async fn large_tables(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    pages: i64,
+) -> Result<Vec<(String, bool)>> {
+    let rows =
+        query(&statements.large_tables).bind(pages).bind(statements.schema().quoted()).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok((row.try_get("name")?, row.try_get("is_owner")?))).collect()
+}
+
+/// What failed rebuilds left behind, and whether the role owns it.
+pub(crate) async fn failed_indexes(
+    connection: &mut PgConnection,
+    statements: &Statements,
+) -> Result<Vec<(String, bool)>> {
+    let rows = query(&statements.failed_indexes).bind(statements.schema().quoted()).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok((row.try_get("name")?, row.try_get("is_owner")?))).collect()
+}
+
+/// The indexes with at least so many pages, and so many times those they need.
+pub(crate) async fn bloated_indexes(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    pages: i64,
+    factor: i64,
+) -> Result<Vec<BloatedIndex>> {
+    let rows = query(&statements.bloated_indexes)
+        .bind(pages)
+        .bind(factor)
+        .bind(statements.schema().quoted())
+        .fetch_all(connection)
+        .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(BloatedIndex {
+                name: row.try_get("name")?,
+                pages: row.try_get("pages")?,
+                needed: row.try_get("needed")?,
+                is_owner: row.try_get("is_owner")?,
+            })
+        })
+        .collect()
+}
+
+/// Counts a table's rows and widths anew, by a sample.
+pub(crate) async fn analyze(connection: &mut PgConnection, statements: &Statements, table: &str) -> Result<()> {
+    tend(connection, statements, "ANALYZE", table).await
+}
+
+/// Rebuilds an index while everybody goes on.
+pub(crate) async fn rebuild_index(connection: &mut PgConnection, statements: &Statements, index: &str) -> Result<()> {
+    tend(connection, statements, "REINDEX INDEX CONCURRENTLY", index).await
+}
+
+/// Drops an index while everybody goes on.
+pub(crate) async fn drop_index(connection: &mut PgConnection, statements: &Statements, index: &str) -> Result<()> {
+    tend(connection, statements, "DROP INDEX CONCURRENTLY IF EXISTS", index).await
+}
+
+/// A command that takes a name and no parameters.
+async fn tend(connection: &mut PgConnection, statements: &Statements, command: &str, name: &str) -> Result<()> {
+    // The name comes from the catalog; quoted, it can be any.
+    let text = format!("{command} {}.\"{}\"", statements.schema().quoted(), name.replace('"', "\"\""));
+    connection.execute(sqlx::raw_sql(AssertSqlSafe(text))).await?;
+    Ok(())
+}
