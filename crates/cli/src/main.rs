@@ -61,8 +61,9 @@ async fn dispatch(command: Command) -> Result<Verdict, Failure> {
 
 /// Warnings go to standard error; `RUST_LOG`, such as `uniqueue=debug`, shows more or less.
 fn log() {
-    // sqlx warns of each statement that takes a second, as a large insert may.
-    let quiet = "warn,sqlx=error";
+    // sqlx warns of each statement that takes a second, as a large insert may; and what becomes of
+    // the jobs that a command works is what it reports itself.
+    let quiet = "warn,sqlx=error,uniqueue::runner::verdict=off";
     let wanted = std::env::var("RUST_LOG").ok().and_then(|wanted| Targets::from_str(&wanted).ok());
     let targets = wanted.or_else(|| Targets::from_str(quiet).ok()).unwrap_or_default();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
