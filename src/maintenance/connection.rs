@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction, pool::PoolConnection};
 
-use super::PATIENCE;
+use super::LONGEST_TURN;
 use crate::error::Result;
 use crate::store;
 
@@ -40,11 +40,6 @@ impl SharedConnection {
         })
     }
 
-    /// Gives the connection up. Another is opened when one is next needed.
-    pub(crate) fn cut(&self) {
-        *self.pool.write().unwrap_or_else(PoisonError::into_inner) = one(&self.options, self.has_session);
-    }
-
     /// Whether what is set for a session stays with it.
     pub(crate) const fn has_session(&self) -> bool {
         self.has_session
@@ -61,17 +56,6 @@ impl SharedConnection {
     }
 }
 
-fn one(options: &PgConnectOptions, has_session: bool) -> PgPool {
-    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PATIENCE);
-    let pool = if has_session {
-        pool.after_connect(|connection, _| Box::pin(async move { store::bound(connection).await }))
-    } else {
-        pool
-    };
-    pool.connect_lazy_with(options.clone())
-}
-
-/// A pool of one connection.
 fn one(options: &PgConnectOptions, has_session: bool) -> PgPool {
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(LONGEST_TURN);
     let pool = if has_session {

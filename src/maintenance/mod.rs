@@ -51,8 +51,8 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The longest that a turn may take: the server ends each statement after half of it, so what takes
-/// longer is not answered any more.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// longer is not answered any more, or can go on in the next turn.
+const LONGEST_TURN: Duration = Duration::from_secs(10);
 
 /// The waits after failures.
 const FIRST_FAILURE_WAIT: Duration = Duration::from_millis(100);
@@ -94,7 +94,7 @@ pub(crate) async fn serve<S: Service>(mut service: S, holder: Holder, stop: Canc
 async fn work<S: Service>(service: &mut S, tenure: &mut Tenure) -> Infallible {
     let mut failure_wait = FIRST_FAILURE_WAIT;
     loop {
-        let turned = tokio::time::timeout(PATIENCE, turn(service, tenure)).await;
+        let turned = tokio::time::timeout(S::LONGEST_TURN, turn(service, tenure)).await;
         let mut failed = || {
             let wait = failure_wait;
             failure_wait = (wait * 2).min(LONGEST_FAILURE_WAIT);
