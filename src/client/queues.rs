@@ -9,6 +9,7 @@ use super::Client;
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
 use crate::queue::{QueueInfo, QueueSettings};
+use crate::retention::Retention;
 use crate::store::{self, QueueVerb};
 
 /// A queue by its name. Made by [`Client::queue`]. A queue need not exist to be set: its jobs may
@@ -45,6 +46,23 @@ impl<'a> Queue<'a> {
             Some(Ok(_)) => self.refuse("0"),
             Some(Err(limit)) => self.refuse(limit),
         }
+    }
+
+    /// Says how long the queue's final jobs are kept, whichever runner prunes. `None`: as the runners
+    /// say ([`Runner::retention`](crate::Runner::retention)), which is the default.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use uniqueue::{Client, Retention};
+    /// # async fn run(client: Client) -> uniqueue::Result<()> {
+    /// // Completed jobs of this queue are deleted as they complete.
+    /// client.queue("pings").retention(Some(Retention::default().completed(Duration::ZERO))).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Runners know it after their next heartbeat.
+    pub fn retention(self, retention: Option<Retention>) -> QueueChange<'a> {
+        self.change(QueueVerb::Retain(retention))
     }
 
     /// How the queue is set.
@@ -143,7 +161,7 @@ impl<'a> IntoFuture for Queues<'a> {
 }
 
 impl Client {
-    /// A queue by its name, to pause, resume or limit it.
+    /// A queue by its name, to pause, resume or limit it, or to say how long its jobs are kept.
     ///
     /// ```no_run
     /// # async fn run(client: uniqueue::Client) -> uniqueue::Result<()> {

@@ -164,6 +164,7 @@ statements! {
     rescue,
     resume_periodic,
     resume_queue,
+    retain_queue,
     retry_jobs,
     run_periodic,
     run_periodic_now,

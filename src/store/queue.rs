@@ -3,17 +3,22 @@
 use std::time::Duration;
 
 use sqlx::postgres::PgRow;
+use sqlx::postgres::types::PgInterval;
 use sqlx::{PgConnection, Row};
 
 use super::row::Stored;
-use super::{Statements, query};
+use super::{Statements, interval, query};
 use crate::count::JobCount;
 use crate::error::Result;
 use crate::ident::QueueName;
 use crate::queue::{QueueInfo, QueueSettings};
+use crate::retention::Retention;
 
 /// How many jobs are looked at where no index knows their queue.
 const LOOK_AT: i32 = 20_000;
+
+/// A thousand years: null leaves it to the runners.
+const FOR_EVER: PgInterval = PgInterval { months: 12_000, days: 0, microseconds: 0 };
 
 /// What can be done to a queue.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +28,7 @@ pub(crate) enum QueueVerb {
     Pause,
     Resume,
     Limit(Option<i32>),
+    Retain(Option<Retention>),
 }
 
 /// Changes a queue, and answers with how it is set since.
@@ -41,6 +47,18 @@ pub(crate) async fn change_queue(
         }
         QueueVerb::Limit(limit) => {
             query(&statements.limit_queue).bind(name.as_str()).bind(limit).fetch_optional(&mut *connection).await?
+        }
+        QueueVerb::Retain(retention) => {
+            let keep = |of: fn(Retention) -> Option<Duration>| {
+                retention.map(|retention| of(retention).map_or(FOR_EVER, interval))
+            };
+            query(&statements.retain_queue)
+                .bind(name.as_str())
+                .bind(keep(|retention| retention.completed))
+                .bind(keep(|retention| retention.cancelled))
+                .bind(keep(|retention| retention.discarded))
+                .fetch_optional(&mut *connection)
+                .await?
         }
     };
     let row = match changed {

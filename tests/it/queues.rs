@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
-use uniqueue::{Client, Error, Job, JobCount, JobState, RetryPolicy, Runner, RunnerHandle, RunningJob, SchemaName};
+use uniqueue::{
+    Client, Error, Job, JobCount, JobState, Retention, RetryPolicy, Runner, RunnerHandle, RunningJob, SchemaName,
+};
 
 use crate::support::{Database, WAIT, job, pool};
 
@@ -314,4 +316,24 @@ async fn the_list_of_queues_has_every_queue_and_counts_no_further_than_told() {
     assert!(completed <= 3 && !is_all);
     assert_eq!(client.queues().tx(&mut tx).await.unwrap().len(), 4);
     idle.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_queue_says_how_long_its_jobs_are_kept_and_leaves_it_to_the_runners_again() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let none = Retention::forever().completed(Duration::ZERO);
+    for (said, is_kept) in [(Some(none), 0), (Some(Retention::forever()), 1), (None, 0)] {
+        database.execute("DELETE FROM {schema}.job").await;
+        client.queue("default").retention(said).await.unwrap();
+        let runner = Runner::new(client.clone()).queue("default", 1).retention(none);
+        let mut events = client.events();
+        let runner = runner.worker(async |_: RunningJob<Task>| {}).start().await.unwrap();
+        client.insert(Task { n: 1 }).await.unwrap();
+        while timeout(WAIT, events.recv()).await.unwrap().unwrap().happened.as_str() != "completed" {}
+        runner.stop().await.unwrap();
+        assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, is_kept, "{said:?}");
+    }
+    let settings = "SELECT count(*) FROM {schema}.queue WHERE keep_completed IS NULL AND keep_discarded IS NULL";
+    assert_eq!(database.number(settings).await, 1);
 }
