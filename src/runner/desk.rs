@@ -14,6 +14,7 @@
 use std::future::Future;
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
@@ -27,21 +28,41 @@ const CONNECTIONS: u32 = 3;
 
 /// Where a runner fetches and hands in results.
 pub(super) struct Desk {
-    pool: PgPool,
+    options: PgConnectOptions,
+    pool: RwLock<Arc<PgPool>>,
     patience: Duration,
 }
 
 impl Desk {
     /// A desk that waits no longer than this for any answer.
     pub(super) fn new(options: PgConnectOptions, patience: Duration) -> Self {
-        let pool =
-            PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(patience).connect_lazy_with(options);
-        Self { pool, patience }
+        Self { pool: RwLock::new(open(&options, patience)), options, patience }
     }
 
     /// A connection for one statement, whose answer is then [settled](DeskConnection::settle).
     pub(super) async fn connection(&self) -> Result<DeskConnection> {
-        Ok(DeskConnection { connection: self.pool.acquire().await?, is_answered: false })
+        let pool = self.pool();
+        match pool.acquire().await {
+            Ok(connection) => Ok(DeskConnection { connection, is_answered: false }),
+            Err(error) => {
+                self.leave(&pool);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Goes on with another pool. One whose connections fell silent on their way back into it, where sqlx
+    /// asks them once more, would wait for them for as long as the operating system does.
+    fn leave(&self, pool: &Arc<PgPool>) {
+        // Nothing panics while it holds the lock.
+        let mut current = self.pool.write().unwrap_or_else(PoisonError::into_inner);
+        if Arc::ptr_eq(&current, pool) {
+            *current = open(&self.options, self.patience);
+        }
+    }
+
+    fn pool(&self) -> Arc<PgPool> {
+        Arc::clone(&self.pool.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Waits for a statement's answer, no longer than a lease.
@@ -55,10 +76,15 @@ impl Desk {
         }
     }
 
-    /// Closes what is open.
+    /// Closes what is open, as far as it answers.
     pub(super) async fn close(&self) {
-        self.pool.close().await;
+        let _ = tokio::time::timeout(self.patience / 4, self.pool().close()).await;
     }
+}
+
+fn open(options: &PgConnectOptions, patience: Duration) -> Arc<PgPool> {
+    let pool = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(patience);
+    Arc::new(pool.connect_lazy_with(options.clone()))
 }
 
 /// A connection that is closed rather than used again, unless the server answered on it.
