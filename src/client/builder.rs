@@ -7,7 +7,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 
 use super::events::{Bus, EVENT_BUFFER};
-use super::line::Line;
+use super::flights::Flights;
 use super::middleware::{InsertLayers, InsertMiddleware};
 use super::{Client, Inner};
 use crate::error::{Error, Result};
@@ -74,7 +74,7 @@ impl ClientBuilder {
             statements: Statements::new(self.schema),
             defaults: self.defaults,
             insert_middleware: self.insert_middleware,
-            line: Line::default(),
+            flights: Flights::default(),
             bus: Bus::new(self.event_buffer.unwrap_or(EVENT_BUFFER)),
         };
         Client { inner: Arc::new(inner) }

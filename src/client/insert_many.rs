@@ -8,7 +8,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 
 use super::Client;
-use super::line::Line;
+use super::flights::Flights;
 use super::middleware::NextInsert;
 use super::prepare::{Batch, Layered, prepare};
 use crate::error::{Error, Rejection, Result};
@@ -123,7 +123,7 @@ async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserte
         None
     };
     match layered.batch(now)?.into_shared() {
-        Ok(row) => Ok(vec![Line::insert(client, row).await?]),
+        Ok(row) => Ok(vec![Flights::insert(client, row).await?]),
         Err(batch) => insert_rows(client, &mut *client.connection().await?, batch, None).await,
     }
 }

@@ -4,10 +4,10 @@ mod builder;
 mod change;
 mod events;
 mod explain;
+mod flights;
 mod insert;
 mod insert_many;
 mod jobs;
-mod line;
 mod middleware;
 mod periodic;
 mod prepare;
@@ -30,7 +30,7 @@ pub use self::middleware::{InsertMiddleware, NextInsert};
 pub use self::periodic::Periodic;
 pub use self::queues::{Queue, QueueChange, Queues};
 
-use self::line::Line;
+use self::flights::Flights;
 use self::middleware::{AnyInsertMiddleware, InsertLayers};
 use crate::error::{Error, Result};
 use crate::ident::{JobId, SchemaName};
@@ -64,7 +64,7 @@ struct Inner {
     defaults: InsertOptions,
     bus: events::Bus,
     insert_middleware: InsertLayers,
-    line: Line,
+    flights: Flights,
 }
 
 impl Client {
@@ -225,8 +225,8 @@ impl Client {
         &self.inner.statements
     }
 
-    fn line(&self) -> &Line {
-        &self.inner.line
+    fn flights(&self) -> &Flights {
+        &self.inner.flights
     }
 
     fn insert_middleware(&self) -> &[Arc<dyn AnyInsertMiddleware>] {

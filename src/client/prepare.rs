@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::{Client, line};
+use super::{Client, flights};
 use crate::error::{Error, Result};
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::NewJob;
@@ -45,7 +45,7 @@ impl Batch {
     /// The row of a batch of one, if it may go to the database in another batch as well.
     pub(super) fn into_shared(mut self) -> Result<NewRow, Self> {
         let may_share = match &self.rows[..] {
-            [row] => !self.has_given_ids && line::may_share(row),
+            [row] => !self.has_given_ids && flights::may_share(row),
             _ => false,
         };
         match self.rows.pop() {

@@ -240,6 +240,8 @@ impl Runner {
     /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; as for [`Periodic::define`](crate::Periodic::define);
     /// [`Error::Database`].
     pub async fn start(self) -> Result<RunnerHandle> {
+        // A runner that makes no sense must not have defined anything.
+        self.check()?;
         self.upkeep.define(&self.client).await?;
         let (shared, results, line) = self.enter().await?;
         let connection = SharedConnection::new(self.connect_options(), self.is_listening);

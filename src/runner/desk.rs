@@ -26,6 +26,10 @@ use crate::error::{Error, Result};
 /// One for the producer, one for the completer's line, one for what waits aside.
 const CONNECTIONS: u32 = 3;
 
+/// How long a connection is used. The pool hands them out in turns, so that none is ever idle for
+/// long; by this, those that are not needed any more go, and an idle runner comes down to one.
+const LIFETIME: Duration = Duration::from_secs(60);
+
 /// Where a runner fetches and hands in results.
 pub(super) struct Desk {
     options: PgConnectOptions,
@@ -83,7 +87,7 @@ impl Desk {
 }
 
 fn open(options: &PgConnectOptions, patience: Duration) -> Arc<PgPool> {
-    let pool = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(patience);
+    let pool = PgPoolOptions::new().max_connections(CONNECTIONS).max_lifetime(LIFETIME).acquire_timeout(patience);
     Arc::new(pool.connect_lazy_with(options.clone()))
 }
 

@@ -63,6 +63,17 @@ impl RunnerHandle {
         Ok(())
     }
 
+    /// Stops in order, as [`RunnerHandle::stop`] does, but with a stop timeout of its own: zero tells
+    /// what runs to stop at once.
+    ///
+    /// # Errors
+    ///
+    /// As for [`RunnerHandle::stop`].
+    pub async fn stop_within(mut self, stop_timeout: Duration) -> Result<()> {
+        self.stop_timeout = stop_timeout;
+        self.stop().await
+    }
+
     /// Stops in order: fetches no more, waits for what runs, records every result.
     ///
     /// What still runs after the [stop timeout](crate::Runner::stop_timeout) is told to stop

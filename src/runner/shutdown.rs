@@ -2,6 +2,9 @@
 
 /// Resolves when the process is asked to stop: by Ctrl-C, or by SIGTERM where there is one.
 ///
+/// One signal begins the stop; further ones do not hurry it. A runner takes its stop timeout and its
+/// grace at most ([`Runner::stop_timeout`](crate::Runner::stop_timeout)).
+///
 /// Should the operating system refuse to watch a signal, that signal keeps its usual effect.
 pub async fn shutdown_signal() {
     let interrupt = async {

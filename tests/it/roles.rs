@@ -1,8 +1,12 @@
 //! The roles of docs/operations.md can do their work with exactly the grants that it lists, and no more.
 
+use std::time::Duration;
+
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use uniqueue::{Client, JobFilter, JobState, OnConflict, Retention, Runner, RunningJob, SchemaName, UniqueKey};
+use uniqueue::{
+    Client, JobFilter, JobState, OnConflict, PeriodicJob, Retention, Runner, RunningJob, SchemaName, UniqueKey,
+};
 
 use crate::support::{Database, WAIT, job, url};
 
@@ -70,8 +74,8 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
 async fn a_worker_can_run_jobs_and_cannot_change_the_schema() {
     let database = Database::new().await;
     let pool = role(&database, "worker").await;
-    let retention = Retention::forever().completed(std::time::Duration::ZERO);
-    let interval = std::time::Duration::from_millis(10);
+    let retention = Retention::forever().completed(Duration::ZERO);
+    let interval = Duration::from_millis(10);
     database.client.queue("default").limit(Some(1)).await.unwrap();
     let runner = Runner::new(client(&database, pool.clone()))
         .queue("default", 1)
@@ -120,6 +124,11 @@ async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert() {
     assert_eq!(operator.queue("a").resume().await.unwrap().paused_at, None);
     assert_eq!(operator.queue("a").limit(Some(2)).await.unwrap().limit, Some(2));
     assert_eq!(operator.queues().await.unwrap().len(), 1);
+    operator.periodic().define(PeriodicJob::every("p", Duration::from_secs(3600), job("a"))).await.unwrap();
+    operator.periodic().pause("p").await.unwrap();
+    operator.periodic().remove("p").await.unwrap();
+    let off = "INSERT INTO {schema}.maintenance (service, leased_until) VALUES ('pruner', 'infinity')";
+    sqlx::query(database.sql(off)).execute(&pool).await.unwrap();
     for statement in [
         "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
         "UPDATE {schema}.runner SET idle = true",

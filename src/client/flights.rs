@@ -1,4 +1,4 @@
-//! The line in which single inserts wait for each other.
+//! Single inserts that come at the same time fly together.
 //!
 //! An insert that finds nobody on the way goes at once, alone. Those that come while others are on
 //! the way gather, and the next statement takes them all: no timer, nothing added when it is quiet,
@@ -44,7 +44,7 @@ const PATIENCE: Duration = Duration::from_millis(5);
 
 /// Where the single inserts of one client wait.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct Flights {
     waiting: Mutex<Waiting>,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn may_share(row: &NewRow) -> bool {
     }
 }
 
-impl Line {
+impl Flights {
     /// Inserts one job, together with those that come at the same time.
     pub(super) async fn insert(client: &Client, mut row: NewRow) -> Result<Inserted> {
         // A refusal must not be the whole batch's. For one job it says what a duplicate says.
@@ -78,7 +78,7 @@ impl Line {
             .as_mut()
             .is_some_and(|claim| std::mem::replace(&mut claim.on_conflict, OnConflict::Ignore) == OnConflict::Reject);
         let (answer, answered) = oneshot::channel();
-        if client.line().join(Single { row, answer }) {
+        if client.flights().join(Single { row, answer }) {
             // A task of its own: the caller may give up, and others are on the way with it.
             tokio::spawn(fly(Flight { client: client.clone(), is_over: false }));
         }
@@ -90,7 +90,7 @@ impl Line {
         }
     }
 
-    /// Joins the line. `true`: another statement may be sent.
+    /// Joins those that wait. `true`: another statement may be sent.
     fn join(&self, single: Single) -> bool {
         let mut waiting = self.waiting();
         waiting.inserts.push(single);
@@ -114,7 +114,7 @@ struct Flight {
 impl Flight {
     /// Takes those that wait. `None`: nobody does, and the flight is over.
     fn board(&mut self) -> Option<Vec<Single>> {
-        let mut waiting = self.client.line().waiting();
+        let mut waiting = self.client.flights().waiting();
         waiting.inserts.retain(|single| !single.answer.is_closed());
         if waiting.inserts.is_empty() {
             waiting.flights -= 1;
@@ -129,7 +129,7 @@ impl Flight {
 impl Drop for Flight {
     fn drop(&mut self) {
         if !self.is_over {
-            self.client.line().waiting().flights -= 1;
+            self.client.flights().waiting().flights -= 1;
         }
     }
 }
