@@ -8,8 +8,8 @@
 //! Invariants:
 //! - Each caller gets its own job, duplicate or error. What the database refuses for one is sent again
 //!   for each alone, since a refused statement has done nothing.
-//! - Nobody waits for another's key: where a batch meets the key of an open transaction, it is given
-//!   back after a moment, and each goes alone.
+//! - Nobody waits for another's key: where a batch, even of one, meets the key of an open transaction,
+//!   it is given back after a moment, and each goes alone, on a connection of its own.
 //! - A flight ends itself in the same moment in which it sees that nobody waits, so nobody is left.
 //!
 //! Failures: a connection that breaks on the way is an error for all that were on it; whether they were
@@ -39,6 +39,9 @@ const BATCH: usize = 500;
 /// want one have their turn.
 const TURN: usize = 10;
 
+/// How often an insert joins again when a flight ended before it was sent.
+const TRIES: u32 = 3;
+
 /// How long a batch waits for a key of somebody's open transaction before each goes alone.
 const PATIENCE: Duration = Duration::from_millis(5);
 
@@ -58,7 +61,19 @@ struct Waiting {
 #[derive(Debug)]
 struct Single {
     row: NewRow,
-    answer: oneshot::Sender<Result<Inserted>>,
+    answer: oneshot::Sender<Reply>,
+}
+
+/// What a caller hears.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every reply is an answer, and a box would be one more allocation for each"
+)]
+enum Reply {
+    Answer(Result<Inserted>),
+    /// The flight ended before this was sent: its runtime shut down. The caller's may be another.
+    Unsent(Box<NewRow>),
 }
 
 /// Whether a row may go with others: its outcome must be its own.
@@ -77,13 +92,21 @@ impl Flights {
             .claim
             .as_mut()
             .is_some_and(|claim| std::mem::replace(&mut claim.on_conflict, OnConflict::Ignore) == OnConflict::Reject);
-        let (answer, answered) = oneshot::channel();
-        if client.flights().join(Single { row, answer }) {
-            // A task of its own: the caller may give up, and others are on the way with it.
-            tokio::spawn(fly(Flight { client: client.clone(), is_over: false }));
-        }
-        // Without an answer the flight died with its runtime.
-        let inserted = answered.await.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed.into()))?;
+        let mut tries = 0;
+        let inserted = loop {
+            let (answer, answered) = oneshot::channel();
+            if client.flights().join(Single { row, answer }) {
+                // A task of its own: the caller may give up, and others are on the way with it.
+                tokio::spawn(fly(Flight { client: client.clone(), is_over: false }));
+            }
+            tries += 1;
+            match answered.await {
+                Ok(Reply::Answer(inserted)) => break inserted?,
+                Ok(Reply::Unsent(unsent)) if tries < TRIES => row = *unsent,
+                // It died with its runtime on the way, and what became of it is open.
+                Ok(Reply::Unsent(_)) | Err(_) => return Err(sqlx::Error::WorkerCrashed.into()),
+            }
+        };
         match inserted.duplicate_of() {
             Some(duplicate) if rejects => Err(Error::Rejected(vec![Rejection::new(0, None, duplicate)])),
             _ => Ok(inserted),
@@ -128,8 +151,16 @@ impl Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.client.flights().waiting().flights -= 1;
+        if self.is_over {
+            return;
+        }
+        let mut waiting = self.client.flights().waiting();
+        waiting.flights -= 1;
+        // Nobody else would come for them.
+        let left = if waiting.flights == 0 { std::mem::take(&mut waiting.inserts) } else { Vec::new() };
+        drop(waiting);
+        for Single { row, answer } in left {
+            drop(answer.send(Reply::Unsent(Box::new(row))));
         }
     }
 }
@@ -169,8 +200,10 @@ async fn turn(client: &Client, flight: &mut Flight, mut connection: PoolConnecti
 
 /// Sends a batch and answers everybody. `false`: the connection should be looked at.
 async fn send(client: &Client, connection: &mut PgConnection, mut batch: Vec<Single>) -> bool {
-    if batch.len() == 1 {
-        // Alone there is nobody to hold up.
+    if let [single] = &batch[..]
+        && single.row.claim.is_none()
+    {
+        // It meets no key, so it waits for nobody and holds up nobody.
         let Some(single) = batch.pop() else { return true };
         return single.send(client, connection).await;
     }
@@ -208,13 +241,13 @@ impl Single {
         let inserted = insert_rows(client, connection, fold(vec![row], false), None).await;
         let is_well = inserted.is_ok();
         let inserted = inserted.and_then(|mut inserted| inserted.pop().ok_or_else(|| sqlx::Error::RowNotFound.into()));
-        drop(answer.send(inserted));
+        drop(answer.send(Reply::Answer(inserted)));
         is_well
     }
 
     /// Answers the caller, if it is still there.
     fn answer(self, inserted: Result<Inserted>) {
-        drop(self.answer.send(inserted));
+        drop(self.answer.send(Reply::Answer(inserted)));
     }
 }
 

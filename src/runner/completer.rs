@@ -143,6 +143,12 @@ async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Place) {
             }
             Err(error) => tracing::warn!(%error, "results not recorded yet, trying again"),
         }
+        // Where only the answer was lost, a job that was given back may be here again, as the same
+        // attempt of the same worker: its first result must not end that.
+        batch.retain(|ended| shared.is_in_hand(ended));
+        if batch.is_empty() {
+            return;
+        }
         tokio::select! {
             () = lease.lost.cancelled() => return lost(&shared, &batch),
             () = tokio::time::sleep(failure_wait.grow()) => {}

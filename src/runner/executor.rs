@@ -71,6 +71,7 @@ pub(super) async fn attempt(shared: &Arc<Shared>, lease: Arc<Lease>, row: JobRow
         states: Arc::clone(&shared.states),
         reports: Arc::clone(&shared.reports),
         is_completed_in: AtomicBool::new(false),
+        is_over: AtomicBool::new(false),
     });
     // A fetch may come back when the lease it was made under is lost already.
     if lease.lost.is_cancelled() {
@@ -108,7 +109,7 @@ impl Drop for Ending {
             delay: self.shared.retry_policy.wait_after(row.attempt),
             error: "panicked while the work was dropped".to_owned(),
         });
-        let progress = self.shared.reports.take(self.attempt.reporter());
+        let progress = self.shared.reports.take(self.attempt.reporter(), &self.attempt.is_over);
         let result = FinishResult { id: row.id, attempt: row.attempt, verdict, progress };
         let is_deleted = self.attempt.is_deleted;
         let was_completed_in = self.attempt.is_completed_in.load(Ordering::Acquire);

@@ -171,6 +171,11 @@ impl Shared {
         }
     }
 
+    /// Whether a job is in hand as the attempt whose result this is.
+    fn is_in_hand(&self, ended: &Ended) -> bool {
+        self.in_hand().get(&ended.result.id).is_some_and(|held| Arc::ptr_eq(&held.stop, &ended.stop))
+    }
+
     fn in_hand(&self) -> MutexGuard<'_, HashMap<JobId, InHand>> {
         // Nothing panics while it holds the lock.
         self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)

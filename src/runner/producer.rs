@@ -49,7 +49,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             continue;
         }
         doubt.resolve(&shared, &lease).await;
-        let wanted: usize = slots.iter().map(|slot| slot.free).sum();
+        let wanted = slots.iter().fold(0, |sum: usize, slot| sum.saturating_add(slot.free));
         match fetch(&shared, &lease, &slots, &mut scan).await {
             Ok(0) => {
                 failure_wait.reset();
@@ -145,6 +145,11 @@ async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots], scan: 
     let fetched = shared.desk.answer(fetching).await;
     let fetched = connection.settle(fetched)?;
     scan.remember(depth, slots, &fetched, Instant::now());
+    for Slots { queue, .. } in slots {
+        if let Some(queue) = shared.queue(queue) {
+            queue.limit(fetched.limited.contains(&queue.name));
+        }
+    }
     let Fetched { jobs, unreadable, .. } = fetched;
     let fetched = jobs.len() + unreadable.len();
     shared.meter.fetched(timer, fetched);

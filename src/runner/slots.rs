@@ -51,6 +51,8 @@ struct Slots {
     concurrency: usize,
     running: usize,
     ahead: VecDeque<Fetched>,
+    /// Whether the queue has a limit over all runners: what lay here would take others' places.
+    is_limited: bool,
     /// With so many jobs left ahead, a fetch is worth its way again.
     refill_at: usize,
     pace: Pace,
@@ -59,7 +61,7 @@ struct Slots {
 impl QueueSlots {
     pub(super) fn new(name: QueueName, concurrency: usize) -> Self {
         let pace = Pace::new(Instant::now());
-        let slots = Slots { concurrency, running: 0, ahead: VecDeque::new(), refill_at: 0, pace };
+        let slots = Slots { concurrency, running: 0, ahead: VecDeque::new(), is_limited: false, refill_at: 0, pace };
         Self { name, slots: Mutex::new(slots) }
     }
 
@@ -71,11 +73,17 @@ impl QueueSlots {
     /// How many jobs to fetch now: for the free slots, and ahead.
     pub(super) fn wanted(&self) -> usize {
         let mut slots = self.slots();
-        let ahead = slots.pace.ahead(Instant::now());
+        let pace = slots.pace.ahead(Instant::now());
+        let ahead = if slots.is_limited { 0 } else { pace };
         slots.refill_at = ahead / 2;
         let free = slots.concurrency.saturating_sub(slots.running);
         let lying = slots.ahead.len();
-        if free == 0 && lying > slots.refill_at { 0 } else { (free + ahead).saturating_sub(lying) }
+        if free == 0 && lying > slots.refill_at { 0 } else { free.saturating_add(ahead).saturating_sub(lying) }
+    }
+
+    /// Notes whether the queue has a limit over all runners.
+    pub(super) fn limit(&self, is_limited: bool) {
+        self.slots().is_limited = is_limited;
     }
 
     /// Takes a fetched job: gives it back to be started now, in a slot that it has from here on,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
@@ -40,6 +41,8 @@ pub(crate) struct Fetched {
     pub(crate) took: Duration,
     /// The queues that gave fewer jobs than they have, or none: paused ones, and full ones.
     pub(crate) held_back: Vec<QueueName>,
+    /// The queues with a limit over all runners.
+    pub(crate) limited: Vec<QueueName>,
 }
 
 /// A job whose row cannot be read, such as one whose `errors` somebody wrote by hand. It must not
@@ -84,9 +87,8 @@ pub(crate) async fn fetch(
         took: look
             .try_get::<PgInterval, _>("took")
             .map(|took| Duration::from_micros(took.microseconds.max(0).unsigned_abs()))?,
-        held_back: look
-            .try_get::<Option<Vec<String>>, _>("held_back")?
-            .map_or_else(Vec::new, |queues| queues.into_iter().map(QueueName::from_stored).collect()),
+        held_back: queue_names(look, "held_back")?,
+        limited: queue_names(look, "limited")?,
     };
     for row in &rows {
         // Where nothing was found, the look is alone.
@@ -119,4 +121,9 @@ pub(crate) async fn give_back(
 ) -> Result<i64> {
     let row = query(&statements.give_back).bind(worker).bind(in_hand).fetch_optional(connection).await?;
     Ok(row.map_or(Ok(0), |row| row.try_get("given_back"))?)
+}
+
+fn queue_names(look: &PgRow, column: &str) -> Result<Vec<QueueName>> {
+    let names = look.try_get::<Option<Vec<String>>, _>(column)?.unwrap_or_default();
+    Ok(names.into_iter().map(QueueName::from_stored).collect())
 }

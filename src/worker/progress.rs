@@ -6,6 +6,7 @@
 //! process is.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -62,9 +63,12 @@ pub(crate) struct Batch {
 }
 
 impl Reports {
-    /// Notes how far an attempt is.
-    pub(crate) fn report(&self, reporter: Reporter, progress: Value) {
+    /// Notes how far an attempt is, unless that `is_over`: what it left running may still talk.
+    pub(crate) fn report(&self, reporter: Reporter, is_over: &AtomicBool, progress: Value) {
         let mut latest = self.latest();
+        if is_over.load(Ordering::Acquire) {
+            return;
+        }
         let Some(latest) = latest.get_mut(&reporter) else {
             latest.insert(reporter, Latest { progress, version: 1, stored: 0 });
             return;
@@ -113,9 +117,11 @@ impl Reports {
         Some(latest.progress.clone())
     }
 
-    /// The same, of an attempt that is over and reports no more.
-    pub(crate) fn take(&self, reporter: Reporter) -> Option<Value> {
-        let latest = self.latest().remove(&reporter)?;
+    /// The same, of an attempt that `is_over` from now on, and reports no more.
+    pub(crate) fn take(&self, reporter: Reporter, is_over: &AtomicBool) -> Option<Value> {
+        let mut all = self.latest();
+        is_over.store(true, Ordering::Release);
+        let latest = all.remove(&reporter)?;
         (latest.version > latest.stored).then_some(latest.progress)
     }
 
@@ -135,27 +141,31 @@ mod tests {
     fn only_the_latest_report_is_stored_and_one_that_comes_meanwhile_is_not_forgotten() {
         let reports = Reports::default();
         let worker = Uuid::now_v7();
+        let (first, second) = (AtomicBool::new(false), AtomicBool::new(false));
         let reporter = |attempt| Reporter { worker, id: JobId::from(Uuid::nil()), attempt };
         for n in 0..1000 {
-            reports.report(reporter(1), json!(n));
+            reports.report(reporter(1), &first, json!(n));
         }
         let batch = reports.new_under(worker);
         assert_eq!(batch.reports.len(), 1);
         assert_eq!(batch.reports[0].progress, json!(999));
         assert!(reports.new_under(Uuid::now_v7()).reports.is_empty());
         // While it is on its way.
-        reports.report(reporter(1), json!("more"));
+        reports.report(reporter(1), &first, json!("more"));
         reports.stored(worker, &batch, &[batch.reports[0].id]);
         assert_eq!(reports.unstored(reporter(1)), Some(json!("more")));
         let batch = reports.new_under(worker);
         reports.stored(worker, &batch, &[]);
         assert_eq!(reports.new_under(worker).reports.len(), 1, "somebody had the row locked");
         reports.stored(worker, &batch, &[batch.reports[0].id]);
-        reports.report(reporter(1), json!("more"));
+        reports.report(reporter(1), &first, json!("more"));
         assert!(reports.new_under(worker).reports.is_empty(), "nothing new");
-        assert_eq!(reports.take(reporter(1)), None);
-        reports.report(reporter(2), json!(1));
-        assert_eq!(reports.take(reporter(2)), Some(json!(1)));
-        assert_eq!(reports.take(reporter(2)), None);
+        assert_eq!(reports.take(reporter(1), &first), None);
+        reports.report(reporter(2), &second, json!(1));
+        assert_eq!(reports.take(reporter(2), &second), Some(json!(1)));
+        assert_eq!(reports.take(reporter(2), &second), None);
+        // Something that the work left running.
+        reports.report(reporter(2), &second, json!(2));
+        assert!(reports.latest().is_empty());
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct Attempt {
     pub(crate) reports: Arc<Reports>,
     /// Whether the worker completed it in a transaction of its own.
     pub(crate) is_completed_in: AtomicBool,
+    /// Whether its result is on its way: nothing is reported from then on.
+    pub(crate) is_over: AtomicBool,
 }
 
 #[cfg(feature = "testing")]
@@ -50,7 +52,8 @@ impl Attempt {
     pub(crate) fn alone(row: JobRow, worker: Uuid, client: Client, states: States, stop: Stop) -> Self {
         let (states, stop) = (Arc::new(states), Arc::new(stop));
         let reports = Arc::default();
-        Self { row, worker, client, states, stop, reports, is_deleted: false, is_completed_in: AtomicBool::new(false) }
+        let (is_completed_in, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { row, worker, client, states, stop, reports, is_deleted: false, is_completed_in, is_over }
     }
 }
 
@@ -176,7 +179,7 @@ impl<J: Job> RunningJob<J> {
             Ok(progress)
         });
         match checked {
-            Ok(progress) => attempt.reports.report(attempt.reporter(), progress),
+            Ok(progress) => attempt.reports.report(attempt.reporter(), &attempt.is_over, progress),
             Err(problem) => tracing::warn!(job.id = %attempt.row.id, problem, "progress left out"),
         }
     }

@@ -116,10 +116,20 @@ async fn nobody_waits_for_the_key_of_another() {
     let client = &database.client;
     let mut rival = client.pool().begin().await.unwrap();
     let holder = client.insert(keyed("held")).tx(&mut rival).await.unwrap();
-    let waiting = {
+    let mut waiting = Vec::new();
+    for n in 1..=3 {
         let client = client.clone();
-        tokio::spawn(async move { client.insert(keyed("held")).await })
-    };
+        waiting.push(tokio::spawn(async move { client.insert(keyed("held")).await }));
+        let began = std::time::Instant::now();
+        let blocked = format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ '\\m{}\\M'",
+            database.schema
+        );
+        while database.number(&blocked).await < n {
+            assert!(began.elapsed() < WAIT, "nobody waits for the rival");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
     for round in 0..5 {
         let mut jobs: Vec<_> = (0..10).map(|n| keyed(&format!("{round} {n}"))).collect();
         jobs.push(job("plain"));
@@ -127,11 +137,32 @@ async fn nobody_waits_for_the_key_of_another() {
             assert!(!answer.unwrap().duplicate);
         }
     }
-    assert!(!waiting.is_finished());
+    assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
     rival.commit().await.unwrap();
-    let answer = timeout(WAIT, waiting).await.unwrap().unwrap().unwrap();
-    assert!(answer.duplicate);
-    assert_eq!(answer.id(), holder.id());
+    for waiting in waiting {
+        let answer = timeout(WAIT, waiting).await.unwrap().unwrap().unwrap();
+        assert!(answer.duplicate);
+        assert_eq!(answer.id(), holder.id());
+    }
+}
+
+#[tokio::test]
+async fn an_insert_outlives_the_runtime_that_was_to_send_it() {
+    let database = Database::with_connections(1).await;
+    let held = database.pool().acquire().await.unwrap();
+    let other = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    // Both statements that may be on the way are that runtime's, and wait for the connection.
+    for _ in 0..2 {
+        let client = database.client.clone();
+        other.spawn(async move { client.insert(job("a")).await });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let client = database.client.clone();
+    let insert = tokio::spawn(async move { client.insert(keyed("k")).await });
+    tokio::task::yield_now().await;
+    other.shutdown_background();
+    drop(held);
+    assert!(!timeout(WAIT, insert).await.expect("an answer").unwrap().unwrap().duplicate);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@
 -- even where there is no job.
 WITH wanted AS MATERIALIZED (
     SELECT
-        w.queue, w.free,
+        w.queue, w.free, q.max_running IS NOT NULL AS is_limited,
         CASE
             WHEN q.paused_at IS NOT NULL THEN 0
             WHEN q.max_running IS NULL THEN w.free
@@ -80,6 +80,7 @@ started AS (
 SELECT
     s.took, statement_timestamp() AS began_at,
     (SELECT array_agg(w.queue) FROM wanted AS w WHERE w.slots < w.free) AS held_back,
+    (SELECT array_agg(w.queue) FROM wanted AS w WHERE w.is_limited) AS limited,
     j.id, j.kind, j.queue, j.state::text AS state, j.priority, j.attempt, j.max_attempts,
     j.created_at, j.scheduled_at, j.attempted_at, j.finalized_at,
     j.args, j.meta, j.errors, j.output, j.progress,

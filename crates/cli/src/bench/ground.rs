@@ -3,6 +3,8 @@
 //! The schema carries a mark in its comment. One that lacks it is somebody's and left alone; one that has it was left by
 //! a bench that was killed, and is taken over. A lock of the session keeps a second bench out.
 
+use std::time::{Duration, Instant};
+
 use std::path::Path;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
@@ -69,11 +71,20 @@ impl Ground {
     /// Makes the schema, if it is not somebody's.
     async fn claim(&mut self) -> Result<(), Failure> {
         let schema = &self.schema;
-        let is_free: bool = sqlx::query("SELECT pg_try_advisory_lock(hashtextextended('uniqueue bench ' || $1, 0))")
-            .bind(schema.as_str())
-            .fetch_one(&mut self.connection)
-            .await?
-            .try_get(0)?;
+        // The server notices the end of one that is over a moment later.
+        let began = Instant::now();
+        let is_free = loop {
+            let is_free: bool =
+                sqlx::query("SELECT pg_try_advisory_lock(hashtextextended('uniqueue bench ' || $1, 0))")
+                    .bind(schema.as_str())
+                    .fetch_one(&mut self.connection)
+                    .await?
+                    .try_get(0)?;
+            if is_free || began.elapsed() > Duration::from_secs(2) {
+                break is_free;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
         if !is_free {
             return Err(Failure::refused(
                 format!("another bench is running in this database and schema: {schema}"),
