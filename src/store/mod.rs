@@ -42,9 +42,9 @@ pub(crate) use self::finish::{
     Result as FinishResult, Verdict, complete, complete_and_delete, finish, still_held, unlocked,
 };
 pub(crate) use self::insert::{Answer, NewRow, Outcome, insert_plain, insert_unique};
-pub(crate) use self::interval::{interval, milliseconds};
+pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::lease::{
-    CompletedKept, extend_lease, register_runner, remove_dead_runners, remove_runner, set_runner_idle,
+    CompletedKept, RunnerRow, extend_lease, register_runner, remove_dead_runners, remove_runner, set_runner_idle,
 };
 pub(crate) use self::look::{database_time, holder, job_by_id, session};
 pub(crate) use self::maintain::{Keep, PruneBounds, Rescued, Stretch, promote, prune, prune_bounds, rescue};
