@@ -7,6 +7,7 @@ pub mod embedded;
 mod error;
 mod event;
 mod filter;
+mod health;
 mod ident;
 mod job;
 mod maintenance;
@@ -40,6 +41,10 @@ pub use self::client::{
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
+/// What is wrong.
+pub use self::health::{
+    Diagnose, Diagnosis, Finding, FindingCode, Limit, NotLookedAt, Remedy, Severity, Thresholds,
+};
 /// What happened.
 pub use self::event::{Event, Happened};
 /// Names.

@@ -14,7 +14,7 @@ use super::{Statements, query};
 use crate::error::{Error, Result};
 use crate::ident::SchemaName;
 
-const MIGRATIONS: &[(&str, &str)] = &[
+pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V1__job_queue", include_str!("../../migrations/V1__job_queue.sql")),
     ("V2__unique_jobs", include_str!("../../migrations/V2__unique_jobs.sql")),
     ("V3__canonical_json", include_str!("../../migrations/V3__canonical_json.sql")),
@@ -23,7 +23,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("V6__control", include_str!("../../migrations/V6__control.sql")),
     ("V7__time", include_str!("../../migrations/V7__time.sql")),
     ("V8__progress", include_str!("../../migrations/V8__progress.sql")),
-    ("V13__runner_says", include_str!("../../migrations/V13__runner_says.sql")),
+    ("V14__runner_says", include_str!("../../migrations/V14__runner_says.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.

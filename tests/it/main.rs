@@ -11,6 +11,7 @@ mod derive;
 mod embedded;
 mod examples;
 mod floors;
+mod health;
 mod insert_middleware;
 mod machine;
 mod maintenance;

@@ -8,7 +8,7 @@ ALTER TABLE runner
     ADD COLUMN keep_cancelled interval,
     ADD COLUMN keep_discarded interval;
 COMMENT ON COLUMN runner.kinds IS
-    'The kinds that it has a worker for. Jobs of other kinds it leaves alone. Null: it did not say, as runners before migration 13 did not.';
+    'The kinds that it has a worker for. Jobs of other kinds it leaves alone. Null: it did not say, as runners before migration 14 did not.';
 COMMENT ON COLUMN runner.heartbeat_at IS
     'When its lease was last taken or extended. It does that four times a lease, so leased_until - heartbeat_at is the lease''s length. Null: it did not say.';
 COMMENT ON COLUMN runner.keep_completed IS
