@@ -118,7 +118,8 @@ snapshot AS (
         CASE WHEN a.datid IS NULL THEN 'standby' ELSE 'session' END AS holder,
         a.application_name AS name, a.pid, a.state, a.query,
         statement_timestamp() - a.xact_start AS age,
-        greatest(age(a.backend_xmin), age(a.backend_xid)) AS transactions
+        greatest(age(a.backend_xmin), age(a.backend_xid)) AS transactions,
+        coalesce(age(a.backend_xid), 0) AS own_transactions
     FROM pg_stat_activity AS a
     WHERE (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL)
         AND a.pid <> pg_backend_pid()
@@ -126,18 +127,19 @@ snapshot AS (
         -- A vacuum does not hold up the others.
         AND NOT EXISTS (SELECT FROM pg_stat_progress_vacuum AS v WHERE v.pid = a.pid)
     UNION ALL
-    SELECT 'prepared transaction', p.gid, NULL, NULL, NULL, statement_timestamp() - p.prepared, age(p.transaction)
+    SELECT 'prepared transaction', p.gid, NULL, NULL, NULL, statement_timestamp() - p.prepared, age(p.transaction), age(p.transaction)
     FROM pg_prepared_xacts AS p
     WHERE p.database = current_database()
     UNION ALL
-    SELECT 'replication slot', s.slot_name::text, s.active_pid, NULL, NULL, NULL, age(s.xmin)
+    SELECT 'replication slot', s.slot_name::text, s.active_pid, NULL, NULL, NULL, age(s.xmin), 0
     FROM pg_replication_slots AS s
     WHERE s.xmin IS NOT NULL
 ),
 oldest AS MATERIALIZED (
     SELECT s.holder, s.name, s.pid, s.state, s.query, s.age, s.transactions
     FROM snapshot AS s
-    ORDER BY s.transactions DESC, s.age DESC NULLS LAST
+    -- Of two that are equally old the one that the other's snapshot waits for.
+    ORDER BY s.transactions DESC, s.own_transactions DESC, s.age DESC NULLS LAST
     LIMIT 1
 ),
 health AS (
