@@ -41,7 +41,7 @@ looked_at AS MATERIALIZED (
     SELECT s.id, s.queue, s.state, s.finalized_at, s.held_until
     FROM border AS b
     CROSS JOIN LATERAL (
-        SELECT j.id, j.queue, j.state, j.finalized_at, CASE WHEN j.claims THEN j.unique_until END AS held_until
+        SELECT j.id, j.queue, j.state::text, j.finalized_at, CASE WHEN j.claims THEN j.unique_until END AS held_until
         FROM job AS j
         WHERE j.id < b.id
         ORDER BY j.id DESC
@@ -49,11 +49,23 @@ looked_at AS MATERIALIZED (
     ) AS s
     UNION
     (
-        SELECT j.id, j.queue, j.state, j.finalized_at, CASE WHEN j.claims THEN j.unique_until END
+        SELECT j.id, j.queue, j.state::text, j.finalized_at, CASE WHEN j.claims THEN j.unique_until END
         FROM job AS j
         ORDER BY j.id
         LIMIT look_at
     )
+),
+late AS (
+    SELECT l.queue, l.state, count(*) AS overdue, max(o.overdue_by) AS overdue_by
+    FROM looked_at AS l
+    JOIN usual AS u ON u.state = l.state
+    LEFT JOIN kept AS k ON k.queue = l.queue AND k.state = l.state
+    CROSS JOIN LATERAL (
+        SELECT statement_timestamp()
+            - greatest(l.finalized_at + least(coalesce(k.keep, u.keep), interval '1000 years'), l.held_until) AS overdue_by
+    ) AS o
+    WHERE o.overdue_by > interval '5 minutes'
+    GROUP BY l.queue, l.state
 ),
 named AS (
     SELECT q.name FROM queue AS q
@@ -62,7 +74,7 @@ named AS (
 )
 SELECT
     n.name, u.state, coalesce(k.keep, u.keep), k.keep IS NULL,
-    count(l.id), max(l.overdue_by),
+    coalesce(l.overdue, 0), l.overdue_by,
     EXISTS (
         SELECT FROM maintenance AS m
         WHERE m.service = 'pruner' AND m.holder IS NOT NULL AND m.leased_until > statement_timestamp()
@@ -70,15 +82,7 @@ SELECT
 FROM named AS n
 CROSS JOIN usual AS u
 LEFT JOIN kept AS k ON k.queue = n.name AND k.state = u.state
-LEFT JOIN LATERAL (
-    SELECT
-        l.id,
-        statement_timestamp()
-            - greatest(l.finalized_at + least(coalesce(k.keep, u.keep), interval '1000 years'), l.held_until) AS overdue_by
-    FROM looked_at AS l
-    WHERE l.queue = n.name AND l.state::text = u.state
-) AS l ON l.overdue_by > interval '5 minutes'
-GROUP BY n.name, u.state, u.keep, k.keep
+LEFT JOIN late AS l ON l.queue = n.name AND l.state = u.state
 ORDER BY n.name, u.state
 $$;
 COMMENT ON FUNCTION retentions(integer) IS

@@ -32,7 +32,8 @@ async fn the_client_s_statements_are_calls_of_the_functions() {
 #[tokio::test]
 async fn a_change_answers_with_the_jobs_it_changed_and_the_state_they_are_in_since() {
     let database = Database::new().await;
-    let later = database.client.insert(job("a").pending().scheduled_in(WAIT)).await.unwrap().id();
+    let later = database.client.insert(job("a").scheduled_in(WAIT)).await.unwrap().id();
+    database.set_state(later, "pending").await;
     let now = database.client.insert(job("b").pending()).await.unwrap().id();
     let done = database.client.insert(job("c")).await.unwrap().id();
     database.set_state(done, "completed").await;

@@ -27,17 +27,23 @@ async fn filled() -> Database {
     database
 }
 
+/// What PostgreSQL counted on the job table while a query ran, in one transaction so that the counts stay in the session.
+async fn counted(database: &Database, count: &str, query: &str) -> (i64, bool) {
+    let mut tx = database.pool().begin().await.unwrap();
+    let count =
+        database.sql(&format!("SELECT {count} FROM pg_stat_xact_all_tables WHERE relid = '{{schema}}.job'::regclass"));
+    let before: i64 = sqlx::query(count.clone()).fetch_one(&mut *tx).await.unwrap().get(0);
+    let rows = sqlx::query(database.sql(query)).fetch_all(&mut *tx).await.unwrap();
+    let after: i64 = sqlx::query(count).fetch_one(&mut *tx).await.unwrap().get(0);
+    (after - before, rows.is_empty())
+}
+
 #[tokio::test]
 async fn no_view_reads_the_whole_job_table() {
     let database = filled().await;
     for view in ["queue_status", "failing_kind", "stuck_job", "retention", "table_health", "waiting_insert"] {
-        let mut tx = database.pool().begin().await.unwrap();
-        let all = database.sql(&format!("SELECT v::text FROM {{schema}}.{view} AS v"));
-        let rows = sqlx::query(all).fetch_all(&mut *tx).await.unwrap();
-        assert_eq!(rows.is_empty(), view == "waiting_insert", "{view}");
-        let read = database.sql("SELECT seq_scan FROM pg_stat_xact_all_tables WHERE relid = '{schema}.job'::regclass");
-        let scans: i64 = sqlx::query(read).fetch_one(&mut *tx).await.unwrap().get(0);
-        assert_eq!(scans, 0, "{view}");
+        let query = format!("SELECT v::text FROM {{schema}}.{view} AS v");
+        assert_eq!(counted(&database, "seq_scan", &query).await, (0, view == "waiting_insert"), "{view}");
     }
 }
 
@@ -45,16 +51,10 @@ async fn no_view_reads_the_whole_job_table() {
 async fn bounded_views_read_as_much_as_they_are_told() {
     let database = filled().await;
     for call in ["failing_kinds(10)", "stuck_jobs(look_at => 10)", "retentions(10)"] {
-        let mut tx = database.pool().begin().await.unwrap();
-        sqlx::query(database.sql(&format!("SELECT v::text FROM {{schema}}.{call} AS v")))
-            .fetch_all(&mut *tx)
-            .await
-            .unwrap();
-        let read =
-            database.sql("SELECT idx_tup_fetch FROM pg_stat_xact_all_tables WHERE relid = '{schema}.job'::regclass");
-        let fetched: i64 = sqlx::query(read).fetch_one(&mut *tx).await.unwrap().get(0);
+        let query = format!("SELECT v::text FROM {{schema}}.{call} AS v");
+        let (fetched, _) = counted(&database, "idx_tup_fetch", &query).await;
         // All that run are read for stuck_jobs: they are as few as the runners' slots.
-        assert!(fetched < 300, "{call}: {fetched}");
+        assert!((1..300).contains(&fetched), "{call}: {fetched}");
     }
 }
 
