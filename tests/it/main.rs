@@ -4,6 +4,7 @@
 
 mod support;
 
+mod backup;
 mod bad_input;
 mod chaos;
 mod costs;
@@ -12,6 +13,8 @@ mod embedded;
 mod examples;
 mod floors;
 mod health;
+mod guide;
+mod injection;
 mod insert_middleware;
 mod machine;
 mod maintenance;
@@ -26,9 +29,11 @@ mod seeds;
 mod selecting;
 mod sharing;
 mod sql_door;
+mod sql_page;
 mod states;
 mod stress;
 mod testing;
 mod ui;
 mod unique_properties;
 mod unique_vectors;
+mod views;
