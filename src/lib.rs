@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod audit;
 mod client;
 mod count;
 #[cfg(all(feature = "embedded", unix))]
@@ -35,8 +36,8 @@ mod worker;
 
 /// Inserting and looking.
 pub use self::client::{
-    Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany, InsertMiddleware, Jobs,
-    NextInsert, Periodic, Queue, QueueChange, Queues,
+    AuditChange, Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany, InsertMiddleware, Jobs,
+    NextInsert, Periodic, Queue, QueueChange, Queues, SuppressedDuplicates,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -56,6 +57,8 @@ pub use self::retention::Retention;
 pub use self::retry::RetryPolicy;
 pub use self::runner::{Runner, RunnerHandle, shutdown_signal};
 pub use self::schedule::CatchUp;
+/// Duplicates that were counted.
+pub use self::audit::{AuditedKind, SuppressedDuplicate};
 /// Uniqueness.
 pub use self::unique::{
     Claim, Duplicate, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry, StateSet, StateSetIter,

@@ -1,5 +1,6 @@
 //! The client: inserts jobs, looks at them, and is what a runner works with.
 
+mod audit;
 mod builder;
 mod change;
 mod events;
@@ -19,6 +20,7 @@ use sqlx::PgPool;
 use sqlx::Postgres;
 use sqlx::pool::PoolConnection;
 
+pub use self::audit::{AuditChange, SuppressedDuplicates};
 pub use self::builder::ClientBuilder;
 pub use self::change::Change;
 pub use self::events::Events;

@@ -9,6 +9,7 @@ const FLOORS: &[(u8, &[&str])] = &[
     (
         0,
         &[
+            "audit",
             "count",
             "error",
             "event",

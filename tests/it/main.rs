@@ -4,6 +4,7 @@
 
 mod support;
 
+mod audit;
 mod bad_input;
 mod chaos;
 mod costs;
