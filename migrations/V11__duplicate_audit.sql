@@ -294,6 +294,7 @@ DECLARE
     -- Whether a job of this batch can replace another of it.
     has_twins CONSTANT boolean := (SELECT count(k.key) > count(DISTINCT k.key) FROM unnest(unique_keys) AS k (key));
     is_audited boolean := false;
+    noted integer;
     answered bigint;
     turn record;
     holder job;
@@ -539,16 +540,25 @@ BEGIN
             RETURN;
     END;
     PERFORM set_config('lock_timeout', caller_lock_timeout, true);
-    IF is_refused OR 'duplicate' = ANY (outcomes) OR folded IS NOT NULL THEN
+    IF is_refused OR folded IS NOT NULL OR 'duplicate' = ANY (outcomes) THEN
         is_audited := EXISTS (SELECT FROM duplicate_audit AS a WHERE a.stopped_at IS NULL);
     END IF;
     IF is_audited THEN
-        PERFORM note_duplicates(
-            array_agg(u.kind), array_agg(u.unique_key), array_agg((answers[u.place]).id),
-            array_agg(coalesce(u.folded, 0) + (u.outcome <> 'inserted')::integer)
-        )
-        FROM unnest(kinds, unique_keys, folded, outcomes) WITH ORDINALITY AS u (kind, unique_key, folded, outcome, place)
-        WHERE u.outcome = 'rejected' OR (NOT is_refused AND (u.outcome = 'duplicate' OR u.folded > 0));
+        IF size = 1 THEN
+            -- As an expression it costs half of what a query would.
+            noted := note_duplicates(
+                kinds, unique_keys, ARRAY[(answers[1]).id],
+                ARRAY[coalesce(folded[1], 0) + (outcomes[1] <> 'inserted')::integer]
+            );
+        ELSE
+            PERFORM note_duplicates(
+                array_agg(u.kind), array_agg(u.unique_key), array_agg((answers[u.place]).id),
+                array_agg(coalesce(u.folded, 0) + (u.outcome <> 'inserted')::integer)
+            )
+            FROM unnest(kinds, unique_keys, folded, outcomes)
+                WITH ORDINALITY AS u (kind, unique_key, folded, outcome, place)
+            WHERE u.outcome = 'rejected' OR (NOT is_refused AND (u.outcome = 'duplicate' OR u.folded > 0));
+        END IF;
     END IF;
     IF NOT is_refused THEN
         PERFORM wake_runners(array_agg(DISTINCT a.queue))
