@@ -39,6 +39,15 @@ impl Database {
         }
     }
 
+    /// Opens the database that was given, and insists on a schema of the version that this uniqueue needs: what looks at
+    /// jobs or changes them starts with this.
+    #[allow(dead_code, reason = "the commands on their way start with it")]
+    pub(crate) async fn open_migrated(queue: &QueueArguments) -> Result<Self, Failure> {
+        let database = Self::open(queue, 2).await?;
+        database.client.check_schema().await?;
+        Ok(database)
+    }
+
     /// Opens the database that was given, else starts a throw-away server.
     pub(crate) async fn open_or_start(queue: &QueueArguments, connections: u32) -> Result<Self, Failure> {
         Self::open_or_start_as(queue, connections, Postgres::builder()).await

@@ -6,5 +6,7 @@ mod bad_use;
 mod bench;
 mod database;
 mod demo;
+mod help;
 mod migrate;
 mod support;
+mod terminal;

@@ -100,6 +100,11 @@ impl Foreground {
         assert!(Command::new("kill").args(["-s", signal, &id]).status().expect("kill").success());
         self.child.wait().expect("its end")
     }
+
+    /// Waits for its end, which somebody else sees to.
+    pub(crate) fn wait(mut self) -> ExitStatus {
+        self.child.wait().expect("its end")
+    }
 }
 
 impl Drop for Foreground {

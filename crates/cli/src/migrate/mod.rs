@@ -1,14 +1,39 @@
 //! `uniqueue migrate`.
 
+use clap::Args;
 use serde::Serialize;
 use sqlx::{AssertSqlSafe, Row};
 use uniqueue::Error;
 
 use crate::Verdict;
-use crate::args::MigrateArguments;
+use crate::args::QueueArguments;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output;
+
+/// Bring a database's schema to the version that this uniqueue needs.
+///
+/// All in one transaction, and safe to run from any number of processes at once. With --status nothing is changed.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct MigrateArguments {
+    /// Only say which migrations the schema has seen, and whether it lacks any
+    #[arg(long)]
+    pub(crate) status: bool,
+
+    #[command(flatten)]
+    pub(crate) queue: QueueArguments,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  uniqueue migrate --database-url postgres://localhost/app
+  uniqueue migrate --status --schema jobs || echo 'not up to date'
+
+Exit codes:
+  0    the schema is at the version that this uniqueue needs
+  1    with --status: it is not
+  2    a wrong command line, or the database failed or is newer";
 
 /// Migrates a schema, or says how far it is.
 pub(crate) async fn run(arguments: MigrateArguments) -> Result<Verdict, Failure> {
