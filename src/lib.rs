@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod audit;
+mod backfill;
 mod client;
 mod count;
 #[cfg(all(feature = "embedded", unix))]
@@ -34,10 +35,14 @@ mod trace;
 mod unique;
 mod worker;
 
+/// Duplicates that were counted.
+pub use self::audit::{AuditedKind, SuppressedDuplicate};
+/// Keys for jobs that are there already.
+pub use self::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 /// Inserting and looking.
 pub use self::client::{
-    AuditChange, Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany, InsertMiddleware, Jobs,
-    NextInsert, Periodic, Queue, QueueChange, Queues, SuppressedDuplicates,
+    AuditChange, Backfill, Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany,
+    InsertMiddleware, Jobs, NextInsert, Periodic, Queue, QueueChange, Queues, SuppressedDuplicates,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -57,8 +62,6 @@ pub use self::retention::Retention;
 pub use self::retry::RetryPolicy;
 pub use self::runner::{Runner, RunnerHandle, shutdown_signal};
 pub use self::schedule::CatchUp;
-/// Duplicates that were counted.
-pub use self::audit::{AuditedKind, SuppressedDuplicate};
 /// Uniqueness.
 pub use self::unique::{
     Claim, Duplicate, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry, StateSet, StateSetIter,

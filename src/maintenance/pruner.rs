@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use super::walk::{STRETCH, Visit, Walk, due_at};
 use super::connection::Session;
+use super::walk::{STRETCH, Visit, Walk, due_at};
 use super::{Holder, Service};
 use crate::error::Result;
 use crate::retention::Retention;

@@ -26,11 +26,7 @@ pub(crate) async fn audit_duplicates(
 
 /// Folds up to `limit` notes into the counters, and deletes up to as many old counters. Answers with
 /// how many notes it folded.
-pub(crate) async fn fold_duplicates(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    limit: i32,
-) -> Result<i32> {
+pub(crate) async fn fold_duplicates(connection: &mut PgConnection, statements: &Statements, limit: i32) -> Result<i32> {
     let row = query(&statements.fold_duplicates).persistent(false).bind(limit).fetch_one(connection).await?;
     Ok(row.try_get("folded")?)
 }

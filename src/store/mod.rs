@@ -5,6 +5,7 @@
 //! here take a connection and plain values, and give plain values back.
 
 mod audit;
+mod backfill;
 mod change;
 mod explain;
 mod fetch;
@@ -37,6 +38,9 @@ use sqlx::query::Query;
 use sqlx::{Postgres, SqlSafeStr, SqlStr};
 
 pub(crate) use self::audit::{audit_duplicates, audited_kinds, fold_duplicates, suppressed_duplicates};
+pub(crate) use self::backfill::{
+    Keyed, Seen, Settled, Wanted, backfill_keys, backfill_rows, backfill_settle, begin_batch, holders,
+};
 pub(crate) use self::change::{Changed, Told, Verb, change, release_claim};
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Place, Slots, Unreadable, fetch, give_back};
@@ -114,6 +118,10 @@ macro_rules! statements {
 statements! {
     audit_duplicates,
     audited_kinds,
+    backfill_keys,
+    backfill_outcomes,
+    backfill_rows,
+    backfill_settle,
     begin_run,
     bloated_indexes,
     cancel_jobs,
@@ -135,6 +143,7 @@ statements! {
     fold_duplicates,
     give_back,
     holder,
+    holders,
     insert_plain,
     insert_unique,
     job_by_id,

@@ -10,6 +10,7 @@ const FLOORS: &[(u8, &[&str])] = &[
         0,
         &[
             "audit",
+            "backfill",
             "count",
             "error",
             "event",

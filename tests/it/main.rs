@@ -5,6 +5,7 @@
 mod support;
 
 mod audit;
+mod backfill;
 mod bad_input;
 mod chaos;
 mod costs;
