@@ -117,10 +117,13 @@ fn changed(schema: &SchemaName, is: &SchemaObject, should: &SchemaObject) -> Fin
         _ => Severity::Critical,
     };
     let seen = match (should.kind.as_str(), is.definition.as_str()) {
+        ("table", definition) if definition.contains("row security") => {
+            "it has row security: rows are invisible to roles without a policy".to_owned()
+        }
         ("table", definition) if definition.starts_with("UNLOGGED") => {
             "it is UNLOGGED: after a crash of the server it is empty".to_owned()
         }
-        ("table", _) => "it has row security: jobs are invisible to roles without a policy".to_owned(),
+        ("table", _) => "it is written to the WAL, and need not be".to_owned(),
         ("function" | "view", _) => "it is not as the migrations make it".to_owned(),
         (_, definition) => format!("it is {definition}, and should be {}", should.definition),
     };

@@ -18,8 +18,9 @@ pub(crate) fn sql_to_mend(schema: &SchemaName, is: &SchemaObject, should: &Schem
     let sql = match should.kind.as_str() {
         "index" => format!("DROP INDEX CONCURRENTLY {name};\n{}", create(should, &[])),
         "constraint" => format!("ALTER TABLE {table} DROP CONSTRAINT {name};\n{}", create(should, &[])),
-        "table" if is.definition.starts_with("UNLOGGED") => format!("ALTER TABLE {name} SET LOGGED;"),
-        "table" => format!("ALTER TABLE {name} DISABLE ROW LEVEL SECURITY;"),
+        "table" if is.definition.contains("row security") => format!("ALTER TABLE {name} DISABLE ROW LEVEL SECURITY;"),
+        "table" if is_unlogged(is) => format!("ALTER TABLE {name} SET LOGGED;"),
+        "table" => format!("ALTER TABLE {name} SET UNLOGGED;"),
         "view" => format!("DROP VIEW {name};\n{}", create(should, &[])),
         "column" => alter_column(table, name, &is.definition, &should.definition),
         "type" => format!("-- {name} should be: {}\n-- ALTER TYPE {name} ADD VALUE adds one.", should.definition),
@@ -40,6 +41,10 @@ pub(crate) fn sql_to_drop(schema: &SchemaName, object: &SchemaObject) -> String 
         kind => format!("DROP {} {name} ON {table};", kind.to_uppercase()),
     };
     in_schema(schema, &sql)
+}
+
+fn is_unlogged(table: &SchemaObject) -> bool {
+    table.definition.starts_with("UNLOGGED")
 }
 
 /// The statement that makes an object.
@@ -63,7 +68,7 @@ fn create(object: &SchemaObject, golden: &[SchemaObject]) -> String {
             let parts: Vec<_> = parts("column").chain(parts("constraint")).collect();
             let indexes = golden.iter().filter(|o| o.kind == "index" && o.of_table.as_deref() == Some(name));
             let indexes: String = indexes.map(|o| format!("\n{};", o.definition)).collect();
-            format!("CREATE TABLE {name} (\n{}\n);{indexes}", parts.join(",\n"))
+            format!("CREATE {} {name} (\n{}\n);{indexes}", object.definition, parts.join(",\n"))
         }
         "type" => {
             let labels: Vec<_> = object.definition.split(' ').map(|label| format!("'{label}'")).collect();
@@ -80,20 +85,31 @@ fn alter_column(table: &str, column: &str, is: &str, should: &str) -> String {
              -- The indexes that used it are gone as well: look again."
         );
     }
-    let (type_and_null, default) = match should.split_once(" DEFAULT ") {
+    let ((type_is, null_is, default_is), (data_type, is_required, default)) = (parts(is), parts(should));
+    let mut changes = Vec::new();
+    if type_is != data_type {
+        changes.push(format!("TYPE {data_type}"));
+    }
+    if default_is != default {
+        changes.push(default.map_or("DROP DEFAULT".to_owned(), |default| format!("SET DEFAULT {default}")));
+    }
+    if null_is != is_required {
+        changes.push(if is_required { "SET NOT NULL" } else { "DROP NOT NULL" }.to_owned());
+    }
+    let changes: Vec<_> = changes.iter().map(|change| format!("    ALTER COLUMN {column} {change}")).collect();
+    format!("ALTER TABLE {table}\n{};", changes.join(",\n"))
+}
+
+/// A column's type, whether it must have a value, and its default.
+fn parts(definition: &str) -> (&str, bool, Option<&str>) {
+    let (before, default) = match definition.split_once(" DEFAULT ") {
         Some((before, default)) => (before, Some(default)),
-        None => (should, None),
+        None => (definition, None),
     };
-    let (data_type, is_required) = match type_and_null.strip_suffix(" NOT NULL") {
-        Some(data_type) => (data_type, true),
-        None => (type_and_null, false),
-    };
-    let default = default.map_or("DROP DEFAULT".to_owned(), |default| format!("SET DEFAULT {default}"));
-    let null = if is_required { "SET NOT NULL" } else { "DROP NOT NULL" };
-    format!(
-        "ALTER TABLE {table}\n    ALTER COLUMN {column} TYPE {data_type},\n    ALTER COLUMN {column} {default},\n    \
-         ALTER COLUMN {column} {null};"
-    )
+    match before.strip_suffix(" NOT NULL") {
+        Some(data_type) => (data_type, true, default),
+        None => (before, false, default),
+    }
 }
 
 fn quoted(name: &str) -> String {

@@ -4,6 +4,8 @@
 
 mod support;
 
+mod audit;
+mod backfill;
 mod backup;
 mod bad_input;
 mod chaos;
@@ -12,8 +14,8 @@ mod derive;
 mod embedded;
 mod examples;
 mod floors;
-mod health;
 mod guide;
+mod health;
 mod injection;
 mod insert_middleware;
 mod machine;

@@ -13,6 +13,7 @@ mod bench;
 mod database;
 mod db;
 mod demo;
+mod doctor;
 mod failure;
 mod interrupt;
 mod manual;
@@ -40,6 +41,8 @@ enum Verdict {
     Fine,
     /// Exit code 1: it ran to its end, and what it found is not as it should be.
     NotFine,
+    /// Exit code 3: the same, and it is critical.
+    Critical,
 }
 
 fn main() -> ExitCode {
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
     match ended {
         Ok(Verdict::Fine) => ExitCode::SUCCESS,
         Ok(Verdict::NotFine) => ExitCode::from(1),
+        Ok(Verdict::Critical) => ExitCode::from(3),
         Err(failure) => failure.report(),
     }
 }
@@ -80,6 +84,7 @@ async fn dispatch(command: Command) -> Result<Verdict, Failure> {
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Db(arguments) => db::run(arguments).await,
         Command::Man(arguments) => manual::man(&arguments),
+        Command::Doctor(arguments) => or_interrupted(no_change, doctor::run(*arguments)).await,
         Command::Migrate(arguments) => or_interrupted(no_change, migrate::run(arguments)).await,
     }
 }
