@@ -47,12 +47,10 @@ pub use self::client::{
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
-/// What is wrong.
-pub use self::health::{
-    Diagnose, Diagnosis, Finding, FindingCode, Limit, NotLookedAt, Remedy, Severity, Thresholds,
-};
 /// What happened.
 pub use self::event::{Event, Happened};
+/// What is wrong.
+pub use self::health::{Diagnose, Diagnosis, Finding, FindingCode, Limit, NotLookedAt, Remedy, Severity, Thresholds};
 /// Names.
 pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, PeriodicName, QueueName, SchemaName};
 /// Jobs.

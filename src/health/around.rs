@@ -45,7 +45,10 @@ pub(super) fn notify_usage(itself: &Itself, limits: &Thresholds) -> Option<Findi
             FindingCode::NotifyQueue,
             severity,
             "the server's queue of notifications",
-            format!("{} of it is used; when it is full, every transaction that notifies fails", wording::percent(itself.notify_usage)),
+            format!(
+                "{} of it is used; when it is full, every transaction that notifies fails",
+                wording::percent(itself.notify_usage)
+            ),
             Remedy::advice(
                 "A session listens and has not ended its transaction: end the oldest of these, if it is not needed",
             )
@@ -62,7 +65,9 @@ pub(super) fn standby(itself: &Itself) -> Option<Finding> {
             Severity::Warning,
             format!("database {}", itself.database),
             "it is a standby: nothing can be inserted or worked here, and what is seen is as old as its replay",
-            Remedy::advice("Give the primary's URL; psql and sqlx take several hosts with target_session_attrs=read-write"),
+            Remedy::advice(
+                "Give the primary's URL; psql and sqlx take several hosts with target_session_attrs=read-write",
+            ),
         )
     })
 }

@@ -4,7 +4,9 @@ use super::finding::{Finding, FindingCode, Remedy, Severity};
 use super::thresholds::Thresholds;
 use super::wording::{age, bytes, counted, percent, plain, thousands};
 use crate::ident::SchemaName;
-use crate::store::{self, BloatedIndex, HeldFromOutside, InvalidIndex, OpenTransaction, PreparedTransaction, TableSeen};
+use crate::store::{
+    self, BloatedIndex, HeldFromOutside, InvalidIndex, OpenTransaction, PreparedTransaction, TableSeen,
+};
 
 /// Whether a finding names somebody who keeps dead rows from being cleaned up.
 pub(super) const fn holds_snapshot(code: FindingCode) -> bool {
@@ -49,10 +51,16 @@ pub(super) fn open_transaction(open: &OpenTransaction, limits: &Thresholds) -> O
         let behind = counted(behind.unsigned_abs(), "transaction", "transactions");
         seen = format!("{seen}, holds a snapshot {behind} old, which keeps dead rows from being cleaned up");
     }
-    seen = format!("{seen}; its {} statement: {}", if open.is_idle { "last" } else { "running" }, known(&open.query, "unknown"));
+    seen = format!(
+        "{seen}; its {} statement: {}",
+        if open.is_idle { "last" } else { "running" },
+        known(&open.query, "unknown")
+    );
     let advice = match open.is_idle {
-        true => "Commit or roll back there, or end the session, which rolls back; \
-                 idle_in_transaction_session_timeout keeps it from coming back",
+        true => {
+            "Commit or roll back there, or end the session, which rolls back; \
+                 idle_in_transaction_session_timeout keeps it from coming back"
+        }
         false => "Wait for it, or end the session, which rolls back",
     };
     let remedy = Remedy::advice(advice).sql(store::sql_to_end_session(open.pid));
@@ -189,7 +197,8 @@ pub(super) fn bloated_index(schema: &SchemaName, index: &BloatedIndex) -> Findin
     let size = |pages: i64| bytes(pages.unsigned_abs().saturating_mul(8_192));
     #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
     let factor = index.pages as f64 / index.needed.max(1) as f64;
-    let seen = format!("it has {} and needs about {}: {factor:.1} times as much", size(index.pages), size(index.needed));
+    let seen =
+        format!("it has {} and needs about {}: {factor:.1} times as much", size(index.pages), size(index.needed));
     let remedy = Remedy::advice(
         "A runner that owns the tables rebuilds it within a day (Runner::reindex_interval); or by hand, as the owner, \
          while everybody goes on",

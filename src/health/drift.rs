@@ -141,10 +141,9 @@ fn extra(schema: &SchemaName, is: &SchemaObject) -> Finding {
         "index" => (Severity::Notice, "it is not the queue's: every insert and every change of a job pays for it"),
         "column" => (Severity::Notice, "it is not the queue's: a later migration may want the name"),
         "constraint" => (Severity::Warning, "it is not the queue's: it may refuse what the queue writes"),
-        "function" => (
-            Severity::Warning,
-            "it has the name of one of the queue's and other arguments: calls may become ambiguous",
-        ),
+        "function" => {
+            (Severity::Warning, "it has the name of one of the queue's and other arguments: calls may become ambiguous")
+        }
         _ => (Severity::Warning, "it is not the queue's: it runs in every insert or change of a job"),
     };
     let remedy = Remedy::advice("Where nobody needs it, drop it, as the owner of the tables");

@@ -12,9 +12,9 @@ pub(super) fn age(seconds: f64) -> String {
     let (minutes, hours, days) = (whole / 60, whole / 3_600, whole / 86_400);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{whole} s"),
-        (0, 0, minutes) if minutes < 10 && whole % 60 > 0 => format!("{minutes} min {} s", whole % 60),
+        (0, 0, minutes) if minutes < 10 && !whole.is_multiple_of(60) => format!("{minutes} min {} s", whole % 60),
         (0, 0, minutes) => format!("{minutes} min"),
-        (0, hours, minutes) if minutes % 60 > 0 => format!("{hours} h {} min", minutes % 60),
+        (0, hours, minutes) if !minutes.is_multiple_of(60) => format!("{hours} h {} min", minutes % 60),
         (0, hours, _) => format!("{hours} h"),
         (1, ..) => format!("{hours} h"),
         (days, ..) => format!("{days} days"),

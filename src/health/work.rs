@@ -70,7 +70,13 @@ pub(super) fn queue(schema: &SchemaName, queue: &QueueInfo, limits: &Thresholds)
         )
         .command(command(schema, "job list --state available --queue", name));
         let severity = late.unwrap_or(Severity::Notice);
-        Finding::new(FindingCode::QueueUnworked, severity, subject, format!("no live runner works it, with {waiting}"), remedy)
+        Finding::new(
+            FindingCode::QueueUnworked,
+            severity,
+            subject,
+            format!("no live runner works it, with {waiting}"),
+            remedy,
+        )
     } else {
         let severity = late?;
         let running = counted_jobs(queue.running.counted(), queue.running.is_exact());
@@ -185,9 +191,11 @@ pub(super) fn idle_claims(schema: &SchemaName, claims: &IdleClaims) -> Finding {
         "pending" => "Release or delete the job, or free its key, where it is wanted again",
         _ => "Free the key, where it is wanted again; a scope without this state keeps it from coming back",
     };
-    let remedy = Remedy::advice(advice)
-        .sql(store::sql_to_release_claim(schema, &claims.unique_key))
-        .command(command(schema, "unique release", &claims.unique_key));
+    let remedy = Remedy::advice(advice).sql(store::sql_to_release_claim(schema, &claims.unique_key)).command(command(
+        schema,
+        "unique release",
+        &claims.unique_key,
+    ));
     let subject = format!("kind {}", plain(&claims.kind));
     Finding::new(FindingCode::ClaimIdle, severity, subject, seen, remedy).with(claims)
 }
@@ -241,14 +249,19 @@ pub(super) fn retention(schema: &SchemaName, overdue: &Overdue, limits: &Thresho
         age(overdue.overdue_by)
     );
     let advice = match overdue.has_pruner {
-        true => "Keep fewer jobs (a retention of 0 deletes completed ones at once), let the pruner walk more often \
-                 (Runner::prune_interval), or delete by hand, a batch at a time until nothing is deleted",
+        true => {
+            "Keep fewer jobs (a retention of 0 deletes completed ones at once), let the pruner walk more often \
+                 (Runner::prune_interval), or delete by hand, a batch at a time until nothing is deleted"
+        }
         false => "Start a runner, or delete by hand, a batch at a time until nothing is deleted",
     };
     let queue = &overdue.queue;
     let sql = store::sql_to_prune(schema, queue, &overdue.state, &overdue.keep);
     let subject = format!("queue {}", plain(queue));
-    Some(Finding::new(FindingCode::RetentionLate, severity, subject, seen, Remedy::advice(advice).sql(sql)).with(overdue))
+    Some(
+        Finding::new(FindingCode::RetentionLate, severity, subject, seen, Remedy::advice(advice).sql(sql))
+            .with(overdue),
+    )
 }
 
 /// A command of this library's CLI, for a schema.

@@ -52,9 +52,9 @@ pub(crate) use self::finish::{
 };
 pub(crate) use self::health::{
     HeldFromOutside, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue, PreparedTransaction,
-    RunnerSeen, SchemaObject, StuckJobs, TableSeen, UnknownKind, begin_look, golden_objects, held_from_outside, hidden_sessions, idle_claims,
-    invalid_indexes, itself, neglected, open_transactions, overdue, prepared_transactions, runners,
-    schema_objects, stuck_jobs, tables, unknown_kinds,
+    RunnerSeen, SchemaObject, StuckJobs, TableSeen, UnknownKind, begin_look, golden_objects, held_from_outside,
+    hidden_sessions, idle_claims, invalid_indexes, itself, neglected, open_transactions, overdue,
+    prepared_transactions, runners, schema_objects, stuck_jobs, tables, unknown_kinds,
 };
 pub(crate) use self::insert::{Answer, NewRow, Outcome, insert_plain, insert_unique};
 pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
@@ -76,9 +76,9 @@ pub(crate) use self::reindex::{
     rebuild_index,
 };
 pub(crate) use self::remedy::{
-    OLDEST_TRANSACTIONS, sql_to_cancel, sql_to_drop_index, sql_to_drop_slot, sql_to_end_session,
-    sql_to_let_autovacuum, sql_to_limit_queue, sql_to_prune, sql_to_rebuild_index, sql_to_release_claim,
-    sql_to_resume_queue, sql_to_roll_back_prepared, sql_to_serve, sql_to_show, sql_to_vacuum,
+    OLDEST_TRANSACTIONS, sql_to_cancel, sql_to_drop_index, sql_to_drop_slot, sql_to_end_session, sql_to_let_autovacuum,
+    sql_to_limit_queue, sql_to_prune, sql_to_rebuild_index, sql_to_release_claim, sql_to_resume_queue,
+    sql_to_roll_back_prepared, sql_to_serve, sql_to_show, sql_to_vacuum,
 };
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, release_service, take_service};

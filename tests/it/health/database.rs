@@ -7,9 +7,8 @@ use crate::support::Database;
 
 /// A table with far more dead rows than live ones.
 async fn bury(database: &Database, rows: u32) {
-    let fill = format!(
-        "INSERT INTO {{schema}}.job (id, kind) SELECT gen_random_uuid(), 'a' FROM generate_series(1, {rows})"
-    );
+    let fill =
+        format!("INSERT INTO {{schema}}.job (id, kind) SELECT gen_random_uuid(), 'a' FROM generate_series(1, {rows})");
     database.execute(&fill).await;
     database.execute("DELETE FROM {schema}.job").await;
 }
@@ -36,7 +35,10 @@ async fn an_autovacuum_that_should_have_come_is_missed() {
     database.execute(eager).await;
     // It skips what somebody has locked, as a vacuum that never ends would have.
     let mut tx = database.pool().begin().await.unwrap();
-    sqlx::query(database.sql("LOCK TABLE {schema}.job IN SHARE UPDATE EXCLUSIVE MODE")).execute(&mut *tx).await.unwrap();
+    sqlx::query(database.sql("LOCK TABLE {schema}.job IN SHARE UPDATE EXCLUSIVE MODE"))
+        .execute(&mut *tx)
+        .await
+        .unwrap();
     bury(&database, 1_000).await;
     let late = find(&database, at_once(), FindingCode::AutovacuumLate, Severity::Warning, "table job").await;
     assert!(late.seen.contains("due from 10 on, and no vacuum is known"), "{late:?}");
@@ -69,11 +71,16 @@ async fn final_jobs_that_stay_past_their_retention_are_told_and_deleted_by_the_r
         FROM generate_series(1, 30)";
     database.execute(fill).await;
     database.client.queue("it's").pause().await.unwrap();
-    let finding = find(&database, Thresholds::new(), FindingCode::RetentionLate, Severity::Critical, "queue it's").await;
+    let finding =
+        find(&database, Thresholds::new(), FindingCode::RetentionLate, Severity::Critical, "queue it's").await;
     assert!(finding.seen.contains("30 completed jobs") && finding.seen.contains("no live runner"), "{finding:?}");
     // Whoever keeps them for longer has none that are late.
-    database.execute("INSERT INTO {schema}.runner (id, name, queues, leased_until, keep_completed)
-        VALUES (gen_random_uuid(), 'keeper', '{x}', now() + interval '1 hour', '1000 years')").await;
+    database
+        .execute(
+            "INSERT INTO {schema}.runner (id, name, queues, leased_until, keep_completed)
+        VALUES (gen_random_uuid(), 'keeper', '{x}', now() + interval '1 hour', '1000 years')",
+        )
+        .await;
     assert!(seek(&database, Thresholds::new(), FindingCode::RetentionLate, "").await.is_none());
     database.execute("DELETE FROM {schema}.runner").await;
     paste(&database, finding.remedy.sql.as_deref().unwrap()).await;

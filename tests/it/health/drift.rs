@@ -53,7 +53,7 @@ const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
     ("ALTER TABLE {schema}.job SET UNLOGGED", ObjectChanged, Critical, "table job", "after a crash"),
     ("ALTER TABLE {schema}.job ENABLE ROW LEVEL SECURITY", ObjectChanged, Critical, "table job", "row security"),
     ("DROP TABLE {schema}.periodic", ObjectMissing, Critical, "table periodic", "missing"),
-    ("DROP FUNCTION {schema}.wake_runners", ObjectMissing, Critical, "function wake_runners", "missing"),
+    ("DROP FUNCTION {schema}.release_claim", ObjectMissing, Critical, "function release_claim", "missing"),
     (
         "CREATE OR REPLACE FUNCTION {schema}.wake_runners(queues text[]) RETURNS integer LANGUAGE sql AS 'SELECT 0'",
         ObjectChanged,

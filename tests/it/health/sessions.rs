@@ -86,7 +86,7 @@ async fn what_a_role_may_not_see_is_said() {
     assert_eq!(said("transactions").remedy.as_deref(), Some(format!("GRANT pg_monitor TO \"{role}\";").as_str()));
     assert!(said("replication").why.contains("standbys: needs pg_monitor"));
     let use_it = said("schema").remedy.clone().unwrap();
-    assert_eq!(diagnosis.looked_at.contains(&"jobs"), false);
+    assert!(!diagnosis.looked_at.contains(&"jobs"));
 
     // With each grant it sees more.
     database.execute(&use_it).await;
@@ -106,8 +106,7 @@ async fn a_check_that_is_not_answered_in_time_is_said() {
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("LOCK TABLE {schema}.job")).execute(&mut *tx).await.unwrap();
     let diagnosis = database.client.diagnose().timeout(Duration::from_millis(100)).await.unwrap();
-    let failed: Vec<_> =
-        diagnosis.findings.iter().filter(|finding| finding.code == FindingCode::CheckFailed).collect();
+    let failed: Vec<_> = diagnosis.findings.iter().filter(|finding| finding.code == FindingCode::CheckFailed).collect();
     assert!(failed.iter().any(|finding| finding.subject == "check queues"), "{diagnosis:#?}");
     assert!(failed.iter().all(|finding| finding.seen.contains("100ms") && finding.severity == Severity::Warning));
     assert!(diagnosis.not_looked_at.iter().any(|skipped| skipped.check == "queues"));
@@ -136,8 +135,7 @@ async fn prepared_transactions_slots_and_full_notification_queues_are_named() {
 
     let prepare = "BEGIN; SELECT * FROM uniqueue.insert_job('a'); PREPARE TRANSACTION 'it''s mine'";
     sqlx::raw_sql(prepare).execute(database.pool()).await.unwrap();
-    let finding =
-        find(&database, at_once(), FindingCode::PreparedTransaction, Severity::Warning, "it's mine").await;
+    let finding = find(&database, at_once(), FindingCode::PreparedTransaction, Severity::Warning, "it's mine").await;
     paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
     gone(&database, at_once(), FindingCode::PreparedTransaction, "").await;
 
@@ -201,12 +199,17 @@ async fn a_standby_is_told_apart_and_its_feedback_named() {
     let server = replicating(&first).start().await.unwrap();
     own(&server).await.client.pool().close().await;
     server.stop().await.unwrap();
-    assert!(Command::new("cp").args(["-a".as_ref(), first.as_os_str(), second.as_os_str()]).status().unwrap().success());
+    assert!(
+        Command::new("cp").args(["-a".as_ref(), first.as_os_str(), second.as_os_str()]).status().unwrap().success()
+    );
     std::fs::write(second.join("standby.signal"), "").unwrap();
     let server = replicating(&first).start().await.unwrap();
     let (_, socket) = server.url().split_once("host=").unwrap();
     let standby = replicating(&second)
-        .setting("primary_conninfo", format!("host={} user=postgres application_name=reports", socket.replace("%2F", "/")))
+        .setting(
+            "primary_conninfo",
+            format!("host={} user=postgres application_name=reports", socket.replace("%2F", "/")),
+        )
         .setting("hot_standby", "on")
         .setting("hot_standby_feedback", "on")
         .setting("wal_receiver_status_interval", "1s");

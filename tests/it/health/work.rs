@@ -168,7 +168,8 @@ async fn maintenance_that_is_off_or_done_by_nobody_is_told() {
     runner(&database, "one", "default", 1).await;
     let off = "INSERT INTO {schema}.maintenance (service, leased_until) VALUES ('pruner', 'infinity')";
     database.execute(off).await;
-    let finding = find(&database, Thresholds::new(), FindingCode::ServiceOff, Severity::Warning, "service pruner").await;
+    let finding =
+        find(&database, Thresholds::new(), FindingCode::ServiceOff, Severity::Warning, "service pruner").await;
     assert!(finding.seen.contains("final jobs are kept for ever"), "{finding:?}");
     paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
     gone(&database, Thresholds::new(), FindingCode::ServiceOff, "").await;

@@ -16,8 +16,7 @@ use crate::output;
 /// Looks for what is wrong, and says so.
 pub(crate) async fn run(arguments: DoctorArguments) -> Result<Verdict, Failure> {
     let database = Database::open(&arguments.queue, 2).await?;
-    let diagnosis =
-        database.client.diagnose().thresholds(arguments.thresholds()).timeout(arguments.timeout.0).await?;
+    let diagnosis = database.client.diagnose().thresholds(arguments.thresholds()).timeout(arguments.timeout.0).await?;
     database.close().await?;
     let worst = diagnosis.worst();
     if arguments.queue.json {

@@ -13,7 +13,7 @@ pub(super) fn report(diagnosis: &Diagnosis) -> String {
         text.push_str(&of_finding(finding));
         text.push('\n');
     }
-    for NotLookedAt { check, why, remedy } in &diagnosis.not_looked_at {
+    for NotLookedAt { check, why, remedy, .. } in &diagnosis.not_looked_at {
         text.push_str(&format!("{}: {}: {}\n", paint(Style::Warn, "not looked at"), check, plain(why)));
         if let Some(remedy) = remedy {
             text.push_str(&format!("  {}\n", plain(remedy)));

@@ -45,7 +45,10 @@ async fn exit_code_tells_how_bad_it_is() {
     let (code, said) = text(&mut doctor(&url, &[]));
     assert_eq!(code, Some(0), "a notice is fine: {said}");
     assert!(said.starts_with("notice  queue_unworked  queue nobody's\n"), "{said}");
-    assert!(said.contains("    $ uniqueue job list --state available --queue 'nobody'\\''s' --schema jobs\n"), "{said}");
+    assert!(
+        said.contains("    $ uniqueue job list --state available --queue 'nobody'\\''s' --schema jobs\n"),
+        "{said}"
+    );
     assert!(said.contains("\nnotice: 1 notice; "), "{said}");
     assert_eq!(text(&mut doctor(&url, &["--waiting", "0s,1d"])).0, Some(1));
     assert_eq!(text(&mut doctor(&url, &["--waiting", "0s,1d", "--fail-on", "critical"])).0, Some(0));
@@ -69,7 +72,7 @@ async fn schema_that_is_not_there_is_a_finding() {
 async fn remedies_run_as_they_are_printed() {
     let (url, _) = migrated().await;
     let broken = [
-        "DROP FUNCTION jobs.wake_runners",
+        "DROP FUNCTION jobs.release_claim",
         "DROP INDEX jobs.job_waiting",
         "ALTER TABLE jobs.job ALTER COLUMN priority SET DEFAULT 5",
     ];
