@@ -26,6 +26,7 @@ mod retry;
 mod runner;
 mod schedule;
 mod state;
+mod stats;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -35,8 +36,8 @@ mod worker;
 
 /// Inserting and looking.
 pub use self::client::{
-    Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany, InsertMiddleware, Jobs,
-    NextInsert, Periodic, Queue, QueueChange, Queues,
+    AskStats, Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany, InsertMiddleware, Jobs,
+    Migration, NextInsert, Periodic, Queue, QueueChange, Queues,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -56,6 +57,7 @@ pub use self::retention::Retention;
 pub use self::retry::RetryPolicy;
 pub use self::runner::{Runner, RunnerHandle, shutdown_signal};
 pub use self::schedule::CatchUp;
+pub use self::stats::{Finished, Percentiles, Rates, Stats};
 /// Uniqueness.
 pub use self::unique::{
     Claim, Duplicate, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry, StateSet, StateSetIter,

@@ -26,6 +26,7 @@ mod selecting;
 mod sharing;
 mod sql_door;
 mod states;
+mod stats;
 mod stress;
 mod testing;
 mod ui;
