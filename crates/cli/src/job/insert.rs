@@ -187,10 +187,6 @@ fn text(inserted: &Inserted) -> String {
         return format!("duplicate, nothing was inserted: {}\n", plain(&duplicate.to_string()));
     }
     let job = &inserted.job;
-    // Sent again with an id that is there: no key was met, and nothing was inserted either.
-    if inserted.duplicate {
-        return format!("job {} is there already: {}\n", job.id, job.state);
-    }
     let due = match job.scheduled_at > inserted.answered_at {
         true => format!(", due {}", ago(job.scheduled_at, inserted.answered_at)),
         false => String::new(),

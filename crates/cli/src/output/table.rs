@@ -226,13 +226,11 @@ impl Record {
     }
 }
 
-/// How wide a line may be. `COLUMNS` says so in a pipe as well.
+/// How wide a line may be: as the terminal is; in a pipe as `COLUMNS` says, if it does.
 fn width() -> Option<usize> {
-    let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
-    given.or_else(|| {
-        let size = Term::stdout().size_checked().filter(|_| io::stdout().is_terminal());
-        size.map(|(_, columns)| usize::from(columns)).filter(|columns| *columns > 0)
-    })
+    let size = Term::stdout().size_checked().filter(|_| io::stdout().is_terminal());
+    let columns = size.map(|(_, columns)| usize::from(columns)).filter(|columns| *columns > 0);
+    columns.or_else(|| std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0))
 }
 
 /// The beginning of a text that is too wide, with a sign that there was more.

@@ -175,7 +175,7 @@ fn number(state: JobState, jobs: JobCount) -> Cell {
 fn rate(rate: f64) -> String {
     match rate {
         rate if rate >= 100.0 => count(rate.round() as u64),
-        rate if rate == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         rate if rate < 0.1 => format!("{rate:.3}"),
         rate => format!("{rate:.1}"),
     }

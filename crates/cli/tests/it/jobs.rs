@@ -124,7 +124,8 @@ async fn insert_tells_a_duplicate_from_a_new_job() {
     let id = "019abc12-3456-7def-8a12-3456789abcde";
     let sent = |extra: &[&str]| jobs.with("job insert a --pending --id 019abc12-3456-7def-8a12-3456789abcde", extra);
     assert_eq!(text_of(&mut sent(&[]), 0), format!("inserted {id} (pending)\n"));
-    assert_eq!(text_of(&mut sent(&[]), 0), format!("job {id} is there already: pending\n"));
+    assert_eq!(text_of(&mut sent(&[]), 0), format!("inserted {id} (pending)\n"), "the same answer");
+    assert_eq!(texts(&jobs.url, "SELECT count(*)::text FROM uniqueue.job WHERE kind = 'a'").await, ["1"]);
 }
 
 #[tokio::test]
