@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+mod audit;
+mod backfill;
 mod client;
 mod count;
 #[cfg(all(feature = "embedded", unix))]
@@ -34,10 +36,14 @@ mod trace;
 mod unique;
 mod worker;
 
+/// Duplicates that were counted.
+pub use self::audit::{AuditedKind, SuppressedDuplicate};
+/// Keys for jobs that are there already.
+pub use self::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 /// Inserting and looking.
 pub use self::client::{
-    AskStats, Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany, InsertMiddleware, Jobs,
-    Migration, NextInsert, Periodic, Queue, QueueChange, Queues,
+    AskStats, AuditChange, Backfill, Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany,
+    InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange, Queues, SuppressedDuplicates,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};

@@ -153,9 +153,10 @@ pub(super) async fn insert_rows(
             .map(|job| Inserted { answered_at: job.created_at, job, duplicate: false, replaced: None })
             .collect());
     }
+    let folded = batch.folded();
     let Batch { rows, in_order, leaders, .. } = batch;
     let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
-    let answers = store::insert_unique(connection, statements, rows, in_order, max_wait).await?;
+    let answers = store::insert_unique(connection, statements, rows, in_order, max_wait, folded).await?;
     settle(answers, &ids, &leaders, max_wait)
 }
 

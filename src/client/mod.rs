@@ -1,5 +1,7 @@
 //! The client: inserts jobs, looks at them, and is what a runner works with.
 
+mod audit;
+mod backfill;
 mod builder;
 mod change;
 mod events;
@@ -22,6 +24,8 @@ use sqlx::Postgres;
 use sqlx::pool::PoolConnection;
 use time::OffsetDateTime;
 
+pub use self::audit::{AuditChange, SuppressedDuplicates};
+pub use self::backfill::Backfill;
 pub use self::builder::ClientBuilder;
 pub use self::change::Change;
 pub use self::events::Events;

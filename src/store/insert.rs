@@ -125,14 +125,16 @@ pub(crate) async fn insert_plain(
 }
 
 /// Inserts any mix of rows, all or nothing. `in_order` takes key by key, which equal keys, ids that
-/// may be there already and every `on_conflict` but `ignore` need. Answers come back in input
-/// order; under a refusal only the rejected inputs have one.
+/// may be there already and every `on_conflict` but `ignore` need. `folded` says how many more inputs
+/// each row stands for, which the audit counts as its duplicates. Answers come back in input order;
+/// under a refusal only the rejected inputs have one.
 pub(crate) async fn insert_unique(
     connection: &mut PgConnection,
     statements: &Statements,
     rows: Vec<NewRow>,
     in_order: bool,
     max_wait: Option<Duration>,
+    folded: Option<Vec<i32>>,
 ) -> Result<Vec<Option<Answer>>> {
     let columns = Columns::of(&rows);
     let claims: Vec<Option<&Claim>> = rows.iter().map(|row| row.claim.as_ref()).collect();
@@ -155,6 +157,7 @@ pub(crate) async fn insert_unique(
         .bind(&on_conflicts)
         .bind(in_order)
         .bind(max_wait.map(interval))
+        .bind(folded)
         .fetch_all(connection)
         .await?;
     let mut answers = HashMap::with_capacity(answered.len());

@@ -27,6 +27,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("V6__control", include_str!("../../migrations/V6__control.sql")),
     ("V7__time", include_str!("../../migrations/V7__time.sql")),
     ("V8__progress", include_str!("../../migrations/V8__progress.sql")),
+    ("V11__duplicate_audit", include_str!("../../migrations/V11__duplicate_audit.sql")),
     ("V15__pace", include_str!("../../migrations/V15__pace.sql")),
 ];
 

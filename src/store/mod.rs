@@ -4,6 +4,8 @@
 //! queue's schema, so that the files stay valid SQL and no `search_path` is needed. Functions
 //! here take a connection and plain values, and give plain values back.
 
+mod audit;
+mod backfill;
 mod change;
 mod explain;
 mod fetch;
@@ -36,6 +38,10 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Postgres, SqlSafeStr, SqlStr};
 
+pub(crate) use self::audit::{audit_duplicates, audited_kinds, fold_duplicates, suppressed_duplicates};
+pub(crate) use self::backfill::{
+    Keyed, Seen, Settled, Wanted, backfill_keys, backfill_rows, backfill_settle, begin_batch, holders,
+};
 pub(crate) use self::change::{Changed, Told, Verb, change, release_claim};
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Place, Slots, Unreadable, fetch, give_back};
@@ -112,6 +118,12 @@ macro_rules! statements {
 }
 
 statements! {
+    audit_duplicates,
+    audited_kinds,
+    backfill_keys,
+    backfill_outcomes,
+    backfill_rows,
+    backfill_settle,
     begin_run,
     bloated_indexes,
     cancel_jobs,
@@ -130,8 +142,10 @@ statements! {
     fetch,
     finish,
     flag_periodic,
+    fold_duplicates,
     give_back,
     holder,
+    holders,
     insert_plain,
     insert_unique,
     job_by_id,
@@ -183,6 +197,7 @@ statements! {
     stats_pace,
     still_held,
     store_progress,
+    suppressed_duplicates,
     take_service,
     #[cfg(feature = "testing")]
     time_shifts,

@@ -9,6 +9,8 @@ const FLOORS: &[(u8, &[&str])] = &[
     (
         0,
         &[
+            "audit",
+            "backfill",
             "count",
             "error",
             "event",

@@ -4,6 +4,8 @@
 
 mod support;
 
+mod audit;
+mod backfill;
 mod bad_input;
 mod chaos;
 mod costs;

@@ -23,8 +23,9 @@ async fn status_tells_before_and_after_and_migrating_twice_is_fine() {
     let (code, applied) = run_json(&mut migrate(&url, &[]));
     let needed = before["needed"].as_u64().unwrap();
     assert_eq!((code, &applied["version"], &applied["current"]), (0, &json!(needed), &json!(true)));
-    assert_eq!(applied["applied"].as_array().unwrap().len(), applied["migrations"].as_array().unwrap().len());
-    assert_eq!(applied["applied"][0], json!("V1 job_queue"));
+    let names = applied["applied"].as_array().unwrap();
+    assert_eq!(names[0], json!("V1 job_queue"));
+    assert!(names.last().unwrap().as_str().unwrap().starts_with(&format!("V{needed} ")), "{names:?}");
 
     let (code, again) = run_json(&mut migrate(&url, &[]));
     assert_eq!((code, &again["applied"]), (0, &json!([])));
