@@ -20,7 +20,7 @@ use crate::stats::StatsArguments;
 #[derive(Debug, Parser)]
 #[command(name = "uniqueue", version, after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// When to colour; NO_COLOR switches it off as well
+    /// When to colour: auto, always or never; NO_COLOR switches it off as well
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
     pub(crate) color: ColorChoice,
 

@@ -80,12 +80,13 @@ impl Database {
     ) -> Result<Self, Failure> {
         // A pool tries again and again for half a minute; one connection says at once what is wrong.
         let connecting = connect_once(url);
-        let mut connection = tokio::time::timeout(PATIENCE, connecting).await.map_err(|_| {
+        let connection = tokio::time::timeout(PATIENCE, connecting).await.map_err(|_| {
             Failure::refused(
                 format!("the database does not answer within {PATIENCE:?}"),
                 "check the URL's host and port",
             )
-        })??;
+        })?;
+        let mut connection = connection.map_err(explain)?;
         let version: String = sqlx::query("SHOW server_version").fetch_one(&mut connection).await?.try_get(0)?;
         // Debian's version goes on: 15.18 (Debian 15.18-0+deb12u1).
         let version = version.split(' ').next().unwrap_or_default().to_owned();
@@ -126,6 +127,18 @@ impl Database {
 fn url(queue: &QueueArguments) -> Option<&str> {
     // Scripts unset a variable by setting it to nothing.
     queue.database_url.as_deref().filter(|url| !url.trim().is_empty())
+}
+
+/// Says what is to be done about a connection that could not be encrypted.
+fn explain(error: Error) -> Failure {
+    let hint = match cfg!(feature = "tls") {
+        true => "check the server's certificate, or the URL's sslmode",
+        false => "this command was built without TLS: install it with `--features tls`",
+    };
+    match error {
+        Error::Database(sqlx::Error::Tls(error)) => Failure::refused(format!("cannot encrypt: {error}"), hint),
+        error => error.into(),
+    }
 }
 
 async fn connect_once(url: &str) -> Result<PgConnection, Error> {

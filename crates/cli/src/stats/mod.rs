@@ -126,7 +126,8 @@ fn text(stats: &Stats) -> String {
         }
         None => record.cell("completed", Cell::new("not known: no live runner has told").style(Style::Faint)),
     }
-    let mut times = Table::new(["of those that finished last", "half", "90 %", "99 %", "all"].map(Column::number));
+    let [half, most, nearly, all] = ["half", "90 %", "99 %", "all"].map(Column::number);
+    let mut times = Table::new([Column::text("of those that finished last"), half, most, nearly, all]);
     if let Some(finished) = &stats.finished {
         for (what, Percentiles { p50, p90, p99, max, .. }) in [("waited", &finished.wait), ("ran", &finished.run)] {
             times.row([what.to_owned(), below(p50), below(p90), below(p99), below(max)]);
