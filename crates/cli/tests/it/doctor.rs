@@ -85,7 +85,7 @@ async fn remedies_run_as_they_are_printed() {
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("lines more: uniqueue doctor --remedies"), "{said}");
     assert!(said.contains("warning  blocking_transaction  session "), "{said}");
-    assert!(said.contains("its last statement: INSERT INTO jobs.queue"), "{said}");
+    assert!(said.contains("rows of queue; its last statement: BEGIN; INSERT INTO jobs.queue"), "{said}");
 
     let (_, script) = text(&mut doctor(&url, &["--transaction", "0s", "--remedies"]));
     let psql = Command::new("psql").args(["-Xq", "-v", "ON_ERROR_STOP=1", "-c", "SELECT 1", &url]).output();

@@ -8,6 +8,8 @@ mod database;
 mod demo;
 mod doctor;
 mod help;
+mod jobs;
 mod migrate;
+mod queues;
 mod support;
 mod terminal;
