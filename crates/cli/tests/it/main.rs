@@ -7,6 +7,8 @@ mod bench;
 mod database;
 mod demo;
 mod help;
+mod jobs;
 mod migrate;
+mod queues;
 mod support;
 mod terminal;
