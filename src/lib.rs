@@ -35,6 +35,7 @@ mod store;
 pub mod testing;
 mod trace;
 mod unique;
+mod watch;
 mod worker;
 
 /// Duplicates that were counted.
@@ -74,6 +75,8 @@ pub use self::unique::{
     serialize_json,
 };
 pub use self::worker::{AnyJob, Middleware, Needs, Next, Progress, RunningJob, StopReason, Worker, WorkerOptions};
+/// What people watch.
+pub use self::watch::{FailingKind, RunningJobInfo};
 /// Which jobs, and how many.
 pub use self::{
     count::JobCount,

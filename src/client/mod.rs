@@ -16,6 +16,7 @@ mod periodic;
 mod prepare;
 mod queues;
 mod stats;
+mod watch;
 
 use std::sync::Arc;
 

@@ -33,6 +33,7 @@ mod service;
 #[cfg(feature = "testing")]
 mod shift;
 mod stats;
+mod watch;
 
 use std::sync::Arc;
 
@@ -85,6 +86,7 @@ pub(crate) use self::remedy::{
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, release_service, take_service};
 pub(crate) use self::stats::{stats_finished, stats_inserted, stats_pace};
+pub(crate) use self::watch::{failing_kinds, running_jobs};
 
 #[cfg(feature = "testing")]
 pub(crate) use self::scratch::{
@@ -233,6 +235,8 @@ statements! {
     #[cfg(feature = "testing")]
     time_shifts,
     unlocked_jobs,
+    watch_failing,
+    watch_running,
 }
 
 impl Statements {

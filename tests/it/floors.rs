@@ -30,6 +30,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "stats",
             "trace",
             "unique",
+            "watch",
         ],
     ),
     (1, &["store"]),

@@ -1,0 +1,179 @@
+//! What the screen shows, as it shows it.
+
+use std::time::Duration;
+
+use uniqueue::{FailingKind, JobId, KeyHolder, QueueInfo, RunningJobInfo, WaitingInsert};
+
+use crate::output::{ago, plain, span};
+
+/// All that one look saw.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Snapshot {
+    /// The database's time of day.
+    pub(super) clock: String,
+    /// How long the look took.
+    pub(super) took: Duration,
+    pub(super) runners: u64,
+    /// Jobs a second.
+    pub(super) inserted: f64,
+    pub(super) completed: f64,
+    pub(super) failed: f64,
+    pub(super) queues: Vec<Queue>,
+    pub(super) running: Vec<Running>,
+    pub(super) failing: Vec<Failing>,
+    pub(super) keys: Vec<Key>,
+    pub(super) waiting: Vec<Waiting>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Queue {
+    pub(super) name: String,
+    pub(super) is_paused: bool,
+    pub(super) limit: Option<u32>,
+    pub(super) runners: u64,
+    /// What was counted of it, for the line; the text may say that there are more.
+    pub(super) depth: u64,
+    pub(super) available: String,
+    pub(super) running: String,
+    pub(super) scheduled: String,
+    pub(super) retryable: String,
+    pub(super) discarded: String,
+    pub(super) oldest: Option<Duration>,
+}
+
+impl From<&QueueInfo> for Queue {
+    fn from(queue: &QueueInfo) -> Self {
+        Self {
+            name: queue.settings.name.to_string(),
+            is_paused: queue.settings.paused_at.is_some(),
+            limit: queue.settings.limit,
+            runners: queue.runners,
+            depth: queue.available.counted(),
+            available: queue.available.to_string(),
+            running: queue.running.to_string(),
+            scheduled: queue.scheduled.to_string(),
+            retryable: queue.retryable.to_string(),
+            discarded: queue.discarded.to_string(),
+            oldest: queue.oldest_available_age,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    pub(super) id: String,
+    pub(super) kind: String,
+    pub(super) queue: String,
+    pub(super) runner: String,
+    pub(super) is_alive: bool,
+    pub(super) running_for: String,
+    pub(super) attempt: String,
+    pub(super) progress: String,
+}
+
+impl From<&RunningJobInfo> for Running {
+    fn from(job: &RunningJobInfo) -> Self {
+        Self {
+            id: job.id.to_string(),
+            kind: job.kind.to_string(),
+            queue: job.queue.to_string(),
+            runner: job.runner.clone().unwrap_or_else(|| "unknown".to_owned()),
+            is_alive: job.runner_is_alive,
+            running_for: job.running_for.map(span).unwrap_or_default(),
+            attempt: format!("{}/{}", job.attempt, job.max_attempts),
+            progress: job.progress.as_ref().map(progress).unwrap_or_default(),
+        }
+    }
+}
+
+/// `{"done": 3, "total": 4}` is what most jobs report.
+fn progress(reported: &serde_json::Value) -> String {
+    let number = |name: &str| reported.get(name).and_then(serde_json::Value::as_f64);
+    match (number("done"), number("total")) {
+        (Some(done), Some(total)) if total > 0.0 => format!("{:.0}% of {total}", done / total * 100.0),
+        _ => reported.as_str().map_or_else(|| reported.to_string(), str::to_owned),
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Failing {
+    pub(super) kind: String,
+    pub(super) queues: String,
+    pub(super) retryable: u64,
+    pub(super) discarded: u64,
+    pub(super) last: String,
+    pub(super) error: String,
+    pub(super) job: Option<JobId>,
+}
+
+impl Failing {
+    pub(super) fn new(failing: &FailingKind, now: time::OffsetDateTime) -> Self {
+        Self {
+            kind: failing.kind.to_string(),
+            queues: failing.queues.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+            retryable: failing.retryable,
+            discarded: failing.discarded,
+            last: failing.last_failed_at.map(|at| ago(at, now)).unwrap_or_default(),
+            error: failing.last_error.clone().unwrap_or_default(),
+            job: failing.last_job,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    pub(super) key: String,
+    pub(super) kind: String,
+    pub(super) state: String,
+    pub(super) age: String,
+    pub(super) frees: String,
+    pub(super) holder: String,
+}
+
+impl From<&KeyHolder> for Key {
+    fn from(held: &KeyHolder) -> Self {
+        Self {
+            key: held.claim.unique_key.clone(),
+            kind: held.kind.to_string(),
+            state: held.claim.holder_state.to_string(),
+            age: span(held.claim.holder_age),
+            frees: held.claim.frees(),
+            holder: held.claim.holder.to_string(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub(super) pid: i32,
+    pub(super) application: String,
+    pub(super) waiting_for: String,
+    pub(super) waits_for: String,
+    pub(super) blocker: String,
+    pub(super) open_for: String,
+    pub(super) query: String,
+}
+
+impl From<&WaitingInsert> for Waiting {
+    fn from(waiting: &WaitingInsert) -> Self {
+        let known = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(plain);
+        let name = known(&waiting.blocker_application).unwrap_or_default();
+        let state = known(&waiting.blocker_state).unwrap_or_default();
+        let blocker = match waiting.blocker_pid {
+            Some(pid) => format!("{pid} {name}, {state}"),
+            None => format!("{name}, {state}"),
+        };
+        Self {
+            pid: waiting.pid,
+            application: known(&waiting.application).unwrap_or_default(),
+            waiting_for: waiting.waiting_for.map(span).unwrap_or_default(),
+            waits_for: match &waiting.unique_key {
+                Some(key) => format!("{} ({})", waiting.waits_for, plain(key)),
+                None => waiting.waits_for.clone(),
+            },
+            blocker,
+            open_for: waiting.blocker_open_for.map(span).unwrap_or_default(),
+            query: known(&waiting.blocker_query).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The screen without a terminal: states drawn into a buffer, and what keys do to them.
+
+use std::time::{Duration, Instant};
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::draw::{Palette, draw};
+use super::picture::svg;
+use super::rows::{Failing, Key, Queue, Running, Snapshot, Waiting};
+use super::state::{Action, HISTORY, Over, Pane, Reply, State};
+
+const JOB: &str = "019abc12-3456-7def-8a12-3456789abcde";
+
+fn queue(name: &str, depth: u64, oldest: u64) -> Queue {
+    Queue {
+        name: name.to_owned(),
+        is_paused: false,
+        limit: None,
+        runners: 2,
+        depth,
+        available: depth.to_string(),
+        running: "0".to_owned(),
+        scheduled: "12".to_owned(),
+        retryable: "3".to_owned(),
+        discarded: "0".to_owned(),
+        oldest: (depth > 0).then(|| Duration::from_secs(oldest)),
+    }
+}
+
+/// The incident of docs/incident.md, as the screen has it.
+fn incident(depth: u64) -> Snapshot {
+    Snapshot {
+        clock: "09:14:07 UTC".to_owned(),
+        took: Duration::from_millis(12),
+        runners: 2,
+        inserted: 41.5,
+        completed: 38.0,
+        failed: 0.4,
+        queues: vec![
+            Queue { limit: Some(2), ..queue("billing", depth, 740) },
+            Queue { running: "18".to_owned(), ..queue("emails", 3, 1) },
+            Queue { is_paused: true, ..queue("imports", 250, 4_000) },
+        ],
+        running: vec![
+            Running {
+                id: JOB.to_owned(),
+                kind: "report.build".to_owned(),
+                queue: "emails".to_owned(),
+                runner: "worker-1".to_owned(),
+                is_alive: true,
+                running_for: "4m 2s".to_owned(),
+                attempt: "1/25".to_owned(),
+                progress: "40% of 200".to_owned(),
+            },
+            Running {
+                id: JOB.replace('e', "f"),
+                kind: "email.send".to_owned(),
+                queue: "emails".to_owned(),
+                runner: "worker-3".to_owned(),
+                is_alive: false,
+                running_for: "31s".to_owned(),
+                attempt: "2/5".to_owned(),
+                progress: String::new(),
+            },
+        ],
+        failing: vec![Failing {
+            kind: "email.send".to_owned(),
+            queues: "emails".to_owned(),
+            retryable: 3,
+            discarded: 1,
+            last: "8s ago".to_owned(),
+            error: "smtp: connection refused\u{1b}[31m".to_owned(),
+            job: JOB.parse().ok(),
+        }],
+        keys: vec![Key {
+            key: "invoice:2026-11".to_owned(),
+            kind: "invoice.send".to_owned(),
+            state: "available".to_owned(),
+            age: "12m 20s".to_owned(),
+            frees: "when it leaves available, running".to_owned(),
+            holder: JOB.to_owned(),
+        }],
+        waiting: vec![Waiting {
+            pid: 4711,
+            application: "shop".to_owned(),
+            waiting_for: "9m 58s".to_owned(),
+            waits_for: "a key".to_owned(),
+            blocker: "4242 deploy, idle in transaction".to_owned(),
+            open_for: "12m 22s".to_owned(),
+            query: "SELECT * FROM uniqueue.insert_job('report.close')".to_owned(),
+        }],
+    }
+}
+
+/// A state that has looked a few times.
+fn seen(now: Instant) -> State {
+    let mut state = State::new("schema uniqueue".to_owned(), Duration::from_secs(1));
+    for depth in [0, 4, 9, 15, 22, 30, 41] {
+        let inserted = 30.0 + (depth % 7) as f64 * 3.0;
+        state.see(Snapshot { inserted, completed: 60.0 - depth as f64, ..incident(depth) }, now);
+    }
+    state
+}
+
+fn drawn(state: &State, now: Instant, has_colors: bool) -> Buffer {
+    let mut terminal = Terminal::new(TestBackend::new(120, 24)).unwrap();
+    terminal.draw(|frame| draw(frame, state, now, Palette { has_colors })).unwrap();
+    terminal.backend().buffer().clone()
+}
+
+fn lines(state: &State, now: Instant) -> Vec<String> {
+    let buffer = drawn(state, now, false);
+    let row = |y| (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+    (0..buffer.area.height).map(row).collect()
+}
+
+fn press(state: &mut State, keys: &str) -> Reply {
+    let mut reply = Reply::Draw;
+    for key in keys.chars() {
+        let code = match key {
+            '\n' => KeyCode::Enter,
+            '\t' => KeyCode::Tab,
+            '\u{1b}' => KeyCode::Esc,
+            key => KeyCode::Char(key),
+        };
+        reply = state.press(KeyEvent::new(code, KeyModifiers::NONE));
+    }
+    reply
+}
+
+#[test]
+fn screen_shows_queues_and_the_list_that_was_chosen() {
+    let now = Instant::now();
+    let mut state = seen(now);
+    let shown = lines(&state, now);
+    let has = |shown: &[String], words: &[&str]| shown.iter().any(|line| words.iter().all(|word| line.contains(word)));
+    assert!(shown[0].starts_with("uniqueue top  schema uniqueue  2 runners  09:14:07 UTC  every 1.0s"), "{shown:#?}");
+    assert!(has(&shown, &["inserted 48.0/s", "completed 19.0/s", "failed 0.4/s"]), "{shown:#?}");
+    assert!(has(&shown, &["billing", "limit 2", "41", "12m 20s", "▁▂▃▄▅▇█"]), "{shown:#?}");
+    assert!(has(&shown, &["imports", "paused", "250"]), "{shown:#?}");
+    assert!(has(&shown, &[JOB, "report.build", "4m 2s", "1/25", "worker-1", "40% of 200"]), "{shown:#?}");
+    assert!(has(&shown, &["worker-3 (dead)"]), "{shown:#?}");
+    assert!(has(&shown, &["1 queues 3"]) && has(&shown, &["2 running 2", "5 waiting inserts 1"]), "{shown:#?}");
+    press(&mut state, "3");
+    assert!(has(&lines(&state, now), &["email.send", "8s ago", "smtp: connection refused"]));
+    press(&mut state, "4");
+    assert!(has(&lines(&state, now), &["invoice:2026-11", "12m 20s", JOB, "frees when it leaves"]));
+    press(&mut state, "\t");
+    assert!(has(&lines(&state, now), &["4711", "9m 58s", "4242 deploy, idle in transaction", "12m 22s"]));
+    let everything = lines(&state, now).join("");
+    assert!(!everything.contains('\u{1b}'), "what jobs say must not reach the terminal as commands");
+}
+
+#[test]
+fn small_and_empty_screens_are_drawn_as_well() {
+    let now = Instant::now();
+    for (width, height) in [(1, 1), (20, 5), (79, 10), (400, 100)] {
+        for state in [seen(now), State::new("schema x".to_owned(), Duration::from_secs(1))] {
+            let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+            terminal.draw(|frame| draw(frame, &state, now, Palette { has_colors: true })).unwrap();
+        }
+    }
+}
+
+#[test]
+fn stale_numbers_and_trouble_are_said() {
+    let began = Instant::now();
+    let mut state = seen(began);
+    let later = began + Duration::from_secs(9);
+    state.trouble = Some("no answer within 10s".to_owned());
+    let head = &lines(&state, later)[0];
+    assert!(head.contains("seen 9.0s ago") && head.ends_with("no answer within 10s"), "{head}");
+    state.see(incident(1), later);
+    let head = &lines(&state, later)[0];
+    assert!(!head.contains("ago") && !head.contains("no answer"), "{head}");
+}
+
+#[test]
+fn what_changes_something_asks_first() {
+    let now = Instant::now();
+    let mut state = seen(now);
+    assert_eq!(press(&mut state, "p"), Reply::Draw);
+    assert!(lines(&state, now).iter().any(|line| line.contains("Pause queue billing? What runs is finished.")));
+    assert_eq!(press(&mut state, "n"), Reply::Draw);
+    assert_eq!(state.notice.as_deref(), Some("nothing was changed"));
+    assert_eq!(press(&mut state, "py"), Reply::Do(Action::Pause("billing".to_owned())));
+    assert_eq!(press(&mut state, "jjpy"), Reply::Do(Action::Resume("imports".to_owned())));
+    assert_eq!(press(&mut state, "2cy"), Reply::Do(Action::Cancel(JOB.parse().unwrap())));
+    assert_eq!(press(&mut state, "3ry"), Reply::Do(Action::Retry("email.send".to_owned())));
+    assert_eq!(press(&mut state, "4\n"), Reply::Do(Action::Inspect(JOB.parse().unwrap())));
+    assert_eq!(press(&mut state, "5c"), Reply::Draw);
+    assert!(state.notice.as_deref().unwrap().starts_with("cancel: choose a job"));
+    assert_eq!(press(&mut state, "q"), Reply::Quit);
+}
+
+#[test]
+fn filter_leaves_what_contains_it_and_esc_shows_all() {
+    let now = Instant::now();
+    let mut state = seen(now);
+    press(&mut state, "/EMAIL\n");
+    assert_eq!(state.shown(Pane::Queues), [1]);
+    assert_eq!(press(&mut state, "py"), Reply::Do(Action::Pause("emails".to_owned())));
+    assert!(lines(&state, now).last().unwrap().starts_with("filter: EMAIL"));
+    // Letters are letters while one types.
+    press(&mut state, "/q");
+    assert_eq!((state.filter.as_str(), &state.over), ("EMAILq", &Over::Filter));
+    assert!(state.shown(Pane::Queues).is_empty());
+    assert_eq!(press(&mut state, "\npy"), Reply::Draw);
+    press(&mut state, "\u{1b}");
+    assert_eq!(state.shown(Pane::Queues), [0, 1, 2]);
+}
+
+#[test]
+fn choice_stays_within_a_list_that_shrinks() {
+    let now = Instant::now();
+    let mut state = seen(now);
+    press(&mut state, "jjjjjj");
+    assert_eq!(state.chosen(Pane::Queues), 2);
+    let mut fewer = incident(1);
+    fewer.queues.truncate(1);
+    state.see(fewer, now);
+    assert_eq!(state.chosen(Pane::Queues), 0);
+    assert_eq!(press(&mut state, "py"), Reply::Do(Action::Pause("billing".to_owned())));
+    state.see(Snapshot::default(), now);
+    assert_eq!(press(&mut state, "py"), Reply::Draw);
+    assert_eq!(state.notice.as_deref(), Some("the list is empty"));
+}
+
+#[test]
+fn past_is_kept_for_so_long_and_no_longer() {
+    let now = Instant::now();
+    let mut state = seen(now);
+    for depth in 0..500 {
+        state.see(incident(depth), now);
+    }
+    assert_eq!((state.inserted.len(), state.depths["billing"].len()), (HISTORY, HISTORY));
+    state.see(Snapshot::default(), now);
+    assert!(state.depths.is_empty(), "queues that are gone are forgotten");
+}
+
+#[test]
+fn help_and_jobs_in_full_lie_over_the_lists() {
+    let now = Instant::now();
+    let mut state = seen(now);
+    press(&mut state, "?");
+    assert!(lines(&state, now).iter().any(|line| line.contains("pause the chosen queue, or resume it")));
+    press(&mut state, "x");
+    assert_eq!(state.over, Over::Nothing);
+    let long = (0..50).map(|line| format!("line {line}")).collect();
+    state.over = Over::Text { title: "job".to_owned(), lines: long, scroll: 0 };
+    press(&mut state, "jj");
+    let shown = lines(&state, now).join("\n");
+    assert!(shown.contains("line 2 ") && !shown.contains("line 1 "), "{shown}");
+    press(&mut state, "x");
+    assert_eq!(state.over, Over::Nothing);
+}
+
+/// `GOLDEN=overwrite cargo test -p uniqueue-cli picture` draws it anew.
+#[test]
+fn picture_in_the_guide_is_what_the_screen_looks_like() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/top.svg");
+    let now = Instant::now();
+    let mut state = seen(now);
+    press(&mut state, "5");
+    let drawn = svg(&drawn(&state, now, true));
+    if std::env::var("GOLDEN").is_ok_and(|value| value == "overwrite") {
+        std::fs::write(path, &drawn).unwrap();
+    }
+    let golden = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(golden == drawn, "docs/top.svg is another picture; hint: GOLDEN=overwrite, then look at it");
+}
