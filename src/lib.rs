@@ -33,6 +33,7 @@ mod store;
 pub mod testing;
 mod trace;
 mod unique;
+mod waiting;
 mod worker;
 
 /// Duplicates that were counted.
@@ -41,7 +42,7 @@ pub use self::audit::{AuditedKind, SuppressedDuplicate};
 pub use self::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 /// Inserting and looking.
 pub use self::client::{
-    AuditChange, Backfill, Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany,
+    AuditChange, Backfill, Change, Claims, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany,
     InsertMiddleware, Jobs, NextInsert, Periodic, Queue, QueueChange, Queues, SuppressedDuplicates,
 };
 /// Errors.
@@ -62,9 +63,11 @@ pub use self::retention::Retention;
 pub use self::retry::RetryPolicy;
 pub use self::runner::{Runner, RunnerHandle, shutdown_signal};
 pub use self::schedule::CatchUp;
+/// Inserts that wait.
+pub use self::waiting::WaitingInsert;
 /// Uniqueness.
 pub use self::unique::{
-    Claim, Duplicate, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry, StateSet, StateSetIter,
+    Claim, Duplicate, KeyHolder, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry, StateSet, StateSetIter,
     Subject, UniqueKey, UniquePolicy, UniqueScope, Until, canonical_json, check_jsonb, ojs_manifest, parse_json,
     serialize_json,
 };

@@ -4,6 +4,7 @@ mod audit;
 mod backfill;
 mod builder;
 mod change;
+mod claims;
 mod events;
 mod explain;
 mod flights;
@@ -20,11 +21,13 @@ use std::sync::Arc;
 use sqlx::PgPool;
 use sqlx::Postgres;
 use sqlx::pool::PoolConnection;
+use time::OffsetDateTime;
 
 pub use self::audit::{AuditChange, SuppressedDuplicates};
 pub use self::backfill::Backfill;
 pub use self::builder::ClientBuilder;
 pub use self::change::Change;
+pub use self::claims::Claims;
 pub use self::events::Events;
 pub use self::explain::{Explain, Explanation};
 pub use self::insert::Insert;
@@ -195,6 +198,17 @@ impl Client {
     pub async fn job(&self, id: impl Into<JobId>) -> Result<Option<JobRow>> {
         let mut connection = self.connection().await?;
         store::job_by_id(&mut connection, self.statements(), id.into()).await
+    }
+
+    /// The database's time: the clock that decides everything here. Ages are told against it, and not
+    /// against the clock of this machine.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`].
+    pub async fn database_time(&self) -> Result<OffsetDateTime> {
+        let mut connection = self.connection().await?;
+        store::database_time(&mut connection, self.statements()).await
     }
 
     /// The job that claims a unique key now, if one does.

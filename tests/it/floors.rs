@@ -29,6 +29,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "state",
             "trace",
             "unique",
+            "waiting",
         ],
     ),
     (1, &["store"]),

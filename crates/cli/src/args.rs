@@ -11,6 +11,7 @@ use crate::demo::DemoArguments;
 use crate::manual::{CompletionsArguments, ManArguments};
 use crate::migrate::MigrateArguments;
 use crate::output::ColorChoice;
+use crate::unique::UniqueArguments;
 
 /// A PostgreSQL job queue whose heart is unique jobs.
 #[derive(Debug, Parser)]
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Db(DbArguments),
     /// Bring a database's schema to the version that this uniqueue needs
     Migrate(MigrateArguments),
+    /// Look at unique keys and who claims them, free a key, count duplicates, give queued jobs their keys
+    Unique(UniqueArguments),
     /// Measure every workload against plain SQL in the same run
     Bench(Box<BenchArguments>),
     /// Write the script that completes this command's words in a shell

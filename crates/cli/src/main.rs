@@ -19,6 +19,7 @@ mod manual;
 mod migrate;
 #[allow(dead_code, unused_imports, reason = "the operators' commands, on their way, use all of it")]
 mod output;
+mod unique;
 
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -80,6 +81,7 @@ async fn dispatch(command: Command) -> Result<Verdict, Failure> {
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Db(arguments) => db::run(arguments).await,
         Command::Man(arguments) => manual::man(&arguments),
+        Command::Unique(arguments) => unique::run(arguments).await,
         Command::Migrate(arguments) => or_interrupted(no_change, migrate::run(arguments)).await,
     }
 }

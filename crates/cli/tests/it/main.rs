@@ -10,3 +10,4 @@ mod help;
 mod migrate;
 mod support;
 mod terminal;
+mod unique;
