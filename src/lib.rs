@@ -63,14 +63,14 @@ pub use self::retention::Retention;
 pub use self::retry::RetryPolicy;
 pub use self::runner::{Runner, RunnerHandle, shutdown_signal};
 pub use self::schedule::CatchUp;
-/// Inserts that wait.
-pub use self::waiting::WaitingInsert;
 /// Uniqueness.
 pub use self::unique::{
-    Claim, Duplicate, KeyHolder, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry, StateSet, StateSetIter,
-    Subject, UniqueKey, UniquePolicy, UniqueScope, Until, canonical_json, check_jsonb, ojs_manifest, parse_json,
-    serialize_json,
+    Claim, Duplicate, KeyHolder, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry, StateSet,
+    StateSetIter, Subject, UniqueKey, UniquePolicy, UniqueScope, Until, canonical_json, check_jsonb, ojs_manifest,
+    parse_json, serialize_json,
 };
+/// Inserts that wait.
+pub use self::waiting::WaitingInsert;
 pub use self::worker::{AnyJob, Middleware, Needs, Next, Progress, RunningJob, StopReason, Worker, WorkerOptions};
 /// Which jobs, and how many.
 pub use self::{

@@ -82,8 +82,12 @@ fn text(report: &BackfillReport, on_collision: Collisions) -> String {
     seldom("held fast by others: run it again".to_owned(), report.contested, Style::Warn);
     let mut text = format!("{}\n", record.draw());
     if !report.collisions.is_empty() {
-        let mut table =
-            Table::new([Column::text("job"), Column::text("state"), Column::text("holder"), Column::long("unique key")]);
+        let mut table = Table::new([
+            Column::text("job"),
+            Column::text("state"),
+            Column::text("holder"),
+            Column::long("unique key"),
+        ]);
         for collision in &report.collisions {
             table.row([
                 collision.job.to_string(),
@@ -102,7 +106,9 @@ fn text(report: &BackfillReport, on_collision: Collisions) -> String {
         text.push_str(&format!("\n{}", table.text()));
     }
     if *dry_run && report.collided > 0 && on_collision == Collisions::GoOn {
-        text.push_str("\nhint: jobs that collide go on without the claim; --on-collision cancel cancels those that wait\n");
+        text.push_str(
+            "\nhint: jobs that collide go on without the claim; --on-collision cancel cancels those that wait\n",
+        );
     }
     text
 }

@@ -36,7 +36,8 @@ pub(super) async fn run(arguments: ReleaseArguments) -> Result<Verdict, Failure>
     };
     let mut is_refused = false;
     if let (Some(job), false) = (&holder, dry_run) {
-        let question = format!("Let job {} ({}, {}) give up its claim?", job.id, output::plain(job.kind.as_str()), job.state);
+        let question =
+            format!("Let job {} ({}, {}) give up its claim?", job.id, output::plain(job.kind.as_str()), job.state);
         match if yes { Answer::Yes } else { output::ask(&question)? } {
             Answer::Yes => {
                 let released = database.client.release_claim(&release.unique_key).await?;

@@ -99,7 +99,10 @@ async fn sought(client: &Client, given: &str) -> Result<String, Failure> {
         && let Some(job) = client.job(id).await?
     {
         return job.unique_key.ok_or_else(|| {
-            Failure::refused(format!("job {id} has no unique key"), "it is never a duplicate, and never in the way of one")
+            Failure::refused(
+                format!("job {id} has no unique key"),
+                "it is never a duplicate, and never in the way of one",
+            )
         });
     }
     let is_hex = given.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -163,12 +166,19 @@ impl Key {
                 record.cell("state", holder.holder_state.to_string());
                 record.cell("inserted", format!("{} ago", output::span(holder.holder_age)));
                 record.cell("claims in", holder.claims_in.to_string());
-                record.some("expires", holder.unique_until.map(|at| format!("{} ({})", output::time(at), output::ago(at, now))));
+                record.some(
+                    "expires",
+                    holder.unique_until.map(|at| format!("{} ({})", output::time(at), output::ago(at, now))),
+                );
                 record.some("free", self.frees.as_ref());
                 record.cell("an insert", "is a duplicate: it gets this job, or under reject an error that names it");
             }
         }
-        let mut text = format!("{}\n\nJobs with this key, among the last {}\n", record.draw(), output::count(self.looked_at.into()));
+        let mut text = format!(
+            "{}\n\nJobs with this key, among the last {}\n",
+            record.draw(),
+            output::count(self.looked_at.into())
+        );
         text.push_str(&self.history(now).text());
         if !self.suppressed.is_empty() {
             text.push_str(&format!("\nSuppressed duplicates\n{}", counters(&self.suppressed, now).text()));

@@ -41,7 +41,9 @@ fn lines_of(url: &str, arguments: &[&str]) -> Vec<Value> {
 /// A migrated database.
 async fn queue() -> String {
     let url = database().await;
-    assert!(uniqueue().args(["migrate", "--schema", "jobs"]).env("DATABASE_URL", &url).output().unwrap().status.success());
+    assert!(
+        uniqueue().args(["migrate", "--schema", "jobs"]).env("DATABASE_URL", &url).output().unwrap().status.success()
+    );
     url
 }
 
@@ -69,7 +71,9 @@ async fn explain_says_what_an_insert_would_do_and_why() {
     assert_eq!((code, &taken["holder"]["holder"], &taken["would_insert"]), (1, &json!(holder), &json!(false)));
     let (code, text) = told(&url, &line);
     assert_eq!(code, 1);
-    for part in [key, &holder, "would be a duplicate", "when it leaves available, pending, retryable, running, scheduled"] {
+    for part in
+        [key, &holder, "would be a duplicate", "when it leaves available, pending, retryable, running, scheduled"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     // The policy and the args from files, and a raw key.
@@ -222,7 +226,10 @@ async fn audit_starts_lists_and_stops() {
     let (code, text) = told(&url, &["audit"]);
     assert!(code == 0 && text.starts_with("no duplicates are counted"), "{text}");
     let (_, audit) = json_of(&url, &["audit", "a", "--start", "--keep", "30d"]);
-    assert_eq!((&audit["kinds"][0]["is_audited"], &audit["kinds"][0]["keep"]["secs"]), (&json!(true), &json!(2_592_000)));
+    assert_eq!(
+        (&audit["kinds"][0]["is_audited"], &audit["kinds"][0]["keep"]["secs"]),
+        (&json!(true), &json!(2_592_000))
+    );
     for _ in 0..3 {
         insert(&url, "a", "{}", r#"{"key": "k"}"#).await;
     }
