@@ -23,7 +23,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("V6__control", include_str!("../../migrations/V6__control.sql")),
     ("V7__time", include_str!("../../migrations/V7__time.sql")),
     ("V8__progress", include_str!("../../migrations/V8__progress.sql")),
+    ("V10__views", include_str!("../../migrations/V10__views.sql")),
     ("V11__duplicate_audit", include_str!("../../migrations/V11__duplicate_audit.sql")),
+    ("V12__operators", include_str!("../../migrations/V12__operators.sql")),
+    ("V13__health", include_str!("../../migrations/V13__health.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.
