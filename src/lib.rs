@@ -28,6 +28,7 @@ mod retry;
 mod runner;
 mod schedule;
 mod state;
+mod stats;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -42,8 +43,9 @@ pub use self::audit::{AuditedKind, SuppressedDuplicate};
 pub use self::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 /// Inserting and looking.
 pub use self::client::{
-    AuditChange, Backfill, Change, Claims, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany,
-    InsertMiddleware, Jobs, NextInsert, Periodic, Queue, QueueChange, Queues, SuppressedDuplicates,
+    AskStats, AuditChange, Backfill, Change, Claims, Client, ClientBuilder, Events, Explain, Explanation, Insert,
+    InsertMany, InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange, Queues,
+    SuppressedDuplicates,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -63,6 +65,7 @@ pub use self::retention::Retention;
 pub use self::retry::RetryPolicy;
 pub use self::runner::{Runner, RunnerHandle, shutdown_signal};
 pub use self::schedule::CatchUp;
+pub use self::stats::{Finished, Percentiles, Rates, Stats};
 /// Uniqueness.
 pub use self::unique::{
     Claim, Duplicate, KeyHolder, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry, StateSet,

@@ -12,9 +12,11 @@ mod insert;
 mod insert_many;
 mod jobs;
 mod middleware;
+mod migration;
 mod periodic;
 mod prepare;
 mod queues;
+mod stats;
 
 use std::sync::Arc;
 
@@ -34,12 +36,14 @@ pub use self::insert::Insert;
 pub use self::insert_many::InsertMany;
 pub use self::jobs::Jobs;
 pub use self::middleware::{InsertMiddleware, NextInsert};
+pub use self::migration::Migration;
 pub use self::periodic::Periodic;
 pub use self::queues::{Queue, QueueChange, Queues};
+pub use self::stats::AskStats;
 
 use self::flights::Flights;
 use self::middleware::{AnyInsertMiddleware, InsertLayers};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ident::{JobId, SchemaName};
 use crate::job::{JobRow, NewJob};
 use crate::opts::InsertOptions;
@@ -94,35 +98,6 @@ impl Client {
     /// A client with another schema, or with insert defaults.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::new()
-    }
-
-    /// Brings the schema to the version that this library needs, creating it if need be. Safe to
-    /// call from any number of processes at once. Answers with the migrations it applied.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NewerSchema`] when a newer uniqueue migrated it, [`Error::Migration`] when the
-    /// database refuses. Nothing is half done: it all runs in one transaction.
-    pub async fn migrate(&self) -> Result<Vec<String>> {
-        let mut connection = self.connection().await?;
-        store::migrate(&mut connection, self.statements()).await
-    }
-
-    /// Checks that the schema is at the version that this library needs.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotMigrated`] or [`Error::NewerSchema`].
-    pub async fn check_schema(&self) -> Result<()> {
-        let mut connection = self.connection().await?;
-        let found = store::schema_version(&mut connection, self.statements()).await?;
-        let schema = self.schema().clone();
-        let known = store::LATEST_VERSION;
-        match found {
-            found if found < known => Err(Error::NotMigrated { schema, found, needed: known }),
-            found if found > known => Err(Error::NewerSchema { schema, found, known }),
-            _ => Ok(()),
-        }
     }
 
     /// Inserts a job. Await it as it is, or set options first:

@@ -30,6 +30,7 @@ mod select;
 mod service;
 #[cfg(feature = "testing")]
 mod shift;
+mod stats;
 
 use std::sync::Arc;
 
@@ -52,11 +53,11 @@ pub(crate) use self::finish::{
 pub(crate) use self::insert::{Answer, NewRow, Outcome, insert_plain, insert_unique};
 pub(crate) use self::interval::{interval, milliseconds};
 pub(crate) use self::lease::{
-    CompletedKept, extend_lease, register_runner, remove_dead_runners, remove_runner, set_runner_idle,
+    CompletedKept, Worked, extend_lease, register_runner, remove_dead_runners, remove_runner, set_runner_idle,
 };
 pub(crate) use self::look::{database_time, holder, job_by_id, session};
 pub(crate) use self::maintain::{Keep, PruneBounds, Rescued, Stretch, promote, prune, prune_bounds, rescue};
-pub(crate) use self::migrate::{LATEST_VERSION, migrate, schema_version};
+pub(crate) use self::migrate::{LATEST_VERSION, migrate, migration_sql, schema_version};
 pub(crate) use self::periodic::{
     Definition, DuePeriodic, PeriodicVerb, Ran, change_periodic, define_periodic, due_periodic, flag_periodic,
     list_periodic, run_periodic, run_periodic_now,
@@ -69,6 +70,7 @@ pub(crate) use self::reindex::{
 };
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, release_service, take_service};
+pub(crate) use self::stats::{stats_finished, stats_inserted, stats_pace};
 
 #[cfg(feature = "testing")]
 pub(crate) use self::scratch::{
@@ -82,7 +84,7 @@ pub(crate) use self::shift::{move_periodic, shift_times};
 use crate::ident::SchemaName;
 
 /// What a filter asks of a job `j`, in the place of the marker `/* matching */true`: parameters 1 to
-/// 14, of which null asks nothing. Such statements are planned anew each time, for what is asked.
+/// 17, of which null asks nothing. Such statements are planned anew each time, for what is asked.
 const MATCHING: &str = include_str!("matching.sql");
 
 macro_rules! statements {
@@ -194,6 +196,9 @@ statements! {
     set_runner_idle,
     #[cfg(feature = "testing")]
     sought_jobs,
+    stats_finished,
+    stats_inserted,
+    stats_pace,
     still_held,
     store_progress,
     suppressed_duplicates,

@@ -27,6 +27,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "retry",
             "schedule",
             "state",
+            "stats",
             "trace",
             "unique",
             "waiting",

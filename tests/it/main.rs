@@ -32,6 +32,7 @@ mod sharing;
 mod sql_door;
 mod sql_page;
 mod states;
+mod stats;
 mod stress;
 mod testing;
 mod ui;

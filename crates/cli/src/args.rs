@@ -8,16 +8,20 @@ use uniqueue::SchemaName;
 use crate::bench::{BenchArguments, BenchRunnerArguments};
 use crate::db::DbArguments;
 use crate::demo::DemoArguments;
+use crate::job::JobArguments;
 use crate::manual::{CompletionsArguments, ManArguments};
 use crate::migrate::MigrateArguments;
 use crate::output::ColorChoice;
+use crate::periodic::PeriodicArguments;
+use crate::queue::QueueCommandArguments;
+use crate::stats::StatsArguments;
 use crate::unique::UniqueArguments;
 
 /// A PostgreSQL job queue whose heart is unique jobs.
 #[derive(Debug, Parser)]
 #[command(name = "uniqueue", version, after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// When to colour; NO_COLOR switches it off as well
+    /// When to colour: auto, always or never; NO_COLOR switches it off as well
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
     pub(crate) color: ColorChoice,
 
@@ -31,6 +35,14 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// Run a PostgreSQL for development, stop it, look into it
     Db(DbArguments),
+    /// Look at jobs, insert and change them
+    Job(JobArguments),
+    /// Look at queues, pause, resume and limit them, and say how long their jobs are kept
+    Queue(QueueCommandArguments),
+    /// Look at periodic jobs, run one now, pause and resume them
+    Periodic(PeriodicArguments),
+    /// Tell how the queues are doing: jobs by state, rates, waits
+    Stats(StatsArguments),
     /// Bring a database's schema to the version that this uniqueue needs
     Migrate(MigrateArguments),
     /// Look at unique keys and who claims them, free a key, count duplicates, give queued jobs their keys
@@ -53,6 +65,8 @@ object, or in a list one object a line. `uniqueue COMMAND --help` has examples o
 Examples:
   uniqueue demo                                   see it work, nothing to set up
   uniqueue migrate --database-url postgres://localhost/app
+  uniqueue queue list
+  uniqueue job list --state discarded --newer-than 2h
   uniqueue completions bash > ~/.local/share/bash-completion/completions/uniqueue
 
 Exit codes:

@@ -15,10 +15,13 @@ mod db;
 mod demo;
 mod failure;
 mod interrupt;
+mod job;
 mod manual;
 mod migrate;
-#[allow(dead_code, unused_imports, reason = "the operators' commands, on their way, use all of it")]
 mod output;
+mod periodic;
+mod queue;
+mod stats;
 mod unique;
 
 use std::process::ExitCode;
@@ -80,7 +83,11 @@ async fn dispatch(command: Command) -> Result<Verdict, Failure> {
         Command::Demo(arguments) => demo::run(arguments).await,
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Db(arguments) => db::run(arguments).await,
+        Command::Job(arguments) => job::run(arguments).await,
         Command::Man(arguments) => manual::man(&arguments),
+        Command::Periodic(arguments) => or_interrupted(perhaps, periodic::run(arguments)).await,
+        Command::Queue(arguments) => or_interrupted(perhaps, queue::run(arguments)).await,
+        Command::Stats(arguments) => or_interrupted(no_change, stats::run(arguments)).await,
         Command::Unique(arguments) => unique::run(arguments).await,
         Command::Migrate(arguments) => or_interrupted(no_change, migrate::run(arguments)).await,
     }
@@ -89,6 +96,11 @@ async fn dispatch(command: Command) -> Result<Verdict, Failure> {
 /// What a command leaves that does all in one transaction, or only looks.
 fn no_change() -> String {
     "nothing was changed".to_owned()
+}
+
+/// What a command leaves whose one statement was on its way.
+fn perhaps() -> String {
+    "what was under way may have been done".to_owned()
 }
 
 /// Warnings go to standard error; `RUST_LOG`, such as `uniqueue=debug`, shows more or less.

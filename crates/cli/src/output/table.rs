@@ -1,7 +1,8 @@
 //! Tables that read well in a terminal of any width and in a pipe.
 //!
-//! A terminal that is too narrow first has the columns cut that may be; if that is not enough, each row becomes a
-//! block with a line a column, as psql's `\x auto` does. In a pipe nothing is cut.
+//! A terminal that is too narrow first has the columns cut that may be, then those left out that may be, the last one
+//! first, which is said below. If that is not enough, each row becomes a block with a line a column, as psql's `\x auto`
+//! does. In a pipe nothing is cut or left out.
 
 use std::io::{self, IsTerminal};
 
@@ -19,6 +20,7 @@ const SHORTEST: usize = 8;
 pub(crate) struct Column {
     name: String,
     kind: ColumnKind,
+    is_optional: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -31,17 +33,28 @@ enum ColumnKind {
 impl Column {
     /// Text that is never cut: an id, a name.
     pub(crate) fn text(name: impl Into<String>) -> Self {
-        Self { name: name.into(), kind: ColumnKind::Text }
+        Self::new(name, ColumnKind::Text)
     }
 
     /// Something to the right: a number, an age.
     pub(crate) fn number(name: impl Into<String>) -> Self {
-        Self { name: name.into(), kind: ColumnKind::Number }
+        Self::new(name, ColumnKind::Number)
     }
 
     /// Text of any length, which is cut where it does not fit: args, an error.
     pub(crate) fn long(name: impl Into<String>) -> Self {
-        Self { name: name.into(), kind: ColumnKind::Long }
+        Self::new(name, ColumnKind::Long)
+    }
+
+    /// May be left out where there is no room for it.
+    #[must_use]
+    pub(crate) fn optional(mut self) -> Self {
+        self.is_optional = true;
+        self
+    }
+
+    fn new(name: impl Into<String>, kind: ColumnKind) -> Self {
+        Self { name: name.into(), kind, is_optional: false }
     }
 }
 
@@ -94,31 +107,48 @@ impl Table {
         format!("{}\n", self.draw(width()))
     }
 
+    /// The table for standard output without the number of rows, for one whose rows are always the same.
+    pub(crate) fn draw_bare(&self) -> String {
+        let drawn = self.draw(width());
+        drawn.rsplit_once('\n').map(|(table, _)| table.to_owned()).unwrap_or(drawn)
+    }
+
     /// The table in a width, with the number of rows below and no line end.
     pub(crate) fn draw(&self, width: Option<usize>) -> String {
         let count = match self.rows.len() {
             1 => "(1 row)".to_owned(),
             count => format!("({count} rows)"),
         };
-        let count = paint(Style::Faint, &count).into_owned();
-        match self.widths(width) {
-            Some(widths) => self.lines(&widths).chain([count]).collect::<Vec<_>>().join("\n"),
-            None => self.blocks().chain([count]).collect::<Vec<_>>().join("\n"),
+        let mut left_out = Vec::new();
+        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        loop {
+            if let Some(widths) = self.widths(&shown, width) {
+                let note = match left_out.as_slice() {
+                    [] => count,
+                    names => format!("{count} no room for: {}", names.join(", ")),
+                };
+                let note = paint(Style::Faint, &note).into_owned();
+                return self.lines(&shown, &widths).chain([note]).collect::<Vec<_>>().join("\n");
+            }
+            let Some(at) = shown.iter().rposition(|column| self.columns[*column].is_optional) else { break };
+            left_out.insert(0, self.columns[shown.remove(at)].name.as_str());
         }
+        let count = paint(Style::Faint, &count).into_owned();
+        self.blocks().chain([count]).collect::<Vec<_>>().join("\n")
     }
 
-    /// How wide each column is to be; `None`: they do not fit.
-    fn widths(&self, limit: Option<usize>) -> Option<Vec<usize>> {
-        let natural = |(at, column): (usize, &Column)| {
-            let cells = self.rows.iter().map(|row| row[at].text.width());
-            cells.chain([column.name.width()]).max().unwrap_or_default()
+    /// How wide each of these columns is to be; `None`: they do not fit.
+    fn widths(&self, shown: &[usize], limit: Option<usize>) -> Option<Vec<usize>> {
+        let natural = |column: &usize| {
+            let cells = self.rows.iter().map(|row| row[*column].text.width());
+            cells.chain([self.columns[*column].name.width()]).max().unwrap_or_default()
         };
-        let mut widths: Vec<usize> = self.columns.iter().enumerate().map(natural).collect();
+        let mut widths: Vec<usize> = shown.iter().map(natural).collect();
         let Some(limit) = limit else { return Some(widths) };
         // A blank on each side of a cell, and a bar between two.
         let total = |widths: &[usize]| widths.iter().sum::<usize>() + (3 * widths.len()).saturating_sub(1);
         while total(&widths) > limit {
-            let is_long = |at: &usize| self.columns[*at].kind == ColumnKind::Long && widths[*at] > SHORTEST;
+            let is_long = |at: &usize| self.columns[shown[*at]].kind == ColumnKind::Long && widths[*at] > SHORTEST;
             let widest = (0..widths.len()).filter(is_long).max_by_key(|at| widths[*at])?;
             // Down to where the limit is kept, or the next one is the widest.
             let surplus = total(&widths) - limit;
@@ -130,11 +160,12 @@ impl Table {
         Some(widths)
     }
 
-    fn lines<'t>(&'t self, widths: &'t [usize]) -> impl Iterator<Item = String> + 't {
+    fn lines<'t>(&'t self, shown: &'t [usize], widths: &'t [usize]) -> impl Iterator<Item = String> + 't {
         let header = self.columns.iter().map(|column| Cell::new(&column.name).style(Style::Strong)).collect::<Vec<_>>();
         let rule = widths.iter().map(|width| "-".repeat(width + 2)).collect::<Vec<_>>().join("+");
         let line = move |cells: &[Cell]| {
-            let cells = cells.iter().zip(widths).zip(&self.columns).map(|((cell, width), column)| {
+            let cells = shown.iter().zip(widths).map(|(at, width)| {
+                let (cell, column) = (&cells[*at], &self.columns[*at]);
                 let text = cut(&cell.text, *width);
                 let space = " ".repeat(width.saturating_sub(text.width()));
                 let text = paint(cell.style, &text);
@@ -195,13 +226,11 @@ impl Record {
     }
 }
 
-/// How wide a line may be. `COLUMNS` says so in a pipe as well.
+/// How wide a line may be: as the terminal is; in a pipe as `COLUMNS` says, if it does.
 fn width() -> Option<usize> {
-    let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
-    given.or_else(|| {
-        let size = Term::stdout().size_checked().filter(|_| io::stdout().is_terminal());
-        size.map(|(_, columns)| usize::from(columns)).filter(|columns| *columns > 0)
-    })
+    let size = Term::stdout().size_checked().filter(|_| io::stdout().is_terminal());
+    let columns = size.map(|(_, columns)| usize::from(columns)).filter(|columns| *columns > 0);
+    columns.or_else(|| std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0))
 }
 
 /// The beginning of a text that is too wide, with a sign that there was more.
@@ -254,6 +283,23 @@ mod tests {
             let widest = jobs().draw(Some(width)).lines().map(UnicodeWidthStr::width).max().unwrap();
             assert!(widest <= width, "{widest} in {width}");
         }
+    }
+
+    #[test]
+    fn columns_that_may_be_are_left_out_before_rows_become_blocks() {
+        let mut table = Table::new([
+            Column::text("id"),
+            Column::long("queue").optional(),
+            Column::text("state"),
+            Column::long("args").optional(),
+        ]);
+        table.row(["0190", "a-long-name", "running", "{}"]);
+        assert_eq!(table.draw(None).lines().next(), Some(" id   | queue       | state   | args"));
+        let narrow = " id   | queue    | state\n------+----------+---------\n 0190 | a-long-… | running\n(1 row) no room for: args";
+        assert_eq!(table.draw(Some(27)), narrow);
+        let narrower = " id   | state\n------+---------\n 0190 | running\n(1 row) no room for: queue, args";
+        assert_eq!(table.draw(Some(17)), narrower);
+        assert!(table.draw(Some(15)).starts_with("-[ 1 ]-\nid    | 0190\nqueue | a-long-name\n"));
     }
 
     #[test]

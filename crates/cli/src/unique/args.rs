@@ -60,7 +60,7 @@ pub(super) struct ExplainArguments {
     pub(super) args: String,
 
     /// The job's queue
-    #[arg(long, value_name = "NAME", default_value = "default")]
+    #[arg(long = "queue", value_name = "NAME", default_value = "default")]
     pub(super) queue_name: String,
 
     /// The job's meta, as a JSON object
@@ -111,7 +111,7 @@ pub(super) struct HoldersArguments {
     pub(super) kind: Option<String>,
 
     /// Only holders in this queue
-    #[arg(long, value_name = "NAME")]
+    #[arg(long = "queue", value_name = "NAME")]
     pub(super) queue_name: Option<String>,
 
     /// Only keys beyond this one: the last of the page before

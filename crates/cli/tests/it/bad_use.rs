@@ -69,6 +69,13 @@ fn database_that_is_down_is_told_at_once() {
 }
 
 #[tokio::test]
+async fn tls_that_cannot_be_had_is_told_so() {
+    let url = format!("{}&sslmode=require", database().await);
+    let stderr = refused(&["migrate", "--database-url", &url]);
+    assert!(stderr.starts_with("error: cannot encrypt: ") && stderr.contains("\nhint: "), "{stderr}");
+}
+
+#[tokio::test]
 async fn role_that_may_not_create_is_told_so() {
     let url = database().await;
     crate::support::execute(&url, "CREATE ROLE visitor LOGIN").await;

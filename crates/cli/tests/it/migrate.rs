@@ -1,6 +1,7 @@
 //! `uniqueue migrate`.
 
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
@@ -48,4 +49,78 @@ async fn newer_schema_is_left_alone() {
     assert_eq!(refused.status.code(), Some(2), "{stderr}");
     assert!(stderr.starts_with("error: schema jobs is at version 999, newer"), "{stderr}");
     assert!(stderr.contains("\nhint: upgrade"), "{stderr}");
+}
+
+#[tokio::test]
+async fn printed_sql_can_be_run_by_hand() {
+    let url = database().await;
+    let print =
+        || uniqueue().args(["migrate", "--print", "--schema", "my-jobs", "--database-url", &url]).output().unwrap();
+    let printed = print();
+    assert_eq!((printed.status.code(), printed.stderr.len()), (Some(0), 0));
+    assert_eq!(texts(&url, "SELECT nspname::text FROM pg_namespace WHERE nspname = 'my-jobs'").await, [""; 0]);
+    let mut psql = Command::new("psql")
+        .args([&url, "-Xq", "-v", "ON_ERROR_STOP=1", "-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    psql.stdin.take().unwrap().write_all(&printed.stdout).unwrap();
+    let ran = psql.wait_with_output().unwrap();
+    assert!(ran.status.success() && ran.stderr.is_empty(), "{ran:?}");
+
+    let status = |arguments: &[&str]| {
+        let mut command = uniqueue();
+        command.args(["migrate", "--json", "--schema", "my-jobs", "--database-url", &url]).args(arguments);
+        run_json(&mut command)
+    };
+    let (code, by_hand) = status(&["--status"]);
+    assert_eq!((code, &by_hand["current"]), (0, &json!(true)));
+    assert_eq!(status(&[]).1["applied"], json!([]));
+    assert_eq!(status(&["--print"]), (0, json!({ "schema": "my-jobs", "sql": "" })));
+    assert!(String::from_utf8(print().stdout).unwrap().starts_with("-- schema my-jobs is at the version"));
+
+    // The same as what the command makes itself, in a schema of the same name elsewhere.
+    let other = database().await;
+    assert!(
+        uniqueue()
+            .args(["migrate", "--schema", "my-jobs", "--database-url", &other])
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
+    let dump = |url: &str| {
+        let dump = Command::new("pg_dump").args(["--schema-only", "--schema=my-jobs", "-d", url]).output().unwrap();
+        assert!(dump.status.success(), "{dump:?}");
+        let text = String::from_utf8(dump.stdout).unwrap();
+        // Newer versions guard a dump with a word of its own.
+        text.lines()
+            .filter(|line| !line.starts_with("\\restrict") && !line.starts_with("\\unrestrict"))
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    assert_eq!(dump(&url), dump(&other));
+}
+
+#[tokio::test]
+async fn a_lock_that_somebody_holds_is_told_in_time() {
+    let url = database().await;
+    let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&url).await.unwrap();
+    let hold = "SELECT pg_advisory_lock(hashtextextended('uniqueue migrate jobs', 0))";
+    sqlx::raw_sql(hold).execute(&mut connection).await.unwrap();
+    let refused = migrate(&url, &["--lock-timeout", "50ms"]).output().unwrap();
+    let stderr = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{stderr}");
+    assert!(stderr.starts_with("error: cannot migrate schema jobs: ") && stderr.contains("lock timeout"), "{stderr}");
+    assert!(stderr.contains("\nhint: another transaction holds a lock"), "{stderr}");
+    for (arguments, said) in [
+        (&["--lock-timeout", "soon"][..], "error: invalid value 'soon' for '--lock-timeout <SPAN>': expected a length"),
+        (&["--status", "--print"], "error: the argument '--status' cannot be used with '--print'"),
+    ] {
+        let output = migrate(&url, arguments).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && stderr.starts_with(said), "{stderr}");
+    }
 }

@@ -56,7 +56,7 @@ async fn insert(url: &str, kind: &str, args: &str, policy: &str) -> String {
 async fn explain_says_what_an_insert_would_do_and_why() {
     let url = queue().await;
     let policy = r#"{"keys": ["args", "queue"], "args_keys": ["user_id"]}"#;
-    let line = ["explain", "email.send", "--args", r#"{"user_id": 42, "n": 1}"#, "--queue-name", "notifications"];
+    let line = ["explain", "email.send", "--args", r#"{"user_id": 42, "n": 1}"#, "--queue", "notifications"];
     let line = [&line[..], &["--policy", policy]].concat();
     let key = "71f9344b82e66297a49775bbe27752297922842b675330641ebe3ff4fea46c1f";
     let (code, free) = json_of(&url, &line);
@@ -82,7 +82,7 @@ async fn explain_says_what_an_insert_would_do_and_why() {
     std::fs::write(&policy_file, policy).unwrap();
     std::fs::write(&args_file, r#"{"user_id": 42}"#).unwrap();
     let args_file = format!("@{}", args_file.display());
-    let by_file = ["explain", "email.send", "--args", &args_file, "--queue-name", "notifications", "--policy"];
+    let by_file = ["explain", "email.send", "--args", &args_file, "--queue", "notifications", "--policy"];
     let by_file = [&by_file[..], &[policy_file.to_str().unwrap()]].concat();
     let (code, by_file) = json_of(&url, &by_file);
     assert_eq!((code, &by_file["unique_key"], &by_file["canonical"]), (1, &taken["unique_key"], &taken["canonical"]));
@@ -130,7 +130,7 @@ async fn holders_are_listed_by_key_kind_queue_and_page() {
     assert_eq!(keys(&["--prefix", "sync:"]), ["sync:0", "sync:1", "sync:2", "sync:3", "sync:4"]);
     assert_eq!(keys(&["--prefix", "sync:", "--after", "sync:2", "--limit", "1"]), ["sync:3"]);
     assert_eq!(keys(&["--kind", "b"]), ["other", "syncx"]);
-    assert_eq!(keys(&["--queue-name", "nowhere"]), [""; 0]);
+    assert_eq!(keys(&["--queue", "nowhere"]), [""; 0]);
     assert_eq!(keys(&["--prefix", "x' OR true --"]), [""; 0]);
     let (code, text) = told(&url, &["holders", "--limit", "2"]);
     assert_eq!(code, 0);
