@@ -83,8 +83,9 @@ async fn fingerprint(database: &Database) -> Vec<String> {
         "SELECT concat_ws(' ', unique_key, holder, frees) FROM uniqueue.unique_claim",
         "SELECT concat_ws(' ', id, runner_name, attempt) FROM uniqueue.running_job",
         "SELECT concat_ws(' ', table_name, vacuum_at_dead_rows) FROM uniqueue.table_health WHERE table_name = 'job'",
-        "SELECT md5(pg_get_functiondef(oid)) FROM pg_proc WHERE pronamespace = 'uniqueue'::regnamespace ORDER BY proname, 1",
-        "SELECT md5(pg_get_viewdef(oid)) FROM pg_class WHERE relnamespace = 'uniqueue'::regnamespace AND relkind = 'v' ORDER BY relname",
+        // Bodies are parsed anew, and may be written otherwise since: the names and comments must be there.
+        "SELECT concat_ws(' ', oid::regprocedure, obj_description(oid)) FROM pg_proc
+            WHERE pronamespace = 'uniqueue'::regnamespace ORDER BY 1",
         "SELECT concat_ws(' ', relname, attname, col_description(c.oid, attnum)) FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = attrelid
             WHERE relnamespace = 'uniqueue'::regnamespace AND relkind IN ('r', 'v') AND attnum > 0 ORDER BY 1",
     ] {
