@@ -83,8 +83,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidUrl`] for a URL that cannot be read, [`Error::Database`] when nothing
-    /// answers there.
+    /// [`Error::InvalidUrl`](crate::Error::InvalidUrl) for a URL that cannot be read,
+    /// [`Error::Database`](crate::Error::Database) when nothing answers there.
     pub async fn connect(url: &str) -> Result<Self> {
         Self::builder().connect(url).await
     }
@@ -169,7 +169,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Database`].
+    /// [`Error::Database`](crate::Error::Database).
     pub async fn job(&self, id: impl Into<JobId>) -> Result<Option<JobRow>> {
         let mut connection = self.connection().await?;
         store::job_by_id(&mut connection, self.statements(), id.into()).await
@@ -180,7 +180,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Database`].
+    /// [`Error::Database`](crate::Error::Database).
     pub async fn database_time(&self) -> Result<OffsetDateTime> {
         let mut connection = self.connection().await?;
         store::database_time(&mut connection, self.statements()).await
@@ -190,7 +190,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Database`].
+    /// [`Error::Database`](crate::Error::Database).
     pub async fn holder(&self, unique_key: &str) -> Result<Option<JobRow>> {
         let mut connection = self.connection().await?;
         store::holder(&mut connection, self.statements(), unique_key).await

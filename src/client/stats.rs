@@ -36,8 +36,8 @@ impl<'a> AskStats<'a> {
         self
     }
 
-    /// Tells how long so many of the jobs that finished last waited and ran. Default: 1,000; at most 20,000
-    /// are found for each place that is looked at.
+    /// Tells how long so many of the jobs that finished last waited and ran. Default: 1,000, of those that are
+    /// found.
     pub fn sample(mut self, sample: u32) -> Self {
         self.sample = sample;
         self
@@ -119,8 +119,8 @@ impl Client {
     /// # Ok(()) }
     /// ```
     ///
-    /// Where nothing but reading the table would tell, it looks at the newest 20,000 jobs, and at as many
-    /// before the head of each queue; runners tell what they work off with their heartbeats. What was
+    /// Where nothing but reading the table would tell, it looks at the newest 20,000 jobs, and at the 2,000
+    /// before the head of each of the first 20 queues where jobs wait; runners tell what they work off with their heartbeats. What was
     /// inserted long before and finished just now (a long schedule, a late retry) may be missing among the
     /// times; it is in the rates.
     pub fn stats(&self) -> AskStats<'_> {

@@ -79,17 +79,14 @@ struct DryRun<'a> {
 /// Changes jobs, or says which it would.
 pub(super) async fn run(verb: Verb, arguments: ChangeArguments) -> Result<Verdict, Failure> {
     let ChangeArguments { ids, filter, all, limit, dry_run, yes, queue } = arguments;
-    match (ids.is_empty(), filter.says_nothing() && limit.is_none()) {
-        (true, true) if !all => {
-            return Err(Failure::refused(
-                format!("{} of which jobs?", verb.name()),
-                "give ids, or a filter such as --state discarded --queue emails, or --all",
-            ));
-        }
-        (false, false) => {
-            return Err(Failure::refused("ids and a filter at once", "give either the ids or the filter"));
-        }
-        _ => {}
+    if ids.is_empty() && filter.says_nothing() && !all {
+        return Err(Failure::refused(
+            format!("{} of which jobs?", verb.name()),
+            "give ids, or a filter such as --state discarded --queue emails, or --all",
+        ));
+    }
+    if !ids.is_empty() && (!filter.says_nothing() || limit.is_some()) {
+        return Err(Failure::refused("ids and a filter at once", "give either the ids or the filter"));
     }
     let changed = Arc::new(AtomicU64::new(0));
     let words = verb.words();

@@ -24,8 +24,8 @@ const HEADER_EVERY: u64 = 20;
 /// Rates: inserted jobs are counted in the table, over --within; those that are deleted already are not seen. What is
 /// completed and failed the live runners tell with their heartbeats (four times a lease, which is 20 s by default): it is
 /// what happened between the last two. Wait is from when a job could have run until its last attempt started, run is from
-/// there to its end; of a sample of those that finished last, found among the newest 20,000 jobs and the 20,000 before the
-/// head of each queue.
+/// there to its end; of a sample of those that finished last, found among the newest 20,000 jobs and the 2,000 before the
+/// head of each of the first 20 queues where jobs wait.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatsArguments {

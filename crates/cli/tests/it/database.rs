@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use serde_json::json;
 
-use crate::support::{Foreground, directory, execute, run, run_json, texts, uniqueue};
+use crate::support::{Foreground, directory, execute, has_psql, run, run_json, texts, uniqueue};
 
 #[tokio::test]
 async fn data_stay_across_starts() {
@@ -62,6 +62,9 @@ async fn stop_ends_the_server_of_another_terminal_in_order() {
 
 #[tokio::test]
 async fn psql_opens_on_the_running_server_with_the_schema_in_reach() {
+    if !has_psql() {
+        return eprintln!("no psql: nothing was tested");
+    }
     let scratch = directory();
     let data_dir = scratch.path().join("data");
     let psql = |arguments: &[&str]| {

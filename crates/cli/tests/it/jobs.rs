@@ -1,6 +1,8 @@
 //! `uniqueue job`, from the outside.
 
+use std::ffi::OsStr;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
@@ -161,6 +163,8 @@ async fn args_come_from_a_file_or_from_standard_input_as_well() {
         let stderr = refused(&mut jobs.command(line));
         assert!(stderr.starts_with(said), "{line}: {stderr}");
     }
+    let stderr = refused(jobs.command("job list --queue").arg(OsStr::from_bytes(b"\xff")));
+    assert!(stderr.starts_with("error: invalid UTF-8"), "{stderr}");
     for (kind, said) in
         [("", "invalid kind: must not be empty"), ("a\nb", "invalid kind: must not hold control characters")]
     {
@@ -416,6 +420,7 @@ async fn many_jobs_are_counted_and_shown_before_they_are_changed() {
     for (line, said) in [
         ("job cancel", "error: cancel of which jobs?\nhint: give ids, or a filter such as"),
         ("job delete --yes", "error: delete of which jobs?\nhint: "),
+        ("job delete --limit 5 --yes", "error: delete of which jobs?\nhint: "),
         ("job retry --all 019abc12-3456-7def-8a12-3456789abcde", "error: the argument '--all' cannot be used with"),
         ("job retry --kind a 019abc12-3456-7def-8a12-3456789abcde", "error: ids and a filter at once\nhint: "),
         (

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::support::{database, execute, run_json, texts, uniqueue};
+use crate::support::{database, execute, has_psql, run_json, texts, uniqueue};
 
 fn migrate(url: &str, arguments: &[&str]) -> Command {
     let mut command = uniqueue();
@@ -53,6 +53,9 @@ async fn newer_schema_is_left_alone() {
 
 #[tokio::test]
 async fn printed_sql_can_be_run_by_hand() {
+    if !has_psql() {
+        return eprintln!("no psql: nothing was tested");
+    }
     let url = database().await;
     let print =
         || uniqueue().args(["migrate", "--print", "--schema", "my-jobs", "--database-url", &url]).output().unwrap();
@@ -91,17 +94,17 @@ async fn printed_sql_can_be_run_by_hand() {
             .status
             .success()
     );
-    let dump = |url: &str| {
-        let dump = Command::new("pg_dump").args(["--schema-only", "--schema=my-jobs", "-d", url]).output().unwrap();
-        assert!(dump.status.success(), "{dump:?}");
-        let text = String::from_utf8(dump.stdout).unwrap();
-        // Newer versions guard a dump with a word of its own.
-        text.lines()
-            .filter(|line| !line.starts_with("\\restrict") && !line.starts_with("\\unrestrict"))
-            .collect::<Vec<_>>()
-            .join("\n")
-    };
-    assert_eq!(dump(&url), dump(&other));
+    let objects = "
+        SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'my-jobs'::regnamespace
+        UNION ALL
+        SELECT format('%s %s %s %s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod), col_description(c.oid, a.attnum))
+        FROM pg_class AS c LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid WHERE c.relnamespace = 'my-jobs'::regnamespace
+        UNION ALL
+        SELECT indexdef FROM pg_indexes WHERE schemaname = 'my-jobs'
+        ORDER BY 1";
+    let made = texts(&url, objects).await;
+    assert!(made.len() > 100, "{}", made.len());
+    assert_eq!(made, texts(&other, objects).await);
 }
 
 #[tokio::test]

@@ -62,6 +62,11 @@ pub(crate) fn command(binary: &Path) -> Command {
     command
 }
 
+/// Whether there is a psql: PostgreSQL's server can be here without it.
+pub(crate) fn has_psql() -> bool {
+    Command::new("psql").arg("--version").output().is_ok()
+}
+
 pub(crate) fn run(arguments: &[&str]) -> Output {
     uniqueue().args(arguments).output().expect("the command")
 }
