@@ -1,6 +1,6 @@
 //! `uniqueue unique`: explain, holders, show, release, audit, backfill.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
@@ -276,4 +276,33 @@ async fn a_schema_that_lacks_migrations_is_told_what_to_do() {
         let stderr = refused(&url, arguments);
         assert!(stderr.contains("uniqueue migrate"), "{stderr}");
     }
+}
+
+#[tokio::test]
+async fn killed_in_the_middle_a_backfill_goes_on_when_it_is_run_again() {
+    const JOBS: u64 = 3_000;
+    let url = queue().await;
+    execute(
+        &url,
+        "INSERT INTO jobs.job (id, kind, args)
+         SELECT jobs.new_job_id(), 'a', jsonb_build_object('n', n) FROM generate_series(1, 3000) AS n",
+    )
+    .await;
+    let line = ["backfill", "--kind", "a", "--policy", r#"{"keys": ["args"]}"#];
+    let mut child = unique(&url, &[&line[..], &["--batch", "1"]].concat()).stdout(Stdio::null()).spawn().unwrap();
+    let keyed = async || -> u64 {
+        let keyed = texts(&url, "SELECT count(*)::text FROM jobs.job WHERE unique_key IS NOT NULL").await;
+        keyed[0].parse().unwrap()
+    };
+    while keyed().await < 20 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended early");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(keyed().await < JOBS, "killed too late");
+    let (code, done) = json_of(&url, &line);
+    let of = |name: &str| done[name].as_u64().unwrap();
+    assert_eq!((code, of("jobs"), of("unchanged") + of("claimed")), (0, JOBS, JOBS), "{done}");
+    assert!(of("unchanged") >= 20, "{done}");
+    assert_eq!(texts(&url, "SELECT count(*)::text FROM jobs.job WHERE claims").await, [JOBS.to_string()]);
 }
