@@ -16,6 +16,8 @@ use crate::output::ColorChoice;
 use crate::periodic::PeriodicArguments;
 use crate::queue::QueueCommandArguments;
 use crate::stats::StatsArguments;
+use crate::top::TopArguments;
+use crate::unique::UniqueArguments;
 
 /// A PostgreSQL job queue whose heart is unique jobs.
 #[derive(Debug, Parser)]
@@ -45,8 +47,12 @@ pub(crate) enum Command {
     Periodic(PeriodicArguments),
     /// Tell how the queues are doing: jobs by state, rates, waits
     Stats(StatsArguments),
+    /// Watch queues, running jobs, failing kinds, keys and waiting inserts live, and act on them
+    Top(TopArguments),
     /// Bring a database's schema to the version that this uniqueue needs
     Migrate(MigrateArguments),
+    /// Look at unique keys and who claims them, free a key, count duplicates, give queued jobs their keys
+    Unique(UniqueArguments),
     /// Measure every workload against plain SQL in the same run
     Bench(Box<BenchArguments>),
     /// Write the script that completes this command's words in a shell

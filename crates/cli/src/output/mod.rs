@@ -15,7 +15,7 @@ use serde::Serialize;
 pub(crate) use self::ask::{Answer, ask};
 pub(crate) use self::bar::Bar;
 pub(crate) use self::moment::{Moment, Span, ago, span, time};
-pub(crate) use self::paint::{ColorChoice, Style, choose_color, paint, paint_error};
+pub(crate) use self::paint::{ColorChoice, Style, choose_color, has_colors, paint, paint_error};
 pub(crate) use self::plain::plain;
 pub(crate) use self::table::{Cell, Column, Record, Table};
 

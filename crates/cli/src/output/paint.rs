@@ -73,6 +73,11 @@ pub(crate) fn paint_error(style: Style, text: &str) -> Cow<'_, str> {
     style.apply(text, is_wanted(io::stderr().is_terminal()))
 }
 
+/// Whether standard output is to be coloured.
+pub(crate) fn has_colors() -> bool {
+    is_wanted(io::stdout().is_terminal())
+}
+
 fn is_wanted(is_terminal: bool) -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     match CHOICE.get().copied().unwrap_or_default() {

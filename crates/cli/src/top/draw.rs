@@ -75,7 +75,8 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State, now: Instant, pal
     let mut spans = vec![Span::styled(format!("uniqueue top  {}  ", state.title), palette.strong())];
     match (&state.snapshot, state.seen_at) {
         (Some(snapshot), Some(seen_at)) => {
-            let runners = if snapshot.runners == 1 { "1 runner".to_owned() } else { format!("{} runners", snapshot.runners) };
+            let runners =
+                if snapshot.runners == 1 { "1 runner".to_owned() } else { format!("{} runners", snapshot.runners) };
             let style = if snapshot.runners == 0 { palette.bad() } else { Style::new() };
             spans.push(Span::styled(format!("{runners}  "), style));
             let age = now.saturating_duration_since(seen_at);
@@ -105,10 +106,8 @@ fn draw_rates(frame: &mut Frame<'_>, area: Rect, state: &State, palette: Palette
     ];
     for (area, (name, rate, history, style)) in columns.into_iter().zip(rates) {
         let rate = rate.map_or_else(String::new, |rate| format!(" {rate:.1}/s"));
-        let lines = vec![
-            Line::from(format!("{name}{rate}")),
-            Line::styled(sparkline(history, usize::from(area.width)), style),
-        ];
+        let lines =
+            vec![Line::from(format!("{name}{rate}")), Line::styled(sparkline(history, usize::from(area.width)), style)];
         frame.render_widget(Paragraph::new(lines), area);
     }
 }
@@ -315,7 +314,10 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, palette: Palette)
     let line = if let Some(notice) = &state.notice {
         Line::styled(plain(notice).into_owned(), palette.warn())
     } else if state.filter.is_empty() {
-        Line::styled("?: help  1-5: lists  /: filter  enter: inspect  p: pause, resume  c: cancel  r: retry  q: quit", palette.faint())
+        Line::styled(
+            "?: help  1-5: lists  /: filter  enter: inspect  p: pause, resume  c: cancel  r: retry  q: quit",
+            palette.faint(),
+        )
     } else {
         Line::styled(format!("filter: {}  (esc: all)", plain(&state.filter)), palette.warn())
     };

@@ -27,7 +27,10 @@ pub(super) enum News {
     /// What became of an action.
     Done(String),
     /// A job in full.
-    Text { title: String, lines: Vec<String> },
+    Text {
+        title: String,
+        lines: Vec<String>,
+    },
 }
 
 /// Looks again and again until it is cancelled. One look at a time: a slow database is not asked for more.
@@ -112,10 +115,7 @@ async fn perform(client: &Client, action: &Action) -> Result<News, Failure> {
             };
             let text = serde_json::to_string_pretty(&row)
                 .map_err(|error| Failure::environment("cannot write JSON", "report this", error.into()))?;
-            return Ok(News::Text {
-                title: format!("job {job}"),
-                lines: text.lines().map(str::to_owned).collect(),
-            });
+            return Ok(News::Text { title: format!("job {job}"), lines: text.lines().map(str::to_owned).collect() });
         }
     };
     Ok(News::Done(done))

@@ -39,7 +39,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, palette: Palette) {
         }
         Over::Confirm(action) => {
             let question = action.question().unwrap_or_default();
-            let lines = vec![Line::from(plain(&question).into_owned()), Line::from(""), Line::from("y: yes   any other key: no")];
+            let lines = vec![
+                Line::from(plain(&question).into_owned()),
+                Line::from(""),
+                Line::from("y: yes   any other key: no"),
+            ];
             popup(frame, area, " really? ", lines, palette);
         }
         Over::Text { title, lines, scroll } => {

@@ -14,7 +14,8 @@ const FOREGROUND: &str = "#d5d8dc";
 /// The picture. The same screen gives the same text.
 pub(super) fn svg(buffer: &Buffer) -> String {
     let area = buffer.area;
-    let (width, height) = (f32::from(area.width) * CELL.0 + 2.0 * MARGIN, f32::from(area.height) * CELL.1 + 2.0 * MARGIN);
+    let (width, height) =
+        (f32::from(area.width) * CELL.0 + 2.0 * MARGIN, f32::from(area.height) * CELL.1 + 2.0 * MARGIN);
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
          height=\"{height:.0}\" font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace\" font-size=\"14\">\n\

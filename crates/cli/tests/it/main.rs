@@ -13,3 +13,4 @@ mod migrate;
 mod queues;
 mod support;
 mod terminal;
+mod unique;
