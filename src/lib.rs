@@ -78,9 +78,9 @@ pub use self::unique::{
 };
 /// Inserts that wait.
 pub use self::waiting::WaitingInsert;
-pub use self::worker::{AnyJob, Middleware, Needs, Next, Progress, RunningJob, StopReason, Worker, WorkerOptions};
 /// What people watch.
 pub use self::watch::{FailingKind, RunningJobInfo};
+pub use self::worker::{AnyJob, Middleware, Needs, Next, Progress, RunningJob, StopReason, Worker, WorkerOptions};
 /// Which jobs, and how many.
 pub use self::{
     count::JobCount,

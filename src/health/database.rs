@@ -24,6 +24,10 @@ pub(super) const fn holds_snapshot(code: FindingCode) -> bool {
 /// snapshot.
 pub(super) fn open_transaction(open: &OpenTransaction, limits: &Thresholds) -> Option<Finding> {
     let severity = limits.transaction.judge_age(open.open_for)?;
+    if open.waits && open.blocks == 0 {
+        // It goes on when the one that it waits for ends, and that one is named.
+        return None;
+    }
     let is_in_the_way = open.blocks > 0 || (open.is_idle && !open.changes.is_empty());
     let code = match (is_in_the_way, open.snapshot_transactions) {
         (true, _) => FindingCode::BlockingTransaction,

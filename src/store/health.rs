@@ -108,6 +108,8 @@ pub(crate) struct OpenTransaction {
     pub(crate) query: Option<String>,
     pub(crate) open_for: f64,
     pub(crate) is_idle: bool,
+    /// Whether it waits for somebody else's lock.
+    pub(crate) waits: bool,
     /// How many transactions its snapshot is behind. `None`: it has none.
     pub(crate) snapshot_transactions: Option<i64>,
     /// How many sessions wait for it.

@@ -17,6 +17,7 @@ FROM (
         left(regexp_replace(a.query, '\s+', ' ', 'g'), 120) AS query,
         extract(epoch FROM clock_timestamp() - a.xact_start)::double precision AS open_for,
         a.state LIKE 'idle in transaction%' AS is_idle,
+        coalesce(a.wait_event_type = 'Lock', false) AS waits,
         age(a.backend_xmin) AS snapshot_transactions,
         coalesce(b.sessions, 0) AS blocks,
         ARRAY(

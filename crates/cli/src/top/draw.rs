@@ -82,7 +82,11 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State, now: Instant, pal
             let age = now.saturating_duration_since(seen_at);
             // A look that is late by two more is worth a word.
             let is_stale = age > state.interval * 3 + Duration::from_millis(500);
-            let fresh = format!("{}  every {}", snapshot.clock, span(state.interval));
+            let mut fresh = format!("{}  every {}", snapshot.clock, span(state.interval));
+            if snapshot.took > state.interval {
+                // The wait between two looks comes on top.
+                fresh = format!("{fresh}, a look takes {}", span(snapshot.took));
+            }
             match is_stale {
                 true => spans.push(Span::styled(format!("{fresh}, seen {} ago  ", span(age)), palette.warn())),
                 false => spans.push(Span::styled(format!("{fresh}  "), palette.faint())),

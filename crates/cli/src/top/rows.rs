@@ -156,7 +156,9 @@ pub(super) struct Waiting {
 
 impl From<&WaitingInsert> for Waiting {
     fn from(waiting: &WaitingInsert) -> Self {
-        let known = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(plain);
+        let known = |text: &Option<String>| {
+            text.as_deref().filter(|text| !text.is_empty()).map(|text| plain(text).into_owned())
+        };
         let name = known(&waiting.blocker_application).unwrap_or_default();
         let state = known(&waiting.blocker_state).unwrap_or_default();
         let blocker = match waiting.blocker_pid {

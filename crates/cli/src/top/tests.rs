@@ -176,6 +176,8 @@ fn stale_numbers_and_trouble_are_said() {
     state.see(incident(1), later);
     let head = &lines(&state, later)[0];
     assert!(!head.contains("ago") && !head.contains("no answer"), "{head}");
+    state.see(Snapshot { took: Duration::from_secs(3), ..incident(1) }, later);
+    assert!(lines(&state, later)[0].contains("every 1.0s, a look takes 3.0s"));
 }
 
 #[test]

@@ -1,0 +1,98 @@
+//! A terminal for what draws on one: `script` makes it, `vt100` reads it.
+
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// The longest that a test waits for what should be there soon.
+pub(crate) const WAIT: Duration = Duration::from_secs(30);
+
+pub(crate) struct Screen {
+    child: Child,
+    keys: ChildStdin,
+    seen: Arc<Mutex<vt100::Parser>>,
+}
+
+impl Screen {
+    /// Runs `uniqueue` with these arguments on a terminal of 160 columns. `None`: there is no util-linux here to make
+    /// one, and that was said.
+    pub(crate) fn open(url: &str, arguments: &str) -> Option<Self> {
+        let version = Command::new("script").arg("--version").output().ok();
+        if !version.is_some_and(|version| String::from_utf8_lossy(&version.stdout).contains("util-linux")) {
+            eprintln!("not tested: no script of util-linux to make a terminal");
+            return None;
+        }
+        let line = format!("stty rows 40 cols 160; exec {} {arguments}", env!("CARGO_BIN_EXE_uniqueue"));
+        let mut command = Command::new("script");
+        command.args(["-qefc", &line, "/dev/null"]).env("DATABASE_URL", url).env("TERM", "xterm-256color");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script");
+        let keys = child.stdin.take().expect("its input");
+        let mut output = child.stdout.take().expect("its output");
+        let seen =
+            Arc::new(Mutex::new(vt100::Parser::new(40.try_into().expect("rows"), 160.try_into().expect("columns"), 0)));
+        let parser = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = output.read(&mut buffer) {
+                parser.lock().expect("the screen").process(&buffer[..read]);
+            }
+        });
+        Some(Self { child, keys, seen })
+    }
+
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).and_then(|()| self.keys.flush()).expect("a key");
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.seen.lock().expect("the screen").screen().contents()
+    }
+
+    /// Waits until the screen shows all of these.
+    pub(crate) async fn until(&self, words: &[&str]) {
+        let began = Instant::now();
+        loop {
+            let text = self.text();
+            if words.iter().all(|word| text.contains(word)) {
+                return;
+            }
+            assert!(began.elapsed() < WAIT, "no {words:?} in:\n{text}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// The process that draws.
+    pub(crate) fn process(&self) -> String {
+        let path = format!("/proc/{0}/task/{0}/children", self.child.id());
+        std::fs::read_to_string(path).expect("its child").trim().to_owned()
+    }
+
+    /// Waits for the end. The terminal must be as it was: on its main screen, with a cursor.
+    pub(crate) async fn end(mut self) -> Option<i32> {
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("the child") {
+                break status;
+            }
+            assert!(began.elapsed() < WAIT, "it does not end:\n{}", self.text());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        loop {
+            let parser = self.seen.lock().expect("the screen");
+            if !parser.screen().alternate_screen() && !parser.screen().hide_cursor() {
+                return status.code();
+            }
+            drop(parser);
+            assert!(began.elapsed() < WAIT, "the terminal was not given back");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

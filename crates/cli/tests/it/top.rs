@@ -1,0 +1,133 @@
+//! `uniqueue top`, on a terminal.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use sqlx::{Connection, PgConnection};
+use uniqueue::{Client, NewJob};
+
+use crate::screen::{Screen, WAIT};
+use crate::support::{database, execute, texts, uniqueue};
+
+async fn migrated() -> (String, Client) {
+    let url = database().await;
+    let client = Client::connect(&url).await.unwrap();
+    client.migrate().await.unwrap();
+    (url, client)
+}
+
+/// Waits until a query answers so.
+async fn until(url: &str, sql: &str, expected: &str) {
+    let began = Instant::now();
+    loop {
+        let found = texts(url, sql).await;
+        if found == [expected] {
+            return;
+        }
+        assert!(began.elapsed() < WAIT, "{sql}: {found:?}, not {expected}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn keys_pause_a_queue_and_cancel_a_running_job_in_the_database() {
+    let (url, client) = migrated().await;
+    client.insert(NewJob::new("email.send", &json!({"to": "a"})).queue("emails")).await.unwrap();
+    let running =
+        client.insert(NewJob::new("report.build", &json!({"month": 11})).queue("reports")).await.unwrap().id();
+    let start =
+        "UPDATE uniqueue.job SET state = 'running', attempt = 1, attempted_at = now(), worker = gen_random_uuid()
+        WHERE kind = 'report.build'";
+    execute(&url, start).await;
+    let Some(mut screen) = Screen::open(&url, "top --interval 100ms") else { return };
+    screen.until(&["1 queues 2", "emails", "reports", "report.build", "unknown (dead)"]).await;
+
+    // The first queue is chosen.
+    screen.press("p");
+    screen.until(&["Pause queue emails? What runs is finished."]).await;
+    screen.press("n");
+    screen.until(&["nothing was changed"]).await;
+    assert_eq!(texts(&url, "SELECT count(*)::text FROM uniqueue.queue").await, ["0"]);
+    screen.press("py");
+    until(&url, "SELECT (paused_at IS NOT NULL)::text FROM uniqueue.queue WHERE name = 'emails'", "true").await;
+    screen.until(&["queue emails is paused"]).await;
+    screen.press("py");
+    until(&url, "SELECT (paused_at IS NOT NULL)::text FROM uniqueue.queue WHERE name = 'emails'", "false").await;
+
+    // The one running job, in full, and cancelled.
+    screen.press("2\r");
+    screen.until(&[&format!("job {running}"), "\"month\": 11"]).await;
+    screen.press("x");
+    screen.press("c");
+    screen.until(&[&format!("Cancel job {running}?")]).await;
+    screen.press("y");
+    until(&url, "SELECT state::text FROM uniqueue.job WHERE kind = 'report.build'", "cancelled").await;
+    screen.until(&["no job is running"]).await;
+
+    // What failed comes back.
+    execute(&url, "UPDATE uniqueue.job SET state = 'discarded', finalized_at = now() WHERE kind = 'email.send'").await;
+    screen.press("3");
+    screen.until(&["3 failing 1"]).await;
+    screen.press("ry");
+    until(&url, "SELECT state::text FROM uniqueue.job WHERE kind = 'email.send'", "available").await;
+    screen.press("/rep");
+    screen.until(&["1 queues 1"]).await;
+    screen.press("\r?");
+    screen.until(&["another list: queues, running jobs"]).await;
+    screen.press(" q");
+    assert_eq!(screen.end().await, Some(0));
+}
+
+#[tokio::test]
+async fn slow_database_holds_up_no_key_and_its_age_is_shown() {
+    let (url, client) = migrated().await;
+    client.insert(NewJob::new("a", &json!({}))).await.unwrap();
+    let Some(mut screen) = Screen::open(&url, "top --interval 100ms") else { return };
+    screen.until(&["1 queues 1"]).await;
+    let mut holder = PgConnection::connect(&url).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK TABLE uniqueue.job").execute(&mut holder).await.unwrap();
+    screen.until(&["seen ", " ago"]).await;
+    screen.press("?");
+    screen.until(&["help: any key puts it away"]).await;
+    screen.press(" ");
+    // A server that is gone is told, and it goes on when it is back.
+    sqlx::raw_sql("ROLLBACK").execute(&mut holder).await.unwrap();
+    let began = Instant::now();
+    while screen.text().lines().next().is_some_and(|head| head.contains(" ago")) {
+        assert!(began.elapsed() < WAIT, "{}", screen.text());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    screen.press("q");
+    assert_eq!(screen.end().await, Some(0));
+}
+
+#[tokio::test]
+async fn terminal_is_given_back_after_a_signal() {
+    let (url, _) = migrated().await;
+    for (signal, key) in [(Some("TERM"), ""), (None, "\u{3}")] {
+        let Some(mut screen) = Screen::open(&url, "top") else { return };
+        screen.until(&["there is no queue yet"]).await;
+        match signal {
+            Some(signal) => {
+                assert!(Command::new("kill").args(["-s", signal, &screen.process()]).status().unwrap().success());
+            }
+            None => screen.press(key),
+        }
+        assert_eq!(screen.end().await, Some(130));
+    }
+}
+
+#[tokio::test]
+async fn without_a_terminal_it_names_what_works_there() {
+    let (url, _) = migrated().await;
+    for arguments in [&["top"][..], &["top", "--json"]] {
+        let output = uniqueue().args(arguments).args(["--database-url", &url]).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{stderr}");
+        assert!(
+            stderr.starts_with("error: top draws on a terminal") && stderr.contains("`uniqueue stats --watch"),
+            "{stderr}"
+        );
+    }
+}
