@@ -233,7 +233,7 @@ fn running(snapshot: &Snapshot, shown: &[usize], palette: Palette) -> Listed {
         let job = &snapshot.running[*place];
         let runner = match job.is_alive {
             true => text(&job.runner),
-            false => Cell::from(Span::styled(format!("{} (dead)", plain(&job.runner)), palette.bad())),
+            false => Cell::from(Span::styled(format!("dead: {}", plain(&job.runner)), palette.bad())),
         };
         Row::new([
             text(&job.id),

@@ -142,7 +142,7 @@ fn screen_shows_queues_and_the_list_that_was_chosen() {
     assert!(has(&shown, &["billing", "limit 2", "41", "12m 20s", "▁▂▃▄▅▇█"]), "{shown:#?}");
     assert!(has(&shown, &["imports", "paused", "250"]), "{shown:#?}");
     assert!(has(&shown, &[JOB, "report.build", "4m 2s", "1/25", "worker-1", "40% of 200"]), "{shown:#?}");
-    assert!(has(&shown, &["worker-3 (dead)"]), "{shown:#?}");
+    assert!(has(&shown, &["dead: worker"]), "{shown:#?}");
     assert!(has(&shown, &["1 queues 3"]) && has(&shown, &["2 running 2", "5 waiting inserts 1"]), "{shown:#?}");
     press(&mut state, "3");
     assert!(has(&lines(&state, now), &["email.send", "8s ago", "smtp: connection refused"]));

@@ -12,6 +12,7 @@ mod incident;
 mod jobs;
 mod migrate;
 mod queues;
+mod roles;
 mod screen;
 mod support;
 mod terminal;

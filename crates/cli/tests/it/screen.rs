@@ -62,6 +62,15 @@ impl Screen {
         }
     }
 
+    /// Waits until one line shows all of these.
+    pub(crate) async fn until_line(&self, words: &[&str]) {
+        let began = Instant::now();
+        while !self.text().lines().any(|line| words.iter().all(|word| line.contains(word))) {
+            assert!(began.elapsed() < WAIT, "no line with {words:?} in:\n{}", self.text());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// The process that draws.
     pub(crate) fn process(&self) -> String {
         let path = format!("/proc/{0}/task/{0}/children", self.child.id());

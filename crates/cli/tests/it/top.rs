@@ -41,7 +41,7 @@ async fn keys_pause_a_queue_and_cancel_a_running_job_in_the_database() {
         WHERE kind = 'report.build'";
     execute(&url, start).await;
     let Some(mut screen) = Screen::open(&url, "top --interval 100ms") else { return };
-    screen.until(&["1 queues 2", "emails", "reports", "report.build", "unknown (dead)"]).await;
+    screen.until(&["1 queues 2", "emails", "reports", "report.build", "dead: unknown"]).await;
 
     // The first queue is chosen.
     screen.press("p");
@@ -52,6 +52,7 @@ async fn keys_pause_a_queue_and_cancel_a_running_job_in_the_database() {
     screen.press("py");
     until(&url, "SELECT (paused_at IS NOT NULL)::text FROM uniqueue.queue WHERE name = 'emails'", "true").await;
     screen.until(&["queue emails is paused"]).await;
+    screen.until_line(&["emails", "paused", "█"]).await;
     screen.press("py");
     until(&url, "SELECT (paused_at IS NOT NULL)::text FROM uniqueue.queue WHERE name = 'emails'", "false").await;
 
