@@ -28,7 +28,8 @@ pub(super) fn report(diagnosis: &Diagnosis) -> String {
         paint(style(diagnosis.worst()), &verdict),
         diagnosis.schema,
         plain(&diagnosis.database),
-        plain(&diagnosis.server_version)
+        // Debian's version goes on.
+        plain(diagnosis.server_version.split(' ').next().unwrap_or_default())
     ));
     text
 }

@@ -309,7 +309,7 @@ fn waiting(snapshot: &Snapshot, shown: &[usize], palette: Palette) -> Listed {
     };
     (
         &["    pid", "application", "  waiting", "for", "of session", "    open", "its last statement"],
-        vec![Length(7), Fill(1), Length(9), Fill(1), Fill(2), Length(8), Fill(2)],
+        vec![Length(7), Length(12), Length(9), Length(16), Fill(3), Length(8), Fill(2)],
         shown.iter().map(row).collect(),
     )
 }

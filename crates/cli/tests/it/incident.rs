@@ -19,6 +19,10 @@ struct SendInvoice {
 /// Set to write the outputs of the page anew: `GOLDEN=overwrite cargo test -p uniqueue-cli --test it incident`.
 const OVERWRITE: &str = "GOLDEN";
 
+/// What the deployment inserts and does not commit, and the shop waits for.
+const CLOSE: &str = "SELECT duplicate FROM uniqueue.insert_job('report.close', queue => 'billing', \
+    unique_policy => '{\"key\": \"report:2026-11\"}')";
+
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/incident.md");
 
 /// A command of the page and what it printed there.
@@ -38,27 +42,25 @@ fn shown(page: &str) -> Vec<Shown> {
 
 /// A text in which what is different each time is not: ids, numbers, and the widths of columns that follow them.
 fn settled(text: &str) -> String {
+    let text = without_ids(text).replace("sessions wait", "session waits");
     let mut settled = String::new();
-    let mut last = ' ';
-    for letter in text.replace("sessions wait", "session waits").chars() {
-        let letter = match letter {
-            '0'..='9' => 'N',
-            // The shape of an id, whatever its letters.
-            'a'..='f' if last == 'N' => 'N',
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let is_more = settled.ends_with('N');
+        match letter {
+            '0'..='9' if is_more => {}
+            '0'..='9' => settled.push('N'),
+            // 1.5s is 12s another time.
+            '.' if is_more && letters.peek().is_some_and(char::is_ascii_digit) => {}
             // Columns are as wide as what is in them.
-            '-' if last == '-' => continue,
-            letter => letter,
-        };
-        if (letter == 'N' && last == 'N') || (letter == ' ' && last == ' ') {
-            continue;
+            ' ' | '-' if settled.ends_with(letter) => {}
+            letter => settled.push(letter),
         }
-        settled.push(letter);
-        last = letter;
     }
-    settled
+    settled.replace("Nms", "Ns").replace("under a second", "N s").replace("\n ", "\n")
 }
 
-/// Letters of ids come before digits as well; so whole ids are replaced first.
+/// Ids in one word.
 fn without_ids(text: &str) -> String {
     let is_id = |word: &str| word.len() == 36 && word.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
     let mut rest = text;
@@ -95,7 +97,7 @@ impl Incident {
             let old = format!("$ {command}\n{output}```");
             self.page = self.page.replacen(&old, &format!("$ {}\n{printed}```", self.with_pid(&command)), 1);
         } else {
-            let (page, now) = (settled(&without_ids(&output)), settled(&without_ids(&printed)));
+            let (page, now) = (settled(&output), settled(&printed));
             assert_eq!(page, now, "$ {command}\n{printed}\nhint: GOLDEN=overwrite, then read the page");
         }
         printed
@@ -157,9 +159,7 @@ async fn the_page_is_what_happens_and_its_remedy_works() {
     // A deployment that stopped in the middle.
     let mut deploy = connect(&url, "deploy").await;
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut deploy).await.unwrap();
-    let close = "SELECT * FROM uniqueue.insert_job('report.close', '{\"month\": \"2026-11\"}', queue => 'billing',
-        unique_policy => '{\"key\": \"report:2026-11\"}')";
-    for statement in ["BEGIN", "SELECT * FROM uniqueue.limit_queue('billing', 4)", close] {
+    for statement in ["BEGIN", "SELECT * FROM uniqueue.limit_queue('billing', 4)", CLOSE] {
         sqlx::raw_sql(statement).execute(&mut deploy).await.unwrap();
     }
     // Work that does not start, and an insert that waits.
@@ -167,15 +167,13 @@ async fn the_page_is_what_happens_and_its_remedy_works() {
     let shop = url.clone();
     let waiting = tokio::spawn(async move {
         let mut shop = connect(&shop, "shop").await;
-        let inserted: bool =
-            sqlx::query_scalar(&*close.replace('*', "duplicate").leak()).fetch_one(&mut shop).await.unwrap();
+        let inserted: bool = sqlx::query_scalar(CLOSE).fetch_one(&mut shop).await.unwrap();
         inserted
     });
 
     let mut incident = Incident { url: url.clone(), pid, page: std::fs::read_to_string(PAGE).unwrap() };
     let doctor = "uniqueue doctor --transaction 1s --waiting 1s";
-    let all = ["blocking_transaction", "queue_late", "for it", "the oldest for 1"];
-    incident.until(doctor, 1, &all[..3]).await;
+    incident.until(doctor, 1, &["blocking_transaction", "queue_late", "for it"]).await;
     incident.run(0, "uniqueue queue list", 0);
     let said = incident.run(1, doctor, 1);
     assert!(said.contains(&format!("SELECT pg_terminate_backend({pid});")), "{said}");

@@ -87,15 +87,16 @@ impl Screen {
             assert!(began.elapsed() < WAIT, "it does not end:\n{}", self.text());
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
-        loop {
-            let parser = self.seen.lock().expect("the screen");
-            if !parser.screen().alternate_screen() && !parser.screen().hide_cursor() {
-                return status.code();
-            }
-            drop(parser);
+        while !self.is_as_it_was() {
             assert!(began.elapsed() < WAIT, "the terminal was not given back");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+        status.code()
+    }
+
+    fn is_as_it_was(&self) -> bool {
+        let parser = self.seen.lock().expect("the screen");
+        !parser.screen().alternate_screen() && !parser.screen().hide_cursor()
     }
 }
 
