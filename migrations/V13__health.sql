@@ -205,7 +205,14 @@ COMMENT ON COLUMN table_health.oldest_snapshot_state IS 'What the session does, 
 COMMENT ON COLUMN table_health.oldest_snapshot_query IS 'Its statement, or its last one.';
 
 CREATE VIEW waiting_insert AS
-WITH lock AS MATERIALIZED (
+WITH key_index AS MATERIALIZED (
+    -- By its name: a rebuild while everybody goes on gives an index another OID.
+    SELECT x.indexrelid AS oid
+    FROM pg_index AS x
+    JOIN pg_class AS c ON c.oid = x.indexrelid
+    WHERE x.indrelid = 'job'::regclass AND c.relname = 'job_unique_key'
+),
+lock AS MATERIALIZED (
     SELECT
         l.pid, l.virtualtransaction, l.locktype, l.relation, l.page, l.tuple, l.transactionid, l.objid,
         l.mode, l.granted, l.waitstart
@@ -214,7 +221,7 @@ WITH lock AS MATERIALIZED (
         OR (
             l.locktype IN ('relation', 'tuple')
             AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-            AND l.relation IN ('job'::regclass, 'job_unique_key'::regclass)
+            AND (l.relation = 'job'::regclass OR l.relation = (SELECT i.oid FROM key_index AS i))
         )
 ),
 waiter AS (
@@ -240,7 +247,7 @@ waiter AS (
         AND EXISTS (
             SELECT FROM lock AS k
             WHERE k.pid = w.pid
-                AND k.relation = 'job_unique_key'::regclass
+                AND k.relation = (SELECT i.oid FROM key_index AS i)
                 AND k.locktype = 'relation'
                 AND k.mode = 'RowExclusiveLock'
         )

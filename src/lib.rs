@@ -9,6 +9,7 @@ pub mod embedded;
 mod error;
 mod event;
 mod filter;
+mod health;
 mod ident;
 mod job;
 mod maintenance;
@@ -49,6 +50,8 @@ pub use self::client::{
 pub use self::error::{Error, Rejection, Result};
 /// What happened.
 pub use self::event::{Event, Happened};
+/// What is wrong.
+pub use self::health::{Diagnose, Diagnosis, Finding, FindingCode, Limit, NotLookedAt, Remedy, Severity, Thresholds};
 /// Names.
 pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, PeriodicName, QueueName, SchemaName};
 /// Jobs.

@@ -18,7 +18,7 @@ use super::{Statements, query};
 use crate::error::{Error, Result};
 use crate::ident::SchemaName;
 
-const MIGRATIONS: &[(&str, &str)] = &[
+pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V1__job_queue", include_str!("../../migrations/V1__job_queue.sql")),
     ("V2__unique_jobs", include_str!("../../migrations/V2__unique_jobs.sql")),
     ("V3__canonical_json", include_str!("../../migrations/V3__canonical_json.sql")),
@@ -31,6 +31,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("V11__duplicate_audit", include_str!("../../migrations/V11__duplicate_audit.sql")),
     ("V12__operators", include_str!("../../migrations/V12__operators.sql")),
     ("V13__health", include_str!("../../migrations/V13__health.sql")),
+    ("V14__runner_says", include_str!("../../migrations/V14__runner_says.sql")),
     ("V15__pace", include_str!("../../migrations/V15__pace.sql")),
 ];
 

@@ -34,7 +34,7 @@ const FLOORS: &[(u8, &[&str])] = &[
     ),
     (1, &["store"]),
     (2, &["client"]),
-    (3, &["worker", "maintenance", "notify"]),
+    (3, &["health", "worker", "maintenance", "notify"]),
     (4, &["runner"]),
     (5, &["embedded", "testing"]),
 ];

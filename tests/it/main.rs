@@ -15,6 +15,7 @@ mod embedded;
 mod examples;
 mod floors;
 mod guide;
+mod health;
 mod injection;
 mod insert_middleware;
 mod machine;

@@ -8,6 +8,7 @@ use uniqueue::SchemaName;
 use crate::bench::{BenchArguments, BenchRunnerArguments};
 use crate::db::DbArguments;
 use crate::demo::DemoArguments;
+use crate::doctor::DoctorArguments;
 use crate::job::JobArguments;
 use crate::manual::{CompletionsArguments, ManArguments};
 use crate::migrate::MigrateArguments;
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// Run a PostgreSQL for development, stop it, look into it
     Db(DbArguments),
+    /// Look for what is wrong with a queue, how bad it is, and what helps
+    Doctor(Box<DoctorArguments>),
     /// Look at jobs, insert and change them
     Job(JobArguments),
     /// Look at queues, pause, resume and limit them, and say how long their jobs are kept
@@ -70,6 +73,7 @@ Exit codes:
   0    done
   1    ran to its end, and what it found is not right (each command says when)
   2    a wrong command line, or something outside that failed: the database, a file, a permission
+  3    doctor: something critical was found
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
 /// Which queue, and how to answer.

@@ -6,6 +6,7 @@ mod bad_use;
 mod bench;
 mod database;
 mod demo;
+mod doctor;
 mod help;
 mod jobs;
 mod migrate;
