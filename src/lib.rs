@@ -35,6 +35,7 @@ mod store;
 pub mod testing;
 mod trace;
 mod unique;
+mod waiting;
 mod worker;
 
 /// Duplicates that were counted.
@@ -43,8 +44,9 @@ pub use self::audit::{AuditedKind, SuppressedDuplicate};
 pub use self::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 /// Inserting and looking.
 pub use self::client::{
-    AskStats, AuditChange, Backfill, Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany,
-    InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange, Queues, SuppressedDuplicates,
+    AskStats, AuditChange, Backfill, Change, Claims, Client, ClientBuilder, Events, Explain, Explanation, Insert,
+    InsertMany, InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange, Queues,
+    SuppressedDuplicates,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -69,10 +71,12 @@ pub use self::schedule::CatchUp;
 pub use self::stats::{Finished, Percentiles, Rates, Stats};
 /// Uniqueness.
 pub use self::unique::{
-    Claim, Duplicate, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry, StateSet, StateSetIter,
-    Subject, UniqueKey, UniquePolicy, UniqueScope, Until, canonical_json, check_jsonb, ojs_manifest, parse_json,
-    serialize_json,
+    Claim, Duplicate, KeyHolder, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry, StateSet,
+    StateSetIter, Subject, UniqueKey, UniquePolicy, UniqueScope, Until, canonical_json, check_jsonb, ojs_manifest,
+    parse_json, serialize_json,
 };
+/// Inserts that wait.
+pub use self::waiting::WaitingInsert;
 pub use self::worker::{AnyJob, Middleware, Needs, Next, Progress, RunningJob, StopReason, Worker, WorkerOptions};
 /// Which jobs, and how many.
 pub use self::{

@@ -7,6 +7,7 @@
 mod audit;
 mod backfill;
 mod change;
+mod claims;
 mod explain;
 mod fetch;
 mod finish;
@@ -46,6 +47,7 @@ pub(crate) use self::backfill::{
     Keyed, Seen, Settled, Wanted, backfill_keys, backfill_rows, backfill_settle, begin_batch, holders,
 };
 pub(crate) use self::change::{Changed, Told, Verb, change, release_claim};
+pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Place, Slots, Unreadable, fetch, give_back};
 pub(crate) use self::finish::{
@@ -179,11 +181,13 @@ statements! {
     insert_plain,
     insert_unique,
     job_by_id,
+    key_history,
     large_tables,
     last_id,
     #[cfg(feature = "testing")]
     left_behind,
     limit_queue,
+    list_claims,
     list_newest,
     list_oldest,
     list_periodic,
@@ -233,6 +237,7 @@ statements! {
     #[cfg(feature = "testing")]
     time_shifts,
     unlocked_jobs,
+    waiting_inserts,
 }
 
 impl Statements {

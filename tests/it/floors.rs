@@ -30,6 +30,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "stats",
             "trace",
             "unique",
+            "waiting",
         ],
     ),
     (1, &["store"]),

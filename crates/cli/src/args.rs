@@ -16,6 +16,7 @@ use crate::output::ColorChoice;
 use crate::periodic::PeriodicArguments;
 use crate::queue::QueueCommandArguments;
 use crate::stats::StatsArguments;
+use crate::unique::UniqueArguments;
 
 /// A PostgreSQL job queue whose heart is unique jobs.
 #[derive(Debug, Parser)]
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Stats(StatsArguments),
     /// Bring a database's schema to the version that this uniqueue needs
     Migrate(MigrateArguments),
+    /// Look at unique keys and who claims them, free a key, count duplicates, give queued jobs their keys
+    Unique(UniqueArguments),
     /// Measure every workload against plain SQL in the same run
     Bench(Box<BenchArguments>),
     /// Write the script that completes this command's words in a shell

@@ -23,6 +23,7 @@ mod output;
 mod periodic;
 mod queue;
 mod stats;
+mod unique;
 
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -92,6 +93,7 @@ async fn dispatch(command: Command) -> Result<Verdict, Failure> {
         Command::Periodic(arguments) => or_interrupted(perhaps, periodic::run(arguments)).await,
         Command::Queue(arguments) => or_interrupted(perhaps, queue::run(arguments)).await,
         Command::Stats(arguments) => or_interrupted(no_change, stats::run(arguments)).await,
+        Command::Unique(arguments) => unique::run(arguments).await,
         Command::Migrate(arguments) => or_interrupted(no_change, migrate::run(arguments)).await,
     }
 }

@@ -11,5 +11,7 @@ mod help;
 mod jobs;
 mod migrate;
 mod queues;
+mod roles;
 mod support;
 mod terminal;
+mod unique;
