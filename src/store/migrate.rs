@@ -23,6 +23,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("V6__control", include_str!("../../migrations/V6__control.sql")),
     ("V7__time", include_str!("../../migrations/V7__time.sql")),
     ("V8__progress", include_str!("../../migrations/V8__progress.sql")),
+    ("V9__speed", include_str!("../../migrations/V9__speed.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.

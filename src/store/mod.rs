@@ -1,14 +1,16 @@
 //! The only place that speaks SQL.
 //!
 //! Every statement is a file in `sql/`. The marker `/* schema */` before a name becomes the
-//! queue's schema, so that the files stay valid SQL and no `search_path` is needed. Functions
-//! here take a connection and plain values, and give plain values back.
+//! queue's schema, so that the files stay valid SQL and no `search_path` is needed; `/* columns */j.*`
+//! becomes the columns of the job `j` that [`row::job_row`] reads. Functions here take a connection and plain values, and give plain values back.
 
+mod at_rest;
 mod change;
 mod explain;
 mod fetch;
 mod finish;
 mod insert;
+mod insert_unique;
 mod interval;
 mod lease;
 mod look;
@@ -35,13 +37,15 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Postgres, SqlSafeStr, SqlStr};
 
+pub(crate) use self::at_rest::is_at_rest;
 pub(crate) use self::change::{Changed, Told, Verb, change, release_claim};
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Place, Slots, Unreadable, fetch, give_back};
 pub(crate) use self::finish::{
     Result as FinishResult, Verdict, complete, complete_and_delete, finish, still_held, unlocked,
 };
-pub(crate) use self::insert::{Answer, NewRow, Outcome, insert_plain, insert_unique};
+pub(crate) use self::insert::{NewRow, insert_plain};
+pub(crate) use self::insert_unique::{Answer, Outcome, Quick, insert_all, insert_each, insert_unique};
 pub(crate) use self::interval::{interval, milliseconds};
 pub(crate) use self::lease::{
     CompletedKept, extend_lease, register_runner, remove_dead_runners, remove_runner, set_runner_idle,
@@ -90,9 +94,11 @@ macro_rules! statements {
             /// Renders every statement for a schema.
             pub(crate) fn new(schema: SchemaName) -> Self {
                 let qualifier = format!("{}.", schema.quoted());
+                let columns = row::columns_of_j();
                 // Safe to splice: a schema name is checked against an alphabet without quotes.
                 let render = |text: &str| {
-                    let text = text.replace("/* matching */true", MATCHING).replace("/* schema */", &qualifier);
+                    let text = text.replace("/* matching */true", MATCHING).replace("/* columns */j.*", &columns);
+                    let text = text.replace("/* schema */", &qualifier);
                     AssertSqlSafe(Arc::<str>::from(text)).into_sql_str()
                 };
                 Self {
@@ -130,6 +136,9 @@ statements! {
     flag_periodic,
     give_back,
     holder,
+    insert_all,
+    insert_each,
+    insert_now,
     insert_plain,
     insert_unique,
     job_by_id,
