@@ -18,7 +18,8 @@ CREATE FUNCTION insert_each(
     until_starts boolean[],
     discards_on_reentry boolean[],
     all_or_nothing boolean DEFAULT false,
-    patience interval DEFAULT NULL
+    patience interval DEFAULT NULL,
+    folded integer[] DEFAULT NULL
 )
 RETURNS TABLE (
     input_id uuid,
@@ -44,7 +45,9 @@ DECLARE
     has_times CONSTANT boolean := cardinality(scheduled_ats) + cardinality(delays) + cardinality(pendings)
         + cardinality(periods) + cardinality(ttls) > 0;
     settled uuid[] := '{}';
-    entered uuid[];
+    entered uuid[] := '{}';
+    met_places bigint[] := '{}';
+    met_holders uuid[] := '{}';
     met record;
 BEGIN
     IF patience IS NOT NULL THEN
@@ -55,7 +58,7 @@ BEGIN
     -- nothing. Many mostly are not, and the insert finds out itself.
     IF size <= 100 THEN
         FOR met IN
-            SELECT ids[u.place] AS id, h::job AS holder
+            SELECT ids[u.place] AS id, u.place, h::job AS holder
             FROM unnest(unique_keys) WITH ORDINALITY AS u (unique_key, place)
             -- LIMIT keeps this a probe for each key, whatever the planner believes.
             CROSS JOIN LATERAL (
@@ -67,50 +70,52 @@ BEGIN
             outcome := 'duplicate';
             holder := met.holder;
             settled := settled || met.id;
+            met_places := met_places || met.place;
+            met_holders := met_holders || (met.holder).id;
             RETURN NEXT;
         END LOOP;
-        IF cardinality(settled) = size THEN
-            RETURN;
-        END IF;
     END IF;
 
-    WITH added AS (
-        INSERT INTO job AS j (
-            id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
-            unique_key, unique_states, unique_until, until_start, discard_on_reentry
+    IF cardinality(settled) < size THEN
+        WITH added AS (
+            INSERT INTO job AS j (
+                id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
+                unique_key, unique_states, unique_until, until_start, discard_on_reentry
+            )
+            SELECT
+                u.id, coalesce(u.kind, kinds[1]), coalesce(u.queue, queues[1]), u.args, coalesce(u.meta, metas[1]),
+                coalesce(u.priority, priorities[1]), coalesce(u.max_attempts, insert_each.max_attempts[1]),
+                instant, d.due_at,
+                CASE WHEN u.is_pending THEN 'pending' WHEN d.due_at > instant THEN 'scheduled' ELSE 'available' END
+                    ::job_state,
+                u.unique_key,
+                CASE WHEN u.unique_key IS NOT NULL THEN coalesce(u.unique_states, insert_each.unique_states[1]) END,
+                coalesce(instant + u.period, greatest(instant, d.due_at) + u.ttl),
+                coalesce(u.until_start, until_starts[1]), coalesce(u.discard_on_reentry, discards_on_reentry[1])
+            FROM unnest(
+                ids, kinds, queues, insert_each.args, metas, priorities, insert_each.max_attempts, scheduled_ats, delays,
+                pendings, unique_keys, insert_each.unique_states, periods, ttls, until_starts, discards_on_reentry
+            ) AS u (
+                id, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending,
+                unique_key, unique_states, period, ttl, until_start, discard_on_reentry
+            )
+            CROSS JOIN LATERAL (SELECT coalesce(u.scheduled_at, instant + u.delay, instant)) AS d (due_at)
+            WHERE u.id <> ALL (settled)
+            -- One fixed order for all, so that two batches can never deadlock.
+            ORDER BY u.unique_key COLLATE "C"
+            ON CONFLICT (unique_key) WHERE claims DO NOTHING
+            RETURNING j.id
         )
-        SELECT
-            u.id, coalesce(u.kind, kinds[1]), coalesce(u.queue, queues[1]), u.args, coalesce(u.meta, metas[1]),
-            coalesce(u.priority, priorities[1]), coalesce(u.max_attempts, insert_each.max_attempts[1]),
-            instant, d.due_at,
-            CASE WHEN u.is_pending THEN 'pending' WHEN d.due_at > instant THEN 'scheduled' ELSE 'available' END::job_state,
-            u.unique_key,
-            CASE WHEN u.unique_key IS NOT NULL THEN coalesce(u.unique_states, insert_each.unique_states[1]) END,
-            coalesce(instant + u.period, greatest(instant, d.due_at) + u.ttl),
-            coalesce(u.until_start, until_starts[1]), coalesce(u.discard_on_reentry, discards_on_reentry[1])
-        FROM unnest(
-            ids, kinds, queues, insert_each.args, metas, priorities, insert_each.max_attempts, scheduled_ats, delays,
-            pendings, unique_keys, insert_each.unique_states, periods, ttls, until_starts, discards_on_reentry
-        ) AS u (
-            id, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending,
-            unique_key, unique_states, period, ttl, until_start, discard_on_reentry
-        )
-        CROSS JOIN LATERAL (SELECT coalesce(u.scheduled_at, instant + u.delay, instant)) AS d (due_at)
-        WHERE u.id <> ALL (settled)
-        -- One fixed order for all, so that two batches can never deadlock.
-        ORDER BY u.unique_key COLLATE "C"
-        ON CONFLICT (unique_key) WHERE claims DO NOTHING
-        RETURNING j.id
-    )
-    SELECT coalesce(array_agg(a.id), '{}') INTO entered FROM added AS a;
-    settled := settled || entered;
+        SELECT coalesce(array_agg(a.id), '{}') INTO entered FROM added AS a;
+        settled := settled || entered;
+    END IF;
 
     -- Those that met somebody, seen after whoever they met has committed. An expired claim takes more
     -- than looking.
     IF cardinality(settled) < size THEN
         FOR met IN
-            SELECT u.id, h::job AS holder
-            FROM unnest(ids, unique_keys) AS u (id, unique_key)
+            SELECT u.id, u.place, h::job AS holder
+            FROM unnest(ids, unique_keys) WITH ORDINALITY AS u (id, unique_key, place)
             CROSS JOIN LATERAL (
                 SELECT c.* FROM job AS c WHERE c.unique_key = u.unique_key AND c.claims LIMIT 1
             ) AS h
@@ -121,6 +126,8 @@ BEGIN
             outcome := 'duplicate';
             holder := met.holder;
             settled := settled || met.id;
+            met_places := met_places || met.place;
+            met_holders := met_holders || (met.holder).id;
             RETURN NEXT;
         END LOOP;
         IF cardinality(settled) < size THEN
@@ -132,6 +139,20 @@ BEGIN
             FROM unnest(ids) AS i (id)
             WHERE i.id NOT IN (SELECT s.id FROM unnest(settled) AS s (id));
         END IF;
+    END IF;
+
+    -- For the audit (migration 11), where one is on.
+    IF (cardinality(met_places) > 0 OR folded IS NOT NULL)
+        AND EXISTS (SELECT FROM duplicate_audit AS a WHERE a.stopped_at IS NULL)
+    THEN
+        PERFORM note_duplicates(
+            array_agg(coalesce(kinds[u.place], kinds[1])), array_agg(unique_keys[u.place]),
+            array_agg(coalesce(m.holder, ids[u.place])),
+            array_agg(coalesce(folded[u.place], 0) + (m.holder IS NOT NULL)::integer)
+        )
+        FROM generate_series(1, size) AS u (place)
+        LEFT JOIN unnest(met_places, met_holders) AS m (place, holder) ON m.place = u.place
+        WHERE m.holder IS NOT NULL OR (folded[u.place] > 0 AND ids[u.place] = ANY (settled));
     END IF;
 
     IF cardinality(entered) > 0 THEN
@@ -155,9 +176,9 @@ END
 $$;
 COMMENT ON FUNCTION insert_each(
     uuid[], text[], text[], jsonb[], jsonb[], smallint[], smallint[], timestamptz[], interval[], boolean[],
-    text[], smallint[], interval[], interval[], boolean[], boolean[], boolean, interval
+    text[], smallint[], interval[], interval[], boolean[], boolean[], boolean, interval, integer[]
 ) IS
-    'The quick way of insert_jobs for jobs with new ids and different keys that ignore duplicates, each settled for itself: inserted, duplicate (holder is the job that claims the key), or open (its claim takes more than looking: insert_jobs settles it). An answer without input_id stands for every input that no other names. An array of one stands for all places; an empty one for nulls. With all_or_nothing an open one is an error instead. patience: how long to wait for each key of an open transaction, in a transaction of its own.';
+    'The quick way of insert_jobs for jobs with new ids and different keys that ignore duplicates, each settled for itself: inserted, duplicate (holder is the job that claims the key), or open (its claim takes more than looking: insert_jobs settles it). An answer without input_id stands for every input that no other names. An array of one stands for all places; an empty one for nulls. With all_or_nothing an open one is an error instead. patience: how long to wait for each key of an open transaction, in a transaction of its own. folded: how many more inputs of the caller each place stands for, which are its duplicates, for the audit.';
 
 CREATE FUNCTION insert_all(
     ids uuid[],
@@ -175,7 +196,8 @@ CREATE FUNCTION insert_all(
     periods interval[],
     ttls interval[],
     until_starts boolean[],
-    discards_on_reentry boolean[]
+    discards_on_reentry boolean[],
+    folded integer[] DEFAULT NULL
 )
 RETURNS TABLE (
     input_id uuid,
@@ -193,7 +215,7 @@ BEGIN
     RETURN QUERY
     SELECT e.*
     FROM insert_each(
-        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, all_or_nothing => true
+        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, all_or_nothing => true, folded => $17
     ) AS e;
 EXCEPTION
     -- Given back with every lock, so that insert_jobs can take the keys one by one in their order.
@@ -205,6 +227,6 @@ END
 $$;
 COMMENT ON FUNCTION insert_all(
     uuid[], text[], text[], jsonb[], jsonb[], smallint[], smallint[], timestamptz[], interval[], boolean[],
-    text[], smallint[], interval[], interval[], boolean[], boolean[]
+    text[], smallint[], interval[], interval[], boolean[], boolean[], integer[]
 ) IS
     'insert_each, all or nothing: a single answer, open and without input_id, says that nothing was inserted, because a key takes more than looking.';

@@ -1,6 +1,7 @@
 //! Counts that say whether counting went to the end.
 
 use std::fmt;
+use std::iter::Sum;
 
 use serde::Serialize;
 
@@ -40,6 +41,19 @@ impl JobCount {
     /// What a count with a limit of one more than `up_to` says.
     pub(crate) fn up_to(up_to: u64, found: u64) -> Self {
         if found > up_to { JobCount::AtLeast(up_to) } else { JobCount::Exactly(found) }
+    }
+}
+
+/// Exact if all of them are.
+impl Sum for JobCount {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(JobCount::Exactly(0), |sum, count| {
+            let counted = sum.counted().saturating_add(count.counted());
+            match sum.is_exact() && count.is_exact() {
+                true => JobCount::Exactly(counted),
+                false => JobCount::AtLeast(counted),
+            }
+        })
     }
 }
 

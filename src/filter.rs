@@ -30,6 +30,7 @@ use crate::unique::{StateSet, UniqueKey, check_jsonb};
 #[must_use]
 pub struct JobFilter {
     pub(crate) means_all: bool,
+    pub(crate) ids: Option<Vec<JobId>>,
     pub(crate) states: Option<StateSet>,
     pub(crate) queue: Option<String>,
     pub(crate) kind: Option<String>,
@@ -40,6 +41,7 @@ pub struct JobFilter {
     pub(crate) attempts_at_least: Option<u16>,
     pub(crate) created: Between,
     pub(crate) scheduled: Between,
+    pub(crate) attempted: Between,
     pub(crate) finalized: Between,
     pub(crate) limit: Option<u32>,
 }
@@ -60,6 +62,16 @@ impl JobFilter {
     /// All jobs. Conditions can be added as to any other filter.
     pub fn all() -> Self {
         Self { means_all: true, ..Self::default() }
+    }
+
+    /// Jobs with these ids.
+    pub fn ids<I>(mut self, ids: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<JobId>,
+    {
+        self.ids = Some(ids.into_iter().map(Into::into).collect());
+        self
     }
 
     /// Jobs in one of these states: a [`JobState`](crate::JobState), or several in an array.
@@ -135,6 +147,18 @@ impl JobFilter {
         self
     }
 
+    /// Jobs whose latest attempt started then or later.
+    pub fn attempted_after(mut self, at: OffsetDateTime) -> Self {
+        self.attempted.after = Some(at);
+        self
+    }
+
+    /// Jobs whose latest attempt started earlier: of running ones, those that run for so long.
+    pub fn attempted_before(mut self, at: OffsetDateTime) -> Self {
+        self.attempted.before = Some(at);
+        self
+    }
+
     /// Jobs that became final then or later.
     pub fn finalized_after(mut self, at: OffsetDateTime) -> Self {
         self.finalized.after = Some(at);
@@ -186,8 +210,10 @@ impl JobFilter {
                 check_jsonb(what, "a filter", value)?;
             }
         }
-        let Self { created, scheduled, finalized, .. } = self;
-        for (option, between) in [("created", created), ("scheduled", scheduled), ("finalized", finalized)] {
+        let Self { created, scheduled, attempted, finalized, .. } = self;
+        let times =
+            [("created", created), ("scheduled", scheduled), ("attempted", attempted), ("finalized", finalized)];
+        for (option, between) in times {
             for at in [between.after, between.before].into_iter().flatten() {
                 if !(1..=9_000).contains(&at.year()) {
                     return invalid(option, "must be in the years 1 to 9000", at.to_string());

@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+mod audit;
+mod backfill;
 mod client;
 mod count;
 #[cfg(all(feature = "embedded", unix))]
@@ -26,6 +28,7 @@ mod retry;
 mod runner;
 mod schedule;
 mod state;
+mod stats;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -33,10 +36,14 @@ mod trace;
 mod unique;
 mod worker;
 
+/// Duplicates that were counted.
+pub use self::audit::{AuditedKind, SuppressedDuplicate};
+/// Keys for jobs that are there already.
+pub use self::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 /// Inserting and looking.
 pub use self::client::{
-    Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany, InsertMiddleware, Jobs,
-    NextInsert, Periodic, Queue, QueueChange, Queues,
+    AskStats, AuditChange, Backfill, Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany,
+    InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange, Queues, SuppressedDuplicates,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -56,6 +63,7 @@ pub use self::retention::Retention;
 pub use self::retry::RetryPolicy;
 pub use self::runner::{Runner, RunnerHandle, shutdown_signal};
 pub use self::schedule::CatchUp;
+pub use self::stats::{Finished, Percentiles, Rates, Stats};
 /// Uniqueness.
 pub use self::unique::{
     Claim, Duplicate, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry, StateSet, StateSetIter,

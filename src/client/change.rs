@@ -1,5 +1,6 @@
 //! Changing jobs by hand: cancel, retry, release, reschedule, delete, another priority, and freeing a key.
 
+use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
@@ -48,16 +49,58 @@ pub struct Change<'a> {
     connection: Option<&'a mut PgConnection>,
     verb: Verb,
     jobs: JobSelection,
+    listener: Listener<'a>,
+}
+
+/// Who is told of each batch.
+#[derive(Default)]
+struct Listener<'a>(Option<Tell<'a>>);
+
+type Tell<'a> = Box<dyn FnMut(&[JobId]) + Send + 'a>;
+
+impl Listener<'_> {
+    fn tell(&mut self, changed: &[JobId]) {
+        if let Some(tell) = &mut self.0 {
+            tell(changed);
+        }
+    }
+}
+
+impl fmt::Debug for Listener<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Listener(_)" } else { "Listener(nobody)" })
+    }
 }
 
 impl<'a> Change<'a> {
     fn new(client: &'a Client, verb: Verb, jobs: impl Into<JobSelection>) -> Self {
-        Self { client, connection: None, verb, jobs: jobs.into() }
+        Self { client, connection: None, verb, jobs: jobs.into(), listener: Listener::default() }
     }
 
     /// Makes the change in the caller's own transaction, or on any connection of the caller's.
     pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
         self.connection = Some(connection);
+        self
+    }
+
+    /// Tells of each batch, right after it is changed, with the ids of its jobs that were: for a bar
+    /// that shows how far a long change is, and for what to say when it is interrupted. Without
+    /// [`Change::tx`] they are committed by then.
+    ///
+    /// ```no_run
+    /// # use uniqueue::{Client, JobFilter, JobState};
+    /// # async fn run(client: Client) -> uniqueue::Result<()> {
+    /// let mut done = 0;
+    /// let discarded = JobFilter::new().states(JobState::Discarded);
+    /// let retry = client.retry(discarded).on_batch(|changed| {
+    ///     done += changed.len();
+    ///     println!("{done} so far");
+    /// });
+    /// retry.await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn on_batch(mut self, tell: impl FnMut(&[JobId]) + Send + 'a) -> Self {
+        self.listener = Listener(Some(Box::new(tell)));
         self
     }
 }
@@ -68,7 +111,7 @@ impl<'a> IntoFuture for Change<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, connection, verb, jobs } = self;
+            let Self { client, connection, verb, jobs, mut listener } = self;
             if let Verb::Reschedule(at) = verb {
                 check_schedule(at)?;
             }
@@ -76,17 +119,27 @@ impl<'a> IntoFuture for Change<'a> {
                 filter.check()?;
             }
             match connection {
-                Some(connection) => change(client, connection, verb, &jobs.0).await,
-                None => change(client, &mut *client.connection().await?, verb, &jobs.0).await,
+                Some(connection) => change(client, connection, verb, &jobs.0, &mut listener).await,
+                None => change(client, &mut *client.connection().await?, verb, &jobs.0, &mut listener).await,
             }
         })
     }
 }
 
-async fn change(client: &Client, connection: &mut PgConnection, verb: Verb, jobs: &Selected) -> Result<Vec<JobId>> {
+async fn change(
+    client: &Client,
+    connection: &mut PgConnection,
+    verb: Verb,
+    jobs: &Selected,
+    listener: &mut Listener<'_>,
+) -> Result<Vec<JobId>> {
     match jobs {
-        Selected::Ids(ids) => change_batch(client, connection, verb, ids, None).await,
-        Selected::Filter(filter) => change_matching(client, connection, verb, filter).await,
+        Selected::Ids(ids) => {
+            let changed = change_batch(client, connection, verb, ids, None).await?;
+            listener.tell(&changed);
+            Ok(changed)
+        }
+        Selected::Filter(filter) => change_matching(client, connection, verb, filter, listener).await,
     }
 }
 
@@ -95,6 +148,7 @@ async fn change_matching(
     connection: &mut PgConnection,
     verb: Verb,
     filter: &JobFilter,
+    listener: &mut Listener<'_>,
 ) -> Result<Vec<JobId>> {
     let statements = client.statements();
     // What comes later is not meant. Without this end a walk would run after inserters for ever.
@@ -113,6 +167,7 @@ async fn change_matching(
         if filter.limit.is_some() {
             left = left.saturating_sub(u32::try_from(batch.len()).unwrap_or(u32::MAX));
         }
+        listener.tell(&batch);
         changed.extend(batch);
     }
     Ok(changed)

@@ -154,12 +154,13 @@ pub(super) async fn insert_rows(
         });
         return Ok(inserted.collect());
     }
+    let folded = batch.folded();
     let Batch { rows, mut in_order, leaders, .. } = batch;
     // Where each row can be settled by a look, that is all it takes.
     if !in_order && max_wait.is_none() {
         let quick = match rows.len() {
-            1 => store::insert_each(connection, statements, &rows, None).await?,
-            _ => store::insert_all(connection, statements, &rows).await?,
+            1 => store::insert_each(connection, statements, &rows, None, folded.as_deref()).await?,
+            _ => store::insert_all(connection, statements, &rows, folded.as_deref()).await?,
         };
         if !quick.iter().any(|quick| matches!(quick, Quick::Open)) {
             let answers: Vec<_> = rows.into_iter().zip(quick).map(|(row, quick)| Answer::of(row, quick)).collect();
@@ -168,7 +169,7 @@ pub(super) async fn insert_rows(
         in_order = true;
     }
     let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
-    let answers = store::insert_unique(connection, statements, rows, in_order, max_wait).await?;
+    let answers = store::insert_unique(connection, statements, rows, in_order, max_wait, folded).await?;
     settle(answers, &ids, &leaders, max_wait)
 }
 
@@ -183,8 +184,9 @@ pub(super) async fn insert_shared(
         let inserted = insert_rows(client, connection, batch, Some(patience)).await?;
         return Ok(inserted.into_iter().map(Some).collect());
     }
+    let folded = batch.folded();
     let Batch { rows, leaders, .. } = batch;
-    let quick = store::insert_each(connection, client.statements(), &rows, Some(patience)).await?;
+    let quick = store::insert_each(connection, client.statements(), &rows, Some(patience), folded.as_deref()).await?;
     Ok(deal(rows.into_iter().zip(quick).map(|(row, quick)| Answer::of(row, quick)).collect(), &leaders))
 }
 

@@ -1,5 +1,7 @@
 //! The client: inserts jobs, looks at them, and is what a runner works with.
 
+mod audit;
+mod backfill;
 mod builder;
 mod change;
 mod events;
@@ -9,16 +11,21 @@ mod insert;
 mod insert_many;
 mod jobs;
 mod middleware;
+mod migration;
 mod periodic;
 mod prepare;
 mod queues;
+mod stats;
 
 use std::sync::Arc;
 
 use sqlx::PgPool;
 use sqlx::Postgres;
 use sqlx::pool::PoolConnection;
+use time::OffsetDateTime;
 
+pub use self::audit::{AuditChange, SuppressedDuplicates};
+pub use self::backfill::Backfill;
 pub use self::builder::ClientBuilder;
 pub use self::change::Change;
 pub use self::events::Events;
@@ -27,12 +34,14 @@ pub use self::insert::Insert;
 pub use self::insert_many::InsertMany;
 pub use self::jobs::Jobs;
 pub use self::middleware::{InsertMiddleware, NextInsert};
+pub use self::migration::Migration;
 pub use self::periodic::Periodic;
 pub use self::queues::{Queue, QueueChange, Queues};
+pub use self::stats::AskStats;
 
 use self::flights::Flights;
 use self::middleware::{AnyInsertMiddleware, InsertLayers};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ident::{JobId, SchemaName};
 use crate::job::{JobRow, NewJob};
 use crate::opts::InsertOptions;
@@ -74,8 +83,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidUrl`] for a URL that cannot be read, [`Error::Database`] when nothing
-    /// answers there.
+    /// [`Error::InvalidUrl`](crate::Error::InvalidUrl) for a URL that cannot be read,
+    /// [`Error::Database`](crate::Error::Database) when nothing answers there.
     pub async fn connect(url: &str) -> Result<Self> {
         Self::builder().connect(url).await
     }
@@ -89,35 +98,6 @@ impl Client {
     /// A client with another schema, or with insert defaults.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::new()
-    }
-
-    /// Brings the schema to the version that this library needs, creating it if need be. Safe to
-    /// call from any number of processes at once. Answers with the migrations it applied.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NewerSchema`] when a newer uniqueue migrated it, [`Error::Migration`] when the
-    /// database refuses. Nothing is half done: it all runs in one transaction.
-    pub async fn migrate(&self) -> Result<Vec<String>> {
-        let mut connection = self.connection().await?;
-        store::migrate(&mut connection, self.statements()).await
-    }
-
-    /// Checks that the schema is at the version that this library needs.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotMigrated`] or [`Error::NewerSchema`].
-    pub async fn check_schema(&self) -> Result<()> {
-        let mut connection = self.connection().await?;
-        let found = store::schema_version(&mut connection, self.statements()).await?;
-        let schema = self.schema().clone();
-        let known = store::LATEST_VERSION;
-        match found {
-            found if found < known => Err(Error::NotMigrated { schema, found, needed: known }),
-            found if found > known => Err(Error::NewerSchema { schema, found, known }),
-            _ => Ok(()),
-        }
     }
 
     /// Inserts a job. Await it as it is, or set options first:
@@ -189,17 +169,28 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Database`].
+    /// [`Error::Database`](crate::Error::Database).
     pub async fn job(&self, id: impl Into<JobId>) -> Result<Option<JobRow>> {
         let mut connection = self.connection().await?;
         store::job_by_id(&mut connection, self.statements(), id.into()).await
+    }
+
+    /// The database's time: the clock that decides everything here. Ages are told against it, and not
+    /// against the clock of this machine.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
+    pub async fn database_time(&self) -> Result<OffsetDateTime> {
+        let mut connection = self.connection().await?;
+        store::database_time(&mut connection, self.statements()).await
     }
 
     /// The job that claims a unique key now, if one does.
     ///
     /// # Errors
     ///
-    /// [`Error::Database`].
+    /// [`Error::Database`](crate::Error::Database).
     pub async fn holder(&self, unique_key: &str) -> Result<Option<JobRow>> {
         let mut connection = self.connection().await?;
         store::holder(&mut connection, self.statements(), unique_key).await

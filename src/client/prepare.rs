@@ -42,6 +42,16 @@ impl Batch {
         !self.has_given_ids && self.rows.iter().all(|row| row.claim.is_none())
     }
 
+    /// How many more inputs each row stands for. `None`: none does for any.
+    pub(super) fn folded(&self) -> Option<Vec<i32>> {
+        if self.leaders.len() == self.rows.len() {
+            return None;
+        }
+        let mut folded = vec![-1; self.rows.len()];
+        self.leaders.iter().for_each(|leader| folded[*leader] += 1);
+        Some(folded)
+    }
+
     /// The row of a batch of one, if it may go to the database in another batch as well.
     pub(super) fn into_shared(mut self) -> Result<NewRow, Self> {
         let may_share = match &self.rows[..] {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
+use super::connection::Session;
 use super::walk::{STRETCH, Visit, Walk, due_at};
 use super::{Holder, Service};
 use crate::error::Result;
@@ -21,6 +22,10 @@ const VISITS: u32 = 50;
 
 /// A visit is worth it when this part of the jobs it looked at went.
 const WORTH: i64 = 10;
+
+/// So many notes of suppressed duplicates are folded by one statement, and so many statements a round.
+const NOTES: i32 = 10_000;
+const FOLDS: u32 = 20;
 
 /// After so many rounds, jobs that were not final are looked at again, if they could be gone by then.
 const ROUNDS_TO_FINISH: u32 = 20;
@@ -100,6 +105,20 @@ impl Pruner {
     }
 }
 
+impl Pruner {
+    /// Folds what was noted of suppressed duplicates since the last round. Last, so that whatever may be
+    /// wrong with the audit keeps no job from being pruned.
+    async fn end_round(&self, holder: &Holder, mut session: Session) -> Result<Duration> {
+        for _ in 0..FOLDS {
+            if store::fold_duplicates(session.connection(), &holder.statements, NOTES).await? < NOTES {
+                break;
+            }
+        }
+        session.end().await?;
+        Ok(self.interval)
+    }
+}
+
 impl Service for Pruner {
     const NAME: &'static str = "pruner";
 
@@ -117,19 +136,14 @@ impl Service for Pruner {
                 let bounds = store::prune_bounds(session.connection(), statements, self.keep).await?;
                 match self.begin(bounds, now) {
                     Some(round) => round,
-                    None => {
-                        session.end().await?;
-                        return Ok(self.interval);
-                    }
+                    None => return self.end_round(holder, session).await,
                 }
             }
         };
         let Some((begin, stretch, is_last)) = self.next(&mut round, now) else {
-            session.end().await?;
-            return Ok(self.interval);
+            return self.end_round(holder, session).await;
         };
         let pruned = store::prune(session.connection(), statements, stretch, self.keep, round.open_for).await?;
-        session.end().await?;
         let visit = Visit {
             remaining: pruned.remaining,
             reached: pruned.reached,
@@ -141,8 +155,9 @@ impl Service for Pruner {
             round.visits_left -= 1;
         }
         if round.visits_left == 0 {
-            return Ok(self.interval);
+            return self.end_round(holder, session).await;
         }
+        session.end().await?;
         self.round = Some(round);
         Ok(Duration::ZERO)
     }

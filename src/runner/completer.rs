@@ -155,6 +155,7 @@ async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Place) {
         }
     };
     shared.let_go(&batch);
+    lease.pace.count(&batch, &finished);
     track::ended(&shared.client, batch, &finished);
 }
 

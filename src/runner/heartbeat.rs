@@ -109,9 +109,9 @@ async fn extend(shared: &Shared, line: &mut Line, until: Instant) -> Option<bool
 }
 
 async fn extend_once(shared: &Shared, line: &mut Line) -> Result<bool> {
-    let id = shared.leases.current().id;
-    let statements = shared.client.statements();
-    let said = store::extend_lease(line.connection().await?, statements, id, shared.leases.term).await?;
+    let lease = shared.leases.current();
+    let (statements, term, worked) = (shared.client.statements(), shared.leases.term, lease.pace.worked());
+    let said = store::extend_lease(line.connection().await?, statements, lease.id, term, worked).await?;
     Ok(said.map(|said| shared.keeping.heed(said)).is_some())
 }
 

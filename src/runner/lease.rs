@@ -7,6 +7,7 @@ use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::pace::Pace;
 use crate::error::Result;
 use crate::store::{self, CompletedKept, Statements};
 
@@ -15,6 +16,8 @@ pub(super) struct Lease {
     pub(super) id: Uuid,
     /// Fires when the lease is lost.
     pub(super) lost: CancellationToken,
+    /// What was worked off under it.
+    pub(super) pace: Pace,
 }
 
 impl Lease {
@@ -28,7 +31,7 @@ impl Lease {
     ) -> Result<(Self, CompletedKept)> {
         let id = Uuid::now_v7();
         let said = store::register_runner(connection, statements, id, name, queues, term).await?;
-        Ok((Self { id, lost: CancellationToken::new() }, said))
+        Ok((Self { id, lost: CancellationToken::new(), pace: Pace::default() }, said))
     }
 
     /// Marks a lease that ran out. Its jobs are another's by now, and must be stopped.

@@ -31,6 +31,7 @@ mod handle;
 mod heartbeat;
 mod keeping;
 mod lease;
+mod pace;
 mod panics;
 mod pooler;
 mod producer;

@@ -106,16 +106,18 @@ impl Answer {
 }
 
 /// Inserts rows with new ids and different keys that ignore duplicates, each for itself. With
-/// patience on a connection without a transaction: how long each waits for an uncommitted rival.
+/// patience on a connection without a transaction: how long each waits for an uncommitted rival. `folded`
+/// is as for [`insert_unique`].
 pub(crate) async fn insert_each(
     connection: &mut PgConnection,
     statements: &Statements,
     rows: &[NewRow],
     patience: Option<Duration>,
+    folded: Option<&[i32]>,
 ) -> Result<Vec<Quick>> {
     let (columns, claims) = (Columns::folded(rows), Claims::folded(rows));
     let inserting = claims.bind_to(columns.bind_to(query(&statements.insert_each)));
-    quick(rows, &inserting.bind(patience.map(interval)).fetch_all(connection).await?)
+    quick(rows, &inserting.bind(patience.map(interval)).bind(folded).fetch_all(connection).await?)
 }
 
 /// Inserts such rows all or nothing: `Open` is one with all the others.
@@ -123,10 +125,11 @@ pub(crate) async fn insert_all(
     connection: &mut PgConnection,
     statements: &Statements,
     rows: &[NewRow],
+    folded: Option<&[i32]>,
 ) -> Result<Vec<Quick>> {
     let (columns, claims) = (Columns::folded(rows), Claims::folded(rows));
     let inserting = claims.bind_to(columns.bind_to(query(&statements.insert_all)));
-    quick(rows, &inserting.fetch_all(connection).await?)
+    quick(rows, &inserting.bind(folded).fetch_all(connection).await?)
 }
 
 /// Finds each row's answer. The one that names no row is that of all whom no other names.
@@ -162,14 +165,16 @@ fn entered(row: &PgRow) -> Result<Entered> {
 }
 
 /// Inserts any mix of rows, all or nothing. `in_order` takes key by key, which equal keys, ids that
-/// may be there already and every `on_conflict` but `ignore` need. Answers come back in input
-/// order; under a refusal only the rejected inputs have one.
+/// may be there already and every `on_conflict` but `ignore` need. `folded` says how many more inputs
+/// each row stands for, which the audit counts as its duplicates. Answers come back in input order;
+/// under a refusal only the rejected inputs have one.
 pub(crate) async fn insert_unique(
     connection: &mut PgConnection,
     statements: &Statements,
     rows: Vec<NewRow>,
     in_order: bool,
     max_wait: Option<Duration>,
+    folded: Option<Vec<i32>>,
 ) -> Result<Vec<Option<Answer>>> {
     let (columns, claims) = (Columns::of(&rows), Claims::of(&rows));
     let on_conflicts: Vec<_> = rows
@@ -181,6 +186,7 @@ pub(crate) async fn insert_unique(
         .bind(&on_conflicts)
         .bind(in_order)
         .bind(max_wait.map(interval))
+        .bind(folded)
         .fetch_all(connection)
         .await?;
     let mut answers = HashMap::with_capacity(answered.len());

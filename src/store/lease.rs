@@ -41,14 +41,23 @@ pub(crate) async fn register_runner(
     CompletedKept::read(&row)
 }
 
-/// Extends a lease by one term. `None`: it is lost.
+/// What a runner worked off under its lease so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Worked {
+    pub(crate) completed: i64,
+    pub(crate) failed: i64,
+}
+
+/// Extends a lease by one term, and tells what was worked off under it. `None`: it is lost.
 pub(crate) async fn extend_lease(
     connection: &mut PgConnection,
     statements: &Statements,
     id: Uuid,
     term: Duration,
+    worked: Worked,
 ) -> Result<Option<CompletedKept>> {
-    let row = query(&statements.extend_lease).bind(id).bind(interval(term)).fetch_optional(connection).await?;
+    let query = query(&statements.extend_lease).bind(id).bind(interval(term));
+    let row = query.bind(worked.completed).bind(worked.failed).fetch_optional(connection).await?;
     row.map(|row| CompletedKept::read(&row)).transpose()
 }
 

@@ -21,4 +21,7 @@
     AND ($12::timestamptz IS NULL OR j.scheduled_at < $12)
     AND ($13::timestamptz IS NULL OR j.finalized_at >= $13)
     AND ($14::timestamptz IS NULL OR j.finalized_at < $14)
+    AND ($15::timestamptz IS NULL OR j.attempted_at >= $15)
+    AND ($16::timestamptz IS NULL OR j.attempted_at < $16)
+    AND ($17::uuid[] IS NULL OR j.id = ANY ($17))
 )

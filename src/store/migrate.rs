@@ -1,8 +1,12 @@
-//! Migrations, run by refinery on a sqlx connection.
+//! Migrations, written by refinery and run on a sqlx connection.
 //!
 //! One transaction holds an advisory lock of the schema, so that any number of processes may
 //! migrate at once, and sets `search_path`, so that the migrations name no schema and their text,
 //! which refinery checks against the history, is the same for all.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use refinery::{AsyncMigrate, Migration, Runner};
 use refinery_core::traits::r#async::{AsyncQuery, AsyncTransaction};
@@ -24,6 +28,8 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("V7__time", include_str!("../../migrations/V7__time.sql")),
     ("V8__progress", include_str!("../../migrations/V8__progress.sql")),
     ("V9__speed", include_str!("../../migrations/V9__speed.sql")),
+    ("V11__duplicate_audit", include_str!("../../migrations/V11__duplicate_audit.sql")),
+    ("V15__pace", include_str!("../../migrations/V15__pace.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.
@@ -39,52 +45,60 @@ pub(crate) const LATEST_VERSION: i32 = {
 
 const HISTORY: &str = "schema_history";
 
+/// The time at which a statement runs, as refinery writes times.
+const APPLIED_NOW: &str = r#"to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"#;
+
 /// Brings the schema to the latest version, creating it where it does not exist, and answers with
 /// the names of the migrations it applied.
-pub(crate) async fn migrate(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<String>> {
+pub(crate) async fn migrate(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    lock_timeout: Option<Duration>,
+) -> Result<Vec<String>> {
     let schema = statements.schema();
     let mut transaction = connection.begin().await?;
-    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('uniqueue migrate ' || $1, 0))")
-        .bind(schema.as_str())
-        .execute(&mut *transaction)
-        .await?;
-    let found = schema_version(&mut transaction, statements).await?;
-    if found > LATEST_VERSION {
-        return Err(Error::NewerSchema { schema: schema.clone(), found, known: LATEST_VERSION });
+    for sql in opening(schema, lock_timeout) {
+        execute(&mut transaction, sql).await.map_err(|source| failed(schema, source))?;
     }
-    if found == LATEST_VERSION {
-        return Ok(Vec::new());
-    }
-    if !schema_exists(&mut transaction, schema).await? {
-        execute(&mut transaction, format!("CREATE SCHEMA {}", schema.quoted()))
-            .await
-            .map_err(|source| failed(schema, source))?;
-        execute(
-            &mut transaction,
-            format!("COMMENT ON SCHEMA {} IS 'uniqueue: a job queue with unique jobs.'", schema.quoted()),
-        )
-        .await
-        .map_err(|source| failed(schema, source))?;
-    }
-    // pg_temp last, so that nobody's temporary table stands in for one of the queue's.
-    execute(&mut transaction, format!("SET LOCAL search_path = {}, pg_temp", schema.quoted())).await?;
-    let migrations = MIGRATIONS
-        .iter()
-        .map(|(name, sql)| Migration::unapplied(name, sql))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|source| failed(schema, source))?;
-    let mut runner = Runner::new(&migrations).set_grouped(true);
-    runner.set_migration_table_name(HISTORY);
-    let report = runner.run_async(&mut Migrating(&mut transaction)).await.map_err(|source| failed(schema, source))?;
-    if found == 0 {
-        execute(&mut transaction, HISTORY_COMMENTS.to_owned()).await?;
+    let Some(script) = Script::find(&mut transaction, statements).await? else { return Ok(Vec::new()) };
+    for sql in script.sent {
+        execute(&mut transaction, sql).await.map_err(|source| failed(schema, source))?;
     }
     transaction.commit().await?;
-    Ok(report
-        .applied_migrations()
-        .iter()
-        .map(|migration| format!("V{} {}", migration.version(), migration.name()))
-        .collect())
+    Ok(script.applied)
+}
+
+/// The statements that [`migrate`] would send, in its order, as one text. `None`: there is nothing to do.
+pub(crate) async fn migration_sql(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    lock_timeout: Option<Duration>,
+) -> Result<Option<String>> {
+    let Some(script) = Script::find(connection, statements).await? else { return Ok(None) };
+    let opening = opening(statements.schema(), lock_timeout);
+    let sent = ["BEGIN".to_owned()].into_iter().chain(opening).chain(script.sent).chain(["COMMIT".to_owned()]);
+    Ok(Some(sent.map(|sql| ended(&sql)).collect()))
+}
+
+/// What is sent first, in the transaction.
+fn opening(schema: &SchemaName, lock_timeout: Option<Duration>) -> Vec<String> {
+    let milliseconds = lock_timeout.map(|limit| i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1));
+    let limit = milliseconds.map(|limit| format!("SET LOCAL lock_timeout = {limit}"));
+    // Safe to splice, here and below: a schema name is checked against an alphabet without quotes.
+    let lock = format!("SELECT pg_advisory_xact_lock(hashtextextended('uniqueue migrate ' || '{schema}', 0))");
+    limit.into_iter().chain([lock]).collect()
+}
+
+/// A statement, or several, with an end and an empty line.
+fn ended(sql: &str) -> String {
+    let sql = sql.trim();
+    let has_comment = sql.lines().last().is_some_and(|line| line.contains("--"));
+    let end = match (sql.ends_with(';'), has_comment) {
+        (true, _) => "",
+        (false, false) => ";",
+        (false, true) => "\n;",
+    };
+    format!("{sql}{end}\n\n")
 }
 
 /// The version of the schema in the database; 0 where there is none.
@@ -129,46 +143,117 @@ fn failed(schema: &SchemaName, source: impl std::error::Error) -> Error {
     if problem.contains("permission denied") {
         problem.push_str("\nhint: let a role that may create schemas run `uniqueue migrate`, or create the schema and make this role its owner");
     }
+    if problem.contains("lock timeout") {
+        problem.push_str("\nhint: another transaction holds a lock for longer than the lock timeout: wait for its end, or allow more time");
+    }
     Error::Migration { schema: schema.clone(), problem }
 }
 
-/// A sqlx connection as refinery wants one.
-struct Migrating<'a>(&'a mut PgConnection);
+/// What a schema lacks, as refinery would send it: it writes into this, so that what is printed and what
+/// is run cannot differ.
+struct Script {
+    /// The migrations that the schema has seen.
+    seen: Vec<Migration>,
+    sent: Vec<String>,
+    /// The names of those that it lacks.
+    applied: Vec<String>,
+}
 
-impl AsyncTransaction for Migrating<'_> {
+impl Script {
+    /// `None`: it lacks nothing.
+    async fn find(connection: &mut PgConnection, statements: &Statements) -> Result<Option<Self>> {
+        let schema = statements.schema();
+        let found = schema_version(connection, statements).await?;
+        if found > LATEST_VERSION {
+            return Err(Error::NewerSchema { schema: schema.clone(), found, known: LATEST_VERSION });
+        }
+        if found == LATEST_VERSION {
+            return Ok(None);
+        }
+        let seen = if found > 0 { history(connection, schema).await? } else { Vec::new() };
+        let mut script = Self { seen, sent: Vec::new(), applied: Vec::new() };
+        if !schema_exists(connection, schema).await? {
+            script.sent.push(format!("CREATE SCHEMA {}", schema.quoted()));
+            let comment = "IS 'uniqueue: a job queue with unique jobs.'";
+            script.sent.push(format!("COMMENT ON SCHEMA {} {comment}", schema.quoted()));
+        }
+        // pg_temp last, so that nobody's temporary table stands in for one of the queue's.
+        script.sent.push(format!("SET LOCAL search_path = {}, pg_temp", schema.quoted()));
+        script.write(schema)?;
+        if found == 0 {
+            script.sent.push(HISTORY_COMMENTS.to_owned());
+        }
+        Ok(Some(script))
+    }
+
+    /// Has refinery write what is lacking.
+    fn write(&mut self, schema: &SchemaName) -> Result<()> {
+        let migrations = MIGRATIONS
+            .iter()
+            .map(|(name, sql)| Migration::unapplied(name, sql))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|source| failed(schema, source))?;
+        let mut runner = Runner::new(&migrations).set_grouped(true);
+        runner.set_migration_table_name(HISTORY);
+        let report = {
+            let mut writing = pin!(runner.run_async(self));
+            match writing.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(report) => report.map_err(|source| failed(schema, source))?,
+                // It only writes down, and so has nothing to wait for.
+                Poll::Pending => return Err(failed(schema, sqlx::Error::WorkerCrashed)),
+            }
+        };
+        for migration in report.applied_migrations() {
+            self.applied.push(format!("V{} {}", migration.version(), migration.name()));
+            // By the database's clock, and when it is run.
+            if let Some(Ok(at)) = migration.applied_on().map(|at| at.format(&Rfc3339)) {
+                let now = |sql: &String| sql.replace(&format!("'{at}'"), APPLIED_NOW);
+                self.sent = self.sent.iter().map(now).collect();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The migrations that a schema has seen.
+async fn history(connection: &mut PgConnection, schema: &SchemaName) -> Result<Vec<Migration>> {
+    let history =
+        format!("SELECT version, name, applied_on, checksum FROM {}.{HISTORY} ORDER BY version", schema.quoted());
+    let rows = sqlx::query(AssertSqlSafe(history)).fetch_all(connection).await?;
+    let unreadable = |problem: String| sqlx::Error::Decode(problem.into());
+    rows.iter()
+        .map(|row| {
+            let applied_on: &str = row.try_get(2)?;
+            let checksum: &str = row.try_get(3)?;
+            Ok(Migration::applied(
+                row.try_get(0)?,
+                row.try_get(1)?,
+                OffsetDateTime::parse(applied_on, &Rfc3339)
+                    .map_err(|_| unreadable(format!("applied_on: {applied_on:?}")))?,
+                checksum.parse().map_err(|_| unreadable(format!("checksum: {checksum:?}")))?,
+            ))
+        })
+        .collect()
+}
+
+impl AsyncTransaction for Script {
     type Error = sqlx::Error;
 
     async fn execute<'a, T: Iterator<Item = &'a str> + Send + 'a>(
         &'a mut self,
         queries: T,
     ) -> Result<usize, sqlx::Error> {
-        let mut executed = 0;
-        for query in queries {
-            execute(self.0, query.to_owned()).await?;
-            executed += 1;
-        }
-        Ok(executed)
+        let before = self.sent.len();
+        self.sent.extend(queries.map(str::to_owned));
+        Ok(self.sent.len() - before)
     }
 }
 
-impl AsyncQuery<Vec<Migration>> for Migrating<'_> {
-    async fn query<'a>(&'a mut self, query: &'a str) -> Result<Vec<Migration>, sqlx::Error> {
-        let rows = sqlx::query(AssertSqlSafe(query.to_owned())).fetch_all(&mut *self.0).await?;
-        rows.iter()
-            .map(|row| {
-                let unreadable = |problem: String| sqlx::Error::Decode(problem.into());
-                let applied_on: &str = row.try_get(2)?;
-                let checksum: &str = row.try_get(3)?;
-                Ok(Migration::applied(
-                    row.try_get(0)?,
-                    row.try_get(1)?,
-                    OffsetDateTime::parse(applied_on, &Rfc3339)
-                        .map_err(|_| unreadable(format!("applied_on: {applied_on:?}")))?,
-                    checksum.parse().map_err(|_| unreadable(format!("checksum: {checksum:?}")))?,
-                ))
-            })
-            .collect()
+impl AsyncQuery<Vec<Migration>> for Script {
+    /// Its only question is what the schema has seen.
+    async fn query<'a>(&'a mut self, _: &'a str) -> Result<Vec<Migration>, sqlx::Error> {
+        Ok(self.seen.clone())
     }
 }
 
-impl AsyncMigrate for Migrating<'_> {}
+impl AsyncMigrate for Script {}

@@ -5,6 +5,8 @@
 //! becomes the columns of the job `j` that [`row::job_row`] reads. Functions here take a connection and plain values, and give plain values back.
 
 mod at_rest;
+mod audit;
+mod backfill;
 mod change;
 mod explain;
 mod fetch;
@@ -29,6 +31,7 @@ mod select;
 mod service;
 #[cfg(feature = "testing")]
 mod shift;
+mod stats;
 
 use std::sync::Arc;
 
@@ -38,6 +41,10 @@ use sqlx::query::Query;
 use sqlx::{Postgres, SqlSafeStr, SqlStr};
 
 pub(crate) use self::at_rest::is_at_rest;
+pub(crate) use self::audit::{audit_duplicates, audited_kinds, fold_duplicates, suppressed_duplicates};
+pub(crate) use self::backfill::{
+    Keyed, Seen, Settled, Wanted, backfill_keys, backfill_rows, backfill_settle, begin_batch, holders,
+};
 pub(crate) use self::change::{Changed, Told, Verb, change, release_claim};
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Place, Slots, Unreadable, fetch, give_back};
@@ -48,11 +55,11 @@ pub(crate) use self::insert::{NewRow, insert_plain};
 pub(crate) use self::insert_unique::{Answer, Outcome, Quick, insert_all, insert_each, insert_unique};
 pub(crate) use self::interval::{interval, milliseconds};
 pub(crate) use self::lease::{
-    CompletedKept, extend_lease, register_runner, remove_dead_runners, remove_runner, set_runner_idle,
+    CompletedKept, Worked, extend_lease, register_runner, remove_dead_runners, remove_runner, set_runner_idle,
 };
 pub(crate) use self::look::{database_time, holder, job_by_id, session};
 pub(crate) use self::maintain::{Keep, PruneBounds, Rescued, Stretch, promote, prune, prune_bounds, rescue};
-pub(crate) use self::migrate::{LATEST_VERSION, migrate, schema_version};
+pub(crate) use self::migrate::{LATEST_VERSION, migrate, migration_sql, schema_version};
 pub(crate) use self::periodic::{
     Definition, DuePeriodic, PeriodicVerb, Ran, change_periodic, define_periodic, due_periodic, flag_periodic,
     list_periodic, run_periodic, run_periodic_now,
@@ -65,6 +72,7 @@ pub(crate) use self::reindex::{
 };
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, release_service, take_service};
+pub(crate) use self::stats::{stats_finished, stats_inserted, stats_pace};
 
 #[cfg(feature = "testing")]
 pub(crate) use self::scratch::{
@@ -78,7 +86,7 @@ pub(crate) use self::shift::{move_periodic, shift_times};
 use crate::ident::SchemaName;
 
 /// What a filter asks of a job `j`, in the place of the marker `/* matching */true`: parameters 1 to
-/// 14, of which null asks nothing. Such statements are planned anew each time, for what is asked.
+/// 17, of which null asks nothing. Such statements are planned anew each time, for what is asked.
 const MATCHING: &str = include_str!("matching.sql");
 
 macro_rules! statements {
@@ -116,6 +124,12 @@ macro_rules! statements {
 }
 
 statements! {
+    audit_duplicates,
+    audited_kinds,
+    backfill_keys,
+    backfill_outcomes,
+    backfill_rows,
+    backfill_settle,
     begin_run,
     bloated_indexes,
     cancel_jobs,
@@ -134,11 +148,13 @@ statements! {
     fetch,
     finish,
     flag_periodic,
+    fold_duplicates,
     give_back,
     holder,
     insert_all,
     insert_each,
     insert_now,
+    holders,
     insert_plain,
     insert_unique,
     job_by_id,
@@ -185,8 +201,12 @@ statements! {
     set_runner_idle,
     #[cfg(feature = "testing")]
     sought_jobs,
+    stats_finished,
+    stats_inserted,
+    stats_pace,
     still_held,
     store_progress,
+    suppressed_duplicates,
     take_service,
     #[cfg(feature = "testing")]
     time_shifts,

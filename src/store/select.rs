@@ -73,6 +73,7 @@ pub(crate) async fn last_id(connection: &mut PgConnection, statements: &Statemen
 fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres, PgArguments> {
     let JobFilter {
         means_all: _,
+        ids,
         states,
         queue,
         kind,
@@ -83,6 +84,7 @@ fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres
         attempts_at_least,
         created,
         scheduled,
+        attempted,
         finalized,
         limit: _,
     } = filter;
@@ -91,7 +93,9 @@ fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres
     let query = query.bind(priority).bind(attempts_at_least.map(i32::from));
     let query = query.bind(created.after).bind(created.before);
     let query = query.bind(scheduled.after).bind(scheduled.before);
-    query.bind(finalized.after).bind(finalized.before)
+    let query = query.bind(finalized.after).bind(finalized.before);
+    let query = query.bind(attempted.after).bind(attempted.before);
+    query.bind(ids.as_ref().map(|ids| ids.iter().map(|id| id.as_uuid()).collect::<Vec<_>>()))
 }
 
 /// States as the database spells them, in alphabetical order.

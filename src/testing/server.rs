@@ -62,7 +62,7 @@ impl Server {
         store::create_database(&mut connection, TEMPLATE, None).await?;
         connection.close().await?;
         let mut template = PgConnection::connect_with(&server.options()?.database(TEMPLATE)).await?;
-        store::migrate(&mut template, &Statements::new(SchemaName::default())).await?;
+        store::migrate(&mut template, &Statements::new(SchemaName::default()), None).await?;
         template.close().await?;
         Ok(server)
     }

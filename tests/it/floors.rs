@@ -9,6 +9,8 @@ const FLOORS: &[(u8, &[&str])] = &[
     (
         0,
         &[
+            "audit",
+            "backfill",
             "count",
             "error",
             "event",
@@ -25,6 +27,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "retry",
             "schedule",
             "state",
+            "stats",
             "trace",
             "unique",
         ],

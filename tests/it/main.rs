@@ -4,6 +4,8 @@
 
 mod support;
 
+mod audit;
+mod backfill;
 mod bad_input;
 mod chaos;
 mod costs;
@@ -26,6 +28,7 @@ mod selecting;
 mod sharing;
 mod sql_door;
 mod states;
+mod stats;
 mod stress;
 mod testing;
 mod ui;

@@ -58,7 +58,16 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
     let by_sql = database.sql("SELECT id FROM {schema}.insert_job('a', unique_policy => '{}')");
     sqlx::query(by_sql).execute(&pool).await.unwrap();
     inserter.explain(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap();
+    // It is counted without rights of its own to what counts.
+    database.client.audit_duplicates("a").await.unwrap();
+    assert!(inserter.insert(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap().duplicate);
+    assert_eq!(database.client.audited_kinds().await.unwrap()[0].suppressed, 1);
     for statement in [
+        "SELECT * FROM {schema}.duplicate_tally",
+        "INSERT INTO {schema}.duplicate_tally VALUES (now(), gen_random_uuid(), 1, 'a', 'k')",
+        "UPDATE {schema}.duplicate_audit SET suppressed = 0",
+        "SELECT {schema}.audit_duplicates('b')",
+        "SELECT * FROM {schema}.suppressed_duplicate",
         "DELETE FROM {schema}.job",
         "UPDATE {schema}.job SET args = '{}'",
         "UPDATE {schema}.runner SET idle = true",
@@ -127,6 +136,10 @@ async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert() {
     operator.periodic().define(PeriodicJob::every("p", Duration::from_secs(3600), job("a"))).await.unwrap();
     operator.periodic().pause("p").await.unwrap();
     operator.periodic().remove("p").await.unwrap();
+    operator.audit_duplicates("a").await.unwrap();
+    operator.audit_duplicates("a").stop().await.unwrap();
+    assert_eq!(operator.audited_kinds().await.unwrap().len(), 1);
+    assert_eq!(operator.suppressed_duplicates().await.unwrap(), []);
     let off = "INSERT INTO {schema}.maintenance (service, leased_until) VALUES ('pruner', 'infinity')";
     sqlx::query(database.sql(off)).execute(&pool).await.unwrap();
     for statement in [

@@ -106,6 +106,55 @@ async fn migrating_again_changes_nothing() {
 }
 
 #[tokio::test]
+async fn the_printed_sql_makes_what_a_migration_makes() {
+    let golden = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema.txt")).unwrap();
+    // From nothing, from an older schema, and from an empty one that somebody made for it.
+    for case in ["nothing", "older", "empty"] {
+        let database = Database::unmigrated(1).await;
+        let run = async |sql: &str| database.pool().execute(sqlx::raw_sql(database.sql(sql))).await;
+        let whole = database.client.migration().sql().await.unwrap();
+        if case == "older" {
+            let until = whole.find("'canonical_json'").unwrap();
+            let until = until + whole[until..].find(";\n").unwrap();
+            // What is said of the history comes last, the first time.
+            let comments = whole.find("COMMENT ON TABLE schema_history").unwrap();
+            run(&format!("{};\n{}", &whole[..until], &whole[comments..])).await.unwrap();
+        } else if case == "empty" {
+            run("CREATE SCHEMA {schema}; COMMENT ON SCHEMA {schema} IS 'mine'").await.unwrap();
+        }
+        let script = database.client.migration().sql().await.unwrap();
+        assert!(script.starts_with("BEGIN;\n") && script.ends_with("COMMIT;\n\n"), "{case}");
+        run(&script).await.unwrap_or_else(|error| panic!("{case}: {error}"));
+        assert_eq!(database.catalog().await.replace(&database.schema, "SCHEMA"), golden, "{case}");
+        database.client.check_schema().await.unwrap();
+        // The library reads the history, and finds nothing to do and nothing changed.
+        assert!(database.client.migrate().await.unwrap().is_empty(), "{case}");
+        assert_eq!(database.client.migration().sql().await.unwrap(), "", "{case}");
+        let told =
+            "SELECT count(*) FROM {schema}.schema_history WHERE applied_on::timestamptz > now() - interval '1 minute'";
+        assert_eq!(database.number(told).await, database.number("SELECT count(*) FROM {schema}.schema_history").await);
+        // Late, it fails as a whole.
+        assert!(run(&script).await.is_err(), "{case}");
+        run("ROLLBACK").await.unwrap();
+        assert_eq!(database.catalog().await.replace(&database.schema, "SCHEMA"), golden, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn a_migration_waits_for_locks_no_longer_than_it_is_told() {
+    let database = Database::unmigrated(2).await;
+    let mut tx = database.pool().begin().await.unwrap();
+    let lock = "SELECT pg_advisory_xact_lock(hashtextextended('uniqueue migrate {schema}', 0))";
+    sqlx::query(database.sql(lock)).execute(&mut *tx).await.unwrap();
+    let limited = database.client.migration().lock_timeout(std::time::Duration::from_millis(50));
+    let error = limited.await.unwrap_err();
+    assert!(matches!(error, Error::Migration { .. }), "{error}");
+    assert!(error.to_string().contains("lock timeout") && error.to_string().contains("\nhint: another transaction"));
+    tx.rollback().await.unwrap();
+    assert!(!database.client.migration().lock_timeout(std::time::Duration::from_secs(20)).await.unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn a_newer_schema_is_refused_and_left_alone() {
     let database = Database::new().await;
     database.execute("INSERT INTO {schema}.schema_history VALUES (999, 'later', '2030-01-01T00:00:00Z', '1')").await;

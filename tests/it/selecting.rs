@@ -30,7 +30,11 @@ async fn a_filter_means_the_jobs_for_which_everything_holds() {
     let later = insert(job("f").scheduled_in(Duration::from_secs(3600))).await;
     let failed = insert(job("g")).await;
     database.set_state(failed, "discarded").await;
-    database.execute(&format!("UPDATE {{schema}}.job SET attempt = 4 WHERE id = '{failed}'")).await;
+    database
+        .execute(&format!(
+            "UPDATE {{schema}}.job SET attempt = 4, attempted_at = now() - interval '1 hour' WHERE id = '{failed}'"
+        ))
+        .await;
     let all = [plain, queued, kind, keyed, args, meta, later, failed];
     let new = JobFilter::new;
     let now = OffsetDateTime::now_utc();
@@ -58,6 +62,11 @@ async fn a_filter_means_the_jobs_for_which_everything_holds() {
         (new().created_before(now - minute), vec![]),
         (new().scheduled_after(now + minute), vec![later]),
         (new().scheduled_before(now - minute), vec![]),
+        (new().attempted_before(now + minute), vec![failed]),
+        (new().attempted_before(now + minute).attempted_after(now), vec![]),
+        (new().ids([queued, kind]), vec![queued, kind]),
+        (new().ids([queued, kind]).priority(3), vec![queued]),
+        (new().ids([] as [JobId; 0]), vec![]),
         (new().finalized_after(now - minute), vec![failed]),
         (new().finalized_before(now + minute), vec![failed]),
         (new().kind("'; DROP TABLE job; --"), vec![]),
@@ -278,7 +287,8 @@ async fn what_has_an_index_is_found_by_it() {
         let query = sqlx::query(explain).persistent(false).bind(states).bind(queue).bind(None::<&str>).bind(key);
         let query = query.bind(None::<serde_json::Value>).bind(None::<serde_json::Value>);
         let query = query.bind(None::<i16>).bind(None::<i32>);
-        let query = query.bind(none).bind(none).bind(none).bind(none).bind(none).bind(none);
+        let query = (0..8).fold(query, |query, _| query.bind(none));
+        let query = query.bind(None::<Vec<uuid::Uuid>>);
         let query = match name {
             "count_matching" => query.bind(100_i64),
             "list_newest" => query.bind(uuid::Uuid::max()).bind(100_i64),

@@ -3,13 +3,17 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgConnection, Row};
 use uniqueue::embedded::{Postgres, PostgresBuilder};
 use uniqueue::{Client, Error};
 
 use crate::args::QueueArguments;
 use crate::failure::Failure;
+
+/// Has the server end a query whose client is gone: a list of what is rare, given up with Ctrl-C, would otherwise go on
+/// reading a large table to its end.
+const WATCH_CLIENT: &str = "SET client_connection_check_interval = '1s'";
 
 /// How long a database may take to answer the first time.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,6 +41,14 @@ impl Database {
                 "give --database-url or set DATABASE_URL; `uniqueue db start` runs a database",
             )),
         }
+    }
+
+    /// Opens the database that was given, and insists on a schema of the version that this uniqueue needs: what looks at
+    /// jobs or changes them starts with this.
+    pub(crate) async fn open_migrated(queue: &QueueArguments) -> Result<Self, Failure> {
+        let database = Self::open(queue, 2).await?;
+        database.client.check_schema().await?;
+        Ok(database)
     }
 
     /// Opens the database that was given, else starts a throw-away server.
@@ -68,16 +80,25 @@ impl Database {
     ) -> Result<Self, Failure> {
         // A pool tries again and again for half a minute; one connection says at once what is wrong.
         let connecting = connect_once(url);
-        let mut connection = tokio::time::timeout(PATIENCE, connecting).await.map_err(|_| {
+        let connection = tokio::time::timeout(PATIENCE, connecting).await.map_err(|_| {
             Failure::refused(
                 format!("the database does not answer within {PATIENCE:?}"),
                 "check the URL's host and port",
             )
-        })??;
+        })?;
+        let mut connection = connection.map_err(explain)?;
         let version: String = sqlx::query("SHOW server_version").fetch_one(&mut connection).await?.try_get(0)?;
         // Debian's version goes on: 15.18 (Debian 15.18-0+deb12u1).
         let version = version.split(' ').next().unwrap_or_default().to_owned();
-        let client = Client::builder().schema(queue.schema.clone()).max_connections(connections).connect(url).await?;
+        let pool = PgPoolOptions::new().max_connections(connections).after_connect(|connection, _| {
+            Box::pin(async move {
+                // A server elsewhere may not be able to; then a query goes on after a Ctrl-C, as it would without.
+                let _ = sqlx::query(WATCH_CLIENT).execute(connection).await;
+                Ok(())
+            })
+        });
+        let pool = pool.connect_lazy_with(connect_options(url)?);
+        let client = Client::builder().schema(queue.schema.clone()).pool(pool);
         Ok(Self { client, connection, url: url.to_owned(), version, postgres })
     }
 
@@ -108,10 +129,26 @@ fn url(queue: &QueueArguments) -> Option<&str> {
     queue.database_url.as_deref().filter(|url| !url.trim().is_empty())
 }
 
+/// Says what is to be done about a connection that could not be encrypted.
+fn explain(error: Error) -> Failure {
+    let hint = match cfg!(feature = "tls") {
+        true => "check the server's certificate, or the URL's sslmode",
+        false => "this command was built without TLS: install it with `--features tls`",
+    };
+    match error {
+        Error::Database(sqlx::Error::Tls(error)) => Failure::refused(format!("cannot encrypt: {error}"), hint),
+        error => error.into(),
+    }
+}
+
 async fn connect_once(url: &str) -> Result<PgConnection, Error> {
+    Ok(connect_options(url)?.connect().await?)
+}
+
+fn connect_options(url: &str) -> Result<PgConnectOptions, Error> {
     let problem = if url.starts_with("postgres://") || url.starts_with("postgresql://") {
         match PgConnectOptions::from_str(url) {
-            Ok(options) => return Ok(options.application_name("uniqueue").connect().await?),
+            Ok(options) => return Ok(options.application_name("uniqueue")),
             Err(error) => error.to_string(),
         }
     } else {

@@ -1,8 +1,10 @@
 //! Why a command could not do its work, and how it says so.
 
 use std::error::Error;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
+
+use crate::output::{Style, paint_error};
 
 /// A command that could not run to its end.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +41,14 @@ impl Failure {
 
     /// Tells standard error, and answers with the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("error: {}", self.text());
+        let text = self.text();
+        let (problem, hint) = text.split_once("\nhint: ").map_or((text.as_str(), None), |(p, h)| (p, Some(h)));
+        let mut said = format!("{} {problem}\n", paint_error(Style::Bad, "error:"));
+        if let Some(hint) = hint {
+            said.push_str(&format!("{} {hint}\n", paint_error(Style::Good, "hint:")));
+        }
+        // Nobody can be told that standard error is gone.
+        let _ = io::stderr().write_all(said.as_bytes());
         match self {
             Self::Interrupted { .. } => ExitCode::from(130),
             Self::Uniqueue(_) | Self::Environment { .. } => ExitCode::from(2),

@@ -1,4 +1,9 @@
-//! The `uniqueue` command: a demo on an embedded PostgreSQL, a database for development, migrations, a bench.
+//! The `uniqueue` command: for operators, and for first steps.
+//!
+//! ```text
+//! main ─▶ args (clap) ─▶ a module a command ─▶ database (connects, and checks the schema) ─▶ the library's client
+//!                             └─▶ output: tables, colour, JSON, bars, questions; failure: errors and exit codes
+//! ```
 
 #[cfg(not(unix))]
 compile_error!("the uniqueue command runs on Unix: it starts PostgreSQL and keeps file names as bytes");
@@ -9,19 +14,27 @@ mod database;
 mod db;
 mod demo;
 mod failure;
+mod interrupt;
+mod job;
+mod manual;
 mod migrate;
 mod output;
+mod periodic;
+mod queue;
+mod stats;
 
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use self::args::{Arguments, Command, DbCommand};
+use self::args::{Arguments, Command};
 use self::failure::Failure;
+use self::interrupt::or_interrupted;
+use self::output::ColorChoice;
 
 /// How a command that did its work ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,7 +46,7 @@ enum Verdict {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = parse();
     log();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -49,14 +62,43 @@ fn main() -> ExitCode {
     }
 }
 
+/// Reads the command line, or ends the process with what is wrong with it.
+fn parse() -> Arguments {
+    let choice = args::color_of(std::env::args_os());
+    output::choose_color(choice);
+    let command = Arguments::command().color(match choice {
+        ColorChoice::Auto => clap::ColorChoice::Auto,
+        ColorChoice::Always => clap::ColorChoice::Always,
+        ColorChoice::Never => clap::ColorChoice::Never,
+    });
+    let matches = command.get_matches();
+    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
 async fn dispatch(command: Command) -> Result<Verdict, Failure> {
     match command {
         Command::Bench(arguments) => bench::run(*arguments).await,
         Command::BenchRunner(arguments) => bench::run_bench_runner(arguments).await,
         Command::Demo(arguments) => demo::run(arguments).await,
-        Command::Db { command: DbCommand::Start(arguments) } => db::start(arguments).await,
-        Command::Migrate(arguments) => migrate::run(arguments).await,
+        Command::Completions(arguments) => manual::completions(&arguments),
+        Command::Db(arguments) => db::run(arguments).await,
+        Command::Job(arguments) => job::run(arguments).await,
+        Command::Man(arguments) => manual::man(&arguments),
+        Command::Periodic(arguments) => or_interrupted(perhaps, periodic::run(arguments)).await,
+        Command::Queue(arguments) => or_interrupted(perhaps, queue::run(arguments)).await,
+        Command::Stats(arguments) => or_interrupted(no_change, stats::run(arguments)).await,
+        Command::Migrate(arguments) => or_interrupted(no_change, migrate::run(arguments)).await,
     }
+}
+
+/// What a command leaves that does all in one transaction, or only looks.
+fn no_change() -> String {
+    "nothing was changed".to_owned()
+}
+
+/// What a command leaves whose one statement was on its way.
+fn perhaps() -> String {
+    "what was under way may have been done".to_owned()
 }
 
 /// Warnings go to standard error; `RUST_LOG`, such as `uniqueue=debug`, shows more or less.

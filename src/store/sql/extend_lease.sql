@@ -1,7 +1,13 @@
--- Extends a runner's lease. No row: the lease is lost, and its jobs may be another's already. Answers
+-- Extends a runner's lease, and stores what it has worked off by now. No row: the lease is lost, and its jobs may be another's already. Answers
 -- as register_runner.sql does, so that a change of settings is known after a heartbeat.
 UPDATE /* schema */runner AS r
-SET leased_until = clock_timestamp() + $2::interval
+SET leased_until = clock_timestamp() + $2::interval,
+    completed = $3,
+    failed = $4,
+    counted_at = clock_timestamp(),
+    lately = clock_timestamp() - coalesce(r.counted_at, r.started_at),
+    lately_completed = $3 - r.completed,
+    lately_failed = $4 - r.failed
 WHERE r.id = $1 AND r.leased_until > clock_timestamp()
 RETURNING
     ARRAY(

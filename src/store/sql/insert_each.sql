@@ -6,6 +6,6 @@ SELECT
     r.created_at AS new_created_at, r.scheduled_at AS new_scheduled_at, r.unique_until AS new_unique_until,
     /* columns */j.*
 FROM /* schema */insert_each(
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, patience => $17
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, patience => $17, folded => $18
 ) AS r
 LEFT JOIN LATERAL (SELECT (r.holder).* WHERE r.outcome = 'duplicate') AS j ON true

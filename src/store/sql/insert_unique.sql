@@ -7,6 +7,6 @@ SELECT
     (r.job).unique_until AS new_unique_until,
     /* columns */j.*
 FROM /* schema */insert_jobs(
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20
 ) AS r
 LEFT JOIN LATERAL (SELECT (r.job).* WHERE r.outcome <> 'inserted' OR $18) AS j ON true

@@ -4,6 +4,7 @@
 //! job that claims its key. The demo holds a lock of the queue's schema meanwhile, since another demo's workers would
 //! finish jobs between the two inserts.
 
+mod args;
 mod insert;
 mod path_text;
 mod progress;
@@ -20,13 +21,13 @@ use std::time::{Duration, Instant};
 use sqlx::{Connection, PgConnection, Row};
 use uniqueue::{Runner, RunnerHandle, shutdown_signal};
 
+pub(crate) use self::args::DemoArguments;
 use self::insert::insert_twice;
 use self::progress::Progress;
 use self::report::{DatabaseFacts, Report};
 use self::tables::Tables;
 use self::work::HashFiles;
 use crate::Verdict;
-use crate::args::DemoArguments;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output;

@@ -1,10 +1,10 @@
-//! `uniqueue db start`.
+//! `uniqueue db`.
 
 use std::net::TcpListener;
 
 use serde_json::json;
 
-use crate::support::{Foreground, directory, execute, run, texts, uniqueue};
+use crate::support::{Foreground, directory, execute, has_psql, run, run_json, texts, uniqueue};
 
 #[tokio::test]
 async fn data_stay_across_starts() {
@@ -31,4 +31,72 @@ async fn data_stay_across_starts() {
     assert!(stderr.starts_with("error: the data directory is in use by another server: "), "{stderr}");
     assert_eq!((taken.status.code(), taken.stdout), (Some(2), Vec::new()));
     assert_eq!(second.stop("TERM").code(), Some(0));
+}
+
+#[tokio::test]
+async fn stop_ends_the_server_of_another_terminal_in_order() {
+    let scratch = directory();
+    let data_dir = scratch.path().join("data");
+    let stop = || {
+        let mut command = uniqueue();
+        command.args(["db", "stop", "--json", "--data-dir"]).arg(&data_dir);
+        run_json(&mut command)
+    };
+    // Nothing there, not even the directory.
+    assert_eq!(stop(), (1, json!({ "stopped": false, "data_dir": data_dir })));
+    let mut start = uniqueue();
+    let server = Foreground::start(start.args(["db", "start", "--json", "--data-dir"]).arg(&data_dir));
+    assert_eq!(stop().0, 0);
+    assert!(!data_dir.join("postmaster.pid").exists());
+    assert_eq!(server.wait().code(), Some(0), "it was asked to");
+    assert_eq!(stop().0, 1);
+
+    // A file that a crash left behind, with the number of a process that is not the server: this one's.
+    let left = format!("{}\n{}\n1\n5432\n/nowhere\n\n0 0\nready\n", std::process::id(), data_dir.display());
+    std::fs::write(data_dir.join("postmaster.pid"), left).unwrap();
+    let output = run(&["db", "stop", "--data-dir", data_dir.to_str().unwrap()]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.starts_with("error: the server does not answer") && stderr.contains("\nhint: "), "{stderr}");
+}
+
+#[tokio::test]
+async fn psql_opens_on_the_running_server_with_the_schema_in_reach() {
+    if !has_psql() {
+        return eprintln!("no psql: nothing was tested");
+    }
+    let scratch = directory();
+    let data_dir = scratch.path().join("data");
+    let psql = |arguments: &[&str]| {
+        let mut command = uniqueue();
+        command.args(["db", "psql", "--schema", "my-jobs"]).args(arguments);
+        command
+    };
+    let path = data_dir.to_str().unwrap();
+    let output = psql(&["--data-dir", path]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr.starts_with("error: no server runs in ") && stderr.contains("`uniqueue db start`"), "{stderr}");
+
+    let mut start = uniqueue();
+    let server = Foreground::start(start.args(["db", "start", "--json", "--data-dir"]).arg(&data_dir));
+    let url = server.object["url"].as_str().unwrap();
+    let migrate = run(&["migrate", "--schema", "my-jobs", "--database-url", url]);
+    assert!(migrate.status.success(), "{migrate:?}");
+    for place in [["--data-dir", path], ["--database-url", url]] {
+        let count = "SELECT count(*) || ' ' || current_setting('work_mem') FROM job";
+        let mut command = psql(&[&place[..], &["--", "-XAtc", count]].concat());
+        let output =
+            command.env("PGOPTIONS", "-c work_mem=1MB").env("DATABASE_URL", "postgres://127.0.0.1:1/x").output();
+        let output = output.unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "0 1MB\n", "{output:?}");
+    }
+    // psql's own exit code.
+    assert_eq!(psql(&["--database-url", url, "--", "-Xc", "dance"]).output().unwrap().status.code(), Some(1));
+
+    let none = psql(&["--database-url", url]).env("PATH", "/nowhere").env_remove("PG_BINDIR").output().unwrap();
+    let stderr = String::from_utf8_lossy(&none.stderr);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(stderr.starts_with("error: cannot run psql: ") && stderr.contains("\nhint: install psql"), "{stderr}");
+    assert_eq!(server.stop("INT").code(), Some(0));
 }

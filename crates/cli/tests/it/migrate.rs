@@ -1,10 +1,11 @@
 //! `uniqueue migrate`.
 
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::support::{database, execute, run_json, texts, uniqueue};
+use crate::support::{database, execute, has_psql, run_json, texts, uniqueue};
 
 fn migrate(url: &str, arguments: &[&str]) -> Command {
     let mut command = uniqueue();
@@ -22,8 +23,9 @@ async fn status_tells_before_and_after_and_migrating_twice_is_fine() {
     let (code, applied) = run_json(&mut migrate(&url, &[]));
     let needed = before["needed"].as_u64().unwrap();
     assert_eq!((code, &applied["version"], &applied["current"]), (0, &json!(needed), &json!(true)));
-    assert_eq!(applied["applied"].as_array().unwrap().len() as u64, needed);
-    assert_eq!(applied["applied"][0], json!("V1 job_queue"));
+    let names = applied["applied"].as_array().unwrap();
+    assert_eq!(names[0], json!("V1 job_queue"));
+    assert!(names.last().unwrap().as_str().unwrap().starts_with(&format!("V{needed} ")), "{names:?}");
 
     let (code, again) = run_json(&mut migrate(&url, &[]));
     assert_eq!((code, &again["applied"]), (0, &json!([])));
@@ -47,4 +49,81 @@ async fn newer_schema_is_left_alone() {
     assert_eq!(refused.status.code(), Some(2), "{stderr}");
     assert!(stderr.starts_with("error: schema jobs is at version 999, newer"), "{stderr}");
     assert!(stderr.contains("\nhint: upgrade"), "{stderr}");
+}
+
+#[tokio::test]
+async fn printed_sql_can_be_run_by_hand() {
+    if !has_psql() {
+        return eprintln!("no psql: nothing was tested");
+    }
+    let url = database().await;
+    let print =
+        || uniqueue().args(["migrate", "--print", "--schema", "my-jobs", "--database-url", &url]).output().unwrap();
+    let printed = print();
+    assert_eq!((printed.status.code(), printed.stderr.len()), (Some(0), 0));
+    assert_eq!(texts(&url, "SELECT nspname::text FROM pg_namespace WHERE nspname = 'my-jobs'").await, [""; 0]);
+    let mut psql = Command::new("psql")
+        .args([&url, "-Xq", "-v", "ON_ERROR_STOP=1", "-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    psql.stdin.take().unwrap().write_all(&printed.stdout).unwrap();
+    let ran = psql.wait_with_output().unwrap();
+    assert!(ran.status.success() && ran.stderr.is_empty(), "{ran:?}");
+
+    let status = |arguments: &[&str]| {
+        let mut command = uniqueue();
+        command.args(["migrate", "--json", "--schema", "my-jobs", "--database-url", &url]).args(arguments);
+        run_json(&mut command)
+    };
+    let (code, by_hand) = status(&["--status"]);
+    assert_eq!((code, &by_hand["current"]), (0, &json!(true)));
+    assert_eq!(status(&[]).1["applied"], json!([]));
+    assert_eq!(status(&["--print"]), (0, json!({ "schema": "my-jobs", "sql": "" })));
+    assert!(String::from_utf8(print().stdout).unwrap().starts_with("-- schema my-jobs is at the version"));
+
+    // The same as what the command makes itself, in a schema of the same name elsewhere.
+    let other = database().await;
+    assert!(
+        uniqueue()
+            .args(["migrate", "--schema", "my-jobs", "--database-url", &other])
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
+    let objects = "
+        SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'my-jobs'::regnamespace
+        UNION ALL
+        SELECT format('%s %s %s %s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod), col_description(c.oid, a.attnum))
+        FROM pg_class AS c LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid WHERE c.relnamespace = 'my-jobs'::regnamespace
+        UNION ALL
+        SELECT indexdef FROM pg_indexes WHERE schemaname = 'my-jobs'
+        ORDER BY 1";
+    let made = texts(&url, objects).await;
+    assert!(made.len() > 100, "{}", made.len());
+    assert_eq!(made, texts(&other, objects).await);
+}
+
+#[tokio::test]
+async fn a_lock_that_somebody_holds_is_told_in_time() {
+    let url = database().await;
+    let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&url).await.unwrap();
+    let hold = "SELECT pg_advisory_lock(hashtextextended('uniqueue migrate jobs', 0))";
+    sqlx::raw_sql(hold).execute(&mut connection).await.unwrap();
+    let refused = migrate(&url, &["--lock-timeout", "50ms"]).output().unwrap();
+    let stderr = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{stderr}");
+    assert!(stderr.starts_with("error: cannot migrate schema jobs: ") && stderr.contains("lock timeout"), "{stderr}");
+    assert!(stderr.contains("\nhint: another transaction holds a lock"), "{stderr}");
+    for (arguments, said) in [
+        (&["--lock-timeout", "soon"][..], "error: invalid value 'soon' for '--lock-timeout <SPAN>': expected a length"),
+        (&["--status", "--print"], "error: the argument '--status' cannot be used with '--print'"),
+    ] {
+        let output = migrate(&url, arguments).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && stderr.starts_with(said), "{stderr}");
+    }
 }

@@ -62,6 +62,11 @@ pub(crate) fn command(binary: &Path) -> Command {
     command
 }
 
+/// Whether there is a psql: PostgreSQL's server can be here without it.
+pub(crate) fn has_psql() -> bool {
+    Command::new("psql").arg("--version").output().is_ok()
+}
+
 pub(crate) fn run(arguments: &[&str]) -> Output {
     uniqueue().args(arguments).output().expect("the command")
 }
@@ -98,6 +103,11 @@ impl Foreground {
     pub(crate) fn stop(mut self, signal: &str) -> ExitStatus {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-s", signal, &id]).status().expect("kill").success());
+        self.child.wait().expect("its end")
+    }
+
+    /// Waits for its end, which somebody else sees to.
+    pub(crate) fn wait(mut self) -> ExitStatus {
         self.child.wait().expect("its end")
     }
 }

@@ -1,19 +1,62 @@
 //! `uniqueue migrate`.
 
+use clap::Args;
 use serde::Serialize;
+use serde_json::json;
 use sqlx::{AssertSqlSafe, Row};
-use uniqueue::Error;
+use uniqueue::{Client, Error, Migration};
 
 use crate::Verdict;
-use crate::args::MigrateArguments;
+use crate::args::QueueArguments;
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Span};
+
+/// Bring a database's schema to the version that this uniqueue needs.
+///
+/// All in one transaction, and safe to run from any number of processes at once. With --status or --print nothing is
+/// changed. A schema that a newer uniqueue migrated is left alone.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct MigrateArguments {
+    /// Only say which migrations the schema has seen, and whether it lacks any
+    #[arg(long)]
+    status: bool,
+
+    /// Only print the SQL that would be run, for somebody who may: the library knows afterwards that it was
+    #[arg(long, conflicts_with = "status")]
+    print: bool,
+
+    /// Give up where another transaction holds a lock for longer than this, such as 5s [default: wait]
+    #[arg(long, value_name = "SPAN", conflicts_with = "status")]
+    lock_timeout: Option<Span>,
+
+    #[command(flatten)]
+    queue: QueueArguments,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  uniqueue migrate --database-url postgres://localhost/app
+  uniqueue migrate --status --schema jobs || echo 'not up to date'
+  uniqueue migrate --lock-timeout 5s              rather than hold up who waits behind it
+  uniqueue migrate --print > migration.sql        then psql -v ON_ERROR_STOP=1 -f migration.sql
+
+With --json: {\"schema\", \"version\", \"needed\", \"current\", \"applied\", \"migrations\"}; with --print {\"schema\", \"sql\"}.
+
+Exit codes:
+  0    the schema is at the version that this uniqueue needs; or the SQL is printed
+  1    with --status: it is not
+  2    a wrong command line, the database failed or is newer, or the lock timeout ran out
+  130  interrupted by Ctrl-C or SIGTERM before the end; nothing was changed";
 
 /// Migrates a schema, or says how far it is.
 pub(crate) async fn run(arguments: MigrateArguments) -> Result<Verdict, Failure> {
     let mut database = Database::open(&arguments.queue, 1).await?;
-    let applied = if arguments.status { Vec::new() } else { database.client.migrate().await? };
+    if arguments.print {
+        return print(&arguments, database).await;
+    }
+    let applied = if arguments.status { Vec::new() } else { arguments.migration(&database.client).await? };
     let status = Status::read(&mut database, applied).await?;
     database.close().await?;
     if arguments.queue.json {
@@ -22,6 +65,32 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Result<Verdict, Failure>
         output::print(&status.text(arguments.status))?;
     }
     Ok(if status.is_current() { Verdict::Fine } else { Verdict::NotFine })
+}
+
+/// Prints what would be sent.
+async fn print(arguments: &MigrateArguments, database: Database) -> Result<Verdict, Failure> {
+    let schema = database.client.schema().clone();
+    let sql = arguments.migration(&database.client).sql().await?;
+    database.close().await?;
+    if arguments.queue.json {
+        output::print_json(&json!({ "schema": schema.as_str(), "sql": sql }))?;
+    } else if sql.is_empty() {
+        output::print(&format!(
+            "-- schema {schema} is at the version that this uniqueue needs: nothing is to be run\n"
+        ))?;
+    } else {
+        output::print(&sql)?;
+    }
+    Ok(Verdict::Fine)
+}
+
+impl MigrateArguments {
+    fn migration<'c>(&self, client: &'c Client) -> Migration<'c> {
+        match self.lock_timeout {
+            Some(Span(limit)) => client.migration().lock_timeout(limit),
+            None => client.migration(),
+        }
+    }
 }
 
 /// How far a schema is.
@@ -37,11 +106,11 @@ struct Status {
     /// What this command applied.
     applied: Vec<String>,
     /// All that the schema has seen.
-    migrations: Vec<Migration>,
+    migrations: Vec<Applied>,
 }
 
 #[derive(Debug, Serialize)]
-struct Migration {
+struct Applied {
     version: i32,
     name: String,
     applied_at: String,
@@ -66,7 +135,7 @@ impl Status {
                 );
                 let rows = sqlx::query(AssertSqlSafe(history)).fetch_all(&mut database.connection).await?;
                 let migration = |row: &sqlx::postgres::PgRow| {
-                    Ok(Migration { version: row.try_get(0)?, name: row.try_get(1)?, applied_at: row.try_get(2)? })
+                    Ok(Applied { version: row.try_get(0)?, name: row.try_get(1)?, applied_at: row.try_get(2)? })
                 };
                 rows.iter().map(migration).collect::<Result<Vec<_>, sqlx::Error>>()?
             }
@@ -83,7 +152,7 @@ impl Status {
     fn text(&self, lists_all: bool) -> String {
         let Self { schema, version, needed, applied, migrations, .. } = self;
         let mut text = String::new();
-        for Migration { version, name, applied_at } in migrations.iter().filter(|_| lists_all) {
+        for Applied { version, name, applied_at } in migrations.iter().filter(|_| lists_all) {
             text.push_str(&format!("V{version} {name}, applied {applied_at}\n"));
         }
         for name in applied {

@@ -1,29 +1,58 @@
 //! `uniqueue db start`.
 
-use std::path::{Path, PathBuf};
+use std::num::NonZeroU16;
+use std::path::PathBuf;
 use std::pin::pin;
-use std::process::Command;
 use std::time::Duration;
 
+use clap::Args;
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 use uniqueue::embedded::{Listen, Postgres};
 use uniqueue::shutdown_signal;
 
+use super::data_dir::data_dir;
 use crate::Verdict;
-use crate::args::DbStartArguments;
 use crate::failure::Failure;
 use crate::output;
+
+/// Run PostgreSQL in the foreground until Ctrl-C, with data that stay.
+///
+/// It prints the URL to paste. Without --port it can be reached only by this user and root, through a Unix socket at a
+/// new path each time.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct StartArguments {
+    /// Where the data stay [default: $XDG_DATA_HOME/uniqueue/postgres, else ~/.local/share/uniqueue/postgres; for root
+    /// /var/lib/uniqueue/postgres]
+    #[arg(long, value_name = "DIR")]
+    pub(super) data_dir: Option<PathBuf>,
+
+    /// Listen on this port of 127.0.0.1: the URL stays the same, and every user of this machine can connect, as superuser
+    /// and without a password
+    #[arg(long, value_name = "N")]
+    pub(super) port: Option<NonZeroU16>,
+
+    /// Print the URL, version and data directory as one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  uniqueue db start
+  uniqueue db start --port 5433 --data-dir ./pgdata
+
+Exit codes:
+  0    stopped by Ctrl-C, SIGTERM or `uniqueue db stop`
+  2    a wrong command line, or the server did not start or ended by itself";
 
 /// How often the server is asked whether it still runs.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs a server with data that stay, until somebody stops it.
-pub(crate) async fn start(arguments: DbStartArguments) -> Result<Verdict, Failure> {
-    let data_dir = match arguments.data_dir {
-        Some(given) => given,
-        None => default_data_dir()?,
-    };
+pub(super) async fn start(arguments: StartArguments) -> Result<Verdict, Failure> {
+    let data_dir = data_dir(arguments.data_dir)?;
     let listen = arguments.port.map_or(Listen::Socket, Listen::Tcp);
     let mut stopped = pin!(shutdown_signal());
     let postgres = tokio::select! {
@@ -37,8 +66,13 @@ pub(crate) async fn start(arguments: DbStartArguments) -> Result<Verdict, Failur
         () = stopped => {}
         () = ended(postgres.url()) => {
             let log = postgres.data_dir().join("server.log");
-            let _ = postgres.stop().await;
-            return Err(Failure::refused("the server has ended by itself", format!("see {}", log.display())));
+            // In order: `uniqueue db stop`, or somebody else who asked it to.
+            return match postgres.stop().await {
+                Ok(()) => Ok(Verdict::Fine),
+                Err(_) => {
+                    Err(Failure::refused("the server has ended by itself", format!("see {}", log.display())))
+                }
+            };
         }
     }
     postgres.stop().await?;
@@ -55,7 +89,7 @@ fn announce(postgres: &Postgres, as_json: bool) -> Result<(), Failure> {
          \n    {url}\n\n\
          Look around:  psql '{url}'\n\
          Migrate:      uniqueue migrate --database-url '{url}'\n\
-         Stop:         Ctrl-C; the data stay\n"
+         Stop:         Ctrl-C, or `uniqueue db stop` elsewhere; the data stay\n"
     ))
 }
 
@@ -74,22 +108,4 @@ async fn ended(url: &str) {
         };
         tokio::time::sleep(WATCH_INTERVAL).await;
     }
-}
-
-fn default_data_dir() -> Result<PathBuf, Failure> {
-    if is_root() {
-        // The server runs as another user, to whom root's home is closed.
-        return Ok(PathBuf::from("/var/lib/uniqueue/postgres"));
-    }
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let data_home = absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")));
-    match data_home {
-        Some(data_home) => Ok(data_home.join(Path::new("uniqueue/postgres"))),
-        None => Err(Failure::refused("neither XDG_DATA_HOME nor HOME is an absolute path", "give --data-dir")),
-    }
-}
-
-/// Asks `id`, since the standard library cannot and `libc` would need `unsafe`.
-fn is_root() -> bool {
-    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }

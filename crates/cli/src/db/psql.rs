@@ -1,0 +1,158 @@
+//! `uniqueue db psql`.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+use uniqueue::SchemaName;
+
+use super::data_dir::{Running, data_dir};
+use crate::Verdict;
+use crate::failure::Failure;
+
+/// Open psql on the queue's database.
+///
+/// On the database that --database-url or DATABASE_URL names, else on the server that `uniqueue db start` runs. The
+/// queue's schema is in front of the search path, so that `SELECT * FROM job` works.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PsqlArguments {
+    /// The database, such as postgres://user:password@host:5432/database
+    #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
+    database_url: Option<String>,
+
+    /// The server of `uniqueue db start` that has its data here, whatever DATABASE_URL says
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// The schema that holds the queue
+    #[arg(long, value_name = "NAME", default_value_t)]
+    schema: SchemaName,
+
+    /// What psql is told besides, after --
+    #[arg(last = true, value_name = "ARGUMENT")]
+    arguments: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+It runs the psql of PG_BINDIR, else the one on the PATH. The password of the URL goes through the environment, where
+other users do not see it. psql prints JSON itself: SELECT json_agg(j) FROM job AS j.
+
+Examples:
+  uniqueue db psql
+  uniqueue db psql -- -c 'SELECT state, count(*) FROM job GROUP BY state'
+  uniqueue db psql --database-url postgres://localhost/app --schema jobs
+
+Exit codes:
+  2    a wrong command line, or no psql, or no server
+  All others are psql's: 0 done, 1 an error of psql, 2 a lost connection, 3 an error in a script.";
+
+/// Becomes psql.
+pub(super) async fn psql(arguments: PsqlArguments) -> Result<Verdict, Failure> {
+    let given = arguments.database_url.filter(|url| !url.trim().is_empty() && arguments.data_dir.is_none());
+    let url = match given {
+        Some(url) => url,
+        None => server(arguments.data_dir).await?,
+    };
+    if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+        let problem = "it must start with postgres:// or postgresql://".to_owned();
+        return Err(uniqueue::Error::InvalidUrl { problem }.into());
+    }
+    let (url, password) = take_password(&url);
+    let program = program();
+    let mut command = Command::new(&program);
+    command.arg(url).args(&arguments.arguments).env("PGOPTIONS", options(&arguments.schema));
+    command.env("PGAPPNAME", "uniqueue db psql");
+    if let Some(password) = password {
+        command.env("PGPASSWORD", password);
+    }
+    let error = command.exec();
+    let problem = format!("cannot run {}", Path::new(&program).display());
+    let hint = match error.kind() {
+        io::ErrorKind::NotFound => {
+            "install psql (Debian, Ubuntu: apt-get install postgresql-client; macOS: brew install libpq), or set PG_BINDIR to \
+             the directory that holds it"
+        }
+        _ => "check that you may run it",
+    };
+    Err(Failure::environment(problem, hint, error))
+}
+
+/// The URL of the server that runs in a data directory.
+async fn server(given: Option<PathBuf>) -> Result<String, Failure> {
+    let data_dir = data_dir(given)?;
+    let Some(running) = Running::read(&data_dir)? else {
+        return Err(Failure::refused(
+            format!("no server runs in {}", data_dir.display()),
+            "start it with `uniqueue db start`, or give --database-url or DATABASE_URL",
+        ));
+    };
+    running.check().await?;
+    Ok(running.url)
+}
+
+fn program() -> OsString {
+    let from = std::env::var_os("PG_BINDIR").map(|directory| Path::new(&directory).join("psql"));
+    from.filter(|program| program.is_file()).map_or_else(|| OsString::from("psql"), PathBuf::into_os_string)
+}
+
+/// What libpq sends at the start, behind what the user has it send already.
+fn options(schema: &SchemaName) -> OsString {
+    let mut options = std::env::var_os("PGOPTIONS").unwrap_or_default();
+    options.push(format!(" -c search_path={},public", schema.quoted()));
+    options
+}
+
+/// The URL without its password, and the password: every user of a machine sees the arguments of every process.
+fn take_password(url: &str) -> (String, Option<OsString>) {
+    let whole = || (url.to_owned(), None);
+    let Some((scheme, rest)) = url.split_once("://") else { return whole() };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let Some((user, host)) = authority.rsplit_once('@') else { return whole() };
+    let Some((user, password)) = user.split_once(':') else { return whole() };
+    (format!("{scheme}://{user}@{host}{path}"), Some(decode(password)))
+}
+
+/// Undoes percent-encoding.
+fn decode(text: &str) -> OsString {
+    use std::os::unix::ffi::OsStringExt;
+
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((first, after)) = rest.split_first() {
+        let hex = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok()).filter(|_| *first == b'%');
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn password_leaves_the_url() {
+        let taken = |url: &str| {
+            let (url, password) = take_password(url);
+            (url, password.and_then(|password| password.into_string().ok()))
+        };
+        let with = |url: &str, password: &str| (url.to_owned(), Some(password.to_owned()));
+        assert_eq!(taken("postgres://u:p%40ss@h:1/d?x=a:b@c"), with("postgres://u@h:1/d?x=a:b@c", "p@ss"));
+        assert_eq!(taken("postgres://u:a@b@h/d"), with("postgres://u@h/d", "a@b"));
+        assert_eq!(taken("postgres://u:50%@h"), with("postgres://u@h", "50%"));
+        assert_eq!(taken("postgres://u@h/d"), ("postgres://u@h/d".to_owned(), None));
+        assert_eq!(taken("postgres:///d?host=%2Ftmp"), ("postgres:///d?host=%2Ftmp".to_owned(), None));
+    }
+}

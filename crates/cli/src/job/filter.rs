@@ -1,0 +1,186 @@
+//! Which jobs, as it is said on the command line.
+
+use clap::Args;
+use serde_json::Value;
+use time::OffsetDateTime;
+use uniqueue::{JobFilter, JobState, StateSet};
+
+use super::json::JsonArgument;
+use crate::failure::Failure;
+use crate::output::{Moment, Span};
+
+/// Which jobs, by what they are. All that is said must hold.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Which jobs")]
+pub(super) struct FilterArguments {
+    /// In this state; can be given several times, or as a list with commas
+    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    pub(super) state: Vec<JobState>,
+
+    /// In this queue
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+
+    /// Of this kind
+    #[arg(long, value_name = "NAME")]
+    kind: Option<String>,
+
+    /// The one that claims this unique key now
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+
+    /// Whose args contain this, as PostgreSQL's @> understands it; @FILE and - (standard input) as well
+    #[arg(long, value_name = "JSON")]
+    args: Option<JsonArgument>,
+
+    /// Whose meta contains this
+    #[arg(long, value_name = "JSON")]
+    meta: Option<JsonArgument>,
+
+    /// Of this priority
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    priority: Option<i16>,
+
+    /// Started at least so often
+    #[arg(long, value_name = "N")]
+    attempts_at_least: Option<u16>,
+
+    /// Inserted longer ago than this, such as 2h
+    #[arg(long, value_name = "SPAN", conflicts_with = "created_before")]
+    older_than: Option<Span>,
+
+    /// Inserted no longer ago than this, such as 15m
+    #[arg(long, value_name = "SPAN", conflicts_with = "created_after")]
+    newer_than: Option<Span>,
+
+    /// Inserted at this time or later: RFC 3339, a date, or how long ago
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    created_after: Option<Moment>,
+
+    /// Inserted before this time
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    created_before: Option<Moment>,
+
+    /// To run at this time or later; +2h is in two hours
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    scheduled_after: Option<Moment>,
+
+    /// To run before this time
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    scheduled_before: Option<Moment>,
+
+    /// Whose latest attempt started at this time or later
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    attempted_after: Option<Moment>,
+
+    /// Whose latest attempt started before this time: with --state running, those that run for so long
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    attempted_before: Option<Moment>,
+
+    /// Completed, cancelled or discarded at this time or later
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    finalized_after: Option<Moment>,
+
+    /// Completed, cancelled or discarded before this time
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    finalized_before: Option<Moment>,
+}
+
+impl FilterArguments {
+    /// Whether nothing is asked.
+    pub(super) fn says_nothing(&self) -> bool {
+        // Exhaustive, so that a new condition cannot be forgotten here.
+        let Self {
+            state,
+            queue,
+            kind,
+            key,
+            args,
+            meta,
+            priority,
+            attempts_at_least,
+            older_than,
+            newer_than,
+            created_after,
+            created_before,
+            scheduled_after,
+            scheduled_before,
+            attempted_after,
+            attempted_before,
+            finalized_after,
+            finalized_before,
+        } = self;
+        let times = [created_after, created_before, scheduled_after, scheduled_before];
+        let more_times = [attempted_after, attempted_before, finalized_after, finalized_before];
+        state.is_empty()
+            && [queue, kind, key].into_iter().all(Option::is_none)
+            && args.is_none()
+            && meta.is_none()
+            && priority.is_none()
+            && attempts_at_least.is_none()
+            && older_than.is_none()
+            && newer_than.is_none()
+            && times.into_iter().chain(more_times).all(Option::is_none)
+    }
+
+    /// Whether a condition needs to know what time it is.
+    fn needs_now(&self) -> bool {
+        let times = [self.created_after, self.created_before, self.scheduled_after, self.scheduled_before];
+        let more = [self.attempted_after, self.attempted_before, self.finalized_after, self.finalized_before];
+        self.older_than.is_some() || self.newer_than.is_some() || times.into_iter().chain(more).any(|t| t.is_some())
+    }
+
+    /// The states that are asked for; `None`: any.
+    pub(super) fn states(&self) -> Option<StateSet> {
+        (!self.state.is_empty()).then(|| StateSet::of(&self.state))
+    }
+
+    /// The filter, with times counted from the database's now. Asks for all jobs where it says nothing.
+    pub(super) async fn filter(self, client: &uniqueue::Client) -> Result<JobFilter, Failure> {
+        let now = if self.needs_now() { client.database_time().await? } else { OffsetDateTime::UNIX_EPOCH };
+        let mut filter = if self.says_nothing() { JobFilter::all() } else { JobFilter::new() };
+        if let Some(states) = self.states() {
+            filter = filter.states(states);
+        }
+        for (text, set) in [
+            (self.queue, JobFilter::queue as fn(JobFilter, String) -> JobFilter),
+            (self.kind, JobFilter::kind),
+            (self.key, JobFilter::unique_key),
+        ] {
+            if let Some(text) = text {
+                filter = set(filter, text);
+            }
+        }
+        for (json, name, set) in [
+            (self.args, "--args", JobFilter::args as fn(JobFilter, Value) -> JobFilter),
+            (self.meta, "--meta", JobFilter::meta),
+        ] {
+            if let Some(json) = json {
+                filter = set(filter, json.value(name)?);
+            }
+        }
+        if let Some(priority) = self.priority {
+            filter = filter.priority(priority);
+        }
+        if let Some(attempts) = self.attempts_at_least {
+            filter = filter.attempts_at_least(attempts);
+        }
+        let before = self.created_before.or(self.older_than.map(|Span(length)| Moment::Ago(length)));
+        let after = self.created_after.or(self.newer_than.map(|Span(length)| Moment::Ago(length)));
+        for (moment, set) in [
+            (after, JobFilter::created_after as fn(JobFilter, OffsetDateTime) -> JobFilter),
+            (before, JobFilter::created_before),
+            (self.scheduled_after, JobFilter::scheduled_after),
+            (self.scheduled_before, JobFilter::scheduled_before),
+            (self.attempted_after, JobFilter::attempted_after),
+            (self.attempted_before, JobFilter::attempted_before),
+            (self.finalized_after, JobFilter::finalized_after),
+            (self.finalized_before, JobFilter::finalized_before),
+        ] {
+            if let Some(moment) = moment {
+                filter = set(filter, moment.at(now));
+            }
+        }
+        Ok(filter)
+    }
+}

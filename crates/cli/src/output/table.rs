@@ -1,0 +1,327 @@
+//! Tables that read well in a terminal of any width and in a pipe.
+//!
+//! A terminal that is too narrow first has the columns cut that may be, then those left out that may be, the last one
+//! first, which is said below. If that is not enough, each row becomes a block with a line a column, as psql's `\x auto`
+//! does. In a pipe nothing is cut or left out.
+
+use std::io::{self, IsTerminal};
+
+use console::Term;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::paint::{Style, paint};
+use super::plain::plain;
+
+/// No column is cut to less than this.
+const SHORTEST: usize = 8;
+
+/// A column of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    name: String,
+    kind: ColumnKind,
+    is_optional: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum ColumnKind {
+    Text,
+    Number,
+    Long,
+}
+
+impl Column {
+    /// Text that is never cut: an id, a name.
+    pub(crate) fn text(name: impl Into<String>) -> Self {
+        Self::new(name, ColumnKind::Text)
+    }
+
+    /// Something to the right: a number, an age.
+    pub(crate) fn number(name: impl Into<String>) -> Self {
+        Self::new(name, ColumnKind::Number)
+    }
+
+    /// Text of any length, which is cut where it does not fit: args, an error.
+    pub(crate) fn long(name: impl Into<String>) -> Self {
+        Self::new(name, ColumnKind::Long)
+    }
+
+    /// May be left out where there is no room for it.
+    #[must_use]
+    pub(crate) fn optional(mut self) -> Self {
+        self.is_optional = true;
+        self
+    }
+
+    fn new(name: impl Into<String>, kind: ColumnKind) -> Self {
+        Self { name: name.into(), kind, is_optional: false }
+    }
+}
+
+/// What stands in a row's column. Control characters are spelled out.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    text: String,
+    style: Style,
+}
+
+impl Cell {
+    pub(crate) fn new(text: impl AsRef<str>) -> Self {
+        Self { text: plain(text.as_ref()).into_owned(), style: Style::Plain }
+    }
+
+    #[must_use]
+    pub(crate) fn style(mut self, style: Style) -> Self {
+        self.style = style;
+        self
+    }
+}
+
+impl<T: AsRef<str>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::new(text)
+    }
+}
+
+/// Rows to be drawn.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    pub(crate) fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+        Self { columns: columns.into_iter().collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row. Cells that are missing stay empty, those beyond the columns are left out.
+    pub(crate) fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
+        let mut cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
+        cells.resize_with(self.columns.len(), || Cell::new(""));
+        self.rows.push(cells);
+    }
+
+    /// The table for standard output: as wide as its terminal allows, in a pipe as wide as it is.
+    pub(crate) fn text(&self) -> String {
+        format!("{}\n", self.draw(width()))
+    }
+
+    /// The table for standard output without the number of rows, for one whose rows are always the same.
+    pub(crate) fn draw_bare(&self) -> String {
+        let drawn = self.draw(width());
+        drawn.rsplit_once('\n').map(|(table, _)| table.to_owned()).unwrap_or(drawn)
+    }
+
+    /// The table in a width, with the number of rows below and no line end.
+    pub(crate) fn draw(&self, width: Option<usize>) -> String {
+        let count = match self.rows.len() {
+            1 => "(1 row)".to_owned(),
+            count => format!("({count} rows)"),
+        };
+        let mut left_out = Vec::new();
+        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        loop {
+            if let Some(widths) = self.widths(&shown, width) {
+                let note = match left_out.as_slice() {
+                    [] => count,
+                    names => format!("{count} no room for: {}", names.join(", ")),
+                };
+                let note = paint(Style::Faint, &note).into_owned();
+                return self.lines(&shown, &widths).chain([note]).collect::<Vec<_>>().join("\n");
+            }
+            let Some(at) = shown.iter().rposition(|column| self.columns[*column].is_optional) else { break };
+            left_out.insert(0, self.columns[shown.remove(at)].name.as_str());
+        }
+        let count = paint(Style::Faint, &count).into_owned();
+        self.blocks().chain([count]).collect::<Vec<_>>().join("\n")
+    }
+
+    /// How wide each of these columns is to be; `None`: they do not fit.
+    fn widths(&self, shown: &[usize], limit: Option<usize>) -> Option<Vec<usize>> {
+        let natural = |column: &usize| {
+            let cells = self.rows.iter().map(|row| row[*column].text.width());
+            cells.chain([self.columns[*column].name.width()]).max().unwrap_or_default()
+        };
+        let mut widths: Vec<usize> = shown.iter().map(natural).collect();
+        let Some(limit) = limit else { return Some(widths) };
+        // A blank on each side of a cell, and a bar between two.
+        let total = |widths: &[usize]| widths.iter().sum::<usize>() + (3 * widths.len()).saturating_sub(1);
+        while total(&widths) > limit {
+            let is_long = |at: &usize| self.columns[shown[*at]].kind == ColumnKind::Long && widths[*at] > SHORTEST;
+            let widest = (0..widths.len()).filter(is_long).max_by_key(|at| widths[*at])?;
+            // Down to where the limit is kept, or the next one is the widest.
+            let surplus = total(&widths) - limit;
+            let second =
+                (0..widths.len()).filter(|at| *at != widest && is_long(at)).map(|at| widths[at]).max().unwrap_or(0);
+            let down_to = widths[widest].saturating_sub(surplus).max(second.min(widths[widest] - 1)).max(SHORTEST);
+            widths[widest] = down_to;
+        }
+        Some(widths)
+    }
+
+    fn lines<'t>(&'t self, shown: &'t [usize], widths: &'t [usize]) -> impl Iterator<Item = String> + 't {
+        let header = self.columns.iter().map(|column| Cell::new(&column.name).style(Style::Strong)).collect::<Vec<_>>();
+        let rule = widths.iter().map(|width| "-".repeat(width + 2)).collect::<Vec<_>>().join("+");
+        let line = move |cells: &[Cell]| {
+            let cells = shown.iter().zip(widths).map(|(at, width)| {
+                let (cell, column) = (&cells[*at], &self.columns[*at]);
+                let text = cut(&cell.text, *width);
+                let space = " ".repeat(width.saturating_sub(text.width()));
+                let text = paint(cell.style, &text);
+                match column.kind {
+                    ColumnKind::Number => format!(" {space}{text} "),
+                    ColumnKind::Text | ColumnKind::Long => format!(" {text}{space} "),
+                }
+            });
+            cells.collect::<Vec<_>>().join("|").trim_end().to_owned()
+        };
+        let head = [line(&header), rule];
+        head.into_iter().chain(self.rows.iter().map(move |row| line(row)))
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = String> {
+        self.rows.iter().enumerate().map(|(at, row)| {
+            let mut record = Record::new();
+            for (column, cell) in self.columns.iter().zip(row) {
+                record.cell(&column.name, cell.clone());
+            }
+            format!("{}\n{}", paint(Style::Faint, &format!("-[ {} ]-", at + 1)), record.draw())
+        })
+    }
+}
+
+/// One thing in full: a line for each of its parts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record {
+    lines: Vec<(String, Cell)>,
+}
+
+impl Record {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a part.
+    pub(crate) fn cell(&mut self, name: impl Into<String>, cell: impl Into<Cell>) {
+        self.lines.push((name.into(), cell.into()));
+    }
+
+    /// Adds a part, if there is one.
+    pub(crate) fn some(&mut self, name: impl Into<String>, cell: Option<impl Into<Cell>>) {
+        if let Some(cell) = cell {
+            self.cell(name, cell);
+        }
+    }
+
+    /// The lines, without the last line's end.
+    pub(crate) fn draw(&self) -> String {
+        let widest = self.lines.iter().map(|(name, _)| name.width()).max().unwrap_or_default();
+        let line = |(name, cell): &(String, Cell)| {
+            let space = " ".repeat(widest - name.width());
+            let line = format!("{}{space} | {}", paint(Style::Strong, name), paint(cell.style, &cell.text));
+            line.trim_end().to_owned()
+        };
+        self.lines.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// How wide a line may be: as the terminal is; in a pipe as `COLUMNS` says, if it does.
+fn width() -> Option<usize> {
+    let size = Term::stdout().size_checked().filter(|_| io::stdout().is_terminal());
+    let columns = size.map(|(_, columns)| usize::from(columns)).filter(|columns| *columns > 0);
+    columns.or_else(|| std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0))
+}
+
+/// The beginning of a text that is too wide, with a sign that there was more.
+fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let (mut kept, mut taken) = (String::new(), 0);
+    for character in text.chars() {
+        taken += character.width().unwrap_or_default();
+        if taken + 1 > width {
+            break;
+        }
+        kept.push(character);
+    }
+    kept.push('…');
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jobs() -> Table {
+        let mut table = Table::new([Column::text("id"), Column::long("args"), Column::number("attempt")]);
+        table.row(["0190", r#"{"user": 1, "locale": "en"}"#, "1"]);
+        table.row(["0191", "{}", "25"]);
+        table
+    }
+
+    #[test]
+    fn a_pipe_gets_all_of_it() {
+        let expected = " id   | args                        | attempt\n\
+                        ------+-----------------------------+---------\n \
+                        0190 | {\"user\": 1, \"locale\": \"en\"} |       1\n \
+                        0191 | {}                          |      25\n\
+                        (2 rows)";
+        assert_eq!(jobs().draw(None), expected);
+    }
+
+    #[test]
+    fn a_terminal_has_long_columns_cut_and_no_others() {
+        let expected = " id   | args       | attempt\n\
+                        ------+------------+---------\n \
+                        0190 | {\"user\": … |       1\n \
+                        0191 | {}         |      25\n\
+                        (2 rows)";
+        assert_eq!(jobs().draw(Some(29)), expected);
+        for width in 27..60 {
+            let widest = jobs().draw(Some(width)).lines().map(UnicodeWidthStr::width).max().unwrap();
+            assert!(widest <= width, "{widest} in {width}");
+        }
+    }
+
+    #[test]
+    fn columns_that_may_be_are_left_out_before_rows_become_blocks() {
+        let mut table = Table::new([
+            Column::text("id"),
+            Column::long("queue").optional(),
+            Column::text("state"),
+            Column::long("args").optional(),
+        ]);
+        table.row(["0190", "a-long-name", "running", "{}"]);
+        assert_eq!(table.draw(None).lines().next(), Some(" id   | queue       | state   | args"));
+        let narrow = " id   | queue    | state\n------+----------+---------\n 0190 | a-long-… | running\n(1 row) no room for: args";
+        assert_eq!(table.draw(Some(27)), narrow);
+        let narrower = " id   | state\n------+---------\n 0190 | running\n(1 row) no room for: queue, args";
+        assert_eq!(table.draw(Some(17)), narrower);
+        assert!(table.draw(Some(15)).starts_with("-[ 1 ]-\nid    | 0190\nqueue | a-long-name\n"));
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_a_block_a_row() {
+        let expected = "-[ 1 ]-\nid      | 0190\nargs    | {\"user\": 1, \"locale\": \"en\"}\nattempt | 1\n\
+                        -[ 2 ]-\nid      | 0191\nargs    | {}\nattempt | 25\n(2 rows)";
+        assert_eq!(jobs().draw(Some(20)), expected);
+        // However narrow: it ends, and nothing is lost.
+        assert_eq!(jobs().draw(Some(1)), expected);
+    }
+
+    #[test]
+    fn wide_characters_are_two_columns_and_controls_are_spelled_out() {
+        let mut table = Table::new([Column::long("name"), Column::number("jobs")]);
+        table.row(["漢字漢字漢字", "1"]);
+        table.row(["a\u{1b}[2J", "2"]);
+        let expected = " name     | jobs\n----------+------\n 漢字漢…  |    1\n a\\u{1b}… |    2\n(2 rows)";
+        assert_eq!(table.draw(Some(17)), expected);
+    }
+
+    #[test]
+    fn an_empty_table_is_a_header() {
+        assert_eq!(Table::new([Column::text("queue")]).draw(Some(80)), " queue\n-------\n(0 rows)");
+    }
+}

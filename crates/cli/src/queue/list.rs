@@ -1,0 +1,124 @@
+//! `uniqueue queue list`.
+
+use clap::Args;
+use time::OffsetDateTime;
+use uniqueue::{JobCount, QueueInfo};
+
+use crate::Verdict;
+use crate::args::QueueArguments;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::output::{self, Cell, Column, Style, Table, ago, count, span};
+
+/// List the queues, with what is in them.
+///
+/// Every queue that has settings, a live runner or jobs. It is as quick when a queue is ten million jobs deep: counts end at
+/// --count-up-to, and jobs that no index knows by their queue are counted among the last 20,000; a + says that there may be
+/// more.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ListArguments {
+    /// Only this queue; can be given several times
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// Count no further than this
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    count_up_to: u32,
+
+    #[command(flatten)]
+    queue: QueueArguments,
+}
+
+const EXAMPLES: &str = "\
+oldest: how long the queue's oldest available job could have run already. With --json one queue a line; counts are
+{\"exactly\": n} or {\"at_least\": n}, ages {\"secs\", \"nanos\"}.
+
+Examples:
+  uniqueue queue list
+  uniqueue queue list emails --json | jq .available
+
+Exit codes:
+  0    listed
+  1    a queue that was named has no settings, no runner and no jobs
+  2    a wrong command line, or the database failed
+  130  interrupted by Ctrl-C or SIGTERM before the end";
+
+/// Prints the queues.
+pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
+    let ListArguments { names, count_up_to, queue } = arguments;
+    let database = Database::open_migrated(&queue).await?;
+    let mut queues = database.client.queues().count_up_to(count_up_to).await?;
+    let now = database.client.database_time().await?;
+    database.close().await?;
+    let is_known = |name: &String| queues.iter().any(|info| info.settings.name.as_str() == name);
+    let unknown: Vec<_> = names.iter().filter(|name| !is_known(name)).cloned().collect();
+    queues.retain(|info| names.is_empty() || names.iter().any(|name| info.settings.name.as_str() == name));
+    if queue.json {
+        output::print(&output::json_lines(&queues)?)?;
+    } else {
+        output::print(&table(&queues, now).text())?;
+    }
+    for name in &unknown {
+        eprintln!("no such queue: {name:?}");
+    }
+    Ok(if unknown.is_empty() { Verdict::Fine } else { Verdict::NotFine })
+}
+
+fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
+    let mut table = Table::new([
+        Column::long("queue"),
+        Column::text("is"),
+        Column::number("runners").optional(),
+        Column::number("available"),
+        Column::number("oldest"),
+        Column::number("running"),
+        Column::number("limit").optional(),
+        Column::number("scheduled").optional(),
+        Column::number("retryable"),
+        Column::number("discarded").optional(),
+        Column::number("pending").optional(),
+        Column::number("completed").optional(),
+        Column::number("cancelled").optional(),
+    ]);
+    for info in queues {
+        table.row([
+            Cell::new(&info.settings.name),
+            status(info, now),
+            Cell::new(count(info.runners)),
+            number(info.available, Style::Plain),
+            Cell::new(info.oldest_available_age.map(span).unwrap_or_default()),
+            number(info.running, Style::Plain),
+            Cell::new(info.settings.limit.map(|limit| count(u64::from(limit))).unwrap_or_default()),
+            number(info.scheduled, Style::Plain),
+            number(info.retryable, Style::Warn),
+            number(info.discarded, Style::Bad),
+            number(info.pending, Style::Plain),
+            number(info.completed, Style::Faint),
+            number(info.cancelled, Style::Faint),
+        ]);
+    }
+    table
+}
+
+/// What the queue is doing, in a word or two.
+fn status(info: &QueueInfo, now: OffsetDateTime) -> Cell {
+    let (waits, runs) = (info.available.counted() > 0, info.running.counted() > 0);
+    let limit = info.settings.limit.map(u64::from);
+    if let Some(since) = info.settings.paused_at {
+        return Cell::new(format!("paused {}", ago(since, now))).style(Style::Warn);
+    }
+    match (waits, runs) {
+        (true, _) if info.runners == 0 => Cell::new("no runner").style(Style::Bad),
+        (true, _) if limit.is_some_and(|limit| info.running.counted() >= limit) => Cell::new("at its limit"),
+        (_, true) => Cell::new("working").style(Style::Good),
+        (true, false) => Cell::new("waiting"),
+        (false, false) => Cell::new("idle").style(Style::Faint),
+    }
+}
+
+fn number(jobs: JobCount, style: Style) -> Cell {
+    let more = if jobs.is_exact() { "" } else { "+" };
+    let style = if jobs.counted() == 0 { Style::Faint } else { style };
+    Cell::new(format!("{}{more}", count(jobs.counted()))).style(style)
+}

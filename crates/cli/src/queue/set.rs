@@ -1,0 +1,242 @@
+//! `uniqueue queue pause|resume|limit|retention`.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use uniqueue::{QueueSettings, Retention};
+
+use crate::Verdict;
+use crate::args::QueueArguments;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::output::{self, Span, plain, span, time};
+
+/// Fetch nothing more from queues, on any runner.
+///
+/// What runs is finished. A queue need not exist: its jobs may come later. One that is paused already stays paused since
+/// then.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With --json one line a queue: {\"name\", \"paused_at\", \"limit\"}.
+
+Examples:
+  uniqueue queue pause emails
+  uniqueue queue pause emails imports --schema jobs
+
+Exit codes:
+  0    paused
+  2    a wrong command line, a name that cannot be a queue's, or the database failed
+  130  interrupted by Ctrl-C or SIGTERM before the end")]
+pub(super) struct PauseArguments {
+    /// The queue, or several
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+
+    #[command(flatten)]
+    queue: QueueArguments,
+}
+
+/// Fetch from queues again.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With --json one line a queue: {\"name\", \"paused_at\", \"limit\"}.
+
+Examples:
+  uniqueue queue resume emails
+
+Exit codes:
+  0    resumed, or not paused before
+  2    a wrong command line, a name that cannot be a queue's, or the database failed
+  130  interrupted by Ctrl-C or SIGTERM before the end")]
+pub(super) struct ResumeArguments {
+    /// The queue, or several
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+
+    #[command(flatten)]
+    queue: QueueArguments,
+}
+
+/// Limit how many of a queue's jobs run at once, over all runners.
+///
+/// What runs already is finished. Fetches from a limited queue take turns, so a limit is for queues that run few jobs at
+/// once.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With --json one object: {\"name\", \"paused_at\", \"limit\"}.
+
+Examples:
+  uniqueue queue limit geocoding 5
+  uniqueue queue limit geocoding none
+
+Exit codes:
+  0    set
+  2    a wrong command line, a name that cannot be a queue's, or the database failed
+  130  interrupted by Ctrl-C or SIGTERM before the end")]
+pub(super) struct LimitArguments {
+    /// The queue
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// How many, at least 1; none: as many as the runners have slots for
+    #[arg(value_name = "N")]
+    limit: Limit,
+
+    #[command(flatten)]
+    queue: QueueArguments,
+}
+
+/// Say how long a queue's final jobs are kept.
+///
+/// What is not given gets the default: completed and cancelled jobs a day, discarded ones a week. Zero deletes completed
+/// jobs as they complete. A job whose claim has a deadline is kept until then. Runners know it after their next heartbeat.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With --json one object: {\"name\", \"paused_at\", \"limit\"}.
+
+Examples:
+  uniqueue queue retention emails --completed 1h --discarded 30d
+  uniqueue queue retention pings --completed 0s
+  uniqueue queue retention audits --completed forever --cancelled forever --discarded forever
+  uniqueue queue retention emails --as-runners-say
+
+Exit codes:
+  0    set
+  2    a wrong command line, a name that cannot be a queue's, or the database failed
+  130  interrupted by Ctrl-C or SIGTERM before the end")]
+pub(super) struct RetentionArguments {
+    /// The queue
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// How long completed jobs are kept, such as 12h; forever
+    #[arg(long, value_name = "SPAN", required_unless_present_any = ["cancelled", "discarded", "as_runners_say"])]
+    completed: Option<Keep>,
+
+    /// How long cancelled jobs are kept
+    #[arg(long, value_name = "SPAN")]
+    cancelled: Option<Keep>,
+
+    /// How long discarded jobs are kept
+    #[arg(long, value_name = "SPAN")]
+    discarded: Option<Keep>,
+
+    /// Leave it to the runners, as before anything was set
+    #[arg(long, conflicts_with_all = ["completed", "cancelled", "discarded"])]
+    as_runners_say: bool,
+
+    #[command(flatten)]
+    queue: QueueArguments,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Limit(Option<u32>);
+
+impl FromStr for Limit {
+    type Err = &'static str;
+
+    fn from_str(given: &str) -> Result<Self, &'static str> {
+        match given {
+            "none" => Ok(Self(None)),
+            number => number.parse().map(|limit| Self(Some(limit))).map_err(|_| "expected a number, or none"),
+        }
+    }
+}
+
+/// How long something is kept; `None`: for ever.
+#[derive(Clone, Copy, Debug)]
+struct Keep(Option<Duration>);
+
+impl FromStr for Keep {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
+        match given {
+            "forever" => Ok(Self(None)),
+            length => {
+                length.parse().map(|Span(length)| Self(Some(length))).map_err(|error| format!("{error}, or forever"))
+            }
+        }
+    }
+}
+
+/// Pauses queues.
+pub(super) async fn pause(arguments: PauseArguments) -> Result<Verdict, Failure> {
+    let PauseArguments { names, queue } = arguments;
+    let database = Database::open_migrated(&queue).await?;
+    for name in &names {
+        let settings = database.client.queue(name).pause().await?;
+        tell(&settings, queue.json, |settings| match settings.paused_at {
+            Some(since) => format!("is paused since {}; what runs is finished", time(since)),
+            None => "is not paused".to_owned(),
+        })?;
+    }
+    database.close().await?;
+    Ok(Verdict::Fine)
+}
+
+/// Resumes queues.
+pub(super) async fn resume(arguments: ResumeArguments) -> Result<Verdict, Failure> {
+    let ResumeArguments { names, queue } = arguments;
+    let database = Database::open_migrated(&queue).await?;
+    for name in &names {
+        let settings = database.client.queue(name).resume().await?;
+        tell(&settings, queue.json, |_| "is not paused".to_owned())?;
+    }
+    database.close().await?;
+    Ok(Verdict::Fine)
+}
+
+/// Limits a queue.
+pub(super) async fn limit(arguments: LimitArguments) -> Result<Verdict, Failure> {
+    let LimitArguments { name, limit: Limit(limit), queue } = arguments;
+    let database = Database::open_migrated(&queue).await?;
+    let settings = database.client.queue(&name).limit(limit).await?;
+    tell(&settings, queue.json, |settings| match settings.limit {
+        Some(1) => "runs 1 job at once, over all runners".to_owned(),
+        Some(limit) => format!("runs up to {limit} jobs at once, over all runners"),
+        None => "has no limit but the runners' own".to_owned(),
+    })?;
+    database.close().await?;
+    Ok(Verdict::Fine)
+}
+
+/// Sets how long jobs are kept.
+pub(super) async fn retention(arguments: RetentionArguments) -> Result<Verdict, Failure> {
+    const DAY: Duration = Duration::from_secs(86_400);
+    let RetentionArguments { name, completed, cancelled, discarded, as_runners_say, queue } = arguments;
+    let kept = [(completed, DAY), (cancelled, DAY), (discarded, 7 * DAY)]
+        .map(|(given, usual)| given.map_or(Some(usual), |Keep(length)| length));
+    let [completed, cancelled, discarded] = kept;
+    let mut retention = Retention::forever();
+    for (length, set) in [
+        (completed, Retention::completed as fn(Retention, Duration) -> Retention),
+        (cancelled, Retention::cancelled),
+        (discarded, Retention::discarded),
+    ] {
+        if let Some(length) = length {
+            retention = set(retention, length);
+        }
+    }
+    let database = Database::open_migrated(&queue).await?;
+    let settings = database.client.queue(&name).retention((!as_runners_say).then_some(retention)).await?;
+    tell(&settings, queue.json, |_| {
+        if as_runners_say {
+            return "keeps its final jobs as the runners say".to_owned();
+        }
+        let shown = |length: Option<Duration>| length.map_or_else(|| "for ever".to_owned(), span);
+        let [completed, cancelled, discarded] = kept.map(shown);
+        format!("keeps completed jobs {completed}, cancelled ones {cancelled}, discarded ones {discarded}")
+    })?;
+    database.close().await?;
+    Ok(Verdict::Fine)
+}
+
+/// Says how a queue is set since.
+fn tell(settings: &QueueSettings, json: bool, text: impl Fn(&QueueSettings) -> String) -> Result<(), Failure> {
+    if json {
+        return output::print_json_line(settings);
+    }
+    output::print(&format!("queue {} {}\n", plain(settings.name.as_str()), text(settings)))
+}

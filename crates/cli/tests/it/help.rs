@@ -1,0 +1,98 @@
+//! Help, completions and manual pages: of every command that there is.
+
+use std::fs;
+
+use crate::support::{directory, run};
+
+/// The commands that `--help` of this one lists, and so on below them.
+fn commands(above: &[String]) -> Vec<Vec<String>> {
+    let help = help(above);
+    let listed = help.split_once("\nCommands:\n").map(|(_, list)| list).unwrap_or_default();
+    let names = listed.lines().take_while(|line| !line.trim().is_empty()).filter_map(|line| {
+        let name = line.strip_prefix("  ").filter(|line| !line.starts_with(' '))?.split_whitespace().next()?;
+        (name != "help").then(|| name.to_owned())
+    });
+    let mut found = vec![above.to_vec()];
+    for name in names {
+        found.extend(commands(&[above, &[name]].concat()));
+    }
+    found
+}
+
+fn help(command: &[String]) -> String {
+    let arguments: Vec<_> = command.iter().map(String::as_str).chain(["--help"]).collect();
+    let output = run(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{command:?}");
+    assert!(output.stderr.is_empty(), "{command:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn every_command_has_examples_and_says_how_it_ends() {
+    let commands = commands(&[]);
+    assert!(commands.len() > 8, "{commands:?}");
+    for command in &commands {
+        let help = help(command);
+        assert!(help.contains("\nExamples:\n") && help.contains("\nExit codes:\n"), "{command:?}: {help}");
+        assert!(!help.contains('\u{1b}'), "{command:?} is coloured in a pipe");
+        // An example is of this command: it can be copied.
+        let name = format!("uniqueue {}", command.join(" "));
+        let examples = help.split_once("\nExamples:\n").unwrap().1.split_once("\nExit codes:").unwrap().0;
+        assert!(examples.contains(name.trim()), "{command:?}: {examples}");
+        // No line runs off a terminal of ordinary width.
+        let widest = examples.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= 120, "{command:?}: {widest}");
+    }
+}
+
+#[test]
+fn what_looks_into_a_database_can_be_told_which_and_to_answer_in_json() {
+    let without = ["", "bench", "completions", "man", "db", "db start", "db stop"];
+    for command in commands(&[]) {
+        let (name, help) = (command.join(" "), help(&command));
+        if without.contains(&name.as_str()) || help.contains("\nCommands:\n") {
+            continue;
+        }
+        for option in ["--database-url", "--schema", "--json"] {
+            // psql prints what psql prints.
+            let is_missing = !help.contains(option) && (name.as_str(), option) != ("db psql", "--json");
+            assert!(!is_missing, "{name} has no {option}");
+        }
+    }
+}
+
+#[test]
+fn completions_are_made_for_every_shell() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = run(&["completions", shell]);
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            output.status.success() && script.contains("migrate") && script.contains("schema"),
+            "{shell}: {script}"
+        );
+    }
+    assert_eq!(run(&["completions", "sh"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_manual_page_is_written_for_every_command() {
+    let scratch = directory();
+    let pages = scratch.path().join("man1");
+    assert!(run(&["man", "--out", pages.to_str().unwrap()]).status.success());
+    for command in commands(&[]) {
+        let name = [vec!["uniqueue".to_owned()], command.clone()].concat().join("-");
+        let page =
+            fs::read_to_string(pages.join(format!("{name}.1"))).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(page.contains("Examples:") && page.contains("Exit codes:"), "{name}");
+        if !command.is_empty() {
+            let arguments: Vec<_> = ["man"].into_iter().chain(command.iter().map(String::as_str)).collect();
+            assert_eq!(String::from_utf8(run(&arguments).stdout).unwrap(), page, "{name}");
+        }
+    }
+    let output = run(&["man", "db", "dance"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr.starts_with("error: no such command: \"dance\"\nhint: one of start, stop, psql"), "{stderr}");
+    let output = run(&["man", "--out", "/dev/null/pages"]);
+    assert_eq!(output.status.code(), Some(2));
+}

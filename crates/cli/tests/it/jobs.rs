@@ -1,0 +1,494 @@
+//! `uniqueue job`, from the outside.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{database, execute, texts, uniqueue};
+
+/// A migrated database, and the command on it.
+struct Jobs {
+    url: String,
+}
+
+impl Jobs {
+    async fn new() -> Self {
+        let jobs = Self { url: database().await };
+        assert!(jobs.command("migrate").output().unwrap().status.success());
+        jobs
+    }
+
+    fn command(&self, line: &str) -> Command {
+        self.with(line, &[])
+    }
+
+    /// The words of a line, and then these as they are.
+    fn with(&self, line: &str, more: &[&str]) -> Command {
+        let mut command = uniqueue();
+        command.args(line.split_whitespace()).args(more).env("DATABASE_URL", &self.url);
+        command
+    }
+
+    fn insert(&self, line: &str) -> String {
+        let answer = json_of(&mut self.with(&format!("job insert --json {line}"), &[]), 0);
+        answer["job"]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// The ids that a list finds, oldest first.
+    fn list(&self, line: &str, more: &[&str]) -> Vec<String> {
+        let output = self.with(&format!("job list --json --oldest-first {line}"), more).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{line}: {output:?}");
+        lines(&output).iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect()
+    }
+
+    async fn state(&self, id: &str) -> String {
+        texts(&self.url, &format!("SELECT state::text FROM uniqueue.job WHERE id = '{id}'")).await.remove(0)
+    }
+
+    async fn set(&self, id: &str, what: &str) {
+        execute(&self.url, &format!("UPDATE uniqueue.job SET {what} WHERE id = '{id}'")).await;
+    }
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+fn json_of(command: &mut Command, code: i32) -> Value {
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+fn text_of(command: &mut Command, code: i32) -> String {
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What a command that could not do its work says.
+fn refused(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{stderr}");
+    assert!(stderr.starts_with("error: "), "{stderr}");
+    stderr
+}
+
+#[tokio::test]
+async fn insert_tells_a_duplicate_from_a_new_job() {
+    let jobs = Jobs::new().await;
+    let line =
+        "job insert email.send --queue emails --priority -3 --max-attempts 4 --in 1h --meta {\"tenant\":7} --key it's";
+    let first =
+        json_of(&mut jobs.with(line, &["--json", "--args", r#"{"n": 12345678901234567890, "a": "é\u0001"}"#]), 0);
+    let job = &first["job"];
+    let id = job["id"].as_str().unwrap();
+    assert_eq!(
+        (&first["duplicate"], &first["duplicate_of"], &first["replaced"]),
+        (&json!(false), &Value::Null, &Value::Null)
+    );
+    for (name, value) in [
+        ("kind", json!("email.send")),
+        ("queue", json!("emails")),
+        ("state", json!("scheduled")),
+        ("priority", json!(-3)),
+        ("max_attempts", json!(4)),
+        ("meta", json!({"tenant": 7})),
+        ("args", json!({"n": 12_345_678_901_234_567_890_u64, "a": "é\u{1}"})),
+        ("unique_key", json!("it's")),
+    ] {
+        assert_eq!(job[name], value, "{name}");
+    }
+    let again = json_of(&mut jobs.with(line, &["--json"]), 0);
+    assert_eq!((&again["duplicate"], &again["job"]["id"]), (&json!(true), &json!(id)));
+    assert_eq!(again["duplicate_of"]["holder"], json!(id));
+    let text = text_of(&mut jobs.with(line, &[]), 0);
+    assert!(text.starts_with(&format!("duplicate, nothing was inserted: job {id} (scheduled, ")), "{text}");
+    assert!(text.contains("it is free when it leaves available, pending, retryable, scheduled"), "{text}");
+
+    // A policy decides what a duplicate does.
+    let by_kind = |policy: &str| jobs.with("job insert report.build --unique", &[policy]);
+    let text = text_of(&mut by_kind("{}"), 0);
+    assert!(text.starts_with("inserted ") && text.ends_with(" (available)\n"), "{text}");
+    let text = text_of(&mut by_kind(r#"{"on_conflict": "reject"}"#), 1);
+    assert!(text.starts_with("rejected, nothing was inserted: job "), "{text}");
+    let rejected = json_of(by_kind(r#"{"on_conflict": "reject"}"#).arg("--json"), 1);
+    assert_eq!(rejected["rejected"]["holder_state"], json!("available"));
+    let replaced = json_of(by_kind(r#"{"on_conflict": "replace"}"#).arg("--json"), 0);
+    assert_eq!((&replaced["duplicate"], &replaced["replaced"]), (&json!(false), &rejected["rejected"]["holder"]));
+    assert_eq!(texts(&jobs.url, "SELECT count(*)::text FROM uniqueue.job").await, ["3"]);
+
+    // An id that is sent again is recognised.
+    let id = "019abc12-3456-7def-8a12-3456789abcde";
+    let sent = |extra: &[&str]| jobs.with("job insert a --pending --id 019abc12-3456-7def-8a12-3456789abcde", extra);
+    assert_eq!(text_of(&mut sent(&[]), 0), format!("inserted {id} (pending)\n"));
+    assert_eq!(text_of(&mut sent(&[]), 0), format!("inserted {id} (pending)\n"), "the same answer");
+    assert_eq!(texts(&jobs.url, "SELECT count(*)::text FROM uniqueue.job WHERE kind = 'a'").await, ["1"]);
+}
+
+#[tokio::test]
+async fn args_come_from_a_file_or_from_standard_input_as_well() {
+    let jobs = Jobs::new().await;
+    let scratch = crate::support::directory();
+    let file = scratch.path().join("args.json");
+    std::fs::write(&file, "{\"from\": \"file\"}\n").unwrap();
+    let from_file = json_of(&mut jobs.with("job insert a --json --args", &[&format!("@{}", file.display())]), 0);
+    assert_eq!(from_file["job"]["args"], json!({"from": "file"}));
+
+    let mut command = jobs.command("job insert a --json --args -");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"{\"from\": \"stdin\"}").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let inserted: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(inserted["job"]["args"], json!({"from": "stdin"}));
+
+    for (line, said) in [
+        ("job insert a --args {", "error: --args is not JSON: EOF"),
+        ("job insert a --args @/no/such", "error: cannot read --args from /no/such: No such file"),
+        ("job insert a --meta [1]", "error: --meta is not an object: [1]\nhint: "),
+        ("job insert a --unique {\"keys\":[\"x\"]}", "error: invalid unique policy: keys: "),
+        ("job insert a --unique nothing", "error: --unique is not JSON: "),
+        ("job insert a --key k --unique {}", "error: the argument '--key <KEY>' cannot be used with"),
+        ("job insert a --in 1h --at now", "error: the argument '--in <SPAN>' cannot be used with"),
+        ("job insert a --in soon", "error: invalid value 'soon' for '--in <SPAN>': expected a length of time such as"),
+        ("job insert a --at soon", "error: invalid value 'soon' for '--at <TIME>': expected a time such as"),
+        ("job insert a --id 7", "error: invalid value '7' for '--id <ID>': invalid job id"),
+        ("job insert a --priority 40000", "error: invalid value '40000' for '--priority <N>'"),
+        ("job insert a --max-attempts 0", "error: invalid max_attempts: "),
+    ] {
+        let stderr = refused(&mut jobs.command(line));
+        assert!(stderr.starts_with(said), "{line}: {stderr}");
+    }
+    let stderr = refused(jobs.command("job list --queue").arg(OsStr::from_bytes(b"\xff")));
+    assert!(stderr.starts_with("error: invalid UTF-8"), "{stderr}");
+    for (kind, said) in
+        [("", "invalid kind: must not be empty"), ("a\nb", "invalid kind: must not hold control characters")]
+    {
+        let stderr = refused(&mut jobs.with("job insert", &[kind]));
+        assert!(stderr.contains(said), "{kind:?}: {stderr}");
+    }
+}
+
+#[tokio::test]
+async fn list_finds_by_every_condition_and_takes_no_text_for_sql() {
+    let jobs = Jobs::new().await;
+    let odd = r#"'; DROP TABLE uniqueue.job; -- "%s" \ 漢字 🎉"#;
+    let odd_id = {
+        let args = json!({ "it's": [odd, 1] }).to_string();
+        let mut insert = jobs.with("job insert --json", &[odd, "--queue", odd, "--key", odd, "--args", &args]);
+        json_of(&mut insert, 0)["job"]["id"].as_str().unwrap().to_owned()
+    };
+    let plain = jobs.insert("plain");
+    let failed = jobs.insert("fails --queue emails --priority 7 --meta {\"tenant\":7}");
+    jobs.set(&failed, "state = 'discarded', finalized_at = now() - interval '3 hours', attempt = 9").await;
+    let old = jobs.insert("old --in 2h");
+    jobs.set(&old, "created_at = now() - interval '2 days'").await;
+    let running = jobs.insert("runs");
+    jobs.set(
+        &running,
+        "state = 'running', worker = gen_random_uuid(), attempt = 1, attempted_at = now() - interval '90 minutes'",
+    )
+    .await;
+    let all = [&odd_id, &plain, &failed, &old, &running].map(String::as_str);
+    let [odd_id, plain, failed, old, running] = all;
+    for (line, more, found) in [
+        ("", &[][..], &all[..]),
+        ("--state discarded,running", &[], &[failed, running]),
+        ("--state discarded --state scheduled", &[], &[failed, old]),
+        ("--queue", &[odd], &[odd_id]),
+        ("--kind", &[odd], &[odd_id]),
+        ("--key", &[odd], &[odd_id]),
+        ("--key", &["' OR true --"], &[]),
+        ("--queue", &["' OR ''='"], &[]),
+        ("--args", &[&json!({ "it's": [odd] }).to_string()], &[odd_id]),
+        ("--args {\"it's\":[2]}", &[], &[]),
+        ("--meta {\"tenant\":7} --priority 7", &[], &[failed]),
+        ("--attempts-at-least 9", &[], &[failed]),
+        ("--older-than 1d", &[], &[old]),
+        ("--newer-than 1d --kind old", &[], &[]),
+        ("--created-before 1h", &[], &[old]),
+        ("--created-after 1h --kind plain", &[], &[plain]),
+        ("--scheduled-after +1h", &[], &[old]),
+        ("--attempted-before 1h --state running", &[], &[running]),
+        ("--attempted-after 1h --state running", &[], &[]),
+        ("--finalized-after 4h --finalized-before 2h", &[], &[failed]),
+        ("--finalized-after 2026-01-01T00:00:00+01:00", &[], &[failed]),
+        (&format!("{plain} {old}"), &[], &[plain, old]),
+        (&format!("{plain} {old} --kind old"), &[], &[old]),
+    ] {
+        assert_eq!(jobs.list(line, more), found, "{line} {more:?}");
+    }
+    let text = text_of(&mut jobs.command("job list --state discarded"), 0);
+    assert!(text.starts_with(" id "), "{text}");
+    assert!(
+        text.contains("fails") && text.contains("9/25") && text.contains("3h ago") && text.ends_with("(1 row)\n"),
+        "{text}"
+    );
+    // As people see it, nothing of it steers the terminal: a row may hold what the library would refuse.
+    jobs.set(plain, "kind = E'\\x1b[2Jevil\\n'").await;
+    let text = text_of(&mut jobs.command("job list"), 0);
+    assert!(text.contains(r"\u{1b}[2Jevil\n") && !text.contains('\u{1b}'), "{text}");
+
+    for (line, said) in [
+        (
+            "job list --state done",
+            "error: invalid value 'done' for '--state <STATE>': unknown state: \"done\"\nhint: one of",
+        ),
+        ("job list --args {", "error: --args is not JSON"),
+        ("job list --limit 0", "error: invalid value '0' for '--limit <N>'"),
+        (
+            "job list --after x",
+            "error: invalid value 'x' for '--after <ID>': invalid job id: \"x\"\nhint: a job id is a UUID",
+        ),
+        (
+            "job list --older-than 2h --created-before 1h",
+            "error: the argument '--older-than <SPAN>' cannot be used with",
+        ),
+        ("job list --created-before 9001-01-01", "error: invalid created: must be in the years 1 to 9000"),
+        ("job list --schema x;y", "error: invalid value 'x;y' for '--schema <NAME>'"),
+        ("job list --schema other", "error: schema other is not migrated: it is at version 0"),
+    ] {
+        let stderr = refused(&mut jobs.command(line));
+        assert!(stderr.starts_with(said), "{line}: {stderr}");
+    }
+}
+
+#[tokio::test]
+async fn pages_follow_each_other_and_say_how_to_go_on() {
+    let jobs = Jobs::new().await;
+    execute(
+        &jobs.url,
+        "INSERT INTO uniqueue.job (id, kind) SELECT uniqueue.new_job_id(), 'page' FROM generate_series(1, 25)",
+    )
+    .await;
+    let mut line = "job list --kind page --limit 10".to_owned();
+    let (mut pages, mut ids) = (0, Vec::new());
+    loop {
+        let text = text_of(&mut jobs.command(&line), 0);
+        pages += 1;
+        ids.extend(text.lines().filter(|line| line.starts_with(" 0")).map(|line| line[..38].to_owned()));
+        match text.lines().last().and_then(|last| last.strip_prefix("next: uniqueue ")) {
+            Some(next) => line = next.to_owned(),
+            None => break,
+        }
+    }
+    let (count, mut sorted) = (ids.len(), ids.clone());
+    sorted.sort_unstable();
+    sorted.dedup();
+    sorted.reverse();
+    assert_eq!((pages, count, sorted), (3, 25, ids));
+}
+
+#[tokio::test]
+async fn show_tells_everything_about_a_job() {
+    let jobs = Jobs::new().await;
+    let holder = jobs.insert("holds --key k --queue emails");
+    let text = text_of(&mut jobs.command(&format!("job show {holder}")), 0);
+    for part in [
+        "kind       | holds",
+        "queue      | emails",
+        "state      | available, waits ",
+        "attempt    | 0 of 25",
+        "unique key | k",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(
+        text.contains("claim      | claims it, until it leaves available, pending, retryable, scheduled\n"),
+        "{text}"
+    );
+    assert!(text.contains("\nargs\n  {}\n") && text.contains(" | inserted\n"), "{text}");
+
+    let failed = jobs.insert("fails");
+    jobs.set(
+        &failed,
+        r#"state = 'discarded', finalized_at = now() - interval '1 minute', attempted_at = now() - interval '2 minutes',
+           attempt = 2, max_attempts = 2, unique_key = 'k', unique_states = 1, args = '{"deep": {"n": 1.50}}',
+           progress = '{"done": 3}', output = '[1]', meta = '{"tenant": 7}',
+           errors = '[{"attempt": 1, "at": "2026-01-01T00:00:00Z", "error": "smoke\u001b[31m"},
+                      {"attempt": 2, "at": "2026-01-02T00:00:00Z", "error": "fire"}]'"#,
+    )
+    .await;
+    let text = text_of(&mut jobs.command(&format!("job show {failed}")), 0);
+    for part in [
+        "state      | discarded, 1m ago",
+        &format!("claim      | none; job {holder} (available) holds the key\n"),
+        "progress   | {\"done\":3}",
+        "\nargs\n  {\n    \"deep\": {\n      \"n\": 1.50\n    }\n  }\n",
+        "\nmeta\n  {\n    \"tenant\": 7\n  }\n",
+        "\noutput\n  [\n    1\n  ]\n",
+        r"attempt 1 failed: smoke\u{1b}[31m",
+        "attempt 2 failed: fire",
+        "attempt 2 started",
+        " | discarded\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let shown = json_of(&mut jobs.command(&format!("job show --json {failed}")), 0);
+    assert_eq!((&shown["errors"][1]["error"], &shown["id"]), (&json!("fire"), &json!(failed)));
+
+    let gone = "019abc12-3456-7def-8a12-3456789abcde";
+    let output = jobs.command(&format!("job show --json {failed} {gone} {holder}")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(lines(&output).len(), 2);
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("no such job: {gone}\n"));
+    assert!(refused(&mut jobs.command("job show")).contains("<ID>..."));
+}
+
+#[tokio::test]
+async fn jobs_that_are_named_are_changed_and_the_others_say_why_not() {
+    let jobs = Jobs::new().await;
+    let (waits, done) = (jobs.insert("a"), jobs.insert("a"));
+    jobs.set(&done, "state = 'completed', finalized_at = now()").await;
+    let gone = "019abc12-3456-7def-8a12-3456789abcde";
+    let dry = json_of(&mut jobs.command(&format!("job cancel --dry-run --json {waits} {done} {gone}")), 0);
+    assert_eq!((&dry["dry_run"], &dry["jobs"]), (&json!(true), &json!({"exactly": 1})));
+    assert_eq!((jobs.state(&waits).await, &dry["sample"][0]["id"]), ("available".to_owned(), &json!(waits)));
+
+    let answer = json_of(&mut jobs.command(&format!("job cancel --json {waits} {done} {gone}")), 1);
+    assert_eq!((&answer["verb"], &answer["changed"]), (&json!("cancel"), &json!(1)));
+    assert_eq!(answer["unchanged"][0]["id"], json!(done));
+    let reason = answer["unchanged"][0]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("it is completed; cancel is for jobs that are available, pending"), "{reason}");
+    assert_eq!(answer["unchanged"][1], json!({"id": gone, "reason": "there is no such job"}));
+    assert_eq!(jobs.state(&waits).await, "cancelled");
+
+    assert_eq!(text_of(&mut jobs.command(&format!("job retry {waits} {done}")), 0), "retried 2 jobs\n");
+    assert_eq!(text_of(&mut jobs.command(&format!("job reschedule {waits} --in 1h")), 0), "rescheduled 1 job\n");
+    assert_eq!(jobs.state(&waits).await, "scheduled");
+    assert_eq!(text_of(&mut jobs.command(&format!("job reschedule {waits} --at now")), 0), "rescheduled 1 job\n");
+    assert_eq!(jobs.state(&waits).await, "available");
+    let text = text_of(&mut jobs.command(&format!("job priority -5 {waits}")), 0);
+    assert_eq!(text, "changed the priority of 1 job\n");
+    assert_eq!(texts(&jobs.url, "SELECT priority::text FROM uniqueue.job ORDER BY id").await, ["-5", "0"]);
+    let held = jobs.insert("a --pending");
+    assert_eq!(text_of(&mut jobs.command(&format!("job release {held}")), 0), "released 1 job\n");
+    assert_eq!(jobs.state(&held).await, "available");
+    let text = text_of(&mut jobs.command(&format!("job release {held}")), 1);
+    assert_eq!(text, format!("released 0 jobs\nnot {held}: it is available; release is for jobs that are pending\n"));
+    assert_eq!(text_of(&mut jobs.command(&format!("job delete {held} {waits} {done}")), 0), "deleted 3 jobs\n");
+    assert_eq!(texts(&jobs.url, "SELECT count(*)::text FROM uniqueue.job").await, ["0"]);
+}
+
+#[tokio::test]
+async fn many_jobs_are_counted_and_shown_before_they_are_changed() {
+    let jobs = Jobs::new().await;
+    execute(
+        &jobs.url,
+        "INSERT INTO uniqueue.job (id, kind, queue, state, finalized_at)
+         SELECT uniqueue.new_job_id(), 'bulk', 'q' || n % 2, s::uniqueue.job_state,
+             CASE WHEN s IN ('completed', 'discarded', 'cancelled') THEN now() END
+         FROM unnest(ARRAY['available', 'completed', 'discarded', 'retryable', 'cancelled']) AS s, generate_series(1, 1000) AS n",
+    )
+    .await;
+    let states = async || {
+        let sql = "SELECT state || ' ' || count(*) FROM uniqueue.job GROUP BY state ORDER BY state::text";
+        texts(&jobs.url, sql).await
+    };
+    let before = states().await;
+
+    // What is meant without a state: what failed.
+    let dry = json_of(&mut jobs.command("job retry --kind bulk --dry-run --json"), 0);
+    assert_eq!((&dry["jobs"], dry["sample"].as_array().unwrap().len()), (&json!({"exactly": 2000}), 5));
+    let text = text_of(&mut jobs.command("job retry --kind bulk --dry-run"), 0);
+    assert!(text.ends_with("(5 rows)\n2,000 jobs would be retried; nothing was changed\n"), "{text}");
+    let stderr = refused(&mut jobs.command("job retry --kind bulk"));
+    assert_eq!(
+        stderr,
+        "error: this would be done to 2,000 jobs, and there is nobody to ask\nhint: look with --dry-run, then give --yes\n"
+    );
+    assert_eq!(states().await, before);
+
+    // Limits take the oldest.
+    let some = json_of(&mut jobs.command("job retry --state discarded --limit 3 --yes --json"), 0);
+    assert_eq!(some, json!({"verb": "retry", "changed": 3, "unchanged": []}));
+    assert_eq!(text_of(&mut jobs.command("job retry --kind bulk --yes"), 0), "retried 1,997 jobs\n");
+    assert_eq!(states().await, ["available 3000", "cancelled 1000", "completed 1000"]);
+    assert_eq!(text_of(&mut jobs.command("job retry --kind bulk --yes"), 0), "retried 0 jobs\n");
+    assert_eq!(
+        text_of(&mut jobs.command("job priority 3 --queue q1 --yes"), 0),
+        "changed the priority of 1,500 jobs\n"
+    );
+    assert_eq!(text_of(&mut jobs.command("job cancel --priority 3 -y"), 0), "cancelled 1,500 jobs\n");
+    assert_eq!(text_of(&mut jobs.command("job delete --state completed --yes"), 0), "deleted 1,000 jobs\n");
+    assert_eq!(text_of(&mut jobs.command("job delete --all --yes"), 0), "deleted 4,000 jobs\n");
+
+    for (line, said) in [
+        ("job cancel", "error: cancel of which jobs?\nhint: give ids, or a filter such as"),
+        ("job delete --yes", "error: delete of which jobs?\nhint: "),
+        ("job delete --limit 5 --yes", "error: delete of which jobs?\nhint: "),
+        ("job retry --all 019abc12-3456-7def-8a12-3456789abcde", "error: the argument '--all' cannot be used with"),
+        ("job retry --kind a 019abc12-3456-7def-8a12-3456789abcde", "error: ids and a filter at once\nhint: "),
+        (
+            "job cancel --state completed --yes",
+            "error: cancel does nothing to jobs in state completed\nhint: it can be done to",
+        ),
+        ("job delete --state running --yes", "error: delete does nothing to jobs in state running\nhint: "),
+        ("job reschedule --queue q", "error: the following required arguments were not provided"),
+        ("job reschedule --queue q --in 1h --at now", "error: the argument '--in <SPAN>' cannot be used with"),
+        ("job priority high --queue q", "error: invalid value 'high' for '<PRIORITY>'"),
+    ] {
+        let stderr = refused(&mut jobs.command(line));
+        assert!(stderr.starts_with(said), "{line}: {stderr}");
+    }
+}
+
+#[tokio::test]
+async fn interrupted_list_does_not_go_on_in_the_database() {
+    let jobs = Jobs::new().await;
+    let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&jobs.url).await.unwrap();
+    // A query that never ends: somebody has the whole table.
+    sqlx::raw_sql("BEGIN; LOCK TABLE uniqueue.job").execute(&mut connection).await.unwrap();
+    let child = jobs.command("job list").stderr(Stdio::piped()).spawn().unwrap();
+    let waiting = "SELECT count(*)::text FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock' AND application_name = 'uniqueue'";
+    let until = async |count: &str| {
+        let begun_at = std::time::Instant::now();
+        while texts(&jobs.url, waiting).await != [count] {
+            assert!(begun_at.elapsed().as_secs() < 20, "{count} queries wait");
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    until("1").await;
+    assert!(Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), stderr.as_str()), (Some(130), "error: interrupted: nothing was changed\n"));
+    until("0").await;
+}
+
+#[tokio::test]
+async fn interrupted_bulk_says_how_far_it_came_and_keeps_it() {
+    let jobs = Jobs::new().await;
+    execute(
+        &jobs.url,
+        "INSERT INTO uniqueue.job (id, kind) SELECT uniqueue.new_job_id(), 'bulk' FROM generate_series(1, 2500);
+         -- Somebody else has a job of the third batch in hands.
+         CREATE TABLE held AS SELECT id FROM uniqueue.job ORDER BY id OFFSET 2200 LIMIT 1",
+    )
+    .await;
+    let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&jobs.url).await.unwrap();
+    let lock = "BEGIN; SELECT FROM uniqueue.job WHERE id = (SELECT id FROM held) FOR UPDATE";
+    sqlx::raw_sql(lock).execute(&mut connection).await.unwrap();
+    let child =
+        jobs.command("job cancel --kind bulk --yes").stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let cancelled = "SELECT count(*)::text FROM uniqueue.job WHERE state = 'cancelled'";
+    let begun_at = std::time::Instant::now();
+    while texts(&jobs.url, cancelled).await != ["2000"] {
+        assert!(begun_at.elapsed().as_secs() < 20, "two batches go through");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", "INT", &id]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert_eq!(stderr, "error: interrupted: cancelled 2,000 jobs before; the same command does the rest\n");
+    sqlx::raw_sql("ROLLBACK").execute(&mut connection).await.unwrap();
+    assert!(text_of(&mut jobs.command("job cancel --kind bulk --yes"), 0).starts_with("cancelled "));
+    assert_eq!(texts(&jobs.url, "SELECT DISTINCT state::text FROM uniqueue.job").await, ["cancelled"]);
+}

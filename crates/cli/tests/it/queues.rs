@@ -1,0 +1,227 @@
+//! `uniqueue queue` and `uniqueue periodic`, from the outside.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{database, execute, texts, uniqueue};
+
+struct Queues {
+    url: String,
+}
+
+impl Queues {
+    async fn new() -> Self {
+        let queues = Self { url: database().await };
+        assert!(queues.command(&["migrate"]).output().unwrap().status.success());
+        queues
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = uniqueue();
+        command.args(words).env("DATABASE_URL", &self.url);
+        command
+    }
+
+    fn text(&self, words: &[&str], code: i32) -> String {
+        let output = self.command(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn lines(&self, words: &[&str]) -> Vec<Value> {
+        self.text(words, 0).lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+    }
+
+    fn refused(&self, words: &[&str]) -> String {
+        let output = self.command(words).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{words:?}: {stderr}");
+        stderr
+    }
+}
+
+#[tokio::test]
+async fn queues_are_listed_with_what_is_in_them() {
+    let queues = Queues::new().await;
+    let odd = "'; DROP TABLE uniqueue.queue; -- é";
+    assert!(queues.text(&["job", "insert", "a", "--queue", odd], 0).starts_with("inserted "));
+    queues.text(&["job", "insert", "a", "--queue", "busy", "--in", "1h"], 0);
+    execute(
+        &queues.url,
+        "INSERT INTO uniqueue.job (id, kind, queue, scheduled_at)
+         SELECT uniqueue.new_job_id(), 'a', 'deep', now() - interval '5 minutes' FROM generate_series(1, 150)",
+    )
+    .await;
+    let all = queues.lines(&["queue", "list", "--json", "--count-up-to", "100"]);
+    let names: Vec<_> = all.iter().map(|queue| queue["name"].as_str().unwrap()).collect();
+    assert_eq!(names, [odd, "busy", "deep"]);
+    assert_eq!((&all[2]["available"], &all[1]["scheduled"]), (&json!({"at_least": 100}), &json!({"exactly": 1})));
+    let text = queues.text(&["queue", "list", "--count-up-to", "100"], 0);
+    let deep = text.lines().find(|line| line.contains("deep")).unwrap();
+    assert!(deep.contains("no runner") && deep.contains("100+") && deep.contains("5m"), "{text}");
+    assert!(text.ends_with("(3 rows)\n"), "{text}");
+
+    let one = queues.lines(&["queue", "list", "deep", "--json"]);
+    assert_eq!((one.len(), &one[0]["available"]), (1, &json!({"exactly": 150})));
+    let output = queues.command(&["queue", "list", "deep", "nowhere"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "no such queue: \"nowhere\"\n");
+}
+
+#[tokio::test]
+async fn queues_are_paused_limited_and_told_what_to_keep() {
+    let queues = Queues::new().await;
+    let odd = "it's \"odd\"; --";
+    let text = queues.text(&["queue", "pause", odd, "emails"], 0);
+    assert!(text.starts_with(&format!("queue {odd} is paused since 20")), "{text}");
+    assert!(text.contains("\nqueue emails is paused since 20"), "{text}");
+    let paused = queues.lines(&["queue", "pause", "emails", "--json"]);
+    assert!(paused[0]["paused_at"].is_string(), "{paused:?}");
+    let text = queues.text(&["queue", "list"], 0);
+    assert!(text.lines().filter(|line| line.contains("| paused ")).count() == 2, "{text}");
+    assert_eq!(queues.text(&["queue", "resume", odd], 0), format!("queue {odd} is not paused\n"));
+    let resumed = queues.lines(&["queue", "resume", "emails", "--json"]);
+    assert_eq!(resumed, [json!({"name": "emails", "paused_at": null, "limit": null})]);
+
+    assert_eq!(
+        queues.text(&["queue", "limit", "emails", "5"], 0),
+        "queue emails runs up to 5 jobs at once, over all runners\n"
+    );
+    assert_eq!(queues.lines(&["queue", "limit", "emails", "7", "--json"])[0]["limit"], json!(7));
+    assert_eq!(
+        queues.text(&["queue", "limit", "emails", "none"], 0),
+        "queue emails has no limit but the runners' own\n"
+    );
+
+    let kept = "SELECT concat_ws(' ', keep_completed, keep_cancelled, keep_discarded) FROM uniqueue.queue WHERE name = 'emails'";
+    let retention = |more: &[&'static str]| [&["queue", "retention", "emails"], more].concat();
+    assert_eq!(
+        queues.text(&retention(&["--completed", "1h", "--discarded", "forever"]), 0),
+        "queue emails keeps completed jobs 1h, cancelled ones 1d, discarded ones for ever\n"
+    );
+    assert_eq!(texts(&queues.url, kept).await, ["01:00:00 24:00:00 1000 years"]);
+    queues.text(&retention(&["--completed", "0s"]), 0);
+    assert_eq!(texts(&queues.url, kept).await, ["00:00:00 24:00:00 168:00:00"]);
+    let text = queues.text(&retention(&["--as-runners-say"]), 0);
+    assert_eq!(
+        (text.as_str(), texts(&queues.url, kept).await),
+        ("queue emails keeps its final jobs as the runners say\n", vec![String::new()])
+    );
+
+    for (words, said) in [
+        (
+            &["queue", "limit", "emails", "0"][..],
+            "error: invalid limit: must be 1 to 2147483647; to run nothing, pause the queue: 0",
+        ),
+        (&["queue", "limit", "emails", "few"], "error: invalid value 'few' for '<N>': expected a number, or none"),
+        (&["queue", "pause", ""], "error: invalid queue: must not be empty: \"\""),
+        (&["queue", "pause"], "error: the following required arguments were not provided"),
+        (&["queue", "retention", "emails"], "error: the following required arguments were not provided"),
+        (
+            &["queue", "retention", "emails", "--completed", "long"],
+            "error: invalid value 'long' for '--completed <SPAN>'",
+        ),
+    ] {
+        let stderr = queues.refused(words);
+        assert!(stderr.starts_with(said), "{words:?}: {stderr}");
+    }
+}
+
+#[tokio::test]
+async fn stats_are_told_once_or_line_by_line() {
+    let queues = Queues::new().await;
+    execute(
+        &queues.url,
+        "INSERT INTO uniqueue.job (id, kind, state, scheduled_at, attempted_at, finalized_at)
+         SELECT uniqueue.new_job_id(), 'a', 'completed', now() - interval '90 s', now() - interval '60 s', now() - interval '58 s'
+         FROM generate_series(1, 12);
+         INSERT INTO uniqueue.job (id, kind) SELECT uniqueue.new_job_id(), 'a' FROM generate_series(1, 1200)",
+    )
+    .await;
+    let text = queues.text(&["stats"], 0);
+    for part in [
+        "available | 1,200",
+        "completed |    12",
+        "runners          | 0",
+        "inserted         | 20.2/s over 1m",
+        "completed        | not known: no live runner has told",
+        "of 12 jobs",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let waited = text.lines().find(|line| line.contains("waited")).unwrap();
+    assert!(waited.matches("30s").count() == 4, "{text}");
+    let stats: Value =
+        serde_json::from_str(&queues.text(&["stats", "--json", "--within", "10m", "--sample", "5"], 0)).unwrap();
+    assert_eq!((&stats["jobs"]["available"], &stats["rates"]["inserted"]), (&json!({"exactly": 1200}), &json!(2.02)));
+    assert_eq!((&stats["finished"]["jobs"], &stats["finished"]["run"]["p99"]), (&json!(5), &json!(2.0)));
+    assert_eq!((&stats["rates"]["completed"], &stats["oldest_available_age"].is_f64()), (&Value::Null, &true));
+
+    // Until the reader has had enough, which is no error.
+    for (words, lines) in [(&["stats", "--watch", "50ms"][..], 3), (&["stats", "--watch", "50ms", "--json"], 2)] {
+        let mut child = queues.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let reader = BufReader::new(child.stdout.take().unwrap());
+        // The reader is gone after these.
+        let told: Vec<_> = reader.lines().take(lines).map(Result::unwrap).collect();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
+        if lines == 3 {
+            assert!(
+                told[0].contains("available") && told[1].contains("1,200") && told[1].len() == told[2].len(),
+                "{told:?}"
+            );
+        } else {
+            assert!(told.iter().all(|line| serde_json::from_str::<Value>(line).unwrap()["jobs"].is_object()));
+        }
+    }
+    let mut child =
+        queues.command(&["stats", "--watch", "1"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut String::new()).unwrap();
+    assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    for words in [["stats", "--watch", "0"], ["stats", "--within", "0s"], ["stats", "--sample", "0"]] {
+        assert!(queues.refused(&words).starts_with("error: invalid value '0"), "{words:?}");
+    }
+}
+
+#[tokio::test]
+async fn periodic_jobs_are_listed_run_paused_and_removed() {
+    let queues = Queues::new().await;
+    let odd = "it's; DROP TABLE uniqueue.periodic --";
+    execute(
+        &queues.url,
+        "INSERT INTO uniqueue.periodic (name, kind, schedule, queue) VALUES
+            ('daily', 'digest', '0 9 * * MON-FRI', 'emails'),
+            ('it''s; DROP TABLE uniqueue.periodic --', 'sweep', 'PT15M', 'default');
+         UPDATE uniqueue.periodic SET problem = 'no such zone', time_zone = 'Mars/Base' WHERE name = 'daily'",
+    )
+    .await;
+    let text = queues.text(&["periodic", "list"], 0);
+    let daily = text.lines().find(|line| line.contains("daily")).unwrap();
+    assert!(
+        daily.contains("0 9 * * MON-FRI") && daily.contains("cannot run") && daily.contains("no such zone"),
+        "{text}"
+    );
+    let listed = queues.lines(&["periodic", "list", "--json"]);
+    assert_eq!((&listed[0]["name"], &listed[1]["schedule"]), (&json!("daily"), &json!("PT15M")));
+
+    let text = queues.text(&["periodic", "run", odd], 0);
+    let id = texts(&queues.url, "SELECT id::text FROM uniqueue.job").await.remove(0);
+    assert_eq!(text, format!("job {id} is there: `uniqueue job show {id}`\n"));
+    let ran: Value = serde_json::from_str(&queues.text(&["periodic", "run", odd, "--json"], 0)).unwrap();
+    assert_eq!((&ran["name"], ran["job"].is_string()), (&json!(odd), true));
+    assert_eq!(queues.text(&["periodic", "pause", odd], 0), format!("periodic job {odd} is paused\n"));
+    assert!(queues.text(&["periodic", "list"], 0).contains("| paused "));
+    let resumed: Value = serde_json::from_str(&queues.text(&["periodic", "resume", odd, "--json"], 0)).unwrap();
+    assert_eq!(resumed, json!({"name": odd, "is": "resumed"}));
+    assert_eq!(queues.text(&["periodic", "remove", odd], 0), format!("periodic job {odd} is removed\n"));
+
+    for verb in ["run", "pause", "resume", "remove"] {
+        let output = queues.command(&["periodic", verb, odd]).output().unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{verb}");
+        assert!(String::from_utf8(output.stderr).unwrap().starts_with("no such periodic job: "), "{verb}");
+    }
+}

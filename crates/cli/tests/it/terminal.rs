@@ -1,0 +1,88 @@
+//! Colour, widths and readers that go away.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::support::{database, execute, texts, uniqueue};
+
+/// Runs a line of shell on a terminal of 80 columns that types this, and answers with what stood on it and the exit code.
+/// `None`: there is no util-linux here to make one.
+fn on_a_terminal(url: &str, line: &str, typed: &str) -> Option<(String, i32)> {
+    let version = Command::new("script").arg("--version").output().ok()?;
+    if !String::from_utf8_lossy(&version.stdout).contains("util-linux") {
+        return None;
+    }
+    let line = line.replace("uniqueue", env!("CARGO_BIN_EXE_uniqueue"));
+    let mut command = Command::new("script");
+    command.args(["-qec", &format!("stty rows 24 cols 80 -echo; {line}"), "/dev/null"]);
+    command.env("DATABASE_URL", url).env("TERM", "xterm").env_remove("NO_COLOR").env_remove("COLUMNS");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    Some((String::from_utf8(output.stdout).unwrap(), output.status.code().unwrap()))
+}
+
+fn stderr_of(command: &mut Command) -> String {
+    String::from_utf8(command.output().unwrap().stderr).unwrap()
+}
+
+#[test]
+fn colour_is_for_terminals_and_for_who_asks() {
+    let bad = |arguments: &[&str]| {
+        let mut command = uniqueue();
+        command.args(arguments).args(["migrate", "--database-url", "mysql://x"]).env_remove("NO_COLOR");
+        command
+    };
+    assert!(!stderr_of(&mut bad(&[])).contains('\u{1b}'));
+    assert!(stderr_of(&mut bad(&["--color", "always"])).starts_with("\u{1b}[31merror:\u{1b}[0m invalid database URL"));
+    assert!(stderr_of(bad(&["--color=always"]).env("NO_COLOR", "1")).contains('\u{1b}'), "who asks, gets");
+    assert!(!stderr_of(&mut bad(&["--color", "never"])).contains('\u{1b}'));
+    let wrong = stderr_of(uniqueue().args(["--color", "sometimes", "migrate"]));
+    assert!(wrong.contains("'sometimes'") && wrong.contains("auto, always, never"), "{wrong}");
+    // The parser's own errors as well.
+    assert!(stderr_of(uniqueue().args(["dance", "--color=always"])).contains('\u{1b}'));
+    assert!(!stderr_of(uniqueue().arg("dance")).contains('\u{1b}'));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child =
+        uniqueue().args(["completions", "zsh"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap()), (Some(0), String::new()));
+}
+
+#[tokio::test]
+async fn a_terminal_gets_colour_and_its_own_width_and_is_asked() {
+    let url = database().await;
+    let migrated = uniqueue().args(["migrate", "--database-url", &url]).output().unwrap();
+    assert!(migrated.status.success());
+    let insert = "INSERT INTO uniqueue.job (id, kind, args, state, finalized_at)
+        SELECT uniqueue.new_job_id(), 'a-kind', jsonb_build_object('text', repeat('long ', 50)), state::uniqueue.job_state,
+            CASE WHEN state = 'discarded' THEN now() END
+        FROM unnest(ARRAY['available', 'discarded']) AS state";
+    execute(&url, insert).await;
+    let Some((list, code)) = on_a_terminal(&url, "uniqueue job list", "") else {
+        return eprintln!("no util-linux: nothing was tested");
+    };
+    assert!(code == 0 && list.contains("\u{1b}[31mdiscarded\u{1b}[0m"), "{list}");
+    let is_wide = |line: &str| {
+        let mut parts = line.trim_end().split('\u{1b}');
+        let first = parts.next().unwrap_or_default().chars().count();
+        // After the code of a colour, which ends in m.
+        let rest = parts.map(|part| part.split_once('m').map_or(part, |(_, text)| text).chars().count());
+        first + rest.sum::<usize>() > 80
+    };
+    assert!(!list.lines().any(is_wide) && list.contains("a-kind"), "{list}");
+    let (list, _) = on_a_terminal(&url, "NO_COLOR=1 uniqueue job list", "").unwrap();
+    assert!(!list.contains('\u{1b}'), "{list}");
+
+    let cancelled = "SELECT count(*)::text FROM uniqueue.job WHERE state = 'cancelled'";
+    let (said, code) = on_a_terminal(&url, "uniqueue job cancel --kind a-kind", "n\n").unwrap();
+    assert!(code == 1 && said.contains("Cancel 1 job?") && said.contains("nothing was changed"), "{code}: {said}");
+    assert_eq!(texts(&url, cancelled).await, ["0"]);
+    let (said, code) = on_a_terminal(&url, "uniqueue job cancel --kind a-kind", "y\n").unwrap();
+    assert!(code == 0 && said.contains("cancelled 1 job"), "{code}: {said}");
+    assert_eq!(texts(&url, cancelled).await, ["1"]);
+}

@@ -1,0 +1,56 @@
+//! Suppressed duplicates, as an operator sees them: how many, since when, of which kind and key.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use time::OffsetDateTime;
+
+use crate::ident::{JobId, Kind};
+
+/// A kind whose suppressed duplicates are, or were, counted; as
+/// [`Client::audited_kinds`](crate::Client::audited_kinds) lists it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct AuditedKind {
+    /// The kind of the inserts that were duplicates.
+    pub kind: Kind,
+    /// Whether they are counted now.
+    pub is_audited: bool,
+    /// Since when they are, or were, counted.
+    #[serde(with = "time::serde::rfc3339")]
+    pub since: OffsetDateTime,
+    /// Since when they are not any more. `None`: they are.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub stopped_at: Option<OffsetDateTime>,
+    /// How many there were, over all keys.
+    pub suppressed: u64,
+    /// When the last one came. `None`: there was none.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub last_at: Option<OffsetDateTime>,
+    /// How long the counter of a key is kept after its last duplicate.
+    pub keep: Duration,
+    /// Whether nothing is counted now, because nobody folds what was noted: no runner does
+    /// maintenance, or an old transaction keeps vacuum from its dead rows.
+    pub tally_is_full: bool,
+}
+
+/// How many inserts of a kind and key were duplicates; as
+/// [`Client::suppressed_duplicates`](crate::Client::suppressed_duplicates) lists it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct SuppressedDuplicate {
+    /// The kind of the inserts. A holder may be of another one, where a key is the caller's own.
+    pub kind: Kind,
+    /// Their unique key.
+    pub unique_key: String,
+    /// How many there were.
+    pub suppressed: u64,
+    /// When the first one came.
+    #[serde(with = "time::serde::rfc3339")]
+    pub first_at: OffsetDateTime,
+    /// When the last one came.
+    #[serde(with = "time::serde::rfc3339")]
+    pub last_at: OffsetDateTime,
+    /// The job that the last one met. It may be gone.
+    pub last_holder: JobId,
+}

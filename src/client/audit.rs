@@ -1,0 +1,163 @@
+//! The audit of suppressed duplicates: switching it on for a kind, and reading it.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use super::Client;
+use crate::audit::{AuditedKind, SuppressedDuplicate};
+use crate::error::{Error, Result};
+use crate::ident::Kind;
+use crate::store;
+
+/// The longest that a counter can be kept, as for every other duration.
+const LONGEST_KEEP: Duration = Duration::from_secs(36_525 * 86_400);
+
+/// A change to which kinds are audited, to be awaited. Made by [`Client::audit_duplicates`].
+///
+/// # Errors
+///
+/// [`Error::InvalidName`] for what cannot be a kind, [`Error::InvalidOption`] for a `keep` of more
+/// than 100 years, [`Error::Database`].
+#[derive(Debug)]
+#[must_use = "a change does nothing until it is awaited"]
+pub struct AuditChange<'a> {
+    client: &'a Client,
+    connection: Option<&'a mut PgConnection>,
+    kind: String,
+    is_audited: bool,
+    keep: Option<Duration>,
+}
+
+impl<'a> AuditChange<'a> {
+    /// Counts no more. What was counted stays, until its time is over.
+    pub fn stop(mut self) -> Self {
+        self.is_audited = false;
+        self
+    }
+
+    /// How long the counter of a key is kept after the key's last duplicate. Default: as it was, and
+    /// at first 7 days. The kind's total stays for good.
+    pub fn keep(mut self, keep: Duration) -> Self {
+        self.keep = Some(keep);
+        self
+    }
+
+    /// Makes the change in the caller's own transaction, or on any connection of the caller's.
+    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
+        self.connection = Some(connection);
+        self
+    }
+}
+
+impl<'a> IntoFuture for AuditChange<'a> {
+    type Output = Result<()>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { client, connection, kind, is_audited, keep } = self;
+            let kind = Kind::new(kind)?;
+            if let Some(keep) = keep.filter(|keep| *keep > LONGEST_KEEP) {
+                return Err(Error::InvalidOption {
+                    option: "keep",
+                    problem: "must not be longer than 100 years",
+                    given: format!("{keep:?}"),
+                });
+            }
+            let statements = client.statements();
+            match connection {
+                Some(connection) => store::audit_duplicates(connection, statements, &kind, is_audited, keep).await,
+                None => {
+                    let mut connection = client.connection().await?;
+                    store::audit_duplicates(&mut connection, statements, &kind, is_audited, keep).await
+                }
+            }
+        })
+    }
+}
+
+/// A list of counters, to be awaited. Made by [`Client::suppressed_duplicates`].
+///
+/// # Errors
+///
+/// [`Error::Database`].
+#[derive(Debug)]
+#[must_use = "a list is not asked for until it is awaited"]
+pub struct SuppressedDuplicates<'a> {
+    client: &'a Client,
+    kind: Option<String>,
+    unique_key: Option<String>,
+    limit: u32,
+}
+
+impl SuppressedDuplicates<'_> {
+    /// Only inserts of this kind.
+    pub fn kind(mut self, kind: impl Into<String>) -> Self {
+        self.kind = Some(kind.into());
+        self
+    }
+
+    /// Only inserts with this unique key.
+    pub fn unique_key(mut self, unique_key: impl Into<String>) -> Self {
+        self.unique_key = Some(unique_key.into());
+        self
+    }
+
+    /// The most counters that are listed. Default: 100.
+    pub fn limit(mut self, limit: u32) -> Self {
+        self.limit = limit;
+        self
+    }
+}
+
+impl<'a> IntoFuture for SuppressedDuplicates<'a> {
+    type Output = Result<Vec<SuppressedDuplicate>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { client, kind, unique_key, limit } = self;
+            let mut connection = client.connection().await?;
+            let (kind, unique_key) = (kind.as_deref(), unique_key.as_deref());
+            store::suppressed_duplicates(&mut connection, client.statements(), kind, unique_key, limit).await
+        })
+    }
+}
+
+impl Client {
+    /// Counts the inserts of a kind that are duplicates, by their keys, from now on; or, with
+    /// [`stop`](AuditChange::stop), no more. Default: no kind is audited, and a duplicate writes
+    /// nothing.
+    ///
+    /// ```no_run
+    /// # async fn run(client: uniqueue::Client) -> uniqueue::Result<()> {
+    /// client.audit_duplicates("email.send").await?;
+    /// for counter in client.suppressed_duplicates().kind("email.send").await? {
+    ///     println!("{}: {} since {}", counter.unique_key, counter.suppressed, counter.first_at);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// It holds for every inserter from its commit on, in Rust and in SQL; neither code nor keys
+    /// change. What it costs, and what counts, is in docs/unique.md.
+    pub fn audit_duplicates(&self, kind: impl Into<String>) -> AuditChange<'_> {
+        AuditChange { client: self, connection: None, kind: kind.into(), is_audited: true, keep: None }
+    }
+
+    /// The kinds whose suppressed duplicates are or were counted, by name, with their totals.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`].
+    pub async fn audited_kinds(&self) -> Result<Vec<AuditedKind>> {
+        store::audited_kinds(&mut *self.connection().await?, self.statements()).await
+    }
+
+    /// How many duplicates of audited kinds were suppressed, by kind and key, the latest first.
+    pub fn suppressed_duplicates(&self) -> SuppressedDuplicates<'_> {
+        SuppressedDuplicates { client: self, kind: None, unique_key: None, limit: 100 }
+    }
+}

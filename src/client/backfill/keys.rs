@@ -1,0 +1,169 @@
+//! From a stored job to the claim that a policy gives it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use time::OffsetDateTime;
+
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::opts::{InsertOptions, Unique};
+use crate::state::JobState;
+use crate::store::{Keyed, Seen};
+use crate::unique::{Claim, StateSet, Subject, UniquePolicy, parse_json};
+
+/// What makes the keys.
+#[derive(Clone, Debug)]
+pub(super) enum Maker {
+    Policy(UniquePolicy),
+    /// The kind itself, of its args as JSON text; and what else the kind says.
+    Kind(fn(&str) -> Result<Option<Unique>>, Option<UniquePolicy>),
+}
+
+/// What there is to do for a job.
+#[derive(Debug)]
+pub(super) enum Judgement {
+    /// It has what the policy gives.
+    Unchanged,
+    /// It carries another key, or other terms.
+    OtherKey,
+    /// It is to be given its key; whether it would claim it in its state, at this time.
+    Key(Keyed, bool),
+    /// It is final, and its state claims nothing.
+    Passed,
+    /// The policy makes no key of it.
+    Unfit(String),
+}
+
+impl Maker {
+    pub(super) fn of_policy(policy: UniquePolicy) -> Result<Self> {
+        policy.check()?;
+        if !policy.is_enforced() {
+            return Err(no_policy("the policy enforces nothing: empty options, as River has them"));
+        }
+        Ok(Self::Policy(policy))
+    }
+
+    pub(super) fn of_kind<J: Job>(defaults: &InsertOptions) -> Result<Self> {
+        let policy = match J::options().unique.or_else(|| defaults.unique.clone()) {
+            None | Some(Unique::No) => None,
+            Some(Unique::Policy(policy)) => Some(policy),
+            Some(Unique::Key(key)) => Some(UniquePolicy::from(key)),
+        };
+        // Where there is none, the kind may make keys by itself: only its jobs can tell.
+        if let Some(policy) = &policy {
+            Self::of_policy(policy.clone())?;
+        }
+        Ok(Self::Kind(key_of::<J>, policy))
+    }
+
+    /// The final states in which a job may claim.
+    pub(super) fn final_states(&self) -> StateSet {
+        const FINAL: [JobState; 3] = [JobState::Cancelled, JobState::Completed, JobState::Discarded];
+        match self {
+            Self::Policy(policy) => policy.terms.states.intersection(StateSet::of(&FINAL)),
+            Self::Kind(..) => StateSet::of(&FINAL),
+        }
+    }
+
+    /// What there is to do for a job, by the database's time.
+    pub(super) fn judge(&self, kind: &str, job: &Seen, rekeys: bool, now: OffsetDateTime) -> Judgement {
+        let claim = match self.claim(kind, job) {
+            Ok(claim) => claim,
+            Err(error) => return Judgement::Unfit(first_line(&error)),
+        };
+        if job.state.is_final() && !claim.states.contains(job.state) {
+            return Judgement::Passed;
+        }
+        let limit = claim.period.map(|period| (job.created_at, period));
+        let limit = limit.or_else(|| claim.ttl.map(|ttl| (job.created_at.max(due(job)), ttl)));
+        let unique_until = match limit.map(|(from, length)| ends(from, length)).transpose() {
+            Ok(until) => until,
+            Err(problem) => return Judgement::Unfit(problem),
+        };
+        let keyed = Keyed {
+            id: job.id,
+            unique_key: claim.key,
+            unique_states: claim.states,
+            unique_until,
+            until_start: claim.until_start,
+            discard_on_reentry: claim.discard_on_reentry,
+            seen_key: job.unique_key.clone(),
+            seen_scheduled_at: job.scheduled_at,
+        };
+        let is_over = unique_until.is_some_and(|until| until <= now) || (claim.until_start && job.was_attempted);
+        let would_claim = !is_over && claim.states.contains(job.state);
+        match &job.unique_key {
+            None => Judgement::Key(keyed, would_claim),
+            Some(key) if *key == keyed.unique_key && has_given_up(job) => Judgement::Unchanged,
+            Some(key) if *key == keyed.unique_key && has_terms(job, &keyed, claim.ttl.is_some()) => {
+                // It goes on without its claim. Its key may be free by now.
+                if job.has_yielded && would_claim { Judgement::Key(keyed, true) } else { Judgement::Unchanged }
+            }
+            Some(_) if rekeys => Judgement::Key(keyed, would_claim),
+            Some(_) => Judgement::OtherKey,
+        }
+    }
+
+    fn claim(&self, kind: &str, job: &Seen) -> Result<Claim> {
+        let policy = match self {
+            Self::Policy(policy) => policy,
+            Self::Kind(key_of, policy) => match (key_of(job.args.get())?, policy) {
+                (Some(Unique::Key(key)), _) => return key.claim(),
+                (_, Some(policy)) => policy,
+                (_, None) => return Err(no_policy("the kind has neither a policy nor a key of its own")),
+            },
+        };
+        let args = if policy.needs_args() { parse_json(job.args.get())? } else { Value::Null };
+        let meta = if policy.needs_meta() { Value::Object(job.meta.clone()) } else { Value::Null };
+        let subject = Subject { kind, queue: &job.queue, args: &args, meta: &meta, window_at: Some(due(job)) };
+        policy.resolve(&subject)?.ok_or_else(|| no_policy("the policy enforces nothing"))
+    }
+}
+
+fn key_of<J: Job>(args: &str) -> Result<Option<Unique>> {
+    let job: J = serde_json::from_str(args).map_err(|error| Error::InvalidJson {
+        what: "args",
+        kind: J::KIND.to_owned(),
+        problem: error.to_string(),
+    })?;
+    Ok(job.unique_key().map(Unique::Key))
+}
+
+/// When the job was first due, which decides its window. A retry moves the time: after one, all that
+/// is known for sure is when it was inserted.
+fn due(job: &Seen) -> OffsetDateTime {
+    let is_first = !job.was_attempted || (job.state == JobState::Running && job.attempt <= 1);
+    if is_first { job.scheduled_at } else { job.created_at }
+}
+
+fn ends(from: OffsetDateTime, length: Duration) -> Result<OffsetDateTime, String> {
+    let length = time::Duration::try_from(length).ok();
+    length
+        .and_then(|length| from.checked_add(length))
+        .ok_or_else(|| format!("its claim would end after the year 9999: it begins at {from}"))
+}
+
+/// Whether the job gave its claim up for good: it was released, replaced, expired, or started.
+fn has_given_up(job: &Seen) -> bool {
+    job.unique_states.is_empty()
+}
+
+/// Whether the job claims on these terms. What a `ttl` counts from may have moved since.
+fn has_terms(job: &Seen, keyed: &Keyed, has_ttl: bool) -> bool {
+    let is_until =
+        if has_ttl && job.was_attempted { job.unique_until.is_some() } else { job.unique_until == keyed.unique_until };
+    job.unique_states == keyed.unique_states
+        && job.until_start == keyed.until_start
+        && job.discard_on_reentry == keyed.discard_on_reentry
+        && is_until
+}
+
+fn no_policy(problem: &str) -> Error {
+    Error::InvalidPolicy { field: "unique_policy", problem: problem.to_owned() }
+}
+
+/// An error without its hints.
+fn first_line(error: &Error) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,105 @@
+//! Bringing the schema up to date.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::time::Duration;
+
+use super::Client;
+use crate::error::{Error, Result};
+use crate::store;
+
+/// A migration of the schema, to be awaited. Made by [`Client::migration`]. The answer is the
+/// migrations that were applied.
+///
+/// # Errors
+///
+/// [`Error::NewerSchema`] when a newer uniqueue migrated it, [`Error::Migration`] when the database
+/// refuses, or the lock timeout ran out. Nothing is half done: it all runs in one transaction.
+#[derive(Debug)]
+#[must_use = "nothing is migrated until it is awaited"]
+pub struct Migration<'a> {
+    client: &'a Client,
+    lock_timeout: Option<Duration>,
+}
+
+impl<'a> Migration<'a> {
+    /// Gives up where another transaction holds a lock that is needed for longer than this, so that a
+    /// migration that waits does not hold up those behind it. Default: the connection's own
+    /// `lock_timeout`, which usually is none. At least a millisecond.
+    pub fn lock_timeout(mut self, lock_timeout: Duration) -> Self {
+        self.lock_timeout = Some(lock_timeout);
+        self
+    }
+
+    /// What would be sent, as one script for somebody to run by hand: `BEGIN`, the statements, the rows of
+    /// the history by which a library knows afterwards that they ran, `COMMIT`. Empty: there is nothing to
+    /// do. Nothing is changed.
+    ///
+    /// It is for the schema as it is now: when a script is late, because a part of it has run, it fails
+    /// as a whole. In psql it is `psql -v ON_ERROR_STOP=1 -f script.sql`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NewerSchema`], [`Error::Database`].
+    pub async fn sql(self) -> Result<String> {
+        let Self { client, lock_timeout } = self;
+        let mut connection = client.connection().await?;
+        let script = store::migration_sql(&mut connection, client.statements(), lock_timeout).await?;
+        Ok(script.unwrap_or_default())
+    }
+}
+
+impl<'a> IntoFuture for Migration<'a> {
+    type Output = Result<Vec<String>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { client, lock_timeout } = self;
+            store::migrate(&mut *client.connection().await?, client.statements(), lock_timeout).await
+        })
+    }
+}
+
+impl Client {
+    /// Brings the schema to the version that this library needs, creating it if need be. Safe to
+    /// call from any number of processes at once. Answers with the migrations it applied.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NewerSchema`] when a newer uniqueue migrated it, [`Error::Migration`] when the
+    /// database refuses. Nothing is half done: it all runs in one transaction.
+    pub async fn migrate(&self) -> Result<Vec<String>> {
+        self.migration().await
+    }
+
+    /// As [`Client::migrate`], with options; or its SQL, for who may not run it.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn run(client: uniqueue::Client) -> uniqueue::Result<()> {
+    /// println!("{}", client.migration().sql().await?);
+    /// client.migration().lock_timeout(Duration::from_secs(2)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub const fn migration(&self) -> Migration<'_> {
+        Migration { client: self, lock_timeout: None }
+    }
+
+    /// Checks that the schema is at the version that this library needs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotMigrated`] or [`Error::NewerSchema`].
+    pub async fn check_schema(&self) -> Result<()> {
+        let mut connection = self.connection().await?;
+        let found = store::schema_version(&mut connection, self.statements()).await?;
+        let schema = self.schema().clone();
+        let known = store::LATEST_VERSION;
+        match found {
+            found if found < known => Err(Error::NotMigrated { schema, found, needed: known }),
+            found if found > known => Err(Error::NewerSchema { schema, found, known }),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! How the queues are doing, in numbers.
+
+use std::collections::BTreeMap;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use super::Client;
+use crate::count::JobCount;
+use crate::error::Result;
+use crate::state::JobState;
+use crate::stats::{Rates, Stats};
+use crate::store;
+
+/// A question for [`Stats`], to be awaited. Made by [`Client::stats`].
+///
+/// # Errors
+///
+/// [`Error::Database`](crate::Error::Database).
+#[derive(Debug)]
+#[must_use = "nothing is asked until it is awaited"]
+pub struct AskStats<'a> {
+    client: &'a Client,
+    connection: Option<&'a mut PgConnection>,
+    within: Duration,
+    sample: u32,
+    up_to: u32,
+}
+
+impl<'a> AskStats<'a> {
+    /// Counts the jobs that were inserted within this time. Default: a minute. At least a millisecond.
+    pub fn within(mut self, within: Duration) -> Self {
+        self.within = within.max(Duration::from_millis(1));
+        self
+    }
+
+    /// Tells how long so many of the jobs that finished last waited and ran. Default: 1,000, of those that are
+    /// found.
+    pub fn sample(mut self, sample: u32) -> Self {
+        self.sample = sample;
+        self
+    }
+
+    /// Counts the jobs of each queue and state no further than this. Default: 10,000.
+    pub fn count_up_to(mut self, up_to: u32) -> Self {
+        self.up_to = up_to;
+        self
+    }
+
+    /// Asks in the caller's own transaction, or on any connection of the caller's.
+    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
+        self.connection = Some(connection);
+        self
+    }
+}
+
+impl<'a> IntoFuture for AskStats<'a> {
+    type Output = Result<Stats>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { client, connection, within, sample, up_to } = self;
+            match connection {
+                Some(connection) => ask(client, connection, within, sample, up_to).await,
+                None => ask(client, &mut *client.connection().await?, within, sample, up_to).await,
+            }
+        })
+    }
+}
+
+async fn ask(
+    client: &Client,
+    connection: &mut PgConnection,
+    within: Duration,
+    sample: u32,
+    up_to: u32,
+) -> Result<Stats> {
+    let statements = client.statements();
+    let queues = client.queues().count_up_to(up_to).tx(&mut *connection).await?;
+    let pace = store::stats_pace(&mut *connection, statements).await?;
+    let (inserted, inserted_over) = store::stats_inserted(&mut *connection, statements, within).await?;
+    let finished = store::stats_finished(&mut *connection, statements, i64::from(sample)).await?;
+    let asked_at = store::database_time(connection, statements).await?;
+    let mut jobs = BTreeMap::new();
+    for state in JobState::ALL {
+        jobs.insert(state, queues.iter().map(|queue| queue.count(state)).sum::<JobCount>());
+    }
+    let working = queues.iter().filter(|queue| queue.settings.paused_at.is_none());
+    Ok(Stats {
+        asked_at,
+        jobs,
+        runners: pace.runners,
+        oldest_available_age: working.filter_map(|queue| queue.oldest_available_age).max(),
+        rates: Rates {
+            inserted: inserted as f64 / inserted_over.as_secs_f64().max(0.001),
+            inserted_over,
+            completed: pace.completed,
+            failed: pace.failed,
+            worked_over: pace.over,
+        },
+        finished,
+    })
+}
+
+impl Client {
+    /// Tells how the queues are doing: jobs by state, what comes and goes a second, the oldest available job,
+    /// and how long jobs waited and ran.
+    ///
+    /// ```no_run
+    /// # async fn run(client: uniqueue::Client) -> uniqueue::Result<()> {
+    /// let stats = client.stats().await?;
+    /// println!("{:.1} in, {:.1} out a second", stats.rates.inserted, stats.rates.completed);
+    /// if let Some(finished) = stats.finished {
+    ///     println!("half of the last {} jobs waited less than {:?}", finished.jobs, finished.wait.p50);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Where nothing but reading the table would tell, it looks at the newest 20,000 jobs, and at the 2,000
+    /// before the head of each of the first 20 queues where jobs wait; runners tell what they work off with their heartbeats. What was
+    /// inserted long before and finished just now (a long schedule, a late retry) may be missing among the
+    /// times; it is in the rates.
+    pub fn stats(&self) -> AskStats<'_> {
+        AskStats { client: self, connection: None, within: Duration::from_secs(60), sample: 1_000, up_to: 10_000 }
+    }
+}

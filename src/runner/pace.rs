@@ -1,0 +1,39 @@
+//! How much a runner works off: counted as results are recorded, told with each heartbeat.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use super::completer::Ended;
+use crate::ident::JobId;
+use crate::state::JobState;
+use crate::store::{Verdict, Worked};
+
+/// What became of the results under one lease, since it was taken.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    completed: AtomicI64,
+    failed: AtomicI64,
+}
+
+impl Pace {
+    /// Counts a batch that is recorded: `finished` are the results that counted.
+    pub(super) fn count(&self, batch: &[Ended], finished: &HashMap<JobId, JobState>) {
+        let (mut completed, mut failed) = (0, 0);
+        for ended in batch {
+            match (finished.get(&ended.result.id), &ended.result.verdict) {
+                (Some(JobState::Completed), _) => completed += 1,
+                // Completed in a transaction of the worker's own, before its result.
+                (None, _) if ended.was_completed_in => completed += 1,
+                (Some(_), Verdict::Retry { .. } | Verdict::Discard { .. }) => failed += 1,
+                _ => {}
+            }
+        }
+        self.completed.fetch_add(completed, Ordering::Relaxed);
+        self.failed.fetch_add(failed, Ordering::Relaxed);
+    }
+
+    /// What there is to tell by now.
+    pub(super) fn worked(&self) -> Worked {
+        Worked { completed: self.completed.load(Ordering::Relaxed), failed: self.failed.load(Ordering::Relaxed) }
+    }
+}

@@ -1,0 +1,23 @@
+-- The next stretch of a backfill's walk over all jobs by id: those after $1 up to $2, at most $3, or of
+-- these the ids $6. Of it, what a key is made from and what was claimed so far, of jobs of kind $4 that
+-- are not final, or final in one of the states $5. Always a row: how many jobs the stretch has and where
+-- it ends.
+WITH walked AS MATERIALIZED (
+    SELECT j.id
+    FROM /* schema */job AS j
+    WHERE j.id > $1 AND j.id <= $2 AND ($6::uuid[] IS NULL OR j.id = ANY ($6::uuid[]))
+    ORDER BY j.id
+    LIMIT $3
+),
+stretch AS MATERIALIZED (
+    SELECT (SELECT count(*) FROM walked) AS walked, (SELECT w.id FROM walked AS w ORDER BY w.id DESC LIMIT 1) AS reached
+)
+SELECT
+    s.walked, s.reached, j.id, j.queue, j.state::text AS state, j.args, j.meta, j.attempt, j.created_at, j.scheduled_at,
+    j.attempted_at, j.unique_key, j.unique_states, j.unique_until, j.until_start, j.discard_on_reentry, j.unique_yielded
+FROM stretch AS s
+LEFT JOIN /* schema */job AS j
+    ON j.id = ANY (ARRAY(SELECT w.id FROM walked AS w))
+    AND j.kind = $4
+    AND (j.finalized_at IS NULL OR j.state = ANY ($5::text[]::/* schema */job_state[]))
+ORDER BY j.id

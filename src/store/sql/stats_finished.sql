@@ -1,0 +1,65 @@
+-- How long the jobs that finished last waited and ran: of the newest $1 jobs, and of a tenth as many before the
+-- head of each of the first 20 queues where jobs wait (those were worked just before), the $2 that finished last.
+-- No index knows when jobs finished: it would cost every completion.
+WITH RECURSIVE
+waiting AS (
+    (
+        SELECT j.queue, 1 AS place
+        FROM /* schema */job AS j
+        WHERE j.ready
+        ORDER BY j.queue
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.queue, w.place + 1
+    FROM waiting AS w
+    CROSS JOIN LATERAL (
+        SELECT j.queue
+        FROM /* schema */job AS j
+        WHERE j.ready AND j.queue > w.queue
+        ORDER BY j.queue
+        LIMIT 1
+    ) AS n
+    WHERE w.place < 20
+),
+looked_at AS (
+    (
+        SELECT j.id, j.state, j.scheduled_at, j.attempted_at, j.finalized_at
+        FROM /* schema */job AS j
+        ORDER BY j.id DESC
+        LIMIT $1
+    )
+    UNION
+    SELECT b.id, b.state, b.scheduled_at, b.attempted_at, b.finalized_at
+    FROM waiting AS w
+    CROSS JOIN LATERAL (
+        SELECT j.id
+        FROM /* schema */job AS j
+        WHERE j.ready AND j.queue = w.queue
+        ORDER BY j.priority DESC, j.scheduled_at, j.id
+        LIMIT 1
+    ) AS h
+    CROSS JOIN LATERAL (
+        SELECT j.id, j.state, j.scheduled_at, j.attempted_at, j.finalized_at
+        FROM /* schema */job AS j
+        WHERE j.id < h.id
+        ORDER BY j.id DESC
+        LIMIT $1 / 10
+    ) AS b
+),
+finished AS (
+    SELECT
+        l.finalized_at,
+        greatest(extract(epoch FROM l.attempted_at - l.scheduled_at), 0)::double precision AS wait,
+        greatest(extract(epoch FROM l.finalized_at - l.attempted_at), 0)::double precision AS run
+    FROM looked_at AS l
+    WHERE l.state IN ('completed', 'discarded') AND l.attempted_at IS NOT NULL
+    ORDER BY l.finalized_at DESC
+    LIMIT $2
+)
+SELECT
+    count(*) AS jobs,
+    min(f.finalized_at) AS since,
+    percentile_disc(ARRAY[0.5, 0.9, 0.99, 1.0]) WITHIN GROUP (ORDER BY f.wait) AS waits,
+    percentile_disc(ARRAY[0.5, 0.9, 0.99, 1.0]) WITHIN GROUP (ORDER BY f.run) AS runs
+FROM finished AS f

@@ -1,0 +1,69 @@
+//! Numbers on how a queue is doing.
+
+use std::time::Duration;
+
+use sqlx::{PgConnection, Row};
+
+use super::row::Stored;
+use super::{Statements, interval, query};
+use crate::error::Result;
+use crate::stats::{Finished, Percentiles};
+
+/// How many jobs are looked at where no index has the answer.
+const LOOK_AT: i64 = 20_000;
+
+/// What live runners told last, a second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paces {
+    pub(crate) runners: u64,
+    pub(crate) completed: f64,
+    pub(crate) failed: f64,
+    /// `None`: none has told anything.
+    pub(crate) over: Option<Duration>,
+}
+
+/// How fast the live runners work.
+pub(crate) async fn stats_pace(connection: &mut PgConnection, statements: &Statements) -> Result<Paces> {
+    let row = query(&statements.stats_pace).fetch_one(connection).await?;
+    let over: Option<f64> = row.try_get("over")?;
+    Ok(Paces {
+        runners: row.try_get::<i64, _>("runners")?.unsigned_abs(),
+        completed: row.try_get("completed")?,
+        failed: row.try_get("failed")?,
+        over: over.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+    })
+}
+
+/// How many jobs were inserted within a time, and the time that could be seen of it.
+pub(crate) async fn stats_inserted(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    within: Duration,
+) -> Result<(u64, Duration)> {
+    let row = query(&statements.stats_inserted).bind(interval(within)).bind(LOOK_AT).fetch_one(connection).await?;
+    let inserted: i64 = row.try_get("inserted")?;
+    let reach = row.try_get::<Option<f64>, _>("reach")?.and_then(|reach| Duration::try_from_secs_f64(reach).ok());
+    // All that were looked at are younger: there may be more, and the rate is theirs.
+    let seen = if inserted >= LOOK_AT { reach.unwrap_or(within).min(within) } else { within };
+    Ok((inserted.unsigned_abs(), seen))
+}
+
+/// How long the jobs that finished last waited and ran.
+pub(crate) async fn stats_finished(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    sample: i64,
+) -> Result<Option<Finished>> {
+    // Planned for what is there now: a plan without numbers would not trust the limits.
+    let query = query(&statements.stats_finished).persistent(false).bind(LOOK_AT).bind(sample);
+    let row = query.fetch_one(connection).await?;
+    let jobs: i64 = row.try_get("jobs")?;
+    let Some(Stored(since)) = row.try_get("since")? else { return Ok(None) };
+    let seconds = |column| Ok::<_, sqlx::Error>(row.try_get::<Option<Vec<f64>>, _>(column)?.unwrap_or_default());
+    Ok(Some(Finished {
+        jobs: jobs.unsigned_abs(),
+        since,
+        wait: Percentiles::of(&seconds("waits")?),
+        run: Percentiles::of(&seconds("runs")?),
+    }))
+}
