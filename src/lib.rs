@@ -9,6 +9,7 @@ pub mod embedded;
 mod error;
 mod event;
 mod filter;
+mod health;
 mod ident;
 mod job;
 mod maintenance;
@@ -34,6 +35,7 @@ mod store;
 pub mod testing;
 mod trace;
 mod unique;
+mod waiting;
 mod worker;
 
 /// Duplicates that were counted.
@@ -42,13 +44,16 @@ pub use self::audit::{AuditedKind, SuppressedDuplicate};
 pub use self::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 /// Inserting and looking.
 pub use self::client::{
-    AskStats, AuditChange, Backfill, Change, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany,
-    InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange, Queues, SuppressedDuplicates,
+    AskStats, AuditChange, Backfill, Change, Claims, Client, ClientBuilder, Events, Explain, Explanation, Insert,
+    InsertMany, InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange, Queues,
+    SuppressedDuplicates,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
 /// What happened.
 pub use self::event::{Event, Happened};
+/// What is wrong.
+pub use self::health::{Diagnose, Diagnosis, Finding, FindingCode, Limit, NotLookedAt, Remedy, Severity, Thresholds};
 /// Names.
 pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, PeriodicName, QueueName, SchemaName};
 /// Jobs.
@@ -66,10 +71,12 @@ pub use self::schedule::CatchUp;
 pub use self::stats::{Finished, Percentiles, Rates, Stats};
 /// Uniqueness.
 pub use self::unique::{
-    Claim, Duplicate, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry, StateSet, StateSetIter,
-    Subject, UniqueKey, UniquePolicy, UniqueScope, Until, canonical_json, check_jsonb, ojs_manifest, parse_json,
-    serialize_json,
+    Claim, Duplicate, KeyHolder, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry, StateSet,
+    StateSetIter, Subject, UniqueKey, UniquePolicy, UniqueScope, Until, canonical_json, check_jsonb, ojs_manifest,
+    parse_json, serialize_json,
 };
+/// Inserts that wait.
+pub use self::waiting::WaitingInsert;
 pub use self::worker::{AnyJob, Middleware, Needs, Next, Progress, RunningJob, StopReason, Worker, WorkerOptions};
 /// Which jobs, and how many.
 pub use self::{

@@ -27,6 +27,7 @@ use crate::maintenance::{Holder, SharedConnection};
 use crate::metrics::{self, RunnerMeter};
 use crate::notify::Line;
 use crate::retry::RetryPolicy;
+use crate::store::RunnerRow;
 use crate::worker::{AnyMiddleware, Registry, States, Worker, WorkerOptions};
 
 /// A runner to be: its queues, its workers and its habits.
@@ -190,15 +191,20 @@ impl Runner {
             false => Line::deaf(connect_options),
         };
         let name = self.name.clone().unwrap_or_else(|| format!("uniqueue {}", std::process::id()));
-        let queue_names: Vec<_> = queues.iter().map(|queue| queue.name.to_string()).collect();
-        let connection = line.connection().await?;
-        let (lease, said) = Lease::take(connection, self.client.statements(), &name, &queue_names, self.lease).await?;
-        let (ended, results) = mpsc::unbounded_channel();
         let kinds = self.workers.kinds();
+        let row = RunnerRow {
+            name,
+            queues: queues.iter().map(|queue| queue.name.to_string()).collect(),
+            kinds: kinds.clone(),
+            retention: self.upkeep.retention,
+        };
+        let connection = line.connection().await?;
+        let (lease, said) = Lease::take(connection, self.client.statements(), &row, self.lease).await?;
+        let (ended, results) = mpsc::unbounded_channel();
         let tracked: Vec<_> = queues.iter().map(|queue| queue.name.clone()).collect();
         let shared = Arc::new(Shared {
             desk,
-            leases: Leases::new(lease, name, queue_names, self.lease),
+            leases: Leases::new(lease, row, self.lease),
             queues,
             keeping: Keeping::new(self.upkeep.retention, said),
             tracks: Tracks::new(&kinds, &tracked),
@@ -252,7 +258,7 @@ impl Runner {
         let heartbeat = tokio::spawn(heartbeat::beat(Arc::clone(&shared), line, closing.clone()));
         let holder = Holder {
             id: shared.leases.current().id,
-            runner: shared.leases.name.clone(),
+            runner: shared.leases.row.name.clone(),
             client: shared.client.clone(),
             connection,
             statements: shared.client.statements().clone(),

@@ -122,7 +122,7 @@ async fn renew(shared: &Shared, line: &mut Line) -> bool {
     let leases = &shared.leases;
     let taking = async {
         let connection = line.connection().await?;
-        Lease::take(connection, shared.client.statements(), &leases.name, &leases.queues, leases.term).await
+        Lease::take(connection, shared.client.statements(), &leases.row, leases.term).await
     };
     match timeout(leases.term / 4, taking).await {
         Ok(Ok((lease, said))) => {

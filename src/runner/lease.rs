@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::pace::Pace;
 use crate::error::Result;
-use crate::store::{self, CompletedKept, Statements};
+use crate::store::{self, CompletedKept, RunnerRow, Statements};
 
 /// One life of the runner. Its id fences the results of the jobs fetched under it.
 pub(super) struct Lease {
@@ -25,12 +25,11 @@ impl Lease {
     pub(super) async fn take(
         connection: &mut PgConnection,
         statements: &Statements,
-        name: &str,
-        queues: &[String],
+        row: &RunnerRow,
         term: Duration,
     ) -> Result<(Self, CompletedKept)> {
         let id = Uuid::now_v7();
-        let said = store::register_runner(connection, statements, id, name, queues, term).await?;
+        let said = store::register_runner(connection, statements, id, row, term).await?;
         Ok((Self { id, lost: CancellationToken::new(), pace: Pace::default() }, said))
     }
 
@@ -51,14 +50,13 @@ impl Lease {
 /// The current lease, and what a new one needs.
 pub(super) struct Leases {
     current: RwLock<Arc<Lease>>,
-    pub(super) name: String,
-    pub(super) queues: Vec<String>,
+    pub(super) row: RunnerRow,
     pub(super) term: Duration,
 }
 
 impl Leases {
-    pub(super) fn new(lease: Lease, name: String, queues: Vec<String>, term: Duration) -> Self {
-        Self { current: RwLock::new(Arc::new(lease)), name, queues, term }
+    pub(super) fn new(lease: Lease, row: RunnerRow, term: Duration) -> Self {
+        Self { current: RwLock::new(Arc::new(lease)), row, term }
     }
 
     pub(super) fn current(&self) -> Arc<Lease> {

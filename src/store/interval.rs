@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use sqlx::postgres::types::PgInterval;
 
+/// For ever, where null means something else: a thousand years.
+pub(crate) const FOR_EVER: PgInterval = PgInterval { months: 12_000, days: 0, microseconds: 0 };
+
 /// A duration as an interval of microseconds; longer than PostgreSQL can add becomes 1,000 years,
 /// which ends within the years that RFC 3339 can write.
 pub(crate) fn interval(duration: Duration) -> PgInterval {

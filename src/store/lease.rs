@@ -6,8 +6,9 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::{Statements, interval, query};
+use super::{FOR_EVER, Statements, interval, query};
 use crate::error::Result;
+use crate::retention::Retention;
 
 /// Which of a runner's queues say for how long completed jobs are kept: for no time, or for a while.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -22,20 +23,35 @@ impl CompletedKept {
     }
 }
 
+/// What a runner says of itself.
+#[derive(Clone, Debug)]
+pub(crate) struct RunnerRow {
+    pub(crate) name: String,
+    pub(crate) queues: Vec<String>,
+    /// The kinds that it has a worker for.
+    pub(crate) kinds: Vec<String>,
+    pub(crate) retention: Retention,
+}
+
 /// Enters a runner with one lease term to live.
 pub(crate) async fn register_runner(
     connection: &mut PgConnection,
     statements: &Statements,
     id: Uuid,
-    name: &str,
-    queues: &[String],
+    runner: &RunnerRow,
     term: Duration,
 ) -> Result<CompletedKept> {
+    let RunnerRow { name, queues, kinds, retention: Retention { completed, cancelled, discarded } } = runner;
+    let keep = |kept: &Option<Duration>| kept.map_or(FOR_EVER, interval);
     let row = query(&statements.register_runner)
         .bind(id)
         .bind(name)
         .bind(queues)
         .bind(interval(term))
+        .bind(kinds)
+        .bind(keep(completed))
+        .bind(keep(cancelled))
+        .bind(keep(discarded))
         .fetch_one(connection)
         .await?;
     CompletedKept::read(&row)

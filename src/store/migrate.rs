@@ -18,7 +18,7 @@ use super::{Statements, query};
 use crate::error::{Error, Result};
 use crate::ident::SchemaName;
 
-const MIGRATIONS: &[(&str, &str)] = &[
+pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V1__job_queue", include_str!("../../migrations/V1__job_queue.sql")),
     ("V2__unique_jobs", include_str!("../../migrations/V2__unique_jobs.sql")),
     ("V3__canonical_json", include_str!("../../migrations/V3__canonical_json.sql")),
@@ -28,8 +28,13 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("V7__time", include_str!("../../migrations/V7__time.sql")),
     ("V8__progress", include_str!("../../migrations/V8__progress.sql")),
     ("V9__speed", include_str!("../../migrations/V9__speed.sql")),
+    ("V10__views", include_str!("../../migrations/V10__views.sql")),
     ("V11__duplicate_audit", include_str!("../../migrations/V11__duplicate_audit.sql")),
+    ("V12__operators", include_str!("../../migrations/V12__operators.sql")),
+    ("V13__health", include_str!("../../migrations/V13__health.sql")),
+    ("V14__runner_says", include_str!("../../migrations/V14__runner_says.sql")),
     ("V15__pace", include_str!("../../migrations/V15__pace.sql")),
+    ("V16__take_claims", include_str!("../../migrations/V16__take_claims.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.

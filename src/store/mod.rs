@@ -8,9 +8,11 @@ mod at_rest;
 mod audit;
 mod backfill;
 mod change;
+mod claims;
 mod explain;
 mod fetch;
 mod finish;
+mod health;
 mod insert;
 mod insert_unique;
 mod interval;
@@ -21,7 +23,9 @@ mod migrate;
 mod periodic;
 mod progress;
 mod queue;
+mod rebuild;
 mod reindex;
+mod remedy;
 mod row;
 #[cfg(feature = "testing")]
 mod scratch;
@@ -46,18 +50,26 @@ pub(crate) use self::backfill::{
     Keyed, Seen, Settled, Wanted, backfill_keys, backfill_rows, backfill_settle, begin_batch, holders,
 };
 pub(crate) use self::change::{Changed, Told, Verb, change, release_claim};
+pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Place, Slots, Unreadable, fetch, give_back};
 pub(crate) use self::finish::{
     Result as FinishResult, Verdict, complete, complete_and_delete, finish, still_held, unlocked,
 };
+pub(crate) use self::health::{
+    HeldFromOutside, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue, PreparedTransaction,
+    RunnerSeen, SchemaObject, StuckJobs, TableSeen, UnknownKind, begin_look, golden_objects, held_from_outside,
+    hidden_sessions, idle_claims, invalid_indexes, itself, neglected, open_transactions, overdue,
+    prepared_transactions, runners, schema_objects, stuck_jobs, tables, unknown_kinds,
+};
 pub(crate) use self::insert::{NewRow, insert_plain};
 pub(crate) use self::insert_unique::{Answer, Outcome, Quick, insert_all, insert_each, insert_unique};
-pub(crate) use self::interval::{interval, milliseconds};
+pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::lease::{
-    CompletedKept, Worked, extend_lease, register_runner, remove_dead_runners, remove_runner, set_runner_idle,
+    CompletedKept, RunnerRow, Worked, extend_lease, register_runner, remove_dead_runners, remove_runner,
+    set_runner_idle,
 };
-pub(crate) use self::look::{database_time, holder, job_by_id, session};
+pub(crate) use self::look::{Pooling, database_time, holder, job_by_id, pooling};
 pub(crate) use self::maintain::{Keep, PruneBounds, Rescued, Stretch, promote, prune, prune_bounds, rescue};
 pub(crate) use self::migrate::{LATEST_VERSION, migrate, migration_sql, schema_version};
 pub(crate) use self::periodic::{
@@ -66,9 +78,15 @@ pub(crate) use self::periodic::{
 };
 pub(crate) use self::progress::{Report, store_progress};
 pub(crate) use self::queue::{QueueVerb, change_queue, list_queues};
+pub(crate) use self::rebuild::{sql_to_drop, sql_to_make, sql_to_mend};
 pub(crate) use self::reindex::{
     BloatedIndex, analyze, begin_run, bloated_indexes, bound_rebuild, drop_index, failed_indexes, large_tables,
     rebuild_index,
+};
+pub(crate) use self::remedy::{
+    OLDEST_TRANSACTIONS, sql_to_cancel, sql_to_drop_index, sql_to_drop_slot, sql_to_end_session, sql_to_let_autovacuum,
+    sql_to_limit_queue, sql_to_prune, sql_to_rebuild_index, sql_to_release_claim, sql_to_resume_queue,
+    sql_to_roll_back_prepared, sql_to_serve, sql_to_show, sql_to_vacuum,
 };
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, release_service, take_service};
@@ -150,6 +168,20 @@ statements! {
     flag_periodic,
     fold_duplicates,
     give_back,
+    health_claims,
+    health_hidden_sessions,
+    health_indexes,
+    health_kinds,
+    health_maintenance,
+    health_objects,
+    health_prepared,
+    health_replication,
+    health_retention,
+    health_runners,
+    health_self,
+    health_sessions,
+    health_stuck,
+    health_tables,
     holder,
     insert_all,
     insert_each,
@@ -158,11 +190,13 @@ statements! {
     insert_plain,
     insert_unique,
     job_by_id,
+    key_history,
     large_tables,
     last_id,
     #[cfg(feature = "testing")]
     left_behind,
     limit_queue,
+    list_claims,
     list_newest,
     list_oldest,
     list_periodic,
@@ -199,6 +233,7 @@ statements! {
     seat_job,
     set_priority,
     set_runner_idle,
+    set_search_path,
     #[cfg(feature = "testing")]
     sought_jobs,
     stats_finished,
@@ -211,6 +246,7 @@ statements! {
     #[cfg(feature = "testing")]
     time_shifts,
     unlocked_jobs,
+    waiting_inserts,
 }
 
 impl Statements {

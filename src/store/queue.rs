@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use sqlx::postgres::PgRow;
-use sqlx::postgres::types::PgInterval;
 use sqlx::{PgConnection, Row};
 
 use super::row::Stored;
-use super::{Statements, interval, query};
+use super::{FOR_EVER, Statements, interval, query};
 use crate::count::JobCount;
 use crate::error::Result;
 use crate::ident::QueueName;
@@ -16,9 +15,6 @@ use crate::retention::Retention;
 
 /// How many jobs are looked at where no index knows their queue.
 const LOOK_AT: i32 = 20_000;
-
-/// A thousand years: null leaves it to the runners.
-const FOR_EVER: PgInterval = PgInterval { months: 12_000, days: 0, microseconds: 0 };
 
 /// What can be done to a queue.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +45,7 @@ pub(crate) async fn change_queue(
             query(&statements.limit_queue).bind(name.as_str()).bind(limit).fetch_optional(&mut *connection).await?
         }
         QueueVerb::Retain(retention) => {
+            // Null leaves it to the runners.
             let keep = |of: fn(Retention) -> Option<Duration>| {
                 retention.map(|retention| of(retention).map_or(FOR_EVER, interval))
             };

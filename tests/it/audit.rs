@@ -262,9 +262,8 @@ async fn a_tally_that_nobody_folds_ends_at_64_mb_and_says_so() {
     assert!(database.client.audited_kinds().await.unwrap()[0].tally_is_full);
     assert!(database.client.insert(ignored()).await.unwrap().duplicate);
     assert_eq!(counted(&database).await, 0);
-    // Folded and cleaned up, it goes on.
-    database.execute("DELETE FROM {schema}.duplicate_tally").await;
-    database.execute("VACUUM (TRUNCATE) {schema}.duplicate_tally").await;
+    // Cleaned up, it goes on.
+    database.execute("TRUNCATE {schema}.duplicate_tally").await;
     assert!(database.client.insert(ignored()).await.unwrap().duplicate);
     assert_eq!(counted(&database).await, 1);
 }

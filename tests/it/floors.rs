@@ -30,11 +30,12 @@ const FLOORS: &[(u8, &[&str])] = &[
             "stats",
             "trace",
             "unique",
+            "waiting",
         ],
     ),
     (1, &["store"]),
     (2, &["client"]),
-    (3, &["worker", "maintenance", "notify"]),
+    (3, &["health", "worker", "maintenance", "notify"]),
     (4, &["runner"]),
     (5, &["embedded", "testing"]),
 ];

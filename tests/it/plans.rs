@@ -1,10 +1,12 @@
 //! How statements find their rows: never by reading the whole table.
 
+use std::time::Instant;
+
 use sqlx::{Connection, Row};
 
-use uniqueue::{NewJob, UniqueKey};
+use uniqueue::{NewJob, UniqueKey, UniquePolicy};
 
-use crate::support::{Database, job};
+use crate::support::{Database, WAIT, job, pool};
 
 /// Each with as many nulls as it has parameters: a generic plan does not look at them.
 const STATEMENTS: [(&str, usize); 9] = [
@@ -44,6 +46,33 @@ async fn no_statement_of_a_runner_ever_reads_the_whole_table() {
         assert_eq!(walks_running, name == "rescue", "{name}:\n{}", plan.join("\n"));
     }
     connection.detach().close().await.unwrap();
+}
+
+#[tokio::test]
+async fn claims_are_taken_by_a_probe_a_key_whatever_the_planner_believed() {
+    const SIZE: i64 = 3_000;
+    let database = Database::with_connections(2).await;
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    let jobs = "INSERT INTO {schema}.job (id, kind, args)
+        SELECT {schema}.new_job_id(), 'a', jsonb_build_object('n', n) FROM generate_series(1, 3000) AS n";
+    database.execute(jobs).await;
+    // The statistics know of no claims at all.
+    database.execute("ANALYZE {schema}.job").await;
+    let report = database.client.backfill_kind("a", UniquePolicy::new().by_args()).await.unwrap();
+    assert_eq!(report.claimed, SIZE.unsigned_abs());
+    // A session tells what it did when it ends.
+    database.pool().close().await;
+    let pool = pool(1).await;
+    let read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '{schema}.job'::regclass";
+    let began = Instant::now();
+    let read = loop {
+        let read: i64 = sqlx::query_scalar(database.sql(read)).fetch_one(&pool).await.unwrap();
+        if read >= SIZE {
+            break read;
+        }
+        assert!(began.elapsed() < WAIT, "{read}");
+    };
+    assert!(read < SIZE * 20, "{read} rows were read for {SIZE} keys");
 }
 
 #[tokio::test]

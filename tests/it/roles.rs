@@ -70,10 +70,21 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
         "SELECT * FROM {schema}.suppressed_duplicate",
         "DELETE FROM {schema}.job",
         "UPDATE {schema}.job SET args = '{}'",
+        "UPDATE {schema}.job SET priority = 9",
         "UPDATE {schema}.runner SET idle = true",
         "INSERT INTO {schema}.queue (name) VALUES ('a')",
         "SELECT * FROM {schema}.queue",
+        "SELECT * FROM {schema}.queue_status",
+        "SELECT * FROM {schema}.running_job",
+        "SELECT * FROM {schema}.cancel_jobs(ARRAY(SELECT id FROM {schema}.job))",
+        "SELECT * FROM {schema}.delete_jobs(ARRAY(SELECT id FROM {schema}.job))",
+        "SELECT * FROM {schema}.pause_queue('a')",
+        "SELECT * FROM {schema}.run_periodic('a', NULL, '{}', NULL)",
         "CREATE TABLE {schema}.mine ()",
+        "ALTER TABLE {schema}.job ADD COLUMN mine text",
+        "DROP TABLE {schema}.job",
+        "TRUNCATE {schema}.job",
+        "CREATE OR REPLACE FUNCTION {schema}.wake_runners(queues text[]) RETURNS integer LANGUAGE sql AS 'SELECT 1'",
     ] {
         is_refused(&database, &pool, statement).await;
     }
@@ -104,12 +115,18 @@ async fn a_worker_can_run_jobs_and_cannot_change_the_schema() {
     runner.stop().await.unwrap();
     for statement in [
         "INSERT INTO {schema}.queue (name) VALUES ('a')",
+        "UPDATE {schema}.queue SET paused_at = now()",
+        "SELECT * FROM {schema}.pause_queue('a')",
+        "DELETE FROM {schema}.periodic",
         "DELETE FROM {schema}.schema_history",
         "TRUNCATE {schema}.job",
+        "ALTER TABLE {schema}.job DROP CONSTRAINT job_kind_length",
+        "ALTER TABLE {schema}.job DISABLE TRIGGER ALL",
+        "DROP INDEX {schema}.job_unique_key",
         "DROP TABLE {schema}.job",
+        "CREATE TABLE {schema}.mine ()",
     ] {
-        let error = sqlx::query(database.sql(statement)).execute(&pool).await.unwrap_err();
-        assert_eq!(error.as_database_error().unwrap().code().unwrap(), "42501", "{statement}: {error}");
+        is_refused(&database, &pool, statement).await;
     }
 }
 
@@ -144,12 +161,150 @@ async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert() {
     sqlx::query(database.sql(off)).execute(&pool).await.unwrap();
     for statement in [
         "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
+        "SELECT * FROM {schema}.insert_job('a')",
         "UPDATE {schema}.runner SET idle = true",
         "DELETE FROM {schema}.queue",
         "TRUNCATE {schema}.job",
+        "DROP VIEW {schema}.stuck_job",
+        "ALTER TABLE {schema}.job SET (fillfactor = 50)",
+        "CREATE TABLE {schema}.mine ()",
     ] {
         is_refused(&database, &pool, statement).await;
     }
+}
+
+#[tokio::test]
+async fn an_operator_can_do_the_same_in_psql() {
+    let database = Database::new().await;
+    let pool = role(&database, "operator").await;
+    let id = database.client.insert(job("a").pending().unique_key(UniqueKey::raw("k"))).await.unwrap().id();
+    for call in [
+        "release_jobs(ARRAY['{id}'::uuid])",
+        "set_priority(ARRAY['{id}'::uuid], 3)",
+        "reschedule_jobs(ARRAY['{id}'::uuid], now() + interval '1 hour')",
+        "retry_jobs(ARRAY['{id}'::uuid], ARRAY['scheduled'])",
+        "cancel_jobs(ARRAY['{id}'::uuid])",
+        "delete_jobs(ARRAY['{id}'::uuid])",
+        "pause_queue('a')",
+        "resume_queue('a')",
+        "limit_queue('a', 2)",
+        "retain_queue('a', '0', NULL, NULL)",
+    ] {
+        let call = database.sql(&format!("SELECT * FROM {{schema}}.{}", call.replace("{id}", &id.to_string())));
+        assert_eq!(sqlx::query(call.clone()).fetch_all(&pool).await.unwrap().len(), 1, "{}", call.as_str());
+    }
+    let release = database.sql("SELECT {schema}.release_claim('k')");
+    sqlx::query(release).execute(&pool).await.unwrap();
+    every_view(&database, &pool, &VIEWS).await;
+}
+
+const VIEWS: [&str; 10] = [
+    "unique_claim",
+    "queue_status",
+    "failing_kind",
+    "stuck_job",
+    "retention",
+    "table_health",
+    "waiting_insert",
+    "suppressed_duplicate",
+    "suppressed_by_kind",
+    "running_job",
+];
+
+/// Selects every column of these views, for real: each has something to show.
+async fn every_view(database: &Database, pool: &PgPool, views: &[&str]) {
+    let jobs = "INSERT INTO {schema}.job (id, kind, state, worker, finalized_at, unique_key, unique_states)
+        SELECT gen_random_uuid(), 'a', s::{schema}.job_state, gen_random_uuid(), CASE WHEN s = 'discarded' THEN now() END, s, 255
+        FROM unnest(ARRAY['available', 'running', 'discarded', 'retryable']) AS s";
+    database.execute(jobs).await;
+    database.client.audit_duplicates("a").await.unwrap();
+    assert!(database.client.insert(job("a").unique_key(UniqueKey::raw("available"))).await.unwrap().duplicate);
+    for view in views {
+        let all = database.sql(&format!("SELECT v::text FROM {{schema}}.{view} AS v"));
+        let rows = sqlx::query(all).fetch_all(pool).await.unwrap_or_else(|error| panic!("{view}: {error}"));
+        assert_eq!(rows.is_empty(), *view == "waiting_insert", "{view}");
+    }
+}
+
+/// What nobody can do who only looks.
+const CHANGES: [&str; 20] = [
+    "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
+    "UPDATE {schema}.job SET state = 'available'",
+    "DELETE FROM {schema}.job",
+    "TRUNCATE {schema}.job",
+    "SELECT id FROM {schema}.job FOR UPDATE",
+    "SELECT * FROM {schema}.insert_job('a')",
+    "SELECT * FROM {schema}.cancel_jobs(ARRAY(SELECT id FROM {schema}.job))",
+    "SELECT * FROM {schema}.retry_jobs(ARRAY(SELECT id FROM {schema}.job))",
+    "SELECT * FROM {schema}.release_jobs(ARRAY(SELECT id FROM {schema}.job))",
+    "SELECT * FROM {schema}.reschedule_jobs(ARRAY(SELECT id FROM {schema}.job), now())",
+    "SELECT * FROM {schema}.set_priority(ARRAY(SELECT id FROM {schema}.job), 1)",
+    "SELECT * FROM {schema}.delete_jobs(ARRAY(SELECT id FROM {schema}.job))",
+    "SELECT {schema}.release_claim('k')",
+    "SELECT * FROM {schema}.pause_queue('a')",
+    "SELECT * FROM {schema}.limit_queue('a', 1)",
+    "UPDATE {schema}.maintenance SET leased_until = 'infinity'",
+    "SELECT {schema}.audit_duplicates('a')",
+    "DELETE FROM {schema}.duplicate_audit",
+    "DELETE FROM {schema}.unique_claim",
+    "CREATE TABLE {schema}.mine ()",
+];
+
+#[tokio::test]
+async fn a_reader_can_look_at_everything_and_change_nothing() {
+    let database = Database::new().await;
+    let pool = role(&database, "reader").await;
+    every_view(&database, &pool, &VIEWS).await;
+    let reader = client(&database, pool.clone());
+    assert_eq!(reader.jobs(JobFilter::all()).await.unwrap().len(), 4);
+    assert_eq!(reader.count_jobs(JobFilter::all(), 10).await.unwrap().to_string(), "4");
+    assert_eq!(reader.queues().await.unwrap().len(), 1);
+    assert!(reader.holder("available").await.unwrap().is_some());
+    assert!(reader.periodic().list().await.unwrap().is_empty());
+    reader.explain(job("a").unique_key(UniqueKey::raw("available"))).await.unwrap();
+    reader.check_schema().await.unwrap();
+    for statement in CHANGES {
+        is_refused(&database, &pool, statement).await;
+    }
+    // Of others' sessions it learns who they are, not what they say.
+    let mut open = database.pool().begin().await.unwrap();
+    sqlx::query("SELECT pg_current_xact_id(), 'secret'").execute(&mut *open).await.unwrap();
+    let queries =
+        database.sql("SELECT count(*) FROM {schema}.table_health WHERE oldest_snapshot_query LIKE '%secret%'");
+    assert_eq!(sqlx::query_scalar::<_, i64>(queries).fetch_one(&pool).await.unwrap(), 0);
+    open.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_observer_has_the_views_and_never_sees_a_payload() {
+    let database = Database::new().await;
+    let pool = role(&database, "observer").await;
+    every_view(&database, &pool, &VIEWS[..9]).await;
+    for statement in CHANGES {
+        is_refused(&database, &pool, statement).await;
+    }
+    for secret in ["args", "meta", "output", "progress"] {
+        is_refused(&database, &pool, &format!("SELECT {secret} FROM {{schema}}.job")).await;
+    }
+    is_refused(&database, &pool, "SELECT j FROM {schema}.job AS j").await;
+    is_refused(&database, &pool, "SELECT progress FROM {schema}.running_job").await;
+}
+
+#[tokio::test]
+async fn only_the_audit_s_functions_lend_their_owner_s_rights() {
+    let database = Database::new().await;
+    let lending = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
+        WHERE pronamespace = '{schema}'::regnamespace AND prosecdef";
+    assert_eq!(database.text(lending).await, "fold_duplicates note_duplicates");
+    // A function that finds its tables by name does so on a path of its own.
+    let trusting = "SELECT coalesce(string_agg(proname, ' '), '') FROM pg_proc
+        WHERE pronamespace = '{schema}'::regnamespace AND prosqlbody IS NULL
+            AND prosrc ~ '\\m(FROM|INTO|UPDATE|JOIN) (job|queue|runner|maintenance|periodic)\\M'
+            AND NOT coalesce(array_to_string(proconfig, ' ') LIKE '%search_path={schema}, pg_temp%', false)";
+    assert_eq!(database.text(trusting).await, "");
+    let writable = "SELECT count(*) FROM information_schema.views
+        WHERE table_schema = '{schema}' AND is_insertable_into = 'YES' AND table_name <> 'unique_claim'";
+    assert_eq!(database.number(writable).await, 0);
 }
 
 #[tokio::test]

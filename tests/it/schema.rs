@@ -23,6 +23,28 @@ async fn the_schema_is_as_the_golden_dump_says() {
     assert_eq!(golden.lines().count(), found.lines().count(), "hint: GOLDEN=overwrite, then review the diff");
 }
 
+/// What `diagnose` compares a schema with is part of the library, so after an overwrite it is built anew.
+#[tokio::test]
+async fn the_objects_that_the_library_knows_are_those_that_the_migrations_make() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/objects.jsonl");
+    let database = Database::new().await;
+    let mut tx = database.pool().begin().await.unwrap();
+    sqlx::raw_sql(database.sql("SET LOCAL search_path = {schema}, pg_temp")).execute(&mut *tx).await.unwrap();
+    let statements = database.client.statements_text();
+    let (_, text) = statements.iter().find(|(name, _)| *name == "health_objects").expect("the statement");
+    let text = format!("SELECT string_agg(o::text || chr(10), '') FROM ({}) AS o (o)", text.trim());
+    let found: String =
+        sqlx::query_scalar(database.sql(&text)).bind(&database.schema).fetch_one(&mut *tx).await.unwrap();
+    if std::env::var(OVERWRITE).is_ok_and(|value| value == "overwrite") {
+        std::fs::write(path, &found).unwrap();
+    }
+    let golden = std::fs::read_to_string(path).unwrap_or_default();
+    for (golden, found) in golden.lines().zip(found.lines()) {
+        assert_eq!(golden, found, "hint: GOLDEN=overwrite, then review the diff");
+    }
+    assert_eq!(golden.lines().count(), found.lines().count(), "hint: GOLDEN=overwrite, then review the diff");
+}
+
 #[tokio::test]
 async fn every_object_carries_a_comment() {
     let database = Database::new().await;

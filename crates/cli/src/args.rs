@@ -8,6 +8,7 @@ use uniqueue::SchemaName;
 use crate::bench::{BenchArguments, BenchRunnerArguments};
 use crate::db::DbArguments;
 use crate::demo::DemoArguments;
+use crate::doctor::DoctorArguments;
 use crate::job::JobArguments;
 use crate::manual::{CompletionsArguments, ManArguments};
 use crate::migrate::MigrateArguments;
@@ -15,6 +16,7 @@ use crate::output::ColorChoice;
 use crate::periodic::PeriodicArguments;
 use crate::queue::QueueCommandArguments;
 use crate::stats::StatsArguments;
+use crate::unique::UniqueArguments;
 
 /// A PostgreSQL job queue whose heart is unique jobs.
 #[derive(Debug, Parser)]
@@ -34,6 +36,8 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// Run a PostgreSQL for development, stop it, look into it
     Db(DbArguments),
+    /// Look for what is wrong with a queue, how bad it is, and what helps
+    Doctor(Box<DoctorArguments>),
     /// Look at jobs, insert and change them
     Job(JobArguments),
     /// Look at queues, pause, resume and limit them, and say how long their jobs are kept
@@ -44,6 +48,8 @@ pub(crate) enum Command {
     Stats(StatsArguments),
     /// Bring a database's schema to the version that this uniqueue needs
     Migrate(MigrateArguments),
+    /// Look at unique keys and who claims them, free a key, count duplicates, give queued jobs their keys
+    Unique(UniqueArguments),
     /// Measure every workload against plain SQL in the same run
     Bench(Box<BenchArguments>),
     /// Write the script that completes this command's words in a shell
@@ -70,6 +76,7 @@ Exit codes:
   0    done
   1    ran to its end, and what it found is not right (each command says when)
   2    a wrong command line, or something outside that failed: the database, a file, a permission
+  3    doctor: something critical was found
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
 /// Which queue, and how to answer.

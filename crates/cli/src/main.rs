@@ -13,6 +13,7 @@ mod bench;
 mod database;
 mod db;
 mod demo;
+mod doctor;
 mod failure;
 mod interrupt;
 mod job;
@@ -22,6 +23,7 @@ mod output;
 mod periodic;
 mod queue;
 mod stats;
+mod unique;
 
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -43,6 +45,8 @@ enum Verdict {
     Fine,
     /// Exit code 1: it ran to its end, and what it found is not as it should be.
     NotFine,
+    /// Exit code 3: the same, and it is critical.
+    Critical,
 }
 
 fn main() -> ExitCode {
@@ -58,6 +62,7 @@ fn main() -> ExitCode {
     match ended {
         Ok(Verdict::Fine) => ExitCode::SUCCESS,
         Ok(Verdict::NotFine) => ExitCode::from(1),
+        Ok(Verdict::Critical) => ExitCode::from(3),
         Err(failure) => failure.report(),
     }
 }
@@ -84,9 +89,11 @@ async fn dispatch(command: Command) -> Result<Verdict, Failure> {
         Command::Db(arguments) => db::run(arguments).await,
         Command::Job(arguments) => job::run(arguments).await,
         Command::Man(arguments) => manual::man(&arguments),
+        Command::Doctor(arguments) => or_interrupted(no_change, doctor::run(*arguments)).await,
         Command::Periodic(arguments) => or_interrupted(perhaps, periodic::run(arguments)).await,
         Command::Queue(arguments) => or_interrupted(perhaps, queue::run(arguments)).await,
         Command::Stats(arguments) => or_interrupted(no_change, stats::run(arguments)).await,
+        Command::Unique(arguments) => unique::run(arguments).await,
         Command::Migrate(arguments) => or_interrupted(no_change, migrate::run(arguments)).await,
     }
 }

@@ -2,10 +2,15 @@
 SELECT
     j.id, j.kind, j.queue, j.attempt, j.state::text AS state, j.unique_key, j.claims, j.unique_yielded, h.id AS holder
 FROM /* schema */job AS j
-LEFT JOIN /* schema */job AS h
-    ON j.unique_yielded
-    AND h.unique_key = j.unique_key
-    AND h.claims
-    AND (h.unique_until IS NULL OR h.unique_until > clock_timestamp())
+LEFT JOIN LATERAL (
+    -- A probe for each: statistics from before a backfill know of no claims, and a join would read all.
+    SELECT c.id
+    FROM /* schema */job AS c
+    WHERE j.unique_yielded
+        AND c.unique_key = j.unique_key
+        AND c.claims
+        AND (c.unique_until IS NULL OR c.unique_until > clock_timestamp())
+    LIMIT 1
+) AS h ON true
 WHERE j.id = ANY ($1::uuid[])
 ORDER BY j.id

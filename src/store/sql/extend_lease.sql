@@ -2,6 +2,7 @@
 -- as register_runner.sql does, so that a change of settings is known after a heartbeat.
 UPDATE /* schema */runner AS r
 SET leased_until = clock_timestamp() + $2::interval,
+    heartbeat_at = clock_timestamp(),
     completed = $3,
     failed = $4,
     counted_at = clock_timestamp(),

@@ -1,5 +1,2 @@
--- Lets a paused queue go on, and wakes the runners that sleep.
-UPDATE /* schema */queue AS q
-SET paused_at = NULL
-WHERE q.name = $1 AND q.paused_at IS NOT NULL
-RETURNING q.name, q.paused_at, q.max_running, /* schema */wake_runners(ARRAY[q.name]) AS woken
+-- Lets a paused queue go on, and wakes the runners that sleep. No row: it was not paused.
+SELECT q.name, q.paused_at, q.max_running FROM /* schema */resume_queue($1) AS q

@@ -70,7 +70,8 @@ impl Moves {
     pub(super) async fn register(&self, connection: &mut PgConnection) -> sqlx::Result<Uuid> {
         let worker = Uuid::now_v7();
         let queues: Vec<String> = Vec::new();
-        let query = self.query("register_runner").bind(worker).bind("machine").bind(queues).bind(HOUR);
+        let query = self.query("register_runner").bind(worker).bind("machine").bind(&queues).bind(HOUR);
+        let query = query.bind(vec!["task"]).bind(HOUR).bind(HOUR).bind(HOUR);
         query.execute(connection).await?;
         Ok(worker)
     }

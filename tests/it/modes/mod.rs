@@ -1,7 +1,7 @@
 //! What holds in every mode: with wake-ups, by polling alone, and through PgBouncer in transaction mode.
 
 mod bodies;
-mod bouncer;
+pub mod bouncer;
 mod pooled;
 mod silence;
 

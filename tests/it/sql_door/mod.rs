@@ -1,6 +1,7 @@
 //! SQL as an equal front door: the functions `unique_key`, `insert_job`, `explain_unique` and
 //! `release_claim`, and that they say what Rust says, byte for byte.
 
+mod changing;
 mod equality;
 mod explaining;
 mod inserting;

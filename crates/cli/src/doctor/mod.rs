@@ -1,0 +1,43 @@
+//! `uniqueue doctor`.
+
+mod args;
+mod text;
+
+pub(crate) use self::args::DoctorArguments;
+
+use serde::Serialize;
+use uniqueue::{Diagnosis, Severity};
+
+use crate::Verdict;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::output;
+
+/// Looks for what is wrong, and says so.
+pub(crate) async fn run(arguments: DoctorArguments) -> Result<Verdict, Failure> {
+    let database = Database::open(&arguments.queue, 2).await?;
+    let diagnosis = database.client.diagnose().thresholds(arguments.thresholds()).timeout(arguments.timeout.0).await?;
+    database.close().await?;
+    let worst = diagnosis.worst();
+    if arguments.queue.json {
+        output::print_json(&Report { worst, healthy: diagnosis.is_healthy(), diagnosis: &diagnosis })?;
+    } else if arguments.remedies {
+        output::print(&text::remedies(&diagnosis))?;
+    } else {
+        output::print(&text::report(&diagnosis))?;
+    }
+    Ok(match worst {
+        worst if !arguments.fail_on.is_met_by(worst) => Verdict::Fine,
+        Severity::Critical => Verdict::Critical,
+        _ => Verdict::NotFine,
+    })
+}
+
+/// What --json prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    worst: Severity,
+    healthy: bool,
+    #[serde(flatten)]
+    diagnosis: &'a Diagnosis,
+}

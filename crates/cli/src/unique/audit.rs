@@ -1,0 +1,100 @@
+//! `uniqueue unique audit`.
+
+use serde::Serialize;
+use uniqueue::{AuditedKind, SuppressedDuplicate};
+
+use super::args::AuditArguments;
+use crate::Verdict;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::output::{self, Cell, Column, Style, Table};
+
+/// What was counted.
+#[derive(Debug, Serialize)]
+struct Audit {
+    kinds: Vec<AuditedKind>,
+    /// The keys with the latest duplicates.
+    keys: Vec<SuppressedDuplicate>,
+}
+
+pub(super) async fn run(arguments: AuditArguments) -> Result<Verdict, Failure> {
+    let AuditArguments { kind, start, stop, keep, limit, queue } = arguments;
+    let database = Database::open_migrated(&queue).await?;
+    let client = &database.client;
+    if let Some(kind) = kind.as_ref().filter(|_| start || stop) {
+        let mut change = client.audit_duplicates(kind);
+        if let Some(keep) = keep {
+            change = change.keep(keep.0);
+        }
+        if stop { change.stop().await? } else { change.await? }
+    }
+    let mut kinds = client.audited_kinds().await?;
+    let mut keys = client.suppressed_duplicates().limit(limit);
+    if let Some(kind) = &kind {
+        kinds.retain(|audited| audited.kind.as_str() == kind);
+        keys = keys.kind(kind);
+    }
+    let audit = Audit { kinds, keys: keys.await? };
+    let now = super::show::now(&database).await?;
+    database.close().await?;
+    if queue.json {
+        output::print_json(&audit)?;
+    } else {
+        output::print(&text(&audit, now))?;
+    }
+    let is_full = audit.kinds.iter().any(|kind| kind.is_audited && kind.tally_is_full);
+    Ok(if is_full { Verdict::NotFine } else { Verdict::Fine })
+}
+
+fn text(audit: &Audit, now: time::OffsetDateTime) -> String {
+    if audit.kinds.is_empty() {
+        return "no duplicates are counted: see `uniqueue unique audit --help`\n".to_owned();
+    }
+    let mut kinds = Table::new([
+        Column::text("kind"),
+        Column::text("counted"),
+        Column::number("duplicates"),
+        Column::number("since"),
+        Column::number("last"),
+        Column::number("keys kept for"),
+    ]);
+    for kind in &audit.kinds {
+        let counted = match (kind.is_audited, kind.tally_is_full) {
+            (false, _) => Cell::new("no more").style(Style::Faint),
+            (true, false) => Cell::new("yes").style(Style::Good),
+            (true, true) => Cell::new("no: nobody folds").style(Style::Bad),
+        };
+        kinds.row([
+            Cell::new(kind.kind.as_str()),
+            counted,
+            Cell::new(output::count(kind.suppressed)),
+            Cell::new(output::ago(kind.since, now)),
+            Cell::new(kind.last_at.map(|at| output::ago(at, now)).unwrap_or_default()),
+            Cell::new(output::span(kind.keep)),
+        ]);
+    }
+    format!("{}\n{}", kinds.text(), counters(&audit.keys, now).text())
+}
+
+/// Counters by key.
+pub(super) fn counters(keys: &[SuppressedDuplicate], now: time::OffsetDateTime) -> Table {
+    let mut table = Table::new([
+        Column::text("kind"),
+        Column::text("unique key"),
+        Column::number("duplicates"),
+        Column::number("first"),
+        Column::number("last"),
+        Column::text("last met job"),
+    ]);
+    for key in keys {
+        table.row([
+            key.kind.to_string(),
+            key.unique_key.clone(),
+            output::count(key.suppressed),
+            output::ago(key.first_at, now),
+            output::ago(key.last_at, now),
+            key.last_holder.to_string(),
+        ]);
+    }
+    table
+}

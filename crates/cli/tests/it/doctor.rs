@@ -1,0 +1,104 @@
+//! `uniqueue doctor`.
+
+use std::process::Command;
+
+use serde_json::json;
+use sqlx::{Connection, PgConnection};
+use uniqueue::{Client, NewJob};
+
+use crate::support::{database, run_json, texts, uniqueue};
+
+async fn migrated() -> (String, Client) {
+    let url = database().await;
+    let client = Client::builder().schema("jobs".parse().unwrap()).connect(&url).await.unwrap();
+    client.migrate().await.unwrap();
+    (url, client)
+}
+
+fn doctor(url: &str, arguments: &[&str]) -> Command {
+    let mut command = uniqueue();
+    command.args(["doctor", "--schema", "jobs", "--database-url", url]).args(arguments);
+    command
+}
+
+fn text(command: &mut Command) -> (Option<i32>, String) {
+    let output = command.output().unwrap();
+    assert!(output.stderr.is_empty(), "{output:?}");
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[tokio::test]
+async fn healthy_queue_is_told_in_one_line_and_by_exit_code_0() {
+    let (url, _) = migrated().await;
+    let (code, said) = text(&mut doctor(&url, &[]));
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with("ok: nothing found; ") && said.lines().count() == 1, "{said}");
+    let (code, report) = run_json(&mut doctor(&url, &["--json"]));
+    assert_eq!((code, &report["worst"], &report["healthy"]), (0, &json!("ok"), &json!(true)));
+    assert_eq!((&report["findings"], &report["not_looked_at"]), (&json!([]), &json!([])));
+}
+
+#[tokio::test]
+async fn exit_code_tells_how_bad_it_is() {
+    let (url, client) = migrated().await;
+    client.insert(NewJob::new("a", &json!({})).queue("nobody's")).await.unwrap();
+    let (code, said) = text(&mut doctor(&url, &[]));
+    assert_eq!(code, Some(0), "a notice is fine: {said}");
+    assert!(said.starts_with("notice  queue_unworked  queue nobody's\n"), "{said}");
+    assert!(
+        said.contains("    $ uniqueue job list --state available --queue 'nobody'\\''s' --schema jobs\n"),
+        "{said}"
+    );
+    assert!(said.contains("\nnotice: 1 notice; "), "{said}");
+    assert_eq!(text(&mut doctor(&url, &["--waiting", "0s,1d"])).0, Some(1));
+    assert_eq!(text(&mut doctor(&url, &["--waiting", "0s,1d", "--fail-on", "critical"])).0, Some(0));
+    assert_eq!(text(&mut doctor(&url, &["--waiting", "0s,0s", "--fail-on", "critical"])).0, Some(3));
+    let (code, report) = run_json(&mut doctor(&url, &["--waiting", "0s,0s", "--json"]));
+    assert_eq!((code, &report["findings"][0]["severity"]), (3, &json!("critical")));
+    let bad = doctor(&url, &["--waiting", "soon"]).output().unwrap();
+    assert_eq!(bad.status.code(), Some(2));
+}
+
+#[tokio::test]
+async fn schema_that_is_not_there_is_a_finding() {
+    let url = database().await;
+    let (code, report) = run_json(&mut doctor(&url, &["--json"]));
+    assert_eq!((code, &report["findings"][0]["code"]), (3, &json!("schema_missing")));
+    assert_eq!(report["findings"][0]["remedy"]["command"], json!("uniqueue migrate --schema jobs"));
+}
+
+/// The remedies are one script that psql takes, long function bodies and all.
+#[tokio::test]
+async fn remedies_run_as_they_are_printed() {
+    let (url, _) = migrated().await;
+    let broken = [
+        "DROP FUNCTION jobs.release_claim",
+        "DROP INDEX jobs.job_waiting",
+        "ALTER TABLE jobs.job ALTER COLUMN priority SET DEFAULT 5",
+    ];
+    for statement in broken {
+        crate::support::execute(&url, statement).await;
+    }
+    let mut holder = PgConnection::connect(&url).await.unwrap();
+    sqlx::raw_sql("BEGIN; INSERT INTO jobs.queue (name) VALUES ('held')").execute(&mut holder).await.unwrap();
+    let (code, said) = text(&mut doctor(&url, &["--transaction", "0s"]));
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("lines more: uniqueue doctor --remedies"), "{said}");
+    assert!(said.contains("warning  blocking_transaction  session "), "{said}");
+    assert!(said.contains("rows of queue; its last statement: BEGIN; INSERT INTO jobs.queue"), "{said}");
+
+    let (_, script) = text(&mut doctor(&url, &["--transaction", "0s", "--remedies"]));
+    let psql = Command::new("psql").args(["-Xq", "-v", "ON_ERROR_STOP=1", "-c", "SELECT 1", &url]).output();
+    if psql.is_err() {
+        eprintln!("not tested: no psql");
+        return;
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), script).unwrap();
+    let ran = Command::new("psql").args(["-Xq", "-v", "ON_ERROR_STOP=1", "-f"]).arg(file.path()).arg(&url).output();
+    let ran = ran.unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    let (code, said) = text(&mut doctor(&url, &["--transaction", "0s"]));
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(texts(&url, "SELECT count(*)::text FROM jobs.queue").await, ["0"], "rolled back");
+}

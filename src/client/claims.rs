@@ -1,0 +1,107 @@
+//! Keys and who claims them: a list, and what became of one key.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use super::Client;
+use crate::error::Result;
+use crate::job::JobRow;
+use crate::store::{self, ClaimFilter};
+use crate::unique::KeyHolder;
+use crate::waiting::WaitingInsert;
+
+/// The most jobs of one key that a history has.
+const HISTORY: u32 = 50;
+
+/// A list of claimed keys, to be awaited. Made by [`Client::claims`].
+///
+/// # Errors
+///
+/// [`Error::Database`](crate::Error::Database).
+#[derive(Debug)]
+#[must_use = "a list is not asked for until it is awaited"]
+pub struct Claims<'a> {
+    client: &'a Client,
+    filter: ClaimFilter,
+}
+
+impl Claims<'_> {
+    /// Only holders of this kind.
+    pub fn kind(mut self, kind: impl Into<String>) -> Self {
+        self.filter.kind = Some(kind.into());
+        self
+    }
+
+    /// Only holders in this queue.
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.filter.queue = Some(queue.into());
+        self
+    }
+
+    /// Only keys that begin with this text.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.filter.prefix = Some(prefix.into());
+        self
+    }
+
+    /// Only this key and those beyond it. Not together with [`prefix`](Self::prefix), which comes first.
+    pub fn from(mut self, unique_key: impl Into<String>) -> Self {
+        self.filter.from = Some(unique_key.into());
+        self
+    }
+
+    /// Only keys beyond this one: the next page, after the last key of the one before.
+    pub fn after(mut self, unique_key: impl Into<String>) -> Self {
+        self.filter.after = Some(unique_key.into());
+        self
+    }
+
+    /// The most keys that are listed. Default: 100.
+    pub fn limit(mut self, limit: u32) -> Self {
+        self.filter.limit = limit;
+        self
+    }
+}
+
+impl<'a> IntoFuture for Claims<'a> {
+    type Output = Result<Vec<KeyHolder>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { client, filter } = self;
+            store::list_claims(&mut *client.connection().await?, client.statements(), &filter).await
+        })
+    }
+}
+
+impl Client {
+    /// The keys that are claimed now, in the order of their bytes, with the jobs that claim them.
+    ///
+    /// Read from the index of keys, so that a page is as quick on a table of any size. By kind or queue every
+    /// claim is looked at until the page is full.
+    pub fn claims(&self) -> Claims<'_> {
+        Claims { client: self, filter: ClaimFilter { limit: 100, ..ClaimFilter::default() } }
+    }
+
+    /// The jobs that have a unique key, the youngest first: the one that claims it, and up to fifty among the
+    /// `look_at` last jobs of all kinds. Only claimed keys are in an index; 100,000 jobs are read in some
+    /// tenths of a second.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
+    pub async fn key_history(&self, unique_key: &str, look_at: u32) -> Result<Vec<JobRow>> {
+        let mut connection = self.connection().await?;
+        store::key_history(&mut connection, self.statements(), unique_key, look_at, HISTORY).await
+    }
+    /// The inserts that wait for other transactions, the longest first, and who holds them up; a thousand at
+    /// most. What the view `waiting_insert` tells.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
+    pub async fn waiting_inserts(&self) -> Result<Vec<WaitingInsert>> {
+        store::waiting_inserts(&mut *self.connection().await?, self.statements()).await
+    }
+}

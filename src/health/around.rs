@@ -1,0 +1,134 @@
+//! What is around the queue: clocks, notifications, poolers, standbys.
+
+use std::time::Duration;
+
+use time::OffsetDateTime;
+
+use super::finding::{Finding, FindingCode, Remedy, Severity};
+use super::thresholds::Thresholds;
+use super::wording;
+use crate::store::{self, Itself, Pooling};
+
+/// The client asked at `asked_at` by its own clock, and `took` passed until it had the answer.
+pub(super) fn clock_offset(
+    itself: &Itself,
+    asked_at: OffsetDateTime,
+    took: Duration,
+    limits: &Thresholds,
+) -> Option<Finding> {
+    let took = took.as_secs_f64();
+    #[expect(clippy::cast_precision_loss, reason = "a clock need not be told to the nanosecond")]
+    let asked_at = asked_at.unix_timestamp_nanos() as f64 / 1e9;
+    // The answer was made somewhere in between; only what this cannot explain counts.
+    let ahead = asked_at - itself.clock;
+    let behind = itself.clock - (asked_at + took);
+    let apart = ahead.max(behind).max(0.0);
+    let severity = limits.clock_offset.judge_age(apart)?;
+    let way = if ahead > behind { "ahead of" } else { "behind" };
+    Some(Finding::new(
+        FindingCode::ClockOffset,
+        severity,
+        "the clock of this machine",
+        format!("it is {:.1} s {way} the database's", apart),
+        Remedy::advice(
+            "Let NTP set it. The database's clock decides when jobs run and claims end; times that this machine \
+             gives, such as scheduled_at, are wrong by as much",
+        )
+        .command("chronyc tracking || timedatectl timesync-status"),
+    ))
+}
+
+pub(super) fn notify_usage(itself: &Itself, limits: &Thresholds) -> Option<Finding> {
+    let severity = limits.notify_usage.judge(&itself.notify_usage)?;
+    Some(
+        Finding::new(
+            FindingCode::NotifyQueue,
+            severity,
+            "the server's queue of notifications",
+            format!(
+                "{} of it is used; when it is full, every transaction that notifies fails",
+                wording::percent(itself.notify_usage)
+            ),
+            Remedy::advice(
+                "A session listens and has not ended its transaction: end the oldest of these, if it is not needed",
+            )
+            .sql(store::OLDEST_TRANSACTIONS),
+        )
+        .with(&serde_json::json!({ "notify_usage": itself.notify_usage })),
+    )
+}
+
+pub(super) fn standby(itself: &Itself) -> Option<Finding> {
+    itself.is_standby.then(|| {
+        Finding::new(
+            FindingCode::Standby,
+            Severity::Warning,
+            format!("database {}", itself.database),
+            "it is a standby: nothing can be inserted or worked here, and what is seen is as old as its replay",
+            Remedy::advice(
+                "Give the primary's URL; psql and sqlx take several hosts with target_session_attrs=read-write",
+            ),
+        )
+    })
+}
+
+pub(super) fn pooler(pooling: Pooling) -> Option<Finding> {
+    let subject = "the way to the database";
+    let pooler = "a pooler gives each transaction another session";
+    match pooling {
+        Pooling::Direct => None,
+        Pooling::KeepsApart => Some(Finding::new(
+            FindingCode::Pooler,
+            Severity::Notice,
+            subject,
+            format!("{pooler}, and keeps prepared statements apart: LISTEN is never heard through it"),
+            Remedy::advice("Runners need .poll_only() this way, or a way around the pooler. Inserts need nothing"),
+        )),
+        Pooling::MixesUp => Some(Finding::new(
+            FindingCode::Pooler,
+            Severity::Critical,
+            subject,
+            format!("{pooler}, and mixes up the prepared statements of its clients"),
+            Remedy::advice(
+                "Upgrade PgBouncer to 1.21 or newer with max_prepared_statements = 200, or use its session mode, or go \
+                 around it",
+            ),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn itself(clock: f64, notify_usage: f64) -> Itself {
+        serde_json::from_value(serde_json::json!({
+            "role": "r", "database": "d", "version": "15", "has_schema": true, "may_use": true, "sees_sessions": true,
+            "is_standby": false, "has_autovacuum": true, "has_counts": true, "notify_usage": notify_usage, "clock": clock
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn only_what_the_way_cannot_explain_counts_as_a_clock_that_is_off() {
+        let asked_at = OffsetDateTime::from_unix_timestamp(1_000_000).unwrap();
+        let offset = |clock, took| {
+            clock_offset(&itself(clock, 0.0), asked_at, Duration::from_secs(took), &Thresholds::new())
+                .map(|finding| (finding.severity, finding.seen))
+        };
+        assert_eq!(offset(1_000_009.0, 10), None);
+        assert_eq!(offset(1_000_001.0, 0), None);
+        let behind = (Severity::Warning, "it is 3.0 s behind the database's".to_owned());
+        assert_eq!(offset(1_000_013.0, 10), Some(behind));
+        let ahead = (Severity::Critical, "it is 100.0 s ahead of the database's".to_owned());
+        assert_eq!(offset(999_900.0, 10), Some(ahead));
+    }
+
+    #[test]
+    fn notifications_that_nobody_takes_are_told_before_the_queue_is_full() {
+        let severity = |usage| notify_usage(&itself(0.0, usage), &Thresholds::new()).map(|finding| finding.severity);
+        assert_eq!(severity(0.09), None);
+        assert_eq!(severity(0.1), Some(Severity::Warning));
+        assert_eq!(severity(0.9), Some(Severity::Critical));
+    }
+}

@@ -1,0 +1,352 @@
+//! Asking, check by check.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use sqlx::pool::PoolConnection;
+use sqlx::{Connection, PgConnection, Postgres};
+use time::OffsetDateTime;
+
+use super::finding::{Diagnosis, Finding, FindingCode, NotLookedAt, Remedy, Severity};
+use super::thresholds::Thresholds;
+use super::{around, database, drift, work};
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::store::{self, Pooling};
+
+/// How long a check may take, unless somebody says otherwise.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many jobs are looked at where an index does not lead to those that matter.
+const LOOK_AT: i64 = 1_000;
+
+/// A diagnosis to be awaited. Made by [`Client::diagnose`].
+#[derive(Debug)]
+#[must_use = "nothing is looked at until it is awaited"]
+pub struct Diagnose<'a> {
+    client: &'a Client,
+    thresholds: Thresholds,
+    patience: Duration,
+}
+
+impl Client {
+    /// Looks for what is wrong with the queue: its schema, its database, its runners and its jobs. Changes nothing.
+    ///
+    /// ```no_run
+    /// # async fn run(client: uniqueue::Client) -> uniqueue::Result<()> {
+    /// let diagnosis = client.diagnose().await?;
+    /// for finding in &diagnosis.findings {
+    ///     println!("{} {} {}: {}", finding.severity, finding.code, finding.subject, finding.seen);
+    /// }
+    /// assert!(diagnosis.is_healthy());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// It takes one connection of the pool and opens a second one for a moment, sends some twenty statements, each
+    /// bounded ([`Diagnose::timeout`]), and reads no table whole: fit for a health endpoint that is asked every few
+    /// seconds. What the role may not see is told, not passed over: who looks for all of it is a member of
+    /// `pg_monitor` and may read the queue's tables and views. docs/doctor.md lists the checks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`] when the database cannot be reached. What goes wrong later is in the answer.
+    pub fn diagnose(&self) -> Diagnose<'_> {
+        Diagnose { client: self, thresholds: Thresholds::default(), patience: PATIENCE }
+    }
+}
+
+impl<'a> Diagnose<'a> {
+    /// From when on something is wrong. Default: [`Thresholds::default`].
+    pub fn thresholds(mut self, thresholds: Thresholds) -> Self {
+        self.thresholds = thresholds;
+        self
+    }
+
+    /// How long each check may take, and wait for a lock. One that takes longer is told as not looked at. Default:
+    /// 5 s; at least 1 ms.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.patience = timeout;
+        self
+    }
+}
+
+impl<'a> IntoFuture for Diagnose<'a> {
+    type Output = Result<Diagnosis>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { client, thresholds, patience } = self;
+            let connection = client.connection().await?;
+            Examination::new(client, connection, thresholds, patience).run().await
+        })
+    }
+}
+
+/// A diagnosis while it is made.
+struct Examination<'a> {
+    client: &'a Client,
+    connection: PoolConnection<Postgres>,
+    thresholds: Thresholds,
+    patience: Duration,
+    findings: Vec<Finding>,
+    not_looked_at: Vec<NotLookedAt>,
+    looked_at: Vec<&'static str>,
+}
+
+/// Asks one question in a transaction of its own. `None`: it was not answered, and that is noted.
+macro_rules! look {
+    ($examination:ident, $check:literal, $look:path $(, $argument:expr)*) => {{
+        let looked = async {
+            let mut transaction = store::begin_look(&mut $examination.connection, $examination.patience).await?;
+            let found = $look(&mut transaction, $examination.client.statements() $(, $argument)*).await?;
+            transaction.rollback().await?;
+            Ok(found)
+        };
+        let looked = looked.await;
+        $examination.settle($check, looked)?
+    }};
+}
+
+impl<'a> Examination<'a> {
+    fn new(
+        client: &'a Client,
+        connection: PoolConnection<Postgres>,
+        thresholds: Thresholds,
+        patience: Duration,
+    ) -> Self {
+        let (findings, not_looked_at, looked_at) = Default::default();
+        Self { client, connection, thresholds, patience, findings, not_looked_at, looked_at }
+    }
+
+    async fn run(mut self) -> Result<Diagnosis> {
+        let limits = self.thresholds;
+        let (asked_at, began) = (OffsetDateTime::now_utc(), Instant::now());
+        let itself = {
+            let mut transaction = store::begin_look(&mut self.connection, self.patience).await?;
+            let itself = store::itself(&mut transaction, self.client.statements()).await?;
+            transaction.rollback().await?;
+            itself
+        };
+        let took = began.elapsed();
+        let schema = self.client.schema().clone();
+        self.looked_at.push("clock");
+        self.findings.extend(around::clock_offset(&itself, asked_at, took, &limits));
+        self.findings.extend(around::notify_usage(&itself, &limits));
+        self.looked_at.push("notifications");
+        self.findings.extend(around::standby(&itself));
+
+        if let Some(pooling) = self.pooling().await? {
+            self.findings.extend(around::pooler(pooling));
+        }
+        self.look_at_sessions(&itself).await?;
+
+        let is_current = self.look_at_schema(&itself).await?;
+        if is_current {
+            self.look_at_tables().await?;
+            self.look_at_work().await?;
+        }
+
+        self.findings.sort_by(|one, other| {
+            let order = |finding: &Finding| (std::cmp::Reverse(finding.severity), finding.code.as_str());
+            order(one).cmp(&order(other))
+        });
+        let Self { findings, not_looked_at, looked_at, .. } = self;
+        let at = OffsetDateTime::UNIX_EPOCH + time::Duration::seconds_f64(itself.clock);
+        Ok(Diagnosis {
+            schema,
+            database: itself.database,
+            role: itself.role,
+            server_version: itself.version,
+            at,
+            findings,
+            not_looked_at,
+            looked_at,
+        })
+    }
+
+    /// Whether the schema is at this library's version; else what reads its tables would fail or mislead.
+    async fn look_at_schema(&mut self, itself: &store::Itself) -> Result<bool> {
+        if itself.has_schema && !itself.may_use {
+            self.skip(
+                "schema",
+                format!("role {} may not use schema {}", itself.role, self.client.schema()),
+                Some(format!("GRANT USAGE ON SCHEMA {} TO \"{}\";", self.client.schema().quoted(), itself.role)),
+            );
+            return Ok(false);
+        }
+        let Some(version) = look!(self, "version", store::schema_version) else { return Ok(false) };
+        let schema = self.client.schema();
+        let wrong = drift::version(schema, version);
+        let is_current = wrong.is_none();
+        self.findings.extend(wrong);
+        if !is_current {
+            self.skip("schema, tables, work", "the schema is not at the version that this uniqueue knows", None);
+            return Ok(false);
+        }
+        if let Some(found) = look!(self, "schema", store::schema_objects) {
+            self.findings.extend(drift::judge(schema, &store::golden_objects()?, &found));
+        }
+        if let Some(indexes) = look!(self, "indexes", store::invalid_indexes) {
+            self.findings.extend(indexes.iter().map(|index| database::invalid_index(schema, index)));
+        }
+        Ok(true)
+    }
+
+    async fn look_at_sessions(&mut self, itself: &store::Itself) -> Result<()> {
+        let limits = self.thresholds;
+        let at_least = limits.transaction.warning;
+        if let Some(open) = look!(self, "transactions", store::open_transactions, at_least) {
+            self.findings.extend(open.iter().filter_map(|one| database::open_transaction(one, &limits)));
+        }
+        if !itself.sees_sessions {
+            let hidden = look!(self, "hidden sessions", store::hidden_sessions).unwrap_or(0);
+            if hidden > 0 {
+                self.skip(
+                    "transactions",
+                    format!("{hidden} sessions of other roles: needs pg_monitor"),
+                    Some(format!("GRANT pg_monitor TO \"{}\";", itself.role)),
+                );
+            }
+        }
+        if let Some(prepared) = look!(self, "prepared transactions", store::prepared_transactions, at_least) {
+            self.findings.extend(prepared.iter().filter_map(|one| database::prepared_transaction(one, &limits)));
+        }
+        if let Some(held) = look!(self, "replication", store::held_from_outside) {
+            self.findings.extend(held.iter().filter_map(|one| database::held_from_outside(one, &limits)));
+            if !itself.sees_sessions {
+                self.skip(
+                    "replication",
+                    "the feedback of standbys: needs pg_monitor",
+                    Some(format!("GRANT pg_monitor TO \"{}\";", itself.role)),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_at_tables(&mut self) -> Result<()> {
+        let (limits, client) = (self.thresholds, self.client);
+        let schema = client.schema();
+        if let Some(tables) = look!(self, "tables", store::tables) {
+            let has_holder = self.findings.iter().any(|finding| database::holds_snapshot(finding.code));
+            self.findings.extend(tables.iter().flat_map(|table| database::table(schema, table, has_holder, &limits)));
+        }
+        let (pages, factor) = (i64::try_from(limits.bloat_bytes / 8_192), i64::from(limits.bloat_factor));
+        let pages = pages.unwrap_or(i64::MAX);
+        if let Some(indexes) = look!(self, "index bloat", store::bloated_indexes, pages, factor) {
+            self.findings.extend(indexes.iter().map(|index| database::bloated_index(schema, index)));
+        }
+        if let Some(overdue) = look!(self, "retention", store::overdue, limits.retention.warning) {
+            self.findings.extend(overdue.iter().filter_map(|one| work::retention(schema, one, &limits)));
+        }
+        Ok(())
+    }
+
+    async fn look_at_work(&mut self) -> Result<()> {
+        let (limits, client) = (self.thresholds, self.client);
+        let schema = client.schema();
+        if let Some(runners) = look!(self, "runners", store::runners) {
+            self.findings.extend(runners.iter().filter_map(work::runner));
+        }
+        if let Some(queues) = look!(self, "queues", store::list_queues, 10_000) {
+            self.findings.extend(queues.iter().filter_map(|queue| work::queue(schema, queue, &limits)));
+        }
+        if let Some(kinds) = look!(self, "kinds", store::unknown_kinds, LOOK_AT) {
+            self.findings.extend(kinds.iter().map(|kind| work::unknown_kind(schema, kind, &limits)));
+        }
+        if let Some(stuck) = look!(self, "jobs", store::stuck_jobs, limits.running, limits.overdue.warning) {
+            self.findings.extend(stuck.iter().filter_map(|jobs| work::stuck(schema, jobs, &limits)));
+        }
+        if let Some(claims) = look!(self, "claims", store::idle_claims, limits.claim, LOOK_AT) {
+            self.findings.extend(claims.iter().map(|claims| work::idle_claims(schema, claims)));
+        }
+        if let Some(neglected) = look!(self, "maintenance", store::neglected, work::NEGLECTED_AFTER) {
+            self.findings.extend(neglected.iter().map(|one| work::neglected(schema, one)));
+        }
+        Ok(())
+    }
+
+    /// What stands between the client and the database. Needs two connections at once, so it opens one.
+    async fn pooling(&mut self) -> Result<Option<Pooling>> {
+        let looking = async {
+            let options = self.client.pool().connect_options();
+            let mut other = PgConnection::connect_with(&options).await?;
+            let found = store::pooling(&mut self.connection, &mut other, self.client.statements()).await;
+            let closed = other.close().await;
+            let found = found?;
+            closed?;
+            Ok(found)
+        };
+        match tokio::time::timeout(self.patience, looking).await {
+            Ok(looked) => self.settle("pooler", looked),
+            Err(_) => {
+                // The connection may be in the middle of an answer.
+                self.renew().await?;
+                self.skip("pooler", format!("no answer within {:?}", self.patience), None);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Takes another connection in the place of one that may be in the middle of an answer.
+    async fn renew(&mut self) -> Result<()> {
+        let new = self.client.connection().await?;
+        drop(std::mem::replace(&mut self.connection, new).detach());
+        Ok(())
+    }
+
+    fn skip(&mut self, check: &str, why: impl Into<String>, remedy: Option<String>) {
+        self.not_looked_at.push(NotLookedAt { check: check.to_owned(), why: why.into(), remedy });
+    }
+
+    /// Notes how a question ended. An error is the database's being gone, which ends everything.
+    fn settle<T>(&mut self, check: &'static str, looked: Result<T>) -> Result<Option<T>> {
+        let error = match looked {
+            Ok(found) => {
+                self.looked_at.push(check);
+                return Ok(Some(found));
+            }
+            Err(error) => error,
+        };
+        let (code, said) = match &error {
+            Error::Database(sqlx::Error::Database(said)) => {
+                (said.code().unwrap_or_default().into_owned(), said.message().to_owned())
+            }
+            Error::Database(sqlx::Error::Io(_) | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed) => {
+                return Err(error);
+            }
+            other => (String::new(), other.to_string()),
+        };
+        match code.as_str() {
+            "42501" => {
+                let remedy = "grant the role what docs/operations.md lists for a reader, and pg_monitor".to_owned();
+                self.skip(check, said, Some(remedy));
+            }
+            // An object that is missing is a finding of its own.
+            "42P01" | "42883" | "42703" | "3F000" => self.skip(check, said, None),
+            _ => {
+                let is_late = matches!(code.as_str(), "57014" | "55P03");
+                let seen = match is_late {
+                    true => format!("no answer within {:?}", self.patience),
+                    false => said,
+                };
+                self.skip(check, seen.clone(), None);
+                let advice = match is_late {
+                    true => "See whether the server is overloaded or the tables are locked; give it more time",
+                    false => "See the server's log",
+                };
+                let remedy = Remedy::advice(advice);
+                self.findings.push(Finding::new(
+                    FindingCode::CheckFailed,
+                    Severity::Warning,
+                    format!("check {check}"),
+                    seen,
+                    remedy,
+                ));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,152 @@
+//! The schema, against what the migrations of this library make.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::finding::{Finding, FindingCode, Remedy, Severity};
+use crate::ident::SchemaName;
+use crate::store::{self, SchemaObject};
+
+/// What is wrong with the version, if anything.
+pub(super) fn version(schema: &SchemaName, found: i32) -> Option<Finding> {
+    let known = store::LATEST_VERSION;
+    let subject = format!("schema {schema}");
+    let migrate = format!("uniqueue migrate --schema {schema}");
+    match found {
+        0 => Some(Finding::new(
+            FindingCode::SchemaMissing,
+            Severity::Critical,
+            subject,
+            format!("it is not there, or was never migrated; this uniqueue needs version {known}"),
+            Remedy::advice("Migrate it, or give another --schema").command(migrate),
+        )),
+        found if found < known => Some(Finding::new(
+            FindingCode::SchemaBehind,
+            Severity::Critical,
+            subject,
+            format!("it is at version {found}, and this uniqueue needs {known}: its runners do not start"),
+            Remedy::advice("Migrate it").command(migrate),
+        )),
+        found if found > known => Some(Finding::new(
+            FindingCode::SchemaNewer,
+            Severity::Warning,
+            subject,
+            format!("it is at version {found}, newer than this uniqueue, which knows {known}"),
+            Remedy::advice("Look with the uniqueue that migrated it, or a newer one"),
+        )),
+        _ => None,
+    }
+}
+
+/// An object's name among all.
+type Name<'a> = (&'a str, Option<&'a str>, &'a str);
+
+/// Where what is there differs from what should be.
+pub(super) fn judge(schema: &SchemaName, all: &[SchemaObject], found: &[SchemaObject]) -> Vec<Finding> {
+    let (golden, found) = (by_name(all), by_name(found));
+    let has_table = |table: &str| found.contains_key(&("table", Some(table), table));
+    let mut findings = Vec::new();
+    for (name, should) in &golden {
+        // A table that is gone is told once, with all that belongs to it.
+        let is_told = should.kind != "table" && should.of_table.as_deref().is_some_and(|table| !has_table(table));
+        match found.get(name) {
+            None if is_told => {}
+            None => findings.push(missing(schema, should, all)),
+            Some(is) if is.definition != should.definition => findings.push(changed(schema, is, should)),
+            Some(_) => {}
+        }
+    }
+    let tables: BTreeSet<_> = golden.values().filter(|o| o.kind == "table").map(|o| o.name.as_str()).collect();
+    let functions: BTreeSet<_> = golden.values().filter(|o| o.kind == "function").map(|o| bare(&o.name)).collect();
+    for (name, is) in &found {
+        let concerns_us = match is.kind.as_str() {
+            "function" => functions.contains(bare(&is.name)),
+            // Other tables and views are the application's own affair.
+            "table" | "view" | "type" => false,
+            _ => is.of_table.as_deref().is_some_and(|table| tables.contains(table)),
+        };
+        if concerns_us && !golden.contains_key(name) {
+            findings.push(extra(schema, is));
+        }
+    }
+    findings
+}
+
+fn by_name(objects: &[SchemaObject]) -> BTreeMap<Name<'_>, &SchemaObject> {
+    objects.iter().map(|object| (name(object), object)).collect()
+}
+
+fn name(object: &SchemaObject) -> Name<'_> {
+    (&object.kind, object.of_table.as_deref(), &object.name)
+}
+
+/// A function's name without its arguments.
+fn bare(name: &str) -> &str {
+    name.split('(').next().unwrap_or(name)
+}
+
+fn subject(object: &SchemaObject) -> String {
+    match (object.kind.as_str(), object.of_table.as_deref()) {
+        ("function", _) => format!("function {}", bare(&object.name)),
+        ("column", Some(table)) => format!("column {table}.{}", object.name),
+        ("constraint" | "trigger" | "rule", Some(table)) => format!("{} {} of {table}", object.kind, object.name),
+        (kind, _) => format!("{kind} {}", object.name),
+    }
+}
+
+fn missing(schema: &SchemaName, should: &SchemaObject, all: &[SchemaObject]) -> Finding {
+    let is_index = should.kind == "index";
+    let code = if is_index { FindingCode::IndexMissing } else { FindingCode::ObjectMissing };
+    let severity = if should.kind == "constraint" { Severity::Warning } else { Severity::Critical };
+    let seen = match should.name.as_str() {
+        "job_unique_key" => "it is missing: nothing keeps two jobs from claiming one key".to_owned(),
+        _ if is_index => "it is missing: what it serves reads the whole table".to_owned(),
+        _ => "it is missing".to_owned(),
+    };
+    let sql = store::sql_to_make(schema, should, all);
+    let advice = match should.kind.as_str() {
+        "index" => "Build it, while everybody goes on; as the owner of the tables",
+        "table" | "column" => "Make it again, as the owner of the schema; what was in it only a backup has",
+        _ => "Make it again, as the owner of the schema",
+    };
+    Finding::new(code, severity, subject(should), seen, Remedy::advice(advice).sql(sql)).with(should)
+}
+
+fn changed(schema: &SchemaName, is: &SchemaObject, should: &SchemaObject) -> Finding {
+    let severity = match should.kind.as_str() {
+        "constraint" | "view" => Severity::Warning,
+        _ => Severity::Critical,
+    };
+    let seen = match (should.kind.as_str(), is.definition.as_str()) {
+        ("table", definition) if definition.contains("row security") => {
+            "it has row security: rows are invisible to roles without a policy".to_owned()
+        }
+        ("table", definition) if definition.starts_with("UNLOGGED") => {
+            "it is UNLOGGED: after a crash of the server it is empty".to_owned()
+        }
+        ("table", _) => "it is written to the WAL, and need not be".to_owned(),
+        ("function" | "view", _) => "it is not as the migrations make it".to_owned(),
+        (_, definition) => format!("it is {definition}, and should be {}", should.definition),
+    };
+    let advice = match should.kind.as_str() {
+        "index" => "Build it anew, while everybody goes on; as the owner of the tables",
+        _ => "Make it as it was, as the owner of the schema",
+    };
+    let facts = serde_json::json!({ "is": is.definition, "should_be": should.definition });
+    let remedy = Remedy::advice(advice).sql(store::sql_to_mend(schema, is, should));
+    Finding::new(FindingCode::ObjectChanged, severity, subject(should), seen, remedy).with(&facts)
+}
+
+fn extra(schema: &SchemaName, is: &SchemaObject) -> Finding {
+    let (severity, seen) = match is.kind.as_str() {
+        "index" => (Severity::Notice, "it is not the queue's: every insert and every change of a job pays for it"),
+        "column" => (Severity::Notice, "it is not the queue's: a later migration may want the name"),
+        "constraint" => (Severity::Warning, "it is not the queue's: it may refuse what the queue writes"),
+        "function" => {
+            (Severity::Warning, "it has the name of one of the queue's and other arguments: calls may become ambiguous")
+        }
+        _ => (Severity::Warning, "it is not the queue's: it runs in every insert or change of a job"),
+    };
+    let remedy = Remedy::advice("Where nobody needs it, drop it, as the owner of the tables");
+    let remedy = remedy.sql(store::sql_to_drop(schema, is));
+    Finding::new(FindingCode::ObjectExtra, severity, subject(is), seen, remedy).with(is)
+}

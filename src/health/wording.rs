@@ -1,0 +1,110 @@
+//! Numbers as people read them.
+
+/// An age: `3 s`, `12 min`, `5 h 20 min`, `3 days`.
+pub(super) fn age(seconds: f64) -> String {
+    let seconds = seconds.max(0.0);
+    if seconds < 1.0 {
+        return "under a second".to_owned();
+    }
+    // In range: negative ones and NaN become 0, ages end at some thousand years.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded down on purpose")]
+    let whole = seconds as u64;
+    let (minutes, hours, days) = (whole / 60, whole / 3_600, whole / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{whole} s"),
+        (0, 0, minutes) if minutes < 10 && !whole.is_multiple_of(60) => format!("{minutes} min {} s", whole % 60),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) if !minutes.is_multiple_of(60) => format!("{hours} h {} min", minutes % 60),
+        (0, hours, _) => format!("{hours} h"),
+        (1, ..) => format!("{hours} h"),
+        (days, ..) => format!("{days} days"),
+    }
+}
+
+/// A count with its thousands set apart, and its noun.
+pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", thousands(number), if number == 1 { one } else { many })
+}
+
+/// A count with its thousands set apart.
+pub(super) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A part of a whole, 0 to 1, in hundredths.
+pub(super) fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
+}
+
+/// A size.
+pub(super) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    let (mut size, mut unit) = (bytes / 1024, 0);
+    while size >= 10_240 && unit + 1 < UNITS.len() {
+        (size, unit) = (size / 1024, unit + 1);
+    }
+    format!("{} {}", thousands(size), UNITS[unit])
+}
+
+/// A text as one word of a shell.
+pub(super) fn shell(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// A text from the database on one line, however somebody named things.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_as_precise_as_they_need_to_be() {
+        let texts = [-1.0, 0.5, 3.9, 61.0, 599.0, 725.0, 7_200.0, 19_260.0, 90_000.0, 259_200.0].map(age);
+        assert_eq!(
+            texts,
+            [
+                "under a second",
+                "under a second",
+                "3 s",
+                "1 min 1 s",
+                "9 min 59 s",
+                "12 min",
+                "2 h",
+                "5 h 21 min",
+                "25 h",
+                "3 days"
+            ]
+        );
+    }
+
+    #[test]
+    fn names_cannot_break_out_of_their_quotes() {
+        assert_eq!(shell("default"), "default");
+        assert_eq!(shell("a'; rm -rf ~"), r"'a'\''; rm -rf ~'");
+        assert_eq!(shell(""), "''");
+        assert_eq!(plain("a\u{1b}[31mb\n"), "a [31mb ");
+    }
+
+    #[test]
+    fn sizes_and_counts_are_short() {
+        assert_eq!([0, 8 << 20, 64 << 20, 50 << 30].map(bytes), ["0 kB", "8,192 kB", "64 MB", "50 GB"]);
+        assert_eq!(counted(1, "job", "jobs"), "1 job");
+        assert_eq!(counted(12_345, "job", "jobs"), "12,345 jobs");
+        assert_eq!(percent(0.256), "26 %");
+    }
+}

@@ -1,0 +1,282 @@
+//! What keeps jobs from being worked: runners, queues, kinds, claims, maintenance.
+
+use std::time::Duration;
+
+use super::finding::{Finding, FindingCode, Remedy, Severity};
+use super::thresholds::Thresholds;
+use super::wording::{age, counted, plain, shell, thousands};
+use crate::ident::SchemaName;
+use crate::queue::QueueInfo;
+use crate::store::{self, IdleClaims, Neglected, Overdue, RunnerSeen, StuckJobs, UnknownKind};
+
+/// From when on maintenance counts as done by nobody. Runners that wait for a lease look once a minute at the least.
+pub(super) const NEGLECTED_AFTER: Duration = Duration::from_secs(180);
+
+/// A runner extends its lease four times a term: at more than half a term two heartbeats are missing.
+pub(super) fn runner(runner: &RunnerSeen) -> Option<Finding> {
+    let subject = format!("runner {} ({})", plain(&runner.name), runner.id);
+    let queues = runner.queues.iter().map(|queue| plain(queue)).collect::<Vec<_>>().join(", ");
+    if runner.lease_left <= 0.0 {
+        let mut seen = format!("its lease ran out {} ago; it worked {queues}", age(-runner.lease_left));
+        let mut severity = Severity::Notice;
+        if runner.running > 0 {
+            let jobs = counted(runner.running.unsigned_abs(), "job", "jobs");
+            seen = format!("{seen}, and {jobs} of its are running still");
+            severity = Severity::Warning;
+        }
+        let remedy = Remedy::advice(
+            "See why it died or lost the database; any live runner takes its jobs back within ten seconds of the end of \
+             its lease. The row goes by itself after a day",
+        );
+        return Some(Finding::new(FindingCode::RunnerDead, severity, subject, seen, remedy).with(runner));
+    }
+    let (lease, since) = (runner.lease?, runner.heartbeat_age?);
+    if since <= lease * 0.6 {
+        return None;
+    }
+    let seen = format!(
+        "its last heartbeat was {} ago and should come every {}; its lease ends in {}, then its jobs are another's",
+        age(since),
+        age(lease / 4.0),
+        age(runner.lease_left)
+    );
+    let remedy = Remedy::advice(
+        "See whether its process is stopped, out of CPU or blocked by work that does not yield, or its way to the \
+         database is slow; Runner::lease gives it longer",
+    );
+    Some(Finding::new(FindingCode::RunnerLate, Severity::Warning, subject, seen, remedy).with(runner))
+}
+
+pub(super) fn queue(schema: &SchemaName, queue: &QueueInfo, limits: &Thresholds) -> Option<Finding> {
+    let oldest = queue.oldest_available_age?;
+    let name = queue.settings.name.as_str();
+    let subject = format!("queue {}", plain(name));
+    let late = limits.waiting.judge(&oldest);
+    let waiting = format!(
+        "{} available, the oldest for {}",
+        counted_jobs(queue.available.counted(), queue.available.is_exact()),
+        age(oldest.as_secs_f64())
+    );
+    let found = if queue.settings.paused_at.is_some() {
+        // Somebody paused it, and may know why.
+        let severity = if late.is_some() { Severity::Warning } else { Severity::Notice };
+        let remedy = Remedy::advice("Let it go on, if it may")
+            .sql(store::sql_to_resume_queue(schema, &queue.settings.name))
+            .command(command(schema, "queue resume", name));
+        Finding::new(FindingCode::QueuePaused, severity, subject, format!("it is paused, with {waiting}"), remedy)
+    } else if queue.runners == 0 {
+        let remedy = Remedy::advice(
+            "Start a runner that works it: Runner::new(client).queue(…). If it is a misspelt name, cancel its jobs",
+        )
+        .command(command(schema, "job list --state available --queue", name));
+        let severity = late.unwrap_or(Severity::Notice);
+        Finding::new(
+            FindingCode::QueueUnworked,
+            severity,
+            subject,
+            format!("no live runner works it, with {waiting}"),
+            remedy,
+        )
+    } else {
+        let severity = late?;
+        let running = counted_jobs(queue.running.counted(), queue.running.is_exact());
+        let runners = counted(queue.runners, "live runner works", "live runners work");
+        let mut seen = format!("{waiting}; {runners} it, {running} running");
+        let full = queue.settings.limit.filter(|limit| queue.running.counted() >= u64::from(*limit));
+        let remedy = match (full, queue.settings.limit) {
+            (Some(limit), _) => {
+                seen = format!("{seen}, which is its limit");
+                let more = limit.saturating_mul(2);
+                Remedy::advice("Raise its limit, or take it away with NULL, if what it protects allows it")
+                    .sql(store::sql_to_limit_queue(schema, &queue.settings.name, more))
+                    .command(format!("{} {more}", command(schema, "queue limit", name)))
+            }
+            (None, Some(limit)) => {
+                seen = format!("{seen} of the {limit} that it may");
+                Remedy::advice(
+                    "A transaction that has changed the queue's row and stays open holds it up: see blocking_transaction. \
+                     Else its runners have too few slots",
+                )
+            }
+            (None, None) => Remedy::advice(
+                "Where all slots are busy, give it more runners or more concurrency; where they are not, see \
+                 blocking_transaction and kind_unknown for what holds its jobs up",
+            ),
+        };
+        Finding::new(FindingCode::QueueLate, severity, subject, seen, remedy)
+    };
+    Some(found.with(queue))
+}
+
+pub(super) fn unknown_kind(schema: &SchemaName, unknown: &UnknownKind, limits: &Thresholds) -> Finding {
+    let (kind, queue) = (plain(&unknown.kind), plain(&unknown.queue));
+    let severity = limits.waiting.judge_age(unknown.oldest_age).map_or(Severity::Notice, |_| Severity::Warning);
+    let seen = format!(
+        "{} available in queue {queue}, the oldest for {}, and no live runner of the queue has a worker for the kind",
+        counted_jobs(unknown.jobs.unsigned_abs(), true),
+        age(unknown.oldest_age)
+    );
+    let remedy = Remedy::advice(
+        "Deploy a runner with a worker for it. If the kind is gone for good, cancel its jobs; if it is misspelt, insert \
+         them anew",
+    )
+    .command(format!(
+        "{} --kind {} --dry-run",
+        command(schema, "job cancel --queue", &unknown.queue),
+        shell(&unknown.kind)
+    ));
+    Finding::new(FindingCode::KindUnknown, severity, format!("kind {kind}"), seen, remedy).with(unknown)
+}
+
+pub(super) fn stuck(schema: &SchemaName, stuck: &StuckJobs, limits: &Thresholds) -> Option<Finding> {
+    let subject = format!("queue {}", plain(&stuck.queue));
+    // The list ends at a thousand a reason.
+    let jobs = counted_jobs(stuck.jobs.unsigned_abs(), stuck.jobs < 1_000);
+    let (job, oldest) = (stuck.job, age(stuck.oldest_age));
+    let example = format!("such as {job} of kind {}", plain(&stuck.kind));
+    let look = command(schema, "job show", &job.to_string());
+    let found = match stuck.reason.as_str() {
+        "its runner died" => Finding::new(
+            FindingCode::JobStuck,
+            limits.overdue.judge_age(stuck.oldest_age)?,
+            subject,
+            format!("{jobs} running whose runner is dead for up to {oldest}, {example}"),
+            Remedy::advice(
+                "Start a runner, of any queue: it takes them back within seconds. Where runners live, see service_off and \
+                 service_idle for the rescuer",
+            )
+            .command(look),
+        ),
+        "is due and not promoted" => Finding::new(
+            FindingCode::JobOverdue,
+            limits.overdue.judge_age(stuck.oldest_age)?,
+            subject,
+            format!("{jobs} due for up to {oldest} and not made available, {example}"),
+            Remedy::advice(
+                "Start a runner, of any queue: it makes due jobs available. Where runners live, see service_off and \
+                 service_idle for the promoter",
+            )
+            .command(look),
+        ),
+        _ => Finding::new(
+            FindingCode::JobLong,
+            Severity::Notice,
+            subject,
+            format!("{jobs} running for up to {oldest}, {example}; the runner is alive"),
+            Remedy::advice("Wait, or cancel it. Runner::timeout bounds how long a job may run")
+                .sql(store::sql_to_cancel(schema, job))
+                .command(command(schema, "job cancel", &job.to_string())),
+        ),
+    };
+    Some(found.with(stuck))
+}
+
+pub(super) fn idle_claims(schema: &SchemaName, claims: &IdleClaims) -> Finding {
+    let keys = counted(claims.keys.unsigned_abs(), "key is", "keys are");
+    let why = match claims.state.as_str() {
+        "pending" => "nothing moves a pending job but a release",
+        "running" => "its runner is dead",
+        _ => "its unique states cover that, until it is deleted",
+    };
+    let severity = if claims.state == "running" { Severity::Warning } else { Severity::Notice };
+    let seen = format!(
+        "{keys} held by {} jobs for up to {}, and every insert with such a key is a duplicate: {why}; such as job {} \
+         with key {:?}",
+        claims.state,
+        age(claims.oldest_age),
+        claims.holder,
+        claims.unique_key
+    );
+    let advice = match claims.state.as_str() {
+        "pending" => "Release or delete the job, or free its key, where it is wanted again",
+        _ => "Free the key, where it is wanted again; a scope without this state keeps it from coming back",
+    };
+    let remedy = Remedy::advice(advice).sql(store::sql_to_release_claim(schema, &claims.unique_key)).command(command(
+        schema,
+        "unique release",
+        &claims.unique_key,
+    ));
+    let subject = format!("kind {}", plain(&claims.kind));
+    Finding::new(FindingCode::ClaimIdle, severity, subject, seen, remedy).with(claims)
+}
+
+pub(super) fn neglected(schema: &SchemaName, neglected: &Neglected) -> Finding {
+    let name = plain(&neglected.name);
+    let late = age(neglected.late_by.unwrap_or(0.0));
+    if neglected.what == "periodic" {
+        let (severity, seen) = match &neglected.problem {
+            Some(problem) => (Severity::Critical, format!("its slots cannot be run: {}", plain(problem))),
+            None => (Severity::Warning, format!("its slot passed {late} ago, and no runner has run it")),
+        };
+        let remedy = Remedy::advice("Mend its row, or its definition in the code; start a runner where none lives")
+            .sql(store::sql_to_show(schema, "periodic", "name", &neglected.name));
+        let subject = format!("periodic job {name}");
+        return Finding::new(FindingCode::PeriodicProblem, severity, subject, seen, remedy).with(neglected);
+    }
+    let without = match neglected.name.as_str() {
+        "promoter" => "scheduled and failed jobs do not become available",
+        "rescuer" => "the jobs of runners that died stay running",
+        "pruner" => "final jobs are kept for ever",
+        "periodic" => "periodic jobs are not inserted",
+        _ => "bloated indexes are not rebuilt",
+    };
+    let subject = format!("service {name}");
+    if neglected.is_off {
+        let severity = if neglected.name == "reindexer" { Severity::Notice } else { Severity::Warning };
+        let remedy = Remedy::advice("Switch it on again").sql(store::sql_to_serve(schema, &neglected.name));
+        let seen = format!("it is switched off for all runners: {without}");
+        return Finding::new(FindingCode::ServiceOff, severity, subject, seen, remedy).with(neglected);
+    }
+    let remedy = Remedy::advice(
+        "See the runners' logs: their maintenance may lack a privilege (docs/operations.md, worker) or fail",
+    )
+    .sql(store::sql_to_show(schema, "maintenance", "service", &neglected.name));
+    let seen = format!("nobody does it since {late}, although runners live: {without}");
+    Finding::new(FindingCode::ServiceIdle, Severity::Warning, subject, seen, remedy).with(neglected)
+}
+
+pub(super) fn retention(schema: &SchemaName, overdue: &Overdue, limits: &Thresholds) -> Option<Finding> {
+    let severity = limits.retention.judge_age(overdue.overdue_by)?;
+    let pruner = match overdue.has_pruner {
+        true => "the pruner works and cannot keep up, or a transaction has them locked",
+        false => "no live runner has the pruner's lease",
+    };
+    let seen = format!(
+        "at least {} {} jobs are past their retention of {} by up to {}; {pruner}",
+        thousands(overdue.overdue.unsigned_abs()),
+        overdue.state,
+        overdue.keep,
+        age(overdue.overdue_by)
+    );
+    let advice = match overdue.has_pruner {
+        true => {
+            "Keep fewer jobs (a retention of 0 deletes completed ones at once), let the pruner walk more often \
+                 (Runner::prune_interval), or delete by hand, a batch at a time until nothing is deleted"
+        }
+        false => "Start a runner, or delete by hand, a batch at a time until nothing is deleted",
+    };
+    let queue = &overdue.queue;
+    let sql = store::sql_to_prune(schema, queue, &overdue.state, &overdue.keep);
+    let subject = format!("queue {}", plain(queue));
+    Some(
+        Finding::new(FindingCode::RetentionLate, severity, subject, seen, Remedy::advice(advice).sql(sql))
+            .with(overdue),
+    )
+}
+
+/// A command of this library's CLI, for a schema.
+fn command(schema: &SchemaName, verb: &str, argument: &str) -> String {
+    let of_schema = match *schema == SchemaName::default() {
+        true => String::new(),
+        false => format!(" --schema {schema}"),
+    };
+    format!("uniqueue {verb} {}{of_schema}", shell(argument))
+}
+
+fn counted_jobs(number: u64, is_exact: bool) -> String {
+    match (number, is_exact) {
+        (1, true) => "1 job".to_owned(),
+        (number, true) => format!("{} jobs", thousands(number)),
+        (number, false) => format!("{}+ jobs", thousands(number)),
+    }
+}

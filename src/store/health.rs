@@ -1,0 +1,312 @@
+//! What `diagnose` looks at: one statement a check, each row an object.
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::types::Json;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Row, Transaction};
+use uuid::Uuid;
+
+use super::{Statements, interval, query};
+use crate::error::Result;
+
+/// Begins a transaction that changes nothing, waits for no lock for long, and whose statements end in time. What is
+/// set goes with it, so that it is right through a pooler as well.
+pub(crate) async fn begin_look(
+    connection: &mut PoolConnection<Postgres>,
+    patience: Duration,
+) -> Result<Transaction<'_, Postgres>> {
+    let patience = patience.as_millis().clamp(1, 3_600_000);
+    let begin = format!(
+        "BEGIN READ ONLY; SET LOCAL statement_timeout = {patience}; SET LOCAL lock_timeout = {patience}; \
+         SET LOCAL jit = off; SET LOCAL idle_in_transaction_session_timeout = 0"
+    );
+    Ok(connection.begin_with(AssertSqlSafe(begin)).await?)
+}
+
+/// An object of the schema, as it is or as the migrations make it.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct SchemaObject {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) of_table: Option<String>,
+    pub(crate) definition: String,
+}
+
+/// What the migrations make, one object a line. `GOLDEN=overwrite cargo test --test it schema` writes it anew.
+const OBJECTS: &str = include_str!("objects.jsonl");
+
+/// What the migrations make.
+pub(crate) fn golden_objects() -> Result<Vec<SchemaObject>> {
+    Ok(OBJECTS.lines().map(serde_json::from_str).collect::<Result<_, _>>().map_err(|error| {
+        sqlx::Error::Decode(format!("the golden objects of this build cannot be read: {error}").into())
+    })?)
+}
+
+/// What the schema holds. Needs a transaction, since it sets `search_path`.
+pub(crate) async fn schema_objects(
+    connection: &mut PgConnection,
+    statements: &Statements,
+) -> Result<Vec<SchemaObject>> {
+    let schema = statements.schema().quoted();
+    query(&statements.set_search_path).bind(format!("{schema}, pg_temp")).execute(&mut *connection).await?;
+    rows(query(&statements.health_objects).bind(schema), connection).await
+}
+
+/// Whom the database takes us for.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Itself {
+    pub(crate) role: String,
+    pub(crate) database: String,
+    pub(crate) version: String,
+    pub(crate) has_schema: bool,
+    pub(crate) may_use: bool,
+    pub(crate) sees_sessions: bool,
+    pub(crate) is_standby: bool,
+    pub(crate) has_autovacuum: bool,
+    pub(crate) has_counts: bool,
+    /// 0 to 1.
+    pub(crate) notify_usage: f64,
+    /// The database's clock, in seconds since 1970.
+    pub(crate) clock: f64,
+}
+
+pub(crate) async fn itself(connection: &mut PgConnection, statements: &Statements) -> Result<Itself> {
+    let row = query(&statements.health_self).bind(statements.schema().quoted()).fetch_one(connection).await?;
+    Ok(row.try_get::<Json<Itself>, _>(0)?.0)
+}
+
+/// An index that no query uses.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct InvalidIndex {
+    pub(crate) name: String,
+    pub(crate) of_table: String,
+    pub(crate) is_leftover: bool,
+    pub(crate) is_written: bool,
+    pub(crate) may_be_building: bool,
+}
+
+pub(crate) async fn invalid_indexes(
+    connection: &mut PgConnection,
+    statements: &Statements,
+) -> Result<Vec<InvalidIndex>> {
+    rows(query(&statements.health_indexes).bind(statements.schema().quoted()), connection).await
+}
+
+/// A transaction that has been open for long.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct OpenTransaction {
+    pub(crate) pid: i32,
+    pub(crate) role: Option<String>,
+    pub(crate) application: Option<String>,
+    pub(crate) client: Option<String>,
+    pub(crate) state: Option<String>,
+    pub(crate) query: Option<String>,
+    pub(crate) open_for: f64,
+    pub(crate) is_idle: bool,
+    /// How many transactions its snapshot is behind. `None`: it has none.
+    pub(crate) snapshot_transactions: Option<i64>,
+    /// How many sessions wait for it.
+    pub(crate) blocks: i64,
+    /// The queue's tables that it has changed, or locked rows of.
+    pub(crate) changes: Vec<String>,
+}
+
+pub(crate) async fn open_transactions(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    at_least: Duration,
+) -> Result<Vec<OpenTransaction>> {
+    let asked = query(&statements.health_sessions).bind(interval(at_least)).bind(statements.schema().quoted());
+    rows(asked, connection).await
+}
+
+/// How many sessions this role sees nothing of.
+pub(crate) async fn hidden_sessions(connection: &mut PgConnection, statements: &Statements) -> Result<u64> {
+    #[derive(Deserialize)]
+    struct Hidden {
+        sessions: u64,
+    }
+    let row = query(&statements.health_hidden_sessions).fetch_one(connection).await?;
+    Ok(row.try_get::<Json<Hidden>, _>(0)?.sessions)
+}
+
+/// A transaction that was prepared and left.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct PreparedTransaction {
+    pub(crate) gid: String,
+    pub(crate) role: String,
+    pub(crate) open_for: f64,
+}
+
+pub(crate) async fn prepared_transactions(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    at_least: Duration,
+) -> Result<Vec<PreparedTransaction>> {
+    rows(query(&statements.health_prepared).bind(interval(at_least)), connection).await
+}
+
+/// A snapshot that is held from outside.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct HeldFromOutside {
+    /// `slot` or `standby`.
+    pub(crate) what: String,
+    pub(crate) name: String,
+    pub(crate) is_active: bool,
+    pub(crate) snapshot_transactions: Option<i64>,
+    pub(crate) catalog_transactions: Option<i64>,
+}
+
+pub(crate) async fn held_from_outside(
+    connection: &mut PgConnection,
+    statements: &Statements,
+) -> Result<Vec<HeldFromOutside>> {
+    rows(query(&statements.health_replication), connection).await
+}
+
+/// A runner, alive or not.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct RunnerSeen {
+    pub(crate) id: Uuid,
+    pub(crate) name: String,
+    pub(crate) queues: Vec<String>,
+    pub(crate) lease_left: f64,
+    pub(crate) heartbeat_age: Option<f64>,
+    pub(crate) lease: Option<f64>,
+    /// Of a dead one: how many jobs it left running; 1001 means more than 1,000.
+    pub(crate) running: i64,
+}
+
+pub(crate) async fn runners(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<RunnerSeen>> {
+    rows(query(&statements.health_runners), connection).await
+}
+
+/// Available jobs that no live runner of their queue can work.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct UnknownKind {
+    pub(crate) queue: String,
+    pub(crate) kind: String,
+    pub(crate) jobs: i64,
+    pub(crate) oldest_age: f64,
+}
+
+pub(crate) async fn unknown_kinds(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    look_at: i64,
+) -> Result<Vec<UnknownKind>> {
+    rows(query(&statements.health_kinds).bind(look_at), connection).await
+}
+
+/// Keys that are held by jobs of a kind and state that nothing moves.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct IdleClaims {
+    pub(crate) kind: String,
+    pub(crate) state: String,
+    pub(crate) keys: i64,
+    pub(crate) unique_key: String,
+    pub(crate) holder: Uuid,
+    pub(crate) oldest_age: f64,
+}
+
+pub(crate) async fn idle_claims(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    at_least: Duration,
+    look_at: i64,
+) -> Result<Vec<IdleClaims>> {
+    rows(query(&statements.health_claims).bind(interval(at_least)).bind(look_at), connection).await
+}
+
+/// Maintenance that nobody does, or a periodic job that is not run.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Neglected {
+    /// `service` or `periodic`.
+    pub(crate) what: String,
+    pub(crate) name: String,
+    pub(crate) is_off: bool,
+    pub(crate) late_by: Option<f64>,
+    pub(crate) problem: Option<String>,
+}
+
+pub(crate) async fn neglected(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    at_least: Duration,
+) -> Result<Vec<Neglected>> {
+    rows(query(&statements.health_maintenance).bind(interval(at_least)), connection).await
+}
+
+/// A table and its vacuum.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct TableSeen {
+    pub(crate) table_name: String,
+    pub(crate) live_rows: i64,
+    pub(crate) dead_rows: i64,
+    /// 0 to 1.
+    pub(crate) dead_part: f64,
+    pub(crate) total_bytes: i64,
+    pub(crate) autovacuum_is_on: bool,
+    pub(crate) vacuum_at_dead_rows: i64,
+    pub(crate) vacuum_is_due: bool,
+    pub(crate) is_being_vacuumed: bool,
+    pub(crate) vacuumed_ago: Option<f64>,
+}
+
+pub(crate) async fn tables(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<TableSeen>> {
+    rows(query(&statements.health_tables), connection).await
+}
+
+/// Jobs of a queue that should have moved and have not.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct StuckJobs {
+    pub(crate) reason: String,
+    pub(crate) queue: String,
+    pub(crate) jobs: i64,
+    pub(crate) oldest_age: f64,
+    /// One of them.
+    pub(crate) job: Uuid,
+    pub(crate) kind: String,
+}
+
+pub(crate) async fn stuck_jobs(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    running: Duration,
+    due: Duration,
+) -> Result<Vec<StuckJobs>> {
+    rows(query(&statements.health_stuck).bind(interval(running)).bind(interval(due)), connection).await
+}
+
+/// Final jobs that should be gone.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Overdue {
+    pub(crate) queue: String,
+    pub(crate) state: String,
+    pub(crate) overdue: i64,
+    pub(crate) has_pruner: bool,
+    pub(crate) keep: String,
+    pub(crate) overdue_by: f64,
+}
+
+pub(crate) async fn overdue(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    at_least: Duration,
+) -> Result<Vec<Overdue>> {
+    rows(query(&statements.health_retention).bind(interval(at_least)), connection).await
+}
+
+/// Reads what a statement answers with: rows of one JSON object each.
+async fn rows<T: DeserializeOwned + Send + Unpin>(
+    query: Query<'static, Postgres, PgArguments>,
+    connection: &mut PgConnection,
+) -> Result<Vec<T>> {
+    let rows = query.persistent(false).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok(row.try_get::<Json<T>, _>(0)?.0)).collect()
+}

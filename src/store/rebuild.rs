@@ -1,0 +1,163 @@
+//! SQL that brings an object of the schema back to what the migrations make: to be pasted into psql, as the owner.
+
+use super::SchemaObject;
+use super::migrate::MIGRATIONS;
+use crate::ident::SchemaName;
+
+/// Where a statement of the migrations ends at the latest: every object is followed by its comment.
+const NEXT: [&str; 4] = ["\nCOMMENT ON ", "\nCREATE ", "\nALTER ", "\nDROP "];
+
+/// Makes an object that is missing. `golden`: all that the migrations make.
+pub(crate) fn sql_to_make(schema: &SchemaName, object: &SchemaObject, golden: &[SchemaObject]) -> String {
+    in_schema(schema, &create(object, golden))
+}
+
+/// Makes an object that is there as it should be.
+pub(crate) fn sql_to_mend(schema: &SchemaName, is: &SchemaObject, should: &SchemaObject) -> String {
+    let (name, table) = (&should.name, should.of_table.as_deref().unwrap_or_default());
+    let sql = match should.kind.as_str() {
+        "index" => format!("DROP INDEX CONCURRENTLY {name};\n{}", create(should, &[])),
+        "constraint" => format!("ALTER TABLE {table} DROP CONSTRAINT {name};\n{}", create(should, &[])),
+        "table" if is.definition.contains("row security") => format!("ALTER TABLE {name} DISABLE ROW LEVEL SECURITY;"),
+        "table" if is_unlogged(is) => format!("ALTER TABLE {name} SET LOGGED;"),
+        "table" => format!("ALTER TABLE {name} SET UNLOGGED;"),
+        "view" => format!("DROP VIEW {name};\n{}", create(should, &[])),
+        "column" => alter_column(table, name, &is.definition, &should.definition),
+        "type" => format!("-- {name} should be: {}\n-- ALTER TYPE {name} ADD VALUE adds one.", should.definition),
+        _ => create(should, &[]),
+    };
+    in_schema(schema, &sql)
+}
+
+/// Drops an object that the migrations do not make.
+pub(crate) fn sql_to_drop(schema: &SchemaName, object: &SchemaObject) -> String {
+    let (name, table) = (quoted(&object.name), object.of_table.as_deref().unwrap_or_default());
+    let sql = match object.kind.as_str() {
+        "index" => format!("DROP INDEX CONCURRENTLY {name};"),
+        "column" => format!("ALTER TABLE {table} DROP COLUMN {name};"),
+        "constraint" => format!("ALTER TABLE {table} DROP CONSTRAINT {name};"),
+        // With its arguments.
+        "function" => format!("DROP FUNCTION {};", object.name),
+        kind => format!("DROP {} {name} ON {table};", kind.to_uppercase()),
+    };
+    in_schema(schema, &sql)
+}
+
+fn is_unlogged(table: &SchemaObject) -> bool {
+    table.definition.starts_with("UNLOGGED")
+}
+
+/// The statement that makes an object.
+fn create(object: &SchemaObject, golden: &[SchemaObject]) -> String {
+    let (name, table) = (&object.name, object.of_table.as_deref().unwrap_or_default());
+    match object.kind.as_str() {
+        "index" => {
+            let text = object.definition.replacen(" INDEX ", " INDEX CONCURRENTLY ", 1);
+            format!("{text};")
+        }
+        "column" => format!("ALTER TABLE {table} ADD COLUMN {name} {};", object.definition),
+        "constraint" => format!("ALTER TABLE {table} ADD CONSTRAINT {name} {};", object.definition),
+        "table" => {
+            let parts = |kind: &'static str| {
+                let of_kind = golden.iter().filter(move |o| o.kind == kind && o.of_table.as_deref() == Some(name));
+                of_kind.map(move |o| match kind {
+                    "column" => format!("    {} {}", o.name, o.definition),
+                    _ => format!("    CONSTRAINT {} {}", o.name, o.definition),
+                })
+            };
+            let parts: Vec<_> = parts("column").chain(parts("constraint")).collect();
+            let indexes = golden.iter().filter(|o| o.kind == "index" && o.of_table.as_deref() == Some(name));
+            let indexes: String = indexes.map(|o| format!("\n{};", o.definition)).collect();
+            format!("CREATE {} {name} (\n{}\n);{indexes}", object.definition, parts.join(",\n"))
+        }
+        "type" => {
+            let labels: Vec<_> = object.definition.split(' ').map(|label| format!("'{label}'")).collect();
+            format!("CREATE TYPE {name} AS ENUM ({});", labels.join(", "))
+        }
+        kind => source(kind, name.split('(').next().unwrap_or(name)).unwrap_or_default(),
+    }
+}
+
+fn alter_column(table: &str, column: &str, is: &str, should: &str) -> String {
+    if should.contains("GENERATED") || is.contains("GENERATED") {
+        return format!(
+            "ALTER TABLE {table} DROP COLUMN {column};\nALTER TABLE {table} ADD COLUMN {column} {should};\n\
+             -- The indexes that used it are gone as well: look again."
+        );
+    }
+    let ((type_is, null_is, default_is), (data_type, is_required, default)) = (parts(is), parts(should));
+    let mut changes = Vec::new();
+    if type_is != data_type {
+        changes.push(format!("TYPE {data_type}"));
+    }
+    if default_is != default {
+        changes.push(default.map_or("DROP DEFAULT".to_owned(), |default| format!("SET DEFAULT {default}")));
+    }
+    if null_is != is_required {
+        changes.push(if is_required { "SET NOT NULL" } else { "DROP NOT NULL" }.to_owned());
+    }
+    let changes: Vec<_> = changes.iter().map(|change| format!("    ALTER COLUMN {column} {change}")).collect();
+    format!("ALTER TABLE {table}\n{};", changes.join(",\n"))
+}
+
+/// A column's type, whether it must have a value, and its default.
+fn parts(definition: &str) -> (&str, bool, Option<&str>) {
+    let (before, default) = match definition.split_once(" DEFAULT ") {
+        Some((before, default)) => (before, Some(default)),
+        None => (definition, None),
+    };
+    match before.strip_suffix(" NOT NULL") {
+        Some(data_type) => (data_type, true, default),
+        None => (before, false, default),
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// SQL that names no schema, to be run where the schema is the search path: as the migrations do.
+fn in_schema(schema: &SchemaName, sql: &str) -> String {
+    format!("SET search_path = {}, pg_temp;\n{sql}\nRESET search_path;", schema.quoted())
+}
+
+/// The latest statement that creates a function or a view, by its name without arguments, written so that it
+/// replaces what is there.
+fn source(kind: &str, name: &str) -> Option<String> {
+    let kind = kind.to_uppercase();
+    MIGRATIONS.iter().rev().find_map(|(_, text)| {
+        let heads = ["", "OR REPLACE "].map(|replace| format!("\nCREATE {replace}{kind} {name}"));
+        let found = heads.iter().filter_map(|head| {
+            let ends = text.match_indices(head.as_str()).map(|(place, _)| place + head.len());
+            ends.filter(|end| text[*end..].starts_with(['(', ' ', '\n'])).last()
+        });
+        let behind_name = found.max()?;
+        let rest = &text[behind_name..];
+        let end = NEXT.iter().filter_map(|next| rest.find(next)).min().unwrap_or(rest.len());
+        // What follows the statement's end is the comment before the next one.
+        let end = rest[..end].rfind(';')? + 1;
+        Some(format!("CREATE OR REPLACE {kind} {name}{}", &rest[..end]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden_objects;
+    use super::*;
+
+    #[test]
+    fn every_function_and_view_has_a_source() {
+        let mut seen = 0;
+        for object in golden_objects().unwrap() {
+            if !matches!(object.kind.as_str(), "function" | "view") {
+                continue;
+            }
+            let name = object.name.split('(').next().unwrap();
+            let text = source(&object.kind, name).unwrap_or_else(|| panic!("{name} has no source"));
+            assert!(text.ends_with(';') && text.matches("CREATE OR REPLACE").count() == 1, "{text}");
+            assert_eq!(text.matches("$$").count() % 2, 0, "{text}");
+            seen += 1;
+        }
+        assert!(seen > 30, "{seen}");
+    }
+}

@@ -1,0 +1,163 @@
+//! The schema against what the migrations make.
+
+use uniqueue::FindingCode::{self, IndexInvalid, IndexMissing, ObjectChanged, ObjectExtra, ObjectMissing};
+use uniqueue::Severity::{self, Critical, Notice, Warning};
+use uniqueue::Thresholds;
+
+use super::{diagnose, find, gone, paste};
+use crate::support::Database;
+
+/// What somebody did; what is found; about what; a part of what was seen.
+const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
+    ("DROP INDEX {schema}.job_unique_key", IndexMissing, Critical, "index job_unique_key", "claiming one key"),
+    ("DROP INDEX {schema}.job_waiting", IndexMissing, Critical, "index job_waiting", "reads the whole table"),
+    (
+        "DROP INDEX {schema}.job_running; CREATE INDEX job_running ON {schema}.job (worker) WHERE state = 'running'",
+        ObjectChanged,
+        Critical,
+        "index job_running",
+        "(queue, worker)",
+    ),
+    ("CREATE INDEX mine ON {schema}.job (kind)", ObjectExtra, Notice, "index mine", "pays for it"),
+    ("ALTER TABLE {schema}.job ADD COLUMN mine text", ObjectExtra, Notice, "column job.mine", "later migration"),
+    ("ALTER TABLE {schema}.periodic DROP COLUMN created_at", ObjectMissing, Critical, "column periodic.created_at", ""),
+    (
+        "ALTER TABLE {schema}.job ALTER COLUMN priority SET DEFAULT 5",
+        ObjectChanged,
+        Critical,
+        "column job.priority",
+        "smallint NOT NULL DEFAULT 5, and should be smallint NOT NULL DEFAULT 0",
+    ),
+    (
+        "ALTER TABLE {schema}.job DROP CONSTRAINT job_kind_length",
+        ObjectMissing,
+        Warning,
+        "constraint job_kind_length of job",
+        "missing",
+    ),
+    (
+        "ALTER TABLE {schema}.job DROP CONSTRAINT job_attempt_range;
+         ALTER TABLE {schema}.job ADD CONSTRAINT job_attempt_range CHECK (attempt >= 0) NOT VALID",
+        ObjectChanged,
+        Warning,
+        "constraint job_attempt_range of job",
+        "NOT VALID",
+    ),
+    (
+        "ALTER TABLE {schema}.job ADD CONSTRAINT mine CHECK (kind <> 'b')",
+        ObjectExtra,
+        Warning,
+        "constraint mine of job",
+        "may refuse",
+    ),
+    ("ALTER TABLE {schema}.job SET UNLOGGED", ObjectChanged, Critical, "table job", "after a crash"),
+    ("ALTER TABLE {schema}.job ENABLE ROW LEVEL SECURITY", ObjectChanged, Critical, "table job", "row security"),
+    ("DROP TABLE {schema}.periodic", ObjectMissing, Critical, "table periodic", "missing"),
+    ("DROP FUNCTION {schema}.release_claim", ObjectMissing, Critical, "function release_claim", "missing"),
+    (
+        "CREATE OR REPLACE FUNCTION {schema}.wake_runners(queues text[]) RETURNS integer LANGUAGE sql AS 'SELECT 0'",
+        ObjectChanged,
+        Critical,
+        "function wake_runners",
+        "not as the migrations make it",
+    ),
+    (
+        "CREATE FUNCTION {schema}.release_claim(unique_key varchar) RETURNS uuid LANGUAGE sql AS 'SELECT NULL::uuid'",
+        ObjectExtra,
+        Warning,
+        "function release_claim",
+        "ambiguous",
+    ),
+    (
+        "CREATE FUNCTION {schema}.mine() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+         CREATE TRIGGER mine BEFORE INSERT ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}.mine()",
+        ObjectExtra,
+        Warning,
+        "trigger mine of job",
+        "every insert",
+    ),
+    ("CREATE RULE mine AS ON DELETE TO {schema}.job DO INSTEAD NOTHING", ObjectExtra, Warning, "rule mine of job", ""),
+    ("DROP VIEW {schema}.running_job", ObjectMissing, Critical, "view running_job", "missing"),
+    (
+        "CREATE OR REPLACE VIEW {schema}.stuck_job AS
+         SELECT s.id, s.kind, s.queue, s.state, s.attempt, s.runner, s.since, s.stuck_for, s.reason, s.remedy
+         FROM {schema}.stuck_jobs() AS s LIMIT 1",
+        ObjectChanged,
+        Warning,
+        "view stuck_job",
+        "not as the migrations make it",
+    ),
+    (
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{schema}.job_waiting'::regclass",
+        IndexInvalid,
+        Critical,
+        "index job_waiting of job",
+        "no query uses it",
+    ),
+    (
+        "CREATE INDEX job_fetch_ccnew ON {schema}.job (queue);
+         UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{schema}.job_fetch_ccnew'::regclass",
+        IndexInvalid,
+        Warning,
+        "index job_fetch_ccnew of job",
+        "every write pays",
+    ),
+];
+
+#[tokio::test]
+async fn every_drift_is_named_and_its_remedy_undoes_it() {
+    let database = Database::new().await;
+    for (done, code, severity, subject, seen) in DRIFTS {
+        sqlx::raw_sql(database.sql(done)).execute(database.pool()).await.unwrap();
+        let finding = find(&database, Thresholds::new(), *code, *severity, subject).await;
+        assert!(finding.seen.contains(seen), "{finding:?}");
+        assert_eq!(finding.subject, *subject);
+        let found = diagnose(&database, Thresholds::new()).await;
+        let codes: Vec<_> = found.findings.iter().map(|finding| (finding.code, &finding.subject)).collect();
+        assert_eq!(codes.len(), 1, "{codes:?}");
+        paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
+        gone(&database, Thresholds::new(), *code, subject).await;
+    }
+    let left = diagnose(&database, Thresholds::new()).await.findings;
+    assert!(left.is_empty(), "{left:#?}");
+}
+
+#[tokio::test]
+async fn any_schema_name_is_as_good_and_what_an_application_adds_beside_is_its_own() {
+    for name in ["my-app", "select", "CamelCase"] {
+        let schema = uniqueue::SchemaName::new(format!("{name}-drift")).unwrap();
+        let client = uniqueue::Client::builder().schema(schema.clone()).pool(crate::support::pool(3).await);
+        client.migrate().await.unwrap();
+        let own = format!(
+            "CREATE TABLE {0}.mine (id integer); CREATE VIEW {0}.looks AS SELECT id FROM {0}.job;
+             CREATE FUNCTION {0}.mine() RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+            schema.quoted()
+        );
+        sqlx::raw_sql(sqlx::AssertSqlSafe(own)).execute(client.pool()).await.unwrap();
+        let diagnosis = client.diagnose().await.unwrap();
+        assert!(diagnosis.findings.is_empty(), "{:#?}", diagnosis.findings);
+    }
+}
+
+#[tokio::test]
+async fn a_schema_that_is_missing_behind_or_newer_is_told_with_the_command() {
+    let database = Database::unmigrated(3).await;
+    let missing = find(&database, Thresholds::new(), FindingCode::SchemaMissing, Critical, &database.schema).await;
+    let migrate = format!("uniqueue migrate --schema {}", database.schema);
+    assert_eq!(missing.remedy.command.as_deref(), Some(migrate.as_str()));
+    database.client.migrate().await.unwrap();
+    gone(&database, Thresholds::new(), FindingCode::SchemaMissing, "").await;
+
+    database.execute("CREATE TABLE {schema}.kept AS SELECT * FROM {schema}.schema_history").await;
+    database.execute("DELETE FROM {schema}.schema_history WHERE version > 5").await;
+    let behind = find(&database, Thresholds::new(), FindingCode::SchemaBehind, Critical, &database.schema).await;
+    assert!(behind.seen.contains("at version 5") && behind.remedy.command.is_some(), "{behind:?}");
+    let diagnosis = diagnose(&database, Thresholds::new()).await;
+    assert!(diagnosis.not_looked_at.iter().any(|skipped| skipped.why.contains("not at the version")), "{diagnosis:?}");
+
+    database.execute("TRUNCATE {schema}.schema_history").await;
+    database.execute("INSERT INTO {schema}.schema_history SELECT * FROM {schema}.kept").await;
+    database.execute("INSERT INTO {schema}.schema_history VALUES (999, 'later', 'now', '1')").await;
+    let newer = find(&database, Thresholds::new(), FindingCode::SchemaNewer, Warning, &database.schema).await;
+    assert!(newer.seen.contains("at version 999"), "{newer:?}");
+}

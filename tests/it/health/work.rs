@@ -1,0 +1,194 @@
+//! Runners, queues, kinds, jobs, claims, maintenance.
+
+use std::time::Duration;
+
+use uniqueue::{
+    FindingCode, JobFilter, JobState, Limit, PeriodicJob, Runner, RunningJob, Severity, Thresholds, UniqueKey,
+};
+
+use super::{find, gone, paste, seek};
+use crate::support::{Database, job};
+
+#[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
+#[job(kind = "task")]
+struct Task {}
+
+/// A runner's row, as it would be so long after its last heartbeat.
+async fn runner(database: &Database, name: &str, queue: &str, heartbeat_ago: u32) {
+    let row = format!(
+        "INSERT INTO {{schema}}.runner (id, name, queues, kinds, started_at, heartbeat_at, leased_until)
+         VALUES (gen_random_uuid(), '{name}', '{{{queue}}}', '{{task}}', now() - interval '1 day',
+             now() - interval '{heartbeat_ago} s', now() - interval '{heartbeat_ago} s' + interval '20 s')"
+    );
+    database.execute(&row).await;
+}
+
+#[tokio::test]
+async fn a_runner_that_misses_heartbeats_is_late_and_then_dead() {
+    let database = Database::new().await;
+    runner(&database, "fine", "default", 6).await;
+    runner(&database, "slow", "default", 13).await;
+    let late = find(&database, Thresholds::new(), FindingCode::RunnerLate, Severity::Warning, "runner slow").await;
+    assert!(late.seen.contains("should come every 5 s"), "{late:?}");
+    assert!(seek(&database, Thresholds::new(), FindingCode::RunnerLate, "runner fine").await.is_none());
+
+    database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '2 min' WHERE name = 'slow'").await;
+    find(&database, Thresholds::new(), FindingCode::RunnerDead, Severity::Notice, "runner slow").await;
+    let id = database.client.insert(job("a")).await.unwrap().id();
+    database.set_state(id, "running").await;
+    let of_slow = "(SELECT id FROM {schema}.runner WHERE name = 'slow')";
+    database.execute(&format!("UPDATE {{schema}}.job SET worker = {of_slow}, attempted_at = now()")).await;
+    let dead = find(&database, Thresholds::new(), FindingCode::RunnerDead, Severity::Warning, "runner slow").await;
+    assert!(dead.seen.contains("1 job of its are running still"), "{dead:?}");
+    let stuck = find(&database, Thresholds::new(), FindingCode::JobStuck, Severity::Warning, "queue default").await;
+    assert!(stuck.seen.contains(&id.to_string()), "{stuck:?}");
+
+    // The remedy: any runner takes them back.
+    let real = Runner::new(database.client.clone()).queue("other", 1).worker(|_: RunningJob<Task>| async {});
+    let real = real.start().await.unwrap();
+    gone(&database, Thresholds::new(), FindingCode::JobStuck, "").await;
+    assert_eq!(database.client.job(id).await.unwrap().unwrap().state, JobState::Available);
+    real.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn jobs_that_wait_are_told_by_why_they_wait() {
+    let database = Database::new().await;
+    for queue in ["paused", "unworked", "limited", "busy"] {
+        database.client.insert(job("task").queue(queue)).await.unwrap();
+    }
+    database.client.queue("paused").pause().await.unwrap();
+    runner(&database, "one", "limited,busy,paused", 1).await;
+    let defaults = Thresholds::new();
+    let notice = find(&database, defaults, FindingCode::QueuePaused, Severity::Notice, "queue paused").await;
+    find(&database, defaults, FindingCode::QueueUnworked, Severity::Notice, "queue unworked").await;
+    assert!(seek(&database, defaults, FindingCode::QueueLate, "").await.is_none(), "they have not waited long");
+
+    database.pass(Duration::from_secs(600)).await;
+    find(&database, defaults, FindingCode::QueuePaused, Severity::Warning, "queue paused").await;
+    let unworked = find(&database, defaults, FindingCode::QueueUnworked, Severity::Warning, "queue unworked").await;
+    assert!(unworked.seen.contains("1 job available, the oldest for 10 min"), "{unworked:?}");
+    let busy = find(&database, defaults, FindingCode::QueueLate, Severity::Warning, "queue busy").await;
+    assert!(busy.seen.contains("1 live runner works it, 0 jobs running"), "{busy:?}");
+    let worse = defaults.waiting(Limit::new(Duration::ZERO, Duration::from_secs(60)));
+    find(&database, worse, FindingCode::QueueLate, Severity::Critical, "queue busy").await;
+
+    let running = database.client.insert(job("task").queue("limited").priority(9)).await.unwrap().id();
+    database.set_state(running, "running").await;
+    database.execute("UPDATE {schema}.job SET attempted_at = now(), worker = (SELECT id FROM {schema}.runner) WHERE state = 'running'").await;
+    database.client.queue("limited").limit(Some(1)).await.unwrap();
+    let limited = find(&database, defaults, FindingCode::QueueLate, Severity::Warning, "queue limited").await;
+    assert!(limited.seen.ends_with("1 job running, which is its limit"), "{limited:?}");
+    paste(&database, limited.remedy.sql.as_deref().unwrap()).await;
+    assert_eq!(database.client.queue("limited").settings().await.unwrap().limit, Some(2));
+
+    paste(&database, notice.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, defaults, FindingCode::QueuePaused, "").await;
+    database.client.cancel(JobFilter::new().queue("unworked")).await.unwrap();
+    gone(&database, defaults, FindingCode::QueueUnworked, "").await;
+}
+
+#[tokio::test]
+async fn a_kind_that_no_live_runner_of_its_queue_knows_is_named() {
+    let database = Database::new().await;
+    let real = Runner::new(database.client.clone()).queue("default", 1).worker(|_: RunningJob<Task>| async {});
+    let real = real.start().await.unwrap();
+    database.client.insert_many([job("gone"), job("task"), job("gone")]).await.unwrap();
+    let finding = find(&database, Thresholds::new(), FindingCode::KindUnknown, Severity::Notice, "kind gone").await;
+    assert!(finding.seen.contains("2 jobs available in queue default"), "{finding:?}");
+    let command = finding.remedy.command.unwrap();
+    let expected = format!("uniqueue job cancel --queue default --schema {} --kind gone --dry-run", database.schema);
+    assert_eq!(command, expected);
+    assert!(seek(&database, Thresholds::new(), FindingCode::KindUnknown, "kind task").await.is_none());
+    database.pass(Duration::from_secs(600)).await;
+    find(&database, Thresholds::new(), FindingCode::KindUnknown, Severity::Warning, "kind gone").await;
+    // A runner from before migration 14 does not say its kinds, and may know any.
+    database.execute("UPDATE {schema}.runner SET kinds = NULL").await;
+    assert!(seek(&database, Thresholds::new(), FindingCode::KindUnknown, "").await.is_none());
+    database.execute("UPDATE {schema}.runner SET kinds = '{task}'").await;
+    database.client.cancel(JobFilter::new().kind("gone")).await.unwrap();
+    gone(&database, Thresholds::new(), FindingCode::KindUnknown, "").await;
+    real.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn due_jobs_that_nobody_promotes_and_long_ones_are_told() {
+    let database = Database::new().await;
+    database.client.insert(job("task").scheduled_in(Duration::from_secs(60))).await.unwrap();
+    let running = database.client.insert(job("task")).await.unwrap().id();
+    runner(&database, "one", "default", 1).await;
+    database.set_state(running, "running").await;
+    database
+        .execute("UPDATE {schema}.job SET attempted_at = now() - interval '3 hours', worker = (SELECT id FROM {schema}.runner) WHERE state = 'running'")
+        .await;
+    database.pass(Duration::from_secs(300)).await;
+    let due = find(&database, Thresholds::new(), FindingCode::JobOverdue, Severity::Warning, "queue default").await;
+    assert!(due.seen.contains("1 job due for up to 4 min"), "{due:?}");
+    let long = find(&database, Thresholds::new(), FindingCode::JobLong, Severity::Notice, "queue default").await;
+    assert!(long.seen.contains("3 h") && long.seen.contains(&running.to_string()), "{long:?}");
+    paste(&database, long.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, Thresholds::new(), FindingCode::JobLong, "").await;
+    let real = Runner::new(database.client.clone()).queue("other", 1).worker(|_: RunningJob<Task>| async {});
+    let real = real.start().await.unwrap();
+    gone(&database, Thresholds::new(), FindingCode::JobOverdue, "").await;
+    real.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn keys_of_jobs_that_nothing_moves_are_told_and_freed_by_the_remedy() {
+    let database = Database::new().await;
+    let key = |name: &str| UniqueKey::raw(name).states(JobState::ALL);
+    let given_up = database.client.insert(job("a").unique_key(key("it's\\held"))).await.unwrap().id();
+    database.set_state(given_up, "discarded").await;
+    database.client.insert(job("b").pending().unique_key(key("held back"))).await.unwrap();
+    // A claim that moves, and one that ends, are nobody's trouble.
+    database.client.insert(job("c").unique_key(key("moves"))).await.unwrap();
+    let freed = database.client.insert(job("d").unique_key(UniqueKey::raw("frees"))).await.unwrap().id();
+    database.set_state(freed, "discarded").await;
+    let any = Thresholds::new().claim(Duration::ZERO);
+    for kind in ["kind a", "kind b"] {
+        let finding = find(&database, any, FindingCode::ClaimIdle, Severity::Notice, kind).await;
+        assert!(finding.seen.contains("1 key is held by"), "{finding:?}");
+        paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
+        gone(&database, any, FindingCode::ClaimIdle, kind).await;
+    }
+    assert!(seek(&database, any, FindingCode::ClaimIdle, "").await.is_none());
+    assert!(!database.client.insert(job("a").unique_key(key("it's\\held"))).await.unwrap().duplicate);
+    // A running holder whose runner is dead.
+    let lost = database.client.insert(job("e").unique_key(key("lost"))).await.unwrap().id();
+    database.set_state(lost, "running").await;
+    database.execute("UPDATE {schema}.job SET attempted_at = now() - interval '2 hours' WHERE state = 'running'").await;
+    let finding = find(&database, Thresholds::new(), FindingCode::ClaimIdle, Severity::Warning, "kind e").await;
+    assert!(finding.seen.contains("its runner is dead"), "{finding:?}");
+}
+
+#[tokio::test]
+async fn maintenance_that_is_off_or_done_by_nobody_is_told() {
+    let database = Database::new().await;
+    runner(&database, "one", "default", 1).await;
+    let off = "INSERT INTO {schema}.maintenance (service, leased_until) VALUES ('pruner', 'infinity')";
+    database.execute(off).await;
+    let finding =
+        find(&database, Thresholds::new(), FindingCode::ServiceOff, Severity::Warning, "service pruner").await;
+    assert!(finding.seen.contains("final jobs are kept for ever"), "{finding:?}");
+    paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, Thresholds::new(), FindingCode::ServiceOff, "").await;
+    let idle = "UPDATE {schema}.maintenance SET leased_until = now() - interval '10 min'";
+    database.execute(idle).await;
+    find(&database, Thresholds::new(), FindingCode::ServiceIdle, Severity::Warning, "service pruner").await;
+    // Without a live runner nobody is expected to do it.
+    database.execute("DELETE FROM {schema}.runner").await;
+    gone(&database, Thresholds::new(), FindingCode::ServiceIdle, "").await;
+
+    let hourly = PeriodicJob::every("digest", Duration::from_secs(3600), job("a"));
+    database.client.periodic().define(hourly).await.unwrap();
+    assert!(seek(&database, Thresholds::new(), FindingCode::PeriodicProblem, "").await.is_none());
+    database.execute("UPDATE {schema}.periodic SET next_at = now() - interval '10 min'").await;
+    find(&database, Thresholds::new(), FindingCode::PeriodicProblem, Severity::Warning, "periodic job digest").await;
+    database.execute("UPDATE {schema}.periodic SET schedule = 'nonsense', next_at = NULL").await;
+    let real = Runner::new(database.client.clone()).queue("other", 1).worker(|_: RunningJob<Task>| async {});
+    let real = real.start().await.unwrap();
+    let broken = find(&database, Thresholds::new(), FindingCode::PeriodicProblem, Severity::Critical, "digest").await;
+    assert!(broken.seen.contains("nonsense"), "{broken:?}");
+    real.stop().await.unwrap();
+}

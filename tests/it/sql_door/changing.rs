@@ -1,0 +1,119 @@
+//! Changing jobs and queues in SQL: the client's statements are calls of these functions, so what the tests of the client
+//! prove of them holds here. What is left: that it is so, and what the functions say to people.
+
+use sqlx::Row;
+use sqlx::postgres::PgListener;
+
+use super::told;
+use crate::support::{Database, WAIT, job};
+
+#[tokio::test]
+async fn the_client_s_statements_are_calls_of_the_functions() {
+    let database = Database::new().await;
+    let functions = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
+        WHERE pronamespace = '{schema}'::regnamespace AND provolatile = 'v' AND proretset AND prosqlbody IS NOT NULL
+            AND proname <> 'insert_job'";
+    let functions = database.text(functions).await;
+    assert_eq!(
+        functions,
+        "cancel_jobs delete_jobs limit_queue pause_queue release_jobs reschedule_jobs resume_queue retain_queue retry_jobs \
+         set_priority"
+    );
+    let statements = database.client.statements_text();
+    for function in functions.split(' ') {
+        let (_, text) = statements.iter().find(|(name, _)| *name == function).expect(function);
+        let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("--")).collect();
+        let text = lines.join(" ");
+        assert!(text.contains(&format!(".{function}($1")), "{text}");
+        assert!(!text.contains("WITH") && !text.contains("UPDATE"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_answers_with_the_jobs_it_changed_and_the_state_they_are_in_since() {
+    let database = Database::new().await;
+    let later = database.client.insert(job("a").scheduled_in(WAIT)).await.unwrap().id();
+    database.set_state(later, "pending").await;
+    let now = database.client.insert(job("b").pending()).await.unwrap().id();
+    let done = database.client.insert(job("c")).await.unwrap().id();
+    database.set_state(done, "completed").await;
+    let ids = format!("ARRAY['{later}', '{now}', '{done}', '{}']::uuid[]", uuid::Uuid::nil());
+    for (call, answer) in [
+        ("release_jobs({ids}, ARRAY['available'])", ""),
+        ("release_jobs({ids})", "a scheduled, b available"),
+        ("reschedule_jobs({ids}, 'epoch', states => ARRAY['scheduled'])", "a available"),
+        ("reschedule_jobs({ids}, '2100-01-01')", "a scheduled, b scheduled"),
+        ("set_priority({ids}, 7)", "a scheduled, b scheduled"),
+        ("retry_jobs({ids}, ARRAY['completed'])", "c available"),
+        ("cancel_jobs({ids}, '{scheduled}')", "a cancelled, b cancelled"),
+        ("delete_jobs({ids})", "a cancelled, b cancelled, c available"),
+        ("delete_jobs({ids})", ""),
+    ] {
+        let call = call.replace("{ids}", &ids);
+        let text = format!(
+            "SELECT coalesce(string_agg(c.kind || ' ' || c.state, ', ' ORDER BY c.kind), '') FROM {{schema}}.{call} AS c"
+        );
+        assert_eq!(database.text(&text).await, answer, "{call}");
+    }
+}
+
+#[tokio::test]
+async fn runners_are_woken_and_told_as_by_the_client() {
+    let database = Database::new().await;
+    let mut listener = PgListener::connect_with(database.pool()).await.unwrap();
+    listener
+        .listen_all([&*format!("{}.job", database.schema), &*format!("{}.control", database.schema)])
+        .await
+        .unwrap();
+    let runner = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until)
+        VALUES (gen_random_uuid(), 'r', '{q}', true, now() + interval '1 hour') RETURNING id::text";
+    let runner = database.text(runner).await;
+    let id = database.client.insert(job("a").pending()).queue("q").await.unwrap().id();
+    let mut heard = async |call: String| {
+        database.execute(&format!("SELECT * FROM {{schema}}.{call}")).await;
+        let told = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+        (told.channel().rsplit('.').next().unwrap().to_owned(), told.payload().to_owned())
+    };
+    let woken = ("job".to_owned(), "q".to_owned());
+    assert_eq!(heard(format!("release_jobs(ARRAY['{id}'::uuid])")).await, woken);
+    assert_eq!(heard(format!("reschedule_jobs(ARRAY['{id}'::uuid], now())")).await, woken);
+    database.execute("SELECT * FROM {schema}.pause_queue('q')").await;
+    assert_eq!(heard("resume_queue('q')".to_owned()).await, woken);
+    assert_eq!(heard("limit_queue('q', 3)".to_owned()).await, woken);
+    database.execute(&format!("UPDATE {{schema}}.job SET state = 'running', worker = '{runner}'")).await;
+    assert_eq!(heard(format!("cancel_jobs(ARRAY['{id}'::uuid])")).await, ("control".to_owned(), runner));
+    assert_eq!(heard(format!("retry_jobs(ARRAY['{id}'::uuid])")).await, woken);
+}
+
+#[tokio::test]
+async fn an_argument_outside_its_limits_is_named() {
+    let database = Database::new().await;
+    database.client.insert(job("a")).await.unwrap();
+    let ids = "ARRAY(SELECT id FROM {schema}.job)";
+    for (call, message) in [
+        ("set_priority({ids}, 32768)", "invalid priority: must be -32768 to 32767: 32768"),
+        ("set_priority({ids}, NULL)", "invalid priority: must be -32768 to 32767: null"),
+        ("reschedule_jobs({ids}, NULL)", "invalid scheduled_at: must not be null"),
+        (
+            "reschedule_jobs({ids}, '9001-01-01 00:00:00+00')",
+            "invalid scheduled_at: must be in the years 1 to 9000: 9001-01-01 00:00:00+00",
+        ),
+        ("pause_queue('')", "invalid queue: must not be empty: \"\""),
+        ("pause_queue(NULL)", "invalid queue: must not be null"),
+        ("limit_queue(E'a\\nb', 1)", "invalid queue: must not hold control characters: \"a\\nb\""),
+        ("limit_queue('a', 0)", "invalid max_running: must be at least 1; to run nothing, pause the queue: 0"),
+        ("retain_queue('a', NULL, '-1 hour', '0')", "invalid retention: must not be negative: -01:00:00"),
+    ] {
+        let text = format!("SELECT * FROM {{schema}}.{}", call.replace("{ids}", ids));
+        let mut connection = database.pool().acquire().await.unwrap();
+        sqlx::query("SET timezone = 'UTC'").execute(&mut *connection).await.unwrap();
+        let error = sqlx::query(database.sql(&text)).execute(&mut *connection).await.unwrap_err();
+        assert_eq!(told(&error), ("22023".to_owned(), message.to_owned(), String::new()), "{call}");
+    }
+    let long = format!("SELECT * FROM {{schema}}.pause_queue('{}')", "x".repeat(129));
+    let error = sqlx::query(database.sql(&long)).execute(database.pool()).await.unwrap_err();
+    assert!(told(&error).1.starts_with("invalid queue: must not be longer than 128 bytes: \"xxx"), "{error}");
+    let unlimited = database.sql("SELECT q.max_running FROM {schema}.limit_queue('a', NULL) AS q");
+    let row = sqlx::query(unlimited).fetch_one(database.pool()).await.unwrap();
+    assert_eq!(row.get::<Option<i32>, _>(0), None);
+}

@@ -1,0 +1,174 @@
+//! The programs of the page, each run by its own language against a database of its own.
+//!
+//! psycopg and pg are installed below `target/clients` by pip and npm where they are missing. A program whose language
+//! or client is not to be had is left out, and the test says so.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Mutex;
+
+use uniqueue::testing::Database;
+
+use super::blocks;
+
+/// Installing the same thing twice at once could break it.
+static INSTALLING: Mutex<()> = Mutex::new(());
+
+fn clients() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/clients")
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+/// A database with the application's own table.
+async fn shop() -> Database {
+    let database = Database::new().await.unwrap();
+    sqlx::query("CREATE TABLE customer_order (number bigint PRIMARY KEY)").execute(database.pool()).await.unwrap();
+    database
+}
+
+fn programs(heading: &str) -> Vec<String> {
+    let programs: Vec<_> =
+        blocks().into_iter().filter(|block| block.heading == heading).map(|block| block.text).collect();
+    assert!(!programs.is_empty(), "{heading}");
+    programs
+}
+
+fn lines(output: Output) -> Vec<String> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().lines().map(|line| line.replace('|', " ")).collect()
+}
+
+/// The order and its one job are there, whoever wrote them.
+async fn is_written(database: &Database) {
+    let written: (i64, i64) = sqlx::query_as(
+        "SELECT count(*), (SELECT count(*) FROM customer_order WHERE number = 7) FROM uniqueue.job
+         WHERE kind = 'invoice.send' AND args = '{\"order\": 7}' AND queue = 'mail' AND claims",
+    )
+    .fetch_one(database.pool())
+    .await
+    .unwrap();
+    assert_eq!(written, (1, 1));
+}
+
+const PRINTED: [&str; 2] = ["inserted available", "duplicate available"];
+
+#[tokio::test]
+async fn psql_inserts_and_meets_the_duplicate() {
+    if !succeeds(Command::new("psql").arg("--version")) {
+        println!("left out: psql is not in PATH");
+        return;
+    }
+    let database = shop().await;
+    let mut psql = Command::new("psql");
+    psql.args(["-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-d", database.url(), "-c", &programs("psql")[0]]);
+    let output = tokio::task::spawn_blocking(move || psql.output().unwrap()).await.unwrap();
+    assert_eq!(lines(output), PRINTED);
+    is_written(&database).await;
+}
+
+#[tokio::test]
+async fn python_inserts_meets_the_duplicate_and_is_refused() {
+    let database = shop().await;
+    let python = |program: &str| {
+        let mut command = Command::new("python3");
+        command.env("PYTHONPATH", clients().join("python")).env("DATABASE_URL", database.url()).args(["-c", program]);
+        command
+    };
+    {
+        let _installing = INSTALLING.lock().unwrap();
+        if !succeeds(&mut python("import psycopg")) {
+            let mut pip = Command::new("python3");
+            pip.args(["-m", "pip", "install", "--quiet", "--target"])
+                .arg(clients().join("python"))
+                .arg("psycopg[binary]");
+            if !succeeds(&mut pip) || !succeeds(&mut python("import psycopg")) {
+                println!("left out: no python3, or pip cannot install psycopg");
+                return;
+            }
+        }
+    }
+    let [first, refused] = &programs("Python, psycopg 3")[..] else { panic!("two programs") };
+    let (mut first, mut refused) = (python(first), python(refused));
+    let outputs = tokio::task::spawn_blocking(move || (first.output().unwrap(), refused.output().unwrap()));
+    let (first, refused) = outputs.await.unwrap();
+    assert_eq!(lines(first), PRINTED);
+    assert_eq!(lines(refused), ["refused: the holder is available"]);
+    is_written(&database).await;
+    let went_on: i64 = sqlx::query_scalar("SELECT count(*) FROM customer_order WHERE number = 8")
+        .fetch_one(database.pool())
+        .await
+        .unwrap();
+    assert_eq!(went_on, 1);
+}
+
+#[tokio::test]
+async fn node_inserts_and_meets_the_duplicate() {
+    let database = shop().await;
+    let node = |program: &str| {
+        let mut command = Command::new("node");
+        command
+            .env("NODE_PATH", clients().join("node/node_modules"))
+            .env("DATABASE_URL", database.url())
+            .args(["-e", program]);
+        command
+    };
+    {
+        let _installing = INSTALLING.lock().unwrap();
+        if !succeeds(&mut node("require('pg')")) {
+            let prefix = clients().join("node");
+            std::fs::create_dir_all(&prefix).unwrap();
+            let mut npm = Command::new("npm");
+            npm.args(["install", "--silent", "--no-fund", "--no-audit", "--prefix"]).arg(&prefix).arg("pg");
+            if !succeeds(&mut npm) || !succeeds(&mut node("require('pg')")) {
+                println!("left out: no node, or npm cannot install pg");
+                return;
+            }
+        }
+    }
+    let mut program = node(&programs("Node, pg")[0]);
+    let output = tokio::task::spawn_blocking(move || program.output().unwrap()).await.unwrap();
+    assert_eq!(lines(output), PRINTED);
+    is_written(&database).await;
+}
+
+/// Where Debian's package has pgx 4, which Go finds without a network.
+const PACKAGED: &str = "/usr/share/gocode";
+
+#[tokio::test]
+async fn go_inserts_and_meets_the_duplicate() {
+    if !Path::new(PACKAGED).join("src/github.com/jackc/pgx/v4").is_dir() || !succeeds(Command::new("go").arg("version"))
+    {
+        println!("left out: no pgx for Go; on Debian: apt-get install golang-go golang-github-jackc-pgx-v4-dev");
+        return;
+    }
+    let database = shop().await;
+    // The package has version 4, of which the program needs nothing that version 5 has otherwise.
+    let program = programs("Go, pgx")[0].replace("github.com/jackc/pgx/v5", "github.com/jackc/pgx/v4");
+    let directory = clients().join("go");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("main.go"), program).unwrap();
+    let mut go = Command::new("go");
+    go.env("GO111MODULE", "off").env("GOPATH", PACKAGED).env("GOFLAGS", "").env("GOCACHE", directory.join("cache"));
+    go.env("DATABASE_URL", database.url()).arg("run").arg(directory.join("main.go"));
+    let output = tokio::task::spawn_blocking(move || go.output().unwrap()).await.unwrap();
+    assert_eq!(lines(output), PRINTED);
+    is_written(&database).await;
+}
+
+#[tokio::test]
+async fn what_the_page_shows_first_inserts_one_and_one_for_each_row() {
+    let database = shop().await;
+    sqlx::query("INSERT INTO customer_order SELECT generate_series(1, 5)").execute(database.pool()).await.unwrap();
+    for program in programs("Inserting") {
+        for again in [false, true] {
+            let rows = sqlx::raw_sql(sqlx::AssertSqlSafe(program.clone())).fetch_all(database.pool()).await.unwrap();
+            let many = program.contains("LATERAL");
+            assert_eq!(rows.len(), if many { 5 } else { 1 });
+            let duplicates = rows.iter().filter(|row| sqlx::Row::get::<bool, _>(*row, "duplicate")).count();
+            assert_eq!(duplicates, if many && again { 5 } else { 0 });
+        }
+    }
+}
