@@ -208,7 +208,8 @@ BEGIN ATOMIC
         FOR UPDATE
     )
     UPDATE job AS j
-    SET priority = set_priority.priority
+    -- Within its type's bounds for the planner as well, which casts before anything is refused.
+    SET priority = greatest(-32768, least(set_priority.priority, 32767))
     FROM wanted AS w
     WHERE j.id = w.id
     RETURNING j.id, j.kind, j.queue, j.attempt, j.state::text;
