@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::ident::SchemaName;
 use crate::metrics;
 use crate::opts::InsertOptions;
-use crate::store::Statements;
+use crate::store::{self, Statements};
 
 /// Makes a [`Client`].
 #[derive(Clone, Debug, Default)]
@@ -68,9 +68,14 @@ impl ClientBuilder {
     /// A client on a pool of the application's own.
     #[must_use]
     pub fn pool(self, pool: PgPool) -> Client {
+        self.build(pool, false)
+    }
+
+    fn build(self, pool: PgPool, is_own_pool: bool) -> Client {
         metrics::describe();
         let inner = Inner {
             pool,
+            is_own_pool,
             statements: Statements::new(self.schema),
             defaults: self.defaults,
             insert_middleware: self.insert_middleware,
@@ -91,9 +96,23 @@ impl ClientBuilder {
         // A pool would try a refused connection again until its timeout; a wrong URL should be
         // told at once.
         PgConnection::connect_with(&options).await?.close().await?;
-        let pool = PgPoolOptions::new().max_connections(self.max_connections.unwrap_or(10)).connect_lazy_with(options);
-        Ok(self.pool(pool))
+        let pool = PgPoolOptions::new()
+            .max_connections(self.max_connections.unwrap_or(10))
+            // The look below is a ping as well.
+            .test_before_acquire(false)
+            .before_acquire(|connection, _| Box::pin(is_usable(connection)))
+            .connect_lazy_with(options);
+        Ok(self.build(pool, true))
     }
+}
+
+/// Whether an idle connection may be used again: it answers, and nobody left a transaction open on it.
+async fn is_usable(connection: &mut PgConnection) -> sqlx::Result<bool> {
+    let is_at_rest = store::is_at_rest(connection).await;
+    if let Err(error) = &is_at_rest {
+        tracing::debug!(%error, "an idle connection does not answer any more");
+    }
+    Ok(is_at_rest.unwrap_or(false))
 }
 
 fn connect_options(url: &str) -> Result<PgConnectOptions> {

@@ -22,7 +22,7 @@ use sqlx::{PgConnection, Postgres, pool::PoolConnection};
 use tokio::sync::oneshot;
 
 use super::Client;
-use super::insert_many::insert_rows;
+use super::insert_many::{insert_rows, insert_shared};
 use super::prepare::fold;
 use crate::error::{Error, Rejection, Result};
 use crate::job::Inserted;
@@ -31,6 +31,10 @@ use crate::unique::OnConflict;
 
 /// The most statements on the way at once: while one commits, the next runs.
 const FLIGHTS: usize = 2;
+
+/// So many must wait before a second statement goes beside the first. Fewer are better off with the next
+/// one: a statement and a commit cost what many rows do.
+const CROWD: usize = 64;
 
 /// The most inserts in one statement.
 const BATCH: usize = 500;
@@ -117,7 +121,7 @@ impl Flights {
     fn join(&self, single: Single) -> bool {
         let mut waiting = self.waiting();
         waiting.inserts.push(single);
-        let starts = waiting.flights < FLIGHTS;
+        let starts = waiting.flights == 0 || waiting.flights < FLIGHTS && waiting.inserts.len() >= CROWD;
         waiting.flights += usize::from(starts);
         starts
     }
@@ -194,6 +198,8 @@ async fn turn(client: &Client, flight: &mut Flight, mut connection: PoolConnecti
         if !send(client, &mut connection, batch).await {
             return false;
         }
+        // Those who were answered may have the next insert at hand: then it goes with this one's neighbours.
+        tokio::task::yield_now().await;
     }
     false
 }
@@ -208,16 +214,21 @@ async fn send(client: &Client, connection: &mut PgConnection, mut batch: Vec<Sin
         return single.send(client, connection).await;
     }
     let rows = batch.iter().map(|single| single.row.clone()).collect();
-    match insert_rows(client, connection, fold(rows, false), Some(PATIENCE)).await {
+    match insert_shared(client, connection, fold(rows, false), PATIENCE).await {
         Ok(inserted) => {
-            batch.into_iter().zip(inserted).for_each(|(single, inserted)| single.answer(Ok(inserted)));
+            for (single, inserted) in batch.into_iter().zip(inserted) {
+                match inserted {
+                    Some(inserted) => single.answer(Ok(inserted)),
+                    None => drop(tokio::spawn(alone(client.clone(), single))),
+                }
+            }
             true
         }
         Err(error) if did_nothing(&error) => {
             for single in batch {
                 tokio::spawn(alone(client.clone(), single));
             }
-            matches!(error, Error::Busy { .. })
+            matches!(error, Error::Busy { .. }) || error.is_lock_timeout()
         }
         Err(error) => {
             batch.into_iter().for_each(|single| single.answer(Err(alike(&error))));

@@ -16,7 +16,7 @@ use crate::event::Event;
 use crate::ident::JobId;
 use crate::job::{Inserted, NewJob};
 use crate::metrics;
-use crate::store::{self, Answer, Outcome};
+use crate::store::{self, Answer, Outcome, Quick};
 #[cfg(feature = "opentelemetry")]
 use crate::trace;
 
@@ -147,17 +147,47 @@ pub(super) async fn insert_rows(
 ) -> Result<Vec<Inserted>> {
     let statements = client.statements();
     if batch.is_plain() {
-        let rows = store::insert_plain(connection, statements, batch.rows).await?;
-        return Ok(rows
-            .into_iter()
-            .map(|job| Inserted { answered_at: job.created_at, job, duplicate: false, replaced: None })
-            .collect());
+        let entered = store::insert_plain(connection, statements, &batch.rows).await?;
+        let inserted = batch.rows.into_iter().zip(entered).map(|(row, entered)| {
+            let job = row.into_job(entered);
+            Inserted { answered_at: job.created_at, job, duplicate: false, replaced: None }
+        });
+        return Ok(inserted.collect());
     }
     let folded = batch.folded();
-    let Batch { rows, in_order, leaders, .. } = batch;
+    let Batch { rows, mut in_order, leaders, .. } = batch;
+    // Where each row can be settled by a look, that is all it takes.
+    if !in_order && max_wait.is_none() {
+        let quick = match rows.len() {
+            1 => store::insert_each(connection, statements, &rows, None, folded.as_deref()).await?,
+            _ => store::insert_all(connection, statements, &rows, folded.as_deref()).await?,
+        };
+        if !quick.iter().any(|quick| matches!(quick, Quick::Open)) {
+            let answers: Vec<_> = rows.into_iter().zip(quick).map(|(row, quick)| Answer::of(row, quick)).collect();
+            return settle(answers, &[], &leaders, None);
+        }
+        in_order = true;
+    }
     let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
     let answers = store::insert_unique(connection, statements, rows, in_order, max_wait, folded).await?;
     settle(answers, &ids, &leaders, max_wait)
+}
+
+/// Sends rows of many callers, each for itself. `None`: the input's key takes a statement of its own.
+pub(super) async fn insert_shared(
+    client: &Client,
+    connection: &mut PgConnection,
+    batch: Batch,
+    patience: Duration,
+) -> Result<Vec<Option<Inserted>>> {
+    if batch.is_plain() || batch.in_order {
+        let inserted = insert_rows(client, connection, batch, Some(patience)).await?;
+        return Ok(inserted.into_iter().map(Some).collect());
+    }
+    let folded = batch.folded();
+    let Batch { rows, leaders, .. } = batch;
+    let quick = store::insert_each(connection, client.statements(), &rows, Some(patience), folded.as_deref()).await?;
+    Ok(deal(rows.into_iter().zip(quick).map(|(row, quick)| Answer::of(row, quick)).collect(), &leaders))
 }
 
 /// Turns the database's answers, one a row sent, into results, one an input.
@@ -181,19 +211,26 @@ fn settle(
         });
         return Err(Error::Rejected(rejections.collect()));
     }
-    // Folded inputs are duplicates of the row that was sent for them.
-    let mut is_answered = vec![false; answers.len()];
-    leaders
-        .iter()
-        .map(|leader| {
-            let answer = answers[*leader].as_ref().ok_or(sqlx::Error::RowNotFound)?;
-            let is_first = !std::mem::replace(&mut is_answered[*leader], true);
-            Ok(Inserted {
-                job: answer.job.clone().ok_or(sqlx::Error::RowNotFound)?,
-                duplicate: !is_first || answer.outcome == Outcome::Duplicate,
-                replaced: answer.replaced.filter(|_| is_first),
-                answered_at: answer.answered_at,
-            })
+    deal(answers, leaders).into_iter().map(|inserted| inserted.ok_or_else(|| sqlx::Error::RowNotFound.into())).collect()
+}
+
+/// Gives every input the answer of the row that was sent for it. The first gets what became of the row;
+/// those that were folded onto it are duplicates of it.
+fn deal(mut answers: Vec<Option<Answer>>, leaders: &[usize]) -> Vec<Option<Inserted>> {
+    let mut to_come = vec![0_usize; answers.len()];
+    leaders.iter().for_each(|leader| to_come[*leader] += 1);
+    let mut is_dealt = vec![false; answers.len()];
+    let deal = |leader: &usize| {
+        let leader = *leader;
+        to_come[leader] -= 1;
+        let is_first = !std::mem::replace(&mut is_dealt[leader], true);
+        let answer = if to_come[leader] == 0 { answers[leader].take() } else { answers[leader].clone() }?;
+        Some(Inserted {
+            job: answer.job?,
+            duplicate: !is_first || answer.outcome == Outcome::Duplicate,
+            replaced: answer.replaced.filter(|_| is_first),
+            answered_at: answer.answered_at,
         })
-        .collect()
+    };
+    leaders.iter().map(deal).collect()
 }

@@ -72,6 +72,8 @@ impl AsRef<Client> for Client {
 #[derive(Debug)]
 struct Inner {
     pool: PgPool,
+    /// Whether the pool hands out only connections at rest.
+    is_own_pool: bool,
     statements: Statements,
     defaults: InsertOptions,
     bus: events::Bus,
@@ -231,7 +233,18 @@ impl Client {
         &self.inner.defaults
     }
 
+    /// A connection of the pool on which what is sent is a transaction by itself.
     pub(crate) async fn connection(&self) -> Result<PoolConnection<Postgres>> {
-        Ok(self.inner.pool.acquire().await?)
+        loop {
+            let mut connection = self.inner.pool.acquire().await?;
+            // A pool of our own has looked already.
+            if self.inner.is_own_pool || store::is_at_rest(&mut connection).await? {
+                return Ok(connection);
+            }
+            tracing::warn!(
+                "closed a connection whose transaction nobody ended: a future of sqlx's begin() was dropped on its way"
+            );
+            connection.close().await?;
+        }
     }
 }

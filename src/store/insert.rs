@@ -1,24 +1,25 @@
-//! Inserting: plain jobs by one statement, any mix with unique ones by `insert_jobs`.
+//! Inserting jobs that have no key, and what all inserts have in common.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use sqlx::postgres::PgArguments;
 use sqlx::postgres::types::PgInterval;
-use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Postgres, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::row::{Stored, job_row};
+use super::row::Stored;
 use super::{Statements, interval, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
-use crate::unique::{Claim, OnConflict};
+use crate::state::JobState;
+use crate::unique::Claim;
 
 /// A job as it goes to the database: checked, layered, its key made.
 #[derive(Clone, Debug)]
@@ -36,28 +37,62 @@ pub(crate) struct NewRow {
     pub(crate) claim: Option<Claim>,
 }
 
-/// What became of one input.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Outcome {
-    Inserted,
-    Duplicate,
-    Rejected,
-    Busy,
+impl NewRow {
+    /// Whether it may run as soon as it is there.
+    fn is_now(&self) -> bool {
+        self.scheduled_at.is_none() && self.delay.is_none() && !self.is_pending
+    }
+
+    /// The job that it is now, given what the database decided.
+    pub(crate) fn into_job(self, entered: Entered) -> JobRow {
+        let states = self.claim.as_ref().map(|claim| claim.states);
+        JobRow {
+            id: self.id,
+            kind: self.kind,
+            queue: self.queue,
+            state: entered.state,
+            priority: self.priority,
+            attempt: 0,
+            max_attempts: self.max_attempts,
+            created_at: entered.created_at,
+            scheduled_at: entered.scheduled_at,
+            attempted_at: None,
+            finalized_at: None,
+            args: self.args,
+            meta: self.meta,
+            errors: Vec::new(),
+            output: None,
+            progress: None,
+            unique_states: states,
+            until_start: self.claim.as_ref().is_some_and(|claim| claim.until_start),
+            unique_key: self.claim.map(|claim| claim.key),
+            unique_until: entered.unique_until,
+            claims: states.is_some_and(|states| states.contains(entered.state)),
+            replaced_by: None,
+            worker: None,
+        }
+    }
 }
 
-/// What became of one input, and the row that answers it: its own, or the holder's.
-#[derive(Clone, Debug)]
-pub(crate) struct Answer {
-    pub(crate) outcome: Outcome,
-    pub(crate) replaced: Option<JobId>,
-    /// Absent only when the outcome is `Busy`.
-    pub(crate) job: Option<JobRow>,
-    pub(crate) answered_at: OffsetDateTime,
+/// What the database decided of a new job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entered {
+    pub(super) state: JobState,
+    pub(super) created_at: OffsetDateTime,
+    pub(super) scheduled_at: OffsetDateTime,
+    pub(super) unique_until: Option<OffsetDateTime>,
+}
+
+impl Entered {
+    /// A job that may run since it is there.
+    pub(super) const fn now(created_at: OffsetDateTime) -> Self {
+        Self { state: JobState::Available, created_at, scheduled_at: created_at, unique_until: None }
+    }
 }
 
 /// The columns that every new row has, one array each.
 #[derive(Default)]
-struct Columns<'a> {
+pub(super) struct Columns<'a> {
     ids: Vec<Uuid>,
     kinds: Vec<&'a str>,
     queues: Vec<&'a str>,
@@ -71,7 +106,7 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn of(rows: &'a [NewRow]) -> Self {
+    pub(super) fn of(rows: &'a [NewRow]) -> Self {
         let mut columns = Self::default();
         for row in rows {
             columns.ids.push(row.id.as_uuid());
@@ -88,8 +123,32 @@ impl<'a> Columns<'a> {
         columns
     }
 
-    /// Binds the arrays, which come first in both statements.
-    fn bind_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+    /// With one element for all places where they are alike, and none where all are null, as the quick
+    /// statements take it: most columns of most batches shrink to nothing.
+    pub(super) fn folded(rows: &'a [NewRow]) -> Self {
+        let mut columns = Self::of(rows);
+        fold(&mut columns.kinds);
+        fold(&mut columns.queues);
+        fold(&mut columns.priorities);
+        fold(&mut columns.max_attempts);
+        if rows.iter().all(|row| row.meta.is_empty()) {
+            columns.metas.truncate(1);
+        }
+        drop_nulls(&mut columns.scheduled_ats);
+        drop_nulls(&mut columns.delays);
+        if !columns.pendings.contains(&true) {
+            columns.pendings.clear();
+        }
+        columns
+    }
+
+    /// Binds the arrays, which come first in every statement.
+    pub(super) fn bind_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+        self.bind_timeless_to(query).bind(&self.scheduled_ats).bind(&self.delays).bind(&self.pendings)
+    }
+
+    /// Binds the arrays but those that say when.
+    fn bind_timeless_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
         query
             .bind(&self.ids)
             .bind(&self.kinds)
@@ -98,128 +157,48 @@ impl<'a> Columns<'a> {
             .bind(&self.metas)
             .bind(&self.priorities)
             .bind(&self.max_attempts)
-            .bind(&self.scheduled_ats)
-            .bind(&self.delays)
-            .bind(&self.pendings)
     }
 }
 
-/// Inserts rows of which none has a key and every id is new. Rows come back in input order.
+/// Leaves one element where all are alike.
+pub(super) fn fold<T: PartialEq>(column: &mut Vec<T>) {
+    if column.windows(2).all(|pair| pair[0] == pair[1]) {
+        column.truncate(1);
+    }
+}
+
+/// Leaves nothing where nothing is.
+pub(super) fn drop_nulls<T>(column: &mut Vec<Option<T>>) {
+    if column.iter().all(Option::is_none) {
+        column.clear();
+    }
+}
+
+/// Inserts rows of which none has a key and every id is new. Answers come in input order.
 pub(crate) async fn insert_plain(
     connection: &mut PgConnection,
     statements: &Statements,
-    rows: Vec<NewRow>,
-) -> Result<Vec<JobRow>> {
-    let columns = Columns::of(&rows);
+    rows: &[NewRow],
+) -> Result<Vec<Entered>> {
+    if rows.iter().all(NewRow::is_now) {
+        let columns = Columns::folded(rows);
+        let inserting = columns.bind_timeless_to(query(&statements.insert_now));
+        let created_at = inserting.fetch_one(connection).await?.try_get::<Stored, _>("created_at")?.0;
+        return Ok(vec![Entered::now(created_at); rows.len()]);
+    }
+    let columns = Columns::of(rows);
     let stored = columns.bind_to(query(&statements.insert_plain)).fetch_all(connection).await?;
     let mut by_id = HashMap::with_capacity(stored.len());
     for row in &stored {
-        by_id.insert(row.try_get::<Uuid, _>("id")?, row);
+        let entered = Entered {
+            state: row.try_get::<&str, _>("state")?.parse()?,
+            created_at: row.try_get::<Stored, _>("created_at")?.0,
+            scheduled_at: row.try_get::<Stored, _>("scheduled_at")?.0,
+            unique_until: None,
+        };
+        by_id.insert(row.try_get::<Uuid, _>("id")?, entered);
     }
-    rows.into_iter()
-        .map(|row| {
-            let stored = by_id.get(&row.id.as_uuid()).ok_or(sqlx::Error::RowNotFound)?;
-            new_job(row, stored)
-        })
-        .collect()
-}
-
-/// Inserts any mix of rows, all or nothing. `in_order` takes key by key, which equal keys, ids that
-/// may be there already and every `on_conflict` but `ignore` need. `folded` says how many more inputs
-/// each row stands for, which the audit counts as its duplicates. Answers come back in input order;
-/// under a refusal only the rejected inputs have one.
-pub(crate) async fn insert_unique(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    rows: Vec<NewRow>,
-    in_order: bool,
-    max_wait: Option<Duration>,
-    folded: Option<Vec<i32>>,
-) -> Result<Vec<Option<Answer>>> {
-    let columns = Columns::of(&rows);
-    let claims: Vec<Option<&Claim>> = rows.iter().map(|row| row.claim.as_ref()).collect();
-    let keys: Vec<_> = claims.iter().map(|c| c.map(|c| c.key.as_str())).collect();
-    let states: Vec<_> = claims.iter().map(|c| c.map(|c| c.states.bits())).collect();
-    let periods: Vec<_> = claims.iter().map(|c| c.and_then(|c| c.period).map(interval)).collect();
-    let ttls: Vec<_> = claims.iter().map(|c| c.and_then(|c| c.ttl).map(interval)).collect();
-    let until_starts: Vec<_> = claims.iter().map(|c| c.is_some_and(|c| c.until_start)).collect();
-    let discards: Vec<_> = claims.iter().map(|c| c.is_some_and(|c| c.discard_on_reentry)).collect();
-    let on_conflicts: Vec<_> =
-        claims.iter().map(|c| c.map_or(OnConflict::Ignore, |c| c.on_conflict).as_str()).collect();
-    let answered = columns
-        .bind_to(query(&statements.insert_unique))
-        .bind(&keys)
-        .bind(&states)
-        .bind(&periods)
-        .bind(&ttls)
-        .bind(&until_starts)
-        .bind(&discards)
-        .bind(&on_conflicts)
-        .bind(in_order)
-        .bind(max_wait.map(interval))
-        .bind(folded)
-        .fetch_all(connection)
-        .await?;
-    let mut answers = HashMap::with_capacity(answered.len());
-    for row in &answered {
-        answers.insert(row.try_get::<Uuid, _>("input_id")?, row);
-    }
-    rows.into_iter().map(|input| answers.get(&input.id.as_uuid()).map(|row| answer(row, input)).transpose()).collect()
-}
-
-fn answer(row: &PgRow, input: NewRow) -> Result<Answer> {
-    let outcome = match row.try_get::<&str, _>("outcome")? {
-        "inserted" => Outcome::Inserted,
-        "duplicate" => Outcome::Duplicate,
-        "rejected" => Outcome::Rejected,
-        _ => Outcome::Busy,
-    };
-    let job = match outcome {
-        Outcome::Busy => None,
-        Outcome::Inserted | Outcome::Duplicate | Outcome::Rejected => {
-            let is_sent_back = row.try_get::<Option<Uuid>, _>("id")?.is_some();
-            Some(if is_sent_back { job_row(row)? } else { new_job(input, row)? })
-        }
-    };
-    Ok(Answer {
-        outcome,
-        replaced: row.try_get::<Option<Uuid>, _>("replaced")?.map(JobId::from),
-        job,
-        answered_at: row.try_get("answered_at")?,
-    })
-}
-
-/// A job that was not there before: the caller's row, and what the database decided.
-fn new_job(row: NewRow, stored: &PgRow) -> Result<JobRow> {
-    let (unique_until, claims) = match &row.claim {
-        Some(_) => (stored.try_get::<Option<Stored>, _>("unique_until")?.map(|at| at.0), stored.try_get("claims")?),
-        None => (None, false),
-    };
-    Ok(JobRow {
-        id: row.id,
-        kind: row.kind,
-        queue: row.queue,
-        state: stored.try_get::<&str, _>("state")?.parse()?,
-        priority: row.priority,
-        attempt: 0,
-        max_attempts: row.max_attempts,
-        created_at: stored.try_get::<Stored, _>("created_at")?.0,
-        scheduled_at: stored.try_get::<Stored, _>("scheduled_at")?.0,
-        attempted_at: None,
-        finalized_at: None,
-        args: row.args,
-        meta: row.meta,
-        errors: Vec::new(),
-        output: None,
-        progress: None,
-        unique_states: row.claim.as_ref().map(|claim| claim.states),
-        until_start: row.claim.as_ref().is_some_and(|claim| claim.until_start),
-        unique_key: row.claim.map(|claim| claim.key),
-        unique_until,
-        claims,
-        replaced_by: None,
-        worker: None,
-    })
+    rows.iter().map(|row| Ok(*by_id.get(&row.id.as_uuid()).ok_or(sqlx::Error::RowNotFound)?)).collect()
 }
 
 /// A count as the table stores it; the options keep it in range.

@@ -27,6 +27,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V6__control", include_str!("../../migrations/V6__control.sql")),
     ("V7__time", include_str!("../../migrations/V7__time.sql")),
     ("V8__progress", include_str!("../../migrations/V8__progress.sql")),
+    ("V9__speed", include_str!("../../migrations/V9__speed.sql")),
     ("V10__views", include_str!("../../migrations/V10__views.sql")),
     ("V11__duplicate_audit", include_str!("../../migrations/V11__duplicate_audit.sql")),
     ("V12__operators", include_str!("../../migrations/V12__operators.sql")),

@@ -1,9 +1,10 @@
 //! The only place that speaks SQL.
 //!
 //! Every statement is a file in `sql/`. The marker `/* schema */` before a name becomes the
-//! queue's schema, so that the files stay valid SQL and no `search_path` is needed. Functions
-//! here take a connection and plain values, and give plain values back.
+//! queue's schema, so that the files stay valid SQL and no `search_path` is needed; `/* columns */j.*`
+//! becomes the columns of the job `j` that [`row::job_row`] reads. Functions here take a connection and plain values, and give plain values back.
 
+mod at_rest;
 mod audit;
 mod backfill;
 mod change;
@@ -13,6 +14,7 @@ mod fetch;
 mod finish;
 mod health;
 mod insert;
+mod insert_unique;
 mod interval;
 mod lease;
 mod look;
@@ -43,6 +45,7 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Postgres, SqlSafeStr, SqlStr};
 
+pub(crate) use self::at_rest::is_at_rest;
 pub(crate) use self::audit::{audit_duplicates, audited_kinds, fold_duplicates, suppressed_duplicates};
 pub(crate) use self::backfill::{
     Keyed, Seen, Settled, Wanted, backfill_keys, backfill_rows, backfill_settle, begin_batch, holders,
@@ -60,7 +63,8 @@ pub(crate) use self::health::{
     hidden_sessions, idle_claims, invalid_indexes, itself, neglected, open_transactions, overdue,
     prepared_transactions, runners, schema_objects, stuck_jobs, tables, unknown_kinds,
 };
-pub(crate) use self::insert::{Answer, NewRow, Outcome, insert_plain, insert_unique};
+pub(crate) use self::insert::{NewRow, insert_plain};
+pub(crate) use self::insert_unique::{Answer, Outcome, Quick, insert_all, insert_each, insert_unique};
 pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::lease::{
     CompletedKept, RunnerRow, Worked, extend_lease, register_runner, remove_dead_runners, remove_runner,
@@ -118,9 +122,11 @@ macro_rules! statements {
             /// Renders every statement for a schema.
             pub(crate) fn new(schema: SchemaName) -> Self {
                 let qualifier = format!("{}.", schema.quoted());
+                let columns = row::columns_of_j();
                 // Safe to splice: a schema name is checked against an alphabet without quotes.
                 let render = |text: &str| {
-                    let text = text.replace("/* matching */true", MATCHING).replace("/* schema */", &qualifier);
+                    let text = text.replace("/* matching */true", MATCHING).replace("/* columns */j.*", &columns);
+                    let text = text.replace("/* schema */", &qualifier);
                     AssertSqlSafe(Arc::<str>::from(text)).into_sql_str()
                 };
                 Self {
@@ -179,6 +185,9 @@ statements! {
     health_stuck,
     health_tables,
     holder,
+    insert_all,
+    insert_each,
+    insert_now,
     holders,
     insert_plain,
     insert_unique,

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgRow, PgTypeInfo, PgValueRef};
 use sqlx::types::Json;
-use sqlx::{Decode, Postgres, Row, Type};
+use sqlx::{Column, Decode, Postgres, Row, Type};
 use time::{Duration, OffsetDateTime, macros::datetime};
 
 use crate::error::Result;
@@ -13,32 +13,70 @@ use crate::ident::{JobId, Kind, QueueName};
 use crate::job::{AttemptError, JobRow};
 use crate::unique::StateSet;
 
-/// Reads a row of the columns that every statement returns.
+/// The columns of a job, in the order in which [`job_row`] reads them.
+const COLUMNS: [&str; 23] = [
+    "id",
+    "kind",
+    "queue",
+    "state",
+    "priority",
+    "attempt",
+    "max_attempts",
+    "created_at",
+    "scheduled_at",
+    "attempted_at",
+    "finalized_at",
+    "args",
+    "meta",
+    "errors",
+    "output",
+    "progress",
+    "unique_key",
+    "unique_states",
+    "unique_until",
+    "claims",
+    "until_start",
+    "replaced_by",
+    "worker",
+];
+
+/// What stands in statements for the columns of the job `j`.
+pub(super) fn columns_of_j() -> String {
+    let column = |name: &str| match name {
+        "state" => "j.state::text AS state".to_owned(),
+        name => format!("j.{name}"),
+    };
+    COLUMNS.map(column).join(", ")
+}
+
+/// Reads the job of a row. By place, since a look-up by name for each column is most of the work.
 pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
+    let first = row.try_column(COLUMNS[0])?.ordinal();
+    let at = |place: usize| first + place;
     Ok(JobRow {
-        id: JobId::from(row.try_get::<uuid::Uuid, _>("id")?),
-        kind: Kind::from_stored(row.try_get("kind")?),
-        queue: QueueName::from_stored(row.try_get("queue")?),
-        state: row.try_get::<&str, _>("state")?.parse()?,
-        priority: row.try_get("priority")?,
-        attempt: count(row.try_get("attempt")?),
-        max_attempts: count(row.try_get("max_attempts")?),
-        created_at: row.try_get::<Stored, _>("created_at")?.0,
-        scheduled_at: row.try_get::<Stored, _>("scheduled_at")?.0,
-        attempted_at: row.try_get::<Option<Stored>, _>("attempted_at")?.map(|at| at.0),
-        finalized_at: row.try_get::<Option<Stored>, _>("finalized_at")?.map(|at| at.0),
-        args: row.try_get::<Box<RawValue>, _>("args")?,
-        meta: row.try_get::<Json<Map<String, Value>>, _>("meta")?.0,
-        errors: row.try_get::<Json<Vec<AttemptError>>, _>("errors")?.0,
-        output: row.try_get("output")?,
-        progress: row.try_get("progress")?,
-        unique_key: row.try_get("unique_key")?,
-        unique_states: row.try_get::<Option<i16>, _>("unique_states")?.and_then(StateSet::from_bits),
-        unique_until: row.try_get::<Option<Stored>, _>("unique_until")?.map(|at| at.0),
-        claims: row.try_get("claims")?,
-        until_start: row.try_get("until_start")?,
-        replaced_by: row.try_get::<Option<uuid::Uuid>, _>("replaced_by")?.map(JobId::from),
-        worker: row.try_get("worker")?,
+        id: JobId::from(row.try_get::<uuid::Uuid, _>(first)?),
+        kind: Kind::from_stored(row.try_get(at(1))?),
+        queue: QueueName::from_stored(row.try_get(at(2))?),
+        state: row.try_get::<&str, _>(at(3))?.parse()?,
+        priority: row.try_get(at(4))?,
+        attempt: count(row.try_get(at(5))?),
+        max_attempts: count(row.try_get(at(6))?),
+        created_at: row.try_get::<Stored, _>(at(7))?.0,
+        scheduled_at: row.try_get::<Stored, _>(at(8))?.0,
+        attempted_at: row.try_get::<Option<Stored>, _>(at(9))?.map(|at| at.0),
+        finalized_at: row.try_get::<Option<Stored>, _>(at(10))?.map(|at| at.0),
+        args: row.try_get::<Box<RawValue>, _>(at(11))?,
+        meta: row.try_get::<Json<Map<String, Value>>, _>(at(12))?.0,
+        errors: row.try_get::<Json<Vec<AttemptError>>, _>(at(13))?.0,
+        output: row.try_get(at(14))?,
+        progress: row.try_get(at(15))?,
+        unique_key: row.try_get(at(16))?,
+        unique_states: row.try_get::<Option<i16>, _>(at(17))?.and_then(StateSet::from_bits),
+        unique_until: row.try_get::<Option<Stored>, _>(at(18))?.map(|at| at.0),
+        claims: row.try_get(at(19))?,
+        until_start: row.try_get(at(20))?,
+        replaced_by: row.try_get::<Option<uuid::Uuid>, _>(at(21))?.map(JobId::from),
+        worker: row.try_get(at(22))?,
     })
 }
 

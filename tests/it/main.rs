@@ -21,6 +21,7 @@ mod insert_middleware;
 mod machine;
 mod maintenance;
 mod modes;
+mod open_transaction;
 mod plans;
 mod queues;
 mod roles;

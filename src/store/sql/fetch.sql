@@ -1,10 +1,12 @@
 -- Takes the next jobs of several queues, each up to its own free slots, and counts the attempt.
 -- Per queue the scan walks job_fetch in order and locks as it goes, so that no two runners wait
 -- for each other. It starts at the queue's head, or, where places are given, behind one place for
--- each priority: then it need not walk what lies before them. The locked ids go on as an array: the
+-- each priority: then it need not walk what lies before them. The locked rows go on as an array: the
 -- planner cannot know how many a LIMIT of slots gives, and joins what it takes for a tenth of the
--- backlog by reading the whole table. The first row says when the scan began and how long it took,
--- even where there is no job.
+-- backlog by reading the whole table. By their places in the table, which a lock keeps: that spares a
+-- probe of the primary key each. (A job that somebody changed and committed while the scan came by has a
+-- place that this statement does not see yet; the next fetch takes it.) The first row says when the
+-- scan began and how long it took, even where there is no job.
 WITH wanted AS MATERIALIZED (
     SELECT
         w.queue, w.free, q.max_running IS NOT NULL AS is_limited,
@@ -23,10 +25,10 @@ WITH wanted AS MATERIALIZED (
     ORDER BY w.queue COLLATE "C"
 ),
 next AS MATERIALIZED (
-    SELECT n.id
+    SELECT n.ctid
     FROM wanted AS w
     CROSS JOIN LATERAL (
-        SELECT j.id
+        SELECT j.ctid
         FROM /* schema */job AS j
         WHERE j.queue = w.queue AND j.ready AND j.kind = ANY ($3::text[])
         ORDER BY j.priority DESC, j.scheduled_at, j.id
@@ -35,15 +37,15 @@ next AS MATERIALIZED (
     ) AS n
     WHERE w.queue <> ALL ($5::text[])
     UNION ALL
-    SELECT o.id
+    SELECT o.ctid
     FROM wanted AS w
     CROSS JOIN LATERAL (
-        SELECT n.id
+        SELECT n.ctid
         -- The places come with the highest priority first, and unnest keeps their order.
         FROM unnest($5::text[], $6::smallint[], $7::timestamptz[], $8::uuid[])
             AS p (queue, priority, scheduled_at, id)
         CROSS JOIN LATERAL (
-            SELECT j.id
+            SELECT j.ctid
             FROM /* schema */job AS j
             WHERE j.queue = p.queue
                 AND j.ready
@@ -72,7 +74,7 @@ started AS (
         worker = $4,
         unique_states = CASE WHEN j.until_start AND j.unique_states > 0 THEN 0 ELSE j.unique_states END,
         unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'available', 'running')
-    WHERE j.id = ANY (ARRAY(SELECT n.id FROM next AS n))
+    WHERE j.ctid = ANY (ARRAY(SELECT n.ctid FROM next AS n))
         -- Read before the first row is changed.
         AND (SELECT s.took FROM scanned AS s) IS NOT NULL
     RETURNING j.*
@@ -81,10 +83,7 @@ SELECT
     s.took, statement_timestamp() AS began_at,
     (SELECT array_agg(w.queue) FROM wanted AS w WHERE w.slots < w.free) AS held_back,
     (SELECT array_agg(w.queue) FROM wanted AS w WHERE w.is_limited) AS limited,
-    j.id, j.kind, j.queue, j.state::text AS state, j.priority, j.attempt, j.max_attempts,
-    j.created_at, j.scheduled_at, j.attempted_at, j.finalized_at,
-    j.args, j.meta, j.errors, j.output, j.progress,
-    j.unique_key, j.unique_states, j.unique_until, j.claims, j.until_start, j.replaced_by, j.worker
+    /* columns */j.*
 FROM scanned AS s
 LEFT JOIN started AS j ON j.id <> ALL (
     coalesce(

@@ -1,0 +1,219 @@
+//! Inserting jobs that may meet others: quickly where looking is enough, else by `insert_jobs`.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sqlx::postgres::types::PgInterval;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::insert::{Columns, Entered, NewRow, drop_nulls, fold};
+use super::row::{Stored, job_row};
+use super::{Statements, interval, query};
+use crate::error::Result;
+use crate::ident::JobId;
+use crate::job::JobRow;
+use crate::unique::{Claim, OnConflict};
+
+/// What became of one input.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Outcome {
+    Inserted,
+    Duplicate,
+    Rejected,
+    Busy,
+}
+
+/// What became of one input, and the row that answers it: its own, or the holder's.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) outcome: Outcome,
+    pub(crate) replaced: Option<JobId>,
+    /// Absent only when the outcome is `Busy`.
+    pub(crate) job: Option<JobRow>,
+    pub(crate) answered_at: OffsetDateTime,
+}
+
+/// The columns of the rows' claims, one array each.
+struct Claims<'a> {
+    keys: Vec<Option<&'a str>>,
+    states: Vec<Option<i16>>,
+    periods: Vec<Option<PgInterval>>,
+    ttls: Vec<Option<PgInterval>>,
+    until_starts: Vec<bool>,
+    discards: Vec<bool>,
+}
+
+impl<'a> Claims<'a> {
+    fn of(rows: &'a [NewRow]) -> Self {
+        let claims: Vec<Option<&Claim>> = rows.iter().map(|row| row.claim.as_ref()).collect();
+        Self {
+            keys: claims.iter().map(|c| c.map(|c| c.key.as_str())).collect(),
+            states: claims.iter().map(|c| c.map(|c| c.states.bits())).collect(),
+            periods: claims.iter().map(|c| c.and_then(|c| c.period).map(interval)).collect(),
+            ttls: claims.iter().map(|c| c.and_then(|c| c.ttl).map(interval)).collect(),
+            until_starts: claims.iter().map(|c| c.is_some_and(|c| c.until_start)).collect(),
+            discards: claims.iter().map(|c| c.is_some_and(|c| c.discard_on_reentry)).collect(),
+        }
+    }
+
+    /// Shrunk as [`Columns::folded`].
+    fn folded(rows: &'a [NewRow]) -> Self {
+        let mut claims = Self::of(rows);
+        fold(&mut claims.states);
+        drop_nulls(&mut claims.periods);
+        drop_nulls(&mut claims.ttls);
+        fold(&mut claims.until_starts);
+        fold(&mut claims.discards);
+        claims
+    }
+
+    /// Binds the arrays, which come after the rows' own.
+    fn bind_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+        query
+            .bind(&self.keys)
+            .bind(&self.states)
+            .bind(&self.periods)
+            .bind(&self.ttls)
+            .bind(&self.until_starts)
+            .bind(&self.discards)
+    }
+}
+
+/// What the quick way comes to for one row.
+#[derive(Debug)]
+pub(crate) enum Quick {
+    Entered(Entered),
+    /// The job that claims its key, and when.
+    Held(Box<JobRow>, OffsetDateTime),
+    /// Nothing yet: its key takes [`insert_unique`].
+    Open,
+}
+
+impl Answer {
+    /// `None`: there is none yet.
+    pub(crate) fn of(row: NewRow, quick: Quick) -> Option<Self> {
+        let (outcome, job, answered_at) = match quick {
+            Quick::Entered(entered) => (Outcome::Inserted, row.into_job(entered), entered.created_at),
+            Quick::Held(holder, at) => (Outcome::Duplicate, *holder, at),
+            Quick::Open => return None,
+        };
+        Some(Self { outcome, replaced: None, job: Some(job), answered_at })
+    }
+}
+
+/// Inserts rows with new ids and different keys that ignore duplicates, each for itself. With
+/// patience on a connection without a transaction: how long each waits for an uncommitted rival. `folded`
+/// is as for [`insert_unique`].
+pub(crate) async fn insert_each(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    rows: &[NewRow],
+    patience: Option<Duration>,
+    folded: Option<&[i32]>,
+) -> Result<Vec<Quick>> {
+    let (columns, claims) = (Columns::folded(rows), Claims::folded(rows));
+    let inserting = claims.bind_to(columns.bind_to(query(&statements.insert_each)));
+    quick(rows, &inserting.bind(patience.map(interval)).bind(folded).fetch_all(connection).await?)
+}
+
+/// Inserts such rows all or nothing: `Open` is one with all the others.
+pub(crate) async fn insert_all(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    rows: &[NewRow],
+    folded: Option<&[i32]>,
+) -> Result<Vec<Quick>> {
+    let (columns, claims) = (Columns::folded(rows), Claims::folded(rows));
+    let inserting = claims.bind_to(columns.bind_to(query(&statements.insert_all)));
+    quick(rows, &inserting.bind(folded).fetch_all(connection).await?)
+}
+
+/// Finds each row's answer. The one that names no row is that of all whom no other names.
+fn quick(rows: &[NewRow], answers: &[PgRow]) -> Result<Vec<Quick>> {
+    let mut by_id = HashMap::with_capacity(answers.len());
+    let mut others = None;
+    for answer in answers {
+        match answer.try_get::<Option<Uuid>, _>("input_id")? {
+            Some(id) => drop(by_id.insert(id, answer)),
+            None => others = Some(answer),
+        }
+    }
+    rows.iter()
+        .map(|row| {
+            let answer = by_id.get(&row.id.as_uuid()).copied().or(others).ok_or(sqlx::Error::RowNotFound)?;
+            Ok(match answer.try_get::<&str, _>("outcome")? {
+                "inserted" => Quick::Entered(entered(answer)?),
+                "duplicate" => Quick::Held(Box::new(job_row(answer)?), answer.try_get("answered_at")?),
+                _ => Quick::Open,
+            })
+        })
+        .collect()
+}
+
+/// What the database decided of a new job.
+fn entered(row: &PgRow) -> Result<Entered> {
+    Ok(Entered {
+        state: row.try_get::<&str, _>("new_state")?.parse()?,
+        created_at: row.try_get::<Stored, _>("new_created_at")?.0,
+        scheduled_at: row.try_get::<Stored, _>("new_scheduled_at")?.0,
+        unique_until: row.try_get::<Option<Stored>, _>("new_unique_until")?.map(|at| at.0),
+    })
+}
+
+/// Inserts any mix of rows, all or nothing. `in_order` takes key by key, which equal keys, ids that
+/// may be there already and every `on_conflict` but `ignore` need. `folded` says how many more inputs
+/// each row stands for, which the audit counts as its duplicates. Answers come back in input order;
+/// under a refusal only the rejected inputs have one.
+pub(crate) async fn insert_unique(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    rows: Vec<NewRow>,
+    in_order: bool,
+    max_wait: Option<Duration>,
+    folded: Option<Vec<i32>>,
+) -> Result<Vec<Option<Answer>>> {
+    let (columns, claims) = (Columns::of(&rows), Claims::of(&rows));
+    let on_conflicts: Vec<_> = rows
+        .iter()
+        .map(|row| row.claim.as_ref().map_or(OnConflict::Ignore, |claim| claim.on_conflict).as_str())
+        .collect();
+    let answered = claims
+        .bind_to(columns.bind_to(query(&statements.insert_unique)))
+        .bind(&on_conflicts)
+        .bind(in_order)
+        .bind(max_wait.map(interval))
+        .bind(folded)
+        .fetch_all(connection)
+        .await?;
+    let mut answers = HashMap::with_capacity(answered.len());
+    for row in &answered {
+        answers.insert(row.try_get::<Uuid, _>("input_id")?, row);
+    }
+    rows.into_iter().map(|input| answers.get(&input.id.as_uuid()).map(|row| answer(row, input)).transpose()).collect()
+}
+
+fn answer(row: &PgRow, input: NewRow) -> Result<Answer> {
+    let outcome = match row.try_get::<&str, _>("outcome")? {
+        "inserted" => Outcome::Inserted,
+        "duplicate" => Outcome::Duplicate,
+        "rejected" => Outcome::Rejected,
+        _ => Outcome::Busy,
+    };
+    let job = match outcome {
+        Outcome::Busy => None,
+        Outcome::Inserted | Outcome::Duplicate | Outcome::Rejected => {
+            let is_sent_back = row.try_get::<Option<Uuid>, _>("id")?.is_some();
+            Some(if is_sent_back { job_row(row)? } else { input.into_job(entered(row)?) })
+        }
+    };
+    Ok(Answer {
+        outcome,
+        replaced: row.try_get::<Option<Uuid>, _>("replaced")?.map(JobId::from),
+        job,
+        answered_at: row.try_get("answered_at")?,
+    })
+}
