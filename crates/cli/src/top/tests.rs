@@ -260,7 +260,7 @@ fn help_and_jobs_in_full_lie_over_the_lists() {
     assert_eq!(state.over, Over::Nothing);
 }
 
-/// `GOLDEN=overwrite cargo test -p uniqueue-cli picture` draws it anew.
+/// `GOLDEN=overwrite cargo test -p uniqueue-cli -- picture` draws it anew.
 #[test]
 fn picture_in_the_guide_is_what_the_screen_looks_like() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/top.svg");
