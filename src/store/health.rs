@@ -15,7 +15,8 @@ use super::{Statements, interval, query};
 use crate::error::Result;
 
 /// Begins a transaction that changes nothing, waits for no lock for long, and whose statements end in time. What is
-/// set goes with it, so that it is right through a pooler as well.
+/// set goes with it, so that it is right through a pooler as well. Every part of a question stops at a limit, which only
+/// a walk along an index does, whatever the statistics say.
 pub(crate) async fn begin_look(
     connection: &mut PoolConnection<Postgres>,
     patience: Duration,
@@ -23,7 +24,8 @@ pub(crate) async fn begin_look(
     let patience = patience.as_millis().clamp(1, 3_600_000);
     let begin = format!(
         "BEGIN READ ONLY; SET LOCAL statement_timeout = {patience}; SET LOCAL lock_timeout = {patience}; \
-         SET LOCAL jit = off; SET LOCAL idle_in_transaction_session_timeout = 0"
+         SET LOCAL jit = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; \
+         SET LOCAL idle_in_transaction_session_timeout = 0"
     );
     Ok(connection.begin_with(AssertSqlSafe(begin)).await?)
 }

@@ -75,6 +75,33 @@ async fn claims_are_taken_by_a_probe_a_key_whatever_the_planner_believed() {
     assert!(read < SIZE * 20, "{read} rows were read for {SIZE} keys");
 }
 
+/// Those that read jobs, each with its arguments.
+const HEALTH: [(&str, &str); 3] =
+    [("health_claims", "interval '1 hour', 1000"), ("health_kinds", "1000"), ("health_runners", "")];
+
+#[tokio::test]
+async fn no_question_of_a_diagnosis_ever_reads_the_whole_table() {
+    let database = Database::new().await;
+    let jobs = "INSERT INTO {schema}.job (id, kind) SELECT gen_random_uuid(), 'a' FROM generate_series(1, 5000)";
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    database.execute(jobs).await;
+    let statements = database.client.statements_text();
+    let mut tx = database.pool().begin().await.unwrap();
+    // As a diagnosis begins its transactions.
+    sqlx::raw_sql("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off").execute(&mut *tx).await.unwrap();
+    for (name, arguments) in HEALTH {
+        let (_, text) = statements.iter().find(|(known, _)| *known == name).expect("a statement");
+        sqlx::raw_sql(database.sql(&format!("PREPARE planned_{name} AS {text}"))).execute(&mut *tx).await.unwrap();
+        let arguments = if arguments.is_empty() { String::new() } else { format!("({arguments})") };
+        let explain = format!("EXPLAIN EXECUTE planned_{name} {arguments}");
+        let lines = sqlx::raw_sql(database.sql(&explain)).fetch_all(&mut *tx).await.unwrap();
+        let plan: Vec<String> = lines.iter().map(|line| line.get(0)).collect();
+        assert!(plan.iter().any(|line| line.contains("using job_")), "{name}:\n{}", plan.join("\n"));
+        assert!(!plan.iter().any(|line| line.contains("Seq Scan on job")), "{name}:\n{}", plan.join("\n"));
+    }
+    tx.rollback().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_batch_of_duplicates_probes_twice_a_key_whatever_the_planner_believed() {
     const SIZE: i64 = 2_000;
