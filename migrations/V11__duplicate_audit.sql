@@ -91,7 +91,10 @@ BEGIN
     INSERT INTO duplicate_tally (at, holder, suppressed, kind, unique_key)
     SELECT clock_timestamp(), u.holder, u.count, u.kind, u.unique_key
     FROM unnest(kinds, unique_keys, holders, counts) AS u (kind, unique_key, holder, count)
-    WHERE EXISTS (SELECT FROM duplicate_audit AS a WHERE a.kind = u.kind AND a.stopped_at IS NULL);
+    -- Whoever may use the schema may call this, so nothing but what an insert can have met is taken.
+    WHERE u.count > 0
+        AND octet_length(u.unique_key) BETWEEN 1 AND 512
+        AND EXISTS (SELECT FROM duplicate_audit AS a WHERE a.kind = u.kind AND a.stopped_at IS NULL);
     GET DIAGNOSTICS noted = ROW_COUNT;
     RETURN noted;
 END

@@ -258,6 +258,11 @@ impl Error {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03"))
     }
 
+    /// Whether a pooler mixed up the prepared statements of its clients.
+    pub(crate) fn is_mix_up(&self) -> bool {
+        matches!(self, Error::Database(sqlx::Error::Database(error)) if is_mix_up(&**error))
+    }
+
     /// Whether a result was dropped because it came from an attempt that is over.
     #[must_use]
     pub fn is_stale(&self) -> bool {
@@ -322,6 +327,15 @@ fn missing_state_text(wanted: &str, given: &[&str]) -> String {
 const MIXED_UP: &str = "\nhint: through PgBouncer in transaction mode, version 1.21 or newer is needed, with \
      max_prepared_statements above 0";
 
+/// Whether the server does not know a statement that was prepared, or knows it already: a pooler's doing.
+fn is_mix_up(error: &dyn sqlx::error::DatabaseError) -> bool {
+    match error.code().as_deref() {
+        Some("26000" | "42P05") => true,
+        Some("08P01") => error.message().contains("prepared statement"),
+        _ => false,
+    }
+}
+
 /// The remedy for the database errors that a new user meets first.
 fn database_hint(error: &sqlx::Error) -> &'static str {
     match error {
@@ -335,8 +349,7 @@ fn database_hint(error: &sqlx::Error) -> &'static str {
             }
             Some("42501") => "\nhint: the role lacks a privilege; see docs/operations.md for the grants",
             Some("3D000") => "\nhint: create the database first, with `createdb`",
-            Some("26000" | "42P05") => MIXED_UP,
-            Some("08P01") if error.message().contains("prepared statement") => MIXED_UP,
+            _ if is_mix_up(&**error) => MIXED_UP,
             Some("08P01") if error.message().contains("startup parameter") => {
                 "\nhint: let PgBouncer ignore it: ignore_startup_parameters = extra_float_digits"
             }

@@ -11,6 +11,7 @@
 //! - Nobody waits for another's key: where a batch, even of one, meets the key of an open transaction,
 //!   it is given back after a moment, and each goes alone, on a connection of its own.
 //! - A flight ends itself in the same moment in which it sees that nobody waits, so nobody is left.
+//! - Nobody waits for a statement that is not their own for longer than a second.
 //!
 //! Failures: a connection that breaks on the way is an error for all that were on it; whether they were
 //! inserted is as open as with any statement. A caller that gave up before its batch left is left out.
@@ -42,6 +43,10 @@ const BATCH: usize = 500;
 /// After so many statements a connection goes back to the pool for a moment, so that others who
 /// want one have their turn.
 const TURN: usize = 10;
+
+/// A statement that takes longer than this does not count as one on the way any more: others must not wait for
+/// a connection that may never answer.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// How often an insert joins again when a flight ended before it was sent.
 const TRIES: u32 = 3;
@@ -101,7 +106,7 @@ impl Flights {
             let (answer, answered) = oneshot::channel();
             if client.flights().join(Single { row, answer }) {
                 // A task of its own: the caller may give up, and others are on the way with it.
-                tokio::spawn(fly(Flight { client: client.clone(), is_over: false }));
+                start(client);
             }
             tries += 1;
             match answered.await {
@@ -153,6 +158,19 @@ impl Flight {
     }
 }
 
+impl Flight {
+    /// Makes room for another, which takes those that wait. This one ends with its statement.
+    fn step_aside(&mut self) {
+        let mut waiting = self.client.flights().waiting();
+        self.is_over = true;
+        if waiting.inserts.is_empty() {
+            waiting.flights -= 1;
+        } else {
+            start(&self.client);
+        }
+    }
+}
+
 impl Drop for Flight {
     fn drop(&mut self) {
         if self.is_over {
@@ -167,6 +185,11 @@ impl Drop for Flight {
             drop(answer.send(Reply::Unsent(Box::new(row))));
         }
     }
+}
+
+/// Starts a flight, which counts as one already.
+fn start(client: &Client) {
+    tokio::spawn(fly(Flight { client: client.clone(), is_over: false }));
 }
 
 /// Sends what waits until nobody does.
@@ -195,7 +218,16 @@ async fn fly(mut flight: Flight) {
 async fn turn(client: &Client, flight: &mut Flight, mut connection: PoolConnection<Postgres>) -> bool {
     for _ in 0..TURN {
         let Some(batch) = flight.board() else { return true };
-        if !send(client, &mut connection, batch).await {
+        let mut sending = std::pin::pin!(send(client, &mut connection, batch));
+        let is_well = match tokio::time::timeout(SLOW, &mut sending).await {
+            Ok(is_well) => is_well,
+            Err(_) => {
+                flight.step_aside();
+                sending.await;
+                return true;
+            }
+        };
+        if !is_well {
             return false;
         }
         // Those who were answered may have the next insert at hand: then it goes with this one's neighbours.
@@ -262,9 +294,16 @@ impl Single {
     }
 }
 
-/// Whether the database said no, so that nothing of the statement counts.
+/// Whether the database said no, so that nothing of the statement counts. What a pooler says of a lost
+/// connection, or a server that is shutting down, leaves that open.
 fn did_nothing(error: &Error) -> bool {
-    matches!(error, Error::Busy { .. } | Error::Database(sqlx::Error::Database(_)))
+    match error {
+        Error::Busy { .. } => true,
+        Error::Database(sqlx::Error::Database(error)) => {
+            !error.code().is_some_and(|code| code.starts_with("08") || code.starts_with("57P"))
+        }
+        _ => false,
+    }
 }
 
 /// The same error for one more caller: most cannot be cloned.

@@ -20,6 +20,7 @@ mod stats;
 mod watch;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sqlx::PgPool;
 use sqlx::Postgres;
@@ -49,6 +50,9 @@ use crate::ident::{JobId, SchemaName};
 use crate::job::{JobRow, NewJob};
 use crate::opts::InsertOptions;
 use crate::store::{self, Statements};
+
+/// How long a connection may take to say that it is at rest.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// A handle on one queue: a connection pool and a schema. Cheap to clone.
 ///
@@ -238,13 +242,19 @@ impl Client {
         loop {
             let mut connection = self.inner.pool.acquire().await?;
             // A pool of our own has looked already.
-            if self.inner.is_own_pool || store::is_at_rest(&mut connection).await? {
+            if self.inner.is_own_pool {
                 return Ok(connection);
             }
-            tracing::warn!(
-                "closed a connection whose transaction nobody ended: a future of sqlx's begin() was dropped on its way"
-            );
-            connection.close().await?;
+            match tokio::time::timeout(LOOK, store::is_at_rest(&mut connection)).await {
+                Ok(Ok(true)) => return Ok(connection),
+                Ok(Ok(false)) => tracing::warn!("closed a connection whose transaction nobody ended"),
+                Ok(Err(error)) => {
+                    connection.close_on_drop();
+                    return Err(error.into());
+                }
+                Err(_) => tracing::warn!("closed a connection on which nothing is answered"),
+            }
+            connection.close_on_drop();
         }
     }
 }

@@ -12,6 +12,8 @@ pub(crate) async fn is_at_rest(connection: &mut PgConnection) -> sqlx::Result<bo
     match connection.begin_with("SELECT").await {
         Err(Error::BeginFailed) => Ok(true),
         Ok(_) => Ok(false),
+        // One that has failed already answers nothing any more.
+        Err(Error::Database(error)) if error.code().as_deref() == Some("25P02") => Ok(false),
         Err(error) => Err(error),
     }
 }

@@ -98,6 +98,8 @@ impl Answer {
     pub(crate) fn of(row: NewRow, quick: Quick) -> Option<Self> {
         let (outcome, job, answered_at) = match quick {
             Quick::Entered(entered) => (Outcome::Inserted, row.into_job(entered), entered.created_at),
+            // It is there from an earlier try.
+            Quick::Held(holder, at) if holder.id == row.id => (Outcome::Inserted, *holder, at),
             Quick::Held(holder, at) => (Outcome::Duplicate, *holder, at),
             Quick::Open => return None,
         };

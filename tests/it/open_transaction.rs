@@ -67,3 +67,16 @@ async fn inserts_over_a_pool_of_the_applications_survive_a_dropped_begin() {
     let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
     inserts_are_committed(&database, &client).await;
 }
+
+#[tokio::test]
+async fn inserts_over_a_pool_with_a_failed_transaction_left_open_go_through() {
+    let database = Database::new().await;
+    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect(url().await).await.unwrap();
+    let mut connection = pool.acquire().await.unwrap();
+    sqlx::raw_sql("BEGIN").execute(&mut *connection).await.unwrap();
+    sqlx::raw_sql("SELECT 1 / 0").execute(&mut *connection).await.unwrap_err();
+    drop(connection);
+    let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
+    let id = client.insert(job("a")).await.unwrap().id();
+    assert!(database.client.job(id).await.unwrap().is_some());
+}

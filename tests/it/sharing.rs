@@ -1,8 +1,9 @@
 //! Single inserts that come at the same time share a statement, and nothing else.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -10,7 +11,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use uniqueue::{Client, Error, Inserted, NewJob, OnConflict, Result, UniqueKey};
 
-use crate::support::{Database, WAIT, counting_statements, job};
+use crate::chaos::proxy::Proxy;
+use crate::support::{Database, WAIT, counting_statements, job, url};
 
 /// Inserts all at the same time, and answers in their order.
 async fn at_once(client: &Client, jobs: Vec<NewJob>) -> Vec<Result<Inserted>> {
@@ -229,4 +231,30 @@ async fn without_a_connection_every_caller_is_told() {
     for answer in at_once(&client, (0..5).map(|_| job("a")).collect()).await {
         assert!(matches!(answer, Err(Error::Database(sqlx::Error::PoolTimedOut))), "{answer:?}");
     }
+}
+
+#[tokio::test]
+async fn a_statement_that_is_never_answered_holds_up_nobody_else() {
+    let database = Database::new().await;
+    let (_, home) = url().await.split_once("host=").expect("a socket");
+    let proxy = Proxy::start(PathBuf::from(home.replace("%2F", "/")).join(".s.PGSQL.5432")).await;
+    let client = Client::builder().schema(database.client.schema().clone()).connect(&proxy.url()).await.unwrap();
+    // On its way for certain: it waits for a lock in the database.
+    let mut lock = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("LOCK TABLE {schema}.job IN SHARE MODE")).execute(&mut *lock).await.unwrap();
+    let unanswered = {
+        let client = client.clone();
+        tokio::spawn(async move { client.insert(job("a")).await })
+    };
+    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '{schema}.job'::regclass";
+    let began = Instant::now();
+    while database.number(waits).await == 0 {
+        assert!(began.elapsed() < WAIT, "the first does not wait");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    proxy.freeze();
+    lock.rollback().await.unwrap();
+    let others = timeout(WAIT, at_once(&client, vec![job("a"), keyed("k")])).await.expect("the others");
+    assert!(others.into_iter().all(|answer| answer.is_ok()));
+    unanswered.abort();
 }

@@ -9,7 +9,7 @@ mod dice;
 
 mod insert;
 mod process;
-mod proxy;
+pub mod proxy;
 mod torment;
 mod verdict;
 mod work;

@@ -3,9 +3,10 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
+use tokio::time::timeout;
 use uniqueue::{JobId, JobState, NewJob, OnConflict, UniqueKey, UniqueScope};
 
-use crate::support::{Database, counting_statements, job};
+use crate::support::{Database, WAIT, counting_statements, job};
 
 fn unique(text: &str, on_conflict: OnConflict) -> NewJob {
     job("a").unique_key(UniqueKey::raw(text).scope(UniqueScope::Active).on_conflict(on_conflict))
@@ -63,6 +64,33 @@ async fn r10_equal_keys_do_not_fold_onto_a_job_that_does_not_claim() {
     let answers = database.client.insert_many([later, only_available(), only_available()]).await.unwrap();
     let duplicates: Vec<_> = answers.iter().map(|answer| answer.duplicate).collect();
     assert_eq!(duplicates, [false, false, true]);
+}
+
+#[tokio::test]
+async fn r10_a_batch_of_any_size_meets_the_holders_even_of_jobs_that_do_not_claim_yet() {
+    let database = Database::new().await;
+    let client = &database.client;
+    for size in [1_usize, 2, 100, 101, 1_000] {
+        let keyed = |n: usize| UniqueKey::raw(format!("{size} {n}"));
+        client.insert_many((0..size).map(|n| job("a").unique_key(keyed(n)))).await.unwrap();
+        let only_running = (0..size).map(|n| job("a").unique_key(keyed(n).states([JobState::Running])));
+        let answers = client.insert_many(only_running).await.unwrap();
+        assert!(answers.iter().all(|answer| answer.duplicate), "{size}");
+    }
+}
+
+#[tokio::test]
+async fn r10_a_batch_of_duplicates_waits_for_nobody_who_is_changing_a_holder() {
+    const SIZE: usize = 300;
+    let database = Database::new().await;
+    let client = &database.client;
+    let keyed = || (0..SIZE).map(|n| job("a").unique_key(UniqueKey::raw(n.to_string())));
+    let first = client.insert_many(keyed()).await.unwrap();
+    let mut open = database.pool().begin().await.unwrap();
+    client.cancel([first[7].id()]).tx(&mut open).await.unwrap();
+    let answers = timeout(WAIT, client.insert_many(keyed()).into_future()).await.expect("no wait").unwrap();
+    assert!(answers.iter().all(|answer| answer.duplicate));
+    open.rollback().await.unwrap();
 }
 
 #[tokio::test]
