@@ -15,6 +15,7 @@
 //!
 //! Failures: a connection that breaks on the way is an error for all that were on it; whether they were
 //! inserted is as open as with any statement. A caller that gave up before its batch left is left out.
+//! A pool that has no connection in time is an error for all that wait by then.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -2,7 +2,8 @@
 //!
 //! Every statement is a file in `sql/`. The marker `/* schema */` before a name becomes the
 //! queue's schema, so that the files stay valid SQL and no `search_path` is needed; `/* columns */j.*`
-//! becomes the columns of the job `j` that [`row::job_row`] reads. Functions here take a connection and plain values, and give plain values back.
+//! becomes the columns of the job `j` that [`row::job_row`] reads. Functions here take a connection
+//! and plain values, and give plain values back.
 
 mod at_rest;
 mod audit;
