@@ -2,17 +2,24 @@
 
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
+use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::row::job_row;
+use super::row::{Stored, count};
 use super::{Statements, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
+use crate::state::JobState;
+use crate::unique::StateSet;
+
+/// The place of a job's first column; what the scan was stands before.
+const FIRST_OF_JOB: usize = 5;
 
 /// How many jobs a runner can take from a queue now.
 #[derive(Clone, Debug)]
@@ -79,9 +86,9 @@ pub(crate) async fn fetch(
         .bind(places.iter().map(|place| place.id).collect::<Vec<_>>())
         .fetch_all(connection)
         .await?;
-    let look = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    let (look, jobs) = rows.split_first().ok_or(sqlx::Error::RowNotFound)?;
     let mut fetched = Fetched {
-        jobs: Vec::with_capacity(rows.len()),
+        jobs: Vec::with_capacity(jobs.len()),
         unreadable: Vec::new(),
         began_at: look.try_get("began_at")?,
         took: look
@@ -90,16 +97,20 @@ pub(crate) async fn fetch(
         held_back: queue_names(look, "held_back")?,
         limited: queue_names(look, "limited")?,
     };
-    for row in &rows {
-        // Where nothing was found, the look is alone.
-        let Some(id) = row.try_get::<Option<Uuid>, _>("id")? else { continue };
-        match job_row(row) {
+    let usual = Usual {
+        kind: kinds.first().map_or("", String::as_str),
+        queue: queues.first().copied().unwrap_or_default(),
+        attempted_at: look.try_get::<Stored, _>("attempted_at")?.0,
+        worker,
+    };
+    for row in jobs {
+        match usual.job(row) {
             Ok(job) => fetched.jobs.push(job),
             Err(error) => fetched.unreadable.push(Unreadable {
-                id: JobId::from(id),
-                kind: Kind::from_stored(row.try_get("kind")?),
-                queue: QueueName::from_stored(row.try_get("queue")?),
-                attempt: row.try_get::<i16, _>("attempt")?.unsigned_abs(),
+                id: JobId::from(row.try_get::<Uuid, _>("id")?),
+                kind: usual.kind(row.try_get("kind")?),
+                queue: usual.queue(row.try_get("queue")?),
+                attempt: count(row.try_get("attempt")?),
                 problem: format!("the job's row cannot be read: {error}"),
             }),
         }
@@ -109,6 +120,58 @@ pub(crate) async fn fetch(
         (b.priority.cmp(&a.priority)).then_with(|| (a.scheduled_at, a.id).cmp(&(b.scheduled_at, b.id)))
     });
     Ok(fetched)
+}
+
+/// What a fetched job is like where its row does not say otherwise.
+struct Usual<'a> {
+    kind: &'a str,
+    queue: &'a str,
+    attempted_at: OffsetDateTime,
+    worker: Uuid,
+}
+
+impl Usual<'_> {
+    /// Reads a fetched job. By place, in the order in which fetch.sql returns it.
+    fn job(&self, row: &PgRow) -> Result<JobRow> {
+        let mut places = FIRST_OF_JOB..;
+        let mut next = || places.next().unwrap_or_default();
+        let id = JobId::from(row.try_get::<Uuid, _>(next())?);
+        let attempt = count(row.try_get(next())?);
+        let scheduled_at = row.try_get::<Stored, _>(next())?.0;
+        Ok(JobRow {
+            id,
+            attempt,
+            scheduled_at,
+            args: row.try_get::<Box<RawValue>, _>(next())?,
+            kind: self.kind(row.try_get(next())?),
+            queue: self.queue(row.try_get(next())?),
+            created_at: row.try_get::<Option<Stored>, _>(next())?.map_or(scheduled_at, |at| at.0),
+            priority: row.try_get::<Option<i16>, _>(next())?.unwrap_or(0),
+            max_attempts: row.try_get::<Option<i16>, _>(next())?.map_or(25, count),
+            meta: row.try_get::<Option<Json<_>>, _>(next())?.map(|meta| meta.0).unwrap_or_default(),
+            errors: row.try_get::<Option<Json<_>>, _>(next())?.map(|errors| errors.0).unwrap_or_default(),
+            output: row.try_get(next())?,
+            progress: row.try_get(next())?,
+            unique_key: row.try_get(next())?,
+            unique_states: row.try_get::<Option<i16>, _>(next())?.and_then(StateSet::from_bits),
+            unique_until: row.try_get::<Option<Stored>, _>(next())?.map(|at| at.0),
+            claims: row.try_get::<Option<bool>, _>(next())?.unwrap_or(false),
+            until_start: row.try_get::<Option<bool>, _>(next())?.unwrap_or(false),
+            replaced_by: row.try_get::<Option<Uuid>, _>(next())?.map(JobId::from),
+            state: JobState::Running,
+            attempted_at: Some(self.attempted_at),
+            finalized_at: None,
+            worker: Some(self.worker),
+        })
+    }
+
+    fn kind(&self, other: Option<&str>) -> Kind {
+        Kind::from_stored(other.unwrap_or(self.kind).to_owned())
+    }
+
+    fn queue(&self, other: Option<&str>) -> QueueName {
+        QueueName::from_stored(other.unwrap_or(self.queue).to_owned())
+    }
 }
 
 /// Gives back the jobs that run under this lease according to the database and are not in hand.

@@ -81,7 +81,7 @@ pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
 }
 
 /// A count that a CHECK constraint keeps from being negative.
-fn count(stored: i16) -> u16 {
+pub(super) fn count(stored: i16) -> u16 {
     stored.max(0).unsigned_abs()
 }
 
