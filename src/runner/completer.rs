@@ -22,6 +22,15 @@ use crate::worker::Stop;
 /// The most results in one statement.
 const BATCH: usize = 2_000;
 
+/// Results that come this many at a time are worth waiting for others.
+const CROWD: usize = 32;
+
+/// Results that need not wait for others: one statement costs each of them next to nothing.
+const FULL: usize = 1_000;
+
+/// How long results wait for others where they come in crowds.
+const GATHERING: Duration = Duration::from_millis(2);
+
 /// How long a batch waits for a row that somebody has locked.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -62,13 +71,21 @@ enum Way {
 /// Records results until the runner says that none will come any more.
 pub(super) async fn complete(shared: Arc<Shared>, mut results: mpsc::UnboundedReceiver<Ended>) {
     let mut gathered = Vec::with_capacity(BATCH);
+    let mut latest = 0;
     loop {
+        if latest >= CROWD && results.len() < FULL {
+            tokio::select! {
+                () = tokio::time::sleep(GATHERING) => {}
+                () = shared.drained.cancelled() => {}
+            }
+        }
         tokio::select! {
             // In this order, so that what was sent before the end is recorded.
             biased;
             _ = results.recv_many(&mut gathered, BATCH) => {}
             () = shared.drained.cancelled() => return,
         }
+        latest = gathered.len();
         // A lease that was lost leaves results under two ids for a moment. One statement for each
         // way, so that none is sent again for another's sake.
         let mut batches: BTreeMap<(Uuid, Way), Vec<Ended>> = BTreeMap::new();

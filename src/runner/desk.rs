@@ -1,9 +1,10 @@
 //! The runner's own connections for fetches and results, apart from the application's pool.
 //!
-//! Not the pool's, for two reasons. An application may hold all of its connections for as long as it
-//! likes. And work can be dropped at any `.await`: where that is sqlx's `begin`, the transaction has
+//! Not the pool's, for three reasons. An application may hold all of its connections for as long as it
+//! likes. Work can be dropped at any `.await`: where that is sqlx's `begin`, the transaction has
 //! begun and nobody ends it, so the connection goes back to the pool with it open. A fetch over such
-//! a connection would never commit: its jobs would run, for nobody to see.
+//! a connection would never commit: its jobs would run, for nobody to see. And a pool asks a connection
+//! whether it still lives when it is taken and when it is given back: two round trips for each statement.
 //!
 //! Invariants:
 //! - What is sent over these connections is a transaction by itself, so none is ever left open.
@@ -14,59 +15,72 @@
 use std::future::Future;
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{PgConnection, PgPool, Postgres};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{Error, Result};
 
-/// One for the producer, one for the completer's line, one for what waits aside.
-const CONNECTIONS: u32 = 3;
+/// Two for the producer, one for the completer's line, one for what waits aside.
+const CONNECTIONS: usize = 4;
 
-/// How long a connection is used. The pool hands them out in turns, so that none is ever idle for
-/// long; by this, those that are not needed any more go, and an idle runner comes down to one.
-const LIFETIME: Duration = Duration::from_secs(60);
+/// A connection that answered this lately is used without asking whether it still lives.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// A connection that nobody needed for so long is closed: an idle runner comes down to one.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// How long a connection is used at most, so that what a session gathers in the server goes with it.
+const LIFETIME: Duration = Duration::from_mins(30);
 
 /// Where a runner fetches and hands in results.
 pub(super) struct Desk {
     options: PgConnectOptions,
-    pool: RwLock<Arc<PgPool>>,
+    places: Arc<Semaphore>,
+    idle: Arc<Mutex<Vec<Idle>>>,
     patience: Duration,
+}
+
+/// An open connection that nobody uses. The one that answered last is used first.
+struct Idle {
+    connection: PgConnection,
+    opened_at: Instant,
+    answered_at: Instant,
 }
 
 impl Desk {
     /// A desk that waits no longer than this for any answer.
     pub(super) fn new(options: PgConnectOptions, patience: Duration) -> Self {
-        Self { pool: RwLock::new(open(&options, patience)), options, patience }
+        Self { options, places: Arc::new(Semaphore::new(CONNECTIONS)), idle: Arc::default(), patience }
     }
 
     /// A connection for one statement, whose answer is then [settled](DeskConnection::settle).
     pub(super) async fn connection(&self) -> Result<DeskConnection> {
-        let pool = self.pool();
-        match pool.acquire().await {
-            Ok(connection) => Ok(DeskConnection { connection, is_answered: false }),
-            Err(error) => {
-                self.leave(&pool);
-                Err(error.into())
+        let opened = self.answer(async {
+            let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| sqlx::Error::PoolClosed)?;
+            let (connection, opened_at) = self.open().await?;
+            Ok(DeskConnection { connection, opened_at, idle: Arc::clone(&self.idle), _place: place })
+        });
+        let opened = opened.await;
+        if opened.is_err() {
+            // Where one connection fell silent, so did the others, and each would be waited for.
+            lock(&self.idle).clear();
+        }
+        opened
+    }
+
+    /// An idle connection that lives, or a new one.
+    async fn open(&self) -> Result<(PgConnection, Instant)> {
+        let latest = || lock(&self.idle).pop();
+        while let Some(Idle { mut connection, opened_at, answered_at }) = latest() {
+            if answered_at.elapsed() < FRESH || connection.ping().await.is_ok() {
+                return Ok((connection, opened_at));
             }
         }
-    }
-
-    /// Goes on with another pool. One whose connections fell silent on their way back into it, where sqlx
-    /// asks them once more, would wait for them for as long as the operating system does.
-    fn leave(&self, pool: &Arc<PgPool>) {
-        // Nothing panics while it holds the lock.
-        let mut current = self.pool.write().unwrap_or_else(PoisonError::into_inner);
-        if Arc::ptr_eq(&current, pool) {
-            *current = open(&self.options, self.patience);
-        }
-    }
-
-    fn pool(&self) -> Arc<PgPool> {
-        Arc::clone(&self.pool.read().unwrap_or_else(PoisonError::into_inner))
+        Ok((PgConnection::connect_with(&self.options).await?, Instant::now()))
     }
 
     /// Waits for a statement's answer, no longer than a lease.
@@ -80,27 +94,42 @@ impl Desk {
         }
     }
 
-    /// Closes what is open, as far as it answers.
+    /// Closes what is open, as far as it answers. What is in use is closed when it is settled.
     pub(super) async fn close(&self) {
-        let _ = tokio::time::timeout(self.patience / 4, self.pool().close()).await;
+        self.places.close();
+        let idle = std::mem::take(&mut *lock(&self.idle));
+        let closing = async {
+            for Idle { connection, .. } in idle {
+                let _ = connection.close().await;
+            }
+        };
+        let _ = tokio::time::timeout(self.patience / 4, closing).await;
     }
 }
 
-fn open(options: &PgConnectOptions, patience: Duration) -> Arc<PgPool> {
-    let pool = PgPoolOptions::new().max_connections(CONNECTIONS).max_lifetime(LIFETIME).acquire_timeout(patience);
-    Arc::new(pool.connect_lazy_with(options.clone()))
+fn lock(idle: &Mutex<Vec<Idle>>) -> MutexGuard<'_, Vec<Idle>> {
+    // Nothing panics while it holds the lock.
+    idle.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A connection that is closed rather than used again, unless the server answered on it.
 pub(super) struct DeskConnection {
-    connection: PoolConnection<Postgres>,
-    is_answered: bool,
+    connection: PgConnection,
+    opened_at: Instant,
+    idle: Arc<Mutex<Vec<Idle>>>,
+    _place: OwnedSemaphorePermit,
 }
 
 impl DeskConnection {
     /// Hands the answer on, and lets the connection be used again if it is the server's own.
-    pub(super) fn settle<T>(mut self, answer: Result<T>) -> Result<T> {
-        self.is_answered = matches!(&answer, Ok(_) | Err(Error::Database(sqlx::Error::Database(_))));
+    pub(super) fn settle<T>(self, answer: Result<T>) -> Result<T> {
+        let is_answered = matches!(&answer, Ok(_) | Err(Error::Database(sqlx::Error::Database(_))));
+        if is_answered && self.opened_at.elapsed() < LIFETIME {
+            let Self { connection, opened_at, idle, .. } = self;
+            let mut idle = lock(&idle);
+            idle.retain(|other| other.answered_at.elapsed() < IDLE);
+            idle.push(Idle { connection, opened_at, answered_at: Instant::now() });
+        }
         answer
     }
 }
@@ -116,13 +145,5 @@ impl Deref for DeskConnection {
 impl DerefMut for DeskConnection {
     fn deref_mut(&mut self) -> &mut PgConnection {
         &mut self.connection
-    }
-}
-
-impl Drop for DeskConnection {
-    fn drop(&mut self) {
-        if !self.is_answered {
-            self.connection.close_on_drop();
-        }
     }
 }

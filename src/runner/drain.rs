@@ -2,7 +2,7 @@
 //! only as long as there is one.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
@@ -44,8 +44,9 @@ impl Drainer {
         let Some(job) = self.fetch().await? else { return Ok(None) };
         let shared = &self.shared;
         let lease = shared.leases.current();
-        shared.take_in_hand(lease.id, std::iter::once((job.id, job.attempt)));
-        executor::attempt(shared, lease, job.clone()).await;
+        let fetched = executor::prepare(shared, &lease, job.clone(), Instant::now());
+        shared.take_in_hand(lease.id, std::iter::once((job.id, job.attempt, Arc::clone(&fetched.attempt.stop))));
+        executor::attempt(shared, fetched).await;
         // The executor sends exactly one result, and keeps the sender open.
         let Some(ended) = self.results.recv().await else { return Ok(None) };
         let mut events = shared.client.events();

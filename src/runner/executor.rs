@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use tracing::Instrument;
 
@@ -20,10 +21,10 @@ use crate::worker::{Attempt, StopReason};
 
 /// Works a slot: runs one attempt after another as long as there is a job fetched for the slot.
 pub(super) async fn execute(shared: Arc<Shared>, first: Fetched) {
-    let mut slot = Slot { queue: Some(first.row.queue.clone()), shared };
+    let mut slot = Slot { queue: Some(first.attempt.row.queue.clone()), shared };
     let mut next = Some(first);
-    while let Some(Fetched { lease, row, .. }) = next {
-        attempt(&slot.shared, lease, row).await;
+    while let Some(job) = next {
+        attempt(&slot.shared, job).await;
         next = slot.next();
     }
 }
@@ -59,11 +60,11 @@ impl Drop for Slot {
     }
 }
 
-/// Runs one attempt and sends its result to the completer.
-pub(super) async fn attempt(shared: &Arc<Shared>, lease: Arc<Lease>, row: JobRow) {
-    let span = span::of(&row);
+/// Makes a fetched row ready to be worked.
+pub(super) fn prepare(shared: &Shared, lease: &Arc<Lease>, row: JobRow, since: Instant) -> Fetched {
+    let track = shared.tracks.of(&row.kind, &row.queue);
     let attempt = Arc::new(Attempt {
-        stop: shared.stop_of(row.id),
+        stop: Arc::default(),
         is_deleted: shared.keeping.deletes(&row),
         row,
         worker: lease.id,
@@ -73,11 +74,16 @@ pub(super) async fn attempt(shared: &Arc<Shared>, lease: Arc<Lease>, row: JobRow
         is_completed_in: AtomicBool::new(false),
         is_over: AtomicBool::new(false),
     });
+    Fetched { lease: Arc::clone(lease), attempt, track, since }
+}
+
+/// Runs one attempt and sends its result to the completer.
+pub(super) async fn attempt(shared: &Arc<Shared>, Fetched { lease, attempt, track, .. }: Fetched) {
+    let span = span::of(&attempt.row);
     // A fetch may come back when the lease it was made under is lost already.
     if lease.lost.is_cancelled() {
         attempt.stop.request(StopReason::LeaseLost);
     }
-    let track = shared.tracks.of(&attempt.row.kind, &attempt.row.queue);
     // Work that was told to stop before it began does not begin.
     let is_started = attempt.stop.reason().is_none();
     if is_started {

@@ -52,6 +52,7 @@ pub use self::handle::RunnerHandle;
 pub use self::shutdown::shutdown_signal;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -124,10 +125,10 @@ impl Shared {
     }
 
     /// Takes fetched jobs in hand, before any of them is started.
-    fn take_in_hand(&self, worker: Uuid, jobs: impl Iterator<Item = (JobId, u16)>) {
+    fn take_in_hand(&self, worker: Uuid, jobs: impl Iterator<Item = (JobId, u16, Arc<Stop>)>) {
         let mut in_hand = self.in_hand();
-        for (id, attempt) in jobs {
-            let earlier = in_hand.insert(id, InHand { worker, attempt, stop: Arc::default() });
+        for (id, attempt, stop) in jobs {
+            let earlier = in_hand.insert(id, InHand { worker, attempt, stop });
             if let Some(earlier) = earlier {
                 // The job was taken away and set back before this runner was told. Where the earlier
                 // attempt has ended, nobody hears this.
@@ -138,11 +139,6 @@ impl Shared {
 
     fn jobs_in_hand(&self) -> Vec<Uuid> {
         self.in_hand().keys().map(|id| id.as_uuid()).collect()
-    }
-
-    /// How to stop a job in hand.
-    fn stop_of(&self, id: JobId) -> Arc<Stop> {
-        self.in_hand().get(&id).map(|held| Arc::clone(&held.stop)).unwrap_or_default()
     }
 
     /// The attempts in hand that were fetched under a lease.
@@ -165,9 +161,11 @@ impl Shared {
     fn let_go(&self, batch: &[Ended]) {
         let mut in_hand = self.in_hand();
         for ended in batch {
-            // The same job may be here for its next attempt already.
-            if in_hand.get(&ended.result.id).is_some_and(|held| Arc::ptr_eq(&held.stop, &ended.stop)) {
-                in_hand.remove(&ended.result.id);
+            if let Entry::Occupied(held) = in_hand.entry(ended.result.id)
+                // The same job may be here for its next attempt already.
+                && Arc::ptr_eq(&held.get().stop, &ended.stop)
+            {
+                held.remove();
             }
         }
     }

@@ -5,9 +5,11 @@
 //! later still, so the first polls after falling asleep come quickly, and then ever more rarely. A
 //! runner that stays busy says so, and no insert pays for a NOTIFY.
 
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::completer::Ended;
@@ -18,6 +20,7 @@ use super::{GrowingWait, Shared, executor};
 use crate::error::Result;
 use crate::metrics::{self, Timer};
 use crate::store::{self, Fetched, FinishResult, Slots, Unreadable, Verdict};
+use crate::worker::Stop;
 
 /// The wait before the first poll of a runner that found nothing.
 const FIRST_POLL: Duration = Duration::from_millis(10);
@@ -29,39 +32,55 @@ const HELD_BACK_POLL: Duration = Duration::from_secs(1);
 /// So many full fetches in a row make a runner busy.
 const BUSY_AFTER: u32 = 3;
 
+/// How many fetches are under way at once, where one after another comes back full: the database takes
+/// the next jobs while the runner reads the last.
+const HANDS: usize = 2;
+
 pub(super) async fn produce(shared: Arc<Shared>) {
     let mut sleeper = Sleeper::new(&shared);
     let mut failure_wait = GrowingWait::new();
     let mut doubt = Doubt::default();
-    let mut scan = Scan::new(Instant::now());
+    let scan = Arc::new(Mutex::new(Scan::new(Instant::now())));
+    let mut looks = JoinSet::new();
+    let mut is_full = false;
     while !shared.stopping.is_cancelled() {
         let lease = shared.leases.current();
         start_left_over(&shared);
         give_back_stale(&shared);
         tell_load(&shared);
-        let slots = wanted(&shared);
-        if slots.is_empty() || lease.lost.is_cancelled() {
-            tokio::select! {
-                () = shared.stopping.cancelled() => break,
-                () = shared.freed.notified() => {}
-                () = stale(&shared) => {}
+        let hands = if is_full && doubt.until.is_none() { HANDS } else { 1 };
+        while looks.len() < hands && !lease.lost.is_cancelled() {
+            let Some(wanted) = Wanted::now(&shared) else { break };
+            if looks.is_empty() {
+                doubt.resolve(&shared, &lease).await;
             }
-            continue;
+            looks.spawn(look(Arc::clone(&shared), Arc::clone(&lease), wanted, Arc::clone(&scan)));
         }
-        doubt.resolve(&shared, &lease).await;
-        let wanted = slots.iter().fold(0, |sum: usize, slot| sum.saturating_add(slot.free));
-        match fetch(&shared, &lease, &slots, &mut scan).await {
-            Ok(0) => {
+        let looked = tokio::select! {
+            () = shared.stopping.cancelled() => break,
+            () = shared.freed.notified(), if looks.len() < hands => continue,
+            () = stale(&shared) => continue,
+            Some(looked) = looks.join_next() => looked,
+        };
+        // A look that panicked failed as others do.
+        match looked.unwrap_or_else(|panic| Err(sqlx::Error::Io(io::Error::other(panic)).into())) {
+            Ok(Looked { fetched: 0, is_held_back, .. }) => {
+                is_full = false;
                 failure_wait.reset();
-                sleeper.sleep(scan.is_held_back()).await;
+                if looks.is_empty() {
+                    sleeper.sleep(is_held_back).await;
+                }
             }
-            Ok(fetched) => {
+            Ok(looked) => {
+                is_full = looked.is_full;
                 failure_wait.reset();
-                sleeper.found(fetched == wanted).await;
+                sleeper.found(is_full).await;
             }
             Err(error) => {
+                is_full = false;
                 tracing::warn!(%error, "fetch failed, trying again");
                 doubt.begin(shared.leases.term);
+                while looks.join_next().await.is_some() {}
                 tokio::select! {
                     () = shared.stopping.cancelled() => break,
                     () = tokio::time::sleep(failure_wait.grow()) => {}
@@ -69,6 +88,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             }
         }
     }
+    while looks.join_next().await.is_some() {}
     for queue in &shared.queues {
         give_back(&shared, queue.clear());
     }
@@ -84,13 +104,28 @@ fn tell_load(shared: &Shared) {
     }
 }
 
-fn wanted(shared: &Shared) -> Vec<Slots> {
-    shared
-        .queues
-        .iter()
-        .map(|queue| Slots { queue: queue.name.clone(), free: queue.wanted() })
-        .filter(|slots| slots.free > 0)
-        .collect()
+/// What a look is for. While it lives, the queues count on it.
+struct Wanted {
+    shared: Arc<Shared>,
+    slots: Vec<Slots>,
+}
+
+impl Wanted {
+    fn now(shared: &Arc<Shared>) -> Option<Self> {
+        let slots = shared.queues.iter().map(|queue| Slots { queue: queue.name.clone(), free: queue.want() });
+        let slots: Vec<_> = slots.filter(|slots| slots.free > 0).collect();
+        (!slots.is_empty()).then(|| Self { shared: Arc::clone(shared), slots })
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        for Slots { queue, free } in &self.slots {
+            if let Some(queue) = self.shared.queue(queue) {
+                queue.came(*free);
+            }
+        }
+    }
 }
 
 fn start(shared: &Arc<Shared>, job: slots::Fetched) {
@@ -126,26 +161,35 @@ fn give_back_stale(shared: &Shared) {
 
 /// Gives jobs back that were not started, without using up their attempts.
 fn give_back(shared: &Shared, jobs: impl IntoIterator<Item = slots::Fetched>) {
-    for slots::Fetched { lease, row, .. } in jobs {
-        let (stop, track) = (shared.stop_of(row.id), shared.tracks.of(&row.kind, &row.queue));
-        let result = FinishResult::new(row.id, row.attempt, Verdict::GiveBack);
+    for slots::Fetched { lease, attempt, track, .. } in jobs {
+        let result = FinishResult::new(attempt.row.id, attempt.row.attempt, Verdict::GiveBack);
+        let stop = Arc::clone(&attempt.stop);
         let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, was_completed_in: false });
     }
 }
 
-/// Fetches once and hands the jobs to the executor. Answers how many it was.
-async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots], scan: &mut Scan) -> Result<usize> {
+/// What came of a look.
+struct Looked {
+    fetched: usize,
+    /// Whether there is probably more.
+    is_full: bool,
+    /// Whether there may be jobs that it was not allowed to take.
+    is_held_back: bool,
+}
+
+/// Fetches once and hands the jobs to the executor.
+async fn look(shared: Arc<Shared>, lease: Arc<Lease>, wanted: Wanted, scan: Arc<Mutex<Scan>>) -> Result<Looked> {
     let timer = Timer::start();
     let mut connection = shared.desk.connection().await?;
-    let depth = scan.depth(Instant::now());
-    let places = scan.places(depth);
+    let (depth, places) = lock(&scan).begin(Instant::now());
     let heard_before = shared.control.heard();
     let statements = shared.client.statements();
-    let fetching = store::fetch(&mut connection, statements, lease.id, slots, &shared.kinds, &places);
+    let fetching = store::fetch(&mut connection, statements, lease.id, &wanted.slots, &shared.kinds, &places);
     let fetched = shared.desk.answer(fetching).await;
     let fetched = connection.settle(fetched)?;
-    scan.remember(depth, slots, &fetched, Instant::now());
-    for Slots { queue, .. } in slots {
+    lock(&scan).remember(depth, &wanted.slots, &fetched, Instant::now());
+    let is_held_back = !fetched.held_back.is_empty();
+    for Slots { queue, .. } in &wanted.slots {
         if let Some(queue) = shared.queue(queue) {
             queue.limit(fetched.limited.contains(&queue.name));
         }
@@ -153,26 +197,35 @@ async fn fetch(shared: &Arc<Shared>, lease: &Arc<Lease>, slots: &[Slots], scan: 
     let Fetched { jobs, unreadable, .. } = fetched;
     let fetched = jobs.len() + unreadable.len();
     shared.meter.fetched(timer, fetched);
-    let attempts = jobs.iter().map(|row| (row.id, row.attempt));
-    shared.take_in_hand(lease.id, attempts.chain(unreadable.iter().map(|job| (job.id, job.attempt))));
+    let now = Instant::now();
+    let jobs: Vec<_> = jobs.into_iter().map(|row| executor::prepare(&shared, &lease, row, now)).collect();
+    let unreadable: Vec<_> = unreadable.into_iter().map(|job| (job, Arc::<Stop>::default())).collect();
+    let readable = jobs.iter().map(|job| (job.attempt.row.id, job.attempt.row.attempt, Arc::clone(&job.attempt.stop)));
+    let failed = unreadable.iter().map(|(job, stop)| (job.id, job.attempt, Arc::clone(stop)));
+    shared.take_in_hand(lease.id, readable.chain(failed));
     if fetched > 0 && shared.control.heard() != heard_before {
         shared.control.hear();
     }
-    for Unreadable { id, kind, queue, attempt, problem } in unreadable {
+    for (Unreadable { id, kind, queue, attempt, problem }, stop) in unreadable {
         tracing::error!(job.id = %id, problem, "a job cannot be worked");
         let verdict = Verdict::Retry { delay: shared.retry_policy.wait_after(attempt), error: problem };
         let result = FinishResult::new(id, attempt, verdict);
-        let (lease, stop, track) = (Arc::clone(lease), shared.stop_of(id), shared.tracks.of(&kind, &queue));
+        let (lease, track) = (Arc::clone(&lease), shared.tracks.of(&kind, &queue));
         let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, was_completed_in: false });
     }
-    for row in jobs {
-        let queue = shared.queue(&row.queue);
-        let job = slots::Fetched::new(Arc::clone(lease), row);
+    for job in jobs {
+        let queue = shared.queue(&job.attempt.row.queue);
         if let Some(job) = queue.and_then(|queue| queue.admit(job)) {
-            start(shared, job);
+            start(&shared, job);
         }
     }
-    Ok(fetched)
+    let wanted = wanted.slots.iter().fold(0, |sum: usize, slot| sum.saturating_add(slot.free));
+    Ok(Looked { fetched, is_full: fetched == wanted, is_held_back })
+}
+
+fn lock(scan: &Mutex<Scan>) -> MutexGuard<'_, Scan> {
+    // Nothing panics while it holds the lock.
+    scan.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether the database may have given this runner jobs that it does not know of. A fetch that

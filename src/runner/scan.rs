@@ -46,24 +46,22 @@ pub(super) enum Depth {
 pub(super) struct Scan {
     full: Due,
     recent: Due,
-    /// Whether the latest look met a queue that is paused or at its limit.
-    is_held_back: bool,
     /// By queue and priority: the last job taken.
     places: HashMap<QueueName, BTreeMap<i16, (OffsetDateTime, Uuid)>>,
 }
 
 impl Scan {
     pub(super) fn new(now: Instant) -> Self {
-        Self { full: Due { at: now }, recent: Due { at: now }, is_held_back: false, places: HashMap::new() }
+        Self { full: Due { at: now }, recent: Due { at: now }, places: HashMap::new() }
     }
 
-    /// Whether there may be jobs that the latest look was not allowed to take.
-    pub(super) const fn is_held_back(&self) -> bool {
-        self.is_held_back
+    /// The deepest look that is due, and where it begins.
+    pub(super) fn begin(&self, now: Instant) -> (Depth, Vec<Place>) {
+        let depth = self.depth(now);
+        (depth, self.places(depth))
     }
 
-    /// The deepest look that is due.
-    pub(super) fn depth(&self, now: Instant) -> Depth {
+    fn depth(&self, now: Instant) -> Depth {
         if self.full.at <= now {
             Depth::Full
         } else if self.recent.at <= now {
@@ -75,7 +73,7 @@ impl Scan {
 
     /// Where a look of this depth begins, the highest priority first. Queues without a place are
     /// walked from the head.
-    pub(super) fn places(&self, depth: Depth) -> Vec<Place> {
+    fn places(&self, depth: Depth) -> Vec<Place> {
         let back = match depth {
             Depth::Full => return Vec::new(),
             Depth::Recent => MOMENT,
@@ -96,7 +94,6 @@ impl Scan {
     /// Remembers what a look cost, and how far it came in each queue.
     pub(super) fn remember(&mut self, depth: Depth, slots: &[Slots], fetched: &Fetched, now: Instant) {
         self.looked(depth, fetched.took, now);
-        self.is_held_back = !fetched.held_back.is_empty();
         let mut by_queue: HashMap<&QueueName, Vec<&JobRow>> = HashMap::new();
         for row in &fetched.jobs {
             by_queue.entry(&row.queue).or_default().push(row);

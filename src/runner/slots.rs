@@ -12,15 +12,20 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::lease::Lease;
+use super::track::Track;
 use crate::ident::QueueName;
-use crate::job::JobRow;
 use crate::metrics::Load;
+use crate::worker::Attempt;
 
 /// As much is fetched ahead as is worked off in this time.
 const AHEAD: Duration = Duration::from_millis(50);
 
 /// The most jobs fetched ahead for one queue.
-const MOST_AHEAD: usize = 2_000;
+const MOST_AHEAD: usize = 4_000;
+
+/// So many at once make the way of a fetch cheap: more than these, and the free slots, would only
+/// come later.
+const LOOK: usize = 1_000;
 
 /// How long a job may lie here before it is given back.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1);
@@ -31,14 +36,9 @@ const MEMORY: Duration = Duration::from_millis(100);
 /// A job in the runner's hands that has not been started.
 pub(super) struct Fetched {
     pub(super) lease: Arc<Lease>,
-    pub(super) row: JobRow,
-    since: Instant,
-}
-
-impl Fetched {
-    pub(super) fn new(lease: Arc<Lease>, row: JobRow) -> Self {
-        Self { lease, row, since: Instant::now() }
-    }
+    pub(super) attempt: Arc<Attempt>,
+    pub(super) track: Arc<Track>,
+    pub(super) since: Instant,
 }
 
 /// A queue that the runner works, and how much of it at once.
@@ -51,9 +51,11 @@ struct Slots {
     concurrency: usize,
     running: usize,
     ahead: VecDeque<Fetched>,
+    /// How many jobs fetches under way may bring.
+    coming: usize,
     /// Whether the queue has a limit over all runners: what lay here would take others' places.
     is_limited: bool,
-    /// With so many jobs left ahead, a fetch is worth its way again.
+    /// With so many jobs left here and coming, a fetch is worth its way again.
     refill_at: usize,
     pace: Pace,
 }
@@ -61,7 +63,8 @@ struct Slots {
 impl QueueSlots {
     pub(super) fn new(name: QueueName, concurrency: usize) -> Self {
         let pace = Pace::new(Instant::now());
-        let slots = Slots { concurrency, running: 0, ahead: VecDeque::new(), is_limited: false, refill_at: 0, pace };
+        let ahead = VecDeque::new();
+        let slots = Slots { concurrency, running: 0, ahead, coming: 0, is_limited: false, refill_at: 0, pace };
         Self { name, slots: Mutex::new(slots) }
     }
 
@@ -70,15 +73,27 @@ impl QueueSlots {
         self.slots().concurrency = concurrency;
     }
 
-    /// How many jobs to fetch now: for the free slots, and ahead.
-    pub(super) fn wanted(&self) -> usize {
+    /// How many jobs to fetch now, for the free slots and ahead. They are [coming](Self::came) from here on.
+    pub(super) fn want(&self) -> usize {
         let mut slots = self.slots();
         let pace = slots.pace.ahead(Instant::now());
         let ahead = if slots.is_limited { 0 } else { pace };
-        slots.refill_at = ahead / 2;
+        let worth_it = (ahead / 2).min(LOOK);
+        slots.refill_at = ahead - worth_it;
+        let provided = slots.ahead.len() + slots.coming;
         let free = slots.concurrency.saturating_sub(slots.running);
-        let lying = slots.ahead.len();
-        if free == 0 && lying > slots.refill_at { 0 } else { free.saturating_add(ahead).saturating_sub(lying) }
+        let empty = free.saturating_sub(provided);
+        if empty == 0 && provided > slots.refill_at {
+            return 0;
+        }
+        let wanted = free.saturating_add(ahead).saturating_sub(provided).min(empty.max(LOOK));
+        slots.coming += wanted;
+        wanted
+    }
+
+    /// Notes that a fetch is over for which so many jobs were wanted: what it brought is admitted.
+    pub(super) fn came(&self, wanted: usize) {
+        self.slots().coming -= wanted;
     }
 
     /// Notes whether the queue has a limit over all runners.
@@ -108,7 +123,7 @@ impl QueueSlots {
         if next.is_none() {
             slots.running -= 1;
         }
-        if next.is_none() || slots.ahead.len() == slots.refill_at {
+        if next.is_none() || slots.ahead.len() + slots.coming == slots.refill_at {
             freed.notify_one();
         }
         next

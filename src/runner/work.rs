@@ -10,6 +10,7 @@
 //! Nothing can stop work that never awaits: it is asked and dropped between two polls.
 
 use std::future::{pending, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -60,6 +61,20 @@ async fn run(
     limits: Limits,
 ) -> Work {
     let mut work = std::pin::pin!(work);
+    // Much work is done when it was polled once. What only longer work needs is put aside, since the
+    // size of this future is most of what a task costs.
+    match poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await {
+        Poll::Ready(result) => Work::Returned(result),
+        Poll::Pending => Box::pin(wait(work, lease, attempt, limits)).await,
+    }
+}
+
+async fn wait(
+    mut work: Pin<&mut impl Future<Output = Result<Outcome, BoxError>>>,
+    lease: &Lease,
+    attempt: &Attempt,
+    limits: Limits,
+) -> Work {
     // The work first, each time: what is done counts, whatever happened meanwhile.
     let reason = tokio::select! {
         biased;

@@ -26,7 +26,8 @@ pub enum StopReason {
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
     reason: OnceLock<StopReason>,
-    token: CancellationToken,
+    /// Made for who first waits for it, or fires it: most attempts are over before.
+    token: OnceLock<CancellationToken>,
     may_have_deleted: AtomicBool,
 }
 
@@ -34,7 +35,7 @@ impl Stop {
     /// Asks the attempt to stop. Answers with the reason that stands.
     pub(crate) fn request(&self, reason: StopReason) -> StopReason {
         let stands = *self.reason.get_or_init(|| reason);
-        self.token.cancel();
+        self.signal().cancel();
         stands
     }
 
@@ -55,13 +56,17 @@ impl Stop {
 
     /// Resolves when the attempt should stop.
     pub(crate) async fn requested(&self) -> StopReason {
-        self.token.cancelled().await;
+        self.signal().cancelled().await;
         // The reason is set before the token fires, and nobody else can fire it.
         self.reason().unwrap_or(StopReason::Stopping)
     }
 
     /// A token that fires with the signal. A child: whoever cancels it stops only what listens to it.
     pub(crate) fn token(&self) -> CancellationToken {
-        self.token.child_token()
+        self.signal().child_token()
+    }
+
+    fn signal(&self) -> &CancellationToken {
+        self.token.get_or_init(CancellationToken::new)
     }
 }
