@@ -35,6 +35,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V14__runner_says", include_str!("../../migrations/V14__runner_says.sql")),
     ("V15__pace", include_str!("../../migrations/V15__pace.sql")),
     ("V16__take_claims", include_str!("../../migrations/V16__take_claims.sql")),
+    ("V17__wake", include_str!("../../migrations/V17__wake.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.

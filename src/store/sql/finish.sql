@@ -45,7 +45,7 @@ WITH finished AS (
             OFFSET 0
         ) AS d
     )
-    WHERE j.id = ANY ($2::uuid[])
+    WHERE j.id = ANY ((SELECT $2)::uuid[])
         -- The fence, in a form that job_running cannot serve, so that the ids alone lead to rows.
         AND (j.state, j.worker, j.attempt)
             IS NOT DISTINCT FROM ('running', $1::uuid, ($3::smallint[])[width_bucket(j.id, $2::uuid[])])
@@ -55,9 +55,15 @@ WITH finished AS (
 ),
 settled AS MATERIALIZED (
     SELECT
-        /* schema */take_claims(array_agg(f.id) FILTER (WHERE f.unique_yielded)) AS discarded,
+        CASE
+            WHEN bool_or(f.unique_yielded)
+                THEN /* schema */take_claims(array_agg(f.id) FILTER (WHERE f.unique_yielded))
+        END AS discarded,
         -- What a runner gives back when it stops is another's to work, at once.
-        /* schema */wake_runners(array_agg(DISTINCT f.queue) FILTER (WHERE f.outcome = 'give_back'))
+        CASE
+            WHEN bool_or(f.outcome = 'give_back')
+                THEN /* schema */wake_runners(array_agg(DISTINCT f.queue) FILTER (WHERE f.outcome = 'give_back'))
+        END
     FROM finished AS f
 )
 SELECT f.id, CASE WHEN f.id = ANY (s.discarded) THEN 'discarded' ELSE f.state::text END AS state
