@@ -17,6 +17,7 @@
 //! inserted is as open as with any statement. A caller that gave up before its batch left is left out.
 //! A pool that has no connection in time is an error for all that wait by then.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -59,6 +60,8 @@ const PATIENCE: Duration = Duration::from_millis(5);
 #[derive(Debug, Default)]
 pub(super) struct Flights {
     waiting: Mutex<Waiting>,
+    /// Whether all of those sent last were duplicates, and so probably those that come next.
+    meets_duplicates: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -247,8 +250,13 @@ async fn send(client: &Client, connection: &mut PgConnection, mut batch: Vec<Sin
         return single.send(client, connection).await;
     }
     let rows = batch.iter().map(|single| single.row.clone()).collect();
-    match insert_shared(client, connection, fold(rows, false), PATIENCE).await {
+    let meets_duplicates = &client.flights().meets_duplicates;
+    let looks_first = meets_duplicates.load(Ordering::Relaxed);
+    match insert_shared(client, connection, fold(rows, false), PATIENCE, looks_first).await {
         Ok(inserted) => {
+            let is_duplicate =
+                |inserted: &Option<Inserted>| inserted.as_ref().is_some_and(|inserted| inserted.duplicate);
+            meets_duplicates.store(inserted.iter().all(is_duplicate), Ordering::Relaxed);
             for (single, inserted) in batch.into_iter().zip(inserted) {
                 match inserted {
                     Some(inserted) => single.answer(Ok(inserted)),

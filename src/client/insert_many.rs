@@ -173,12 +173,14 @@ pub(super) async fn insert_rows(
     settle(answers, &ids, &leaders, max_wait)
 }
 
-/// Sends rows of many callers, each for itself. `None`: the input's key takes a statement of its own.
+/// Sends rows of many callers, each for itself. `None`: the input's key takes a statement of its own. Where
+/// all are probably duplicates, `looks_first` tries a statement that finds nothing else.
 pub(super) async fn insert_shared(
     client: &Client,
     connection: &mut PgConnection,
     batch: Batch,
     patience: Duration,
+    looks_first: bool,
 ) -> Result<Vec<Option<Inserted>>> {
     if batch.is_plain() || batch.in_order {
         let inserted = insert_rows(client, connection, batch, Some(patience)).await?;
@@ -186,7 +188,15 @@ pub(super) async fn insert_shared(
     }
     let folded = batch.folded();
     let Batch { rows, leaders, .. } = batch;
-    let quick = store::insert_each(connection, client.statements(), &rows, Some(patience), folded.as_deref()).await?;
+    let statements = client.statements();
+    if looks_first {
+        let held = store::held(connection, statements, &rows).await?;
+        if held.iter().all(Option::is_some) {
+            let answers = rows.into_iter().zip(held).map(|(row, quick)| Answer::of(row, quick?));
+            return Ok(deal(answers.collect(), &leaders));
+        }
+    }
+    let quick = store::insert_each(connection, statements, &rows, Some(patience), folded.as_deref()).await?;
     Ok(deal(rows.into_iter().zip(quick).map(|(row, quick)| Answer::of(row, quick)).collect(), &leaders))
 }
 

@@ -134,6 +134,25 @@ pub(crate) async fn insert_all(
     quick(rows, &inserting.bind(folded).fetch_all(connection).await?)
 }
 
+/// Which of these rows would be duplicates, as far as a look without any lock can tell: each row's holder.
+pub(crate) async fn held(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    rows: &[NewRow],
+) -> Result<Vec<Option<Quick>>> {
+    let keys: Vec<_> = rows.iter().map(|row| row.claim.as_ref().map(|claim| claim.key.as_str())).collect();
+    let holders = query(&statements.held_keys).bind(keys).fetch_all(connection).await?;
+    let mut held: Vec<_> = rows.iter().map(|_| None).collect();
+    for holder in &holders {
+        let place = usize::try_from(holder.try_get::<i64, _>("place")? - 1).unwrap_or(usize::MAX);
+        let at = holder.try_get("answered_at")?;
+        if let Some(place) = held.get_mut(place) {
+            *place = Some(Quick::Held(Box::new(job_row(holder)?), at));
+        }
+    }
+    Ok(held)
+}
+
 /// Finds each row's answer. The one that names no row is that of all whom no other names.
 fn quick(rows: &[NewRow], answers: &[PgRow]) -> Result<Vec<Quick>> {
     let mut by_id = HashMap::with_capacity(answers.len());

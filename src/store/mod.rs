@@ -65,7 +65,7 @@ pub(crate) use self::health::{
     prepared_transactions, runners, schema_objects, stuck_jobs, tables, unknown_kinds,
 };
 pub(crate) use self::insert::{NewRow, insert_plain};
-pub(crate) use self::insert_unique::{Answer, Outcome, Quick, insert_all, insert_each, insert_unique};
+pub(crate) use self::insert_unique::{Answer, Outcome, Quick, held, insert_all, insert_each, insert_unique};
 pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::lease::{
     CompletedKept, RunnerRow, Worked, extend_lease, register_runner, remove_dead_runners, remove_runner,
@@ -185,6 +185,7 @@ statements! {
     health_sessions,
     health_stuck,
     health_tables,
+    held_keys,
     holder,
     insert_all,
     insert_each,
