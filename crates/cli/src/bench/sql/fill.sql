@@ -1,8 +1,10 @@
 -- Jobs numbered from $1, $2 of them, for $3 queues, with $4 bytes more of args, with keys or not.
--- Ids follow the numbers, as those that clients make follow time.
+-- Ids are of this moment, as those that clients make, and follow the numbers.
 INSERT INTO /* schema */job (id, kind, queue, args, priority, state, finalized_at, unique_key, unique_states)
 SELECT
-    ('018f0000-0000-7000-8000-' || lpad(to_hex(g.n), 12, '0'))::uuid,
+    (
+        lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint), 12, '0') || '70008000' || lpad(to_hex(g.n), 12, '0')
+    )::uuid,
     'bench',
     CASE WHEN $3 = 1 THEN 'bench' ELSE 'bench_' || g.n % $3 END,
     CASE
