@@ -1,4 +1,5 @@
--- Waking runners by a plan that is made once. Runs with search_path set to the schema.
+-- Waking runners, and looking for duplicates, by plans that are made once. Runs with search_path set to
+-- the schema.
 
 CREATE OR REPLACE FUNCTION wake_runners(queues text[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -24,3 +25,29 @@ BEGIN
     RETURN woken;
 END
 $$;
+
+-- The look of insert_each by itself. A set of rows, not of composite values, which cost more to take apart than
+-- to find.
+CREATE FUNCTION held_jobs(unique_keys text[]) RETURNS SETOF job
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+    -- As in insert_each: one plan, made once, that probes by index however small the table was.
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+BEGIN
+    -- Whoever meets them must tell the audit.
+    IF EXISTS (SELECT FROM duplicate_audit AS a WHERE a.stopped_at IS NULL) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT h.*
+    FROM unnest(held_jobs.unique_keys) AS u (key)
+    -- LIMIT keeps this a probe for each key, whatever the planner believes.
+    CROSS JOIN LATERAL (SELECT c.* FROM job AS c WHERE c.unique_key = u.key AND c.claims LIMIT 1) AS h
+    WHERE h.unique_until IS NULL OR h.unique_until > clock_timestamp();
+END
+$$;
+COMMENT ON FUNCTION held_jobs(text[]) IS
+    'The jobs that claim these unique keys now, one probe a key, without any lock. None while duplicates of any kind are audited: the audit must hear of who meets them.';

@@ -251,7 +251,8 @@ async fn send(client: &Client, connection: &mut PgConnection, mut batch: Vec<Sin
     }
     let rows = batch.iter().map(|single| single.row.clone()).collect();
     let meets_duplicates = &client.flights().meets_duplicates;
-    let looks_first = meets_duplicates.load(Ordering::Relaxed);
+    // Until this one says so again.
+    let looks_first = meets_duplicates.swap(false, Ordering::Relaxed);
     match insert_shared(client, connection, fold(rows, false), PATIENCE, looks_first).await {
         Ok(inserted) => {
             let is_duplicate =

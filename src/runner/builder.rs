@@ -183,9 +183,11 @@ impl Runner {
         self.client.check_schema().await?;
         panics::remember_places();
         let connect_options = self.connect_options();
-        let desk = Desk::new(connect_options.clone(), self.lease);
+        let mut desk = Desk::new(connect_options.clone(), self.lease);
         // Before anything listens.
-        pooler::check(&desk, self.client.statements(), self.is_listening).await?;
+        if pooler::check(&desk, self.client.statements(), self.is_listening).await? {
+            desk.own_sessions();
+        }
         let mut line = match self.is_listening {
             true => Line::listening(connect_options, self.client.schema()),
             false => Line::deaf(connect_options),

@@ -1,5 +1,6 @@
 //! The completer: records results in batches. While one batch is on its way, the next gathers; a
-//! lone result goes at once. A result whose row somebody has locked waits aside.
+//! lone result goes at once, but for one that comes after a crowd: it waits 2 ms for others. A result
+//! whose row somebody has locked waits aside.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::pin::Pin;

@@ -23,6 +23,7 @@ use sqlx::{Connection, PgConnection};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{Error, Result};
+use crate::store;
 
 /// Two for the producer, one for the completer's line, one for what waits aside.
 const CONNECTIONS: usize = 4;
@@ -30,7 +31,8 @@ const CONNECTIONS: usize = 4;
 /// A connection that answered this lately is used without asking whether it still lives.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// A connection that nobody needed for so long is closed: an idle runner comes down to one.
+/// A connection that nobody needed for so long is closed when another is given back: an idle runner, which
+/// still polls, comes down to one.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// How long a connection is used at most, so that what a session gathers in the server goes with it.
@@ -42,6 +44,7 @@ pub(super) struct Desk {
     places: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Idle>>>,
     patience: Duration,
+    has_sessions: bool,
 }
 
 /// An open connection that nobody uses. The one that answered last is used first.
@@ -49,38 +52,47 @@ struct Idle {
     connection: PgConnection,
     opened_at: Instant,
     answered_at: Instant,
+    /// Whether the last answer was an error: perhaps that it is being closed.
+    is_doubtful: bool,
 }
 
 impl Desk {
     /// A desk that waits no longer than this for any answer.
     pub(super) fn new(options: PgConnectOptions, patience: Duration) -> Self {
-        Self { options, places: Arc::new(Semaphore::new(CONNECTIONS)), idle: Arc::default(), patience }
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        Self { options, places, idle: Arc::default(), patience, has_sessions: false }
+    }
+
+    /// What is set for a session stays with it: no pooler gives it to others. So its statements are planned
+    /// once, by index.
+    pub(super) fn own_sessions(&mut self) {
+        self.has_sessions = true;
+        lock(&self.idle).clear();
     }
 
     /// A connection for one statement, whose answer is then [settled](DeskConnection::settle).
     pub(super) async fn connection(&self) -> Result<DeskConnection> {
-        let opened = self.answer(async {
+        self.answer(async {
             let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| sqlx::Error::PoolClosed)?;
             let (connection, opened_at) = self.open().await?;
             Ok(DeskConnection { connection, opened_at, idle: Arc::clone(&self.idle), _place: place })
-        });
-        let opened = opened.await;
-        if opened.is_err() {
-            // Where one connection fell silent, so did the others, and each would be waited for.
-            lock(&self.idle).clear();
-        }
-        opened
+        })
+        .await
     }
 
     /// An idle connection that lives, or a new one.
     async fn open(&self) -> Result<(PgConnection, Instant)> {
         let latest = || lock(&self.idle).pop();
-        while let Some(Idle { mut connection, opened_at, answered_at }) = latest() {
-            if answered_at.elapsed() < FRESH || connection.ping().await.is_ok() {
+        while let Some(Idle { mut connection, opened_at, answered_at, is_doubtful }) = latest() {
+            if (answered_at.elapsed() < FRESH && !is_doubtful) || connection.ping().await.is_ok() {
                 return Ok((connection, opened_at));
             }
         }
-        Ok((PgConnection::connect_with(&self.options).await?, Instant::now()))
+        let mut connection = PgConnection::connect_with(&self.options).await?;
+        if self.has_sessions {
+            store::plan_by_index(&mut connection).await?;
+        }
+        Ok((connection, Instant::now()))
     }
 
     /// Waits for a statement's answer, no longer than a lease.
@@ -88,13 +100,15 @@ impl Desk {
         match tokio::time::timeout(self.patience, answer).await {
             Ok(answer) => answer,
             Err(_) => {
+                // Where one connection fell silent, so did the others, and each would be waited for.
+                lock(&self.idle).clear();
                 let problem = format!("no answer within {:?}", self.patience);
                 Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, problem)).into())
             }
         }
     }
 
-    /// Closes what is open, as far as it answers. What is in use is closed when it is settled.
+    /// Closes what is open, as far as it answers. Who comes later gets none.
     pub(super) async fn close(&self) {
         self.places.close();
         let idle = std::mem::take(&mut *lock(&self.idle));
@@ -128,7 +142,7 @@ impl DeskConnection {
             let Self { connection, opened_at, idle, .. } = self;
             let mut idle = lock(&idle);
             idle.retain(|other| other.answered_at.elapsed() < IDLE);
-            idle.push(Idle { connection, opened_at, answered_at: Instant::now() });
+            idle.push(Idle { connection, opened_at, answered_at: Instant::now(), is_doubtful: answer.is_err() });
         }
         answer
     }

@@ -128,11 +128,16 @@ impl Shared {
     fn take_in_hand(&self, worker: Uuid, jobs: impl Iterator<Item = (JobId, u16, Arc<Stop>)>) {
         let mut in_hand = self.in_hand();
         for (id, attempt, stop) in jobs {
-            let earlier = in_hand.insert(id, InHand { worker, attempt, stop });
-            if let Some(earlier) = earlier {
+            let fetched = InHand { worker, attempt, stop };
+            match in_hand.entry(id) {
+                Entry::Vacant(place) => drop(place.insert(fetched)),
                 // The job was taken away and set back before this runner was told. Where the earlier
                 // attempt has ended, nobody hears this.
-                earlier.stop.request(StopReason::Cancelled);
+                Entry::Occupied(mut held) => {
+                    let is_earlier = held.get().worker == worker && held.get().attempt > attempt;
+                    let earlier = if is_earlier { fetched } else { held.insert(fetched) };
+                    earlier.stop.request(StopReason::Cancelled);
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -29,8 +30,14 @@ const FIRST_POLL: Duration = Duration::from_millis(10);
 /// frees.
 const HELD_BACK_POLL: Duration = Duration::from_secs(1);
 
-/// So many full fetches in a row make a runner busy.
+/// So many full fetches in a row, or crowds, make a runner busy.
 const BUSY_AFTER: u32 = 3;
+
+/// Jobs that come this many at a time, fetch after fetch, are worth waiting for others.
+const CROWD: usize = 8;
+
+/// How long a busy runner waits for others where they come in crowds that it could take all at once.
+const GATHERING: Duration = Duration::from_millis(2);
 
 /// How many fetches are under way at once, where one after another comes back full: the database takes
 /// the next jobs while the runner reads the last.
@@ -42,6 +49,8 @@ pub(super) async fn produce(shared: Arc<Shared>) {
     let mut doubt = Doubt::default();
     let scan = Arc::new(Mutex::new(Scan::new(Instant::now())));
     let mut looks = JoinSet::new();
+    // The end of the look that began last. Before the first there was none.
+    let mut latest = oneshot::channel().1;
     let mut is_full = false;
     while !shared.stopping.is_cancelled() {
         let lease = shared.leases.current();
@@ -54,7 +63,9 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             if looks.is_empty() {
                 doubt.resolve(&shared, &lease).await;
             }
-            looks.spawn(look(Arc::clone(&shared), Arc::clone(&lease), wanted, Arc::clone(&scan)));
+            let (over, turn) = oneshot::channel();
+            let turn = Turn { after: std::mem::replace(&mut latest, turn), _over: over };
+            looks.spawn(look(Arc::clone(&shared), Arc::clone(&lease), wanted, Arc::clone(&scan), turn));
         }
         let looked = tokio::select! {
             () = shared.stopping.cancelled() => break,
@@ -74,13 +85,14 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             Ok(looked) => {
                 is_full = looked.is_full;
                 failure_wait.reset();
-                sleeper.found(is_full).await;
+                sleeper.found(&looked).await;
             }
             Err(error) => {
                 is_full = false;
                 tracing::warn!(%error, "fetch failed, trying again");
-                doubt.begin(shared.leases.term);
+                // From when the last of them may have failed.
                 while looks.join_next().await.is_some() {}
+                doubt.begin(shared.leases.term);
                 tokio::select! {
                     () = shared.stopping.cancelled() => break,
                     () = tokio::time::sleep(failure_wait.grow()) => {}
@@ -177,8 +189,22 @@ struct Looked {
     is_held_back: bool,
 }
 
+/// The order of looks: what a look brought is dealt out after what the one before it did.
+struct Turn {
+    /// Resolves when the look before is over, however it ended.
+    after: oneshot::Receiver<()>,
+    /// Tells the next one, when dropped.
+    _over: oneshot::Sender<()>,
+}
+
 /// Fetches once and hands the jobs to the executor.
-async fn look(shared: Arc<Shared>, lease: Arc<Lease>, wanted: Wanted, scan: Arc<Mutex<Scan>>) -> Result<Looked> {
+async fn look(
+    shared: Arc<Shared>,
+    lease: Arc<Lease>,
+    wanted: Wanted,
+    scan: Arc<Mutex<Scan>>,
+    turn: Turn,
+) -> Result<Looked> {
     let timer = Timer::start();
     let mut connection = shared.desk.connection().await?;
     let (depth, places) = lock(&scan).begin(Instant::now());
@@ -187,6 +213,8 @@ async fn look(shared: Arc<Shared>, lease: Arc<Lease>, wanted: Wanted, scan: Arc<
     let fetching = store::fetch(&mut connection, statements, lease.id, &wanted.slots, &shared.kinds, &places);
     let fetched = shared.desk.answer(fetching).await;
     let fetched = connection.settle(fetched)?;
+    let _ = turn.after.await;
+    // From here to the end nothing waits, and nothing fails: what is in hand is started, or lies in its queue.
     lock(&scan).remember(depth, &wanted.slots, &fetched, Instant::now());
     let is_held_back = !fetched.held_back.is_empty();
     for Slots { queue, .. } in &wanted.slots {
@@ -270,25 +298,37 @@ struct Sleeper<'a> {
     shared: &'a Shared,
     /// The lease of which the database knows that inserts should notify it.
     idle_as: Option<Uuid>,
-    full_fetches: u32,
+    /// How many fetches in a row brought many jobs.
+    crowds: u32,
     next_poll: Duration,
 }
 
 impl<'a> Sleeper<'a> {
     fn new(shared: &'a Shared) -> Self {
-        Self { shared, idle_as: None, full_fetches: 0, next_poll: FIRST_POLL }
+        Self { shared, idle_as: None, crowds: 0, next_poll: FIRST_POLL }
     }
 
-    async fn found(&mut self, is_full: bool) {
+    /// Jobs came. A busy runner that could take more than there were waits a moment: a fetch, and a
+    /// notification, for every few of them would cost everybody more than the jobs do.
+    async fn found(&mut self, looked: &Looked) {
         self.next_poll = FIRST_POLL;
-        self.full_fetches = if is_full { self.full_fetches + 1 } else { 0 };
-        if self.idle_as.is_some() && self.full_fetches >= BUSY_AFTER {
+        self.crowds = if looked.is_full || looked.fetched >= CROWD { self.crowds + 1 } else { 0 };
+        if self.crowds < BUSY_AFTER {
+            return;
+        }
+        if self.idle_as.is_some() {
             self.tell(false).await;
+        }
+        if !looked.is_full {
+            tokio::select! {
+                () = self.shared.stopping.cancelled() => {}
+                () = tokio::time::sleep(GATHERING) => {}
+            }
         }
     }
 
     async fn sleep(&mut self, is_held_back: bool) {
-        self.full_fetches = 0;
+        self.crowds = 0;
         let shared = self.shared;
         // A new lease is a new row, which knows nothing of the old one's sleep.
         if shared.is_listening && self.idle_as != Some(shared.leases.current().id) && self.tell(true).await {

@@ -140,17 +140,15 @@ pub(crate) async fn held(
     statements: &Statements,
     rows: &[NewRow],
 ) -> Result<Vec<Option<Quick>>> {
-    let keys: Vec<_> = rows.iter().map(|row| row.claim.as_ref().map(|claim| claim.key.as_str())).collect();
-    let holders = query(&statements.held_keys).bind(keys).fetch_all(connection).await?;
-    let mut held: Vec<_> = rows.iter().map(|_| None).collect();
-    for holder in &holders {
-        let place = usize::try_from(holder.try_get::<i64, _>("place")? - 1).unwrap_or(usize::MAX);
-        let at = holder.try_get("answered_at")?;
-        if let Some(place) = held.get_mut(place) {
-            *place = Some(Quick::Held(Box::new(job_row(holder)?), at));
-        }
+    let key = |row: &'_ NewRow| row.claim.as_ref().map(|claim| claim.key.clone());
+    let keys: Vec<_> = rows.iter().filter_map(key).collect();
+    let mut holders = HashMap::with_capacity(keys.len());
+    for holder in query(&statements.held_jobs).bind(&keys).fetch_all(connection).await? {
+        let (job, at) = (job_row(&holder)?, holder.try_get("answered_at")?);
+        holders.insert(job.unique_key.clone(), Quick::Held(Box::new(job), at));
     }
-    Ok(held)
+    // Keys differ, so each holder is one row's.
+    Ok(rows.iter().map(|row| holders.remove(&Some(key(row)?))).collect())
 }
 
 /// Finds each row's answer. The one that names no row is that of all whom no other names.

@@ -15,6 +15,17 @@ const BOUNDS: &str = "SET statement_timeout = '5s'; SET lock_timeout = '1s'; SET
 const BOUNDS_OF_TRANSACTION: &str =
     "BEGIN; SET LOCAL statement_timeout = '5s'; SET LOCAL lock_timeout = '1s'; SET LOCAL jit = off";
 
+/// A plan is made once, and never by what a table is like that moment: one that was made when the table was
+/// empty would read all of it, until the next ANALYZE, however large it grew. (Without `jit = off` the price put
+/// on reading a table would have such a plan compiled.)
+const PLANS: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
+
+/// Has every statement of a connection of one's own planned once, by index.
+pub(crate) async fn plan_by_index(connection: &mut PgConnection) -> Result<()> {
+    connection.execute(sqlx::raw_sql(PLANS)).await?;
+    Ok(())
+}
+
 /// Limits every statement of a connection of one's own.
 pub(crate) async fn bound(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     connection.execute(sqlx::raw_sql(BOUNDS)).await.map(|_| ())

@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
 use sqlx::{Connection, Row};
-
-use uniqueue::{NewJob, UniqueKey, UniquePolicy};
+use tokio::sync::mpsc;
+use uniqueue::{Job, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
 
 use crate::support::{Database, WAIT, job, pool};
 
@@ -73,6 +74,51 @@ async fn claims_are_taken_by_a_probe_a_key_whatever_the_planner_believed() {
         assert!(began.elapsed() < WAIT, "{read}");
     };
     assert!(read < SIZE * 20, "{read} rows were read for {SIZE} keys");
+}
+
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "task")]
+struct Task {
+    n: u32,
+}
+
+#[tokio::test]
+async fn a_runner_that_started_on_an_empty_table_reads_by_index_when_it_has_grown() {
+    const ROUNDS: u32 = 20;
+    const SIZE: u32 = 500;
+    let database = Database::new().await;
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    // As empty as the planner can know it to be.
+    database.execute("VACUUM ANALYZE {schema}.job").await;
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let work = move |job: RunningJob<Task>| {
+        let _ = started.send(job.args.n);
+        std::future::ready(())
+    };
+    let runner = Runner::new(database.client.clone()).queue("default", SIZE as usize).worker(work);
+    let runner = runner.start().await.unwrap();
+    for _ in 0..ROUNDS {
+        database.client.insert_many((0..SIZE).map(|n| Task { n })).await.unwrap();
+        for _ in 0..SIZE {
+            tokio::time::timeout(WAIT, starts.recv()).await.expect("a start");
+        }
+    }
+    runner.stop().await.unwrap();
+    // A session tells what it did when it ends.
+    database.pool().close().await;
+    let pool = pool(1).await;
+    let read = "SELECT seq_tup_read, idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '{schema}.job'::regclass";
+    let worked = i64::from(ROUNDS * SIZE);
+    let began = Instant::now();
+    loop {
+        let (by_scan, by_index): (i64, i64) = sqlx::query_as(database.sql(read)).fetch_one(&pool).await.unwrap();
+        if by_index >= worked {
+            // Maintenance plans each statement anew, so it may well scan a table that is small at the time.
+            assert!(by_scan < worked, "{by_scan} rows were read by scans, {by_index} by index");
+            break;
+        }
+        assert!(began.elapsed() < WAIT, "{by_scan} {by_index}");
+    }
 }
 
 /// Those that read jobs, each with its arguments.

@@ -1,15 +1,13 @@
 -- Completes attempts that return nothing: the common end of a job, in the fewest words. Answers
 -- with the jobs that took the result; the others were stale. The ids come sorted: width_bucket
 -- then finds a row's place in the arrays. A join with the arrays would leave it to the planner,
--- which knows neither their size nor how much runs, to compare each result with each job. The ids are
--- asked for in a query of their own: a plan whose cost followed their number would be made anew for each
--- small batch, which takes as long as the rest.
+-- which knows neither their size nor how much runs, to compare each result with each job.
 WITH finished AS (
     UPDATE /* schema */job AS j
     SET state = 'completed',
         finalized_at = clock_timestamp(),
         unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'running', 'completed')
-    WHERE j.id = ANY ((SELECT $2)::uuid[])
+    WHERE j.id = ANY ($2::uuid[])
         -- The fence, in a form that job_running cannot serve, so that the ids alone lead to rows.
         AND (j.state, j.worker, j.attempt)
             IS NOT DISTINCT FROM ('running', $1::uuid, ($3::smallint[])[width_bucket(j.id, $2::uuid[])])

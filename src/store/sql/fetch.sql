@@ -109,4 +109,4 @@ LEFT JOIN started AS j ON false
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, j.*
 FROM started AS j
-WHERE (SELECT g.ids FROM given_up AS g) IS NULL OR j.id <> ALL ((SELECT g.ids FROM given_up AS g)::uuid[])
+WHERE j.id <> ALL (coalesce((SELECT g.ids FROM given_up AS g), '{}'))

@@ -45,7 +45,7 @@ WITH finished AS (
             OFFSET 0
         ) AS d
     )
-    WHERE j.id = ANY ((SELECT $2)::uuid[])
+    WHERE j.id = ANY ($2::uuid[])
         -- The fence, in a form that job_running cannot serve, so that the ids alone lead to rows.
         AND (j.state, j.worker, j.attempt)
             IS NOT DISTINCT FROM ('running', $1::uuid, ($3::smallint[])[width_bucket(j.id, $2::uuid[])])

@@ -63,6 +63,26 @@ fn on_one_slot(client: &Client) -> Runner {
     Runner::new(client.clone()).queue("default", 1)
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn quick_jobs_start_in_order_on_one_slot_however_many_fetches_are_under_way() {
+    const COUNT: usize = 20_000;
+    let database = Database::new().await;
+    let job = |n: usize| NewJob::from(Task { n: n as u32 }).priority(if n < COUNT / 2 { 0 } else { 7 });
+    database.client.insert_many((0..COUNT).map(job)).await.unwrap();
+    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
+    let work = move |job: RunningJob<Task>| {
+        let _ = started.send((std::cmp::Reverse(job.row().priority), job.row().scheduled_at, job.id()));
+        std::future::ready(())
+    };
+    let runner = on_one_slot(&database.client).worker(work).start().await.unwrap();
+    let mut places = Vec::with_capacity(COUNT);
+    while places.len() < COUNT {
+        places.push(tokio::time::timeout(WAIT, starts.recv()).await.expect("a start").unwrap());
+    }
+    runner.stop().await.unwrap();
+    assert!(places.is_sorted(), "by priority, then time, then id");
+}
+
 #[tokio::test]
 async fn a_stop_gives_back_what_was_fetched_ahead_with_its_attempt() {
     let database = Database::new().await;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use tokio::sync::mpsc;
-use uniqueue::{Client, NewJob, Runner, RunnerHandle, RunningJob};
+use uniqueue::{BoxError, Client, Job, JobState, NewJob, Outcome, Runner, RunnerHandle, RunningJob, UniquePolicy};
 
-use super::Task;
+use super::{Task, quick, until};
 use crate::support::{Database, WAIT};
 
 /// A runner of tasks in a queue with so many jobs of another kind at its head that a walk past them is dear.
@@ -76,4 +77,48 @@ async fn a_backlog_behind_jobs_for_others_is_worked_at_once_and_once() {
     assert!(seen.iter().copied().eq(0..JOBS));
     runner.stop().await.unwrap();
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE kind = 'other' AND attempt > 0").await, 0);
+}
+
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "other")]
+struct Other {
+    n: u32,
+}
+
+/// Answers whether a job's worker sees it as its row has it, and with both.
+async fn compare<J: Job>(job: RunningJob<J>) -> Result<Outcome, BoxError> {
+    let row = job.client().job(job.id()).await?.expect("the job");
+    let (seen, stored) = (serde_json::to_value(job.row())?, serde_json::to_value(row)?);
+    Ok(Outcome::complete_with((seen == stored, seen, stored))?)
+}
+
+#[tokio::test]
+async fn a_worker_sees_its_job_as_the_row_has_it_the_usual_and_the_unusual() {
+    let database = Database::new().await;
+    let policy = || UniquePolicy::new().by_args();
+    let later = OffsetDateTime::now_utc() - time::Duration::HOUR;
+    let mut jobs = vec![NewJob::from(Task { n: 1 })];
+    jobs.push(NewJob::from(Task { n: 2 }).priority(-7).max_attempts(3).queue("urgent").scheduled_at(later));
+    jobs.push(NewJob::from(Task { n: 3 }).unique(policy()).meta("tenant", "a"));
+    jobs.push(NewJob::from(Task { n: 4 }).unique(policy().period(Duration::from_secs(60))));
+    jobs.push(NewJob::from(Task { n: 5 }).unique(policy().until_start()));
+    jobs.push(NewJob::from(Other { n: 6 }));
+    jobs.push(NewJob::from(Other { n: 7 }).queue("urgent"));
+    let jobs = database.client.insert_many(jobs).await.unwrap();
+    let scarred = jobs[0].id();
+    let scars = r#"UPDATE {schema}.job SET errors = '[{"attempt": 1, "at": "2026-01-01T00:00:00Z", "error": "no"}]',
+        attempt = 1, output = '1', progress = '{"done": 1}' WHERE id = '{id}'"#;
+    database.execute(&scars.replace("{id}", &scarred.to_string())).await;
+    let runner = quick(&database.client)
+        .queue("urgent", 2)
+        .worker(compare::<Task>)
+        .worker(compare::<Other>)
+        .start()
+        .await
+        .unwrap();
+    for job in jobs {
+        let output = until(&database, job.id(), JobState::Completed).await.output.unwrap();
+        assert_eq!(output[0], true, "{:#}\n{:#}", output[1], output[2]);
+    }
+    runner.stop().await.unwrap();
 }
