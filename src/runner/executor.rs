@@ -19,8 +19,13 @@ use crate::metrics::Timer;
 use crate::store::{FinishResult, Verdict};
 use crate::worker::{Attempt, StopReason};
 
+/// Starts work in a slot, with this job.
+pub(super) fn start(shared: &Arc<Shared>, job: Fetched) {
+    shared.attempts.spawn(execute(Arc::clone(shared), job));
+}
+
 /// Works a slot: runs one attempt after another as long as there is a job fetched for the slot.
-pub(super) async fn execute(shared: Arc<Shared>, first: Fetched) {
+async fn execute(shared: Arc<Shared>, first: Fetched) {
     let mut slot = Slot { queue: Some(first.attempt.row.queue.clone()), shared };
     let mut next = Some(first);
     while let Some(job) = next {

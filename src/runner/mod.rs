@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! notify ─▶ producer ──fetch──▶ executor (one task a job) ──result──▶ completer ──batch──▶ database
-//!              ▲  free slots ◀──────┘   (slots: and what is fetched ahead; scan: where a fetch begins)
+//!              ▲  free slots ◀──────┘   (slots: and what is fetched ahead)
+//!
+//! producer: look, one fetch; scan, where it begins; sleeper, when there is none; doubt, when one failed
 //! progress: stores what running jobs report
 //! heartbeat: extends the lease, listens, and stops what was taken away
 //! maintenance: promotes, rescues, prunes
@@ -24,6 +26,7 @@ mod builder;
 mod completer;
 mod control;
 mod desk;
+mod doubt;
 #[cfg(feature = "testing")]
 mod drain;
 mod executor;
@@ -31,6 +34,7 @@ mod handle;
 mod heartbeat;
 mod keeping;
 mod lease;
+mod look;
 mod pace;
 mod panics;
 mod pooler;
@@ -38,6 +42,7 @@ mod producer;
 mod progress;
 mod scan;
 mod shutdown;
+mod sleeper;
 mod slots;
 mod span;
 mod track;

@@ -169,6 +169,14 @@ impl QueueSlots {
     }
 }
 
+/// Resolves when something has lain in a queue for too long.
+pub(super) async fn stale(queues: &[QueueSlots]) {
+    match queues.iter().filter_map(QueueSlots::waits_until).min() {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// How many jobs a second end here, lately.
 struct Pace {
     ended: u64,

@@ -1,0 +1,125 @@
+//! A look: one fetch, from what is wanted to its jobs in the hands of the executor.
+//!
+//! Two may be under way at once. What they bring is dealt out in the order in which they began, so that
+//! quick jobs start in the order of work.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use super::completer::Ended;
+use super::lease::Lease;
+use super::scan::Scan;
+use super::{Shared, executor};
+use crate::error::Result;
+use crate::metrics::Timer;
+use crate::store::{self, Fetched, FinishResult, Slots, Unreadable, Verdict};
+use crate::worker::Stop;
+
+/// What a look is for. While it lives, the queues count on it.
+pub(super) struct Wanted {
+    shared: Arc<Shared>,
+    slots: Vec<Slots>,
+}
+
+impl Wanted {
+    /// `None`: nothing is wanted.
+    pub(super) fn now(shared: &Arc<Shared>) -> Option<Self> {
+        let slots = shared.queues.iter().map(|queue| Slots { queue: queue.name.clone(), free: queue.want() });
+        let slots: Vec<_> = slots.filter(|slots| slots.free > 0).collect();
+        (!slots.is_empty()).then(|| Self { shared: Arc::clone(shared), slots })
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        for Slots { queue, free } in &self.slots {
+            if let Some(queue) = self.shared.queue(queue) {
+                queue.came(*free);
+            }
+        }
+    }
+}
+
+/// What came of a look.
+pub(super) struct Looked {
+    pub(super) fetched: usize,
+    /// Whether there is probably more.
+    pub(super) is_full: bool,
+    /// Whether there may be jobs that it was not allowed to take.
+    pub(super) is_held_back: bool,
+}
+
+/// The order of looks: what a look brought is dealt out after what the one before it did.
+pub(super) struct Turn {
+    /// Resolves when the look before is over, however it ended.
+    after: oneshot::Receiver<()>,
+    /// Tells the next one, when dropped.
+    _over: oneshot::Sender<()>,
+}
+
+impl Turn {
+    pub(super) const fn new(after: oneshot::Receiver<()>, over: oneshot::Sender<()>) -> Self {
+        Self { after, _over: over }
+    }
+}
+
+/// Fetches once and hands the jobs to the executor.
+pub(super) async fn look(
+    shared: Arc<Shared>,
+    lease: Arc<Lease>,
+    wanted: Wanted,
+    scan: Arc<Mutex<Scan>>,
+    turn: Turn,
+) -> Result<Looked> {
+    let timer = Timer::start();
+    let mut connection = shared.desk.connection().await?;
+    let (depth, places) = lock(&scan).begin(Instant::now());
+    let heard_before = shared.control.heard();
+    let statements = shared.client.statements();
+    let fetching = store::fetch(&mut connection, statements, lease.id, &wanted.slots, &shared.kinds, &places);
+    let fetched = shared.desk.answer(fetching).await;
+    let fetched = connection.settle(fetched)?;
+    let _ = turn.after.await;
+    // From here to the end nothing waits, and nothing fails: what is in hand is started, or lies in its queue.
+    lock(&scan).remember(depth, &wanted.slots, &fetched, Instant::now());
+    let is_held_back = !fetched.held_back.is_empty();
+    for Slots { queue, .. } in &wanted.slots {
+        if let Some(queue) = shared.queue(queue) {
+            queue.limit(fetched.limited.contains(&queue.name));
+        }
+    }
+    let Fetched { jobs, unreadable, .. } = fetched;
+    let fetched = jobs.len() + unreadable.len();
+    shared.meter.fetched(timer, fetched);
+    let now = Instant::now();
+    let jobs: Vec<_> = jobs.into_iter().map(|row| executor::prepare(&shared, &lease, row, now)).collect();
+    let unreadable: Vec<_> = unreadable.into_iter().map(|job| (job, Arc::<Stop>::default())).collect();
+    let readable = jobs.iter().map(|job| (job.attempt.row.id, job.attempt.row.attempt, Arc::clone(&job.attempt.stop)));
+    let failed = unreadable.iter().map(|(job, stop)| (job.id, job.attempt, Arc::clone(stop)));
+    shared.take_in_hand(lease.id, readable.chain(failed));
+    if fetched > 0 && shared.control.heard() != heard_before {
+        shared.control.hear();
+    }
+    for (Unreadable { id, kind, queue, attempt, problem }, stop) in unreadable {
+        tracing::error!(job.id = %id, problem, "a job cannot be worked");
+        let verdict = Verdict::Retry { delay: shared.retry_policy.wait_after(attempt), error: problem };
+        let result = FinishResult::new(id, attempt, verdict);
+        let (lease, track) = (Arc::clone(&lease), shared.tracks.of(&kind, &queue));
+        let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, was_completed_in: false });
+    }
+    for job in jobs {
+        let queue = shared.queue(&job.attempt.row.queue);
+        if let Some(job) = queue.and_then(|queue| queue.admit(job)) {
+            executor::start(&shared, job);
+        }
+    }
+    let wanted = wanted.slots.iter().fold(0, |sum: usize, slot| sum.saturating_add(slot.free));
+    Ok(Looked { fetched, is_full: fetched == wanted, is_held_back })
+}
+
+fn lock(scan: &Mutex<Scan>) -> MutexGuard<'_, Scan> {
+    // Nothing panics while it holds the lock.
+    scan.lock().unwrap_or_else(PoisonError::into_inner)
+}

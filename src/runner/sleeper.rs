@@ -1,0 +1,104 @@
+//! When the producer sleeps, and whether inserts wake it.
+//!
+//! Sleeping without missing a job: the runner first tells the database that it is idle, so that
+//! inserts notify, and then looks once more. An insert that was under way meanwhile may commit
+//! later still, so the first polls after falling asleep come quickly, and then ever more rarely. A
+//! runner that stays busy says so, and no insert pays for a NOTIFY.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::look::Looked;
+use super::{Shared, slots};
+use crate::store;
+
+/// The wait before the first poll of a runner that found nothing.
+const FIRST_POLL: Duration = Duration::from_millis(10);
+
+/// The longest wait where a queue is at its limit: nobody tells of a place that somebody else's job
+/// frees.
+const HELD_BACK_POLL: Duration = Duration::from_secs(1);
+
+/// So many full fetches in a row, or crowds, make a runner busy.
+const BUSY_AFTER: u32 = 3;
+
+/// Jobs that come this many at a time, fetch after fetch, are worth waiting for others.
+const CROWD: usize = 8;
+
+/// How long a busy runner waits for others where they come in crowds that it could take all at once.
+const GATHERING: Duration = Duration::from_millis(2);
+
+/// Decides how long to sleep, and whether inserts should notify.
+pub(super) struct Sleeper<'a> {
+    shared: &'a Shared,
+    /// The lease of which the database knows that inserts should notify it.
+    idle_as: Option<Uuid>,
+    /// How many fetches in a row brought many jobs.
+    crowds: u32,
+    next_poll: Duration,
+}
+
+impl<'a> Sleeper<'a> {
+    pub(super) const fn new(shared: &'a Shared) -> Self {
+        Self { shared, idle_as: None, crowds: 0, next_poll: FIRST_POLL }
+    }
+
+    /// Jobs came. A busy runner that could take more than there were waits a moment: a fetch, and a
+    /// notification, for every few of them would cost everybody more than the jobs do.
+    pub(super) async fn found(&mut self, looked: &Looked) {
+        self.next_poll = FIRST_POLL;
+        self.crowds = if looked.is_full || looked.fetched >= CROWD { self.crowds + 1 } else { 0 };
+        if self.crowds < BUSY_AFTER {
+            return;
+        }
+        if self.idle_as.is_some() {
+            self.tell(false).await;
+        }
+        if !looked.is_full {
+            tokio::select! {
+                () = self.shared.stopping.cancelled() => {}
+                () = tokio::time::sleep(GATHERING) => {}
+            }
+        }
+    }
+
+    /// Sleeps until there may be something to fetch.
+    pub(super) async fn sleep(&mut self, is_held_back: bool) {
+        self.crowds = 0;
+        let shared = self.shared;
+        // A new lease is a new row, which knows nothing of the old one's sleep.
+        if shared.is_listening && self.idle_as != Some(shared.leases.current().id) && self.tell(true).await {
+            // Register interest before looking again: what was inserted before is found by the
+            // look, what is inserted after notifies.
+            return;
+        }
+        let longest = if is_held_back { shared.poll_interval.min(HELD_BACK_POLL) } else { shared.poll_interval };
+        let poll = self.next_poll.min(longest);
+        self.next_poll = (self.next_poll * 2).min(longest);
+        tokio::select! {
+            () = shared.stopping.cancelled() => {}
+            () = shared.wake.notified() => self.next_poll = FIRST_POLL,
+            () = shared.freed.notified() => {}
+            () = slots::stale(&shared.queues) => {}
+            () = tokio::time::sleep(poll) => {}
+        }
+    }
+
+    /// A failure here costs wake-ups, or a NOTIFY too many, until the next time; never a job.
+    async fn tell(&mut self, is_idle: bool) -> bool {
+        let id = self.shared.leases.current().id;
+        let Shared { client, desk, .. } = self.shared;
+        let told = async {
+            let mut connection = desk.connection().await?;
+            let told = desk.answer(store::set_runner_idle(&mut connection, client.statements(), id, is_idle)).await;
+            connection.settle(told)
+        };
+        let told = told.await;
+        if let Err(error) = &told {
+            tracing::debug!(%error, "could not tell whether the runner is idle");
+        }
+        self.idle_as = (is_idle && told.is_ok()).then_some(id);
+        told.is_ok()
+    }
+}
