@@ -1,12 +1,12 @@
 //! A look: one fetch, from what is wanted to its jobs in the hands of the executor.
 //!
-//! Two may be under way at once. What they bring is dealt out in the order in which they began, so that
-//! quick jobs start in the order of work.
+//! Two may be under way at once, where a runner has as many slots as a look brings jobs. They may then divide
+//! the next jobs between them in any way, so order is exact only as far as it is over two runners: which
+//! of so many start first among those that run at once anyway. With fewer slots there is one look at a time,
+//! and jobs start in the order of work.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-
-use tokio::sync::oneshot;
 
 use super::completer::Ended;
 use super::lease::Lease;
@@ -51,27 +51,12 @@ pub(super) struct Looked {
     pub(super) is_held_back: bool,
 }
 
-/// The order of looks: what a look brought is dealt out after what the one before it did.
-pub(super) struct Turn {
-    /// Resolves when the look before is over, however it ended.
-    after: oneshot::Receiver<()>,
-    /// Tells the next one, when dropped.
-    _over: oneshot::Sender<()>,
-}
-
-impl Turn {
-    pub(super) const fn new(after: oneshot::Receiver<()>, over: oneshot::Sender<()>) -> Self {
-        Self { after, _over: over }
-    }
-}
-
 /// Fetches once and hands the jobs to the executor.
 pub(super) async fn look(
     shared: Arc<Shared>,
     lease: Arc<Lease>,
     wanted: Wanted,
     scan: Arc<Mutex<Scan>>,
-    turn: Turn,
 ) -> Result<Looked> {
     let timer = Timer::start();
     let mut connection = shared.desk.connection().await?;
@@ -81,7 +66,6 @@ pub(super) async fn look(
     let fetching = store::fetch(&mut connection, statements, lease.id, &wanted.slots, &shared.kinds, &places);
     let fetched = shared.desk.answer(fetching).await;
     let fetched = connection.settle(fetched)?;
-    let _ = turn.after.await;
     // From here to the end nothing waits, and nothing fails: what is in hand is started, or lies in its queue.
     lock(&scan).remember(depth, &wanted.slots, &fetched, Instant::now());
     let is_held_back = !fetched.held_back.is_empty();

@@ -4,12 +4,11 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::completer::Ended;
 use super::doubt::Doubt;
-use super::look::{Looked, Turn, Wanted, look};
+use super::look::{Looked, Wanted, look};
 use super::scan::Scan;
 use super::sleeper::Sleeper;
 use super::slots;
@@ -17,8 +16,7 @@ use super::{GrowingWait, Shared, executor};
 use crate::metrics;
 use crate::store::{FinishResult, Verdict};
 
-/// How many fetches are under way at once, where one after another comes back full: the database takes
-/// the next jobs while the runner reads the last.
+/// How many fetches may be under way at once: the database takes the next jobs while the runner reads the last.
 const HANDS: usize = 2;
 
 pub(super) async fn produce(shared: Arc<Shared>) {
@@ -27,23 +25,19 @@ pub(super) async fn produce(shared: Arc<Shared>) {
     let mut doubt = Doubt::default();
     let scan = Arc::new(Mutex::new(Scan::new(Instant::now())));
     let mut looks = JoinSet::new();
-    // The end of the look that began last. Before the first there was none.
-    let mut latest = oneshot::channel().1;
     let mut is_full = false;
     while !shared.stopping.is_cancelled() {
         let lease = shared.leases.current();
         start_left_over(&shared);
         give_back_stale(&shared);
         tell_load(&shared);
-        let hands = if is_full && !doubt.is_in() { HANDS } else { 1 };
+        let hands = if is_full && !doubt.is_in() && slots::are_many(&shared.queues) { HANDS } else { 1 };
         while looks.len() < hands && !lease.lost.is_cancelled() {
             let Some(wanted) = Wanted::now(&shared) else { break };
             if looks.is_empty() {
                 doubt.resolve(&shared, &lease).await;
             }
-            let (over, turn) = oneshot::channel();
-            let turn = Turn::new(std::mem::replace(&mut latest, turn), over);
-            looks.spawn(look(Arc::clone(&shared), Arc::clone(&lease), wanted, Arc::clone(&scan), turn));
+            looks.spawn(look(Arc::clone(&shared), Arc::clone(&lease), wanted, Arc::clone(&scan)));
         }
         let looked = tokio::select! {
             () = shared.stopping.cancelled() => break,

@@ -169,6 +169,11 @@ impl QueueSlots {
     }
 }
 
+/// Whether so many jobs run at once that the order within a look, or two, is nobody's concern.
+pub(super) fn are_many(queues: &[QueueSlots]) -> bool {
+    queues.iter().map(|queue| queue.slots().concurrency).fold(0, usize::saturating_add) >= LOOK
+}
+
 /// Resolves when something has lain in a queue for too long.
 pub(super) async fn stale(queues: &[QueueSlots]) {
     match queues.iter().filter_map(QueueSlots::waits_until).min() {

@@ -89,6 +89,7 @@ fn draw(path: &Path, sweep: &str, curves: &Curves) -> Result<(), Box<dyn Error>>
     let mut chart = ChartBuilder::on(&root)
         .caption(title(sweep), ("sans-serif", 24))
         .margin(12)
+        .margin_right(48)
         .x_label_area_size(44)
         .y_label_area_size(64)
         .build_cartesian_2d((left..right).log_scale(), (low / 1.5..high * 2.5).log_scale())?;
@@ -105,7 +106,8 @@ fn draw(path: &Path, sweep: &str, curves: &Curves) -> Result<(), Box<dyn Error>>
         .draw()?;
     let ours = curves.keys().filter(|name| !is_bare(name)).cloned().collect::<Vec<_>>();
     for (name, points) in curves {
-        let place = ours.iter().position(|series| name.starts_with(series.as_str())).unwrap_or_default();
+        // The last that fits: one series' name may begin as another's does.
+        let place = ours.iter().rposition(|series| name.starts_with(series.as_str())).unwrap_or_default();
         let colour = COLOURS[place % COLOURS.len()];
         let line = points.iter().copied();
         if is_bare(name) {
