@@ -65,7 +65,7 @@ fn on_one_slot(client: &Client) -> Runner {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn quick_jobs_start_in_order_on_one_slot() {
-    const COUNT: usize = 5_000;
+    const COUNT: usize = 2_500;
     let database = Database::new().await;
     let job = |n: usize| NewJob::from(Task { n: n as u32 }).priority(if n < COUNT / 2 { 0 } else { 7 });
     database.client.insert_many((0..COUNT).map(job)).await.unwrap();
