@@ -32,12 +32,9 @@ const FULL: usize = 1_000;
 /// How long results wait for others where they come in crowds.
 const GATHERING: Duration = Duration::from_millis(2);
 
-/// How long a batch waits, at first, for a row that somebody has locked: an open transaction, or for a moment
-/// another runner's fetch that came by when the job was not running yet. Twice as long after each time in vain.
+/// How long a batch waits for a row that somebody has locked: an open transaction, or for a moment another
+/// runner's fetch that came by when the job was not running yet. Short, since it keeps a connection of the desk.
 const PATIENCE: Duration = Duration::from_millis(50);
-
-/// The longest such wait.
-const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// An attempt that ended.
 pub(super) struct Ended {
@@ -132,11 +129,10 @@ async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Place) {
         is_over
     });
     let mut failure_wait = GrowingWait::new();
-    let mut patience = PATIENCE;
     let finished = loop {
         let timer = Timer::start();
         let sent = tokio::select! {
-            sent = send(&shared, lease.id, &batch, patience) => sent,
+            sent = send(&shared, lease.id, &batch) => sent,
             // A database that does not even answer must not hold up a stop for longer than a lease.
             () = lease.lost.cancelled() => return lost(&shared, &batch),
         };
@@ -156,14 +152,12 @@ async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Place) {
             Err(error) if error.is_lock_timeout() && place == Place::Line => match set_aside(&shared, batch).await {
                 free if free.is_empty() => return,
                 free => {
-                    patience = (patience * 2).min(LONGEST_PATIENCE);
                     batch = free;
                     continue;
                 }
             },
             Err(error) if error.is_lock_timeout() => {
                 tracing::debug!("somebody still has the job of a result locked");
-                patience = (patience * 2).min(LONGEST_PATIENCE);
             }
             Err(error) if is_hopeless(&error) => {
                 tracing::error!(%error, "the database refuses a result; recording a failure instead");
@@ -217,21 +211,21 @@ fn record_aside(shared: Arc<Shared>, ended: Ended) -> Pin<Box<dyn Future<Output 
 }
 
 /// Answers with the results that counted, and the states that their jobs are in since.
-async fn send(shared: &Shared, worker: Uuid, batch: &[Ended], patience: Duration) -> Result<HashMap<JobId, JobState>> {
+async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<HashMap<JobId, JobState>> {
     let mut connection = shared.desk.connection().await?;
     let statements = shared.client.statements();
     // A batch goes one way, unless its results had to be replaced.
     let is_all = |way: Way| batch.iter().all(|ended| ended.way() == way);
     let attempts: Vec<_> = batch.iter().map(|ended| (ended.result.id, ended.result.attempt)).collect();
     let completed = if is_all(Way::Delete) {
-        let completing = store::complete_and_delete(&mut connection, statements, worker, &attempts, Some(patience));
+        let completing = store::complete_and_delete(&mut connection, statements, worker, &attempts, Some(PATIENCE));
         shared.desk.answer(completing).await
     } else if is_all(Way::Complete) {
-        let completing = store::complete(&mut connection, statements, worker, &attempts, Some(patience));
+        let completing = store::complete(&mut connection, statements, worker, &attempts, Some(PATIENCE));
         shared.desk.answer(completing).await
     } else {
         let results: Vec<_> = batch.iter().map(|ended| ended.result.clone()).collect();
-        let finishing = store::finish(&mut connection, statements, worker, &results, Some(patience));
+        let finishing = store::finish(&mut connection, statements, worker, &results, Some(PATIENCE));
         let finished = shared.desk.answer(finishing).await;
         return Ok(connection.settle(finished)?.into_iter().collect());
     };

@@ -140,15 +140,17 @@ pub(crate) async fn held(
     statements: &Statements,
     rows: &[NewRow],
 ) -> Result<Vec<Option<Quick>>> {
-    let key = |row: &'_ NewRow| row.claim.as_ref().map(|claim| claim.key.clone());
+    fn key(row: &NewRow) -> Option<&str> {
+        row.claim.as_ref().map(|claim| claim.key.as_str())
+    }
     let keys: Vec<_> = rows.iter().filter_map(key).collect();
     let mut holders = HashMap::with_capacity(keys.len());
     for holder in query(&statements.held_jobs).bind(&keys).fetch_all(connection).await? {
         let (job, at) = (job_row(&holder)?, holder.try_get("answered_at")?);
-        holders.insert(job.unique_key.clone(), Quick::Held(Box::new(job), at));
+        holders.insert(job.unique_key.clone().unwrap_or_default(), Quick::Held(Box::new(job), at));
     }
     // Keys differ, so each holder is one row's.
-    Ok(rows.iter().map(|row| holders.remove(&Some(key(row)?))).collect())
+    Ok(rows.iter().map(|row| holders.remove(key(row)?)).collect())
 }
 
 /// Finds each row's answer. The one that names no row is that of all whom no other names.

@@ -1,10 +1,11 @@
 //! A runner has two connections of its own, and no trouble on the one it listens on costs its lease.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use uniqueue::{Client, JobState, Runner, RunningJob, SchemaName};
 
 use super::{Task, quick, until};
@@ -153,5 +154,44 @@ async fn a_flood_of_notifications_holds_up_no_heartbeat() {
     assert_eq!(runner.id(), id, "the lease was lost");
     let inserted = database.client.insert(Task { n: 1 }).await.unwrap();
     until(&database, inserted.id(), JobState::Completed).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn results_that_wait_for_locked_rows_leave_connections_to_the_others() {
+    const LOCKED: usize = 60;
+    // An order of magnitude more than the others take, and less than the locked ones would hold them up.
+    const ENOUGH: Duration = Duration::from_secs(10);
+    let database = Database::new().await;
+    let go_on = Arc::new(Semaphore::new(0));
+    let gate = Arc::clone(&go_on);
+    let work = move |job: RunningJob<Task>| {
+        let gate = Arc::clone(&gate);
+        async move {
+            if job.args.n == 0 {
+                gate.acquire().await.unwrap().forget();
+            }
+        }
+    };
+    let runner = Runner::new(database.client.clone()).queue("default", 100).worker(work).start().await.unwrap();
+    let locked = database.client.insert_many((0..LOCKED).map(|_| Task { n: 0 })).await.unwrap();
+    for job in &locked {
+        until(&database, job.id(), JobState::Running).await;
+    }
+    let mut open = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("SELECT id FROM {schema}.job FOR UPDATE")).execute(&mut *open).await.unwrap();
+    go_on.add_permits(LOCKED);
+    // Long enough for each to have tried more than once.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let began = Instant::now();
+    for _ in 0..20 {
+        let other = database.client.insert(Task { n: 1 }).await.unwrap();
+        until(&database, other.id(), JobState::Completed).await;
+    }
+    assert!(began.elapsed() < ENOUGH, "{:?}", began.elapsed());
+    open.rollback().await.unwrap();
+    for job in &locked {
+        until(&database, job.id(), JobState::Completed).await;
+    }
     runner.stop().await.unwrap();
 }
