@@ -41,7 +41,7 @@ struct Crowd {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn r1_r6_r11_hold_for_a_crowd_at_every_moment() {
     let mut random = Random(seed());
-    let database = Arc::new(Database::with_connections(40).await);
+    let database = Arc::new(Database::slow_to_see_deadlocks(40).await);
     database.execute(GONE).await;
     database.execute(LOG_GONE).await;
     database.execute(WHEN_GONE).await;
@@ -278,7 +278,7 @@ impl Crowd {
         };
         let mut runner = Runner::new(self.database.client.clone())
             .worker(work)
-            .lease(Duration::from_secs(1))
+            .lease(Duration::from_secs(5))
             .retry_policy(RetryPolicy::fixed(Duration::ZERO))
             .promote_interval(Duration::from_millis(20));
         for queue in QUEUES {

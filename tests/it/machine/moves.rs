@@ -53,6 +53,12 @@ pub(super) struct Held {
 }
 
 pub(super) const HOUR: PgInterval = PgInterval { months: 0, days: 0, microseconds: 3_600_000_000 };
+/// How long a result waits for a row that somebody has locked.
+const PATIENCE: &str = "50ms";
+
+/// The SQLSTATE of a wait that was given up.
+const LOCK_TIMEOUT: &str = "55P03";
+
 pub(super) const NOTHING: PgInterval = PgInterval { months: 0, days: 0, microseconds: 0 };
 
 impl Moves {
@@ -100,8 +106,24 @@ impl Moves {
         taken.map(|(row, id)| Ok(Held { id: id?, attempt: row.try_get("attempt")? })).collect()
     }
 
-    /// Ends attempts. Answers with the jobs that took the result, and their states.
+    /// Ends attempts. Answers with the jobs that took the result. As the completer, it lets go of what it has where
+    /// a row is locked, and tries again: a batch of inserts that ends expired claims takes rows by their keys, and
+    /// would wait for this in a circle.
     pub(super) async fn finish(
+        &self,
+        connection: &mut PgConnection,
+        worker: Uuid,
+        ends: &[(Held, End)],
+    ) -> sqlx::Result<Vec<Uuid>> {
+        loop {
+            match self.finish_once(connection, worker, ends).await {
+                Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(LOCK_TIMEOUT) => {}
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn finish_once(
         &self,
         connection: &mut PgConnection,
         worker: Uuid,
@@ -113,13 +135,7 @@ impl Moves {
         let ids: Vec<_> = ends.iter().map(|(held, _)| held.id).collect();
         let attempts: Vec<_> = ends.iter().map(|(held, _)| held.attempt).collect();
         let rows = if ends.iter().all(|(_, end)| *end == End::Complete) {
-            self.query("complete")
-                .bind(worker)
-                .bind(ids)
-                .bind(attempts)
-                .bind(None::<String>)
-                .fetch_all(connection)
-                .await?
+            self.query("complete").bind(worker).bind(ids).bind(attempts).bind(PATIENCE).fetch_all(connection).await?
         } else {
             let wait = |at_once| Some(if at_once { NOTHING } else { HOUR });
             let words = ends.iter().map(|(_, end)| match *end {
@@ -144,7 +160,7 @@ impl Moves {
                 .bind(delays)
                 .bind(errors)
                 .bind(outputs)
-                .bind(None::<String>)
+                .bind(PATIENCE)
                 .bind(vec![None::<serde_json::Value>; ends.len()])
                 .fetch_all(connection)
                 .await?

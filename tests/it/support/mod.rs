@@ -51,8 +51,20 @@ impl Database {
     }
 
     pub async fn unmigrated(max_connections: u32) -> Self {
+        Self::over(pool(max_connections).await)
+    }
+
+    /// For crowds that meet in cycles which they end by themselves within milliseconds: a machine that stands
+    /// still for a second must not pass for a deadlock. A real one is still found, only later.
+    pub async fn slow_to_see_deadlocks(max_connections: u32) -> Self {
+        let patient = [("deadlock_timeout", "10s")];
+        let database = Self::over(pool_with(max_connections, |options| options.options(patient)).await);
+        database.client.migrate().await.expect("a migration");
+        database
+    }
+
+    fn over(pool: PgPool) -> Self {
         let schema = format!("test_{}", NEXT_SCHEMA.fetch_add(1, Ordering::Relaxed));
-        let pool = pool(max_connections).await;
         let name = SchemaName::new(&schema).expect("a schema name");
         Self { client: Client::builder().schema(name).pool(pool), schema }
     }
@@ -106,7 +118,11 @@ impl Database {
 }
 
 pub async fn pool(max_connections: u32) -> PgPool {
-    let options: PgConnectOptions = url().await.parse().expect("a URL");
+    pool_with(max_connections, |options| options).await
+}
+
+async fn pool_with(max_connections: u32, with: impl FnOnce(PgConnectOptions) -> PgConnectOptions) -> PgPool {
+    let options = with(url().await.parse().expect("a URL"));
     PgPoolOptions::new()
         .max_connections(max_connections)
         .acquire_timeout(WAIT)
