@@ -180,6 +180,11 @@ pub(crate) async fn insert_plain(
     statements: &Statements,
     rows: &[NewRow],
 ) -> Result<Vec<Entered>> {
+    if let [row] = rows
+        && row.is_now()
+    {
+        return Ok(vec![insert_one(connection, statements, row).await?]);
+    }
     if rows.iter().all(NewRow::is_now) {
         let columns = Columns::folded(rows);
         let inserting = columns.bind_timeless_to(query(&statements.insert_now));
@@ -199,6 +204,19 @@ pub(crate) async fn insert_plain(
         by_id.insert(row.try_get::<Uuid, _>("id")?, entered);
     }
     rows.iter().map(|row| Ok(*by_id.get(&row.id.as_uuid()).ok_or(sqlx::Error::RowNotFound)?)).collect()
+}
+
+/// Inserts one row without a key, with a new id, that may run now.
+async fn insert_one(connection: &mut PgConnection, statements: &Statements, row: &NewRow) -> Result<Entered> {
+    let inserting = query(&statements.insert_one)
+        .bind(row.id.as_uuid())
+        .bind(row.kind.as_str())
+        .bind(row.queue.as_str())
+        .bind(Json(&*row.args))
+        .bind(Json(&row.meta))
+        .bind(row.priority)
+        .bind(stored_count(row.max_attempts));
+    Ok(Entered::now(inserting.fetch_one(connection).await?.try_get::<Stored, _>("created_at")?.0))
 }
 
 /// A count as the table stores it; the options keep it in range.

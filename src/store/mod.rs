@@ -190,6 +190,7 @@ statements! {
     insert_all,
     insert_each,
     insert_now,
+    insert_one,
     holders,
     insert_plain,
     insert_unique,
