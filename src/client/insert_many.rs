@@ -148,11 +148,8 @@ pub(super) async fn insert_rows(
     let statements = client.statements();
     if batch.is_plain() {
         let entered = store::insert_plain(connection, statements, &batch.rows).await?;
-        let inserted = batch.rows.into_iter().zip(entered).map(|(row, entered)| {
-            let job = row.into_job(entered);
-            Inserted { answered_at: job.created_at, job, duplicate: false, replaced: None }
-        });
-        return Ok(inserted.collect());
+        let jobs = batch.rows.into_iter().zip(entered).map(|(row, entered)| row.into_job(entered));
+        return Ok(jobs.map(Inserted::of_new).collect());
     }
     let folded = batch.folded();
     let Batch { rows, mut in_order, leaders, .. } = batch;
@@ -182,7 +179,7 @@ pub(super) async fn insert_shared(
     patience: Duration,
     looks_first: bool,
 ) -> Result<Vec<Option<Inserted>>> {
-    if batch.is_plain() || batch.in_order {
+    if batch.in_order {
         let inserted = insert_rows(client, connection, batch, Some(patience)).await?;
         return Ok(inserted.into_iter().map(Some).collect());
     }

@@ -8,7 +8,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row, SqlStr};
 use uuid::Uuid;
 
-use super::{Statements, interval, query};
+use super::{Statements, interval, lock_timeout, query};
 use crate::error::Result as UniqueueResult;
 use crate::ident::JobId;
 use crate::state::JobState;
@@ -171,11 +171,6 @@ pub(crate) async fn unlocked(
 ) -> UniqueueResult<Vec<JobId>> {
     let rows = query(&statements.unlocked_jobs).bind(ids).fetch_all(connection).await?;
     rows.iter().map(counted).collect()
-}
-
-fn lock_timeout(patience: Duration) -> String {
-    // 0 would mean for ever.
-    format!("{}ms", patience.as_millis().max(1))
 }
 
 /// An error text without the one character that PostgreSQL cannot store: a worker's error must

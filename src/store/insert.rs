@@ -39,7 +39,7 @@ pub(crate) struct NewRow {
 
 impl NewRow {
     /// Whether it may run as soon as it is there.
-    fn is_now(&self) -> bool {
+    pub(super) fn is_now(&self) -> bool {
         self.scheduled_at.is_none() && self.delay.is_none() && !self.is_pending
     }
 
@@ -148,7 +148,10 @@ impl<'a> Columns<'a> {
     }
 
     /// Binds the arrays but those that say when.
-    fn bind_timeless_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+    pub(super) fn bind_timeless_to<'q>(
+        &'q self,
+        query: Query<'q, Postgres, PgArguments>,
+    ) -> Query<'q, Postgres, PgArguments> {
         query
             .bind(&self.ids)
             .bind(&self.kinds)

@@ -38,7 +38,7 @@ pub(crate) struct Answer {
 }
 
 /// The columns of the rows' claims, one array each.
-struct Claims<'a> {
+pub(super) struct Claims<'a> {
     keys: Vec<Option<&'a str>>,
     states: Vec<Option<i16>>,
     periods: Vec<Option<PgInterval>>,
@@ -61,7 +61,7 @@ impl<'a> Claims<'a> {
     }
 
     /// Shrunk as [`Columns::folded`].
-    fn folded(rows: &'a [NewRow]) -> Self {
+    pub(super) fn folded(rows: &'a [NewRow]) -> Self {
         let mut claims = Self::of(rows);
         fold(&mut claims.states);
         drop_nulls(&mut claims.periods);
@@ -80,6 +80,14 @@ impl<'a> Claims<'a> {
             .bind(&self.ttls)
             .bind(&self.until_starts)
             .bind(&self.discards)
+    }
+
+    /// Binds the arrays but those that say until when.
+    pub(super) fn bind_undated_to<'q>(
+        &'q self,
+        query: Query<'q, Postgres, PgArguments>,
+    ) -> Query<'q, Postgres, PgArguments> {
+        query.bind(&self.keys).bind(&self.states).bind(&self.until_starts).bind(&self.discards)
     }
 }
 

@@ -15,6 +15,12 @@ pub(crate) fn interval(duration: Duration) -> PgInterval {
     PgInterval { months: 0, days: 0, microseconds: microseconds.min(THOUSAND_YEARS) }
 }
 
+/// A wait as `lock_timeout` takes it.
+pub(super) fn lock_timeout(patience: Duration) -> String {
+    // 0 would mean for ever.
+    format!("{}ms", patience.as_millis().max(1))
+}
+
 /// Milliseconds as the database tells them; those that have passed are none.
 pub(crate) fn milliseconds(count: i64) -> Duration {
     Duration::from_millis(u64::try_from(count).unwrap_or(0))

@@ -15,6 +15,7 @@ mod fetch;
 mod finish;
 mod health;
 mod insert;
+mod insert_new;
 mod insert_unique;
 mod interval;
 mod lease;
@@ -64,8 +65,10 @@ pub(crate) use self::health::{
     hidden_sessions, idle_claims, invalid_indexes, itself, neglected, open_transactions, overdue,
     prepared_transactions, runners, schema_objects, stuck_jobs, tables, unknown_kinds,
 };
-pub(crate) use self::insert::{NewRow, insert_plain};
+pub(crate) use self::insert::{Entered, NewRow, insert_plain};
+pub(crate) use self::insert_new::{index_decides, insert_new};
 pub(crate) use self::insert_unique::{Answer, Outcome, Quick, held, insert_all, insert_each, insert_unique};
+use self::interval::lock_timeout;
 pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::lease::{
     CompletedKept, RunnerRow, Worked, extend_lease, register_runner, remove_dead_runners, remove_runner,
@@ -187,11 +190,12 @@ statements! {
     health_tables,
     held_jobs,
     holder,
+    holders,
     insert_all,
     insert_each,
+    insert_new,
     insert_now,
     insert_one,
-    holders,
     insert_plain,
     insert_unique,
     job_by_id,

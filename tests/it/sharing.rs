@@ -9,7 +9,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use uniqueue::{Client, Error, Inserted, NewJob, OnConflict, Result, UniqueKey};
+use uniqueue::{Client, Error, Inserted, JobState, NewJob, OnConflict, Result, UniqueKey};
 
 use crate::chaos::proxy::Proxy;
 use crate::support::{Database, WAIT, counting_statements, job, url};
@@ -132,7 +132,8 @@ async fn nobody_waits_for_the_key_of_another() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
-    for round in 0..5 {
+    // Also when so many were new that the next are taken to be so.
+    for round in 0..12 {
         let mut jobs: Vec<_> = (0..10).map(|n| keyed(&format!("{round} {n}"))).collect();
         jobs.push(job("plain"));
         for answer in at_once(client, jobs).await {
@@ -145,6 +146,67 @@ async fn nobody_waits_for_the_key_of_another() {
         let answer = timeout(WAIT, waiting).await.unwrap().unwrap().unwrap();
         assert!(answer.duplicate);
         assert_eq!(answer.id(), holder.id());
+    }
+}
+
+#[tokio::test]
+async fn r11_after_many_new_jobs_those_who_meet_somebody_are_told_whom() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let hour = Duration::from_secs(3600);
+    // Three, since equal keys keep the index from deciding by itself.
+    let mut holders = Vec::new();
+    for key in ["held", "kept", "run"] {
+        holders.push(client.insert(keyed(key)).await.unwrap().id());
+    }
+    let holder = holders[0];
+    let refusing = || job("a").unique_key(UniqueKey::raw("kept").on_conflict(OnConflict::Reject));
+    let when_running = || job("a").unique_key(UniqueKey::raw("run").states(JobState::Running));
+    for round in 0..4 {
+        let lasts_an_hour = || job("a").unique_key(UniqueKey::raw(format!("old {round}")).period(hour));
+        let old = client.insert(lasts_an_hour()).await.unwrap().id();
+        database.pass(hour).await;
+        let fresh = async |from: i32| {
+            let new = (from..from + 100).map(|n| keyed(&format!("{round} {n}"))).collect();
+            assert!(at_once(client, new).await.into_iter().all(|answer| !answer.unwrap().duplicate));
+        };
+        // Alone: the key is tried, and then asked after.
+        fresh(0).await;
+        let (met, statements) = counting_statements(client.insert(keyed("held")).into_future()).await;
+        assert_eq!((met.unwrap().id(), statements), (holder, 2));
+
+        // Together, where the index decides by itself, and where one in the batch keeps it from that.
+        fresh(100).await;
+        let over = if round < 2 { keyed(&format!("old {round}")) } else { lasts_an_hour() };
+        let (free, plain) = (keyed(&format!("free {round}")), job("plain"));
+        let mut jobs = vec![keyed("held"), free, over, plain, refusing()];
+        let twin = || keyed(&format!("twin {round}"));
+        match round {
+            1 => jobs.push(when_running()),
+            3 => jobs.extend([keyed(&format!("later {round}")).scheduled_in(hour), twin(), twin()]),
+            _ => {}
+        }
+        let mut answers = at_once(client, jobs).await;
+        let refused = answers.remove(4).unwrap_err();
+        assert!(matches!(&refused, Error::Rejected(met) if met[0].duplicate.holder == holders[1]), "{refused}");
+        let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
+        let is_duplicate: Vec<_> = answers.iter().map(|answer| answer.duplicate).collect();
+        assert_eq!(is_duplicate[..4], [true, false, false, false], "round {round}");
+        assert_eq!(answers[0].id(), holder);
+        assert_ne!(answers[2].id(), old, "its claim was over");
+        match &answers[4..] {
+            [running] => assert_eq!((running.duplicate, running.id()), (true, holders[2])),
+            [later, one, other] => {
+                assert_eq!((later.duplicate, later.job.state), (false, JobState::Scheduled));
+                assert!(one.duplicate != other.duplicate && one.id() == other.id());
+            }
+            others => assert!(others.is_empty()),
+        }
+        // As answered, so stored.
+        for answer in answers {
+            let stored = client.job(answer.id()).await.unwrap().unwrap();
+            assert_eq!(serde_json::to_value(&stored).unwrap(), serde_json::to_value(&answer.job).unwrap());
+        }
     }
 }
 

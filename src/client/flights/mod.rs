@@ -17,16 +17,18 @@
 //! inserted is as open as with any statement. A caller that gave up before its batch left is left out.
 //! A pool that has no connection in time is an error for all that wait by then.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+mod outlook;
+mod send;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sqlx::{PgConnection, Postgres, pool::PoolConnection};
+use sqlx::{Postgres, pool::PoolConnection};
 use tokio::sync::oneshot;
 
+use self::outlook::Outlook;
+use self::send::{alike, send};
 use super::Client;
-use super::insert_many::{insert_rows, insert_shared};
-use super::prepare::fold;
 use crate::error::{Error, Rejection, Result};
 use crate::job::Inserted;
 use crate::store::NewRow;
@@ -53,15 +55,11 @@ const SLOW: Duration = Duration::from_secs(1);
 /// How often an insert joins again when a flight ended before it was sent.
 const TRIES: u32 = 3;
 
-/// How long a batch waits for a key of somebody's open transaction before each goes alone.
-const PATIENCE: Duration = Duration::from_millis(5);
-
 /// Where the single inserts of one client wait.
 #[derive(Debug, Default)]
 pub(super) struct Flights {
     waiting: Mutex<Waiting>,
-    /// Whether all of those sent last were duplicates, and so probably those that come next.
-    meets_duplicates: AtomicBool,
+    outlook: Outlook,
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +73,8 @@ struct Waiting {
 struct Single {
     row: NewRow,
     answer: oneshot::Sender<Reply>,
+    /// Whether its key was not free when it was sent as if it were.
+    has_met: bool,
 }
 
 /// What a caller hears.
@@ -108,7 +108,7 @@ impl Flights {
         let mut tries = 0;
         let inserted = loop {
             let (answer, answered) = oneshot::channel();
-            if client.flights().join(Single { row, answer }) {
+            if client.flights().join(Single { row, answer, has_met: false }) {
                 // A task of its own: the caller may give up, and others are on the way with it.
                 start(client);
             }
@@ -133,6 +133,17 @@ impl Flights {
         let starts = waiting.flights == 0 || waiting.flights < FLIGHTS && waiting.inserts.len() >= CROWD;
         waiting.flights += usize::from(starts);
         starts
+    }
+
+    /// Lets those wait again, before all others, who must be sent in another way.
+    fn wait_again(&self, client: &Client, singles: Vec<Single>) {
+        let mut waiting = self.waiting();
+        drop(waiting.inserts.splice(..0, singles));
+        // The flight that sent them may have stepped aside.
+        if waiting.flights == 0 {
+            waiting.flights = 1;
+            start(client);
+        }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -185,7 +196,7 @@ impl Drop for Flight {
         // Nobody else would come for them.
         let left = if waiting.flights == 0 { std::mem::take(&mut waiting.inserts) } else { Vec::new() };
         drop(waiting);
-        for Single { row, answer } in left {
+        for Single { row, answer, .. } in left {
             drop(answer.send(Reply::Unsent(Box::new(row))));
         }
     }
@@ -238,94 +249,4 @@ async fn turn(client: &Client, flight: &mut Flight, mut connection: PoolConnecti
         tokio::task::yield_now().await;
     }
     false
-}
-
-/// Sends a batch and answers everybody. `false`: the connection should be looked at.
-async fn send(client: &Client, connection: &mut PgConnection, mut batch: Vec<Single>) -> bool {
-    if let [single] = &batch[..]
-        && single.row.claim.is_none()
-    {
-        // It meets no key, so it waits for nobody and holds up nobody.
-        let Some(single) = batch.pop() else { return true };
-        return single.send(client, connection).await;
-    }
-    let rows = batch.iter().map(|single| single.row.clone()).collect();
-    let meets_duplicates = &client.flights().meets_duplicates;
-    // Until this one says so again.
-    let looks_first = meets_duplicates.swap(false, Ordering::Relaxed);
-    match insert_shared(client, connection, fold(rows, false), PATIENCE, looks_first).await {
-        Ok(inserted) => {
-            let is_duplicate =
-                |inserted: &Option<Inserted>| inserted.as_ref().is_some_and(|inserted| inserted.duplicate);
-            meets_duplicates.store(inserted.iter().all(is_duplicate), Ordering::Relaxed);
-            for (single, inserted) in batch.into_iter().zip(inserted) {
-                match inserted {
-                    Some(inserted) => single.answer(Ok(inserted)),
-                    None => drop(tokio::spawn(alone(client.clone(), single))),
-                }
-            }
-            true
-        }
-        Err(error) if did_nothing(&error) => {
-            for single in batch {
-                tokio::spawn(alone(client.clone(), single));
-            }
-            matches!(error, Error::Busy { .. }) || error.is_lock_timeout()
-        }
-        Err(error) => {
-            batch.into_iter().for_each(|single| single.answer(Err(alike(&error))));
-            false
-        }
-    }
-}
-
-/// Sends an insert that did not get through with others.
-async fn alone(client: Client, single: Single) {
-    match client.connection().await {
-        Ok(mut connection) => drop(single.send(&client, &mut connection).await),
-        Err(error) => single.answer(Err(error)),
-    }
-}
-
-impl Single {
-    /// Sends it alone, with all the time in the world. `false`: the connection should be looked at.
-    async fn send(self, client: &Client, connection: &mut PgConnection) -> bool {
-        let Self { row, answer } = self;
-        let inserted = insert_rows(client, connection, fold(vec![row], false), None).await;
-        let is_well = inserted.is_ok();
-        let inserted = inserted.and_then(|mut inserted| inserted.pop().ok_or_else(|| sqlx::Error::RowNotFound.into()));
-        drop(answer.send(Reply::Answer(inserted)));
-        is_well
-    }
-
-    /// Answers the caller, if it is still there.
-    fn answer(self, inserted: Result<Inserted>) {
-        drop(self.answer.send(Reply::Answer(inserted)));
-    }
-}
-
-/// Whether the database said no, so that nothing of the statement counts. What a pooler says of a lost
-/// connection, or a server that is shutting down, leaves that open.
-fn did_nothing(error: &Error) -> bool {
-    match error {
-        Error::Busy { .. } => true,
-        Error::Database(sqlx::Error::Database(error)) => {
-            !error.code().is_some_and(|code| code.starts_with("08") || code.starts_with("57P"))
-        }
-        _ => false,
-    }
-}
-
-/// The same error for one more caller: most cannot be cloned.
-fn alike(error: &Error) -> Error {
-    let alike = match error {
-        Error::Database(sqlx::Error::PoolTimedOut) => sqlx::Error::PoolTimedOut,
-        Error::Database(sqlx::Error::PoolClosed) => sqlx::Error::PoolClosed,
-        Error::Database(sqlx::Error::Io(error)) => {
-            sqlx::Error::Io(std::io::Error::new(error.kind(), error.to_string()))
-        }
-        Error::Database(error) => sqlx::Error::Protocol(error.to_string()),
-        error => sqlx::Error::Protocol(error.to_string()),
-    };
-    alike.into()
 }

@@ -1,0 +1,165 @@
+//! Sending a batch: the statement that fits it, and an answer for everybody.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use super::outlook::Keys;
+use super::{Reply, Single};
+use crate::client::Client;
+use crate::client::insert_many::{insert_rows, insert_shared};
+use crate::client::prepare::fold;
+use crate::error::{Error, Result};
+use crate::job::Inserted;
+use crate::store::{self, Entered, NewRow};
+
+/// How long a batch waits for a key of somebody's open transaction before each goes alone.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// Sends a batch and answers everybody. `false`: the connection should be looked at.
+pub(super) async fn send(client: &Client, connection: &mut PgConnection, mut batch: Vec<Single>) -> bool {
+    let is_plain = batch.iter().all(|single| single.row.claim.is_none());
+    if is_plain && batch.len() == 1 {
+        // It meets no key, so it waits for nobody and holds up nobody.
+        let Some(single) = batch.pop() else { return true };
+        return single.send(client, connection).await;
+    }
+    let keys = if is_plain { Keys::Free } else { client.flights().outlook.keys() };
+    if keys == Keys::Free && !batch.iter().any(|single| single.has_met) {
+        let (rows, waiting): (Vec<_>, Vec<_>) =
+            batch.into_iter().map(|Single { row, answer, .. }| (row, answer)).unzip();
+        let entered = enter(client, connection, &rows, is_plain).await;
+        let singles = rows.into_iter().zip(waiting).map(|(row, answer)| Single { row, answer, has_met: false });
+        batch = singles.collect();
+        if let Some(entered) = entered {
+            return settle_new(client, batch, entered);
+        }
+    }
+    let rows = batch.iter().map(|single| single.row.clone()).collect();
+    let inserted = insert_shared(client, connection, fold(rows, false), PATIENCE, keys == Keys::Held).await;
+    match inserted {
+        Ok(inserted) => {
+            let is_duplicate = |inserted: &&Option<Inserted>| inserted.as_ref().is_some_and(|i| i.duplicate);
+            client.flights().outlook.note(inserted.len(), inserted.iter().filter(is_duplicate).count());
+            for (single, inserted) in batch.into_iter().zip(inserted) {
+                match inserted {
+                    Some(inserted) => single.answer(Ok(inserted)),
+                    None => drop(tokio::spawn(alone(client.clone(), single))),
+                }
+            }
+            true
+        }
+        Err(error) => refused(client, batch, &error),
+    }
+}
+
+/// Inserts rows that probably meet nobody. `None`: the index alone cannot tell what becomes of them.
+async fn enter(
+    client: &Client,
+    connection: &mut PgConnection,
+    rows: &[NewRow],
+    is_plain: bool,
+) -> Option<Result<Vec<Option<Entered>>>> {
+    let statements = client.statements();
+    if is_plain {
+        let entered = store::insert_plain(connection, statements, rows).await;
+        return Some(entered.map(|entered| entered.into_iter().map(Some).collect()));
+    }
+    let mut keys = HashSet::with_capacity(rows.len());
+    let differ = rows.iter().filter_map(|row| row.claim.as_ref()).all(|claim| keys.insert(claim.key.as_str()));
+    if !differ || !store::index_decides(rows) {
+        return None;
+    }
+    Some(store::insert_new(connection, statements, rows, PATIENCE).await)
+}
+
+/// Answers those who are in. Those who met somebody are sent once more, so that they are told whom.
+fn settle_new(client: &Client, batch: Vec<Single>, entered: Result<Vec<Option<Entered>>>) -> bool {
+    let entered = match entered {
+        Ok(entered) => entered,
+        Err(error) => return refused(client, batch, &error),
+    };
+    let all = batch.len();
+    let mut met = Vec::new();
+    for (single, entered) in batch.into_iter().zip(entered) {
+        match entered {
+            Some(entered) => single.enter(entered),
+            None => met.push(Single { has_met: true, ..single }),
+        }
+    }
+    client.flights().outlook.note(all, met.len());
+    if !met.is_empty() {
+        client.flights().wait_again(client, met);
+    }
+    true
+}
+
+/// What becomes of a batch that the database did not take. `false`: the connection should be looked at.
+fn refused(client: &Client, batch: Vec<Single>, error: &Error) -> bool {
+    if !did_nothing(error) {
+        batch.into_iter().for_each(|single| single.answer(Err(alike(error))));
+        return false;
+    }
+    for single in batch {
+        tokio::spawn(alone(client.clone(), single));
+    }
+    matches!(error, Error::Busy { .. }) || error.is_lock_timeout()
+}
+
+/// Sends an insert that did not get through with others.
+async fn alone(client: Client, single: Single) {
+    match client.connection().await {
+        Ok(mut connection) => drop(single.send(&client, &mut connection).await),
+        Err(error) => single.answer(Err(error)),
+    }
+}
+
+impl Single {
+    /// Sends it alone, with all the time in the world. `false`: the connection should be looked at.
+    async fn send(self, client: &Client, connection: &mut PgConnection) -> bool {
+        let Self { row, answer, .. } = self;
+        let inserted = insert_rows(client, connection, fold(vec![row], false), None).await;
+        let is_well = inserted.is_ok();
+        let inserted = inserted.and_then(|mut inserted| inserted.pop().ok_or_else(|| sqlx::Error::RowNotFound.into()));
+        drop(answer.send(Reply::Answer(inserted)));
+        is_well
+    }
+
+    /// Tells the caller that its job is in.
+    fn enter(self, entered: Entered) {
+        let job = self.row.into_job(entered);
+        drop(self.answer.send(Reply::Answer(Ok(Inserted::of_new(job)))));
+    }
+
+    /// Answers the caller, if it is still there.
+    pub(super) fn answer(self, inserted: Result<Inserted>) {
+        drop(self.answer.send(Reply::Answer(inserted)));
+    }
+}
+
+/// Whether the database said no, so that nothing of the statement counts. What a pooler says of a lost
+/// connection, or a server that is shutting down, leaves that open.
+fn did_nothing(error: &Error) -> bool {
+    match error {
+        Error::Busy { .. } => true,
+        Error::Database(sqlx::Error::Database(error)) => {
+            !error.code().is_some_and(|code| code.starts_with("08") || code.starts_with("57P"))
+        }
+        _ => false,
+    }
+}
+
+/// The same error for one more caller: most cannot be cloned.
+pub(super) fn alike(error: &Error) -> Error {
+    let alike = match error {
+        Error::Database(sqlx::Error::PoolTimedOut) => sqlx::Error::PoolTimedOut,
+        Error::Database(sqlx::Error::PoolClosed) => sqlx::Error::PoolClosed,
+        Error::Database(sqlx::Error::Io(error)) => {
+            sqlx::Error::Io(std::io::Error::new(error.kind(), error.to_string()))
+        }
+        Error::Database(error) => sqlx::Error::Protocol(error.to_string()),
+        error => sqlx::Error::Protocol(error.to_string()),
+    };
+    alike.into()
+}

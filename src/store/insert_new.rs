@@ -1,0 +1,45 @@
+//! Inserting jobs whose keys are probably free.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use super::insert::{Columns, Entered, NewRow};
+use super::insert_unique::Claims;
+use super::row::Stored;
+use super::{Statements, lock_timeout, query};
+use crate::error::Result;
+use crate::state::JobState;
+
+/// Whether rows can be told apart by the index alone: each may run now and claims its key, if it has one, by
+/// that. A job that does not claim its key yet is a duplicate all the same, but meets nobody in the index.
+/// (A deadline is for the statement that looks: its rows come back with theirs.)
+pub(crate) fn index_decides(rows: &[NewRow]) -> bool {
+    rows.iter().all(|row| {
+        let claims_now = row.claim.as_ref().is_none_or(|claim| {
+            claim.states.contains(JobState::Available) && claim.period.is_none() && claim.ttl.is_none()
+        });
+        row.is_now() && claims_now
+    })
+}
+
+/// Inserts rows with new ids and different keys, each for itself, in a transaction of its own; only such that
+/// [`index_decides`]. `None`: it met somebody. `patience` is how long each waits for an uncommitted rival.
+pub(crate) async fn insert_new(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    rows: &[NewRow],
+    patience: Duration,
+) -> Result<Vec<Option<Entered>>> {
+    let (columns, claims) = (Columns::folded(rows), Claims::folded(rows));
+    let inserting = claims.bind_undated_to(columns.bind_timeless_to(query(&statements.insert_new)));
+    let answer = inserting.bind(lock_timeout(patience)).fetch_one(connection).await?;
+    let entered = Entered::now(answer.try_get::<Stored, _>("created_at")?.0);
+    let Some(ids) = answer.try_get::<Option<Vec<Uuid>>, _>("entered")? else {
+        return Ok(vec![Some(entered); rows.len()]);
+    };
+    let ids: HashSet<Uuid> = ids.into_iter().collect();
+    Ok(rows.iter().map(|row| ids.contains(&row.id.as_uuid()).then_some(entered)).collect())
+}
