@@ -68,7 +68,7 @@ impl Periodic<'_> {
         if options.id.is_some() {
             return refuse("each of its jobs has an id of its own, so it must not have one");
         }
-        if needs_clock(&options) {
+        if needs_clock(&options, self.client.defaults()) {
             return refuse("the schedule says how often it runs, so its unique policy must not have a window");
         }
         let mut connection = self.client.connection().await?;

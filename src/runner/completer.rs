@@ -2,7 +2,7 @@
 //! lone result goes at once, but for one that comes after a crowd: it waits 2 ms for others. A result
 //! whose row somebody has locked waits aside.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,8 @@ use super::lease::Lease;
 use super::track::{self, Track};
 use super::{GrowingWait, Shared};
 use crate::error::{Error, Result};
-use crate::ident::JobId;
 use crate::metrics::Timer;
-use crate::state::JobState;
-use crate::store::{self, FinishResult, Verdict};
+use crate::store::{self, Counted, FinishResult, Verdict};
 use crate::worker::Stop;
 
 /// The most results in one statement.
@@ -210,14 +208,14 @@ fn record_aside(shared: Arc<Shared>, ended: Ended) -> Pin<Box<dyn Future<Output 
     Box::pin(record(shared, vec![ended], Place::Aside))
 }
 
-/// Answers with the results that counted, and the states that their jobs are in since.
-async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<HashMap<JobId, JobState>> {
+/// Answers with what became of the results.
+async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<Counted> {
     let mut connection = shared.desk.connection().await?;
     let statements = shared.client.statements();
     // A batch goes one way, unless its results had to be replaced.
     let is_all = |way: Way| batch.iter().all(|ended| ended.way() == way);
     let attempts: Vec<_> = batch.iter().map(|ended| (ended.result.id, ended.result.attempt)).collect();
-    let completed = if is_all(Way::Delete) {
+    let finished = if is_all(Way::Delete) {
         let completing = store::complete_and_delete(&mut connection, statements, worker, &attempts, Some(PATIENCE));
         shared.desk.answer(completing).await
     } else if is_all(Way::Complete) {
@@ -226,10 +224,9 @@ async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<HashMap<
     } else {
         let results: Vec<_> = batch.iter().map(|ended| ended.result.clone()).collect();
         let finishing = store::finish(&mut connection, statements, worker, &results, Some(PATIENCE));
-        let finished = shared.desk.answer(finishing).await;
-        return Ok(connection.settle(finished)?.into_iter().collect());
+        shared.desk.answer(finishing).await
     };
-    Ok(connection.settle(completed)?.into_iter().map(|id| (id, JobState::Completed)).collect())
+    connection.settle(finished)
 }
 
 /// Whether the same statement would fail the same way again: the database did not like its data.

@@ -1,12 +1,10 @@
 //! How much a runner works off: counted as results are recorded, told with each heartbeat.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::completer::Ended;
-use crate::ident::JobId;
 use crate::state::JobState;
-use crate::store::{Verdict, Worked};
+use crate::store::{Counted, Verdict, Worked};
 
 /// What became of the results under one lease, since it was taken.
 #[derive(Debug, Default)]
@@ -16,11 +14,11 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Counts a batch that is recorded: `finished` are the results that counted.
-    pub(super) fn count(&self, batch: &[Ended], finished: &HashMap<JobId, JobState>) {
+    /// Counts a batch that is recorded: `finished` is what became of it.
+    pub(super) fn count(&self, batch: &[Ended], finished: &Counted) {
         let (mut completed, mut failed) = (0, 0);
         for ended in batch {
-            match (finished.get(&ended.result.id), &ended.result.verdict) {
+            match (finished.state(ended.result.id), &ended.result.verdict) {
                 (Some(JobState::Completed), _) => completed += 1,
                 // Completed in a transaction of the worker's own, before its result.
                 (None, _) if ended.was_completed_in => completed += 1,

@@ -13,7 +13,7 @@ use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
 use crate::metrics::{self, JobMeter, Timer};
 use crate::state::JobState;
-use crate::store::Verdict;
+use crate::store::{Counted, Verdict};
 
 /// Jobs of one kind in one queue.
 pub(super) struct Track {
@@ -74,16 +74,16 @@ impl Track {
     }
 }
 
-/// Tells what became of results that were sent: `finished` are those that counted.
-pub(super) fn ended(client: &Client, batch: Vec<Ended>, finished: &HashMap<JobId, JobState>) {
+/// Tells what became of results that were sent: `finished` is what became of them.
+pub(super) fn ended(client: &Client, batch: Vec<Ended>, finished: &Counted) {
     let is_told = is_told(client);
     for ended in batch {
-        match finished.get(&ended.result.id) {
+        match finished.state(ended.result.id) {
             None if !ended.was_completed_in => stale(client, &ended),
             _ if !is_told => {}
             state => {
                 // What a worker completed in a transaction of its own was there before its result.
-                let state = state.copied().unwrap_or(JobState::Completed);
+                let state = state.unwrap_or(JobState::Completed);
                 let happened = happened(ended.result.verdict, state);
                 ended.track.tell(client, ended.result.id, ended.result.attempt, happened);
             }

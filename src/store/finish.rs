@@ -53,7 +53,24 @@ impl Result {
     }
 }
 
-/// Completes attempts without output. Answers with those that counted. The attempts must be sorted
+/// The states that jobs are in since their results counted. A result that did not has none.
+#[derive(Debug)]
+pub(crate) enum Counted {
+    AllCompleted,
+    These(HashMap<JobId, JobState>),
+}
+
+impl Counted {
+    /// The job's state since then.
+    pub(crate) fn state(&self, id: JobId) -> Option<JobState> {
+        match self {
+            Self::AllCompleted => Some(JobState::Completed),
+            Self::These(states) => states.get(&id).copied(),
+        }
+    }
+}
+
+/// Completes attempts without output. The attempts must be sorted
 /// by id, each job once. `patience` limits the wait for each row that somebody has locked; without
 /// it the connection's own `lock_timeout` does.
 pub(crate) async fn complete(
@@ -62,7 +79,7 @@ pub(crate) async fn complete(
     worker: Uuid,
     attempts: &[(JobId, u16)],
     patience: Option<Duration>,
-) -> UniqueueResult<Vec<JobId>> {
+) -> UniqueueResult<Counted> {
     end_plainly(&statements.complete, connection, worker, attempts, patience).await
 }
 
@@ -73,7 +90,7 @@ pub(crate) async fn complete_and_delete(
     worker: Uuid,
     attempts: &[(JobId, u16)],
     patience: Option<Duration>,
-) -> UniqueueResult<Vec<JobId>> {
+) -> UniqueueResult<Counted> {
     end_plainly(&statements.complete_and_delete, connection, worker, attempts, patience).await
 }
 
@@ -83,26 +100,29 @@ async fn end_plainly(
     worker: Uuid,
     attempts: &[(JobId, u16)],
     patience: Option<Duration>,
-) -> UniqueueResult<Vec<JobId>> {
+) -> UniqueueResult<Counted> {
     let (ids, numbers) = arrays(attempts);
-    let rows = query(statement)
+    let answer = query(statement)
         .bind(worker)
         .bind(&ids)
         .bind(&numbers)
         .bind(patience.map(lock_timeout))
-        .fetch_all(connection)
+        .fetch_one(connection)
         .await?;
-    rows.iter().map(counted).collect()
+    Ok(match answer.try_get::<Option<Vec<Uuid>>, _>("counted")? {
+        None => Counted::AllCompleted,
+        Some(ids) => Counted::These(ids.into_iter().map(|id| (JobId::from(id), JobState::Completed)).collect()),
+    })
 }
 
-/// Ends attempts in any way, as [`complete`] does. Answers also with the state that each job is in now.
+/// Ends attempts in any way, as [`complete`] does.
 pub(crate) async fn finish(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
     results: &[Result],
     patience: Option<Duration>,
-) -> UniqueueResult<Vec<(JobId, JobState)>> {
+) -> UniqueueResult<Counted> {
     let mut ids = Vec::with_capacity(results.len());
     let mut attempts = Vec::with_capacity(results.len());
     let mut outcomes = Vec::with_capacity(results.len());
@@ -139,7 +159,8 @@ pub(crate) async fn finish(
         .bind(&progress)
         .fetch_all(connection)
         .await?;
-    rows.iter().map(|row| Ok((counted(row)?, row.try_get::<&str, _>("state")?.parse()?))).collect()
+    let states = rows.iter().map(|row| Ok((counted(row)?, row.try_get::<&str, _>("state")?.parse()?)));
+    Ok(Counted::These(states.collect::<UniqueueResult<_>>()?))
 }
 
 fn arrays(attempts: &[(JobId, u16)]) -> (Vec<Uuid>, Vec<i16>) {

@@ -43,6 +43,16 @@ impl NewRow {
         self.scheduled_at.is_none() && self.delay.is_none() && !self.is_pending
     }
 
+    /// Binds what jobs often have in common.
+    fn bind_common_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+        query
+            .bind(self.kind.as_str())
+            .bind(self.queue.as_str())
+            .bind(Json(&self.meta))
+            .bind(self.priority)
+            .bind(stored_count(self.max_attempts))
+    }
+
     /// The job that it is now, given what the database decided.
     pub(crate) fn into_job(self, entered: Entered) -> JobRow {
         let states = self.claim.as_ref().map(|claim| claim.states);
@@ -142,6 +152,13 @@ impl<'a> Columns<'a> {
         columns
     }
 
+    /// Whether the rows, folded, differ in nothing but their ids and args.
+    fn are_alike(&self) -> bool {
+        let sizes =
+            [self.kinds.len(), self.queues.len(), self.metas.len(), self.priorities.len(), self.max_attempts.len()];
+        sizes == [1; 5]
+    }
+
     /// Binds the arrays, which come first in every statement.
     pub(super) fn bind_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
         self.bind_timeless_to(query).bind(&self.scheduled_ats).bind(&self.delays).bind(&self.pendings)
@@ -183,15 +200,8 @@ pub(crate) async fn insert_plain(
     statements: &Statements,
     rows: &[NewRow],
 ) -> Result<Vec<Entered>> {
-    if let [row] = rows
-        && row.is_now()
-    {
-        return Ok(vec![insert_one(connection, statements, row).await?]);
-    }
     if rows.iter().all(NewRow::is_now) {
-        let columns = Columns::folded(rows);
-        let inserting = columns.bind_timeless_to(query(&statements.insert_now));
-        let created_at = inserting.fetch_one(connection).await?.try_get::<Stored, _>("created_at")?.0;
+        let created_at = insert_now(connection, statements, rows).await?;
         return Ok(vec![Entered::now(created_at); rows.len()]);
     }
     let columns = Columns::of(rows);
@@ -209,17 +219,17 @@ pub(crate) async fn insert_plain(
     rows.iter().map(|row| Ok(*by_id.get(&row.id.as_uuid()).ok_or(sqlx::Error::RowNotFound)?)).collect()
 }
 
-/// Inserts one row without a key, with a new id, that may run now.
-async fn insert_one(connection: &mut PgConnection, statements: &Statements, row: &NewRow) -> Result<Entered> {
-    let inserting = query(&statements.insert_one)
-        .bind(row.id.as_uuid())
-        .bind(row.kind.as_str())
-        .bind(row.queue.as_str())
-        .bind(Json(&*row.args))
-        .bind(Json(&row.meta))
-        .bind(row.priority)
-        .bind(stored_count(row.max_attempts));
-    Ok(Entered::now(inserting.fetch_one(connection).await?.try_get::<Stored, _>("created_at")?.0))
+/// Inserts rows that may run now. Answers with the time that is theirs.
+async fn insert_now(connection: &mut PgConnection, statements: &Statements, rows: &[NewRow]) -> Result<OffsetDateTime> {
+    let columns = Columns::folded(rows);
+    let inserting = match rows {
+        [row] => row.bind_common_to(query(&statements.insert_one).bind(row.id.as_uuid()).bind(Json(&*row.args))),
+        [row, ..] if columns.are_alike() => {
+            row.bind_common_to(query(&statements.insert_alike).bind(&columns.ids).bind(&columns.args))
+        }
+        _ => columns.bind_timeless_to(query(&statements.insert_now)),
+    };
+    Ok(inserting.fetch_one(connection).await?.try_get::<Stored, _>("created_at")?.0)
 }
 
 /// A count as the table stores it; the options keep it in range.

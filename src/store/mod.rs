@@ -57,7 +57,7 @@ pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_ins
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Place, Slots, Unreadable, fetch, give_back};
 pub(crate) use self::finish::{
-    Result as FinishResult, Verdict, complete, complete_and_delete, finish, still_held, unlocked,
+    Counted, Result as FinishResult, Verdict, complete, complete_and_delete, finish, still_held, unlocked,
 };
 pub(crate) use self::health::{
     HeldFromOutside, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue, PreparedTransaction,
@@ -191,6 +191,7 @@ statements! {
     held_jobs,
     holder,
     holders,
+    insert_alike,
     insert_all,
     insert_each,
     insert_new,

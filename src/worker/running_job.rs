@@ -216,16 +216,16 @@ impl<J: Job> RunningJob<J> {
         let statements = attempt.client.statements();
         let (id, number) = (attempt.row.id, attempt.row.attempt);
         let progress = attempt.reports.unstored(attempt.reporter());
-        let is_counted = if attempt.is_deleted {
+        let finished = if attempt.is_deleted {
             // With the row goes what would have been its output.
-            !store::complete_and_delete(connection, statements, attempt.worker, &[(id, number)], None).await?.is_empty()
+            store::complete_and_delete(connection, statements, attempt.worker, &[(id, number)], None).await?
         } else if output.is_none() && progress.is_none() {
-            !store::complete(connection, statements, attempt.worker, &[(id, number)], None).await?.is_empty()
+            store::complete(connection, statements, attempt.worker, &[(id, number)], None).await?
         } else {
             let result = FinishResult { id, attempt: number, verdict: Verdict::Complete { output }, progress };
-            !store::finish(connection, statements, attempt.worker, &[result], None).await?.is_empty()
+            store::finish(connection, statements, attempt.worker, &[result], None).await?
         };
-        if !is_counted {
+        if finished.state(id).is_none() {
             return Err(Error::Stale { id, attempt: number });
         }
         attempt.is_completed_in.store(true, Ordering::Release);

@@ -1,5 +1,5 @@
 -- Completes attempts that return nothing: the common end of a job, in the fewest words. Answers
--- with the jobs that took the result; the others were stale. The ids come sorted: width_bucket
+-- with the jobs that took the result (null: all of them); the others were stale. The ids come sorted: width_bucket
 -- then finds a row's place in the arrays. A join with the arrays would leave it to the planner,
 -- which knows neither their size nor how much runs, to compare each result with each job.
 WITH finished AS (
@@ -14,12 +14,11 @@ WITH finished AS (
         -- Asked once, before the first row: how long to wait for a row that somebody has locked.
         AND (SELECT set_config('lock_timeout', coalesce($4, current_setting('lock_timeout')), true)) IS NOT NULL
     RETURNING j.id, j.unique_yielded
-),
-settled AS MATERIALIZED (
-    SELECT CASE WHEN count(*) > 0 THEN /* schema */take_claims(array_agg(f.id)) END
-    FROM finished AS f
-    WHERE f.unique_yielded
 )
-SELECT f.id
+SELECT
+    CASE WHEN count(*) < cardinality($2::uuid[]) THEN coalesce(array_agg(f.id), '{}') END AS counted,
+    CASE
+        WHEN bool_or(f.unique_yielded)
+            THEN /* schema */take_claims(array_agg(f.id) FILTER (WHERE f.unique_yielded))
+    END AS discarded
 FROM finished AS f
-CROSS JOIN settled AS s

@@ -1,8 +1,12 @@
 -- Completes attempts of jobs that are not kept when they are completed: the row goes at once. The
--- fence, the places and the patience are those of complete.sql, which says why.
-DELETE FROM /* schema */job AS j
-WHERE j.id = ANY ($2::uuid[])
-    AND (j.state, j.worker, j.attempt)
-        IS NOT DISTINCT FROM ('running', $1::uuid, ($3::smallint[])[width_bucket(j.id, $2::uuid[])])
-    AND (SELECT set_config('lock_timeout', coalesce($4, current_setting('lock_timeout')), true)) IS NOT NULL
-RETURNING j.id
+-- fence, the places, the patience and the answer are those of complete.sql, which says why.
+WITH gone AS (
+    DELETE FROM /* schema */job AS j
+    WHERE j.id = ANY ($2::uuid[])
+        AND (j.state, j.worker, j.attempt)
+            IS NOT DISTINCT FROM ('running', $1::uuid, ($3::smallint[])[width_bucket(j.id, $2::uuid[])])
+        AND (SELECT set_config('lock_timeout', coalesce($4, current_setting('lock_timeout')), true)) IS NOT NULL
+    RETURNING j.id
+)
+SELECT CASE WHEN count(*) < cardinality($2::uuid[]) THEN coalesce(array_agg(g.id), '{}') END AS counted
+FROM gone AS g
