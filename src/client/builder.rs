@@ -9,6 +9,7 @@ use sqlx::{Connection, PgConnection, PgPool};
 use super::events::{Bus, EVENT_BUFFER};
 use super::flights::Flights;
 use super::middleware::{InsertLayers, InsertMiddleware};
+use super::outlook::Outlook;
 use super::{Client, Inner};
 use crate::error::{Error, Result};
 use crate::ident::SchemaName;
@@ -80,6 +81,7 @@ impl ClientBuilder {
             defaults: self.defaults,
             insert_middleware: self.insert_middleware,
             flights: Flights::default(),
+            outlook: Outlook::default(),
             bus: Bus::new(self.event_buffer.unwrap_or(EVENT_BUFFER)),
         };
         Client { inner: Arc::new(inner) }

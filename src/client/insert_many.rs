@@ -5,20 +5,27 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
-use sqlx::PgConnection;
+use sqlx::{Connection, PgConnection};
 
 use super::Client;
 use super::flights::Flights;
 use super::middleware::NextInsert;
+use super::outlook::Keys;
 use super::prepare::{Batch, Layered, prepare};
 use crate::error::{Error, Rejection, Result};
 use crate::event::Event;
 use crate::ident::JobId;
 use crate::job::{Inserted, NewJob};
 use crate::metrics;
-use crate::store::{self, Answer, Outcome, Quick};
+use crate::store::{self, Answer, Entered, NewRow, Outcome, Quick};
 #[cfg(feature = "opentelemetry")]
 use crate::trace;
+
+/// So many jobs with keys are worth two round trips more to spare the database a look for each.
+const MANY: usize = 100;
+
+/// How long such jobs wait for somebody's open transaction before they are sent as others are, which look first.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A batch of inserts, to be awaited. Made by [`Client::insert_many`].
 ///
@@ -103,7 +110,7 @@ impl Sending<'_> {
         let answers = match connection {
             Some(connection) => insert(client, connection, jobs, max_wait).await?,
             None if max_wait.is_none() && jobs.len() == 1 => insert_single(client, jobs).await?,
-            None => insert(client, &mut *client.connection().await?, jobs, max_wait).await?,
+            None => insert_own(client, &mut *client.connection().await?, jobs, max_wait).await?,
         };
         metrics::inserted(&answers);
         let bus = client.bus();
@@ -126,6 +133,51 @@ async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserte
         Ok(row) => Ok(vec![Flights::insert(client, row).await?]),
         Err(batch) => insert_rows(client, &mut *client.connection().await?, batch, None).await,
     }
+}
+
+/// Inserts in a transaction of its own.
+async fn insert_own(
+    client: &Client,
+    connection: &mut PgConnection,
+    jobs: Vec<NewJob>,
+    max_wait: Option<Duration>,
+) -> Result<Vec<Inserted>> {
+    let batch = prepare(client, connection, jobs).await?;
+    let is_many = batch.rows.len() >= MANY && max_wait.is_none();
+    if is_many && batch.may_be_new() && client.outlook().keys(batch.rows.len()) == Keys::Free {
+        return match insert_new(client, connection, &batch.rows).await? {
+            Some(entered) => {
+                let jobs = batch.rows.into_iter().zip(entered).map(|(row, entered)| row.into_job(entered));
+                Ok(jobs.map(Inserted::of_new).collect())
+            }
+            None => insert_rows(client, connection, batch, None).await,
+        };
+    }
+    let sent = batch.rows.len();
+    let has_keys = !batch.is_plain();
+    let answers = insert_rows(client, connection, batch, max_wait).await?;
+    if has_keys {
+        client.outlook().note(sent, answers.iter().filter(|answer| answer.duplicate).count());
+    }
+    Ok(answers)
+}
+
+/// Inserts rows whose keys are probably free, all or nothing, without a look. `None`: nothing, since some of them
+/// met somebody, or would have to wait.
+async fn insert_new(client: &Client, connection: &mut PgConnection, rows: &[NewRow]) -> Result<Option<Vec<Entered>>> {
+    let mut transaction = connection.begin().await?;
+    let entered = match store::insert_new(&mut transaction, client.statements(), rows, PATIENCE).await {
+        Err(error) if error.is_lock_timeout() => vec![None; rows.len()],
+        entered => entered?,
+    };
+    let met = entered.iter().filter(|entered| entered.is_none()).count();
+    client.outlook().note(rows.len(), met.min(1));
+    if met > 0 {
+        transaction.rollback().await?;
+        return Ok(None);
+    }
+    transaction.commit().await?;
+    Ok(Some(entered.into_iter().flatten().collect()))
 }
 
 async fn insert(

@@ -13,6 +13,7 @@ mod insert_many;
 mod jobs;
 mod middleware;
 mod migration;
+mod outlook;
 mod periodic;
 mod prepare;
 mod queues;
@@ -45,6 +46,7 @@ pub use self::stats::AskStats;
 
 use self::flights::Flights;
 use self::middleware::{AnyInsertMiddleware, InsertLayers};
+use self::outlook::Outlook;
 use crate::error::Result;
 use crate::ident::{JobId, SchemaName};
 use crate::job::{JobRow, NewJob};
@@ -83,6 +85,7 @@ struct Inner {
     bus: events::Bus,
     insert_middleware: InsertLayers,
     flights: Flights,
+    outlook: Outlook,
 }
 
 impl Client {
@@ -227,6 +230,10 @@ impl Client {
 
     fn flights(&self) -> &Flights {
         &self.inner.flights
+    }
+
+    fn outlook(&self) -> &Outlook {
+        &self.inner.outlook
     }
 
     fn insert_middleware(&self) -> &[Arc<dyn AnyInsertMiddleware>] {

@@ -42,6 +42,13 @@ impl Batch {
         !self.has_given_ids && self.rows.iter().all(|row| row.claim.is_none())
     }
 
+    /// Whether all of it may be inserted at once, if no key is taken: each input is a row of its own whose key, if
+    /// it has one, the index knows.
+    pub(super) fn may_be_new(&self) -> bool {
+        let differ = !self.in_order && self.leaders.len() == self.rows.len();
+        differ && !self.is_plain() && store::index_decides(&self.rows)
+    }
+
     /// How many more inputs each row stands for. `None`: none does for any.
     pub(super) fn folded(&self) -> Option<Vec<i32>> {
         if self.leaders.len() == self.rows.len() {
@@ -273,7 +280,7 @@ pub(super) fn fold(rows: Vec<NewRow>, has_given_ids: bool) -> Batch {
             let claim = row.claim.as_ref();
             claim.is_some_and(|claim| claim.on_conflict != OnConflict::Ignore)
         });
-    let mut first_of: HashMap<&str, usize> = HashMap::new();
+    let mut first_of: HashMap<&str, usize> = HashMap::with_capacity(rows.len());
     let mut leaders = Vec::with_capacity(rows.len());
     let mut is_sent = vec![true; rows.len()];
     let mut is_unsure = false;

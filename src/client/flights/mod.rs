@@ -17,7 +17,6 @@
 //! inserted is as open as with any statement. A caller that gave up before its batch left is left out.
 //! A pool that has no connection in time is an error for all that wait by then.
 
-mod outlook;
 mod send;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,7 +25,6 @@ use std::time::Duration;
 use sqlx::{Postgres, pool::PoolConnection};
 use tokio::sync::oneshot;
 
-use self::outlook::Outlook;
 use self::send::{alike, send};
 use super::Client;
 use crate::error::{Error, Rejection, Result};
@@ -59,7 +57,6 @@ const TRIES: u32 = 3;
 #[derive(Debug, Default)]
 pub(super) struct Flights {
     waiting: Mutex<Waiting>,
-    outlook: Outlook,
 }
 
 #[derive(Debug, Default)]

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use sqlx::PgConnection;
 
-use super::outlook::Keys;
 use super::{Reply, Single};
 use crate::client::Client;
 use crate::client::insert_many::{insert_rows, insert_shared};
+use crate::client::outlook::Keys;
 use crate::client::prepare::fold;
 use crate::error::{Error, Result};
 use crate::job::Inserted;
@@ -25,7 +25,7 @@ pub(super) async fn send(client: &Client, connection: &mut PgConnection, mut bat
         let Some(single) = batch.pop() else { return true };
         return single.send(client, connection).await;
     }
-    let keys = if is_plain { Keys::Free } else { client.flights().outlook.keys() };
+    let keys = if is_plain { Keys::Free } else { client.outlook().keys(batch.len()) };
     if keys == Keys::Free && !batch.iter().any(|single| single.has_met) {
         let (rows, waiting): (Vec<_>, Vec<_>) =
             batch.into_iter().map(|Single { row, answer, .. }| (row, answer)).unzip();
@@ -41,7 +41,7 @@ pub(super) async fn send(client: &Client, connection: &mut PgConnection, mut bat
     match inserted {
         Ok(inserted) => {
             let is_duplicate = |inserted: &&Option<Inserted>| inserted.as_ref().is_some_and(|i| i.duplicate);
-            client.flights().outlook.note(inserted.len(), inserted.iter().filter(is_duplicate).count());
+            client.outlook().note(inserted.len(), inserted.iter().filter(is_duplicate).count());
             for (single, inserted) in batch.into_iter().zip(inserted) {
                 match inserted {
                     Some(inserted) => single.answer(Ok(inserted)),
@@ -88,7 +88,7 @@ fn settle_new(client: &Client, batch: Vec<Single>, entered: Result<Vec<Option<En
             None => met.push(Single { has_met: true, ..single }),
         }
     }
-    client.flights().outlook.note(all, met.len());
+    client.outlook().note(all, met.len());
     if !met.is_empty() {
         client.flights().wait_again(client, met);
     }

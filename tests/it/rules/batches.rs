@@ -3,6 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use tokio::time::timeout;
 use uniqueue::{JobId, JobState, NewJob, OnConflict, UniqueKey, UniqueScope};
 
@@ -91,6 +92,62 @@ async fn r10_a_batch_of_duplicates_waits_for_nobody_who_is_changing_a_holder() {
     let answers = timeout(WAIT, client.insert_many(keyed()).into_future()).await.expect("no wait").unwrap();
     assert!(answers.iter().all(|answer| answer.duplicate));
     open.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn r10_after_many_new_jobs_a_batch_that_meets_somebody_means_the_same() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let fresh = |from: usize| (from..from + 100).map(|n| unique(&format!("k{n}"), OnConflict::Ignore));
+    let many_new = async |from: usize| {
+        for place in 0..6 {
+            let answers = client.insert_many(fresh(from + place * 100)).await.unwrap();
+            assert!(answers.iter().all(|answer| !answer.duplicate));
+        }
+    };
+    let wait = |batch: Vec<NewJob>| {
+        let client = client.clone();
+        tokio::spawn(async move { timeout(WAIT, client.insert_many(batch)).await.unwrap().unwrap() })
+    };
+    // A key that is held.
+    many_new(0).await;
+    let answers = client.insert_many(fresh(550)).await.unwrap();
+    let is_duplicate: Vec<_> = answers.iter().map(|answer| answer.duplicate).collect();
+    assert_eq!(is_duplicate, [[true; 50], [false; 50]].concat());
+    let stored = client.job(answers[0].id()).await.unwrap().unwrap();
+    assert_eq!(stored.unique_key.as_deref(), Some("k550"));
+
+    // Holders that somebody is changing keep nobody waiting.
+    many_new(1000).await;
+    let mut rival = database.pool().begin().await.unwrap();
+    let change = "UPDATE {schema}.job SET priority = 1 WHERE unique_key = 'k1599'";
+    sqlx::query(database.sql(change)).execute(&mut *rival).await.unwrap();
+    let answers = timeout(WAIT, client.insert_many(fresh(1550))).await.unwrap().unwrap();
+    assert_eq!(answers.iter().filter(|answer| answer.duplicate).count(), 50);
+    rival.rollback().await.unwrap();
+
+    // A key that somebody is taking is waited for, however long that takes.
+    many_new(2000).await;
+    let mut rival = database.pool().begin().await.unwrap();
+    let holder = client.insert(unique("k2700", OnConflict::Ignore)).tx(&mut rival).await.unwrap();
+    let waiting = wait(fresh(2650).collect());
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!waiting.is_finished());
+    rival.commit().await.unwrap();
+    let answers = waiting.await.unwrap();
+    assert_eq!(answers.iter().filter(|answer| answer.duplicate).count(), 1);
+    assert_eq!((answers[50].duplicate, answers[50].id()), (true, holder.id()));
+
+    // What the database refuses leaves nothing behind.
+    many_new(3000).await;
+    let bad = RawValue::from_string("{\"n\":1e200000}".to_owned()).unwrap();
+    let bad = NewJob::from_json("a", bad).unique_key(UniqueKey::raw("bad"));
+    client.insert_many(fresh(3600).chain([bad])).await.unwrap_err();
+    let left = "SELECT count(*) FROM {schema}.job WHERE unique_key = 'k3600'";
+    assert_eq!(database.number(left).await, 0);
+    // And the connections are as good as before.
+    many_new(3600).await;
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 650 + 650 + 700 + 1200);
 }
 
 #[tokio::test]

@@ -1,9 +1,10 @@
-//! What the next inserts probably meet, by what the last ones met.
+//! What the next jobs with keys probably meet, by what the last ones met.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// After so many new jobs in a row the next keys are taken to be free.
-const FREE: i32 = 64;
+/// After so many new jobs in a row the next keys are taken to be free; and four times as many as are sent, since what
+/// turns out wrong is sent twice.
+const FREE: usize = 64;
 
 /// All that were sent last were duplicates.
 const HELD: i32 = -1;
@@ -22,24 +23,23 @@ pub(super) enum Keys {
 }
 
 impl Outlook {
-    /// Those of the next flight. That all are held counts for one flight, until it says so again.
-    pub(super) fn keys(&self) -> Keys {
+    /// Those of the next statement. That all are held counts for one, until it says so again.
+    pub(super) fn keys(&self, sent: usize) -> Keys {
         let new = self.0.load(Ordering::Relaxed);
         if new == HELD {
             self.0.store(0, Ordering::Relaxed);
             Keys::Held
-        } else if new >= FREE {
+        } else if usize::try_from(new).is_ok_and(|new| new >= FREE.max(4 * sent)) {
             Keys::Free
         } else {
             Keys::Either
         }
     }
 
-    /// Takes note of a flight: how many it had, and how many of them met somebody.
+    /// Takes note of a statement: how many jobs it had, and how many of them met somebody.
     pub(super) fn note(&self, all: usize, met: usize) {
         let new = if met == 0 {
-            let all = i32::try_from(all).unwrap_or(FREE);
-            self.0.load(Ordering::Relaxed).clamp(0, FREE).saturating_add(all)
+            self.0.load(Ordering::Relaxed).max(0).saturating_add(i32::try_from(all).unwrap_or(i32::MAX))
         } else if met == all {
             HELD
         } else {
@@ -56,17 +56,18 @@ mod tests {
     #[test]
     fn keys_are_taken_to_be_free_after_many_new_jobs_and_never_after_a_duplicate() {
         let outlook = Outlook::default();
-        assert_eq!(outlook.keys(), Keys::Either);
+        assert_eq!(outlook.keys(1), Keys::Either);
         outlook.note(63, 0);
-        assert_eq!(outlook.keys(), Keys::Either);
+        assert_eq!(outlook.keys(1), Keys::Either);
         outlook.note(1, 0);
-        assert_eq!(outlook.keys(), Keys::Free);
-        outlook.note(500, 0);
-        assert_eq!(outlook.keys(), Keys::Free);
+        assert_eq!(outlook.keys(1), Keys::Free);
+        assert_eq!(outlook.keys(17), Keys::Either);
+        outlook.note(usize::MAX, 0);
+        assert_eq!(outlook.keys(500), Keys::Free);
         outlook.note(10, 1);
-        assert_eq!(outlook.keys(), Keys::Either);
+        assert_eq!(outlook.keys(1), Keys::Either);
         outlook.note(10, 10);
-        assert_eq!(outlook.keys(), Keys::Held);
-        assert_eq!(outlook.keys(), Keys::Either, "for one flight only");
+        assert_eq!(outlook.keys(1), Keys::Held);
+        assert_eq!(outlook.keys(1), Keys::Either, "for one statement only");
     }
 }
