@@ -30,6 +30,7 @@ mod doubt;
 #[cfg(feature = "testing")]
 mod drain;
 mod executor;
+mod flow;
 mod handle;
 mod heartbeat;
 mod keeping;

@@ -3,12 +3,13 @@
 //! Sleeping without missing a job: the runner first tells the database that it is idle, so that
 //! inserts notify, and then looks once more. An insert that was under way meanwhile may commit
 //! later still, so the first polls after falling asleep come quickly, and then ever more rarely. A
-//! runner that stays busy says so, and no insert pays for a NOTIFY.
+//! runner among jobs that [`flow`](super::flow) says that it is not idle, and no insert pays for a NOTIFY.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
+use super::flow::{Flow, GATHERING};
 use super::look::Looked;
 use super::{Shared, slots};
 use crate::store;
@@ -20,52 +21,39 @@ const FIRST_POLL: Duration = Duration::from_millis(10);
 /// frees.
 const HELD_BACK_POLL: Duration = Duration::from_secs(1);
 
-/// So many full fetches in a row, or crowds, make a runner busy.
-const BUSY_AFTER: u32 = 3;
-
 /// Jobs that come this many at a time, fetch after fetch, are worth waiting for others.
 const CROWD: usize = 8;
-
-/// How long a busy runner waits for others where they come in crowds that it could take all at once.
-const GATHERING: Duration = Duration::from_millis(2);
 
 /// Decides how long to sleep, and whether inserts should notify.
 pub(super) struct Sleeper<'a> {
     shared: &'a Shared,
     /// The lease of which the database knows that inserts should notify it.
     idle_as: Option<Uuid>,
-    /// How many fetches in a row brought many jobs.
-    crowds: u32,
+    flow: Flow,
     next_poll: Duration,
 }
 
 impl<'a> Sleeper<'a> {
-    pub(super) const fn new(shared: &'a Shared) -> Self {
-        Self { shared, idle_as: None, crowds: 0, next_poll: FIRST_POLL }
+    pub(super) fn new(shared: &'a Shared) -> Self {
+        Self { shared, idle_as: None, flow: Flow::new(Instant::now()), next_poll: FIRST_POLL }
     }
 
     /// Jobs came. A busy runner that could take more than there were waits a moment: a fetch, and a
     /// notification, for every few of them would cost everybody more than the jobs do.
     pub(super) async fn found(&mut self, looked: &Looked) {
         self.next_poll = FIRST_POLL;
-        self.crowds = if looked.is_full || looked.fetched >= CROWD { self.crowds + 1 } else { 0 };
-        if self.crowds < BUSY_AFTER {
-            return;
-        }
-        if self.idle_as.is_some() {
-            self.tell(false).await;
-        }
-        if !looked.is_full {
-            tokio::select! {
-                () = self.shared.stopping.cancelled() => {}
-                () = tokio::time::sleep(GATHERING) => {}
-            }
+        if self.flow.found(Instant::now(), looked.is_full || looked.fetched >= CROWD) {
+            self.gather(if looked.is_full { Duration::ZERO } else { GATHERING }).await;
         }
     }
 
     /// Sleeps until there may be something to fetch.
     pub(super) async fn sleep(&mut self, is_held_back: bool) {
-        self.crowds = 0;
+        if let Some(gathering) = self.flow.missed()
+            && !is_held_back
+        {
+            return self.gather(gathering).await;
+        }
         let shared = self.shared;
         // A new lease is a new row, which knows nothing of the old one's sleep.
         if shared.is_listening && self.idle_as != Some(shared.leases.current().id) && self.tell(true).await {
@@ -78,10 +66,26 @@ impl<'a> Sleeper<'a> {
         self.next_poll = (self.next_poll * 2).min(longest);
         tokio::select! {
             () = shared.stopping.cancelled() => {}
-            () = shared.wake.notified() => self.next_poll = FIRST_POLL,
+            () = shared.wake.notified() => {
+                self.next_poll = FIRST_POLL;
+                self.flow.woken(Instant::now());
+            }
             () = shared.freed.notified() => {}
             () = slots::stale(&shared.queues) => {}
             () = tokio::time::sleep(poll) => {}
+        }
+    }
+
+    /// Waits for others, with nobody notified.
+    async fn gather(&mut self, gathering: Duration) {
+        if self.idle_as.is_some() {
+            self.tell(false).await;
+        }
+        if !gathering.is_zero() {
+            tokio::select! {
+                () = self.shared.stopping.cancelled() => {}
+                () = tokio::time::sleep(gathering) => {}
+            }
         }
     }
 

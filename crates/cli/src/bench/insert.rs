@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
-use uniqueue::Client;
+use uniqueue::{Client, Runner, RunnerHandle, RunningJob};
 
 use super::ground::Ground;
 use super::interrupted;
-use super::job::{Kind, Numbers};
+use super::job::{Kind, NoOp, Numbers};
 use super::meter::{Measure, Meter};
 use crate::failure::Failure;
 
@@ -22,6 +22,15 @@ pub(super) struct Inserts {
     /// Tasks that insert at once. Plain SQL has one for each connection.
     pub(super) tasks: usize,
     pub(super) connections: u32,
+    /// A runner that works the jobs meanwhile.
+    pub(super) beside: Option<Beside>,
+}
+
+/// How a runner hears of jobs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Beside {
+    Listening,
+    Polling,
 }
 
 /// How jobs come in.
@@ -63,6 +72,13 @@ pub(super) async fn ours(ground: &mut Ground, inserts: Inserts) -> Result<Measur
     let own = if inserts.way == Way::Tx { ground.connections(inserts.connections).await? } else { Vec::new() };
     let mut own = own.into_iter();
     let numbers = Arc::new(Numbers::new(inserts.n));
+    let runner = match inserts.beside {
+        Some(beside) => {
+            let client = ground.client(2).await?;
+            Some((start(client.clone(), beside).await?, client))
+        }
+        None => None,
+    };
     let mut tasks = JoinSet::new();
     let meter = Meter::start(ground).await?;
     for _ in 0..inserts.tasks {
@@ -80,8 +96,23 @@ pub(super) async fn ours(ground: &mut Ground, inserts: Inserts) -> Result<Measur
     }
     join(tasks).await?;
     let measure = meter.stop(ground, inserts.n).await?;
+    if let Some((runner, client)) = runner {
+        runner.stop().await?;
+        client.pool().close().await;
+    }
     client.pool().close().await;
     Ok(measure)
+}
+
+/// Starts a runner, which sleeps when the clock starts.
+async fn start(client: Client, beside: Beside) -> Result<RunnerHandle, Failure> {
+    let runner = Runner::new(client).name("uniqueue bench").queue("bench", 100);
+    let runner = runner.worker(|_: RunningJob<NoOp>| std::future::ready(()));
+    let runner = match beside {
+        Beside::Listening => runner,
+        Beside::Polling => runner.poll_only(),
+    };
+    Ok(runner.start().await?)
 }
 
 async fn insert(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::args::BenchArguments;
 use super::fill::Fill;
 use super::flow::Flow;
-use super::insert::{Inserts, Way};
+use super::insert::{Beside, Inserts, Way};
 use super::job::Kind;
 use super::turn::{Pair, Turn};
 use super::work::{Keep, Works};
@@ -50,7 +50,7 @@ fn plan(arguments: &BenchArguments, workload: Workload, tasks: usize) -> Plan {
     let n = arguments.n.map_or(workload.n(), u64::from);
     let connections = connections(arguments, workload);
     let insert = |way, keys| {
-        let inserts = Inserts { way, kind: Kind { keys, ..Kind::PLAIN }, n, tasks, connections };
+        let inserts = Inserts { way, kind: Kind { keys, ..Kind::PLAIN }, n, tasks, connections, beside: None };
         Pair { ours: Turn::Insert(inserts), theirs: Some(Turn::BareInsert(inserts)) }
     };
     let plain = Works {
@@ -68,6 +68,13 @@ fn plan(arguments: &BenchArguments, workload: Workload, tasks: usize) -> Plan {
         Workload::InsertBulk => insert(Way::Bulk(BULK), None),
         Workload::InsertBulkUnique => insert(Way::Bulk(BULK), Some(n)),
         Workload::InsertTx => insert(Way::Tx, None),
+        Workload::InsertNotified => {
+            let beside = |beside| {
+                let beside = Some(beside);
+                Turn::Insert(Inserts { way: Way::Tx, kind: Kind::PLAIN, n, tasks, connections, beside })
+            };
+            Pair { ours: beside(Beside::Listening), theirs: Some(beside(Beside::Polling)) }
+        }
         Workload::InsertSingle => insert(Way::Single, None),
         Workload::InsertUnique => insert(Way::Single, Some(n)),
         Workload::InsertDuplicate => insert(Way::Duplicate, Some(HOT_KEYS.min(n))),

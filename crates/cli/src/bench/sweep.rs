@@ -137,7 +137,7 @@ impl Sweep {
         };
         let insert = |series, way, kind, n, few: u32| {
             let connections = connections(few);
-            let inserts = Inserts { way, kind, n, tasks: connections as usize, connections };
+            let inserts = Inserts { way, kind, n, tasks: connections as usize, connections, beside: None };
             let pair = Pair { ours: Turn::Insert(inserts), theirs: Some(Turn::BareInsert(inserts)) };
             Task { series, x, connections, pair }
         };

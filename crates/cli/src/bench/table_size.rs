@@ -44,7 +44,14 @@ pub(super) async fn run(
     // Before those that wait, however many there are.
     let kind = Kind { priority: 1, ..Kind::PLAIN };
     let steps = Steps {
-        insert: Inserts { way: Way::Bulk(1_000), kind, n, tasks: inserters as usize, connections: inserters },
+        insert: Inserts {
+            way: Way::Bulk(1_000),
+            kind,
+            n,
+            tasks: inserters as usize,
+            connections: inserters,
+            beside: None,
+        },
         work: Works {
             fill: None,
             n,

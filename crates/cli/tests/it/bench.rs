@@ -51,6 +51,7 @@ async fn each_workload_gives_one_line_and_nothing_stays() {
             "insert_bulk",
             "insert_bulk_unique",
             "insert_tx",
+            "insert_notified",
             "insert_single",
             "insert_single",
             "insert_unique",
@@ -83,7 +84,7 @@ async fn each_workload_gives_one_line_and_nothing_stays() {
         }
         assert_eq!((&line["embedded"], &line["durable"]), (&json!(false), &json!(false)), "{line}");
     }
-    let tasks: Vec<_> = lines[3..7].iter().map(|line| line["tasks"].as_u64().unwrap()).collect();
+    let tasks: Vec<_> = lines[4..8].iter().map(|line| line["tasks"].as_u64().unwrap()).collect();
     assert_eq!(tasks, [4, 8, 4, 8]);
     assert_eq!(texts(&url, SCHEMAS).await, [""; 0]);
 }
