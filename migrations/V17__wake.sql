@@ -1,5 +1,5 @@
--- Waking runners, and looking for duplicates, by plans that are made once. Runs with search_path set to
--- the schema.
+-- Waking runners, and looking for duplicates, by plans that are made once; and giving back a batch that was tried
+-- without a look. Runs with search_path set to the schema.
 
 CREATE OR REPLACE FUNCTION wake_runners(queues text[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -51,3 +51,16 @@ END
 $$;
 COMMENT ON FUNCTION held_jobs(text[]) IS
     'The jobs that claim these unique keys now, one probe a key, without any lock. None while duplicates of any kind are audited: the audit must hear of who meets them.';
+
+CREATE FUNCTION give_back() RETURNS uuid[]
+    LANGUAGE plpgsql VOLATILE
+AS $$
+BEGIN
+    RAISE EXCEPTION USING
+        ERRCODE = 'UQ001',
+        MESSAGE = 'given back: a unique key of the batch is taken',
+        HINT = 'Nothing is wrong: the client sends the batch once more, by a statement that looks for holders first.';
+END
+$$;
+COMMENT ON FUNCTION give_back() IS
+    'Fails with error UQ001, so that nothing of a statement counts: the batch goes once more, by a statement that looks for holders first.';

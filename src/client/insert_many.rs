@@ -5,23 +5,22 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
-use sqlx::{Connection, PgConnection};
+use sqlx::PgConnection;
 
 use super::Client;
 use super::flights::Flights;
 use super::middleware::NextInsert;
-use super::outlook::Keys;
 use super::prepare::{Batch, Layered, prepare};
 use crate::error::{Error, Rejection, Result};
 use crate::event::Event;
 use crate::ident::JobId;
 use crate::job::{Inserted, NewJob};
 use crate::metrics;
-use crate::store::{self, Answer, Entered, NewRow, Outcome, Quick};
+use crate::store::{self, Answer, Entered, NewRow, Outcome, Quick, Together};
 #[cfg(feature = "opentelemetry")]
 use crate::trace;
 
-/// So many jobs with keys are worth two round trips more to spare the database a look for each.
+/// So many jobs with keys are worth a try that may come to nothing, to spare the database a look for each.
 const MANY: usize = 100;
 
 /// How long such jobs wait for somebody's open transaction before they are sent as others are, which look first.
@@ -29,7 +28,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A batch of inserts, to be awaited. Made by [`Client::insert_many`].
 ///
-/// A batch means what inserting its jobs one after another would mean, in one statement: equal keys
+/// A batch means what inserting its jobs one after another would mean, in one statement (two, where it was
+/// tried without a look for holders, since all were new of late, and met one): equal keys
 /// fold (under `ignore` onto the first, under `replace` the last one lives). Answers come in input
 /// order, one an input. It is all or nothing: under `reject` the error names every duplicate and
 /// nothing is inserted. Two batches can never deadlock: keys are taken in one fixed order. (Two
@@ -143,41 +143,31 @@ async fn insert_own(
     max_wait: Option<Duration>,
 ) -> Result<Vec<Inserted>> {
     let batch = prepare(client, connection, jobs).await?;
-    let is_many = batch.rows.len() >= MANY && max_wait.is_none();
-    if is_many && batch.may_be_new() && client.outlook().keys(batch.rows.len()) == Keys::Free {
-        return match insert_new(client, connection, &batch.rows).await? {
-            Some(entered) => {
-                let jobs = batch.rows.into_iter().zip(entered).map(|(row, entered)| row.into_job(entered));
-                Ok(jobs.map(Inserted::of_new).collect())
-            }
-            None => insert_rows(client, connection, batch, None).await,
-        };
-    }
     let sent = batch.rows.len();
+    if sent >= MANY && max_wait.is_none() && batch.may_be_new() && client.outlook().are_free(sent) {
+        let entered = store::insert_new(connection, client.statements(), &batch.rows, PATIENCE, Together::Yes).await;
+        match entered {
+            Ok(entered) => {
+                client.outlook().note(sent, 0);
+                return Ok(enter(batch.rows, entered.into_iter().flatten()));
+            }
+            // Nothing is there: some of them met somebody, or would have to wait.
+            Err(error) if error.is_given_back() || error.is_lock_timeout() => client.outlook().note(sent, 1),
+            Err(error) => return Err(error),
+        }
+    }
     let has_keys = !batch.is_plain();
     let answers = insert_rows(client, connection, batch, max_wait).await?;
     if has_keys {
-        client.outlook().note(sent, answers.iter().filter(|answer| answer.duplicate).count());
+        let met = |answer: &&Inserted| answer.duplicate || answer.replaced.is_some();
+        client.outlook().note(answers.len(), answers.iter().filter(met).count());
     }
     Ok(answers)
 }
 
-/// Inserts rows whose keys are probably free, all or nothing, without a look. `None`: nothing, since some of them
-/// met somebody, or would have to wait.
-async fn insert_new(client: &Client, connection: &mut PgConnection, rows: &[NewRow]) -> Result<Option<Vec<Entered>>> {
-    let mut transaction = connection.begin().await?;
-    let entered = match store::insert_new(&mut transaction, client.statements(), rows, PATIENCE).await {
-        Err(error) if error.is_lock_timeout() => vec![None; rows.len()],
-        entered => entered?,
-    };
-    let met = entered.iter().filter(|entered| entered.is_none()).count();
-    client.outlook().note(rows.len(), met.min(1));
-    if met > 0 {
-        transaction.rollback().await?;
-        return Ok(None);
-    }
-    transaction.commit().await?;
-    Ok(Some(entered.into_iter().flatten().collect()))
+/// The answers for rows that are in.
+fn enter(rows: Vec<NewRow>, entered: impl IntoIterator<Item = Entered>) -> Vec<Inserted> {
+    rows.into_iter().zip(entered).map(|(row, entered)| Inserted::of_new(row.into_job(entered))).collect()
 }
 
 async fn insert(
@@ -200,8 +190,7 @@ pub(super) async fn insert_rows(
     let statements = client.statements();
     if batch.is_plain() {
         let entered = store::insert_plain(connection, statements, &batch.rows).await?;
-        let jobs = batch.rows.into_iter().zip(entered).map(|(row, entered)| row.into_job(entered));
-        return Ok(jobs.map(Inserted::of_new).collect());
+        return Ok(enter(batch.rows, entered));
     }
     let folded = batch.folded();
     let Batch { rows, mut in_order, leaders, .. } = batch;

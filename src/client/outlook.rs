@@ -25,19 +25,27 @@ pub(super) enum Keys {
 impl Outlook {
     /// Those of the next statement. That all are held counts for one, until it says so again.
     pub(super) fn keys(&self, sent: usize) -> Keys {
-        let new = self.0.load(Ordering::Relaxed);
-        if new == HELD {
+        if self.0.load(Ordering::Relaxed) == HELD {
             self.0.store(0, Ordering::Relaxed);
             Keys::Held
-        } else if usize::try_from(new).is_ok_and(|new| new >= FREE.max(4 * sent)) {
+        } else if self.are_free(sent) {
             Keys::Free
         } else {
             Keys::Either
         }
     }
 
-    /// Takes note of a statement: how many jobs it had, and how many of them met somebody.
+    /// Whether those of the next statement are probably all free.
+    pub(super) fn are_free(&self, sent: usize) -> bool {
+        let new = self.0.load(Ordering::Relaxed);
+        usize::try_from(new).is_ok_and(|new| new >= FREE.max(4 * sent))
+    }
+
+    /// Takes note of a statement: how many jobs with keys it had, and how many of them met somebody.
     pub(super) fn note(&self, all: usize, met: usize) {
+        if all == 0 {
+            return;
+        }
         let new = if met == 0 {
             self.0.load(Ordering::Relaxed).max(0).saturating_add(i32::try_from(all).unwrap_or(i32::MAX))
         } else if met == all {

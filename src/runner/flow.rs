@@ -47,7 +47,7 @@ impl Flow {
     /// Jobs came, one by one or as a crowd. Answers whether the runner is busy.
     pub(super) fn found(&mut self, now: Instant, is_crowd: bool) -> bool {
         self.misses = 0;
-        self.crowds = if is_crowd { self.crowds + 1 } else { 0 };
+        self.crowds = if is_crowd { self.crowds.saturating_add(1) } else { 0 };
         self.woken(now);
         self.is_busy
     }

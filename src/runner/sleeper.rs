@@ -43,16 +43,14 @@ impl<'a> Sleeper<'a> {
     pub(super) async fn found(&mut self, looked: &Looked) {
         self.next_poll = FIRST_POLL;
         if self.flow.found(Instant::now(), looked.is_full || looked.fetched >= CROWD) {
-            self.gather(if looked.is_full { Duration::ZERO } else { GATHERING }).await;
+            self.gather(if looked.is_full { Duration::ZERO } else { GATHERING }, looked.is_held_back).await;
         }
     }
 
     /// Sleeps until there may be something to fetch.
     pub(super) async fn sleep(&mut self, is_held_back: bool) {
-        if let Some(gathering) = self.flow.missed()
-            && !is_held_back
-        {
-            return self.gather(gathering).await;
+        if let Some(gathering) = self.flow.missed() {
+            return self.gather(gathering, is_held_back).await;
         }
         let shared = self.shared;
         // A new lease is a new row, which knows nothing of the old one's sleep.
@@ -76,14 +74,15 @@ impl<'a> Sleeper<'a> {
         }
     }
 
-    /// Waits for others, with nobody notified.
-    async fn gather(&mut self, gathering: Duration) {
+    /// Waits for others, with nobody notified; or, where a queue is at its limit, for a place in it.
+    async fn gather(&mut self, gathering: Duration, is_held_back: bool) {
         if self.idle_as.is_some() {
             self.tell(false).await;
         }
         if !gathering.is_zero() {
             tokio::select! {
                 () = self.shared.stopping.cancelled() => {}
+                () = self.shared.freed.notified(), if is_held_back => {}
                 () = tokio::time::sleep(gathering) => {}
             }
         }

@@ -25,17 +25,28 @@ pub(crate) fn index_decides(rows: &[NewRow]) -> bool {
     })
 }
 
-/// Inserts rows with new ids and different keys, each for itself, in a transaction of its own; only such that
+/// What becomes of rows when one of them meets somebody.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Together {
+    /// None is inserted: the error [is one that gives back](crate::Error::is_given_back).
+    Yes,
+    /// The others are.
+    No,
+}
+
+/// Inserts rows with new ids and different keys, on a connection without a transaction; only such that
 /// [`index_decides`]. `None`: it met somebody. `patience` is how long each waits for an uncommitted rival.
 pub(crate) async fn insert_new(
     connection: &mut PgConnection,
     statements: &Statements,
     rows: &[NewRow],
     patience: Duration,
+    together: Together,
 ) -> Result<Vec<Option<Entered>>> {
     let (columns, claims) = (Columns::folded(rows), Claims::folded(rows));
     let inserting = claims.bind_undated_to(columns.bind_timeless_to(query(&statements.insert_new)));
-    let answer = inserting.bind(lock_timeout(patience)).fetch_one(connection).await?;
+    let inserting = inserting.bind(lock_timeout(patience)).bind(together == Together::Yes);
+    let answer = inserting.fetch_one(connection).await?;
     let entered = Entered::now(answer.try_get::<Stored, _>("created_at")?.0);
     let Some(ids) = answer.try_get::<Option<Vec<Uuid>>, _>("entered")? else {
         return Ok(vec![Some(entered); rows.len()]);

@@ -137,8 +137,10 @@ impl Flights {
         let mut waiting = self.waiting();
         drop(waiting.inserts.splice(..0, singles));
         // The flight that sent them may have stepped aside.
-        if waiting.flights == 0 {
-            waiting.flights = 1;
+        let starts = waiting.flights == 0;
+        waiting.flights += usize::from(starts);
+        drop(waiting);
+        if starts {
             start(client);
         }
     }
@@ -175,9 +177,11 @@ impl Flight {
     fn step_aside(&mut self) {
         let mut waiting = self.client.flights().waiting();
         self.is_over = true;
-        if waiting.inserts.is_empty() {
-            waiting.flights -= 1;
-        } else {
+        let is_last = waiting.inserts.is_empty();
+        waiting.flights -= usize::from(is_last);
+        // A runtime that shuts down drops what is spawned at once, and with it a flight, which looks here.
+        drop(waiting);
+        if !is_last {
             start(&self.client);
         }
     }

@@ -12,7 +12,7 @@ use crate::client::outlook::Keys;
 use crate::client::prepare::fold;
 use crate::error::{Error, Result};
 use crate::job::Inserted;
-use crate::store::{self, Entered, NewRow};
+use crate::store::{self, Entered, NewRow, Together};
 
 /// How long a batch waits for a key of somebody's open transaction before each goes alone.
 const PATIENCE: Duration = Duration::from_millis(5);
@@ -41,7 +41,7 @@ pub(super) async fn send(client: &Client, connection: &mut PgConnection, mut bat
     match inserted {
         Ok(inserted) => {
             let is_duplicate = |inserted: &&Option<Inserted>| inserted.as_ref().is_some_and(|i| i.duplicate);
-            client.outlook().note(inserted.len(), inserted.iter().filter(is_duplicate).count());
+            client.outlook().note(keyed(&batch), inserted.iter().filter(is_duplicate).count());
             for (single, inserted) in batch.into_iter().zip(inserted) {
                 match inserted {
                     Some(inserted) => single.answer(Ok(inserted)),
@@ -52,6 +52,11 @@ pub(super) async fn send(client: &Client, connection: &mut PgConnection, mut bat
         }
         Err(error) => refused(client, batch, &error),
     }
+}
+
+/// How many can meet somebody.
+fn keyed(batch: &[Single]) -> usize {
+    batch.iter().filter(|single| single.row.claim.is_some()).count()
 }
 
 /// Inserts rows that probably meet nobody. `None`: the index alone cannot tell what becomes of them.
@@ -71,16 +76,20 @@ async fn enter(
     if !differ || !store::index_decides(rows) {
         return None;
     }
-    Some(store::insert_new(connection, statements, rows, PATIENCE).await)
+    Some(store::insert_new(connection, statements, rows, PATIENCE, Together::No).await)
 }
 
 /// Answers those who are in. Those who met somebody are sent once more, so that they are told whom.
 fn settle_new(client: &Client, batch: Vec<Single>, entered: Result<Vec<Option<Entered>>>) -> bool {
     let entered = match entered {
         Ok(entered) => entered,
-        Err(error) => return refused(client, batch, &error),
+        Err(error) => {
+            // Perhaps a key that somebody is taking, or whose holder somebody is changing.
+            client.outlook().note(keyed(&batch), 1);
+            return refused(client, batch, &error);
+        }
     };
-    let all = batch.len();
+    let keyed = keyed(&batch);
     let mut met = Vec::new();
     for (single, entered) in batch.into_iter().zip(entered) {
         match entered {
@@ -88,7 +97,7 @@ fn settle_new(client: &Client, batch: Vec<Single>, entered: Result<Vec<Option<En
             None => met.push(Single { has_met: true, ..single }),
         }
     }
-    client.outlook().note(all, met.len());
+    client.outlook().note(keyed, met.len());
     if !met.is_empty() {
         client.flights().wait_again(client, met);
     }

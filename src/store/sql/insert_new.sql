@@ -1,8 +1,12 @@
 -- Inserts jobs with keys that are probably free, each for itself: one index decides, without a look before.
 -- They may run now, claim their keys by that, and have no deadline; an array of one stands for all places,
 -- as in insert_now. Answers with the ids of those that are there now (null: all of them); the others met
--- somebody. A wait for somebody's open transaction ends after $12, asked once, before the first row.
-WITH entered AS (
+-- somebody. Under $13 they are inserted all or none, and none is an error. A wait for somebody's open
+-- transaction ends after $12, asked once, before the first row; what the commit waits for is no such wait.
+WITH before AS MATERIALIZED (
+    SELECT current_setting('lock_timeout') AS patience
+),
+entered AS (
     INSERT INTO /* schema */job AS j (
         id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at,
         unique_key, unique_states, until_start, discard_on_reentry
@@ -21,7 +25,7 @@ WITH entered AS (
         id, kind, queue, args, meta, priority, max_attempts, unique_key, unique_states, until_start,
         discard_on_reentry
     )
-    WHERE (SELECT set_config('lock_timeout', $12, true)) IS NOT NULL
+    WHERE (SELECT set_config('lock_timeout', $12, true) FROM before AS b WHERE b.patience IS NOT NULL) IS NOT NULL
     -- One fixed order for all, so that two batches can never deadlock.
     ORDER BY u.unique_key COLLATE "C"
     ON CONFLICT (unique_key) WHERE claims DO NOTHING
@@ -29,7 +33,12 @@ WITH entered AS (
 )
 SELECT
     statement_timestamp() AS created_at,
-    CASE WHEN count(*) < cardinality($1::uuid[]) THEN coalesce(array_agg(e.id), '{}') END AS entered,
+    CASE
+        WHEN count(*) = cardinality($1::uuid[]) THEN NULL
+        WHEN $13 THEN /* schema */give_back()
+        ELSE coalesce(array_agg(e.id), '{}')
+    END AS entered,
+    (SELECT set_config('lock_timeout', b.patience, true) FROM before AS b) AS patience,
     CASE
         WHEN count(*) > 0 AND EXISTS (SELECT FROM /* schema */runner AS r WHERE r.idle AND r.queues && $3::text[])
             THEN /* schema */wake_runners($3::text[])
