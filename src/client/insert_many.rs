@@ -108,7 +108,10 @@ impl Sending<'_> {
         }
         let Self { client, connection, max_wait } = self;
         let answers = match connection {
-            Some(connection) => insert(client, connection, jobs, max_wait).await?,
+            Some(connection) => {
+                let batch = prepare(client, connection, jobs).await?;
+                insert_rows(client, connection, batch, max_wait).await?
+            }
             None if max_wait.is_none() && jobs.len() == 1 => insert_single(client, jobs).await?,
             None => insert_own(client, &mut *client.connection().await?, jobs, max_wait).await?,
         };
@@ -168,16 +171,6 @@ async fn insert_own(
 /// The answers for rows that are in.
 fn enter(rows: Vec<NewRow>, entered: impl IntoIterator<Item = Entered>) -> Vec<Inserted> {
     rows.into_iter().zip(entered).map(|(row, entered)| Inserted::of_new(row.into_job(entered))).collect()
-}
-
-async fn insert(
-    client: &Client,
-    connection: &mut PgConnection,
-    jobs: Vec<NewJob>,
-    max_wait: Option<Duration>,
-) -> Result<Vec<Inserted>> {
-    let batch = prepare(client, connection, jobs).await?;
-    insert_rows(client, connection, batch, max_wait).await
 }
 
 /// Sends rows, and makes results, one an input, of the database's answers.

@@ -1,8 +1,8 @@
--- Inserts jobs that carry no unique key and may run now, and wakes the runners that sleep: the common
--- insert, in the fewest words. An array of one stands for all places. The statement's own time is
--- theirs: now() would be the start of the caller's transaction. None is sent back: each is available
--- since the time that is. The look for sleepers comes before the rows do: a runner that falls asleep in
--- between finds them with its next poll, as it does those of a transaction that commits late.
+-- Inserts jobs that carry no unique key and may run now, and wakes the runners that sleep: any mix of
+-- them; insert_alike and insert_one take what is more alike. An array of one stands for all places. The
+-- statement's own time is theirs: now() would be the start of the caller's transaction. None is sent
+-- back: each is available since the time that is. The look for sleepers comes before the rows do: a runner that
+-- falls asleep in between finds them with its next poll, as it does those of a transaction that commits late.
 WITH entered AS (
     INSERT INTO /* schema */job AS j (id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at)
     SELECT

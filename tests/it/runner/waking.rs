@@ -43,6 +43,27 @@ async fn an_idle_runner_is_woken_long_before_its_next_poll() {
 }
 
 #[tokio::test]
+async fn a_runner_is_not_notified_of_jobs_that_come_quickly_though_never_two_at_a_time() {
+    let database = Database::new().await;
+    let (sender, mut started) = mpsc::unbounded_channel();
+    let runner = quick(&database.client).worker(reporting(sender)).start().await.unwrap();
+    until_idle(&database).await;
+    let began = Instant::now();
+    // Each insert waits for the last one's job, so there is never a crowd.
+    for n in 0.. {
+        assert!(began.elapsed() < WAIT, "notified of each of {n} jobs");
+        database.client.insert(Task { n }).await.unwrap();
+        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        if database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await == 0 {
+            break;
+        }
+    }
+    // And when nothing comes any more it asks to be notified again.
+    until_idle(&database).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn polling_alone_is_a_full_mode_and_never_asks_for_a_notify() {
     let database = Database::new().await;
     let (sender, mut started) = mpsc::unbounded_channel();
