@@ -46,7 +46,7 @@ impl Drainer {
         let lease = shared.leases.current();
         let fetched = executor::prepare(shared, &lease, job.clone(), Instant::now());
         shared.take_in_hand(lease.id, std::iter::once((job.id, job.attempt, Arc::clone(&fetched.attempt.stop))));
-        executor::attempt(shared, fetched).await;
+        executor::attempt(Arc::clone(shared), fetched).await;
         // The executor sends exactly one result, and keeps the sender open.
         let Some(ended) = self.results.recv().await else { return Ok(None) };
         let mut events = shared.client.events();

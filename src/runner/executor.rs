@@ -1,67 +1,104 @@
-//! The executor: runs one attempt, whatever the worker does.
+//! The executor: begins the jobs that lie in the queues, and runs each attempt, whatever the worker does.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
+use tokio::task::coop::has_budget_remaining;
 use tracing::Instrument;
 
 use super::Shared;
 use super::completer::Ended;
 use super::lease::Lease;
-use super::slots::{Fetched, QueueSlots};
+use super::slots::Fetched;
 use super::span;
 use super::track::Track;
 use super::work::work;
-use crate::ident::QueueName;
 use crate::job::JobRow;
 use crate::metrics::Timer;
 use crate::store::{FinishResult, Verdict};
 use crate::worker::{Attempt, StopReason};
 
-/// Starts work in a slot, with this job.
-pub(super) fn start(shared: &Arc<Shared>, job: Fetched) {
-    shared.attempts.spawn(execute(Arc::clone(shared), job));
-}
+/// How long a puller goes on before the next one takes its place, so that other tasks have their turn.
+const TURN: Duration = Duration::from_micros(250);
 
-/// Works a slot: runs one attempt after another as long as there is a job fetched for the slot.
-async fn execute(shared: Arc<Shared>, first: Fetched) {
-    let mut slot = Slot { queue: Some(first.attempt.row.queue.clone()), shared };
-    let mut next = Some(first);
-    while let Some(job) = next {
-        attempt(&slot.shared, job).await;
-        next = slot.next();
+/// Calls a puller to a queue, given by its place, if jobs lie there that may start and none is on its way.
+///
+/// Much work is done when it was polled once, and a task for each such job would cost more than the job. So a
+/// puller begins one job after another, and only what then waits goes on in a task of its own. Work that does not
+/// wait but blocks holds up nobody either: before a puller begins a job, the next puller is on its way.
+pub(super) fn call(shared: &Arc<Shared>, place: usize) {
+    if shared.queues[place].calls() {
+        shared.attempts.spawn(pull(Arc::clone(shared), place));
+        // What a task spawned last no other thread takes from it. Now this is the last.
+        tokio::spawn(std::future::ready(()));
     }
 }
 
-/// A slot in use. It is freed even if what a worker leaves behind panics when dropped.
+/// Calls pullers wherever jobs lie that may start.
+pub(super) fn call_all(shared: &Arc<Shared>) {
+    (0..shared.queues.len()).for_each(|place| call(shared, place));
+}
+
+/// Begins the jobs that lie in a queue.
+async fn pull(shared: Arc<Shared>, place: usize) {
+    shared.queues[place].came_to_pull();
+    let since = Instant::now();
+    let mut slot = Slot { shared, place, is_taken: false };
+    while let Some(job) = slot.next() {
+        call(&slot.shared, place);
+        let mut attempt = Box::pin(attempt(Arc::clone(&slot.shared), job));
+        if poll_fn(|context| Poll::Ready(attempt.as_mut().poll(context))).await.is_pending() {
+            let shared = Arc::clone(&slot.shared);
+            let going_on = std::mem::replace(&mut slot, Slot { shared, place, is_taken: false });
+            going_on.shared.attempts.clone().spawn(go_on(going_on, attempt));
+        }
+        if since.elapsed() >= TURN || !has_budget_remaining() {
+            slot.leave();
+            break;
+        }
+    }
+    call(&slot.shared, place);
+}
+
+/// Works a slot: ends the attempt that is in it, and then runs one after another as long as there is a job for it.
+async fn go_on(mut slot: Slot, first: impl Future<Output = ()>) {
+    first.await;
+    while let Some(job) = slot.next() {
+        attempt(Arc::clone(&slot.shared), job).await;
+    }
+}
+
+/// A place for a job that runs. It is free again even if what a worker leaves behind panics when dropped.
 struct Slot {
     shared: Arc<Shared>,
-    /// `None`: freed.
-    queue: Option<QueueName>,
+    /// The queue's place.
+    place: usize,
+    is_taken: bool,
 }
 
 impl Slot {
-    /// The next job for the slot, which is free again when there is none.
+    /// The slot's next job. Without one the slot is free.
     fn next(&mut self) -> Option<Fetched> {
-        let is_stopping = self.shared.stopping.is_cancelled();
-        let next = self.slots().and_then(|slots| slots.next(is_stopping, &self.shared.freed));
-        if next.is_none() {
-            self.queue = None;
-        }
+        let Shared { queues, stopping, freed, .. } = &*self.shared;
+        let next = queues[self.place].next(self.is_taken, stopping.is_cancelled(), freed);
+        self.is_taken = next.is_some();
         next
     }
 
-    fn slots(&self) -> Option<&QueueSlots> {
-        self.shared.queue(self.queue.as_ref()?)
+    /// Leaves the slot to others.
+    fn leave(&mut self) {
+        if std::mem::take(&mut self.is_taken) {
+            self.shared.queues[self.place].free(&self.shared.freed);
+        }
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let Some(slots) = self.slots() {
-            slots.free(&self.shared.freed);
-        }
+        self.leave();
     }
 }
 
@@ -83,7 +120,7 @@ pub(super) fn prepare(shared: &Shared, lease: &Arc<Lease>, row: JobRow, since: I
 }
 
 /// Runs one attempt and sends its result to the completer.
-pub(super) async fn attempt(shared: &Arc<Shared>, Fetched { lease, attempt, track, .. }: Fetched) {
+pub(super) async fn attempt(shared: Arc<Shared>, Fetched { lease, attempt, track, .. }: Fetched) {
     let span = span::of(&attempt.row);
     // A fetch may come back when the lease it was made under is lost already.
     if lease.lost.is_cancelled() {
@@ -95,7 +132,7 @@ pub(super) async fn attempt(shared: &Arc<Shared>, Fetched { lease, attempt, trac
         track.started(&shared.client, &attempt.row);
     }
     let timer = Timer::start();
-    let mut ending = Ending { shared: Arc::clone(shared), lease, attempt, track, verdict: None };
+    let mut ending = Ending { shared, lease, attempt, track, verdict: None };
     let verdict = work(&ending.shared, &ending.lease, &ending.attempt).instrument(span.clone()).await;
     if is_started {
         ending.track.worked(timer);

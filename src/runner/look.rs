@@ -94,11 +94,12 @@ pub(super) async fn look(
         let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, was_completed_in: false });
     }
     for job in jobs {
-        let queue = shared.queue(&job.attempt.row.queue);
-        if let Some(job) = queue.and_then(|queue| queue.admit(job)) {
-            executor::start(&shared, job);
+        // Fetched by queue, so it is one of them.
+        if let Some(queue) = shared.queue(&job.attempt.row.queue) {
+            queue.put(job);
         }
     }
+    executor::call_all(&shared);
     let wanted = wanted.slots.iter().fold(0, |sum: usize, slot| sum.saturating_add(slot.free));
     Ok(Looked { fetched, is_full: fetched == wanted, is_held_back })
 }

@@ -28,7 +28,8 @@ pub(super) async fn produce(shared: Arc<Shared>) {
     let mut is_full = false;
     while !shared.stopping.is_cancelled() {
         let lease = shared.leases.current();
-        start_left_over(&shared);
+        // Somebody died, or slots became more.
+        executor::call_all(&shared);
         give_back_stale(&shared);
         tell_load(&shared);
         let hands = if is_full && !doubt.is_in() && slots::are_many(&shared.queues) { HANDS } else { 1 };
@@ -89,15 +90,6 @@ fn tell_load(shared: &Shared) {
     }
     for (place, queue) in shared.queues.iter().enumerate() {
         shared.meter.load(place, queue.load());
-    }
-}
-
-/// Starts what lies here although a slot is free: the slot became free while the job was on its way.
-fn start_left_over(shared: &Arc<Shared>) {
-    for queue in &shared.queues {
-        while let Some(job) = queue.left_over() {
-            executor::start(shared, job);
-        }
     }
 }
 

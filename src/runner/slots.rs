@@ -51,6 +51,8 @@ struct Slots {
     concurrency: usize,
     running: usize,
     ahead: VecDeque<Fetched>,
+    /// Whether a task that begins the jobs that lie here is on its way.
+    is_called: bool,
     /// How many jobs fetches under way may bring.
     coming: usize,
     /// Whether the queue has a limit over all runners: what lay here would take others' places.
@@ -64,7 +66,16 @@ impl QueueSlots {
     pub(super) fn new(name: QueueName, concurrency: usize) -> Self {
         let pace = Pace::new(Instant::now());
         let ahead = VecDeque::new();
-        let slots = Slots { concurrency, running: 0, ahead, coming: 0, is_limited: false, refill_at: 0, pace };
+        let slots = Slots {
+            concurrency,
+            running: 0,
+            ahead,
+            is_called: false,
+            coming: 0,
+            is_limited: false,
+            refill_at: 0,
+            pace,
+        };
         Self { name, slots: Mutex::new(slots) }
     }
 
@@ -101,49 +112,47 @@ impl QueueSlots {
         self.slots().is_limited = is_limited;
     }
 
-    /// Takes a fetched job: gives it back to be started now, in a slot that it has from here on,
-    /// or keeps it for the next slot that is free.
-    pub(super) fn admit(&self, job: Fetched) -> Option<Fetched> {
-        let mut slots = self.slots();
-        if slots.running < slots.concurrency {
-            slots.running += 1;
-            return Some(job);
-        }
-        slots.ahead.push_back(job);
-        None
+    /// Takes a fetched job, for the next slot that is free.
+    pub(super) fn put(&self, job: Fetched) {
+        self.slots().ahead.push_back(job);
     }
 
-    /// The slot's next job. `None`: there is none, or the runner `is_stopping`, and the slot is free
-    /// now. Tells `freed` when there is room for a fetch.
-    pub(super) fn next(&self, is_stopping: bool, freed: &Notify) -> Option<Fetched> {
+    /// Whether to call a puller: a job lies here, a slot is free, and none is on its way. One is from here on.
+    pub(super) fn calls(&self) -> bool {
         let mut slots = self.slots();
-        slots.pace.ended += 1;
-        let may_go_on = !is_stopping && slots.running <= slots.concurrency;
-        let next = if may_go_on { slots.ahead.pop_front() } else { None };
-        if next.is_none() {
+        let calls = !slots.is_called && slots.running < slots.concurrency && !slots.ahead.is_empty();
+        slots.is_called |= calls;
+        calls
+    }
+
+    /// Notes that the puller that was called is here.
+    pub(super) fn came_to_pull(&self) {
+        self.slots().is_called = false;
+    }
+
+    /// The next job of a slot: one whose last job has ended, or one that is only now to be taken. `None`: there is no
+    /// job for it, or the runner `is_stopping`, and the slot is free. Tells `freed` when there is room for a fetch.
+    pub(super) fn next(&self, is_taken: bool, is_stopping: bool, freed: &Notify) -> Option<Fetched> {
+        let mut slots = self.slots();
+        if is_taken {
             slots.running -= 1;
+            slots.pace.ended += 1;
         }
+        let may_go_on = !is_stopping && slots.running < slots.concurrency;
+        let next = if may_go_on { slots.ahead.pop_front() } else { None };
+        slots.running += usize::from(next.is_some());
         if next.is_none() || slots.ahead.len() + slots.coming == slots.refill_at {
             freed.notify_one();
         }
         next
     }
 
-    /// Frees a slot whose task died.
+    /// Frees a slot whose job ended, or whose task died.
     pub(super) fn free(&self, freed: &Notify) {
-        self.slots().running -= 1;
-        freed.notify_one();
-    }
-
-    /// A job that lies here although a slot is free, since that became free in the same moment. It
-    /// has the slot from here on.
-    pub(super) fn left_over(&self) -> Option<Fetched> {
         let mut slots = self.slots();
-        let next = if slots.running < slots.concurrency { slots.ahead.pop_front() } else { None };
-        if next.is_some() {
-            slots.running += 1;
-        }
-        next
+        slots.running -= 1;
+        slots.pace.ended += 1;
+        freed.notify_one();
     }
 
     /// When the oldest job that lies here has lain too long.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
 use sqlx::types::Json;
@@ -12,14 +13,31 @@ use uuid::Uuid;
 
 use super::row::{Stored, count};
 use super::{Statements, query};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ident::{JobId, Kind, QueueName};
-use crate::job::JobRow;
+use crate::job::{AttemptError, JobRow};
 use crate::state::JobState;
 use crate::unique::StateSet;
 
-/// The place of a job's first column; what the scan was stands before.
-const FIRST_OF_JOB: usize = 5;
+/// The places of the columns that fetch.sql returns: what the scan was, in the first row; and a job, in each other.
+const LOOK: usize = 0;
+const ID: usize = 1;
+const ATTEMPT: usize = 2;
+const SCHEDULED_AT: usize = 3;
+const ARGS: usize = 4;
+const UNIQUE_KEY: usize = 5;
+const UNIQUE_STATES: usize = 6;
+const PARTICULARS: usize = 7;
+const PAPERS: usize = 8;
+
+/// How long the scan took, when it began and when it ended; the queues that are held back, and those with a limit.
+type Look = (PgInterval, Stored, Stored, Option<Vec<String>>, Option<Vec<String>>);
+
+/// Kind, queue, `created_at`, priority, `max_attempts`, `claims`, `until_start`, `unique_until`, `replaced_by`.
+type Particulars = (String, String, Stored, i16, i16, bool, bool, Option<Stored>, Option<Uuid>);
+
+/// Meta, errors, output, progress.
+type Papers = (Json<Map<String, Value>>, Json<Vec<AttemptError>>, Option<Value>, Option<Value>);
 
 /// How many jobs a runner can take from a queue now.
 #[derive(Clone, Debug)]
@@ -87,32 +105,25 @@ pub(crate) async fn fetch(
         .fetch_all(connection)
         .await?;
     let (look, jobs) = rows.split_first().ok_or(sqlx::Error::RowNotFound)?;
+    let (took, began_at, attempted_at, held_back, limited): Look = look.try_get(LOOK)?;
     let mut fetched = Fetched {
         jobs: Vec::with_capacity(jobs.len()),
         unreadable: Vec::new(),
-        began_at: look.try_get("began_at")?,
-        took: look
-            .try_get::<PgInterval, _>("took")
-            .map(|took| Duration::from_micros(took.microseconds.max(0).unsigned_abs()))?,
-        held_back: queue_names(look, "held_back")?,
-        limited: queue_names(look, "limited")?,
+        began_at: began_at.0,
+        took: Duration::from_micros(took.microseconds.max(0).unsigned_abs()),
+        held_back: queue_names(held_back),
+        limited: queue_names(limited),
     };
     let usual = Usual {
         kind: kinds.first().map_or("", String::as_str),
         queue: queues.first().copied().unwrap_or_default(),
-        attempted_at: look.try_get::<Stored, _>("attempted_at")?.0,
+        attempted_at: attempted_at.0,
         worker,
     };
     for row in jobs {
         match usual.job(row) {
             Ok(job) => fetched.jobs.push(job),
-            Err(error) => fetched.unreadable.push(Unreadable {
-                id: JobId::from(row.try_get::<Uuid, _>("id")?),
-                kind: usual.kind(row.try_get("kind")?),
-                queue: usual.queue(row.try_get("queue")?),
-                attempt: count(row.try_get("attempt")?),
-                problem: format!("the job's row cannot be read: {error}"),
-            }),
+            Err(error) => fetched.unreadable.push(usual.unreadable(row, &error)?),
         }
     }
     // UPDATE gives rows back in no promised order.
@@ -131,46 +142,66 @@ struct Usual<'a> {
 }
 
 impl Usual<'_> {
-    /// Reads a fetched job. By place, in the order in which fetch.sql returns it.
     fn job(&self, row: &PgRow) -> Result<JobRow> {
-        let mut places = FIRST_OF_JOB..;
-        let mut next = || places.next().unwrap_or_default();
-        let id = JobId::from(row.try_get::<Uuid, _>(next())?);
-        let attempt = count(row.try_get(next())?);
-        let scheduled_at = row.try_get::<Stored, _>(next())?.0;
-        Ok(JobRow {
-            id,
-            attempt,
-            scheduled_at,
-            args: row.try_get::<Box<RawValue>, _>(next())?,
-            kind: self.kind(row.try_get(next())?),
-            queue: self.queue(row.try_get(next())?),
-            created_at: row.try_get::<Option<Stored>, _>(next())?.map_or(scheduled_at, |at| at.0),
-            priority: row.try_get::<Option<i16>, _>(next())?.unwrap_or(0),
-            max_attempts: row.try_get::<Option<i16>, _>(next())?.map_or(25, count),
-            meta: row.try_get::<Option<Json<_>>, _>(next())?.map(|meta| meta.0).unwrap_or_default(),
-            errors: row.try_get::<Option<Json<_>>, _>(next())?.map(|errors| errors.0).unwrap_or_default(),
-            output: row.try_get(next())?,
-            progress: row.try_get(next())?,
-            unique_key: row.try_get(next())?,
-            unique_states: row.try_get::<Option<i16>, _>(next())?.and_then(StateSet::from_bits),
-            unique_until: row.try_get::<Option<Stored>, _>(next())?.map(|at| at.0),
-            claims: row.try_get::<Option<bool>, _>(next())?.unwrap_or(false),
-            until_start: row.try_get::<Option<bool>, _>(next())?.unwrap_or(false),
-            replaced_by: row.try_get::<Option<Uuid>, _>(next())?.map(JobId::from),
+        let scheduled_at = row.try_get::<Stored, _>(SCHEDULED_AT)?.0;
+        let unique_states = row.try_get::<Option<i16>, _>(UNIQUE_STATES)?.and_then(StateSet::from_bits);
+        let mut job = JobRow {
+            id: JobId::from(row.try_get::<Uuid, _>(ID)?),
+            kind: Kind::from_stored(self.kind.to_owned()),
+            queue: QueueName::from_stored(self.queue.to_owned()),
             state: JobState::Running,
+            priority: 0,
+            attempt: count(row.try_get(ATTEMPT)?),
+            max_attempts: 25,
+            created_at: scheduled_at,
+            scheduled_at,
             attempted_at: Some(self.attempted_at),
             finalized_at: None,
+            args: row.try_get::<Box<RawValue>, _>(ARGS)?,
+            meta: Map::new(),
+            errors: Vec::new(),
+            output: None,
+            progress: None,
+            unique_key: row.try_get(UNIQUE_KEY)?,
+            unique_states,
+            unique_until: None,
+            claims: unique_states.is_some_and(|states| states.contains(JobState::Running)),
+            until_start: false,
+            replaced_by: None,
             worker: Some(self.worker),
+        };
+        if let Some(sent) = row.try_get::<Option<Particulars>, _>(PARTICULARS)? {
+            let (kind, queue, created_at, priority, max_attempts, claims, until_start, unique_until, replaced_by) = sent;
+            job.kind = Kind::from_stored(kind);
+            job.queue = QueueName::from_stored(queue);
+            job.created_at = created_at.0;
+            job.priority = priority;
+            job.max_attempts = count(max_attempts);
+            job.claims = claims;
+            job.until_start = until_start;
+            job.unique_until = unique_until.map(|at| at.0);
+            job.replaced_by = replaced_by.map(JobId::from);
+        }
+        if let Some((meta, errors, output, progress)) = row.try_get::<Option<Papers>, _>(PAPERS)? {
+            job.meta = meta.0;
+            job.errors = errors.0;
+            job.output = output;
+            job.progress = progress;
+        }
+        Ok(job)
+    }
+
+    fn unreadable(&self, row: &PgRow, error: &Error) -> Result<Unreadable> {
+        let particulars = row.try_get::<Option<Particulars>, _>(PARTICULARS)?;
+        let (kind, queue) = particulars
+            .map_or_else(|| (self.kind.to_owned(), self.queue.to_owned()), |(kind, queue, ..)| (kind, queue));
+        Ok(Unreadable {
+            id: JobId::from(row.try_get::<Uuid, _>(ID)?),
+            kind: Kind::from_stored(kind),
+            queue: QueueName::from_stored(queue),
+            attempt: count(row.try_get(ATTEMPT)?),
+            problem: format!("the job's row cannot be read: {error}"),
         })
-    }
-
-    fn kind(&self, other: Option<&str>) -> Kind {
-        Kind::from_stored(other.unwrap_or(self.kind).to_owned())
-    }
-
-    fn queue(&self, other: Option<&str>) -> QueueName {
-        QueueName::from_stored(other.unwrap_or(self.queue).to_owned())
     }
 }
 
@@ -186,7 +217,6 @@ pub(crate) async fn give_back(
     Ok(row.map_or(Ok(0), |row| row.try_get("given_back"))?)
 }
 
-fn queue_names(look: &PgRow, column: &str) -> Result<Vec<QueueName>> {
-    let names = look.try_get::<Option<Vec<String>>, _>(column)?.unwrap_or_default();
-    Ok(names.into_iter().map(QueueName::from_stored).collect())
+fn queue_names(names: Option<Vec<String>>) -> Vec<QueueName> {
+    names.unwrap_or_default().into_iter().map(QueueName::from_stored).collect()
 }

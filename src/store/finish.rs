@@ -101,10 +101,16 @@ async fn end_plainly(
     attempts: &[(JobId, u16)],
     patience: Option<Duration>,
 ) -> UniqueueResult<Counted> {
-    let (ids, numbers) = arrays(attempts);
+    let (ids, mut numbers) = arrays(attempts);
+    // Most are the first, and need not be looked up job by job.
+    let same = numbers.first().copied().filter(|first| numbers.iter().all(|number| number == first));
+    if same.is_some() {
+        numbers.clear();
+    }
     let answer = query(statement)
         .bind(worker)
         .bind(&ids)
+        .bind(same)
         .bind(&numbers)
         .bind(patience.map(lock_timeout))
         .fetch_one(connection)

@@ -4,8 +4,10 @@ WITH gone AS (
     DELETE FROM /* schema */job AS j
     WHERE j.id = ANY ($2::uuid[])
         AND (j.state, j.worker, j.attempt)
-            IS NOT DISTINCT FROM ('running', $1::uuid, ($3::smallint[])[width_bucket(j.id, $2::uuid[])])
-        AND (SELECT set_config('lock_timeout', coalesce($4, current_setting('lock_timeout')), true)) IS NOT NULL
+            IS NOT DISTINCT FROM (
+                'running', $1::uuid, coalesce($3::smallint, ($4::smallint[])[width_bucket(j.id, $2::uuid[])])
+            )
+        AND (SELECT set_config('lock_timeout', coalesce($5, current_setting('lock_timeout')), true)) IS NOT NULL
     RETURNING j.id
 )
 SELECT CASE WHEN count(*) < cardinality($2::uuid[]) THEN coalesce(array_agg(g.id), '{}') END AS counted

@@ -7,9 +7,9 @@
 -- probe of the primary key each. (A job that somebody changed and committed while the scan came by has a
 -- place that this statement does not see yet; the next fetch takes it.)
 --
--- The first row says what the scan was; the others are the jobs. What most jobs have in common is not
--- sent with each: a null stands for the usual value (fetch.rs has them), which spares both sides most of
--- what a row costs on its way.
+-- The first row says what the scan was; the others are the jobs. What a column costs on its way it costs
+-- with each job, so what is usual in most jobs (fetch.rs knows it) is not sent: `particulars` come with a job
+-- of which anything of them is unusual, and `papers` with one that has any.
 WITH wanted AS MATERIALIZED (
     SELECT
         w.queue, w.free, q.max_running IS NOT NULL AS is_limited,
@@ -80,18 +80,28 @@ started AS (
         unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'available', 'running')
     WHERE j.ctid = ANY (ARRAY(SELECT n.ctid FROM next AS n))
     RETURNING
-        j.id, j.attempt, j.scheduled_at, j.args,
-        nullif(j.kind, ($3::text[])[1]) AS kind,
-        nullif(j.queue, ($1::text[])[1]) AS queue,
-        nullif(j.created_at, j.scheduled_at) AS created_at,
-        nullif(j.priority, 0::smallint) AS priority,
-        nullif(j.max_attempts, 25::smallint) AS max_attempts,
-        nullif(j.meta, '{}'::jsonb) AS meta,
-        nullif(j.errors, '[]'::jsonb) AS errors,
-        j.output, j.progress, j.unique_key, j.unique_states, j.unique_until,
-        nullif(j.claims, false) AS claims,
-        nullif(j.until_start, false) AS until_start,
-        j.replaced_by, j.unique_yielded
+        j.id, j.attempt, j.scheduled_at, j.args, j.unique_key, j.unique_states,
+        CASE
+            WHEN j.kind = ($3::text[])[1]
+                AND j.queue = ($1::text[])[1]
+                AND j.created_at = j.scheduled_at
+                AND j.priority = 0
+                AND j.max_attempts = 25
+                AND NOT j.unique_yielded
+                AND NOT j.until_start
+                AND j.unique_until IS NULL
+                AND j.replaced_by IS NULL
+                THEN NULL
+            ELSE ROW(
+                j.kind, j.queue, j.created_at, j.priority, j.max_attempts,
+                j.claims, j.until_start, j.unique_until, j.replaced_by
+            )
+        END AS particulars,
+        CASE
+            WHEN j.meta = '{}' AND j.errors = '[]' AND j.output IS NULL AND j.progress IS NULL THEN NULL
+            ELSE ROW(j.meta, j.errors, j.output, j.progress)
+        END AS papers,
+        j.unique_yielded
 ),
 given_up AS MATERIALIZED (
     SELECT /* schema */take_claims(array_agg(s.id)) AS ids
@@ -100,13 +110,16 @@ given_up AS MATERIALIZED (
     HAVING count(*) > 0
 )
 SELECT
-    s.at - statement_timestamp() AS took, statement_timestamp() AS began_at, s.at AS attempted_at,
-    (SELECT array_agg(w.queue) FROM wanted AS w WHERE w.slots < w.free) AS held_back,
-    (SELECT array_agg(w.queue) FROM wanted AS w WHERE w.is_limited) AS limited,
-    j.*
+    ROW(
+        s.at - statement_timestamp(), statement_timestamp(), s.at,
+        (SELECT array_agg(w.queue) FROM wanted AS w WHERE w.slots < w.free),
+        (SELECT array_agg(w.queue) FROM wanted AS w WHERE w.is_limited)
+    ) AS look,
+    NULL::uuid AS id, NULL::smallint AS attempt, NULL::timestamptz AS scheduled_at, NULL::jsonb AS args,
+    NULL::text AS unique_key, NULL::smallint AS unique_states, NULL::record AS particulars, NULL::record AS papers
 FROM scanned AS s
-LEFT JOIN started AS j ON false
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, j.*
+SELECT
+    NULL, j.id, j.attempt, j.scheduled_at, j.args, j.unique_key, j.unique_states, j.particulars, j.papers
 FROM started AS j
 WHERE j.id <> ALL (coalesce((SELECT g.ids FROM given_up AS g), '{}'))
