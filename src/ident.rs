@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -21,12 +22,12 @@ macro_rules! name {
         /// 1 to 128 bytes of text without control characters.
         #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
         #[serde(transparent)]
-        pub struct $type(String);
+        pub struct $type(Arc<str>);
 
         impl $type {
             /// A name read back from the database, which checked it when it was stored.
-            pub(crate) fn from_stored(stored: String) -> Self {
-                Self(stored)
+            pub(crate) fn from_stored(stored: &str) -> Self {
+                Self(stored.into())
             }
 
             #[doc = concat!("Checks a ", $what, " name.")]
@@ -36,14 +37,13 @@ macro_rules! name {
             /// [`Error::InvalidName`] when it is empty, longer than
             /// [`MAX_NAME_BYTES`] or holds a control character.
             pub fn new(given: impl Into<String>) -> Result<Self> {
-                let given = given.into();
-                match name_problem(&given) {
-                    None => Ok(Self(given)),
-                    Some(problem) => Err(Error::InvalidName {
-                        what: $what,
-                        problem,
-                        given,
-                    }),
+                Self::parse(&given.into())
+            }
+
+            pub(crate) fn parse(given: &str) -> Result<Self> {
+                match name_problem(given) {
+                    None => Ok(Self(given.into())),
+                    Some(problem) => Err(Error::InvalidName { what: $what, problem, given: given.to_owned() }),
                 }
             }
 
@@ -64,7 +64,7 @@ macro_rules! name {
             type Err = Error;
 
             fn from_str(given: &str) -> Result<Self> {
-                Self::new(given)
+                Self::parse(given)
             }
         }
 
@@ -101,7 +101,8 @@ impl QueueName {
 
 impl Default for QueueName {
     fn default() -> Self {
-        Self(Self::DEFAULT.to_owned())
+        static NAME: LazyLock<QueueName> = LazyLock::new(|| QueueName(QueueName::DEFAULT.into()));
+        NAME.clone()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Jobs: the [`Job`] trait for typed args, [`NewJob`] on its way in, [`JobRow`] as stored.
 
+use std::borrow::Cow;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -80,7 +82,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
 #[derive(Clone, Debug)]
 #[must_use = "a job does nothing until it is inserted"]
 pub struct NewJob {
-    pub(crate) kind: String,
+    pub(crate) kind: Cow<'static, str>,
     /// JSON text, or why there is none.
     pub(crate) args: Result<Box<RawValue>, String>,
     pub(crate) options: InsertOptions,
@@ -89,16 +91,17 @@ pub struct NewJob {
 impl NewJob {
     /// A job of the named kind. `args` is anything that serialises to JSON.
     pub fn new(kind: impl Into<String>, args: &(impl Serialize + ?Sized)) -> Self {
-        Self {
-            kind: kind.into(),
-            args: serde_json::value::to_raw_value(args).map_err(|error| error.to_string()),
-            options: InsertOptions::new(),
-        }
+        Self::of(Cow::Owned(kind.into()), args)
+    }
+
+    fn of(kind: Cow<'static, str>, args: &(impl Serialize + ?Sized)) -> Self {
+        let args = serde_json::value::to_raw_value(args).map_err(|error| error.to_string());
+        Self { kind, args, options: InsertOptions::new() }
     }
 
     /// A job of the named kind, with args that are JSON text already. The text is stored as it is.
     pub fn from_json(kind: impl Into<String>, args: Box<RawValue>) -> Self {
-        Self { kind: kind.into(), args: Ok(args), options: InsertOptions::new() }
+        Self { kind: Cow::Owned(kind.into()), args: Ok(args), options: InsertOptions::new() }
     }
 
     /// The job's type name, not checked yet.
@@ -135,7 +138,7 @@ insert_setters!(NewJob);
 
 impl<J: Job> From<J> for NewJob {
     fn from(job: J) -> Self {
-        let mut new = Self::new(J::KIND, &job);
+        let mut new = Self::of(Cow::Borrowed(J::KIND), &job);
         new.options = J::options();
         match job.unique_key() {
             Some(key) => new.unique_key(key),

@@ -94,7 +94,7 @@ impl<'a> Layered<'a> {
     /// Checks every job, given the database's time where a key depends on it.
     pub(super) fn batch(self, now: Option<OffsetDateTime>) -> Result<Batch> {
         let has_given_ids = self.jobs.iter().any(|job| job.options.id.is_some());
-        let row = |NewJob { kind, args, options }| row(kind, args, options.or(self.defaults), now);
+        let row = |NewJob { kind, args, options }| row(&kind, args, options.or(self.defaults), now);
         let rows = self.jobs.into_iter().map(row).collect::<Result<Vec<_>>>()?;
         Ok(fold(rows, has_given_ids))
     }
@@ -124,7 +124,7 @@ pub(super) async fn prepare_one(
     let options = options.or(client.defaults());
     let start = options.start.unwrap_or(Start::Now);
     let unique = options.unique.clone();
-    let row = row(kind, args, options, now)?;
+    let row = row(&kind, args, options, now)?;
     let canonical = match &unique {
         Some(Unique::Policy(policy)) => {
             let NewRow { kind, queue, args, meta, .. } = &row;
@@ -143,14 +143,14 @@ pub(super) fn needs_clock(options: &InsertOptions, defaults: &InsertOptions) -> 
 }
 
 fn row(
-    kind: String,
+    kind: &str,
     args: Result<Box<serde_json::value::RawValue>, String>,
     options: InsertOptions,
     now: Option<OffsetDateTime>,
 ) -> Result<NewRow> {
     let InsertOptions { id, queue, priority, max_attempts, start, meta, unique } = options;
-    let kind = Kind::new(kind)?;
-    let queue = queue.map_or_else(|| Ok(QueueName::default()), QueueName::new)?;
+    let kind = Kind::parse(kind)?;
+    let queue = queue.map_or_else(|| Ok(QueueName::default()), |queue| QueueName::parse(&queue))?;
     let invalid_json = |what, problem| Error::InvalidJson { what, kind: kind.to_string(), problem };
     let args = args.map_err(|problem| invalid_json("args", problem))?;
     if holds_nul(args.get()) {

@@ -186,7 +186,7 @@ impl Runner {
         let mut desk = Desk::new(connect_options.clone(), self.lease);
         // Before anything listens.
         if pooler::check(&desk, self.client.statements(), self.is_listening).await? {
-            desk.own_sessions();
+            desk.own_sessions().await?;
         }
         let mut line = match self.is_listening {
             true => Line::listening(connect_options, self.client.schema()),

@@ -65,9 +65,14 @@ impl Desk {
 
     /// What is set for a session stays with it: no pooler gives it to others. So its statements are planned
     /// once, by index.
-    pub(super) fn own_sessions(&mut self) {
+    pub(super) async fn own_sessions(&mut self) -> Result<()> {
         self.has_sessions = true;
-        lock(&self.idle).clear();
+        let idle = std::mem::take(&mut *lock(&self.idle));
+        for mut idle in idle {
+            self.answer(store::plan_by_index(&mut idle.connection)).await?;
+            lock(&self.idle).push(idle);
+        }
+        Ok(())
     }
 
     /// A connection for one statement, whose answer is then [settled](DeskConnection::settle).

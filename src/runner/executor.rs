@@ -51,9 +51,9 @@ async fn pull(shared: Arc<Shared>, place: usize) {
         call(&slot.shared, place);
         let mut attempt = Box::pin(attempt(Arc::clone(&slot.shared), job));
         if poll_fn(|context| Poll::Ready(attempt.as_mut().poll(context))).await.is_pending() {
-            let shared = Arc::clone(&slot.shared);
-            let going_on = std::mem::replace(&mut slot, Slot { shared, place, is_taken: false });
-            going_on.shared.attempts.clone().spawn(go_on(going_on, attempt));
+            let is_taken = std::mem::take(&mut slot.is_taken);
+            let waiting = Slot { shared: Arc::clone(&slot.shared), place, is_taken };
+            slot.shared.attempts.spawn(go_on(waiting, attempt));
         }
         if since.elapsed() >= TURN || !has_budget_remaining() {
             slot.leave();

@@ -30,7 +30,7 @@ pub(super) struct Tracks {
 impl Tracks {
     pub(super) fn new(kinds: &[String], queues: &[QueueName]) -> Self {
         let of_kind = |kind: &String| {
-            let track = |queue: &QueueName| Arc::new(Track::new(&Kind::from_stored(kind.clone()), queue));
+            let track = |queue: &QueueName| Arc::new(Track::new(&Kind::from_stored(kind), queue));
             (kind.clone(), queues.iter().map(track).collect())
         };
         Self { by_kind: kinds.iter().map(of_kind).collect() }

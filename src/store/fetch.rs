@@ -115,8 +115,8 @@ pub(crate) async fn fetch(
         limited: queue_names(limited),
     };
     let usual = Usual {
-        kind: kinds.first().map_or("", String::as_str),
-        queue: queues.first().copied().unwrap_or_default(),
+        kind: Kind::from_stored(kinds.first().map_or("", String::as_str)),
+        queue: slots.first().map_or_else(QueueName::default, |slot| slot.queue.clone()),
         attempted_at: attempted_at.0,
         worker,
     };
@@ -134,21 +134,21 @@ pub(crate) async fn fetch(
 }
 
 /// What a fetched job is like where its row does not say otherwise.
-struct Usual<'a> {
-    kind: &'a str,
-    queue: &'a str,
+struct Usual {
+    kind: Kind,
+    queue: QueueName,
     attempted_at: OffsetDateTime,
     worker: Uuid,
 }
 
-impl Usual<'_> {
+impl Usual {
     fn job(&self, row: &PgRow) -> Result<JobRow> {
         let scheduled_at = row.try_get::<Stored, _>(SCHEDULED_AT)?.0;
         let unique_states = row.try_get::<Option<i16>, _>(UNIQUE_STATES)?.and_then(StateSet::from_bits);
         let mut job = JobRow {
             id: JobId::from(row.try_get::<Uuid, _>(ID)?),
-            kind: Kind::from_stored(self.kind.to_owned()),
-            queue: QueueName::from_stored(self.queue.to_owned()),
+            kind: self.kind.clone(),
+            queue: self.queue.clone(),
             state: JobState::Running,
             priority: 0,
             attempt: count(row.try_get(ATTEMPT)?),
@@ -172,8 +172,8 @@ impl Usual<'_> {
         };
         if let Some(sent) = row.try_get::<Option<Particulars>, _>(PARTICULARS)? {
             let (kind, queue, created_at, priority, max_attempts, claims, until_start, unique_until, replaced_by) = sent;
-            job.kind = Kind::from_stored(kind);
-            job.queue = QueueName::from_stored(queue);
+            job.kind = Kind::from_stored(&kind);
+            job.queue = QueueName::from_stored(&queue);
             job.created_at = created_at.0;
             job.priority = priority;
             job.max_attempts = count(max_attempts);
@@ -193,12 +193,14 @@ impl Usual<'_> {
 
     fn unreadable(&self, row: &PgRow, error: &Error) -> Result<Unreadable> {
         let particulars = row.try_get::<Option<Particulars>, _>(PARTICULARS)?;
-        let (kind, queue) = particulars
-            .map_or_else(|| (self.kind.to_owned(), self.queue.to_owned()), |(kind, queue, ..)| (kind, queue));
+        let (kind, queue) = match particulars {
+            Some((kind, queue, ..)) => (Kind::from_stored(&kind), QueueName::from_stored(&queue)),
+            None => (self.kind.clone(), self.queue.clone()),
+        };
         Ok(Unreadable {
             id: JobId::from(row.try_get::<Uuid, _>(ID)?),
-            kind: Kind::from_stored(kind),
-            queue: QueueName::from_stored(queue),
+            kind,
+            queue,
             attempt: count(row.try_get(ATTEMPT)?),
             problem: format!("the job's row cannot be read: {error}"),
         })
@@ -218,5 +220,5 @@ pub(crate) async fn give_back(
 }
 
 fn queue_names(names: Option<Vec<String>>) -> Vec<QueueName> {
-    names.unwrap_or_default().into_iter().map(QueueName::from_stored).collect()
+    names.unwrap_or_default().iter().map(|name| QueueName::from_stored(name)).collect()
 }

@@ -43,7 +43,7 @@ pub(crate) async fn failing_kinds(connection: &mut PgConnection, statements: &St
         let queues: Vec<String> = row.try_get("queues")?;
         Ok(FailingKind {
             kind: Kind::from_stored(row.try_get("kind")?),
-            queues: queues.into_iter().map(QueueName::from_stored).collect(),
+            queues: queues.iter().map(|name| QueueName::from_stored(name)).collect(),
             retryable: row.try_get::<i64, _>("retryable")?.unsigned_abs(),
             discarded: row.try_get::<i64, _>("discarded")?.unsigned_abs(),
             last_failed_at: row.try_get::<Option<Stored>, _>("last_failed_at")?.map(|at| at.0),

@@ -230,8 +230,7 @@ async fn pages_of_a_batch(database: &Database) -> [f64; 2] {
     let fetch = pages(database, &mut connection, "fetch", &fetch_arguments(runner, None)).await;
     let ids = format!("SELECT array_agg(id ORDER BY id)::text FROM {{schema}}.job WHERE worker = '{runner}'");
     let ids = database.text(&ids).await;
-    let attempts = vec!["1"; BATCH as usize].join(",");
-    let arguments = format!("'{runner}', '{ids}', '{{{attempts}}}', NULL");
+    let arguments = format!("'{runner}', '{ids}', 1, '{{}}', NULL");
     let complete = pages(database, &mut connection, "complete", &arguments).await;
     let completed = format!("SELECT count(*) FROM {{schema}}.job WHERE worker = '{runner}' AND state = 'completed'");
     assert_eq!(database.number(&completed).await, BATCH);

@@ -12,14 +12,14 @@ use crate::support::{Database, WAIT, job, pool};
 /// Each with as many nulls as it has parameters: a generic plan does not look at them.
 const STATEMENTS: [(&str, usize); 9] = [
     ("fetch", 8),
-    ("complete", 4),
+    ("complete", 5),
     ("finish", 9),
     ("store_progress", 4),
     ("still_held", 3),
     ("promote", 2),
     ("rescue", 1),
     ("prune", 7),
-    ("complete_and_delete", 4),
+    ("complete_and_delete", 5),
 ];
 
 #[tokio::test]

@@ -135,7 +135,10 @@ impl Moves {
         let ids: Vec<_> = ends.iter().map(|(held, _)| held.id).collect();
         let attempts: Vec<_> = ends.iter().map(|(held, _)| held.attempt).collect();
         let rows = if ends.iter().all(|(_, end)| *end == End::Complete) {
-            let query = self.query("complete").bind(worker).bind(&ids).bind(attempts).bind(PATIENCE);
+            // One number for all, or each its own.
+            let same = attempts.first().copied().filter(|first| attempts.iter().all(|attempt| attempt == first));
+            let attempts = if same.is_some() { Vec::new() } else { attempts };
+            let query = self.query("complete").bind(worker).bind(&ids).bind(same).bind(attempts).bind(PATIENCE);
             let counted: Option<Vec<Uuid>> = query.fetch_one(connection).await?.try_get("counted")?;
             return Ok(counted.unwrap_or(ids));
         } else {
