@@ -254,7 +254,8 @@ impl Runner {
         let (shared, results, line) = self.enter().await?;
         let connection = SharedConnection::new(self.connect_options(), self.is_listening);
 
-        // What lives as long as jobs may run. It stops only when the last result is in.
+        // What lives as long as jobs may run stops only when the last result is in. Maintenance stops with the fetches, so that
+        // another runner takes it over meanwhile.
         let closing = CancellationToken::new();
         let background = TaskTracker::new();
         let heartbeat = tokio::spawn(heartbeat::beat(Arc::clone(&shared), line, closing.clone()));
@@ -265,7 +266,7 @@ impl Runner {
             connection,
             statements: shared.client.statements().clone(),
         };
-        self.upkeep.start(&holder, self.lease, &background, &closing);
+        self.upkeep.start(&holder, self.lease, &background, &shared.stopping);
         background.spawn(progress::store(Arc::clone(&shared), closing.clone()));
         let completer = tokio::spawn(completer::complete(Arc::clone(&shared), results));
         let producer = tokio::spawn(producer::produce(Arc::clone(&shared)));

@@ -7,7 +7,7 @@ use crate::store::{self, Pooling, Statements};
 
 /// Refuses a pooler through which the runner could not work as it is set up. `true`: nothing stands between.
 pub(super) async fn check(desk: &Desk, statements: &Statements, is_listening: bool) -> Result<bool> {
-    let (mut one, mut other) = (desk.connection().await?, desk.connection().await?);
+    let (mut one, mut other) = tokio::try_join!(desk.connection(), desk.connection())?;
     let looks = desk.answer(store::pooling(&mut one, &mut other, statements)).await;
     let found = one.settle(looks)?;
     other.settle(Ok(()))?;

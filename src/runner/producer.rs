@@ -25,7 +25,8 @@ pub(super) async fn produce(shared: Arc<Shared>) {
     let mut doubt = Doubt::default();
     let scan = Arc::new(Mutex::new(Scan::new(Instant::now())));
     let mut looks = JoinSet::new();
-    let mut is_full = false;
+    // Whether there is probably more.
+    let mut is_full = true;
     while !shared.stopping.is_cancelled() {
         let lease = shared.leases.current();
         // Somebody died, or slots became more.

@@ -97,7 +97,7 @@ impl QueueSlots {
         if empty == 0 && provided > slots.refill_at {
             return 0;
         }
-        let wanted = free.saturating_add(ahead).saturating_sub(provided).min(empty.max(LOOK));
+        let wanted = free.saturating_add(ahead).saturating_sub(provided).min(LOOK);
         slots.coming += wanted;
         wanted
     }

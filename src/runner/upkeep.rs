@@ -67,17 +67,17 @@ impl Upkeep {
         holder: &Holder,
         lease: Duration,
         background: &TaskTracker,
-        closing: &CancellationToken,
+        stopping: &CancellationToken,
     ) {
         let promoter = Promoter::new(self.promote_interval);
         let rescuer = Rescuer::new(lease);
         let pruner = Pruner::new(self.prune_interval, self.retention);
-        background.spawn(maintenance::serve(promoter, holder.clone(), closing.clone()));
-        background.spawn(maintenance::serve(rescuer, holder.clone(), closing.clone()));
-        background.spawn(maintenance::serve(pruner, holder.clone(), closing.clone()));
-        background.spawn(maintenance::serve(Periodic, holder.clone(), closing.clone()));
+        background.spawn(maintenance::serve(promoter, holder.clone(), stopping.clone()));
+        background.spawn(maintenance::serve(rescuer, holder.clone(), stopping.clone()));
+        background.spawn(maintenance::serve(pruner, holder.clone(), stopping.clone()));
+        background.spawn(maintenance::serve(Periodic, holder.clone(), stopping.clone()));
         if let Some(interval) = self.reindex_interval.filter(|_| holder.connection.has_session()) {
-            background.spawn(maintenance::serve(Reindexer::new(interval), holder.clone(), closing.clone()));
+            background.spawn(maintenance::serve(Reindexer::new(interval), holder.clone(), stopping.clone()));
         }
     }
 }

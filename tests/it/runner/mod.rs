@@ -1,6 +1,7 @@
 //! The runner, against a real database: outcomes, fencing, wake-ups, leases, stops.
 
 mod ahead;
+mod beginning;
 mod concurrency;
 mod control;
 mod events;
