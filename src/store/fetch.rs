@@ -171,7 +171,8 @@ impl Usual {
             worker: Some(self.worker),
         };
         if let Some(sent) = row.try_get::<Option<Particulars>, _>(PARTICULARS)? {
-            let (kind, queue, created_at, priority, max_attempts, claims, until_start, unique_until, replaced_by) = sent;
+            let (kind, queue, created_at, priority, max_attempts, claims, until_start, unique_until, replaced_by) =
+                sent;
             job.kind = Kind::from_stored(&kind);
             job.queue = QueueName::from_stored(&queue);
             job.created_at = created_at.0;

@@ -40,7 +40,8 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(super) rounds: u32,
 
-    /// How many tasks insert at once in insert_single and insert_unique: one line for each number
+    /// How many tasks insert at once in insert_single, insert_unique, insert_duplicate and end_to_end: one line for
+    /// each number
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "16,256")]
     pub(super) tasks: Vec<NonZeroU16>,
 

@@ -15,6 +15,9 @@ use super::meter::{Measure, Meter};
 use super::work::{Works, check, start};
 use crate::failure::Failure;
 
+/// Connections of those that insert.
+const INSERTERS: u32 = 16;
+
 /// Who inserts, and how long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
@@ -27,7 +30,7 @@ pub(super) struct Flow {
 
 /// Inserts for a time, and works until all of it is done.
 pub(super) async fn ours(ground: &mut Ground, flow: Flow) -> Result<Measure, Failure> {
-    let inserter = ground.client(u32::try_from(flow.tasks).unwrap_or(u32::MAX)).await?;
+    let inserter = ground.client(INSERTERS).await?;
     let client = ground.client(flow.works.connections).await?;
     let counter = Arc::new(Counter::new(u64::MAX));
     let runner = start(client.clone(), &flow.works, &counter).await?;

@@ -35,8 +35,7 @@ pub(super) fn plans(arguments: &BenchArguments, workloads: &[Workload]) -> Vec<P
         if workload.has_tasks() {
             plans.extend(arguments.tasks.iter().map(|tasks| plan(arguments, *workload, usize::from(tasks.get()))));
         } else {
-            let tasks = if *workload == Workload::EndToEnd { 16 } else { connections(arguments, *workload) as usize };
-            plans.push(plan(arguments, *workload, tasks));
+            plans.push(plan(arguments, *workload, connections(arguments, *workload) as usize));
         }
     }
     plans

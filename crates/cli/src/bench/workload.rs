@@ -32,7 +32,7 @@ pub(super) enum Workload {
     WorkBacklog,
     /// work while somebody keeps an old snapshot open
     WorkHeldSnapshot,
-    /// 16 tasks insert while one runner works
+    /// many tasks insert one at a time while one runner works
     EndToEnd,
 }
 
@@ -91,9 +91,9 @@ impl Workload {
             Self::InsertTx | Self::InsertNotified => 20_000,
             Self::InsertSingle | Self::InsertUnique => 40_000,
             Self::InsertDuplicate => 60_000,
-            Self::Work | Self::WorkDelete | Self::WorkUnique | Self::WorkBacklog | Self::EndToEnd => 200_000,
+            Self::Work | Self::WorkDelete | Self::WorkUnique => 500_000,
+            Self::WorkBacklog | Self::WorkHeldSnapshot | Self::EndToEnd => 500_000,
             Self::Latency => 250,
-            Self::WorkHeldSnapshot => 500_000,
         }
     }
 
@@ -120,7 +120,7 @@ impl Workload {
 
     /// Whether it is measured for several numbers of tasks.
     pub(super) const fn has_tasks(self) -> bool {
-        matches!(self, Self::InsertSingle | Self::InsertUnique)
+        matches!(self, Self::InsertSingle | Self::InsertUnique | Self::InsertDuplicate | Self::EndToEnd)
     }
 
     /// What it should reach, where something is laid down for it.
