@@ -21,19 +21,17 @@ use crate::metrics::Timer;
 use crate::store::{FinishResult, Verdict};
 use crate::worker::{Attempt, StopReason};
 
-/// How long a puller goes on before the next one takes its place, so that other tasks have their turn.
-const TURN: Duration = Duration::from_micros(250);
+/// How long one task goes on from job to job before it leaves the next to others, so that they have their turn.
+const TURN: Duration = Duration::from_micros(100);
 
 /// Calls a puller to a queue, given by its place, if jobs lie there that may start and none is on its way.
 ///
 /// Much work is done when it was polled once, and a task for each such job would cost more than the job. So a
-/// puller begins one job after another, and only what then waits goes on in a task of its own. Work that does not
-/// wait but blocks holds up nobody either: before a puller begins a job, the next puller is on its way.
+/// puller begins one job after another, and only what then waits goes on in a task of its own.
 pub(super) fn call(shared: &Arc<Shared>, place: usize) {
-    if shared.queues[place].calls() {
+    // At a stop what lies there is given back.
+    if !shared.stopping.is_cancelled() && shared.queues[place].calls() {
         shared.attempts.spawn(pull(Arc::clone(shared), place));
-        // What a task spawned last no other thread takes from it. Now this is the last.
-        tokio::spawn(std::future::ready(()));
     }
 }
 
@@ -42,13 +40,20 @@ pub(super) fn call_all(shared: &Arc<Shared>) {
     (0..shared.queues.len()).for_each(|place| call(shared, place));
 }
 
+/// Makes sure that work which blocks its thread holds up nobody but itself, while there are other threads: the next
+/// puller is on its way, and what this task woke last, which no other thread takes from this one, is not the last.
+fn make_way(shared: &Arc<Shared>, place: usize) {
+    call(shared, place);
+    tokio::spawn(std::future::ready(()));
+}
+
 /// Begins the jobs that lie in a queue.
 async fn pull(shared: Arc<Shared>, place: usize) {
     shared.queues[place].came_to_pull();
-    let since = Instant::now();
     let mut slot = Slot { shared, place, is_taken: false };
+    let since = Instant::now();
     while let Some(job) = slot.next() {
-        call(&slot.shared, place);
+        make_way(&slot.shared, place);
         let mut attempt = Box::pin(attempt(Arc::clone(&slot.shared), job));
         if poll_fn(|context| Poll::Ready(attempt.as_mut().poll(context))).await.is_pending() {
             let is_taken = std::mem::take(&mut slot.is_taken);
@@ -56,19 +61,16 @@ async fn pull(shared: Arc<Shared>, place: usize) {
             slot.shared.attempts.spawn(go_on(waiting, attempt));
         }
         if since.elapsed() >= TURN || !has_budget_remaining() {
-            slot.leave();
             break;
         }
     }
-    call(&slot.shared, place);
+    slot.leave();
 }
 
-/// Works a slot: ends the attempt that is in it, and then runs one after another as long as there is a job for it.
-async fn go_on(mut slot: Slot, first: impl Future<Output = ()>) {
-    first.await;
-    while let Some(job) = slot.next() {
-        attempt(Arc::clone(&slot.shared), job).await;
-    }
+/// Ends the attempt that is in a slot.
+async fn go_on(slot: Slot, attempt: impl Future<Output = ()>) {
+    attempt.await;
+    slot.leave();
 }
 
 /// A place for a job that runs. It is free again even if what a worker leaves behind panics when dropped.
@@ -88,17 +90,22 @@ impl Slot {
         next
     }
 
-    /// Leaves the slot to others.
-    fn leave(&mut self) {
-        if std::mem::take(&mut self.is_taken) {
-            self.shared.queues[self.place].free(&self.shared.freed);
+    /// Leaves the slot to the next puller.
+    fn leave(mut self) {
+        if std::mem::take(&mut self.is_taken) && self.shared.queues[self.place].free() {
+            self.shared.freed.notify_one();
         }
+        call(&self.shared, self.place);
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.leave();
+        if self.is_taken {
+            self.shared.queues[self.place].free();
+            // The producer calls the next puller.
+            self.shared.freed.notify_one();
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The runner: fetches jobs, works them, and records how they ended.
 //!
 //! ```text
-//! notify ─▶ producer ──fetch──▶ executor (one task a job) ──result──▶ completer ──batch──▶ database
+//! notify ─▶ producer ──fetch──▶ executor (a task for what waits) ──result──▶ completer ──batch──▶ database
 //!              ▲  free slots ◀──────┘   (slots: and what is fetched ahead)
 //!
 //! producer: look, one fetch; scan, where it begins; sleeper, when there is none; doubt, when one failed

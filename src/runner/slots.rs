@@ -3,7 +3,7 @@
 //! Where jobs are over faster than a fetch goes there and back, slots would stand empty most of the
 //! time. So the runner fetches ahead what its queue works off in a moment: many jobs where they take
 //! microseconds, none where they take minutes, so that no job lies here while another runner is free.
-//! What lies here all the same for a second, since a slow job came in between, is given back.
+//! What lies here all the same for a second, since a slow job came in between or every thread was busy, is given back.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,8 +23,7 @@ const AHEAD: Duration = Duration::from_millis(50);
 /// The most jobs fetched ahead for one queue.
 const MOST_AHEAD: usize = 4_000;
 
-/// So many at once make the way of a fetch cheap: more than these, and the free slots, would only
-/// come later.
+/// The most jobs of a queue in one fetch: so many make its way cheap, and more would only come later.
 const LOOK: usize = 1_000;
 
 /// How long a job may lie here before it is given back.
@@ -135,24 +134,26 @@ impl QueueSlots {
     pub(super) fn next(&self, is_taken: bool, is_stopping: bool, freed: &Notify) -> Option<Fetched> {
         let mut slots = self.slots();
         if is_taken {
-            slots.running -= 1;
-            slots.pace.ended += 1;
+            slots.end();
         }
         let may_go_on = !is_stopping && slots.running < slots.concurrency;
         let next = if may_go_on { slots.ahead.pop_front() } else { None };
         slots.running += usize::from(next.is_some());
-        if next.is_none() || slots.ahead.len() + slots.coming == slots.refill_at {
+        let has_room = match next {
+            Some(_) => slots.ahead.len() + slots.coming == slots.refill_at,
+            None => is_taken,
+        };
+        if has_room {
             freed.notify_one();
         }
         next
     }
 
-    /// Frees a slot whose job ended, or whose task died.
-    pub(super) fn free(&self, freed: &Notify) {
+    /// Frees a slot whose job ended, or whose task died. `true`: nothing lies here for it.
+    pub(super) fn free(&self) -> bool {
         let mut slots = self.slots();
-        slots.running -= 1;
-        slots.pace.ended += 1;
-        freed.notify_one();
+        slots.end();
+        slots.ahead.is_empty()
     }
 
     /// When the oldest job that lies here has lain too long.
@@ -175,6 +176,13 @@ impl QueueSlots {
     fn slots(&self) -> MutexGuard<'_, Slots> {
         // Nothing panics while it holds the lock.
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slots {
+    fn end(&mut self) {
+        self.running -= 1;
+        self.pace.ended += 1;
     }
 }
 

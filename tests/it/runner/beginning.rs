@@ -1,23 +1,27 @@
 //! How jobs begin: many one after another in one task, and none held up by another.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-use uniqueue::{JobState, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedSender;
+use uniqueue::{Job, JobState, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy, UniqueScope};
 
 use super::{Task, quick, until};
 use crate::support::{Database, WAIT};
 
-/// Works as many jobs as there are slots, each of which blocks its thread until all of them are there.
-async fn all_block_at_once(slots: u32, block: fn(&dyn Fn())) {
+/// Works as many jobs as there are slots, each of which blocks its thread until all of them are there. Answers how
+/// long the first waited for the last.
+async fn all_block_at_once(slots: u32, block: fn(&dyn Fn())) -> Duration {
     let database = Database::new().await;
     let here = Arc::new(AtomicU32::new(0));
-    let counted = Arc::clone(&here);
+    let waited = Arc::new(Mutex::new(Duration::ZERO));
+    let seen = (Arc::clone(&here), Arc::clone(&waited));
     let worker = move |_: RunningJob<Task>| {
-        let here = Arc::clone(&counted);
+        let (here, waited) = seen.clone();
         async move {
             block(&|| {
                 let begun = Instant::now();
@@ -26,6 +30,8 @@ async fn all_block_at_once(slots: u32, block: fn(&dyn Fn())) {
                     assert!(begun.elapsed() < WAIT, "another job was not begun");
                     std::thread::sleep(Duration::from_millis(1));
                 }
+                let mut waited = waited.lock().unwrap();
+                *waited = begun.elapsed().max(*waited);
             });
         }
     };
@@ -37,16 +43,76 @@ async fn all_block_at_once(slots: u32, block: fn(&dyn Fn())) {
         assert_eq!(until(&database, job.id(), JobState::Completed).await.attempt, 1);
     }
     runner.stop().await.unwrap();
+    *waited.lock().unwrap()
+}
+
+/// After a second jobs that lie about are given back and fetched again, and begun then. A machine that stands still
+/// for a moment is no proof.
+async fn all_block_soon(slots: u32, block: fn(&dyn Fn())) {
+    let mut waits = Vec::new();
+    for _ in 0..3 {
+        waits.push(all_block_at_once(slots, block).await);
+        if waits.last() < Some(&Duration::from_millis(800)) {
+            return;
+        }
+    }
+    panic!("the last job was begun this long after the first: {waits:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 5)]
 async fn work_that_blocks_its_thread_holds_up_no_job_while_there_are_threads() {
-    all_block_at_once(3, |wait| wait()).await;
+    all_block_soon(3, |wait| wait()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_that_blocks_in_place_holds_up_no_job() {
-    all_block_at_once(8, |wait| tokio::task::block_in_place(wait)).await;
+    all_block_soon(8, |wait| tokio::task::block_in_place(wait)).await;
+}
+
+/// What a quick job, or the taking of a job, woke goes on although the next job blocks the thread on which it was woken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn work_that_blocks_its_thread_holds_up_no_result_and_no_fetch() {
+    let database = Database::new().await;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&is_over);
+    let worker = move |job: RunningJob<Task>| {
+        let over = Arc::clone(&over);
+        async move {
+            let begun = Instant::now();
+            while job.args.n == 1 && !over.load(Ordering::SeqCst) {
+                assert!(begun.elapsed() < WAIT, "nothing else went on");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    };
+    let jobs = database.client.insert_many((0..2).map(|n| Task { n })).await.unwrap();
+    let runner = Runner::new(database.client.clone()).queue("default", 2).worker(worker).start().await.unwrap();
+    until(&database, jobs[0].id(), JobState::Completed).await;
+    let later = database.client.insert(Task { n: 2 }).await.unwrap();
+    until(&database, later.id(), JobState::Completed).await;
+    assert_eq!(database.client.job(jobs[1].id()).await.unwrap().unwrap().state, JobState::Running);
+    is_over.store(true, Ordering::SeqCst);
+    until(&database, jobs[1].id(), JobState::Completed).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn work_that_computes_until_it_is_stopped_hears_of_the_stop() {
+    let database = Database::new().await;
+    let worker = async |job: RunningJob<Task>| {
+        let begun = Instant::now();
+        while !job.is_stopped() {
+            assert!(begun.elapsed() < WAIT, "it did not hear");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err::<(), _>("stopped".to_owned())
+    };
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    let runner = Runner::new(database.client.clone()).queue("default", 1).worker(worker).start().await.unwrap();
+    until(&database, job.id(), JobState::Running).await;
+    runner.stop_within(Duration::from_millis(100)).await.unwrap();
+    let job = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!((job.state, job.attempt, job.errors), (JobState::Available, 0, vec![]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -98,18 +164,28 @@ async fn results_of_different_attempts_count_in_one_batch() {
     runner.stop().await.unwrap();
 }
 
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "another")]
+struct Another {
+    n: u32,
+}
+
+/// A worker that tells how it sees its job, and how it is stored.
+fn telling<J: Job>(told: UnboundedSender<(Value, Value)>) -> impl uniqueue::Worker<J> {
+    move |job: RunningJob<J>| {
+        let told = told.clone();
+        async move {
+            let stored = job.client().job(job.id()).await.unwrap().unwrap();
+            told.send((json!(job.row()), json!(stored))).unwrap();
+        }
+    }
+}
+
 /// What is usual in a job is not sent with it, and what is not, is.
 #[tokio::test]
 async fn a_worker_has_every_column_of_its_job_however_unusual() {
     let database = Database::new().await;
-    let (sent, mut rows) = tokio::sync::mpsc::unbounded_channel();
-    let worker = move |job: RunningJob<Task>| {
-        let sent = sent.clone();
-        async move {
-            let stored = job.client().job(job.id()).await.unwrap().unwrap();
-            sent.send((json!(job.row()), json!(stored))).unwrap();
-        }
-    };
+    let (told, mut rows) = tokio::sync::mpsc::unbounded_channel();
     let task = |n| NewJob::from(Task { n });
     let dated = UniquePolicy::new().by_args().ttl(Duration::from_secs(3_600));
     let jobs = [
@@ -124,6 +200,8 @@ async fn a_worker_has_every_column_of_its_job_however_unusual() {
         task(8).queue("other"),
         task(9),
         task(10),
+        task(11).unique(UniquePolicy::new().by_args().scope(UniqueScope::Queued)),
+        NewJob::from(Another { n: 12 }),
     ];
     let count = jobs.len();
     let jobs = database.client.insert_many(jobs).await.unwrap();
@@ -131,7 +209,8 @@ async fn a_worker_has_every_column_of_its_job_however_unusual() {
     let errors = r#"errors = '[{"attempt": 1, "at": "2026-01-02T03:04:05Z", "error": "no"}]', attempt = 1"#;
     database.execute(&left(errors, jobs[9].id())).await;
     database.execute(&left("progress = '50', output = '{\"a\": 1}'", jobs[10].id())).await;
-    let runner = quick(&database.client).queue("other", 10).worker(worker).start().await.unwrap();
+    let runner = quick(&database.client).queue("other", 10);
+    let runner = runner.worker(telling::<Task>(told.clone())).worker(telling::<Another>(told)).start().await.unwrap();
     let mut seen = BTreeSet::new();
     for _ in 0..count {
         let (row, stored) = tokio::time::timeout(WAIT, rows.recv()).await.unwrap().unwrap();

@@ -136,7 +136,10 @@ impl Workload {
             Self::InsertDuplicate => Some(Target::Ratio(1.0)),
             Self::Work | Self::WorkDelete | Self::WorkUnique | Self::WorkHeldSnapshot => Some(Target::Ratio(0.8)),
             Self::Latency => Some(Target::Latency { p50: 0.8, p99: 2.0 }),
-            Self::EndToEnd => Some(Target::Ratio(0.5)),
+            Self::EndToEnd => match tasks {
+                Some(16) => Some(Target::Ratio(0.5)),
+                _ => None,
+            },
         }
     }
 }
