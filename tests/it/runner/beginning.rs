@@ -72,6 +72,7 @@ async fn work_that_blocks_in_place_holds_up_no_job() {
 /// What a quick job, or the taking of a job, woke goes on although the next job blocks the thread on which it was woken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn work_that_blocks_its_thread_holds_up_no_result_and_no_fetch() {
+    const LAST: u32 = 60;
     let database = Database::new().await;
     let is_over = Arc::new(AtomicBool::new(false));
     let over = Arc::clone(&is_over);
@@ -79,20 +80,23 @@ async fn work_that_blocks_its_thread_holds_up_no_result_and_no_fetch() {
         let over = Arc::clone(&over);
         async move {
             let begun = Instant::now();
-            while job.args.n == 1 && !over.load(Ordering::SeqCst) {
+            while job.args.n == LAST && !over.load(Ordering::SeqCst) {
                 assert!(begun.elapsed() < WAIT, "nothing else went on");
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
     };
-    let jobs = database.client.insert_many((0..2).map(|n| Task { n })).await.unwrap();
-    let runner = Runner::new(database.client.clone()).queue("default", 2).worker(worker).start().await.unwrap();
-    until(&database, jobs[0].id(), JobState::Completed).await;
-    let later = database.client.insert(Task { n: 2 }).await.unwrap();
-    until(&database, later.id(), JobState::Completed).await;
-    assert_eq!(database.client.job(jobs[1].id()).await.unwrap().unwrap().state, JobState::Running);
+    let mut jobs = database.client.insert_many((0..=LAST).map(|n| Task { n })).await.unwrap();
+    let last = jobs.pop().unwrap().id();
+    let runner = Runner::new(database.client.clone()).queue("default", jobs.len() + 1);
+    let runner = runner.worker(worker).start().await.unwrap();
+    jobs.push(database.client.insert(Task { n: 0 }).await.unwrap());
+    for job in jobs {
+        until(&database, job.id(), JobState::Completed).await;
+    }
+    assert_eq!(database.client.job(last).await.unwrap().unwrap().state, JobState::Running);
     is_over.store(true, Ordering::SeqCst);
-    until(&database, jobs[1].id(), JobState::Completed).await;
+    until(&database, last, JobState::Completed).await;
     runner.stop().await.unwrap();
 }
 
