@@ -1,6 +1,7 @@
 //! Setting a runner up.
 
 use std::future::Future;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -227,6 +228,7 @@ impl Runner {
             stopping: CancellationToken::new(),
             drained: CancellationToken::new(),
             ended,
+            is_completer_waiting: AtomicBool::new(false),
             aside: TaskTracker::new(),
             attempts: TaskTracker::new(),
             client: self.client.clone(),

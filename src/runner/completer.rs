@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -79,12 +80,14 @@ pub(super) async fn complete(shared: Arc<Shared>, mut results: mpsc::UnboundedRe
                 () = shared.drained.cancelled() => {}
             }
         }
+        shared.is_completer_waiting.store(true, Ordering::Release);
         tokio::select! {
             // In this order, so that what was sent before the end is recorded.
             biased;
             _ = results.recv_many(&mut gathered, BATCH) => {}
             () = shared.drained.cancelled() => return,
         }
+        shared.is_completer_waiting.store(false, Ordering::Release);
         latest = gathered.len();
         // A lease that was lost leaves results under two ids for a moment. One statement for each
         // way, so that none is sent again for another's sake.

@@ -1,5 +1,6 @@
 //! The executor: begins the jobs that lie in the queues, and runs each attempt, whatever the worker does.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +25,14 @@ use crate::worker::{Attempt, StopReason};
 /// How long one task goes on from job to job before it leaves the next to others, so that they have their turn.
 const TURN: Duration = Duration::from_micros(100);
 
+/// Work that takes no longer than this until it first waits is light: what it may have woken need not be taken care of.
+const LIGHT: Duration = Duration::from_micros(20);
+
+thread_local! {
+    /// Whether a task was woken on this thread since [`make_way`]. No other thread takes the latest one from this one.
+    static HAS_WOKEN: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Calls a puller to a queue, given by its place, if jobs lie there that may start and none is on its way.
 ///
 /// Much work is done when it was polled once, and a task for each such job would cost more than the job. So a
@@ -32,6 +41,7 @@ pub(super) fn call(shared: &Arc<Shared>, place: usize) {
     // At a stop what lies there is given back.
     if !shared.stopping.is_cancelled() && shared.queues[place].calls() {
         shared.attempts.spawn(pull(Arc::clone(shared), place));
+        HAS_WOKEN.set(true);
     }
 }
 
@@ -40,11 +50,13 @@ pub(super) fn call_all(shared: &Arc<Shared>) {
     (0..shared.queues.len()).for_each(|place| call(shared, place));
 }
 
-/// Makes sure that work which blocks its thread holds up nobody but itself, while there are other threads: the next
-/// puller is on its way, and what this task woke last, which no other thread takes from this one, is not the last.
+/// Makes sure that work which blocks its thread holds up nobody else while there are other threads: the next puller
+/// is on its way, and what was woken here is not the latest, so that another thread can take it.
 fn make_way(shared: &Arc<Shared>, place: usize) {
     call(shared, place);
-    tokio::spawn(std::future::ready(()));
+    if HAS_WOKEN.replace(false) {
+        tokio::spawn(std::future::ready(()));
+    }
 }
 
 /// Begins the jobs that lie in a queue.
@@ -52,6 +64,7 @@ async fn pull(shared: Arc<Shared>, place: usize) {
     shared.queues[place].came_to_pull();
     let mut slot = Slot { shared, place, is_taken: false };
     let since = Instant::now();
+    let mut passed = Duration::ZERO;
     while let Some(job) = slot.next() {
         make_way(&slot.shared, place);
         let mut attempt = Box::pin(attempt(Arc::clone(&slot.shared), job));
@@ -59,9 +72,14 @@ async fn pull(shared: Arc<Shared>, place: usize) {
             let is_taken = std::mem::take(&mut slot.is_taken);
             let waiting = Slot { shared: Arc::clone(&slot.shared), place, is_taken };
             slot.shared.attempts.spawn(go_on(waiting, attempt));
+            HAS_WOKEN.set(true);
         }
-        if since.elapsed() >= TURN || !has_budget_remaining() {
+        let before = std::mem::replace(&mut passed, since.elapsed());
+        if passed >= TURN || !has_budget_remaining() {
             break;
+        }
+        if passed - before > LIGHT {
+            HAS_WOKEN.set(true);
         }
     }
     slot.leave();
@@ -85,7 +103,11 @@ impl Slot {
     /// The slot's next job. Without one the slot is free.
     fn next(&mut self) -> Option<Fetched> {
         let Shared { queues, stopping, freed, .. } = &*self.shared;
-        let next = queues[self.place].next(self.is_taken, stopping.is_cancelled(), freed);
+        let (next, has_room) = queues[self.place].next(self.is_taken, stopping.is_cancelled());
+        if has_room {
+            freed.notify_one();
+            HAS_WOKEN.set(true);
+        }
         self.is_taken = next.is_some();
         next
     }
@@ -172,5 +194,8 @@ impl Drop for Ending {
         let (lease, stop) = (Arc::clone(&self.lease), Arc::clone(&self.attempt.stop));
         let track = Arc::clone(&self.track);
         let _ = self.shared.ended.send(Ended { lease, stop, track, result, is_deleted, was_completed_in });
+        if self.shared.is_completer_waiting.swap(false, Ordering::AcqRel) {
+            HAS_WOKEN.set(true);
+        }
     }
 }

@@ -59,6 +59,7 @@ pub use self::shutdown::shutdown_signal;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -112,6 +113,8 @@ struct Shared {
     /// No more results will come.
     drained: CancellationToken,
     ended: mpsc::UnboundedSender<Ended>,
+    /// Whether the next result wakes the completer.
+    is_completer_waiting: AtomicBool,
     /// Results that wait for somebody's lock.
     aside: TaskTracker,
     attempts: TaskTracker,

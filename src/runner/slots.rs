@@ -9,8 +9,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
-
 use super::lease::Lease;
 use super::track::Track;
 use crate::ident::QueueName;
@@ -130,8 +128,8 @@ impl QueueSlots {
     }
 
     /// The next job of a slot: one whose last job has ended, or one that is only now to be taken. `None`: there is no
-    /// job for it, or the runner `is_stopping`, and the slot is free. Tells `freed` when there is room for a fetch.
-    pub(super) fn next(&self, is_taken: bool, is_stopping: bool, freed: &Notify) -> Option<Fetched> {
+    /// job for it, or the runner `is_stopping`, and the slot is free. Answers also whether there is room for a fetch.
+    pub(super) fn next(&self, is_taken: bool, is_stopping: bool) -> (Option<Fetched>, bool) {
         let mut slots = self.slots();
         if is_taken {
             slots.end();
@@ -143,10 +141,7 @@ impl QueueSlots {
             Some(_) => slots.ahead.len() + slots.coming == slots.refill_at,
             None => is_taken,
         };
-        if has_room {
-            freed.notify_one();
-        }
-        next
+        (next, has_room)
     }
 
     /// Frees a slot whose job ended, or whose task died. `true`: nothing lies here for it.
