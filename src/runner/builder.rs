@@ -256,8 +256,8 @@ impl Runner {
         let (shared, results, line) = self.enter().await?;
         let connection = SharedConnection::new(self.connect_options(), self.is_listening);
 
-        // What lives as long as jobs may run stops only when the last result is in. Maintenance stops with the fetches, so that
-        // another runner takes it over meanwhile.
+        // What lives as long as jobs may run stops only when the last result is in. Maintenance stops with
+        // the fetches, so that another runner takes it over meanwhile.
         let closing = CancellationToken::new();
         let background = TaskTracker::new();
         let heartbeat = tokio::spawn(heartbeat::beat(Arc::clone(&shared), line, closing.clone()));

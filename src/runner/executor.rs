@@ -25,7 +25,8 @@ use crate::worker::{Attempt, StopReason};
 /// How long one task goes on from job to job before it leaves the next to others, so that they have their turn.
 const TURN: Duration = Duration::from_micros(100);
 
-/// Work that takes no longer than this until it first waits is light: what it may have woken need not be taken care of.
+/// After work that took no longer than this, [`make_way`] heeds only what the runner itself woke: more would cost as
+/// much as the work. What such a job woke of the application's waits if the next job blocks its thread.
 const LIGHT: Duration = Duration::from_micros(20);
 
 thread_local! {
@@ -37,7 +38,7 @@ thread_local! {
 ///
 /// Much work is done when it was polled once, and a task for each such job would cost more than the job. So a
 /// puller begins one job after another, and only what then waits goes on in a task of its own.
-pub(super) fn call(shared: &Arc<Shared>, place: usize) {
+fn call(shared: &Arc<Shared>, place: usize) {
     // At a stop what lies there is given back.
     if !shared.stopping.is_cancelled() && shared.queues[place].calls() {
         shared.attempts.spawn(pull(Arc::clone(shared), place));

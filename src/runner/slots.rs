@@ -99,7 +99,7 @@ impl QueueSlots {
         wanted
     }
 
-    /// Notes that a fetch is over for which so many jobs were wanted: what it brought is admitted.
+    /// Notes that a fetch is over for which so many jobs were wanted: what it brought lies here.
     pub(super) fn came(&self, wanted: usize) {
         self.slots().coming -= wanted;
     }
