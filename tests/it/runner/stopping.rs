@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use uniqueue::{JobState, RunningJob};
 
-use super::{Task, quick, until};
+use super::{Task, quick};
 use crate::support::{Database, WAIT};
 
 #[tokio::test]
@@ -34,37 +34,6 @@ async fn a_stop_finishes_what_runs_and_fetches_no_more() {
     assert_eq!(running.state, JobState::Completed);
     let late = database.client.job(late.id()).await.unwrap().unwrap();
     assert_ne!(late.state, JobState::Running);
-}
-
-#[tokio::test]
-async fn a_stop_gives_maintenance_up_while_its_last_jobs_still_run() {
-    async fn held(database: &Database, wanted: fn(i64) -> bool) {
-        let held = "SELECT count(*) FROM {schema}.maintenance WHERE holder IS NOT NULL";
-        let reached = async {
-            while !wanted(database.number(held).await) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(WAIT, reached).await.unwrap();
-    }
-
-    let database = Database::new().await;
-    let go_on = Arc::new(Semaphore::new(0));
-    let signal = go_on.clone();
-    let work = move |_: RunningJob<Task>| {
-        let go_on = signal.clone();
-        async move { go_on.acquire().await.unwrap().forget() }
-    };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
-    let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    until(&database, job.id(), JobState::Running).await;
-    held(&database, |services| services > 0).await;
-    let stopping = tokio::spawn(runner.stop());
-    held(&database, |services| services == 0).await;
-    assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Running);
-    go_on.add_permits(1);
-    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
-    assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Completed);
 }
 
 #[tokio::test]
