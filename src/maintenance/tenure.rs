@@ -29,11 +29,13 @@ pub(super) struct Tenure {
     service: &'static str,
     holder: Holder,
     until: Option<Instant>,
+    /// Whether the database may say that it is ours: it may have answered what nobody heard.
+    may_hold: bool,
 }
 
 impl Tenure {
     pub(super) const fn new(service: &'static str, holder: Holder) -> Self {
-        Self { service, holder, until: None }
+        Self { service, holder, until: None, may_hold: false }
     }
 
     pub(super) const fn holder(&self) -> &Holder {
@@ -50,15 +52,17 @@ impl Tenure {
         let asked_at = Instant::now();
         let Holder { id, runner, connection, statements, client: _ } = &self.holder;
         let mut session = connection.session().await?;
+        self.may_hold = true;
         let taken = store::take_service(session.connection(), statements, self.service, *id, runner, term).await?;
         session.end().await?;
+        self.may_hold = taken.is_none();
         self.until = taken.is_none().then(|| asked_at + term);
         Ok(taken)
     }
 
     /// Gives the lease up, so that others need not wait for its end.
     pub(super) async fn release(self) -> Result<()> {
-        if self.left().is_zero() {
+        if !self.may_hold {
             return Ok(());
         }
         let mut session = self.holder.connection.session().await?;

@@ -1,11 +1,12 @@
 //! Stopping in order, and stopping hard.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
-use uniqueue::{JobState, RunningJob};
+use uniqueue::{JobState, Runner, RunningJob};
 
 use super::{Task, quick};
 use crate::support::{Database, WAIT};
@@ -37,6 +38,44 @@ async fn a_stop_finishes_what_runs_and_fetches_no_more() {
 }
 
 #[tokio::test]
+async fn a_stop_gives_maintenance_up_while_its_last_jobs_still_run() {
+    async fn held(database: &Database, wanted: fn(i64) -> bool) {
+        let held = "SELECT count(*) FROM {schema}.maintenance WHERE holder IS NOT NULL";
+        let reached = async {
+            while !wanted(database.number(held).await) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(WAIT, reached).await.unwrap();
+    }
+
+    let database = Database::new().await;
+    let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
+    let signals = (started.clone(), go_on.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (started, go_on) = signals.clone();
+        async move {
+            started.notify_one();
+            go_on.acquire().await.unwrap().forget();
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    // Some leases are held and others are being taken: none of either may be left.
+    held(&database, |services| services > 0).await;
+    let stopping = tokio::spawn(runner.stop());
+    held(&database, |services| services == 0).await;
+    // Nor taken later, while the job still runs.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    held(&database, |services| services == 0).await;
+    assert!(!stopping.is_finished());
+    go_on.add_permits(1);
+    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Completed);
+}
+
+#[tokio::test]
 async fn a_stop_that_runs_out_of_time_gives_jobs_back_without_using_up_the_attempt() {
     let database = Database::new().await;
     let started = Arc::new(Notify::new());
@@ -54,6 +93,63 @@ async fn a_stop_that_runs_out_of_time_gives_jobs_back_without_using_up_the_attem
     tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
     let row = database.client.job(job.id()).await.unwrap().unwrap();
     assert_eq!((row.state, row.attempt, row.errors.len()), (JobState::Available, 0, 0));
+}
+
+/// What lies here then waits for the fetch's end to be given back, and nobody looks at it over and over.
+#[tokio::test]
+async fn a_stop_waits_quietly_for_a_fetch_that_hangs() {
+    const HANGS: &str = "SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid) \
+        WHERE l.relation = '{schema}.queue'::regclass AND NOT l.granted AND a.query LIKE '%next jobs of several queues%'";
+    const RUNNING: &str = "SELECT count(*) FROM {schema}.job WHERE state = 'running'";
+    let database = Database::new().await;
+    let (runs, is_locked, go_on) =
+        (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)), Arc::new(Semaphore::new(0)));
+    let seen = (runs.clone(), is_locked.clone(), go_on.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (runs, is_locked, go_on) = seen.clone();
+        async move {
+            runs.fetch_add(1, Ordering::SeqCst);
+            if is_locked.load(Ordering::SeqCst) {
+                go_on.acquire().await.unwrap().forget();
+            } else {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    };
+    database.client.insert_many((0..2_000).map(|n| Task { n })).await.unwrap();
+    let runner = Runner::new(database.client.clone()).queue("default", 1).worker(work).start().await.unwrap();
+    // Until it fetches ahead.
+    while runs.load(Ordering::SeqCst) < 100 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let mut lock = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE")).execute(&mut *lock).await.unwrap();
+    is_locked.store(true, Ordering::SeqCst);
+    // One job after another, until there is room for a fetch.
+    let begun = Instant::now();
+    while database.number(HANGS).await == 0 {
+        assert!(begun.elapsed() < WAIT, "no fetch hangs");
+        go_on.add_permits(1);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let in_hand = database.number(RUNNING).await;
+    assert!(in_hand > 1, "{in_hand} jobs in hand");
+    let stopping = tokio::spawn(runner.stop());
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    go_on.add_permits(1_000);
+    let begun = Instant::now();
+    let busy = || Handle::current().metrics().worker_total_busy_duration(0);
+    let busy_before = busy();
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let share = (busy() - busy_before).div_duration_f64(begun.elapsed());
+    assert!(share < 0.5, "busy for {share} of the time");
+    assert!(!stopping.is_finished());
+    lock.rollback().await.unwrap();
+    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    let completed = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await;
+    assert_eq!(completed, i64::from(runs.load(Ordering::SeqCst)));
+    let waiting = "SELECT count(*) FROM {schema}.job WHERE state = 'available' AND attempt = 0";
+    assert_eq!(completed + database.number(waiting).await, 2_000);
 }
 
 #[tokio::test]
