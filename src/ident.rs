@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize, Serializer};
-use uuid::Uuid;
+use uuid::{ContextV7, Timestamp, Uuid};
 
 use crate::error::{Error, Result};
 
@@ -199,13 +200,32 @@ impl JobId {
     /// A new id. Ids made by one process are in the order they were made.
     #[must_use]
     pub fn generate() -> Self {
-        Self(Uuid::now_v7())
+        NewIds::now().generate()
     }
 
     /// The id as a UUID.
     #[must_use]
     pub const fn as_uuid(self) -> Uuid {
         self.0
+    }
+}
+
+/// New ids of one moment: the clock is read once for many.
+#[derive(Clone, Copy)]
+pub(crate) struct NewIds {
+    since_epoch: Duration,
+}
+
+impl NewIds {
+    pub(crate) fn now() -> Self {
+        Self { since_epoch: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default() }
+    }
+
+    pub(crate) fn generate(self) -> JobId {
+        // One for the process, so that its ids are in order whoever makes them.
+        static ORDER: Mutex<ContextV7> = Mutex::new(ContextV7::new());
+        let at = Timestamp::from_unix(&ORDER, self.since_epoch.as_secs(), self.since_epoch.subsec_nanos());
+        JobId(Uuid::new_v7(at))
     }
 }
 
@@ -260,7 +280,10 @@ mod tests {
 
     #[test]
     fn ids_of_one_process_are_in_order() {
-        let ids: Vec<_> = (0..1000).map(|_| JobId::generate()).collect();
-        assert!(ids.is_sorted());
+        let mut ids: Vec<_> = (0..1000).map(|_| JobId::generate()).collect();
+        let (earlier, later) = (NewIds::now(), NewIds::now());
+        ids.extend((0..1000).map(|n| if n % 2 == 0 { later.generate() } else { earlier.generate() }));
+        ids.push(JobId::generate());
+        assert!(ids.is_sorted_by(|one, next| one < next));
     }
 }

@@ -23,8 +23,9 @@ use crate::trace;
 /// So many jobs with keys are worth a try that may come to nothing, to spare the database a look for each.
 const MANY: usize = 100;
 
-/// How long such jobs wait for somebody's open transaction before they are sent as others are, which look first.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// How long such jobs wait for somebody's open transaction before they are sent as others are, which look first and
+/// take keys in one order. PostgreSQL looks for a deadlock after a second.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// A batch of inserts, to be awaited. Made by [`Client::insert_many`].
 ///

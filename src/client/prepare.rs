@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 
 use super::{Client, flights};
 use crate::error::{Error, Result};
-use crate::ident::{JobId, Kind, QueueName};
+use crate::ident::{Kind, NewIds, QueueName};
 use crate::job::NewJob;
 use crate::opts::{InsertOptions, Start, Unique};
 use crate::state::JobState;
@@ -94,7 +94,8 @@ impl<'a> Layered<'a> {
     /// Checks every job, given the database's time where a key depends on it.
     pub(super) fn batch(self, now: Option<OffsetDateTime>) -> Result<Batch> {
         let has_given_ids = self.jobs.iter().any(|job| job.options.id.is_some());
-        let row = |NewJob { kind, args, options }| row(&kind, args, options.or(self.defaults), now);
+        let mut alike = Alike::new(now);
+        let row = |NewJob { kind, args, options }| alike.row(&kind, args, options.or(self.defaults));
         let rows = self.jobs.into_iter().map(row).collect::<Result<Vec<_>>>()?;
         Ok(fold(rows, has_given_ids))
     }
@@ -124,7 +125,7 @@ pub(super) async fn prepare_one(
     let options = options.or(client.defaults());
     let start = options.start.unwrap_or(Start::Now);
     let unique = options.unique.clone();
-    let row = row(&kind, args, options, now)?;
+    let row = Alike::new(now).row(&kind, args, options)?;
     let canonical = match &unique {
         Some(Unique::Policy(policy)) => {
             let NewRow { kind, queue, args, meta, .. } = &row;
@@ -142,61 +143,88 @@ pub(super) fn needs_clock(options: &InsertOptions, defaults: &InsertOptions) -> 
     is_windowed && !matches!(options.start.or(defaults.start), Some(Start::At(_)))
 }
 
-fn row(
-    kind: &str,
-    args: Result<Box<serde_json::value::RawValue>, String>,
-    options: InsertOptions,
+/// What the jobs of a batch often have in common, made once.
+struct Alike {
+    /// The database's time, where a key depends on it.
     now: Option<OffsetDateTime>,
-) -> Result<NewRow> {
-    let InsertOptions { id, queue, priority, max_attempts, start, meta, unique } = options;
-    let kind = Kind::parse(kind)?;
-    let queue = queue.map_or_else(|| Ok(QueueName::default()), |queue| QueueName::parse(&queue))?;
-    let invalid_json = |what, problem| Error::InvalidJson { what, kind: kind.to_string(), problem };
-    let args = args.map_err(|problem| invalid_json("args", problem))?;
-    if holds_nul(args.get()) {
-        return Err(invalid_json("args", NUL_PROBLEM.to_owned()));
+    ids: NewIds,
+    kind: Option<Kind>,
+    queue: Option<QueueName>,
+}
+
+impl Alike {
+    fn new(now: Option<OffsetDateTime>) -> Self {
+        Self { now, ids: NewIds::now(), kind: None, queue: None }
     }
-    if !meta.is_empty() && holds_nul(&Value::Object(meta.clone()).to_string()) {
-        return Err(invalid_json("meta", NUL_PROBLEM.to_owned()));
-    }
-    let max_attempts = max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS);
-    if !(1..=MAX_MAX_ATTEMPTS).contains(&max_attempts) {
-        return Err(Error::InvalidOption {
-            option: "max_attempts",
-            problem: "must be 1 to 32767",
-            given: max_attempts.to_string(),
-        });
-    }
-    let start = start.unwrap_or(Start::Now);
-    check_start(start)?;
-    let claim = match unique {
-        None | Some(Unique::No) => None,
-        Some(Unique::Key(key)) => Some(key.claim()?),
-        Some(Unique::Policy(policy)) => {
-            let unread =
-                Unread { kind: &kind, queue: &queue, args: &args, meta: &meta, window_at: window_at(start, now) };
-            unread.read(&policy, |subject| policy.resolve(subject))?
+
+    /// Checks a job.
+    fn row(&mut self, kind: &str, args: Result<Box<RawValue>, String>, options: InsertOptions) -> Result<NewRow> {
+        let InsertOptions { id, queue, priority, max_attempts, start, meta, unique } = options;
+        let kind = again(kind, &mut self.kind, Kind::parse)?;
+        let queue = match queue {
+            None => QueueName::default(),
+            Some(queue) => again(&queue, &mut self.queue, QueueName::parse)?,
+        };
+        let invalid_json = |what, problem| Error::InvalidJson { what, kind: kind.to_string(), problem };
+        let args = args.map_err(|problem| invalid_json("args", problem))?;
+        if holds_nul(args.get()) {
+            return Err(invalid_json("args", NUL_PROBLEM.to_owned()));
         }
-    };
-    Ok(NewRow {
-        id: id.unwrap_or_else(JobId::generate),
-        kind,
-        queue,
-        args,
-        meta,
-        priority: priority.unwrap_or(0),
-        max_attempts,
-        scheduled_at: match start {
-            Start::At(at) => Some(at),
-            _ => None,
-        },
-        delay: match start {
-            Start::After(delay) => Some(delay),
-            _ => None,
-        },
-        is_pending: start == Start::WhenReleased,
-        claim,
-    })
+        if !meta.is_empty() && holds_nul(&Value::Object(meta.clone()).to_string()) {
+            return Err(invalid_json("meta", NUL_PROBLEM.to_owned()));
+        }
+        let max_attempts = max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS);
+        if !(1..=MAX_MAX_ATTEMPTS).contains(&max_attempts) {
+            return Err(Error::InvalidOption {
+                option: "max_attempts",
+                problem: "must be 1 to 32767",
+                given: max_attempts.to_string(),
+            });
+        }
+        let start = start.unwrap_or(Start::Now);
+        check_start(start)?;
+        let claim = match unique {
+            None | Some(Unique::No) => None,
+            Some(Unique::Key(key)) => Some(key.claim()?),
+            Some(Unique::Policy(policy)) => {
+                let unread = Unread {
+                    kind: &kind,
+                    queue: &queue,
+                    args: &args,
+                    meta: &meta,
+                    window_at: window_at(start, self.now),
+                };
+                unread.read(&policy, |subject| policy.resolve(subject))?
+            }
+        };
+        Ok(NewRow {
+            id: id.unwrap_or_else(|| self.ids.generate()),
+            kind,
+            queue,
+            args,
+            meta,
+            priority: priority.unwrap_or(0),
+            max_attempts,
+            scheduled_at: match start {
+                Start::At(at) => Some(at),
+                _ => None,
+            },
+            delay: match start {
+                Start::After(delay) => Some(delay),
+                _ => None,
+            },
+            is_pending: start == Start::WhenReleased,
+            claim,
+        })
+    }
+}
+
+/// Parses a name, or shares the `last` one's text where it is the same again.
+fn again<N: AsRef<str> + Clone>(given: &str, last: &mut Option<N>, parse: fn(&str) -> Result<N>) -> Result<N> {
+    if let Some(last) = last.as_ref().filter(|last| last.as_ref() == given) {
+        return Ok(last.clone());
+    }
+    Ok(last.insert(parse(given)?).clone())
 }
 
 fn check_start(start: Start) -> Result<()> {
@@ -336,5 +364,16 @@ mod tests {
         assert!(!holds_nul(r#"{"a":"x\\u0000"}"#));
         assert!(holds_nul(r#"{"a":"x\\\u0000"}"#));
         assert!(!holds_nul("{}"));
+    }
+
+    #[test]
+    fn a_name_is_checked_once_and_shared_where_it_comes_again() {
+        let mut last = None;
+        let mut next = |given| again(given, &mut last, Kind::parse);
+        let first = next("a").unwrap();
+        assert_eq!(next("a").unwrap().as_str().as_ptr(), first.as_str().as_ptr());
+        assert!(next("").is_err());
+        assert_eq!(next("b").unwrap().as_str(), "b");
+        assert_eq!(next("a").unwrap(), first);
     }
 }

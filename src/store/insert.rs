@@ -6,15 +6,15 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use sqlx::postgres::PgArguments;
-use sqlx::postgres::types::PgInterval;
 use sqlx::query::Query;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Postgres, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::columns::Columns;
 use super::row::Stored;
-use super::{Statements, interval, query};
+use super::{Statements, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
@@ -44,13 +44,28 @@ impl NewRow {
     }
 
     /// Binds what jobs often have in common.
-    fn bind_common_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+    pub(super) fn bind_common_to<'q>(
+        &'q self,
+        query: Query<'q, Postgres, PgArguments>,
+    ) -> Query<'q, Postgres, PgArguments> {
         query
             .bind(self.kind.as_str())
             .bind(self.queue.as_str())
             .bind(Json(&self.meta))
             .bind(self.priority)
             .bind(stored_count(self.max_attempts))
+    }
+
+    /// Binds what claims often have in common.
+    pub(super) fn bind_claim_to<'q>(
+        &'q self,
+        query: Query<'q, Postgres, PgArguments>,
+    ) -> Query<'q, Postgres, PgArguments> {
+        let claim = self.claim.as_ref();
+        query
+            .bind(claim.map(|claim| claim.states.bits()))
+            .bind(claim.is_some_and(|claim| claim.until_start))
+            .bind(claim.is_some_and(|claim| claim.discard_on_reentry))
     }
 
     /// The job that it is now, given what the database decided.
@@ -100,100 +115,6 @@ impl Entered {
     }
 }
 
-/// The columns that every new row has, one array each.
-#[derive(Default)]
-pub(super) struct Columns<'a> {
-    ids: Vec<Uuid>,
-    kinds: Vec<&'a str>,
-    queues: Vec<&'a str>,
-    args: Vec<Json<&'a RawValue>>,
-    metas: Vec<Json<&'a Map<String, Value>>>,
-    priorities: Vec<i16>,
-    max_attempts: Vec<i16>,
-    scheduled_ats: Vec<Option<OffsetDateTime>>,
-    delays: Vec<Option<PgInterval>>,
-    pendings: Vec<bool>,
-}
-
-impl<'a> Columns<'a> {
-    pub(super) fn of(rows: &'a [NewRow]) -> Self {
-        let mut columns = Self::default();
-        for row in rows {
-            columns.ids.push(row.id.as_uuid());
-            columns.kinds.push(row.kind.as_str());
-            columns.queues.push(row.queue.as_str());
-            columns.args.push(Json(&*row.args));
-            columns.metas.push(Json(&row.meta));
-            columns.priorities.push(row.priority);
-            columns.max_attempts.push(stored_count(row.max_attempts));
-            columns.scheduled_ats.push(row.scheduled_at);
-            columns.delays.push(row.delay.map(interval));
-            columns.pendings.push(row.is_pending);
-        }
-        columns
-    }
-
-    /// With one element for all places where they are alike, and none where all are null, as the quick
-    /// statements take it: most columns of most batches shrink to nothing.
-    pub(super) fn folded(rows: &'a [NewRow]) -> Self {
-        let mut columns = Self::of(rows);
-        fold(&mut columns.kinds);
-        fold(&mut columns.queues);
-        fold(&mut columns.priorities);
-        fold(&mut columns.max_attempts);
-        if rows.iter().all(|row| row.meta.is_empty()) {
-            columns.metas.truncate(1);
-        }
-        drop_nulls(&mut columns.scheduled_ats);
-        drop_nulls(&mut columns.delays);
-        if !columns.pendings.contains(&true) {
-            columns.pendings.clear();
-        }
-        columns
-    }
-
-    /// Whether the rows, folded, differ in nothing but their ids and args.
-    fn are_alike(&self) -> bool {
-        let sizes =
-            [self.kinds.len(), self.queues.len(), self.metas.len(), self.priorities.len(), self.max_attempts.len()];
-        sizes == [1; 5]
-    }
-
-    /// Binds the arrays, which come first in every statement.
-    pub(super) fn bind_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
-        self.bind_timeless_to(query).bind(&self.scheduled_ats).bind(&self.delays).bind(&self.pendings)
-    }
-
-    /// Binds the arrays but those that say when.
-    pub(super) fn bind_timeless_to<'q>(
-        &'q self,
-        query: Query<'q, Postgres, PgArguments>,
-    ) -> Query<'q, Postgres, PgArguments> {
-        query
-            .bind(&self.ids)
-            .bind(&self.kinds)
-            .bind(&self.queues)
-            .bind(&self.args)
-            .bind(&self.metas)
-            .bind(&self.priorities)
-            .bind(&self.max_attempts)
-    }
-}
-
-/// Leaves one element where all are alike.
-pub(super) fn fold<T: PartialEq>(column: &mut Vec<T>) {
-    if column.windows(2).all(|pair| pair[0] == pair[1]) {
-        column.truncate(1);
-    }
-}
-
-/// Leaves nothing where nothing is.
-pub(super) fn drop_nulls<T>(column: &mut Vec<Option<T>>) {
-    if column.iter().all(Option::is_none) {
-        column.clear();
-    }
-}
-
 /// Inserts rows of which none has a key and every id is new. Answers come in input order.
 pub(crate) async fn insert_plain(
     connection: &mut PgConnection,
@@ -233,6 +154,6 @@ async fn insert_now(connection: &mut PgConnection, statements: &Statements, rows
 }
 
 /// A count as the table stores it; the options keep it in range.
-fn stored_count(count: u16) -> i16 {
+pub(super) fn stored_count(count: u16) -> i16 {
     i16::try_from(count).unwrap_or(i16::MAX)
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::insert::{Columns, Entered, NewRow};
-use super::insert_unique::Claims;
+use super::columns::{Claims, Columns};
+use super::insert::{Entered, NewRow};
 use super::row::Stored;
 use super::{Statements, lock_timeout, query};
 use crate::error::Result;
@@ -25,6 +25,16 @@ pub(crate) fn index_decides(rows: &[NewRow]) -> bool {
     })
 }
 
+/// So many rows are in long before anybody looks for a deadlock.
+const QUICK: usize = 10_000;
+
+/// The order in which all statements take keys, so that two batches can never deadlock: that of their bytes.
+fn in_key_order(rows: &[NewRow]) -> Vec<&NewRow> {
+    let mut rows: Vec<_> = rows.iter().collect();
+    rows.sort_unstable_by_key(|row| row.claim.as_ref().map(|claim| claim.key.as_str()));
+    rows
+}
+
 /// What becomes of rows when one of them meets somebody.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Together {
@@ -36,6 +46,9 @@ pub(crate) enum Together {
 
 /// Inserts rows with new ids and different keys, on a connection without a transaction; only such that
 /// [`index_decides`]. `None`: it met somebody. `patience` is how long each waits for an uncommitted rival.
+///
+/// All or none of a quick batch are sent in the order of their ids, which two indexes take a good deal faster than any
+/// other. Its patience ends a cycle of waits before PostgreSQL sees one.
 pub(crate) async fn insert_new(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -43,8 +56,17 @@ pub(crate) async fn insert_new(
     patience: Duration,
     together: Together,
 ) -> Result<Vec<Option<Entered>>> {
-    let (columns, claims) = (Columns::folded(rows), Claims::folded(rows));
-    let inserting = claims.bind_undated_to(columns.bind_timeless_to(query(&statements.insert_new)));
+    let in_order =
+        if together == Together::Yes && rows.len() <= QUICK { rows.iter().collect() } else { in_key_order(rows) };
+    let (columns, claims) = (Columns::folded(&in_order), Claims::folded(&in_order));
+    let inserting = match rows {
+        [row, ..] if columns.are_alike() && claims.are_alike() => {
+            let inserting =
+                query(&statements.insert_new_alike).bind(&columns.ids).bind(&columns.args).bind(&claims.keys);
+            row.bind_claim_to(row.bind_common_to(inserting))
+        }
+        _ => claims.bind_undated_to(columns.bind_timeless_to(query(&statements.insert_new))),
+    };
     let inserting = inserting.bind(lock_timeout(patience)).bind(together == Together::Yes);
     let answer = inserting.fetch_one(connection).await?;
     let entered = Entered::now(answer.try_get::<Stored, _>("created_at")?.0);

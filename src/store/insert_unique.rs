@@ -3,20 +3,19 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sqlx::postgres::types::PgInterval;
-use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::query::Query;
-use sqlx::{PgConnection, Postgres, Row};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::insert::{Columns, Entered, NewRow, drop_nulls, fold};
+use super::columns::{Claims, Columns};
+use super::insert::{Entered, NewRow};
 use super::row::{Stored, job_row};
 use super::{Statements, interval, query};
 use crate::error::Result;
 use crate::ident::JobId;
 use crate::job::JobRow;
-use crate::unique::{Claim, OnConflict};
+use crate::unique::OnConflict;
 
 /// What became of one input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -35,60 +34,6 @@ pub(crate) struct Answer {
     /// Absent only when the outcome is `Busy`.
     pub(crate) job: Option<JobRow>,
     pub(crate) answered_at: OffsetDateTime,
-}
-
-/// The columns of the rows' claims, one array each.
-pub(super) struct Claims<'a> {
-    keys: Vec<Option<&'a str>>,
-    states: Vec<Option<i16>>,
-    periods: Vec<Option<PgInterval>>,
-    ttls: Vec<Option<PgInterval>>,
-    until_starts: Vec<bool>,
-    discards: Vec<bool>,
-}
-
-impl<'a> Claims<'a> {
-    fn of(rows: &'a [NewRow]) -> Self {
-        let claims: Vec<Option<&Claim>> = rows.iter().map(|row| row.claim.as_ref()).collect();
-        Self {
-            keys: claims.iter().map(|c| c.map(|c| c.key.as_str())).collect(),
-            states: claims.iter().map(|c| c.map(|c| c.states.bits())).collect(),
-            periods: claims.iter().map(|c| c.and_then(|c| c.period).map(interval)).collect(),
-            ttls: claims.iter().map(|c| c.and_then(|c| c.ttl).map(interval)).collect(),
-            until_starts: claims.iter().map(|c| c.is_some_and(|c| c.until_start)).collect(),
-            discards: claims.iter().map(|c| c.is_some_and(|c| c.discard_on_reentry)).collect(),
-        }
-    }
-
-    /// Shrunk as [`Columns::folded`].
-    pub(super) fn folded(rows: &'a [NewRow]) -> Self {
-        let mut claims = Self::of(rows);
-        fold(&mut claims.states);
-        drop_nulls(&mut claims.periods);
-        drop_nulls(&mut claims.ttls);
-        fold(&mut claims.until_starts);
-        fold(&mut claims.discards);
-        claims
-    }
-
-    /// Binds the arrays, which come after the rows' own.
-    fn bind_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
-        query
-            .bind(&self.keys)
-            .bind(&self.states)
-            .bind(&self.periods)
-            .bind(&self.ttls)
-            .bind(&self.until_starts)
-            .bind(&self.discards)
-    }
-
-    /// Binds the arrays but those that say until when.
-    pub(super) fn bind_undated_to<'q>(
-        &'q self,
-        query: Query<'q, Postgres, PgArguments>,
-    ) -> Query<'q, Postgres, PgArguments> {
-        query.bind(&self.keys).bind(&self.states).bind(&self.until_starts).bind(&self.discards)
-    }
 }
 
 /// What the quick way comes to for one row.

@@ -10,6 +10,7 @@ mod audit;
 mod backfill;
 mod change;
 mod claims;
+mod columns;
 mod explain;
 mod fetch;
 mod finish;
@@ -195,6 +196,7 @@ statements! {
     insert_all,
     insert_each,
     insert_new,
+    insert_new_alike,
     insert_now,
     insert_one,
     insert_plain,

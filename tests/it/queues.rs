@@ -277,6 +277,10 @@ async fn the_list_of_queues_has_every_queue_and_counts_no_further_than_told() {
     let client = &database.client;
     client.queue("c set only").limit(Some(7)).await.unwrap();
     client.queue("b").pause().await.unwrap();
+    // The runner is to leave every job in its state.
+    let taken = "INSERT INTO {schema}.maintenance (service, leased_until)
+        SELECT unnest(ARRAY['promoter', 'rescuer', 'pruner']), 'infinity'";
+    database.execute(taken).await;
     let idle = Runner::new(client.clone()).queue("d worked only", 1).worker(|_: RunningJob<Task>| async {});
     let idle = idle.start().await.unwrap();
     for (n, state) in JobState::ALL.into_iter().enumerate() {

@@ -1,11 +1,13 @@
 //! R10: a batch means what its inserts one after another would mean.
 
 use std::future::IntoFuture;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
+use tokio::sync::Barrier;
 use tokio::time::timeout;
-use uniqueue::{JobId, JobState, NewJob, OnConflict, UniqueKey, UniqueScope};
+use uniqueue::{Client, JobId, JobState, NewJob, OnConflict, UniqueKey, UniqueScope};
 
 use crate::support::{Database, WAIT, counting_statements, job};
 
@@ -205,6 +207,42 @@ async fn r10_overlapping_batches_in_opposed_orders_never_deadlock() {
         task.await.unwrap();
     }
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 25 * 200);
+}
+
+/// New jobs are tried in the order given, and give up before they could be part of a deadlock.
+#[tokio::test]
+async fn r10_overlapping_batches_of_new_jobs_in_opposed_orders_never_deadlock() {
+    const ROUNDS: usize = 25;
+    let database = Database::slow_to_see_deadlocks(8).await;
+    let together = Arc::new(Barrier::new(4));
+    let tasks: Vec<_> = (0..4)
+        .map(|writer| {
+            let together = together.clone();
+            // A client of its own, which has met nobody so far.
+            let client = Client::builder().schema(database.client.schema().clone()).pool(database.pool().clone());
+            tokio::spawn(async move {
+                for round in 0..ROUNDS {
+                    let own = (0..1_000).map(|n| unique(&format!("{writer} {round} {n}"), OnConflict::Ignore));
+                    client.insert_many(own).await.unwrap();
+                    let mut keys: Vec<_> = (0..200).map(|n| format!("{round} {n}")).collect();
+                    if writer % 2 == 1 {
+                        keys.reverse();
+                    }
+                    let jobs: Vec<_> = keys.iter().map(|key| unique(key, OnConflict::Ignore)).collect();
+                    together.wait().await;
+                    let answers = client.insert_many(jobs).await.unwrap();
+                    for (answer, key) in answers.iter().zip(&keys) {
+                        assert_eq!(answer.job.unique_key.as_ref(), Some(key));
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        timeout(6 * WAIT, task).await.unwrap().unwrap();
+    }
+    let jobs = i64::try_from(ROUNDS * (4 * 1_000 + 200)).unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, jobs);
 }
 
 #[tokio::test]
