@@ -1,5 +1,6 @@
 //! Insert options, in three layers: a call's come before a kind's, a kind's before the client's.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -15,7 +16,7 @@ use crate::unique::{UniqueKey, UniquePolicy};
 #[must_use]
 pub struct InsertOptions {
     pub(crate) id: Option<JobId>,
-    pub(crate) queue: Option<String>,
+    pub(crate) queue: Option<Cow<'static, str>>,
     pub(crate) priority: Option<i16>,
     pub(crate) max_attempts: Option<u16>,
     pub(crate) start: Option<Start>,
@@ -44,6 +45,18 @@ impl InsertOptions {
     /// No option set.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The queue that a kind names: what `#[derive(Job)]` writes, so that no job copies it.
+    #[doc(hidden)]
+    pub fn queue_of_kind(mut self, queue: &'static str) -> Self {
+        self.queue = Some(Cow::Borrowed(queue));
+        self
+    }
+
+    /// Whether no option is set.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 
     /// Fills what is not set from the next layer.
@@ -77,7 +90,7 @@ macro_rules! insert_setters {
         impl $(<$life>)? $type $(<$life>)? {
             /// The queue. Default: `default`.
             pub fn queue(mut self, queue: impl Into<String>) -> Self {
-                self.options_mut().queue = Some(queue.into());
+                self.options_mut().queue = Some(::std::borrow::Cow::Owned(queue.into()));
                 self
             }
 

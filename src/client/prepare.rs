@@ -95,7 +95,14 @@ impl<'a> Layered<'a> {
     pub(super) fn batch(self, now: Option<OffsetDateTime>) -> Result<Batch> {
         let has_given_ids = self.jobs.iter().any(|job| job.options.id.is_some());
         let mut alike = Alike::new(now);
-        let row = |NewJob { kind, args, options }| alike.row(&kind, args, options.or(self.defaults));
+        let defaults = Some(self.defaults).filter(|defaults| !defaults.is_empty());
+        let row = |NewJob { kind, args, options }| {
+            let options = match defaults {
+                Some(defaults) => options.or(defaults),
+                None => options,
+            };
+            alike.row(&kind, args, options)
+        };
         let rows = self.jobs.into_iter().map(row).collect::<Result<Vec<_>>>()?;
         Ok(fold(rows, has_given_ids))
     }

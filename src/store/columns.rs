@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::insert::{NewRow, stored_count};
 use super::interval;
+use crate::ident::{Kind, QueueName};
 use crate::unique::Claim;
 
 /// The columns that every new row has.
@@ -45,8 +46,8 @@ impl<'a> Columns<'a> {
         let is_any_pending = rows.each().any(|row| row.is_pending);
         Self {
             ids: rows.each().map(|row| row.id.as_uuid()).collect(),
-            kinds: rows.alike(|row| row.kind.as_str()),
-            queues: rows.alike(|row| row.queue.as_str()),
+            kinds: rows.alike(|row| &row.kind).into_iter().map(Kind::as_str).collect(),
+            queues: rows.alike(|row| &row.queue).into_iter().map(QueueName::as_str).collect(),
             args: rows.each().map(|row| Json(&*row.args)).collect(),
             metas: rows.alike(|row| Json(&row.meta)),
             priorities: rows.alike(|row| row.priority),

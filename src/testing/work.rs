@@ -272,7 +272,7 @@ fn imagine(job: NewJob, attempt: u16, errors: Vec<AttemptError>, worker: Uuid) -
     let now = OffsetDateTime::now_utc();
     let args = args.unwrap_or_else(|problem| panic!("cannot run the worker: invalid args of {kind:?}: {problem}"));
     let kind = Kind::new(kind).unwrap_or_else(|error| panic!("cannot run the worker: {error}"));
-    let queue = options.queue.map_or_else(|| Ok(QueueName::default()), QueueName::new);
+    let queue = options.queue.map_or_else(|| Ok(QueueName::default()), |queue| QueueName::parse(&queue));
     JobRow {
         id: options.id.unwrap_or_else(JobId::generate),
         kind,

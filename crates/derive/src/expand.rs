@@ -95,7 +95,7 @@ fn implementation(ident: &Ident, attributes: &JobAttributes, fields: &Fields) ->
 fn options(attributes: &JobAttributes, fields: &Fields, library: &TokenStream) -> Option<TokenStream> {
     let mut calls = TokenStream::new();
     if let Some(queue) = &attributes.queue {
-        calls.extend(quote!(.queue(#queue)));
+        calls.extend(quote!(.queue_of_kind(#queue)));
     }
     if let Some((priority, _)) = attributes.priority {
         calls.extend(quote!(.priority(#priority)));
