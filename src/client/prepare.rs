@@ -94,14 +94,14 @@ impl<'a> Layered<'a> {
     /// Checks every job, given the database's time where a key depends on it.
     pub(super) fn batch(self, now: Option<OffsetDateTime>) -> Result<Batch> {
         let has_given_ids = self.jobs.iter().any(|job| job.options.id.is_some());
-        let mut alike = Alike::new(now);
+        let mut maker = RowMaker::new(now);
         let defaults = Some(self.defaults).filter(|defaults| !defaults.is_empty());
         let row = |NewJob { kind, args, options }| {
             let options = match defaults {
                 Some(defaults) => options.or(defaults),
                 None => options,
             };
-            alike.row(&kind, args, options)
+            maker.row(&kind, args, options)
         };
         let rows = self.jobs.into_iter().map(row).collect::<Result<Vec<_>>>()?;
         Ok(fold(rows, has_given_ids))
@@ -132,7 +132,7 @@ pub(super) async fn prepare_one(
     let options = options.or(client.defaults());
     let start = options.start.unwrap_or(Start::Now);
     let unique = options.unique.clone();
-    let row = Alike::new(now).row(&kind, args, options)?;
+    let row = RowMaker::new(now).row(&kind, args, options)?;
     let canonical = match &unique {
         Some(Unique::Policy(policy)) => {
             let NewRow { kind, queue, args, meta, .. } = &row;
@@ -150,8 +150,8 @@ pub(super) fn needs_clock(options: &InsertOptions, defaults: &InsertOptions) -> 
     is_windowed && !matches!(options.start.or(defaults.start), Some(Start::At(_)))
 }
 
-/// What the jobs of a batch often have in common, made once.
-struct Alike {
+/// Makes rows of jobs. What those of a batch often have in common is made once.
+struct RowMaker {
     /// The database's time, where a key depends on it.
     now: Option<OffsetDateTime>,
     ids: NewIds,
@@ -159,7 +159,7 @@ struct Alike {
     queue: Option<QueueName>,
 }
 
-impl Alike {
+impl RowMaker {
     fn new(now: Option<OffsetDateTime>) -> Self {
         Self { now, ids: NewIds::now(), kind: None, queue: None }
     }

@@ -12,7 +12,7 @@ use sqlx::types::Json;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::insert::{NewRow, stored_count};
+use super::insert::NewRow;
 use super::interval;
 use crate::ident::{Kind, QueueName};
 use crate::unique::Claim;
@@ -62,11 +62,12 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Whether the rows, folded, differ in nothing but their ids and args.
+    /// Whether the rows, folded, may run now and differ in nothing but their ids and args.
     pub(super) fn are_alike(&self) -> bool {
+        let are_now = self.scheduled_ats.is_empty() && self.delays.is_empty() && self.pendings.is_empty();
         let sizes =
             [self.kinds.len(), self.queues.len(), self.metas.len(), self.priorities.len(), self.max_attempts.len()];
-        sizes == [1; 5]
+        are_now && sizes == [1; 5]
     }
 
     /// Binds the arrays, which come first in every statement.
@@ -143,10 +144,11 @@ impl<'a> Claims<'a> {
         query.bind(&self.keys).bind(&self.states).bind(&self.until_starts).bind(&self.discards)
     }
 
-    /// Whether each row, folded, has a claim, and they differ in nothing but their keys.
+    /// Whether each row, folded, has a claim without a deadline, and they differ in nothing but their keys.
     pub(super) fn are_alike(&self) -> bool {
+        let are_undated = self.periods.is_empty() && self.ttls.is_empty();
         let sizes = [self.states.len(), self.until_starts.len(), self.discards.len()];
-        sizes == [1; 3] && self.states != [None]
+        are_undated && sizes == [1; 3] && self.states != [None]
     }
 }
 
@@ -176,4 +178,9 @@ impl<'a, R: Borrow<NewRow>> Rows<'a, R> {
         }
         self.each().map(of).collect()
     }
+}
+
+/// A count as the table stores it; the options keep it in range.
+pub(super) fn stored_count(count: u16) -> i16 {
+    i16::try_from(count).unwrap_or(i16::MAX)
 }

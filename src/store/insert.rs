@@ -12,7 +12,7 @@ use sqlx::{PgConnection, Postgres, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::columns::Columns;
+use super::columns::{Columns, stored_count};
 use super::row::Stored;
 use super::{Statements, query};
 use crate::error::Result;
@@ -151,9 +151,4 @@ async fn insert_now(connection: &mut PgConnection, statements: &Statements, rows
         _ => columns.bind_timeless_to(query(&statements.insert_now)),
     };
     Ok(inserting.fetch_one(connection).await?.try_get::<Stored, _>("created_at")?.0)
-}
-
-/// A count as the table stores it; the options keep it in range.
-pub(super) fn stored_count(count: u16) -> i16 {
-    i16::try_from(count).unwrap_or(i16::MAX)
 }

@@ -13,6 +13,12 @@ use super::{Statements, lock_timeout, query};
 use crate::error::Result;
 use crate::state::JobState;
 
+/// The most rows of a small batch.
+const MOST_SMALL: usize = 2_000;
+
+/// The most bytes of args in a small batch.
+const MOST_SMALL_ARGS: usize = 4_000_000;
+
 /// Whether rows can be told apart by the index alone: each may run now and claims its key, if it has one, by
 /// that. A job that does not claim its key yet is a duplicate all the same, but meets nobody in the index.
 /// (A deadline is for the statement that looks: its rows come back with theirs.)
@@ -23,16 +29,6 @@ pub(crate) fn index_decides(rows: &[NewRow]) -> bool {
         });
         row.is_now() && claims_now
     })
-}
-
-/// So many rows are in long before anybody looks for a deadlock.
-const QUICK: usize = 10_000;
-
-/// The order in which all statements take keys, so that two batches can never deadlock: that of their bytes.
-fn in_key_order(rows: &[NewRow]) -> Vec<&NewRow> {
-    let mut rows: Vec<_> = rows.iter().collect();
-    rows.sort_unstable_by_key(|row| row.claim.as_ref().map(|claim| claim.key.as_str()));
-    rows
 }
 
 /// What becomes of rows when one of them meets somebody.
@@ -47,8 +43,9 @@ pub(crate) enum Together {
 /// Inserts rows with new ids and different keys, on a connection without a transaction; only such that
 /// [`index_decides`]. `None`: it met somebody. `patience` is how long each waits for an uncommitted rival.
 ///
-/// All or none of a quick batch are sent in the order of their ids, which two indexes take a good deal faster than any
-/// other. Its patience ends a cycle of waits before PostgreSQL sees one.
+/// Keys are taken in one order, so that two batches can never deadlock; but those of a small batch that goes all or none
+/// in the order of their ids, which two indexes take a good deal faster. Such a batch is over, and each of its waits, long
+/// before PostgreSQL by default looks for a deadlock.
 pub(crate) async fn insert_new(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -56,8 +53,7 @@ pub(crate) async fn insert_new(
     patience: Duration,
     together: Together,
 ) -> Result<Vec<Option<Entered>>> {
-    let in_order =
-        if together == Together::Yes && rows.len() <= QUICK { rows.iter().collect() } else { in_key_order(rows) };
+    let in_order = if together == Together::Yes && is_small(rows) { rows.iter().collect() } else { in_key_order(rows) };
     let (columns, claims) = (Columns::folded(&in_order), Claims::folded(&in_order));
     let inserting = match rows {
         [row, ..] if columns.are_alike() && claims.are_alike() => {
@@ -75,4 +71,16 @@ pub(crate) async fn insert_new(
     };
     let ids: HashSet<Uuid> = ids.into_iter().collect();
     Ok(rows.iter().map(|row| ids.contains(&row.id.as_uuid()).then_some(entered)).collect())
+}
+
+/// Whether rows are in within some hundredths of a second.
+fn is_small(rows: &[NewRow]) -> bool {
+    rows.len() <= MOST_SMALL && rows.iter().map(|row| row.args.get().len()).sum::<usize>() <= MOST_SMALL_ARGS
+}
+
+/// The order in which statements take keys: that of their bytes.
+fn in_key_order(rows: &[NewRow]) -> Vec<&NewRow> {
+    let mut rows: Vec<_> = rows.iter().collect();
+    rows.sort_unstable_by_key(|row| row.claim.as_ref().map(|claim| claim.key.as_str()));
+    rows
 }

@@ -1,7 +1,7 @@
 -- Inserts jobs with keys that are probably free, each for itself: one index decides, without a look before.
 -- They may run now, claim their keys by that, and have no deadline; an array of one stands for all places,
--- as in insert_now. They come in the order of their keys, as all statements take them, so that two batches can
--- never deadlock: sorting whole rows here would cost a tenth of it all. Answers with the ids of those that are there now (null: all of them); the others met
+-- as in insert_now. The caller has them in order (insert_new.rs says in which): to sort whole rows here would
+-- cost a tenth of it all. Answers with the ids of those that are there now (null: all of them); the others met
 -- somebody. Under $13 they are inserted all or none, and none is an error. A wait for somebody's open
 -- transaction ends after $12, asked once, before the first row; what the commit waits for is no such wait.
 WITH before AS MATERIALIZED (

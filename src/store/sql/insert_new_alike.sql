@@ -1,5 +1,5 @@
 -- Inserts jobs that differ in nothing but their args and their keys, which each has, as insert_new inserts any: what
--- they have in common comes once and is not taken from an array for each.
+-- they have in common comes once and is not taken from an array for each. The caller has them in order.
 WITH before AS MATERIALIZED (
     SELECT current_setting('lock_timeout') AS patience
 ),

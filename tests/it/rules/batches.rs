@@ -209,28 +209,39 @@ async fn r10_overlapping_batches_in_opposed_orders_never_deadlock() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 25 * 200);
 }
 
-/// New jobs are tried in the order given, and give up before they could be part of a deadlock.
+/// New jobs are tried in the order given, and give up rather than wait in a circle.
 #[tokio::test]
 async fn r10_overlapping_batches_of_new_jobs_in_opposed_orders_never_deadlock() {
     const ROUNDS: usize = 25;
     let database = Database::slow_to_see_deadlocks(8).await;
+    // Clients of their own, which have met nobody so far.
+    let client = || Client::builder().schema(database.client.schema().clone()).pool(database.pool().clone());
+    let keyed = |keys: &[String]| keys.iter().map(|key| unique(key, OnConflict::Ignore)).collect::<Vec<_>>();
+    let new = |name: &str| (0..1_000).map(|n| format!("{name} {n:03}")).collect::<Vec<_>>();
+
+    // That they are tried so is seen in the order in which they lie in the table.
+    let first = client();
+    first.insert_many(keyed(&new("a"))).await.unwrap();
+    let reversed: Vec<_> = new("b").into_iter().take(200).rev().collect();
+    first.insert_many(keyed(&reversed)).await.unwrap();
+    let lies_reversed = "SELECT count(*) FROM (
+        SELECT unique_key < lag(unique_key) OVER (ORDER BY ctid) AS is_less FROM {schema}.job WHERE unique_key LIKE 'b %'
+    ) AS j WHERE is_less";
+    assert_eq!(database.number(lies_reversed).await, 199);
+
     let together = Arc::new(Barrier::new(4));
     let tasks: Vec<_> = (0..4)
         .map(|writer| {
-            let together = together.clone();
-            // A client of its own, which has met nobody so far.
-            let client = Client::builder().schema(database.client.schema().clone()).pool(database.pool().clone());
+            let (client, together) = (client(), together.clone());
             tokio::spawn(async move {
                 for round in 0..ROUNDS {
-                    let own = (0..1_000).map(|n| unique(&format!("{writer} {round} {n}"), OnConflict::Ignore));
-                    client.insert_many(own).await.unwrap();
+                    client.insert_many(keyed(&new(&format!("{writer} {round}")))).await.unwrap();
                     let mut keys: Vec<_> = (0..200).map(|n| format!("{round} {n}")).collect();
                     if writer % 2 == 1 {
                         keys.reverse();
                     }
-                    let jobs: Vec<_> = keys.iter().map(|key| unique(key, OnConflict::Ignore)).collect();
                     together.wait().await;
-                    let answers = client.insert_many(jobs).await.unwrap();
+                    let answers = client.insert_many(keyed(&keys)).await.unwrap();
                     for (answer, key) in answers.iter().zip(&keys) {
                         assert_eq!(answer.job.unique_key.as_ref(), Some(key));
                     }
@@ -241,7 +252,7 @@ async fn r10_overlapping_batches_of_new_jobs_in_opposed_orders_never_deadlock() 
     for task in tasks {
         timeout(6 * WAIT, task).await.unwrap().unwrap();
     }
-    let jobs = i64::try_from(ROUNDS * (4 * 1_000 + 200)).unwrap();
+    let jobs = i64::try_from(1_200 + ROUNDS * (4 * 1_000 + 200)).unwrap();
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, jobs);
 }
 

@@ -95,10 +95,43 @@ async fn a_stop_that_runs_out_of_time_gives_jobs_back_without_using_up_the_attem
     assert_eq!((row.state, row.attempt, row.errors.len()), (JobState::Available, 0, 0));
 }
 
+#[tokio::test]
+async fn a_stop_in_the_middle_of_taking_a_lease_gives_that_up_too() {
+    const WAITS: &str =
+        "SELECT count(*) FROM pg_locks WHERE relation = '{schema}.maintenance'::regclass AND NOT granted";
+    let database = Database::new().await;
+    let mut lock = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("LOCK TABLE {schema}.maintenance IN SHARE MODE")).execute(&mut *lock).await.unwrap();
+    let runner = quick(&database.client).worker(async |_: RunningJob<Task>| {}).start().await.unwrap();
+    let begun = Instant::now();
+    while database.number(WAITS).await == 0 {
+        assert!(begun.elapsed() < WAIT, "no lease is being taken");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let stopping = tokio::spawn(runner.stop());
+    // Long enough for the stop to reach the services, and no more than they wait for a lock.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    lock.rollback().await.unwrap();
+    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.maintenance WHERE holder IS NOT NULL").await, 0);
+}
+
 /// What lies here then waits for the fetch's end to be given back, and nobody looks at it over and over.
 #[tokio::test]
 async fn a_stop_waits_quietly_for_a_fetch_that_hangs() {
-    const HANGS: &str = "SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid) \
+    for _ in 0..5 {
+        if let Some(share) = stop_while_a_fetch_hangs().await {
+            assert!(share < 0.5, "busy for {share} of the time");
+            return;
+        }
+    }
+    panic!("no job ever lay here while a fetch hung");
+}
+
+/// For which share of the time the thread is busy in which a stop waits for a fetch. `None`: no job lay here then, since
+/// the machine stood still for too long.
+async fn stop_while_a_fetch_hangs() -> Option<f64> {
+    const HANGS: &str = "SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
         WHERE l.relation = '{schema}.queue'::regclass AND NOT l.granted AND a.query LIKE '%next jobs of several queues%'";
     const RUNNING: &str = "SELECT count(*) FROM {schema}.job WHERE state = 'running'";
     let database = Database::new().await;
@@ -133,16 +166,13 @@ async fn a_stop_waits_quietly_for_a_fetch_that_hangs() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let in_hand = database.number(RUNNING).await;
-    assert!(in_hand > 1, "{in_hand} jobs in hand");
     let stopping = tokio::spawn(runner.stop());
     tokio::time::sleep(Duration::from_millis(20)).await;
     go_on.add_permits(1_000);
-    let begun = Instant::now();
     let busy = || Handle::current().metrics().worker_total_busy_duration(0);
-    let busy_before = busy();
+    let (begun, busy_before) = (Instant::now(), busy());
     tokio::time::sleep(Duration::from_millis(400)).await;
     let share = (busy() - busy_before).div_duration_f64(begun.elapsed());
-    assert!(share < 0.5, "busy for {share} of the time");
     assert!(!stopping.is_finished());
     lock.rollback().await.unwrap();
     tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
@@ -150,6 +180,7 @@ async fn a_stop_waits_quietly_for_a_fetch_that_hangs() {
     assert_eq!(completed, i64::from(runs.load(Ordering::SeqCst)));
     let waiting = "SELECT count(*) FROM {schema}.job WHERE state = 'available' AND attempt = 0";
     assert_eq!(completed + database.number(waiting).await, 2_000);
+    (in_hand > 1).then_some(share)
 }
 
 #[tokio::test]
