@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use serde_json::Map;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
+use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::row::{Stored, count, read_papers};
+use super::row::{Stored, count};
 use super::{Statements, query};
 use crate::error::{Error, Result};
 use crate::ident::{JobId, Kind, QueueName};
-use crate::job::JobRow;
+use crate::job::{AttemptError, JobRow};
 use crate::state::JobState;
 use crate::unique::StateSet;
 
@@ -34,6 +35,9 @@ type Look = (PgInterval, Stored, Stored, Option<Vec<String>>, Option<Vec<String>
 
 /// Kind, queue, `created_at`, priority, `max_attempts`, `claims`, `until_start`, `unique_until`, `replaced_by`.
 type Particulars = (String, String, Stored, i16, i16, bool, bool, Option<Stored>, Option<Uuid>);
+
+/// Meta, errors, output, progress.
+type Papers = (Json<Map<String, Value>>, Json<Vec<AttemptError>>, Option<Value>, Option<Value>);
 
 /// How many jobs a runner can take from a queue now.
 #[derive(Clone, Debug)]
@@ -179,7 +183,12 @@ impl Usual {
             job.unique_until = unique_until.map(|at| at.0);
             job.replaced_by = replaced_by.map(JobId::from);
         }
-        read_papers(&mut job, row, PAPERS)?;
+        if let Some((meta, errors, output, progress)) = row.try_get::<Option<Papers>, _>(PAPERS)? {
+            job.meta = meta.0;
+            job.errors = errors.0;
+            job.output = output;
+            job.progress = progress;
+        }
         Ok(job)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Every statement is a file in `sql/`. The marker `/* schema */` before a name becomes the
 //! queue's schema, so that the files stay valid SQL and no `search_path` is needed; `/* columns */j.*`
-//! becomes what [`row::job_row`] reads of the job `j`, `job.sql`. Functions here take a connection
+//! becomes the columns of the job `j` that [`row::job_row`] reads. Functions here take a connection
 //! and plain values, and give plain values back.
 
 mod at_rest;
@@ -113,8 +113,6 @@ use crate::ident::SchemaName;
 /// What a filter asks of a job `j`, in the place of the marker `/* matching */true`: parameters 1 to
 /// 17, of which null asks nothing. Such statements are planned anew each time, for what is asked.
 const MATCHING: &str = include_str!("matching.sql");
-const JOB: &str = include_str!("job.sql");
-const PAPERS: &str = include_str!("papers.sql");
 
 macro_rules! statements {
     ($($(#[$condition:meta])* $name:ident),* $(,)?) => {
@@ -129,14 +127,11 @@ macro_rules! statements {
             /// Renders every statement for a schema.
             pub(crate) fn new(schema: SchemaName) -> Self {
                 let qualifier = format!("{}.", schema.quoted());
-                let (job, papers) = (bare(JOB), bare(PAPERS));
+                let columns = row::columns_of_j();
                 // Safe to splice: a schema name is checked against an alphabet without quotes.
                 let render = |text: &str| {
-                    let text = text
-                        .replace("/* matching */true", MATCHING)
-                        .replace("/* columns */j.*", &job)
-                        .replace("/* papers */NULL::record AS papers", &papers)
-                        .replace("/* schema */", &qualifier);
+                    let text = text.replace("/* matching */true", MATCHING).replace("/* columns */j.*", &columns);
+                    let text = text.replace("/* schema */", &qualifier);
                     AssertSqlSafe(Arc::<str>::from(text)).into_sql_str()
                 };
                 Self {
@@ -273,12 +268,6 @@ impl Statements {
     pub(crate) const fn schema(&self) -> &SchemaName {
         &self.schema
     }
-}
-
-/// A part of statements without its comments and indents: PostgreSQL shows the first 1,024 bytes of a statement.
-fn bare(part: &str) -> String {
-    let lines = part.lines().map(str::trim).filter(|line| !line.starts_with("--"));
-    lines.collect::<Vec<_>>().join(" ")
 }
 
 /// The channel that says which queue has jobs. Channels belong to the database, so the schema is

@@ -7,81 +7,77 @@ use sqlx::postgres::{PgRow, PgTypeInfo, PgValueRef};
 use sqlx::types::Json;
 use sqlx::{Column, Decode, Postgres, Row, Type};
 use time::{Duration, OffsetDateTime, macros::datetime};
-use uuid::Uuid;
 
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::{AttemptError, JobRow};
 use crate::unique::StateSet;
 
-/// The attempt, `attempted_at`, `finalized_at`, worker.
-type Runs = (i16, Option<Stored>, Option<Stored>, Option<Uuid>);
+/// The columns of a job, in the order in which [`job_row`] reads them.
+const COLUMNS: [&str; 23] = [
+    "id",
+    "kind",
+    "queue",
+    "state",
+    "priority",
+    "attempt",
+    "max_attempts",
+    "created_at",
+    "scheduled_at",
+    "attempted_at",
+    "finalized_at",
+    "args",
+    "meta",
+    "errors",
+    "output",
+    "progress",
+    "unique_key",
+    "unique_states",
+    "unique_until",
+    "claims",
+    "until_start",
+    "replaced_by",
+    "worker",
+];
 
-/// Priority, `max_attempts`, `claims`, `until_start`, `unique_until`, `replaced_by`.
-type Particulars = (i16, i16, bool, bool, Option<Stored>, Option<Uuid>);
-
-/// Meta, errors, output, progress.
-type Papers = (Json<Map<String, Value>>, Json<Vec<AttemptError>>, Option<Value>, Option<Value>);
-
-/// Reads the job that `job.sql` sends. By place, since a look-up by name for each column is most of the work.
-pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
-    let first = row.try_column("id")?.ordinal();
-    let at = |place: usize| first + place;
-    let state = row.try_get::<&str, _>(at(3))?.parse()?;
-    let unique_states = row.try_get::<Option<i16>, _>(at(8))?.and_then(StateSet::from_bits);
-    let mut job = JobRow {
-        id: JobId::from(row.try_get::<Uuid, _>(first)?),
-        kind: Kind::from_stored(row.try_get(at(1))?),
-        queue: QueueName::from_stored(row.try_get(at(2))?),
-        state,
-        priority: 0,
-        attempt: 0,
-        max_attempts: 25,
-        created_at: row.try_get::<Stored, _>(at(4))?.0,
-        scheduled_at: row.try_get::<Stored, _>(at(5))?.0,
-        attempted_at: None,
-        finalized_at: None,
-        args: row.try_get::<Box<RawValue>, _>(at(6))?,
-        meta: Map::new(),
-        errors: Vec::new(),
-        output: None,
-        progress: None,
-        unique_key: row.try_get(at(7))?,
-        unique_states,
-        unique_until: None,
-        claims: unique_states.is_some_and(|states| states.contains(state)),
-        until_start: false,
-        replaced_by: None,
-        worker: None,
+/// What stands in statements for the columns of the job `j`.
+pub(super) fn columns_of_j() -> String {
+    let column = |name: &str| match name {
+        "state" => "j.state::text AS state".to_owned(),
+        name => format!("j.{name}"),
     };
-    if let Some((attempt, attempted_at, finalized_at, worker)) = row.try_get::<Option<Runs>, _>(at(9))? {
-        job.attempt = count(attempt);
-        job.attempted_at = attempted_at.map(|at| at.0);
-        job.finalized_at = finalized_at.map(|at| at.0);
-        job.worker = worker;
-    }
-    if let Some(sent) = row.try_get::<Option<Particulars>, _>(at(10))? {
-        let (priority, max_attempts, claims, until_start, unique_until, replaced_by) = sent;
-        job.priority = priority;
-        job.max_attempts = count(max_attempts);
-        job.claims = claims;
-        job.until_start = until_start;
-        job.unique_until = unique_until.map(|at| at.0);
-        job.replaced_by = replaced_by.map(JobId::from);
-    }
-    read_papers(&mut job, row, at(11))?;
-    Ok(job)
+    COLUMNS.map(column).join(", ")
 }
 
-/// Reads the papers that `papers.sql` sends.
-pub(super) fn read_papers(job: &mut JobRow, row: &PgRow, place: usize) -> Result<()> {
-    if let Some((meta, errors, output, progress)) = row.try_get::<Option<Papers>, _>(place)? {
-        job.meta = meta.0;
-        job.errors = errors.0;
-        job.output = output;
-        job.progress = progress;
-    }
-    Ok(())
+/// Reads the job of a row. By place, since a look-up by name for each column is most of the work.
+pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
+    let first = row.try_column(COLUMNS[0])?.ordinal();
+    let at = |place: usize| first + place;
+    Ok(JobRow {
+        id: JobId::from(row.try_get::<uuid::Uuid, _>(first)?),
+        kind: Kind::from_stored(row.try_get(at(1))?),
+        queue: QueueName::from_stored(row.try_get(at(2))?),
+        state: row.try_get::<&str, _>(at(3))?.parse()?,
+        priority: row.try_get(at(4))?,
+        attempt: count(row.try_get(at(5))?),
+        max_attempts: count(row.try_get(at(6))?),
+        created_at: row.try_get::<Stored, _>(at(7))?.0,
+        scheduled_at: row.try_get::<Stored, _>(at(8))?.0,
+        attempted_at: row.try_get::<Option<Stored>, _>(at(9))?.map(|at| at.0),
+        finalized_at: row.try_get::<Option<Stored>, _>(at(10))?.map(|at| at.0),
+        args: row.try_get::<Box<RawValue>, _>(at(11))?,
+        meta: row.try_get::<Json<Map<String, Value>>, _>(at(12))?.0,
+        errors: row.try_get::<Json<Vec<AttemptError>>, _>(at(13))?.0,
+        output: row.try_get(at(14))?,
+        progress: row.try_get(at(15))?,
+        unique_key: row.try_get(at(16))?,
+        unique_states: row.try_get::<Option<i16>, _>(at(17))?.and_then(StateSet::from_bits),
+        unique_until: row.try_get::<Option<Stored>, _>(at(18))?.map(|at| at.0),
+        claims: row.try_get(at(19))?,
+        until_start: row.try_get(at(20))?,
+        replaced_by: row.try_get::<Option<uuid::Uuid>, _>(at(21))?.map(JobId::from),
+        worker: row.try_get(at(22))?,
+    })
 }
 
 /// A count that a CHECK constraint keeps from being negative.

@@ -8,7 +8,8 @@
 -- place that this statement does not see yet; the next fetch takes it.)
 --
 -- The first row says what the scan was; the others are the jobs. What a column costs on its way it costs
--- with each job, so what is usual in most jobs (fetch.rs knows it) is not sent, as in job.sql.
+-- with each job, so what is usual in most jobs (fetch.rs knows it) is not sent: `particulars` come with a job
+-- of which anything of them is unusual, and `papers` with one that has any.
 WITH wanted AS MATERIALIZED (
     SELECT
         w.queue, w.free, q.max_running IS NOT NULL AS is_limited,
@@ -96,7 +97,16 @@ started AS (
                 j.claims, j.until_start, j.unique_until, j.replaced_by
             )
         END AS particulars,
-        /* papers */NULL::record AS papers,
+        CASE
+            -- Empty JSON has no more than its length and its kind; a comparison would walk it.
+            WHEN pg_column_size(j.meta) <= 8
+                AND pg_column_size(j.errors) <= 8
+                AND jsonb_typeof(j.errors) = 'array'
+                AND j.output IS NULL
+                AND j.progress IS NULL
+                THEN NULL
+            ELSE ROW(j.meta, j.errors, j.output, j.progress)
+        END AS papers,
         j.unique_yielded
 ),
 given_up AS MATERIALIZED (
