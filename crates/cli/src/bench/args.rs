@@ -73,7 +73,7 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "sweep", "json", "check"])]
     pub(super) plot: Option<PathBuf>,
 
-    /// Where the curves go
+    /// Where the curves go, and the plans behind them
     #[arg(long, value_name = "DIR", default_value = "docs/performance", requires = "plot")]
     pub(super) out: PathBuf,
 

@@ -1,6 +1,6 @@
-//! Draws the curves of a sweep, one SVG for each.
+//! Draws the curves of a sweep, one SVG for each, and writes down the plans behind them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fs;
 use std::path::Path;
@@ -25,21 +25,32 @@ struct Point {
     x: f64,
     us_per_job: f64,
     bare_us_per_job: Option<f64>,
+    /// The plans of its statements, by name.
+    #[serde(default)]
+    plans: BTreeMap<String, Vec<String>>,
 }
 
 /// The points of one curve, by name.
 type Curves = BTreeMap<String, Vec<(f64, f64)>>;
+
+/// The plan of each statement where a curve ends: by sweep and series, then by the statement's name.
+type Plans = BTreeMap<(String, String), (f64, BTreeMap<String, Vec<String>>)>;
 
 /// Reads the lines that a sweep wrote, and draws them into a directory.
 pub(super) fn run(file: &Path, directory: &Path) -> Result<(), Failure> {
     let cannot_read = |error| Failure::environment(format!("cannot read {}", file.display()), "give a file", error);
     let text = fs::read_to_string(file).map_err(cannot_read)?;
     let mut sweeps: BTreeMap<String, Curves> = BTreeMap::new();
+    let mut plans = Plans::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let point: Point =
             serde_json::from_str(line).map_err(|error| not_a_point(file, number + 1, &error.to_string()))?;
         if !(point.x > 0.0 && point.us_per_job > 0.0) {
             return Err(not_a_point(file, number + 1, "x and us_per_job must be above 0"));
+        }
+        let last = plans.entry((point.sweep.clone(), point.series.clone())).or_default();
+        if point.x >= last.0 {
+            *last = (point.x, point.plans);
         }
         let curves = sweeps.entry(point.sweep).or_default();
         if let Some(bare) = point.bare_us_per_job {
@@ -64,7 +75,28 @@ pub(super) fn run(file: &Path, directory: &Path) -> Result<(), Failure> {
         })?;
         output::print(&format!("{}\n", path.display()))?;
     }
-    Ok(())
+    let path = directory.join("plans.txt");
+    fs::write(&path, plans_text(&plans)).map_err(|error| {
+        Failure::environment(format!("cannot write {}", path.display()), "give another --out", error)
+    })?;
+    output::print(&format!("{}\n", path.display()))
+}
+
+/// Each plan once a sweep: most curves of one have the same.
+fn plans_text(plans: &Plans) -> String {
+    let mut text = "The statements behind the curves, as EXPLAIN showed them where each curve ends. Written by\n\
+        uniqueue bench --plot, from the lines of --sweep, which carry the plans of every point.\n"
+        .to_owned();
+    let mut written = BTreeSet::new();
+    for ((sweep, series), (x, statements)) in plans {
+        for (name, lines) in statements {
+            let lines = lines.join("\n");
+            if written.insert((sweep, name, lines.clone())) {
+                text += &format!("\n== {sweep}, {series}, {}: {name}\n{lines}\n", plain(*x));
+            }
+        }
+    }
+    text
 }
 
 fn not_a_point(file: &Path, line: usize, problem: &str) -> Failure {

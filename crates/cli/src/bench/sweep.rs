@@ -216,10 +216,10 @@ impl Point {
         let names: &[_] = if self.series.starts_with("work") {
             &["fetch", "complete"]
         } else if self.sweep == Sweep::Keys.name() {
-            // The probe at the heart of a unique insert, which is a function's.
-            &["holder"]
+            // New ones go by the index; others by a function, which probes for holders as this does.
+            &["insert_new_alike", "holder"]
         } else {
-            &["insert_plain"]
+            &["insert_alike"]
         };
         self.plans = plans(ground, names).await?;
         Ok(self)

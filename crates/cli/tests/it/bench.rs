@@ -208,7 +208,7 @@ async fn sweeps_give_points_and_the_points_are_drawn() {
     let drawn = uniqueue().args(["bench", "--plot"]).arg(&file).arg("--out").arg(&out).output().unwrap();
     assert_eq!(drawn.status.code(), Some(0), "{drawn:?}");
     let files = String::from_utf8(drawn.stdout).unwrap();
-    assert_eq!(files.lines().count(), 5, "{files}");
+    assert_eq!(files.lines().count(), 6, "{files}");
     let curves = fs::read_to_string(out.join("table-size.svg")).unwrap();
     assert!(curves.starts_with("<svg") && curves.ends_with("</svg>\n"), "{curves}");
     for name in ["insert_many, among kept jobs", "work, before waiting jobs: plain SQL", "jobs in the table"] {
@@ -216,6 +216,10 @@ async fn sweeps_give_points_and_the_points_are_drawn() {
     }
     // Four curves of ours and four of theirs, of two points each.
     assert_eq!(curves.matches("<circle").count(), 16);
+    let plans = fs::read_to_string(out.join("plans.txt")).unwrap();
+    for plan in ["keys, insert, 5: insert_new_alike\nAggregate", "runners, work, 5: complete\n"] {
+        assert!(plans.contains(&format!("\n== {plan}")), "{plan}: {plans}");
+    }
 
     fs::write(&file, "\n{\"sweep\": \"keys\"}\n").unwrap();
     let drawn = uniqueue().args(["bench", "--plot"]).arg(&file).output().unwrap();
