@@ -164,7 +164,7 @@ impl RowMaker {
         Self { now, ids: NewIds::now(), kind: None, queue: None }
     }
 
-    /// Checks a job.
+    /// Checks a job, and makes its row.
     fn row(&mut self, kind: &str, args: Result<Box<RawValue>, String>, options: InsertOptions) -> Result<NewRow> {
         let InsertOptions { id, queue, priority, max_attempts, start, meta, unique } = options;
         let kind = again(kind, &mut self.kind, Kind::parse)?;
