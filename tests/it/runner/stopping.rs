@@ -11,9 +11,8 @@ use uniqueue::{JobState, Runner, RunningJob};
 use super::{Task, quick};
 use crate::support::{Database, WAIT};
 
-#[tokio::test]
-async fn a_stop_finishes_what_runs_and_fetches_no_more() {
-    let database = Database::new().await;
+/// Work that says that it began, and ends when it may.
+fn held_up() -> (impl uniqueue::Worker<Task>, Arc<Notify>, Arc<Semaphore>) {
     let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
     let signals = (started.clone(), go_on.clone());
     let work = move |_: RunningJob<Task>| {
@@ -23,6 +22,13 @@ async fn a_stop_finishes_what_runs_and_fetches_no_more() {
             go_on.acquire().await.unwrap().forget();
         }
     };
+    (work, started, go_on)
+}
+
+#[tokio::test]
+async fn a_stop_finishes_what_runs_and_fetches_no_more() {
+    let database = Database::new().await;
+    let (work, started, go_on) = held_up();
     let runner = quick(&database.client).worker(work).start().await.unwrap();
     let running = database.client.insert(Task { n: 1 }).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
@@ -50,15 +56,7 @@ async fn a_stop_gives_maintenance_up_while_its_last_jobs_still_run() {
     }
 
     let database = Database::new().await;
-    let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
-    let signals = (started.clone(), go_on.clone());
-    let work = move |_: RunningJob<Task>| {
-        let (started, go_on) = signals.clone();
-        async move {
-            started.notify_one();
-            go_on.acquire().await.unwrap().forget();
-        }
-    };
+    let (work, started, go_on) = held_up();
     let runner = quick(&database.client).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
