@@ -33,9 +33,10 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// tried in a quicker way and met somebody): equal keys
 /// fold (under `ignore` onto the first, under `replace` the last one lives). Answers come in input
 /// order, one an input. It is all or nothing: under `reject` the error names every duplicate and
-/// nothing is inserted. Two batches never deadlock: keys are taken in one fixed order. (At most 2,000 jobs that are probably
-/// all new, outside a transaction of the caller's, are first tried in their own order, and give up rather than wait for
-/// longer than 20 ms. Two *transactions* that each insert several batches can deadlock, as with any rows.)
+/// nothing is inserted. Two batches never deadlock: keys are taken in one fixed order. (At most 2,000 jobs that are
+/// probably all new, outside a transaction of the caller's, are first tried in their own order, and give up rather
+/// than wait for longer than 20 ms. Two *transactions* that each insert several batches can deadlock, as with any
+/// rows.)
 ///
 /// # Errors
 ///

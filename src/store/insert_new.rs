@@ -43,9 +43,9 @@ pub(crate) enum Together {
 /// Inserts rows with new ids and different keys, on a connection without a transaction; only such that
 /// [`index_decides`]. `None`: it met somebody. `patience` is how long each waits for an uncommitted rival.
 ///
-/// Keys are taken in one order, so that two batches can never deadlock; but those of a small batch that goes all or none
-/// in the order of their ids, which two indexes take a good deal faster. Such a batch is over, and each of its waits, long
-/// before PostgreSQL by default looks for a deadlock.
+/// Keys are taken in one order, so that two batches can never deadlock; but those of a small batch that goes all
+/// or none in the order of their ids, which two indexes take a good deal faster. Such a batch is over, and each of
+/// its waits, long before PostgreSQL by default looks for a deadlock.
 pub(crate) async fn insert_new(
     connection: &mut PgConnection,
     statements: &Statements,

@@ -256,6 +256,26 @@ async fn r10_overlapping_batches_of_new_jobs_in_opposed_orders_never_deadlock() 
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, jobs);
 }
 
+/// What could last until somebody looks for a deadlock, by its rows or by their bytes, is not tried in another order.
+#[tokio::test]
+async fn r10_large_batches_of_new_jobs_take_keys_in_one_order() {
+    for (rows, bytes, is_in_key_order) in [(2_000, 1, 0), (2_001, 1, 2_000), (200, 19_000, 0), (200, 21_000, 199)] {
+        let database = Database::new().await;
+        let keyed = |name: &str, n: usize, bytes: usize| {
+            let args = serde_json::json!({ "text": "x".repeat(bytes) });
+            let key = UniqueKey::raw(format!("{name} {n:05}")).scope(UniqueScope::Active);
+            NewJob::new("a", &args).unique_key(key)
+        };
+        // Many new ones, so that the next are taken to be so.
+        database.client.insert_many((0..9_000).map(|n| keyed("a", n, 1))).await.unwrap();
+        database.client.insert_many((0..rows).rev().map(|n| keyed("b", n, bytes))).await.unwrap();
+        let rising = "SELECT count(*) FROM (
+            SELECT unique_key > lag(unique_key) OVER (ORDER BY ctid) AS is_more FROM {schema}.job WHERE unique_key LIKE 'b %'
+        ) AS j WHERE is_more";
+        assert_eq!(database.number(rising).await, is_in_key_order, "{rows} rows of {bytes} bytes");
+    }
+}
+
 #[tokio::test]
 async fn r10_batches_of_every_conflict_strategy_over_expiring_keys_never_deadlock() {
     let database = Database::with_connections(8).await;
