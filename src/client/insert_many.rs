@@ -91,7 +91,8 @@ impl<'a> IntoFuture for InsertMany<'a> {
             if middleware.is_empty() || jobs.is_empty() {
                 return sending.send(jobs).await;
             }
-            NextInsert { sending, middleware }.run(jobs).await
+            // A box for each branch that is rarely taken: the future of an insert is as large as its largest part.
+            Box::pin(NextInsert { sending, middleware }.run(jobs)).await
         })
     }
 }
@@ -111,12 +112,9 @@ impl Sending<'_> {
         }
         let Self { client, connection, max_wait } = self;
         let answers = match connection {
-            Some(connection) => {
-                let batch = prepare(client, connection, jobs).await?;
-                insert_rows(client, connection, batch, max_wait).await?
-            }
+            Some(connection) => Box::pin(insert_in(client, connection, jobs, max_wait)).await?,
             None if max_wait.is_none() && jobs.len() == 1 => insert_single(client, jobs).await?,
-            None => insert_own(client, &mut *client.connection().await?, jobs, max_wait).await?,
+            None => Box::pin(insert_own(client, jobs, max_wait)).await?,
         };
         metrics::inserted(&answers);
         let bus = client.bus();
@@ -131,23 +129,33 @@ impl Sending<'_> {
 async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
     let layered = Layered::new(client, jobs);
     let now = if layered.needs_clock() {
-        Some(store::database_time(&mut *client.connection().await?, client.statements()).await?)
+        let asking = async { store::database_time(&mut *client.connection().await?, client.statements()).await };
+        Some(Box::pin(asking).await?)
     } else {
         None
     };
-    match layered.batch(now)?.into_shared() {
+    match layered.shared(now)? {
         Ok(row) => Ok(vec![Flights::insert(client, row).await?]),
-        Err(batch) => insert_rows(client, &mut *client.connection().await?, batch, None).await,
+        Err(batch) => {
+            Box::pin(async { insert_rows(client, &mut *client.connection().await?, batch, None).await }).await
+        }
     }
 }
 
-/// Inserts in a transaction of its own.
-async fn insert_own(
+/// Inserts in the caller's transaction.
+async fn insert_in(
     client: &Client,
     connection: &mut PgConnection,
     jobs: Vec<NewJob>,
     max_wait: Option<Duration>,
 ) -> Result<Vec<Inserted>> {
+    let batch = prepare(client, connection, jobs).await?;
+    insert_rows(client, connection, batch, max_wait).await
+}
+
+/// Inserts in a transaction of its own.
+async fn insert_own(client: &Client, jobs: Vec<NewJob>, max_wait: Option<Duration>) -> Result<Vec<Inserted>> {
+    let connection = &mut *client.connection().await?;
     let batch = prepare(client, connection, jobs).await?;
     let sent = batch.rows.len();
     if sent >= MANY && max_wait.is_none() && batch.may_be_new() && client.outlook().are_free(sent) {
@@ -209,14 +217,12 @@ pub(super) async fn insert_rows(
     settle(answers, &ids, &leaders, max_wait)
 }
 
-/// Sends rows of many callers, each for itself. `None`: the input's key takes a statement of its own. Where
-/// all are probably duplicates, `looks_first` tries a statement that finds nothing else.
+/// Sends rows of many callers, each for itself. `None`: the input's key takes a statement of its own.
 pub(super) async fn insert_shared(
     client: &Client,
     connection: &mut PgConnection,
     batch: Batch,
     patience: Duration,
-    looks_first: bool,
 ) -> Result<Vec<Option<Inserted>>> {
     if batch.in_order {
         let inserted = insert_rows(client, connection, batch, Some(patience)).await?;
@@ -224,16 +230,22 @@ pub(super) async fn insert_shared(
     }
     let folded = batch.folded();
     let Batch { rows, leaders, .. } = batch;
-    let statements = client.statements();
-    if looks_first {
-        let held = store::held(connection, statements, &rows).await?;
-        if held.iter().all(Option::is_some) {
-            let answers = rows.into_iter().zip(held).map(|(row, quick)| Answer::of(row, quick?));
-            return Ok(deal(answers.collect(), &leaders));
-        }
-    }
-    let quick = store::insert_each(connection, statements, &rows, Some(patience), folded.as_deref()).await?;
+    let quick = store::insert_each(connection, client.statements(), &rows, Some(patience), folded.as_deref()).await?;
     Ok(deal(rows.into_iter().zip(quick).map(|(row, quick)| Answer::of(row, quick)).collect(), &leaders))
+}
+
+/// What inserts of these keys come to, if all of them are held. `None`: not all are, as far as a look tells.
+pub(super) async fn look(
+    client: &Client,
+    connection: &mut PgConnection,
+    keys: &[&str],
+) -> Result<Option<Vec<Inserted>>> {
+    let held = store::held(connection, client.statements(), keys).await?;
+    let place_of: HashMap<_, _> =
+        held.iter().enumerate().map(|(place, (job, _))| (job.unique_key.as_deref(), place)).collect();
+    let leaders: Option<Vec<_>> = keys.iter().map(|key| place_of.get(&Some(*key)).copied()).collect();
+    let answers = held.into_iter().map(|(job, at)| Some(Answer::of_holder(job, at))).collect();
+    Ok(leaders.and_then(|leaders| deal(answers, &leaders).into_iter().collect()))
 }
 
 /// Turns the database's answers, one a row sent, into results, one an input.

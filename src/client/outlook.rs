@@ -9,6 +9,10 @@ const FREE: usize = 64;
 /// All that were sent last were duplicates.
 const HELD: i32 = -1;
 
+/// So many statements of nothing but duplicates must pass before another look after one in vain: while an audit is on,
+/// looks find nothing.
+const VAIN: i32 = 100;
+
 /// How many were new since the last duplicate. A guess: it decides which statement is tried first, never what an
 /// insert comes to.
 #[derive(Debug, Default)]
@@ -23,16 +27,20 @@ pub(super) enum Keys {
 }
 
 impl Outlook {
-    /// Those of the next statement. That all are held counts for one, until it says so again.
+    /// Those of the next statement.
     pub(super) fn keys(&self, sent: usize) -> Keys {
-        if self.0.load(Ordering::Relaxed) == HELD {
-            self.0.store(0, Ordering::Relaxed);
+        if self.are_held() {
             Keys::Held
         } else if self.are_free(sent) {
             Keys::Free
         } else {
             Keys::Either
         }
+    }
+
+    /// Whether those of the next statement are probably all held, so that a look finds all there is to say.
+    pub(super) fn are_held(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == HELD
     }
 
     /// Whether those of the next statement are probably all free.
@@ -46,14 +54,20 @@ impl Outlook {
         if all == 0 {
             return;
         }
+        let before = self.0.load(Ordering::Relaxed);
         let new = if met == 0 {
-            self.0.load(Ordering::Relaxed).max(0).saturating_add(i32::try_from(all).unwrap_or(i32::MAX))
+            before.max(0).saturating_add(i32::try_from(all).unwrap_or(i32::MAX))
         } else if met == all {
-            HELD
+            if before < HELD { before + 1 } else { HELD }
         } else {
             0
         };
         self.0.store(new, Ordering::Relaxed);
+    }
+
+    /// Takes note of a look that did not find all, before the statement that is sent after it.
+    pub(super) fn looked_in_vain(&self) {
+        self.0.store(HELD - VAIN, Ordering::Relaxed);
     }
 }
 
@@ -76,6 +90,19 @@ mod tests {
         assert_eq!(outlook.keys(1), Keys::Either);
         outlook.note(10, 10);
         assert_eq!(outlook.keys(1), Keys::Held);
-        assert_eq!(outlook.keys(1), Keys::Either, "for one statement only");
+        outlook.note(10, 9);
+        assert_eq!(outlook.keys(1), Keys::Either);
+    }
+
+    #[test]
+    fn a_look_in_vain_is_not_repeated_soon() {
+        let outlook = Outlook::default();
+        outlook.note(10, 10);
+        outlook.looked_in_vain();
+        for _ in 0..VAIN {
+            assert_eq!(outlook.keys(1), Keys::Either);
+            outlook.note(10, 10);
+        }
+        assert_eq!(outlook.keys(1), Keys::Held);
     }
 }

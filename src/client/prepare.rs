@@ -58,21 +58,6 @@ impl Batch {
         self.leaders.iter().for_each(|leader| folded[*leader] += 1);
         Some(folded)
     }
-
-    /// The row of a batch of one, if it may go to the database in another batch as well.
-    pub(super) fn into_shared(mut self) -> Result<NewRow, Self> {
-        let may_share = match &self.rows[..] {
-            [row] => !self.has_given_ids && flights::may_share(row),
-            _ => false,
-        };
-        match self.rows.pop() {
-            Some(row) if may_share => Ok(row),
-            row => {
-                self.rows.extend(row);
-                Err(self)
-            }
-        }
-    }
 }
 
 /// Jobs, and the options of the client's that are theirs where they have none.
@@ -93,7 +78,28 @@ impl<'a> Layered<'a> {
 
     /// Checks every job, given the database's time where a key depends on it.
     pub(super) fn batch(self, now: Option<OffsetDateTime>) -> Result<Batch> {
-        let has_given_ids = self.jobs.iter().any(|job| job.options.id.is_some());
+        let has_given_ids = self.has_given_ids();
+        Ok(fold(self.rows(now)?, has_given_ids))
+    }
+
+    /// As [`Layered::batch`]; but the row itself of a job that may go to the database in another batch as well.
+    pub(super) fn shared(self, now: Option<OffsetDateTime>) -> Result<Result<NewRow, Batch>> {
+        let has_given_ids = self.has_given_ids();
+        let mut rows = self.rows(now)?;
+        Ok(match rows.pop() {
+            Some(row) if rows.is_empty() && !has_given_ids && flights::may_share(&row) => Ok(row),
+            row => {
+                rows.extend(row);
+                Err(fold(rows, has_given_ids))
+            }
+        })
+    }
+
+    fn has_given_ids(&self) -> bool {
+        self.jobs.iter().any(|job| job.options.id.is_some())
+    }
+
+    fn rows(self, now: Option<OffsetDateTime>) -> Result<Vec<NewRow>> {
         let mut maker = RowMaker::new(now);
         let defaults = Some(self.defaults).filter(|defaults| !defaults.is_empty());
         let row = |NewJob { kind, args, options }| {
@@ -103,8 +109,7 @@ impl<'a> Layered<'a> {
             };
             maker.row(&kind, args, options)
         };
-        let rows = self.jobs.into_iter().map(row).collect::<Result<Vec<_>>>()?;
-        Ok(fold(rows, has_given_ids))
+        self.jobs.into_iter().map(row).collect()
     }
 }
 

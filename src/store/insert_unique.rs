@@ -58,6 +58,11 @@ impl Answer {
         };
         Some(Self { outcome, replaced: None, job: Some(job), answered_at })
     }
+
+    /// That of all who come for the key that this job claims.
+    pub(crate) const fn of_holder(holder: JobRow, answered_at: OffsetDateTime) -> Self {
+        Self { outcome: Outcome::Duplicate, replaced: None, job: Some(holder), answered_at }
+    }
 }
 
 /// Inserts rows with new ids and different keys that ignore duplicates, each for itself. With
@@ -87,23 +92,14 @@ pub(crate) async fn insert_all(
     quick(rows, &inserting.bind(folded).fetch_all(connection).await?)
 }
 
-/// Which of these rows would be duplicates, as far as a look without any lock can tell: each row's holder.
+/// The jobs that claim these keys, as far as a look without any lock can tell, and when.
 pub(crate) async fn held(
     connection: &mut PgConnection,
     statements: &Statements,
-    rows: &[NewRow],
-) -> Result<Vec<Option<Quick>>> {
-    fn key(row: &NewRow) -> Option<&str> {
-        row.claim.as_ref().map(|claim| claim.key.as_str())
-    }
-    let keys: Vec<_> = rows.iter().filter_map(key).collect();
-    let mut holders = HashMap::with_capacity(keys.len());
-    for holder in query(&statements.held_jobs).bind(&keys).fetch_all(connection).await? {
-        let (job, at) = (job_row(&holder)?, holder.try_get("answered_at")?);
-        holders.insert(job.unique_key.clone().unwrap_or_default(), Quick::Held(Box::new(job), at));
-    }
-    // Keys differ, so each holder is one row's.
-    Ok(rows.iter().map(|row| holders.remove(key(row)?)).collect())
+    keys: &[&str],
+) -> Result<Vec<(JobRow, OffsetDateTime)>> {
+    let holders = query(&statements.held_jobs).bind(keys).fetch_all(connection).await?;
+    holders.iter().map(|holder| Ok((job_row(holder)?, holder.try_get("answered_at")?))).collect()
 }
 
 /// Finds each row's answer. The one that names no row is that of all whom no other names.

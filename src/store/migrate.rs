@@ -36,6 +36,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V15__pace", include_str!("../../migrations/V15__pace.sql")),
     ("V16__take_claims", include_str!("../../migrations/V16__take_claims.sql")),
     ("V17__wake", include_str!("../../migrations/V17__wake.sql")),
+    ("V18__held", include_str!("../../migrations/V18__held.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.

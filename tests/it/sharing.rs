@@ -211,6 +211,44 @@ async fn r11_after_many_new_jobs_those_who_meet_somebody_are_told_whom() {
 }
 
 #[tokio::test]
+async fn duplicates_at_once_are_looked_up_together_and_each_is_told_of_its_own_holder() {
+    const KEYS: usize = 20;
+    let database = Database::new().await;
+    let client = &database.client;
+    let key = |n: usize| keyed(&format!("k{}", n % KEYS));
+    let mut holders = Vec::new();
+    for n in 0..KEYS {
+        holders.push(client.insert(key(n)).await.unwrap().id());
+    }
+    let rejecting = |n: usize| job("a").unique_key(UniqueKey::raw(format!("k{n}")).on_conflict(OnConflict::Reject));
+    // Twice each, so that two in one statement may have the same holder.
+    for round in 0..5 {
+        let mut jobs: Vec<_> = (0..2 * KEYS).map(key).collect();
+        jobs.push(rejecting(round));
+        let fresh = format!("new {round}");
+        if round % 2 == 1 {
+            // One that is new among many that are expected to be none.
+            jobs.push(keyed(&fresh));
+        }
+        let (mut answers, statements) = counting_statements(at_once(client, jobs)).await;
+        if round % 2 == 1 {
+            let new = answers.pop().unwrap().unwrap();
+            assert_eq!((new.duplicate, new.job.unique_key.as_deref()), (false, Some(&*fresh)));
+        }
+        let refused = answers.pop().unwrap().unwrap_err();
+        assert!(matches!(&refused, Error::Rejected(met) if met[0].duplicate.holder == holders[round]), "{refused}");
+        for (n, answer) in answers.into_iter().enumerate() {
+            let answer = answer.unwrap();
+            assert_eq!((answer.duplicate, answer.id()), (true, holders[n % KEYS]));
+            let stored = client.job(answer.id()).await.unwrap().unwrap();
+            assert_eq!(serde_json::to_value(&stored).unwrap(), serde_json::to_value(&answer.job).unwrap());
+        }
+        // Two at most go beside each other, and each may look in vain.
+        assert!(statements <= 4, "{statements} statements");
+    }
+}
+
+#[tokio::test]
 async fn an_insert_outlives_the_runtime_that_was_to_send_it() {
     let database = Database::with_connections(1).await;
     let held = database.pool().acquire().await.unwrap();

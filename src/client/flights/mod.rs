@@ -19,6 +19,7 @@
 
 mod send;
 
+use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +39,10 @@ const FLIGHTS: usize = 2;
 /// So many must wait before a second statement goes beside the first. Fewer are better off with the next
 /// one: a statement and a commit cost what many rows do.
 const CROWD: usize = 64;
+
+/// The same where they probably only look, which ends in no commit: then what costs time is that client and database
+/// wait for each other in turn.
+const LOOKING_CROWD: usize = 8;
 
 /// The most inserts in one statement.
 const BATCH: usize = 500;
@@ -63,6 +68,30 @@ pub(super) struct Flights {
 struct Waiting {
     inserts: Vec<Single>,
     flights: usize,
+}
+
+impl Waiting {
+    /// Whether another statement may be sent, which then counts.
+    fn may_start(&mut self, crowd: usize) -> bool {
+        let starts = self.flights == 0 || self.flights < FLIGHTS && self.inserts.len() >= crowd;
+        self.flights += usize::from(starts);
+        starts
+    }
+}
+
+/// Lets a row wait for the next statement.
+fn join(client: &Client, row: NewRow) -> oneshot::Receiver<Reply> {
+    let (answer, answered) = oneshot::channel();
+    if client.flights().join(Single { row, answer, has_met: false }, crowd(client)) {
+        // A task of its own: the caller may give up, and others are on the way with it.
+        start(client);
+    }
+    answered
+}
+
+/// How many must wait before a second statement goes beside the first.
+fn crowd(client: &Client) -> usize {
+    if client.outlook().are_held() { LOOKING_CROWD } else { CROWD }
 }
 
 /// One insert, and who waits for it.
@@ -96,40 +125,37 @@ pub(super) fn may_share(row: &NewRow) -> bool {
 
 impl Flights {
     /// Inserts one job, together with those that come at the same time.
-    pub(super) async fn insert(client: &Client, mut row: NewRow) -> Result<Inserted> {
+    pub(super) fn insert(client: &Client, mut row: NewRow) -> impl Future<Output = Result<Inserted>> {
         // A refusal must not be the whole batch's. For one job it says what a duplicate says.
         let rejects = row
             .claim
             .as_mut()
             .is_some_and(|claim| std::mem::replace(&mut claim.on_conflict, OnConflict::Ignore) == OnConflict::Reject);
-        let mut tries = 0;
-        let inserted = loop {
-            let (answer, answered) = oneshot::channel();
-            if client.flights().join(Single { row, answer, has_met: false }) {
-                // A task of its own: the caller may give up, and others are on the way with it.
-                start(client);
+        // Now, so that what is awaited holds no row.
+        let mut answered = join(client, row);
+        async move {
+            let mut tries = 1;
+            let inserted = loop {
+                match answered.await {
+                    Ok(Reply::Answer(inserted)) => break inserted?,
+                    Ok(Reply::Unsent(unsent)) if tries < TRIES => answered = join(client, *unsent),
+                    // It died with its runtime on the way, and what became of it is open.
+                    Ok(Reply::Unsent(_)) | Err(_) => return Err(sqlx::Error::WorkerCrashed.into()),
+                }
+                tries += 1;
+            };
+            match inserted.duplicate_of() {
+                Some(duplicate) if rejects => Err(Error::Rejected(vec![Rejection::new(0, None, duplicate)])),
+                _ => Ok(inserted),
             }
-            tries += 1;
-            match answered.await {
-                Ok(Reply::Answer(inserted)) => break inserted?,
-                Ok(Reply::Unsent(unsent)) if tries < TRIES => row = *unsent,
-                // It died with its runtime on the way, and what became of it is open.
-                Ok(Reply::Unsent(_)) | Err(_) => return Err(sqlx::Error::WorkerCrashed.into()),
-            }
-        };
-        match inserted.duplicate_of() {
-            Some(duplicate) if rejects => Err(Error::Rejected(vec![Rejection::new(0, None, duplicate)])),
-            _ => Ok(inserted),
         }
     }
 
     /// Joins those that wait. `true`: another statement may be sent.
-    fn join(&self, single: Single) -> bool {
+    fn join(&self, single: Single, crowd: usize) -> bool {
         let mut waiting = self.waiting();
         waiting.inserts.push(single);
-        let starts = waiting.flights == 0 || waiting.flights < FLIGHTS && waiting.inserts.len() >= CROWD;
-        waiting.flights += usize::from(starts);
-        starts
+        waiting.may_start(crowd)
     }
 
     /// Lets those wait again, before all others, who must be sent in another way.
@@ -167,8 +193,17 @@ impl Flight {
             self.is_over = true;
             return None;
         }
-        let size = waiting.inserts.len().min(BATCH);
-        Some(waiting.inserts.drain(..size).collect())
+        let crowd = crowd(&self.client);
+        let all = waiting.inserts.len();
+        // Two crowds are two statements.
+        let size = if crowd < CROWD && all >= 2 * crowd { all.div_ceil(2) } else { all };
+        let batch = waiting.inserts.drain(..size.min(BATCH)).collect();
+        let starts = waiting.may_start(crowd);
+        drop(waiting);
+        if starts {
+            start(&self.client);
+        }
+        Some(batch)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Sending a batch: the statement that fits it, and an answer for everybody.
 
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::PgConnection;
 
 use super::{Reply, Single};
 use crate::client::Client;
-use crate::client::insert_many::{insert_rows, insert_shared};
+use crate::client::insert_many::{insert_rows, insert_shared, look};
 use crate::client::outlook::Keys;
 use crate::client::prepare::fold;
 use crate::error::{Error, Result};
@@ -16,6 +16,10 @@ use crate::store::{self, Entered, NewRow, Together};
 
 /// How long a batch waits for a key of somebody's open transaction before each goes alone.
 const PATIENCE: Duration = Duration::from_millis(5);
+
+/// A look that takes longer is no probe of the index, or the database is far away: then it is not the server's time that
+/// counts, and the sure way is as good.
+const LONG_LOOK: Duration = Duration::from_millis(20);
 
 /// Sends a batch and answers everybody. `false`: the connection should be looked at.
 pub(super) async fn send(client: &Client, connection: &mut PgConnection, mut batch: Vec<Single>) -> bool {
@@ -36,8 +40,18 @@ pub(super) async fn send(client: &Client, connection: &mut PgConnection, mut bat
             return settle_new(client, batch, entered);
         }
     }
+    if keys == Keys::Held {
+        match meet(client, connection, &batch).await {
+            Ok(Some(answers)) => {
+                batch.into_iter().zip(answers).for_each(|(single, met)| single.answer(Ok(met)));
+                return true;
+            }
+            Ok(None) => {}
+            Err(error) => return refused(client, batch, &error),
+        }
+    }
     let rows = batch.iter().map(|single| single.row.clone()).collect();
-    let inserted = insert_shared(client, connection, fold(rows, false), PATIENCE, keys == Keys::Held).await;
+    let inserted = insert_shared(client, connection, fold(rows, false), PATIENCE).await;
     match inserted {
         Ok(inserted) => {
             let is_duplicate = |inserted: &&Option<Inserted>| inserted.as_ref().is_some_and(|i| i.duplicate);
@@ -77,6 +91,19 @@ async fn enter(
         return None;
     }
     Some(store::insert_new(connection, statements, rows, PATIENCE, Together::No).await)
+}
+
+/// Looks for the holders of rows that are probably all duplicates. `None`: not all are.
+async fn meet(client: &Client, connection: &mut PgConnection, batch: &[Single]) -> Result<Option<Vec<Inserted>>> {
+    let keys: Option<Vec<_>> =
+        batch.iter().map(|single| single.row.claim.as_ref().map(|claim| claim.key.as_str())).collect();
+    let Some(keys) = keys else { return Ok(None) };
+    let began = Instant::now();
+    let answers = look(client, connection, &keys).await?;
+    if answers.is_none() || began.elapsed() > LONG_LOOK {
+        client.outlook().looked_in_vain();
+    }
+    Ok(answers)
 }
 
 /// Answers those who are in. Those who met somebody are sent once more, so that they are told whom.

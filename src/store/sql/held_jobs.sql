@@ -1,3 +1,13 @@
--- The jobs that claim these keys now: what inserts that ignore duplicates would meet.
+-- The jobs that claim these keys now: what inserts that ignore duplicates would meet. None while duplicates of any
+-- kind are audited: the audit must hear of who meets them.
 SELECT clock_timestamp() AS answered_at, /* columns */j.*
-FROM /* schema */held_jobs($1) AS j
+FROM /* schema */job AS j
+-- The SELECT hides how many keys there are, or each number of them would be planned anew.
+WHERE j.unique_key = ANY ((SELECT $1::text[])::text[])
+    AND j.claims
+    -- No row comes to the last branch. Its price lets the planner probe the index however small the table is.
+    AND CASE
+        WHEN j.claims THEN j.unique_until IS NULL OR j.unique_until > clock_timestamp()
+        ELSE /* schema */not_by_scan(j.claims)
+    END
+    AND NOT EXISTS (SELECT FROM /* schema */duplicate_audit AS a WHERE a.stopped_at IS NULL)
