@@ -42,7 +42,8 @@ pub(super) async fn theirs(ground: &mut Ground, works: Works) -> Result<Measure,
                 if interrupt.is_cancelled() {
                     return Err(interrupted());
                 }
-                let ids = fetch_jobs(&mut connection, &fetch, worker).await?;
+                let (ids, jobs) = fetch_jobs(&mut connection, &fetch, worker).await?;
+                std::hint::black_box(jobs);
                 if ids.is_empty() {
                     break;
                 }
@@ -61,13 +62,17 @@ pub(super) async fn theirs(ground: &mut Ground, works: Works) -> Result<Measure,
 }
 
 /// Fetches, and reads what a worker would need.
-async fn fetch_jobs(connection: &mut PgConnection, fetch: &SqlStr, worker: Uuid) -> Result<Vec<Uuid>, Failure> {
+pub(super) async fn fetch_jobs(
+    connection: &mut PgConnection,
+    fetch: &SqlStr,
+    worker: Uuid,
+) -> Result<(Vec<Uuid>, Vec<NoOp>), Failure> {
     let rows = sqlx::query(fetch.clone()).bind("bench").bind(FETCH).bind(worker).fetch_all(connection).await?;
-    let mut ids = Vec::with_capacity(rows.len());
+    let (mut ids, mut jobs) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
     for row in rows {
-        let Json(args): Json<NoOp> = row.try_get(1)?;
-        std::hint::black_box(args);
+        let Json(args) = row.try_get(1)?;
+        jobs.push(args);
         ids.push(row.try_get(0)?);
     }
-    Ok(ids)
+    Ok((ids, jobs))
 }

@@ -21,47 +21,54 @@ const WARM_UP: u64 = 10;
 /// So long may a job take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The number of a job, and when it came to its worker.
+pub(super) type Start = (u64, Instant);
+
 /// Inserts jobs one by one, and watches them start.
 pub(super) async fn ours(ground: &mut Ground, n: u64, connections: u32) -> Result<Measure, Failure> {
     let inserter = ground.client(1).await?;
     let client = ground.client(connections).await?;
-    let (started, mut starts) = mpsc::unbounded_channel();
+    let (started, starts) = mpsc::unbounded_channel();
     let worker = move |job: RunningJob<NoOp>| {
-        let now = Instant::now();
-        let _ = started.send((job.args.n, now));
+        let _ = started.send((job.args.n, Instant::now()));
         std::future::ready(())
     };
     let runner = Runner::new(client.clone()).name("uniqueue bench").queue("bench", 100).worker(worker).start().await?;
+    let inserting = async |number| {
+        inserter.insert(Kind::PLAIN.job(number)).await?;
+        Ok(())
+    };
+    let measured = measure(ground, n, starts, inserting).await;
+    runner.stop().await?;
+    inserter.pool().close().await;
+    client.pool().close().await;
+    measured
+}
+
+/// Inserts one job at each tick, and waits until all have started.
+pub(super) async fn measure(
+    ground: &mut Ground,
+    n: u64,
+    mut starts: UnboundedReceiver<Start>,
+    mut insert: impl AsyncFnMut(u64) -> Result<(), Failure>,
+) -> Result<Measure, Failure> {
     let mut calls = Vec::new();
-    let mut meter = None;
+    let mut meter = Meter::start(ground).await?;
     let mut ticks = tokio::time::interval(TICK);
-    let mut inserting = Ok(());
     for number in 0..WARM_UP + n {
         ticks.tick().await;
         if ground.interrupt.is_cancelled() {
-            inserting = Err(interrupted());
-            break;
+            return Err(interrupted());
         }
         if number == WARM_UP {
-            meter = Some(Meter::start(ground).await?);
+            meter = Meter::start(ground).await?;
         }
         let called_at = Instant::now();
-        if let Err(error) = inserter.insert(Kind::PLAIN.job(number)).await {
-            inserting = Err(error.into());
-            break;
-        }
+        insert(number).await?;
         calls.push((called_at, Instant::now()));
     }
-    let all = match inserting {
-        Ok(()) => all_starts(&mut starts, calls.len()).await,
-        Err(failure) => Err(failure),
-    };
-    runner.stop().await?;
-    let all = all?;
-    let Some(meter) = meter else { return Err(wrong("nothing was measured".to_owned())) };
+    let all = all_starts(&mut starts, calls.len()).await?;
     let mut measure = meter.stop(ground, n).await?;
-    inserter.pool().close().await;
-    client.pool().close().await;
     let mut since_answer = Vec::new();
     let mut since_call = Vec::new();
     for (number, started_at) in all {
@@ -86,10 +93,7 @@ pub(super) async fn ours(ground: &mut Ground, n: u64, connections: u32) -> Resul
 }
 
 /// Waits for as many jobs as were inserted.
-async fn all_starts(
-    starts: &mut UnboundedReceiver<(u64, Instant)>,
-    count: usize,
-) -> Result<Vec<(u64, Instant)>, Failure> {
+async fn all_starts(starts: &mut UnboundedReceiver<Start>, count: usize) -> Result<Vec<Start>, Failure> {
     let mut all = Vec::with_capacity(count);
     while all.len() < count {
         match tokio::time::timeout(PATIENCE, starts.recv()).await {

@@ -10,6 +10,7 @@
 
 mod args;
 mod bare_insert;
+mod bare_latency;
 mod bare_work;
 mod counter;
 mod cpu;

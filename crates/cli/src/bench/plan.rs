@@ -80,7 +80,7 @@ fn plan(arguments: &BenchArguments, workload: Workload, tasks: usize) -> Plan {
         Workload::Work => against_bare(plain),
         Workload::WorkDelete => against_bare(Works { keep: Keep::Nothing, ..plain }),
         Workload::WorkUnique => against_bare(Works { fill: Some(Fill { keyed: true, ..Fill::waiting(n) }), ..plain }),
-        Workload::Latency => Pair { ours: Turn::Latency { n, connections }, theirs: None },
+        Workload::Latency => Pair { ours: Turn::Latency { n, connections }, theirs: Some(Turn::BareLatency(n)) },
         Workload::WorkBacklog => {
             let fill = Fill::waiting(n + u64::from(arguments.backlog));
             against_work(Turn::Work(Works { fill: Some(fill), ..plain }))

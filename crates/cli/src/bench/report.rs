@@ -18,7 +18,7 @@ pub(super) struct Line {
     pub(super) connections: u32,
     pub(super) seconds: f64,
     pub(super) jobs_per_second: f64,
-    /// The counterpart's.
+    /// The counterpart's, where the clock does not give it.
     pub(super) bare_per_second: Option<f64>,
     pub(super) ratio: Option<f64>,
     pub(super) wal_bytes_per_job: f64,
@@ -37,6 +37,10 @@ pub(super) struct Line {
     pub(super) met: Option<bool>,
     #[serde(flatten)]
     pub(super) latency: Option<Latency>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bare_p50_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bare_p99_ms: Option<f64>,
     /// Jobs a second in the first and in the last tenth of the jobs.
     pub(super) tenths: Option<[f64; 2]>,
     /// Jobs a second of every round: ours and theirs.
@@ -50,7 +54,10 @@ impl Line {
     pub(super) fn new(plan: &Plan, rounds: &Rounds, facts: &Facts) -> Option<Self> {
         let ours = Medians::of(&rounds.ours)?;
         let theirs = Medians::of(&rounds.theirs);
-        let ratio = theirs.as_ref().map(|theirs| ours.rate / theirs.rate);
+        let bare_latency = theirs.as_ref().and_then(|theirs| theirs.latency).map(rounded_latency);
+        // A rate that the clock gives says nothing.
+        let bare_rate = theirs.as_ref().filter(|theirs| theirs.latency.is_none()).map(|theirs| theirs.rate);
+        let ratio = bare_rate.map(|bare| ours.rate / bare);
         let target = plan.workload.target(plan.tasks);
         let met = target.and_then(|target| match target {
             Target::Ratio(wanted) => ratio.map(|ratio| ratio >= wanted),
@@ -64,7 +71,7 @@ impl Line {
             connections: plan.connections,
             seconds: rounded(ours.seconds),
             jobs_per_second: rounded(ours.rate),
-            bare_per_second: theirs_of(|theirs| theirs.rate),
+            bare_per_second: bare_rate.map(rounded),
             ratio: ratio.map(rounded),
             wal_bytes_per_job: rounded(ours.wal_per_job),
             bare_wal_bytes_per_job: theirs_of(|theirs| theirs.wal_per_job),
@@ -80,13 +87,9 @@ impl Line {
             }),
             target,
             met,
-            latency: ours.latency.map(|latency| Latency {
-                p50_ms: rounded(latency.p50_ms),
-                p99_ms: rounded(latency.p99_ms),
-                max_ms: rounded(latency.max_ms),
-                from_call_p50_ms: rounded(latency.from_call_p50_ms),
-                from_call_p99_ms: rounded(latency.from_call_p99_ms),
-            }),
+            bare_p50_ms: bare_latency.map(|latency| latency.p50_ms),
+            bare_p99_ms: bare_latency.map(|latency| latency.p99_ms),
+            latency: ours.latency.map(rounded_latency),
             tenths: ours.tenths.map(|tenths| tenths.map(rounded)),
             rounds: (0..rounds.ours.len())
                 .map(|round| [&rounds.ours, &rounds.theirs].map(|side| side.get(round).map(|one| rounded(one.rate()))))
@@ -109,7 +112,11 @@ fn cells(line: &Line) -> Vec<String> {
     let rate = |rate: f64| output::count(rate.round() as u64);
     let value = match &line.latency {
         Some(latency) => {
-            format!("p50 {:.2} ms, p99 {:.2}, max {:.1}", latency.p50_ms, latency.p99_ms, latency.max_ms)
+            let bare = match (line.bare_p50_ms, line.bare_p99_ms) {
+                (Some(p50), Some(p99)) => format!(" ({}: {p50:.2}, {p99:.2})", line.counterpart),
+                _ => String::new(),
+            };
+            format!("p50 {:.2} ms, p99 {:.2}, max {:.1}{bare}", latency.p50_ms, latency.p99_ms, latency.max_ms)
         }
         None => line.counterpart.to_owned(),
     };
@@ -129,6 +136,16 @@ fn cells(line: &Line) -> Vec<String> {
         line.met.map(|met| if met { "yes" } else { "NO" }).unwrap_or_default().to_owned(),
         rate(line.wal_bytes_per_job),
     ]
+}
+
+fn rounded_latency(latency: Latency) -> Latency {
+    Latency {
+        p50_ms: rounded(latency.p50_ms),
+        p99_ms: rounded(latency.p99_ms),
+        max_ms: rounded(latency.max_ms),
+        from_call_p50_ms: rounded(latency.from_call_p50_ms),
+        from_call_p99_ms: rounded(latency.from_call_p99_ms),
+    }
 }
 
 /// To thousandths: what was measured, without the noise.

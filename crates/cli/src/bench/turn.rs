@@ -8,7 +8,7 @@ use super::insert::{self, Inserts};
 use super::meter::{Latency, Measure};
 use super::progress::Progress;
 use super::work::{self, Works};
-use super::{bare_insert, bare_work, latency, processes};
+use super::{bare_insert, bare_latency, bare_work, latency, processes};
 use crate::failure::Failure;
 
 /// One side's part of a round.
@@ -24,6 +24,7 @@ pub(super) enum Turn {
         n: u64,
         connections: u32,
     },
+    BareLatency(u64),
     EndToEnd(Flow),
 }
 
@@ -43,6 +44,7 @@ impl Turn {
             Self::BareWork(works) => bare_work::theirs(ground, works).await,
             Self::WorkInProcesses(works, runners) => processes::ours(ground, works, runners).await,
             Self::Latency { n, connections } => latency::ours(ground, n, connections).await,
+            Self::BareLatency(n) => bare_latency::theirs(ground, n).await,
             Self::EndToEnd(flow) => flow::ours(ground, flow).await,
         }
     }
@@ -56,6 +58,7 @@ impl Turn {
             | Self::BareWork(_)
             | Self::WorkInProcesses(..)
             | Self::Latency { .. }
+            | Self::BareLatency(_)
             | Self::EndToEnd(_) => Ok(()),
         }
     }

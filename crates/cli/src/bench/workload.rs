@@ -78,7 +78,7 @@ impl Workload {
             Self::InsertDuplicate => "SELECT by key",
             Self::Work | Self::WorkUnique => "fetch 1,000, update 1,000",
             Self::WorkDelete => "fetch 1,000, delete 1,000",
-            Self::Latency => "none",
+            Self::Latency => "LISTEN, fetch",
             Self::WorkBacklog | Self::WorkHeldSnapshot | Self::EndToEnd => "our own work",
         }
     }

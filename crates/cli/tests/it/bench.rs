@@ -79,6 +79,8 @@ async fn each_workload_gives_one_line_and_nothing_stays() {
             let [p50, p99, max] = ["p50_ms", "p99_ms", "max_ms"].map(|name| number(line, name));
             assert!(0.0 <= p50 && p50 <= p99 && p99 <= max && max < 30_000.0, "{line}");
             assert!(number(line, "from_call_p50_ms") > 0.0, "{line}");
+            let [p50, p99] = ["bare_p50_ms", "bare_p99_ms"].map(|name| number(line, name));
+            assert!(0.0 <= p50 && p50 <= p99 && p99 < 30_000.0, "{line}");
             assert_eq!((&line["bare_per_second"], &line["ratio"]), (&Value::Null, &Value::Null));
         } else {
             let ratio = rate / number(line, "bare_per_second");
