@@ -59,6 +59,10 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             Ok(looked) => {
                 is_full = looked.is_full;
                 failure_wait.reset();
+                if !is_full {
+                    // The jobs first, which wait for the thread that is here; the next look will probably find nothing.
+                    tokio::task::yield_now().await;
+                }
                 sleeper.found(&looked).await;
             }
             Err(error) => {
