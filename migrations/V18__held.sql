@@ -4,11 +4,11 @@
 -- held_jobs stays for clients of the version before.
 CREATE FUNCTION not_by_scan(claims boolean) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
-    COST 10000
+    COST 1000000
 AS $$
 BEGIN
     RETURN claims;
 END
 $$;
 COMMENT ON FUNCTION not_by_scan(boolean) IS
-    'Returns what it is given, at a high declared price, which the planner counts for each row that it expects to read. In a branch that is never taken it costs nothing, and keeps a statement that is planned while the table is small, and kept, from reading the whole table later: an index names fewer rows to ask it about.';
+    'Returns what it is given, at a high declared price, which the planner counts for each row that a scan of the table would have to ask it about. Beside a condition that an index on claiming jobs implies, it is never called: it keeps a statement that is planned while the table is small, and kept, from reading the whole table later.';

@@ -241,6 +241,9 @@ pub(super) async fn look(
     keys: &[&str],
 ) -> Result<Option<Vec<Inserted>>> {
     let held = store::held(connection, client.statements(), keys).await?;
+    if held.is_empty() {
+        client.outlook().looked_in_vain();
+    }
     let place_of: HashMap<_, _> =
         held.iter().enumerate().map(|(place, (job, _))| (job.unique_key.as_deref(), place)).collect();
     let leaders: Option<Vec<_>> = keys.iter().map(|key| place_of.get(&Some(*key)).copied()).collect();

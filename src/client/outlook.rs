@@ -1,6 +1,6 @@
 //! What the next jobs with keys probably meet, by what the last ones met.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 /// After so many new jobs in a row the next keys are taken to be free; and four times as many as are sent, since what
 /// turns out wrong is sent twice.
@@ -9,14 +9,17 @@ const FREE: usize = 64;
 /// All that were sent last were duplicates.
 const HELD: i32 = -1;
 
-/// So many statements of nothing but duplicates must pass before another look after one in vain: while an audit is on,
-/// looks find nothing.
-const VAIN: i32 = 100;
+/// So many statements must pass before the next look after one that found nothing, as each does while an audit is on.
+const VAIN: u32 = 100;
 
 /// How many were new since the last duplicate. A guess: it decides which statement is tried first, never what an
 /// insert comes to.
 #[derive(Debug, Default)]
-pub(super) struct Outlook(AtomicI32);
+pub(super) struct Outlook {
+    new: AtomicI32,
+    /// How many statements must pass before a look is worth another try.
+    no_look: AtomicU32,
+}
 
 /// Which keys are to be expected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -40,12 +43,12 @@ impl Outlook {
 
     /// Whether those of the next statement are probably all held, so that a look finds all there is to say.
     pub(super) fn are_held(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == HELD
+        self.new.load(Ordering::Relaxed) == HELD && self.no_look.load(Ordering::Relaxed) == 0
     }
 
     /// Whether those of the next statement are probably all free.
     pub(super) fn are_free(&self, sent: usize) -> bool {
-        let new = self.0.load(Ordering::Relaxed);
+        let new = self.new.load(Ordering::Relaxed);
         usize::try_from(new).is_ok_and(|new| new >= FREE.max(4 * sent))
     }
 
@@ -54,20 +57,21 @@ impl Outlook {
         if all == 0 {
             return;
         }
-        let before = self.0.load(Ordering::Relaxed);
         let new = if met == 0 {
-            before.max(0).saturating_add(i32::try_from(all).unwrap_or(i32::MAX))
+            self.new.load(Ordering::Relaxed).max(0).saturating_add(i32::try_from(all).unwrap_or(i32::MAX))
         } else if met == all {
-            if before < HELD { before + 1 } else { HELD }
+            HELD
         } else {
             0
         };
-        self.0.store(new, Ordering::Relaxed);
+        self.new.store(new, Ordering::Relaxed);
+        let no_look = self.no_look.load(Ordering::Relaxed);
+        self.no_look.store(no_look.saturating_sub(1), Ordering::Relaxed);
     }
 
-    /// Takes note of a look that did not find all, before the statement that is sent after it.
+    /// Takes note of a look that found nobody, before the statement that is sent after it.
     pub(super) fn looked_in_vain(&self) {
-        self.0.store(HELD - VAIN, Ordering::Relaxed);
+        self.no_look.store(VAIN, Ordering::Relaxed);
     }
 }
 
@@ -99,9 +103,10 @@ mod tests {
         let outlook = Outlook::default();
         outlook.note(10, 10);
         outlook.looked_in_vain();
-        for _ in 0..VAIN {
+        for n in 0..VAIN as usize {
             assert_eq!(outlook.keys(1), Keys::Either);
-            outlook.note(10, 10);
+            // Whatever becomes of others.
+            outlook.note(10, 10 * (n % 2));
         }
         assert_eq!(outlook.keys(1), Keys::Held);
     }

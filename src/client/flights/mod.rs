@@ -1,7 +1,7 @@
 //! Single inserts that come at the same time fly together.
 //!
 //! An insert that finds nobody on the way goes at once, alone. Those that come while others are on
-//! the way gather, and the next statement takes them all: no timer, nothing added when it is quiet,
+//! the way gather, and the next statements, two at most at a time, take them: no timer, nothing added when it is quiet,
 //! and under load one commit serves many callers. Only inserts of their own go here, never those of a
 //! caller's transaction.
 //!
@@ -72,26 +72,32 @@ struct Waiting {
 
 impl Waiting {
     /// Whether another statement may be sent, which then counts.
-    fn may_start(&mut self, crowd: usize) -> bool {
-        let starts = self.flights == 0 || self.flights < FLIGHTS && self.inserts.len() >= crowd;
+    fn may_start(&mut self, are_held: bool) -> bool {
+        let starts = self.flights == 0 || self.flights < FLIGHTS && self.are_crowd(are_held);
         self.flights += usize::from(starts);
         starts
+    }
+
+    /// Whether so many wait that a second statement goes beside the first.
+    fn are_crowd(&self, are_held: bool) -> bool {
+        let waiting = self.inserts.len();
+        waiting >= CROWD || waiting >= LOOKING_CROWD && are_held && self.may_look()
+    }
+
+    /// Whether a look can tell what becomes of all who wait.
+    fn may_look(&self) -> bool {
+        self.inserts.iter().all(|single| single.row.claim.is_some())
     }
 }
 
 /// Lets a row wait for the next statement.
 fn join(client: &Client, row: NewRow) -> oneshot::Receiver<Reply> {
     let (answer, answered) = oneshot::channel();
-    if client.flights().join(Single { row, answer, has_met: false }, crowd(client)) {
+    if client.flights().join(Single { row, answer, has_met: false }, client.outlook().are_held()) {
         // A task of its own: the caller may give up, and others are on the way with it.
         start(client);
     }
     answered
-}
-
-/// How many must wait before a second statement goes beside the first.
-fn crowd(client: &Client) -> usize {
-    if client.outlook().are_held() { LOOKING_CROWD } else { CROWD }
 }
 
 /// One insert, and who waits for it.
@@ -152,10 +158,10 @@ impl Flights {
     }
 
     /// Joins those that wait. `true`: another statement may be sent.
-    fn join(&self, single: Single, crowd: usize) -> bool {
+    fn join(&self, single: Single, are_held: bool) -> bool {
         let mut waiting = self.waiting();
         waiting.inserts.push(single);
-        waiting.may_start(crowd)
+        waiting.may_start(are_held)
     }
 
     /// Lets those wait again, before all others, who must be sent in another way.
@@ -193,12 +199,15 @@ impl Flight {
             self.is_over = true;
             return None;
         }
-        let crowd = crowd(&self.client);
+        let are_held = self.client.outlook().are_held();
         let all = waiting.inserts.len();
-        // Two crowds are two statements.
-        let size = if crowd < CROWD && all >= 2 * crowd { all.div_ceil(2) } else { all };
+        // Two crowds that look are two statements, if the second can be sent now. Of few, half wait for the other flight
+        // if need be, which is back in a moment: else all would soon go with one, and nobody with the other.
+        let goes_in_two = waiting.flights < FLIGHTS || all < 4 * LOOKING_CROWD;
+        let are_two = are_held && goes_in_two && all >= 2 * LOOKING_CROWD && waiting.may_look();
+        let size = if are_two { all.div_ceil(2) } else { all };
         let batch = waiting.inserts.drain(..size.min(BATCH)).collect();
-        let starts = waiting.may_start(crowd);
+        let starts = are_two && waiting.may_start(are_held);
         drop(waiting);
         if starts {
             start(&self.client);

@@ -1,7 +1,7 @@
 //! Sending a batch: the statement that fits it, and an answer for everybody.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sqlx::PgConnection;
 
@@ -16,10 +16,6 @@ use crate::store::{self, Entered, NewRow, Together};
 
 /// How long a batch waits for a key of somebody's open transaction before each goes alone.
 const PATIENCE: Duration = Duration::from_millis(5);
-
-/// A look that takes longer is no probe of the index, or the database is far away: then it is not the server's time that
-/// counts, and the sure way is as good.
-const LONG_LOOK: Duration = Duration::from_millis(20);
 
 /// Sends a batch and answers everybody. `false`: the connection should be looked at.
 pub(super) async fn send(client: &Client, connection: &mut PgConnection, mut batch: Vec<Single>) -> bool {
@@ -47,6 +43,8 @@ pub(super) async fn send(client: &Client, connection: &mut PgConnection, mut bat
                 return true;
             }
             Ok(None) => {}
+            // It has done nothing, and the sure way may be open.
+            Err(error) if did_nothing(&error) => client.outlook().looked_in_vain(),
             Err(error) => return refused(client, batch, &error),
         }
     }
@@ -98,12 +96,7 @@ async fn meet(client: &Client, connection: &mut PgConnection, batch: &[Single]) 
     let keys: Option<Vec<_>> =
         batch.iter().map(|single| single.row.claim.as_ref().map(|claim| claim.key.as_str())).collect();
     let Some(keys) = keys else { return Ok(None) };
-    let began = Instant::now();
-    let answers = look(client, connection, &keys).await?;
-    if answers.is_none() || began.elapsed() > LONG_LOOK {
-        client.outlook().looked_in_vain();
-    }
-    Ok(answers)
+    look(client, connection, &keys).await
 }
 
 /// Answers those who are in. Those who met somebody are sent once more, so that they are told whom.

@@ -28,18 +28,19 @@ pub(super) async fn theirs(ground: &mut Ground, n: u64) -> Result<Measure, Failu
     let mut listener = PgListener::connect(&ground.url).await?;
     listener.listen("uniqueue_bench").await?;
     let (started, starts) = mpsc::unbounded_channel();
-    let worker = tokio::spawn(work(listener, working, fetch, finish, started));
+    let worker = work(listener, working, fetch, finish, started);
     let inserting = async |number| {
         let query = sqlx::query(insert.clone()).bind(Uuid::now_v7()).bind(Json(Kind::PLAIN.args(number)));
         query.bind(Kind::PLAIN.priority).execute(&mut inserting).await?;
         Ok(())
     };
-    let measured = measure(ground, n, starts, inserting).await;
-    worker.abort();
-    measured
+    tokio::select! {
+        measured = measure(ground, n, starts, inserting) => measured,
+        Err(failure) = worker => Err(failure),
+    }
 }
 
-/// Works what it is told of, until nobody wants to know.
+/// Works what it is told of, until something fails.
 async fn work(
     mut listener: PgListener,
     mut connection: PgConnection,

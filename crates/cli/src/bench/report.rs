@@ -18,7 +18,7 @@ pub(super) struct Line {
     pub(super) connections: u32,
     pub(super) seconds: f64,
     pub(super) jobs_per_second: f64,
-    /// The counterpart's, where the clock does not give it.
+    /// The counterpart's. None of latency, whose rate is that of its ticks.
     pub(super) bare_per_second: Option<f64>,
     pub(super) ratio: Option<f64>,
     pub(super) wal_bytes_per_job: f64,
