@@ -249,6 +249,35 @@ async fn duplicates_at_once_are_looked_up_together_and_each_is_told_of_its_own_h
 }
 
 #[tokio::test]
+async fn a_look_that_fails_is_not_repeated_and_everybody_is_told_all_the_same() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let holder = client.insert(keyed("k")).await.unwrap().id();
+    // As a schema of the version before is, or a role that may not.
+    database.execute("DROP FUNCTION {schema}.not_by_scan(boolean)").await;
+    for _ in 0..3 {
+        for answer in at_once(client, (0..30).map(|_| keyed("k")).collect()).await {
+            let answer = answer.unwrap();
+            assert_eq!((answer.duplicate, answer.id()), (true, holder));
+        }
+    }
+    let (answer, statements) = counting_statements(client.insert(keyed("k")).into_future()).await;
+    assert_eq!((answer.unwrap().id(), statements), (holder, 1));
+}
+
+#[tokio::test]
+async fn plain_jobs_after_duplicates_go_together() {
+    let database = Database::new().await;
+    let client = &database.client;
+    for _ in 0..3 {
+        client.insert(keyed("k")).await.unwrap();
+    }
+    let (answers, statements) = counting_statements(at_once(client, (0..20).map(|_| job("a")).collect())).await;
+    assert!(answers.into_iter().all(|answer| !answer.unwrap().duplicate));
+    assert_eq!(statements, 1);
+}
+
+#[tokio::test]
 async fn an_insert_outlives_the_runtime_that_was_to_send_it() {
     let database = Database::with_connections(1).await;
     let held = database.pool().acquire().await.unwrap();
@@ -322,7 +351,7 @@ async fn without_a_connection_every_caller_is_told() {
     let options = database.pool().connect_options();
     let pool = sqlx::postgres::PgPoolOptions::new()
         .max_connections(1)
-        .acquire_timeout(Duration::from_millis(50))
+        .acquire_timeout(Duration::from_millis(500))
         .connect_with((*options).clone())
         .await
         .unwrap();

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::bare_work::fetch_jobs;
 use super::ground::Ground;
 use super::insert::wrong;
-use super::job::Kind;
+use super::job::{Kind, NoOp};
 use super::latency::{Start, measure};
 use super::meter::Measure;
 use crate::failure::Failure;
@@ -51,11 +51,10 @@ async fn work(
     let worker = Uuid::now_v7();
     loop {
         listener.recv().await?;
-        let (ids, jobs) = fetch_jobs(&mut connection, &fetch, worker).await?;
-        let now = Instant::now();
-        for job in jobs {
-            let _ = started.send((job.n, now));
-        }
+        let start = |job: NoOp| {
+            let _ = started.send((job.n, Instant::now()));
+        };
+        let ids = fetch_jobs(&mut connection, &fetch, worker, start).await?;
         sqlx::query(finish.clone()).bind(ids).execute(&mut connection).await?;
     }
 }
