@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use sqlx::postgres::PgRow;
-use sqlx::postgres::types::PgInterval;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
@@ -19,19 +18,20 @@ use crate::job::{AttemptError, JobRow};
 use crate::state::JobState;
 use crate::unique::StateSet;
 
-/// The places of the columns that fetch.sql returns: what the scan was, in the first row; and a job, in each other.
-const LOOK: usize = 0;
-const ID: usize = 1;
-const ATTEMPT: usize = 2;
-const SCHEDULED_AT: usize = 3;
+/// The places of the columns that fetch.sql returns: a job; and what the look was, in the last row.
+const ID: usize = 0;
+const ATTEMPT: usize = 1;
+const SCHEDULED_AT: usize = 2;
+const ATTEMPTED_AT: usize = 3;
 const ARGS: usize = 4;
 const UNIQUE_KEY: usize = 5;
 const UNIQUE_STATES: usize = 6;
 const PARTICULARS: usize = 7;
 const PAPERS: usize = 8;
+const LOOK: usize = 9;
 
-/// How long the scan took, when it began and when it ended; the queues that are held back, and those with a limit.
-type Look = (PgInterval, Stored, Stored, Option<Vec<String>>, Option<Vec<String>>);
+/// When the look began and ended; the queues that are held back, and those with a limit.
+type Look = (Stored, Stored, Option<Vec<String>>, Option<Vec<String>>);
 
 /// Kind, queue, `created_at`, priority, `max_attempts`, `claims`, `until_start`, `unique_until`, `replaced_by`.
 type Particulars = (String, String, Stored, i16, i16, bool, bool, Option<Stored>, Option<Uuid>);
@@ -93,31 +93,32 @@ pub(crate) async fn fetch(
 ) -> Result<Fetched> {
     let queues: Vec<_> = slots.iter().map(|slot| slot.queue.as_str()).collect();
     let free: Vec<_> = slots.iter().map(|slot| i32::try_from(slot.free).unwrap_or(i32::MAX)).collect();
-    let rows = query(&statements.fetch)
-        .bind(&queues)
-        .bind(&free)
-        .bind(kinds)
-        .bind(worker)
-        .bind(places.iter().map(|place| place.queue.as_str()).collect::<Vec<_>>())
-        .bind(places.iter().map(|place| place.priority).collect::<Vec<_>>())
-        .bind(places.iter().map(|place| place.scheduled_at).collect::<Vec<_>>())
-        .bind(places.iter().map(|place| place.id).collect::<Vec<_>>())
-        .fetch_all(connection)
-        .await?;
-    let (look, jobs) = rows.split_first().ok_or(sqlx::Error::RowNotFound)?;
-    let (took, began_at, attempted_at, held_back, limited): Look = look.try_get(LOOK)?;
+    let statement = if places.is_empty() { &statements.fetch } else { &statements.fetch_onward };
+    let mut query = query(statement).bind(&queues).bind(&free).bind(kinds).bind(worker);
+    if !places.is_empty() {
+        query = query
+            .bind(places.iter().map(|place| place.queue.as_str()).collect::<Vec<_>>())
+            .bind(places.iter().map(|place| place.priority).collect::<Vec<_>>())
+            .bind(places.iter().map(|place| place.scheduled_at).collect::<Vec<_>>())
+            .bind(places.iter().map(|place| place.id).collect::<Vec<_>>());
+    }
+    let rows = query.fetch_all(connection).await?;
+    let (look, jobs) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
+    let (began_at, ended_at, held_back, limited): Look = look.try_get(LOOK)?;
+    // All were started in the same moment, when the scan was over.
+    let scanned_at = jobs.first().map_or(Ok(ended_at), |job| job.try_get(ATTEMPTED_AT))?.0;
     let mut fetched = Fetched {
         jobs: Vec::with_capacity(jobs.len()),
         unreadable: Vec::new(),
         began_at: began_at.0,
-        took: Duration::from_micros(took.microseconds.max(0).unsigned_abs()),
+        took: Duration::try_from(scanned_at - began_at.0).unwrap_or_default(),
         held_back: queue_names(held_back),
         limited: queue_names(limited),
     };
     let usual = Usual {
         kind: Kind::from_stored(kinds.first().map_or("", String::as_str)),
         queue: slots.first().map_or_else(QueueName::default, |slot| slot.queue.clone()),
-        attempted_at: attempted_at.0,
+        attempted_at: scanned_at,
         worker,
     };
     for row in jobs {

@@ -114,12 +114,16 @@ use crate::ident::SchemaName;
 /// 17, of which null asks nothing. Such statements are planned anew each time, for what is asked.
 const MATCHING: &str = include_str!("matching.sql");
 
+/// What a fetch does besides, where places are given, in the place of the marker `/* onward */`.
+const ONWARD: &str = include_str!("onward.sql");
+
 macro_rules! statements {
     ($($(#[$condition:meta])* $name:ident),* $(,)?) => {
         /// Every statement, rendered for one schema.
         #[derive(Clone, Debug)]
         pub(crate) struct Statements {
             schema: SchemaName,
+            fetch_onward: SqlStr,
             $($(#[$condition])* $name: SqlStr,)*
         }
 
@@ -136,13 +140,17 @@ macro_rules! statements {
                 };
                 Self {
                     $($(#[$condition])* $name: render(include_str!(concat!("sql/", stringify!($name), ".sql"))),)*
+                    fetch_onward: render(&include_str!("sql/fetch.sql").replace("/* onward */", ONWARD)),
                     schema,
                 }
             }
 
             /// Every statement with its name, for the test that prepares them all.
             pub(crate) fn all(&self) -> Vec<(&'static str, SqlStr)> {
-                Vec::from([$($(#[$condition])* (stringify!($name), self.$name.clone()),)*])
+                Vec::from([
+                    $($(#[$condition])* (stringify!($name), self.$name.clone()),)*
+                    ("fetch_onward", self.fetch_onward.clone()),
+                ])
             }
         }
     };

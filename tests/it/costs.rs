@@ -201,7 +201,7 @@ async fn pages(database: &Database, connection: &mut PgConnection, name: &str, a
 async fn runner(database: &Database) -> (PoolConnection<sqlx::Postgres>, Uuid) {
     let mut connection = database.pool().acquire().await.unwrap();
     for (name, text) in database.client.statements_text() {
-        if ["fetch", "complete"].contains(&name) {
+        if ["fetch", "fetch_onward", "complete"].contains(&name) {
             let prepare = format!("PREPARE cost_of_{name} AS {text}");
             sqlx::raw_sql(database.sql(&prepare)).execute(&mut *connection).await.unwrap();
         }
@@ -217,11 +217,13 @@ async fn runner(database: &Database) -> (PoolConnection<sqlx::Postgres>, Uuid) {
 
 /// What a fetch of a batch is asked with: from the head of the queue, or from behind a place in it.
 fn fetch_arguments(runner: Uuid, place: Option<(&str, &str)>) -> String {
-    let places = match place {
-        None => "'{}', '{}', '{}', '{}'".to_owned(),
-        Some((scheduled_at, id)) => format!("'{{default}}', '{{0}}', ARRAY['{scheduled_at}'::timestamptz], '{{{id}}}'"),
-    };
-    format!("'{{default}}', '{{{BATCH}}}', '{{task}}', '{runner}', {places}")
+    let head = format!("'{{default}}', '{{{BATCH}}}', '{{task}}', '{runner}'");
+    match place {
+        None => head,
+        Some((scheduled_at, id)) => {
+            format!("{head}, '{{default}}', '{{0}}', ARRAY['{scheduled_at}'::timestamptz], '{{{id}}}'")
+        }
+    }
 }
 
 /// Pages a job of a fetch and of its end.
@@ -283,7 +285,7 @@ async fn rows_that_an_old_snapshot_keeps_are_not_walked_from_a_place_behind_them
     let (mut connection, runner) = runner(&database).await;
     let head = pages(&database, &mut connection, "fetch", &fetch_arguments(runner, None)).await;
     let behind = fetch_arguments(runner, Some((&time, &last)));
-    let behind = pages(&database, &mut connection, "fetch", &behind).await;
+    let behind = pages(&database, &mut connection, "fetch_onward", &behind).await;
     let fetched = format!("SELECT count(*) FROM {{schema}}.job WHERE worker = '{runner}'");
     assert_eq!(database.number(&fetched).await, 2 * BATCH);
     assert!(behind < 24.0 && head > behind + 10.0, "{head} pages a job from the head, {behind} from behind");

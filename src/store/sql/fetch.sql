@@ -1,13 +1,12 @@
 -- Takes the next jobs of several queues, each up to its own free slots, and counts the attempt.
 -- Per queue the scan walks job_fetch in order and locks as it goes, so that no two runners wait
--- for each other. It starts at the queue's head, or, where places are given, behind one place for
--- each priority: then it need not walk what lies before them. The locked rows go on as an array: the
+-- for each other. It starts at the queue's head; onward.sql says where else. The locked rows go on as an array: the
 -- planner cannot know how many a LIMIT of slots gives, and joins what it takes for a tenth of the
 -- backlog by reading the whole table. By their places in the table, which a lock keeps: that spares a
 -- probe of the primary key each. (A job that somebody changed and committed while the scan came by has a
 -- place that this statement does not see yet; the next fetch takes it.)
 --
--- The first row says what the scan was; the others are the jobs. What a column costs on its way it costs
+-- The last row says what the look was; the others are the jobs. What a column costs on its way it costs
 -- with each job, so what is usual in most jobs (fetch.rs knows it) is not sent: `particulars` come with a job
 -- of which anything of them is unusual, and `papers` with one that has any.
 WITH wanted AS MATERIALIZED (
@@ -38,49 +37,21 @@ next AS MATERIALIZED (
         LIMIT w.slots
         FOR UPDATE SKIP LOCKED
     ) AS n
-    WHERE w.queue <> ALL ($5::text[])
-    UNION ALL
-    SELECT o.ctid
-    FROM wanted AS w
-    CROSS JOIN LATERAL (
-        SELECT n.ctid
-        -- The places come with the highest priority first, and unnest keeps their order.
-        FROM unnest($5::text[], $6::smallint[], $7::timestamptz[], $8::uuid[])
-            AS p (queue, priority, scheduled_at, id)
-        CROSS JOIN LATERAL (
-            SELECT j.ctid
-            FROM /* schema */job AS j
-            WHERE j.queue = p.queue
-                AND j.ready
-                AND j.priority = p.priority
-                AND (j.scheduled_at, j.id) > (p.scheduled_at, p.id)
-                AND j.kind = ANY ($3::text[])
-            ORDER BY j.scheduled_at, j.id
-            LIMIT w.slots
-            FOR UPDATE SKIP LOCKED
-        ) AS n
-        WHERE p.queue = w.queue
-        LIMIT w.slots
-    ) AS o
-    WHERE w.queue = ANY ($5::text[])
-),
-scanned AS MATERIALIZED (
-    SELECT clock_timestamp() AS at
-    FROM (SELECT count(*) FROM next) AS n
+    /* onward */
 ),
 started AS (
     UPDATE /* schema */job AS j
     SET state = 'running',
         -- Counted at fetch, so that a crash uses one up. Capped, so that no count stops a queue.
         attempt = least(j.attempt::integer + 1, 32767),
-        -- Read before the first row is changed.
-        attempted_at = (SELECT s.at FROM scanned AS s),
+        -- Read once, when the scan is over and no row is changed yet.
+        attempted_at = (SELECT clock_timestamp()),
         worker = $4,
         unique_states = CASE WHEN j.until_start AND j.unique_states > 0 THEN 0 ELSE j.unique_states END,
         unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'available', 'running')
     WHERE j.ctid = ANY (ARRAY(SELECT n.ctid FROM next AS n))
     RETURNING
-        j.id, j.attempt, j.scheduled_at, j.args, j.unique_key, j.unique_states,
+        j.id, j.attempt, j.scheduled_at, j.attempted_at, j.args, j.unique_key, j.unique_states,
         CASE
             WHEN j.kind = ($3::text[])[1]
                 AND j.queue = ($1::text[])[1]
@@ -108,24 +79,20 @@ started AS (
             ELSE ROW(j.meta, j.errors, j.output, j.progress)
         END AS papers,
         j.unique_yielded
-),
-given_up AS MATERIALIZED (
-    SELECT /* schema */take_claims(array_agg(s.id)) AS ids
-    FROM started AS s
-    WHERE s.unique_yielded
-    HAVING count(*) > 0
 )
 SELECT
-    ROW(
-        s.at - statement_timestamp(), statement_timestamp(), s.at,
-        (SELECT array_agg(w.queue) FROM wanted AS w WHERE w.slots < w.free),
-        (SELECT array_agg(w.queue) FROM wanted AS w WHERE w.is_limited)
-    ) AS look,
-    NULL::uuid AS id, NULL::smallint AS attempt, NULL::timestamptz AS scheduled_at, NULL::jsonb AS args,
-    NULL::text AS unique_key, NULL::smallint AS unique_states, NULL::record AS particulars, NULL::record AS papers
-FROM scanned AS s
+    j.id, j.attempt, j.scheduled_at, j.attempted_at, j.args, j.unique_key, j.unique_states,
+    j.particulars, j.papers, NULL::record AS look
+FROM started AS j
+WHERE NOT j.unique_yielded OR j.id <> ALL (
+    -- Asked once, and only if any job did.
+    coalesce((SELECT /* schema */take_claims(array_agg(s.id)) FROM started AS s WHERE s.unique_yielded), '{}')
+)
 UNION ALL
 SELECT
-    NULL, j.id, j.attempt, j.scheduled_at, j.args, j.unique_key, j.unique_states, j.particulars, j.papers
-FROM started AS j
-WHERE j.id <> ALL (coalesce((SELECT g.ids FROM given_up AS g), '{}'))
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    ROW(
+        statement_timestamp(), clock_timestamp(),
+        array_agg(w.queue) FILTER (WHERE w.slots < w.free), array_agg(w.queue) FILTER (WHERE w.is_limited)
+    )
+FROM wanted AS w

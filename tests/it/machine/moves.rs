@@ -97,11 +97,8 @@ impl Moves {
     ) -> sqlx::Result<Vec<Held>> {
         let kinds = vec!["task".to_owned()];
         let query = self.query("fetch").bind(vec![queue.to_owned()]).bind(vec![slots]).bind(kinds).bind(worker);
-        // From the start of the queue, as a runner without a place to go on from.
-        let nowhere = (Vec::<String>::new(), Vec::<i16>::new(), Vec::<time::OffsetDateTime>::new(), Vec::<Uuid>::new());
-        let query = query.bind(nowhere.0).bind(nowhere.1).bind(nowhere.2).bind(nowhere.3);
         let rows = query.fetch_all(connection).await?;
-        // A fetch that took nothing answers with one row of nulls, for the time it took.
+        // Beside the jobs comes a row of nulls, which says what the look was.
         let taken = rows.iter().filter_map(|row| row.try_get::<Option<Uuid>, _>("id").transpose().map(|id| (row, id)));
         taken.map(|(row, id)| Ok(Held { id: id?, attempt: row.try_get("attempt")? })).collect()
     }
