@@ -26,7 +26,11 @@ pub(super) type Start = (u64, Instant);
 
 /// Inserts jobs one by one, and watches them start.
 pub(super) async fn ours(ground: &mut Ground, n: u64, connections: u32) -> Result<Measure, Failure> {
-    let inserter = ground.client(1).await?;
+    // As theirs: what a pool does with a connection after an insert's answer is not the runner's.
+    let mut opened = ground.connections(1).await?;
+    let Some(mut own) = opened.pop() else {
+        return Err(wrong("a connection was to be opened".to_owned()));
+    };
     let client = ground.client(connections).await?;
     let (started, starts) = mpsc::unbounded_channel();
     let worker = move |job: RunningJob<NoOp>| {
@@ -35,12 +39,11 @@ pub(super) async fn ours(ground: &mut Ground, n: u64, connections: u32) -> Resul
     };
     let runner = Runner::new(client.clone()).name("uniqueue bench").queue("bench", 100).worker(worker).start().await?;
     let inserting = async |number| {
-        inserter.insert(Kind::PLAIN.job(number)).await?;
+        client.insert(Kind::PLAIN.job(number)).tx(&mut own).await?;
         Ok(())
     };
     let measured = measure(ground, n, starts, inserting).await;
     runner.stop().await?;
-    inserter.pool().close().await;
     client.pool().close().await;
     measured
 }
