@@ -1,5 +1,6 @@
 //! Fetching the next jobs.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -22,15 +23,14 @@ use crate::unique::StateSet;
 const ID: usize = 0;
 const ATTEMPT: usize = 1;
 const SCHEDULED_AT: usize = 2;
-const ATTEMPTED_AT: usize = 3;
-const ARGS: usize = 4;
-const UNIQUE_KEY: usize = 5;
-const UNIQUE_STATES: usize = 6;
-const PARTICULARS: usize = 7;
-const PAPERS: usize = 8;
-const LOOK: usize = 9;
+const ARGS: usize = 3;
+const UNIQUE_KEY: usize = 4;
+const UNIQUE_STATES: usize = 5;
+const PARTICULARS: usize = 6;
+const PAPERS: usize = 7;
+const LOOK: usize = 8;
 
-/// When the look began and ended; the queues that are held back, and those with a limit.
+/// When the scan began and ended; the queues that are held back, and those with a limit.
 type Look = (Stored, Stored, Option<Vec<String>>, Option<Vec<String>>);
 
 /// Kind, queue, `created_at`, priority, `max_attempts`, `claims`, `until_start`, `unique_until`, `replaced_by`.
@@ -102,23 +102,21 @@ pub(crate) async fn fetch(
             .bind(places.iter().map(|place| place.scheduled_at).collect::<Vec<_>>())
             .bind(places.iter().map(|place| place.id).collect::<Vec<_>>());
     }
-    let rows = query.fetch_all(connection).await?;
+    let rows = query.fetch_all(&mut *connection).await?;
     let (look, jobs) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
     let (began_at, ended_at, held_back, limited): Look = look.try_get(LOOK)?;
-    // All were started in the same moment, when the scan was over.
-    let scanned_at = jobs.first().map_or(Ok(ended_at), |job| job.try_get(ATTEMPTED_AT))?.0;
     let mut fetched = Fetched {
         jobs: Vec::with_capacity(jobs.len()),
         unreadable: Vec::new(),
         began_at: began_at.0,
-        took: Duration::try_from(scanned_at - began_at.0).unwrap_or_default(),
+        took: Duration::try_from(ended_at.0 - began_at.0).unwrap_or_default(),
         held_back: queue_names(held_back),
         limited: queue_names(limited),
     };
     let usual = Usual {
         kind: Kind::from_stored(kinds.first().map_or("", String::as_str)),
         queue: slots.first().map_or_else(QueueName::default, |slot| slot.queue.clone()),
-        attempted_at: scanned_at,
+        attempted_at: ended_at.0,
         worker,
     };
     for row in jobs {
@@ -127,11 +125,31 @@ pub(crate) async fn fetch(
             Err(error) => fetched.unreadable.push(usual.unreadable(row, &error)?),
         }
     }
+    see_claims(connection, statements, &mut fetched.jobs).await?;
     // UPDATE gives rows back in no promised order.
     fetched.jobs.sort_by(|a, b| {
         (b.priority.cmp(&a.priority)).then_with(|| (a.scheduled_at, a.id).cmp(&(b.scheduled_at, b.id)))
     });
     Ok(fetched)
+}
+
+/// Looks once more at jobs that came back to their claim's states when they were fetched: whether they got their claim
+/// was settled after their rows were read.
+async fn see_claims(connection: &mut PgConnection, statements: &Statements, jobs: &mut [JobRow]) -> Result<()> {
+    let came_back = |job: &JobRow| {
+        let is_unique_now = job.unique_states.is_some_and(|states| states.contains(JobState::Running));
+        !job.claims && is_unique_now && job.unique_key.is_some()
+    };
+    let ids: Vec<_> = jobs.iter().filter(|job| came_back(job)).map(|job| job.id.as_uuid()).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let rows = query(&statements.claiming_jobs).bind(&ids).fetch_all(connection).await?;
+    let claiming = rows.iter().map(|row| row.try_get("id")).collect::<sqlx::Result<HashSet<Uuid>>>()?;
+    for job in jobs {
+        job.claims |= claiming.contains(&job.id.as_uuid());
+    }
+    Ok(())
 }
 
 /// What a fetched job is like where its row does not say otherwise.

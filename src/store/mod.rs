@@ -2,8 +2,9 @@
 //!
 //! Every statement is a file in `sql/`. The marker `/* schema */` before a name becomes the
 //! queue's schema, so that the files stay valid SQL and no `search_path` is needed; `/* columns */j.*`
-//! becomes the columns of the job `j` that [`row::job_row`] reads. Functions here take a connection
-//! and plain values, and give plain values back.
+//! becomes the columns of the job `j` that [`row::job_row`] reads. Two parts of statements lie beside
+//! `sql/`: `matching.sql`, what a filter asks, and `onward.sql`, with which `fetch` becomes
+//! `fetch_onward`. Functions here take a connection and plain values, and give plain values back.
 
 mod at_rest;
 mod audit;
@@ -166,6 +167,7 @@ statements! {
     begin_run,
     bloated_indexes,
     cancel_jobs,
+    claiming_jobs,
     complete,
     complete_and_delete,
     count_matching,

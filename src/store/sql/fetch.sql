@@ -1,10 +1,10 @@
 -- Takes the next jobs of several queues, each up to its own free slots, and counts the attempt.
 -- Per queue the scan walks job_fetch in order and locks as it goes, so that no two runners wait
--- for each other. It starts at the queue's head; onward.sql says where else. The locked rows go on as an array: the
--- planner cannot know how many a LIMIT of slots gives, and joins what it takes for a tenth of the
--- backlog by reading the whole table. By their places in the table, which a lock keeps: that spares a
--- probe of the primary key each. (A job that somebody changed and committed while the scan came by has a
--- place that this statement does not see yet; the next fetch takes it.)
+-- for each other. It starts at the queue's head; fetch_onward, which is this with onward.sql in it, says
+-- where else. The locked rows go on as an array: the planner cannot know how many a LIMIT of slots gives,
+-- and joins what it takes for a tenth of the backlog by reading the whole table. By their places in the
+-- table, which a lock keeps: that spares a probe of the primary key each. (A job that somebody changed and
+-- committed while the scan came by has a place that this statement does not see yet; the next fetch takes it.)
 --
 -- The last row says what the look was; the others are the jobs. What a column costs on its way it costs
 -- with each job, so what is usual in most jobs (fetch.rs knows it) is not sent: `particulars` come with a job
@@ -81,18 +81,18 @@ started AS (
         j.unique_yielded
 )
 SELECT
-    j.id, j.attempt, j.scheduled_at, j.attempted_at, j.args, j.unique_key, j.unique_states,
+    j.id, j.attempt, j.scheduled_at, j.args, j.unique_key, j.unique_states,
     j.particulars, j.papers, NULL::record AS look
 FROM started AS j
 WHERE NOT j.unique_yielded OR j.id <> ALL (
-    -- Asked once, and only if any job did.
+    -- Asked once, and only where a job came to its claim's states while it was fetched, or had yielded before.
     coalesce((SELECT /* schema */take_claims(array_agg(s.id)) FROM started AS s WHERE s.unique_yielded), '{}')
 )
 UNION ALL
 SELECT
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     ROW(
-        statement_timestamp(), clock_timestamp(),
+        statement_timestamp(), coalesce((SELECT s.attempted_at FROM started AS s LIMIT 1), clock_timestamp()),
         array_agg(w.queue) FILTER (WHERE w.slots < w.free), array_agg(w.queue) FILTER (WHERE w.is_limited)
     )
 FROM wanted AS w

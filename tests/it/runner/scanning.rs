@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use tokio::sync::mpsc;
-use uniqueue::{BoxError, Client, Job, JobState, NewJob, Outcome, Runner, RunnerHandle, RunningJob, UniquePolicy};
+use uniqueue::{
+    BoxError, Client, Job, JobState, NewJob, Outcome, Runner, RunnerHandle, RunningJob, UniqueKey, UniquePolicy,
+};
 
 use super::{Task, quick, until};
 use crate::support::{Database, WAIT};
@@ -102,6 +104,8 @@ async fn a_worker_sees_its_job_as_the_row_has_it_the_usual_and_the_unusual() {
     jobs.push(NewJob::from(Task { n: 3 }).unique(policy()).meta("tenant", "a"));
     jobs.push(NewJob::from(Task { n: 4 }).unique(policy().period(Duration::from_secs(60))));
     jobs.push(NewJob::from(Task { n: 5 }).unique(policy().until_start()));
+    // Comes to its claim's states when it is fetched.
+    jobs.push(NewJob::from(Task { n: 8 }).unique_key(UniqueKey::raw("k").states([JobState::Running])));
     jobs.push(NewJob::from(Other { n: 6 }));
     jobs.push(NewJob::from(Other { n: 7 }).queue("urgent"));
     let jobs = database.client.insert_many(jobs).await.unwrap();
@@ -121,4 +125,31 @@ async fn a_worker_sees_its_job_as_the_row_has_it_the_usual_and_the_unusual() {
         assert_eq!(output[0], true, "{:#}\n{:#}", output[1], output[2]);
     }
     runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_look_goes_on_from_places_in_the_queues_that_have_one_and_from_the_head_of_others() {
+    let database = Database::new().await;
+    let jobs = "INSERT INTO {schema}.job (id, kind, queue, scheduled_at)
+        SELECT {schema}.new_job_id(), 'task', queue, timestamptz '2026-01-01' + n * interval '1 hour'
+        FROM generate_series(1, 3) AS n, unnest(ARRAY['placed', 'other']) AS queue";
+    database.execute(jobs).await;
+    let runner = "INSERT INTO {schema}.runner (id, name, queues, leased_until)
+        VALUES ('00000000-0000-7000-8000-000000000001', 'a', '{placed,other}', now() + interval '1 hour')";
+    database.execute(runner).await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    let (_, text) = database.client.statements_text().into_iter().find(|(name, _)| *name == "fetch_onward").unwrap();
+    sqlx::raw_sql(database.sql(&format!("PREPARE onward AS {text}"))).execute(&mut *connection).await.unwrap();
+    let second = "SELECT id::text FROM {schema}.job WHERE queue = 'placed' ORDER BY scheduled_at OFFSET 1 LIMIT 1";
+    let second = database.text(second).await;
+    let onward = format!(
+        "EXECUTE onward ('{{placed,other}}', '{{5,2}}', '{{task}}', '00000000-0000-7000-8000-000000000001',
+            '{{placed}}', '{{0}}', ARRAY[timestamptz '2026-01-01 02:00'], '{{{second}}}')"
+    );
+    sqlx::raw_sql(database.sql(&onward)).execute(&mut *connection).await.unwrap();
+    let running =
+        "SELECT string_agg(queue || ' ' || extract(hour FROM scheduled_at), ', ' ORDER BY queue, scheduled_at)
+        FROM {schema}.job WHERE state = 'running'";
+    assert_eq!(database.text(running).await, "other 1, other 2, placed 3");
+    connection.close().await.unwrap();
 }

@@ -214,7 +214,7 @@ impl Point {
     /// With the plans of its statements, on the table as it is now.
     pub(super) async fn with_plans(mut self, ground: &mut Ground) -> Result<Self, Failure> {
         let names: &[_] = if self.series.starts_with("work") {
-            &["fetch", "complete"]
+            &["fetch", "fetch_onward", "complete"]
         } else if self.sweep == Sweep::Keys.name() {
             // New ones go by the index; others by a function, which probes for holders as this does.
             &["insert_new_alike", "holder"]
