@@ -106,10 +106,11 @@ impl Runner {
     }
 
     /// How often bloated indexes of the queue's own tables are looked for and rebuilt, with `REINDEX
-    /// CONCURRENTLY`, one after another, on a connection opened for it. Counted over all runners. An
-    /// index is rebuilt when it has at least 8 MB and three times the pages it needs. Only the owner of
-    /// the tables can: with another role, and with [`poll_only`](Runner::poll_only), whose connections
-    /// may have no session of their own, nothing is done. Default: a day; at least 1 ms.
+    /// CONCURRENTLY`, one after another, on a connection opened for it. Counted over all runners, from
+    /// when the queue's first one started. An index is rebuilt when it has at least 8 MB and three times
+    /// the pages it needs. Only the owner of the tables can: with another role, and with
+    /// [`poll_only`](Runner::poll_only), whose connections may have no session of their own, nothing is
+    /// done. Default: a day; at least 1 ms.
     pub fn reindex_interval(mut self, reindex_interval: Duration) -> Self {
         self.upkeep.reindex_interval = Some(reindex_interval);
         self
