@@ -190,7 +190,7 @@ async fn job_that_is_not_kept_is_written_once_and_deleted() {
 
 /// Pages that a statement looks at for each of a batch of jobs.
 async fn pages(database: &Database, connection: &mut PgConnection, name: &str, arguments: &str) -> f64 {
-    let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE cost_of_{name} ({arguments})");
+    let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE prepared_{name} ({arguments})");
     let plan: Json<Value> =
         sqlx::raw_sql(database.sql(&explain)).fetch_one(connection).await.expect(name).get::<Json<Value>, _>(0);
     let read = |kind: &str| plan[0]["Plan"][kind].as_f64().unwrap();
@@ -200,11 +200,8 @@ async fn pages(database: &Database, connection: &mut PgConnection, name: &str, a
 /// A connection that knows how to fetch and to complete, and a live runner to do it for.
 async fn runner(database: &Database) -> (PoolConnection<sqlx::Postgres>, Uuid) {
     let mut connection = database.pool().acquire().await.unwrap();
-    for (name, text) in database.client.statements_text() {
-        if ["fetch", "fetch_onward", "complete"].contains(&name) {
-            let prepare = format!("PREPARE cost_of_{name} AS {text}");
-            sqlx::raw_sql(database.sql(&prepare)).execute(&mut *connection).await.unwrap();
-        }
+    for name in ["fetch", "fetch_onward", "complete"] {
+        database.prepare(&mut connection, name).await;
     }
     let runner = Uuid::now_v7();
     let register = format!(

@@ -33,13 +33,10 @@ async fn no_statement_of_a_runner_ever_reads_the_whole_table() {
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     database.execute(jobs).await;
     sqlx::query("SET plan_cache_mode = force_generic_plan").execute(&mut *connection).await.unwrap();
-    let statements = database.client.statements_text();
     for (name, parameters) in STATEMENTS {
-        let (_, text) = statements.iter().find(|(known, _)| *known == name).expect("a statement");
-        let prepare = format!("PREPARE planned_{name} AS {text}");
-        sqlx::raw_sql(database.sql(&prepare)).execute(&mut *connection).await.unwrap();
+        database.prepare(&mut connection, name).await;
         let nulls = vec!["NULL"; parameters].join(", ");
-        let explain = format!("EXPLAIN EXECUTE planned_{name} ({nulls})");
+        let explain = format!("EXPLAIN EXECUTE prepared_{name} ({nulls})");
         let lines = sqlx::raw_sql(database.sql(&explain)).fetch_all(&mut *connection).await.unwrap();
         let plan: Vec<String> = lines.iter().map(|line| line.get(0)).collect();
         assert!(!plan.iter().any(|line| line.contains("Seq Scan on job")), "{name}:\n{}", plan.join("\n"));
@@ -60,16 +57,15 @@ async fn holders_are_looked_up_by_a_plan_that_is_made_once_and_fits_a_table_that
         SELECT {schema}.new_job_id(), 'a', 'k', 31";
     database.execute(jobs).await;
     database.execute("ANALYZE {schema}.job").await;
-    let (_, text) = database.client.statements_text().into_iter().find(|(name, _)| *name == "held_jobs").unwrap();
-    sqlx::raw_sql(database.sql(&format!("PREPARE look AS {text}"))).execute(&mut *connection).await.unwrap();
+    database.prepare(&mut connection, "held_jobs").await;
     // PostgreSQL plans five times anew, for what it is given, before it takes to one plan.
     for _ in 1..10 {
-        let found = sqlx::raw_sql("EXECUTE look ('{k}')").fetch_all(&mut *connection).await.unwrap();
+        let found = sqlx::raw_sql("EXECUTE prepared_held_jobs ('{k}')").fetch_all(&mut *connection).await.unwrap();
         assert_eq!(found.len(), 1);
     }
-    let made_once = "SELECT generic_plans > 0 FROM pg_prepared_statements WHERE name = 'look'";
+    let made_once = "SELECT generic_plans > 0 FROM pg_prepared_statements WHERE name = 'prepared_held_jobs'";
     assert!(sqlx::query_scalar::<_, bool>(made_once).fetch_one(&mut *connection).await.unwrap());
-    let lines = sqlx::raw_sql("EXPLAIN EXECUTE look ('{k}')").fetch_all(&mut *connection).await.unwrap();
+    let lines = sqlx::raw_sql("EXPLAIN EXECUTE prepared_held_jobs ('{k}')").fetch_all(&mut *connection).await.unwrap();
     let plan = lines.iter().map(|line| line.get(0)).collect::<Vec<String>>().join("\n");
     assert!(plan.contains("job_unique_key") && !plan.contains("Seq Scan on job"), "{plan}");
     assert!(!plan.contains("not_by_scan"), "{plan}");
@@ -158,15 +154,13 @@ async fn no_question_of_a_diagnosis_ever_reads_the_whole_table() {
     let jobs = "INSERT INTO {schema}.job (id, kind) SELECT gen_random_uuid(), 'a' FROM generate_series(1, 5000)";
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     database.execute(jobs).await;
-    let statements = database.client.statements_text();
     let mut tx = database.pool().begin().await.unwrap();
     // As a diagnosis begins its transactions.
     sqlx::raw_sql("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off").execute(&mut *tx).await.unwrap();
     for (name, arguments) in HEALTH {
-        let (_, text) = statements.iter().find(|(known, _)| *known == name).expect("a statement");
-        sqlx::raw_sql(database.sql(&format!("PREPARE planned_{name} AS {text}"))).execute(&mut *tx).await.unwrap();
+        database.prepare(&mut tx, name).await;
         let arguments = if arguments.is_empty() { String::new() } else { format!("({arguments})") };
-        let explain = format!("EXPLAIN EXECUTE planned_{name} {arguments}");
+        let explain = format!("EXPLAIN EXECUTE prepared_{name} {arguments}");
         let lines = sqlx::raw_sql(database.sql(&explain)).fetch_all(&mut *tx).await.unwrap();
         let plan: Vec<String> = lines.iter().map(|line| line.get(0)).collect();
         assert!(plan.iter().any(|line| line.contains("using job_")), "{name}:\n{}", plan.join("\n"));

@@ -50,9 +50,7 @@ impl Flight {
         }
         Some(batch)
     }
-}
 
-impl Flight {
     /// Makes room for another, which takes those that wait. This one ends with its statement.
     fn step_aside(&mut self) {
         let mut waiting = self.client.flights().waiting();

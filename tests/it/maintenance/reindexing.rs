@@ -91,12 +91,10 @@ async fn a_queue_that_was_just_made_is_walked_after_an_interval_and_not_at_once(
     let database = Database::new().await;
     let service = "INSERT INTO {schema}.maintenance (service, leased_until) VALUES ('reindexer', now())";
     database.execute(service).await;
-    let (_, begin) = database.client.statements_text().into_iter().find(|(name, _)| *name == "begin_run").unwrap();
-    let begin = format!("PREPARE begin_run AS {begin}");
     let mut connection = database.pool().acquire().await.unwrap();
-    sqlx::raw_sql(database.sql(&begin)).execute(&mut *connection).await.unwrap();
+    database.prepare(&mut connection, "begin_run").await;
     for (interval, begins) in [("1 day", 0), ("1 day", 0), ("0", 1), ("1 day", 0)] {
-        let execute = format!("EXECUTE begin_run ('reindexer', '{interval}')");
+        let execute = format!("EXECUTE prepared_begin_run ('reindexer', '{interval}')");
         let began = sqlx::raw_sql(database.sql(&execute)).fetch_all(&mut *connection).await.unwrap();
         assert_eq!(began.len(), begins, "{interval}");
     }

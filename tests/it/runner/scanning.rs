@@ -138,12 +138,11 @@ async fn a_look_goes_on_from_places_in_the_queues_that_have_one_and_from_the_hea
         VALUES ('00000000-0000-7000-8000-000000000001', 'a', '{placed,other}', now() + interval '1 hour')";
     database.execute(runner).await;
     let mut connection = database.pool().acquire().await.unwrap();
-    let (_, text) = database.client.statements_text().into_iter().find(|(name, _)| *name == "fetch_onward").unwrap();
-    sqlx::raw_sql(database.sql(&format!("PREPARE onward AS {text}"))).execute(&mut *connection).await.unwrap();
+    database.prepare(&mut connection, "fetch_onward").await;
     let second = "SELECT id::text FROM {schema}.job WHERE queue = 'placed' ORDER BY scheduled_at OFFSET 1 LIMIT 1";
     let second = database.text(second).await;
     let onward = format!(
-        "EXECUTE onward ('{{placed,other}}', '{{5,2}}', '{{task}}', '00000000-0000-7000-8000-000000000001',
+        "EXECUTE prepared_fetch_onward ('{{placed,other}}', '{{5,2}}', '{{task}}', '00000000-0000-7000-8000-000000000001',
             '{{placed}}', '{{0}}', ARRAY[timestamptz '2026-01-01 02:00'], '{{{second}}}')"
     );
     sqlx::raw_sql(database.sql(&onward)).execute(&mut *connection).await.unwrap();

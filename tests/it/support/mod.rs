@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{AssertSqlSafe, PgPool, Row, SqlSafeStr, SqlStr};
+use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row, SqlSafeStr, SqlStr};
 use tokio::sync::OnceCell;
 use uniqueue::embedded::Postgres;
 use uniqueue::{Client, JobId, NewJob, SchemaName};
@@ -76,6 +76,14 @@ impl Database {
     /// Puts the schema in place of `{schema}`.
     pub fn sql(&self, text: &str) -> SqlStr {
         AssertSqlSafe(Arc::<str>::from(text.replace("{schema}", &self.schema))).into_sql_str()
+    }
+
+    /// Prepares one of the client's statements for `EXECUTE prepared_NAME (…)`.
+    pub async fn prepare(&self, connection: &mut PgConnection, name: &str) {
+        let statements = self.client.statements_text();
+        let (_, text) = statements.iter().find(|(known, _)| *known == name).expect(name);
+        let prepare = AssertSqlSafe(format!("PREPARE prepared_{name} AS {text}"));
+        sqlx::raw_sql(prepare).execute(connection).await.expect(name);
     }
 
     pub async fn execute(&self, text: &str) -> u64 {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use sqlx::{Connection, PgConnection};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use uniqueue::{Runner, RunningJob};
 
@@ -27,10 +28,7 @@ pub(super) type Start = (u64, Instant);
 /// Inserts jobs one by one, and watches them start.
 pub(super) async fn ours(ground: &mut Ground, n: u64, connections: u32) -> Result<Measure, Failure> {
     // As theirs: what a pool does with a connection after an insert's answer is not the runner's.
-    let mut opened = ground.connections(1).await?;
-    let Some(mut own) = opened.pop() else {
-        return Err(wrong("a connection was to be opened".to_owned()));
-    };
+    let mut own = PgConnection::connect(&ground.url).await?;
     let client = ground.client(connections).await?;
     let (started, starts) = mpsc::unbounded_channel();
     let worker = move |job: RunningJob<NoOp>| {
