@@ -12,7 +12,7 @@ use crate::client::Events;
 use crate::error::{Error, Result};
 use crate::event::Happened;
 use crate::job::JobRow;
-use crate::store::{self, Fetched, Slots};
+use crate::store::{self, Slots, Taken};
 
 /// How long a drain's lease is: nobody extends it, and a worker may sit in a debugger.
 const LEASE: Duration = Duration::from_secs(3_600);
@@ -86,7 +86,7 @@ impl Drainer {
                 .collect();
             let lease = shared.leases.current();
             let fetched = store::fetch(&mut connection, statements, lease.id, &slots, &shared.kinds, &[]).await?;
-            let Fetched { mut jobs, unreadable, .. } = fetched;
+            let Taken { mut jobs, unreadable } = fetched.taken;
             if let Some(unreadable) = unreadable.into_iter().next() {
                 let problem = format!("job {}: {}", unreadable.id, unreadable.problem);
                 return Err(Error::InvalidJson { what: "row", kind: queue, problem });

@@ -74,7 +74,8 @@ fn heed(shared: &Shared, heard: Heard) {
             shared.control.hear();
         }
         Heard::Jobs { queue } => {
-            if shared.queues.iter().any(|slots| slots.name.as_str() == queue) {
+            if let Some(slots) = shared.queues.iter().find(|slots| slots.name.as_str() == queue) {
+                slots.tell();
                 shared.wake.notify_one();
             }
         }

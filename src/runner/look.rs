@@ -8,27 +8,40 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use sqlx::PgConnection;
+
 use super::completer::Ended;
 use super::lease::Lease;
 use super::scan::Scan;
+use super::slots::QueueSlots;
 use super::{Shared, executor};
 use crate::error::Result;
 use crate::metrics::Timer;
-use crate::store::{self, Fetched, FinishResult, Slots, Unreadable, Verdict};
+use crate::store::{self, FinishResult, Slots, Taken, Unreadable, Verdict};
 use crate::worker::Stop;
 
 /// What a look is for. While it lives, the queues count on it.
 pub(super) struct Wanted {
     shared: Arc<Shared>,
     slots: Vec<Slots>,
+    /// Whether it is for one queue only, of whose jobs the runner was told.
+    is_told: bool,
 }
 
 impl Wanted {
-    /// `None`: nothing is wanted.
+    /// What the queues want now. `None`: nothing. Where the runner was told of jobs in a queue, which it looks at
+    /// before it sleeps again in any case, that queue comes first, alone.
     pub(super) fn now(shared: &Arc<Shared>) -> Option<Self> {
-        let slots = shared.queues.iter().map(|queue| Slots { queue: queue.name.clone(), free: queue.want() });
+        match shared.queues.iter().find(|queue| queue.is_told()) {
+            Some(queue) => Self::of(shared, std::slice::from_ref(queue), true).or_else(|| Self::now(shared)),
+            None => Self::of(shared, &shared.queues, false),
+        }
+    }
+
+    fn of(shared: &Arc<Shared>, queues: &[QueueSlots], is_told: bool) -> Option<Self> {
+        let slots = queues.iter().map(|queue| Slots { queue: queue.name.clone(), free: queue.want() });
         let slots: Vec<_> = slots.filter(|slots| slots.free > 0).collect();
-        (!slots.is_empty()).then(|| Self { shared: Arc::clone(shared), slots })
+        (!slots.is_empty()).then(|| Self { shared: Arc::clone(shared), slots, is_told })
     }
 }
 
@@ -47,6 +60,8 @@ pub(super) struct Looked {
     pub(super) fetched: usize,
     /// Whether there is probably more.
     pub(super) is_full: bool,
+    /// Whether it was at one queue only.
+    pub(super) is_told: bool,
     /// Whether there may be jobs that it was not allowed to take.
     pub(super) is_held_back: bool,
 }
@@ -60,23 +75,13 @@ pub(super) async fn look(
 ) -> Result<Looked> {
     let timer = Timer::start();
     let mut connection = shared.desk.connection().await?;
-    let (depth, places) = lock(&scan).begin(Instant::now());
     let heard_before = shared.control.heard();
-    let statements = shared.client.statements();
-    let fetching = store::fetch(&mut connection, statements, lease.id, &wanted.slots, &shared.kinds, &places);
-    let fetched = shared.desk.answer(fetching).await;
-    let fetched = connection.settle(fetched)?;
+    let taken = shared.desk.answer(take(&wanted, &lease, &scan, &mut connection)).await;
+    let (taken, is_held_back) = connection.settle(taken)?;
     // From here to the end nothing waits, and nothing fails: what is in hand is started, or lies in its queue.
-    lock(&scan).remember(depth, &wanted.slots, &fetched, Instant::now());
-    let is_held_back = !fetched.held_back.is_empty();
-    for Slots { queue, .. } in &wanted.slots {
-        if let Some(queue) = shared.queue(queue) {
-            queue.limit(fetched.limited.contains(&queue.name));
-        }
-    }
-    let Fetched { jobs, unreadable, .. } = fetched;
-    let fetched = jobs.len() + unreadable.len();
+    let fetched = taken.count();
     shared.meter.fetched(timer, fetched);
+    let Taken { jobs, unreadable } = taken;
     let now = Instant::now();
     let jobs: Vec<_> = jobs.into_iter().map(|row| executor::prepare(&shared, &lease, row, now)).collect();
     let unreadable: Vec<_> = unreadable.into_iter().map(|job| (job, Arc::<Stop>::default())).collect();
@@ -100,8 +105,36 @@ pub(super) async fn look(
         }
     }
     executor::call_all(&shared);
-    let wanted = wanted.slots.iter().fold(0, |sum: usize, slot| sum.saturating_add(slot.free));
-    Ok(Looked { fetched, is_full: fetched == wanted, is_held_back })
+    let free = wanted.slots.iter().fold(0, |sum: usize, slot| sum.saturating_add(slot.free));
+    Ok(Looked { fetched, is_full: fetched == free, is_told: wanted.is_told, is_held_back })
+}
+
+/// Fetches what is wanted. Answers also whether there may be jobs that it was not allowed to take. What a look at one
+/// queue met, the next one at all of them tells the scan.
+async fn take(
+    wanted: &Wanted,
+    lease: &Lease,
+    scan: &Mutex<Scan>,
+    connection: &mut PgConnection,
+) -> Result<(Taken, bool)> {
+    let Wanted { shared, slots, is_told } = wanted;
+    let statements = shared.client.statements();
+    let (depth, places) = lock(scan).begin(Instant::now());
+    if let [slots] = slots.as_slice()
+        && *is_told
+        && places.is_empty()
+    {
+        let taken = store::fetch_queue(connection, statements, lease.id, slots, &shared.kinds).await?;
+        return Ok((taken, false));
+    }
+    let fetched = store::fetch(connection, statements, lease.id, slots, &shared.kinds, &places).await?;
+    lock(scan).remember(depth, slots, &fetched, Instant::now());
+    for Slots { queue, .. } in slots {
+        if let Some(queue) = shared.queue(queue) {
+            queue.limit(fetched.limited.contains(&queue.name));
+        }
+    }
+    Ok((fetched.taken, !fetched.held_back.is_empty()))
 }
 
 fn lock(scan: &Mutex<Scan>) -> MutexGuard<'_, Scan> {

@@ -49,10 +49,11 @@ pub(super) async fn produce(shared: Arc<Shared>) {
         };
         // A look that panicked failed as others do.
         match looked.unwrap_or_else(|panic| Err(sqlx::Error::Io(io::Error::other(panic)).into())) {
-            Ok(Looked { fetched: 0, is_held_back, .. }) => {
+            Ok(Looked { fetched: 0, is_told, is_held_back, .. }) => {
                 is_full = false;
                 failure_wait.reset();
-                if looks.is_empty() {
+                // One queue that is empty, or held back, says nothing of the others, nor what it is.
+                if looks.is_empty() && !is_told {
                     sleeper.sleep(is_held_back).await;
                 }
             }

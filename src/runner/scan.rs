@@ -95,12 +95,12 @@ impl Scan {
     pub(super) fn remember(&mut self, depth: Depth, slots: &[Slots], fetched: &Fetched, now: Instant) {
         self.looked(depth, fetched.took, now);
         let mut by_queue: HashMap<&QueueName, Vec<&JobRow>> = HashMap::new();
-        for row in &fetched.jobs {
+        for row in &fetched.taken.jobs {
             by_queue.entry(&row.queue).or_default().push(row);
         }
         for Slots { queue, free } in slots {
             let taken = by_queue.remove(queue).unwrap_or_default();
-            let unreadable = fetched.unreadable.iter().filter(|job| job.queue == *queue).count();
+            let unreadable = fetched.taken.unreadable.iter().filter(|job| job.queue == *queue).count();
             let has_more = taken.len() + unreadable >= *free || fetched.held_back.contains(queue);
             self.came_to(queue, &taken, has_more);
             if depth == Depth::Full && !has_more {

@@ -52,6 +52,8 @@ struct Slots {
     is_called: bool,
     /// How many jobs fetches under way may bring.
     coming: usize,
+    /// Whether the runner was told of jobs here since it last looked.
+    is_told: bool,
     /// Whether the queue has a limit over all runners: what lay here would take others' places.
     is_limited: bool,
     /// With so many jobs left here and coming, a fetch is worth its way again.
@@ -69,6 +71,7 @@ impl QueueSlots {
             ahead,
             is_called: false,
             coming: 0,
+            is_told: false,
             is_limited: false,
             refill_at: 0,
             pace,
@@ -84,6 +87,7 @@ impl QueueSlots {
     /// How many jobs to fetch now, for the free slots and ahead. They are [coming](Self::came) from here on.
     pub(super) fn want(&self) -> usize {
         let mut slots = self.slots();
+        slots.is_told = false;
         let pace = slots.pace.ahead(Instant::now());
         let ahead = if slots.is_limited { 0 } else { pace };
         let worth_it = (ahead / 2).min(LOOK);
@@ -97,6 +101,16 @@ impl QueueSlots {
         let wanted = free.saturating_add(ahead).saturating_sub(provided).min(LOOK);
         slots.coming += wanted;
         wanted
+    }
+
+    /// Notes that jobs came here.
+    pub(super) fn tell(&self) {
+        self.slots().is_told = true;
+    }
+
+    /// Whether jobs came here since something was last [wanted](Self::want).
+    pub(super) fn is_told(&self) -> bool {
+        self.slots().is_told
     }
 
     /// Notes that a fetch is over for which so many jobs were wanted: what it brought lies here.

@@ -19,7 +19,7 @@ use crate::job::{AttemptError, JobRow};
 use crate::state::JobState;
 use crate::unique::StateSet;
 
-/// The places of the columns that fetch.sql returns: a job; and what the look was, in the last row.
+/// The places of the columns that a fetch returns: a job; and what the look was, in the last row of fetch.sql.
 const ID: usize = 0;
 const ATTEMPT: usize = 1;
 const SCHEDULED_AT: usize = 2;
@@ -28,7 +28,8 @@ const UNIQUE_KEY: usize = 4;
 const UNIQUE_STATES: usize = 5;
 const PARTICULARS: usize = 6;
 const PAPERS: usize = 7;
-const LOOK: usize = 8;
+const ATTEMPTED_AT: usize = 8;
+const LOOK: usize = 9;
 
 /// When the scan began and ended; the queues that are held back, and those with a limit.
 type Look = (Stored, Stored, Option<Vec<String>>, Option<Vec<String>>);
@@ -46,6 +47,12 @@ pub(crate) struct Slots {
     pub(crate) free: usize,
 }
 
+impl Slots {
+    fn free(&self) -> i32 {
+        i32::try_from(self.free).unwrap_or(i32::MAX)
+    }
+}
+
 /// A place in a queue, behind which a fetch begins to look.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Place {
@@ -57,9 +64,22 @@ pub(crate) struct Place {
 
 /// What a fetch took: all of it is running since.
 #[derive(Debug)]
-pub(crate) struct Fetched {
+pub(crate) struct Taken {
     pub(crate) jobs: Vec<JobRow>,
     pub(crate) unreadable: Vec<Unreadable>,
+}
+
+impl Taken {
+    /// How many jobs it was.
+    pub(crate) const fn count(&self) -> usize {
+        self.jobs.len() + self.unreadable.len()
+    }
+}
+
+/// What a fetch took, and what the look was.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) taken: Taken,
     /// When the look began, by the database's clock.
     pub(crate) began_at: OffsetDateTime,
     /// How long the database looked for the jobs.
@@ -92,7 +112,7 @@ pub(crate) async fn fetch(
     places: &[Place],
 ) -> Result<Fetched> {
     let queues: Vec<_> = slots.iter().map(|slot| slot.queue.as_str()).collect();
-    let free: Vec<_> = slots.iter().map(|slot| i32::try_from(slot.free).unwrap_or(i32::MAX)).collect();
+    let free: Vec<_> = slots.iter().map(Slots::free).collect();
     let statement = if places.is_empty() { &statements.fetch } else { &statements.fetch_onward };
     let mut query = query(statement).bind(&queues).bind(&free).bind(kinds).bind(worker);
     if !places.is_empty() {
@@ -105,32 +125,28 @@ pub(crate) async fn fetch(
     let rows = query.fetch_all(&mut *connection).await?;
     let (look, jobs) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
     let (began_at, ended_at, held_back, limited): Look = look.try_get(LOOK)?;
-    let mut fetched = Fetched {
-        jobs: Vec::with_capacity(jobs.len()),
-        unreadable: Vec::new(),
+    let usual = Usual::of(worker, slots.first(), kinds);
+    Ok(Fetched {
+        taken: usual.taken(connection, statements, jobs).await?,
         began_at: began_at.0,
         took: Duration::try_from(ended_at.0 - began_at.0).unwrap_or_default(),
         held_back: queue_names(held_back),
         limited: queue_names(limited),
-    };
-    let usual = Usual {
-        kind: Kind::from_stored(kinds.first().map_or("", String::as_str)),
-        queue: slots.first().map_or_else(QueueName::default, |slot| slot.queue.clone()),
-        attempted_at: ended_at.0,
-        worker,
-    };
-    for row in jobs {
-        match usual.job(row) {
-            Ok(job) => fetched.jobs.push(job),
-            Err(error) => fetched.unreadable.push(usual.unreadable(row, &error)?),
-        }
-    }
-    see_claims(connection, statements, &mut fetched.jobs).await?;
-    // UPDATE gives rows back in no promised order.
-    fetched.jobs.sort_by(|a, b| {
-        (b.priority.cmp(&a.priority)).then_with(|| (a.scheduled_at, a.id).cmp(&(b.scheduled_at, b.id)))
-    });
-    Ok(fetched)
+    })
+}
+
+/// Takes up to the free slots of one queue, from its head, in the order of work: a smaller statement than [`fetch`]'s,
+/// which takes nothing where anything holds the queue back, and does not say what.
+pub(crate) async fn fetch_queue(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    worker: Uuid,
+    slots: &Slots,
+    kinds: &[String],
+) -> Result<Taken> {
+    let query = query(&statements.fetch_queue).bind([slots.queue.as_str()]).bind([slots.free()]);
+    let rows = query.bind(kinds).bind(worker).fetch_all(&mut *connection).await?;
+    Usual::of(worker, Some(slots), kinds).taken(connection, statements, &rows).await
 }
 
 /// Looks once more at jobs that came back to their claim's states when they were fetched: whether they got their claim
@@ -156,11 +172,35 @@ async fn see_claims(connection: &mut PgConnection, statements: &Statements, jobs
 struct Usual {
     kind: Kind,
     queue: QueueName,
-    attempted_at: OffsetDateTime,
     worker: Uuid,
 }
 
 impl Usual {
+    /// As started.sql takes it from what it is asked with.
+    fn of(worker: Uuid, slots: Option<&Slots>, kinds: &[String]) -> Self {
+        Self {
+            kind: Kind::from_stored(kinds.first().map_or("", String::as_str)),
+            queue: slots.map_or_else(QueueName::default, |slots| slots.queue.clone()),
+            worker,
+        }
+    }
+
+    async fn taken(&self, connection: &mut PgConnection, statements: &Statements, rows: &[PgRow]) -> Result<Taken> {
+        let mut taken = Taken { jobs: Vec::with_capacity(rows.len()), unreadable: Vec::new() };
+        for row in rows {
+            match self.job(row) {
+                Ok(job) => taken.jobs.push(job),
+                Err(error) => taken.unreadable.push(self.unreadable(row, &error)?),
+            }
+        }
+        see_claims(connection, statements, &mut taken.jobs).await?;
+        // UPDATE gives rows back in no promised order.
+        taken.jobs.sort_by(|a, b| {
+            (b.priority.cmp(&a.priority)).then_with(|| (a.scheduled_at, a.id).cmp(&(b.scheduled_at, b.id)))
+        });
+        Ok(taken)
+    }
+
     fn job(&self, row: &PgRow) -> Result<JobRow> {
         let scheduled_at = row.try_get::<Stored, _>(SCHEDULED_AT)?.0;
         let unique_states = row.try_get::<Option<i16>, _>(UNIQUE_STATES)?.and_then(StateSet::from_bits);
@@ -174,7 +214,7 @@ impl Usual {
             max_attempts: 25,
             created_at: scheduled_at,
             scheduled_at,
-            attempted_at: Some(self.attempted_at),
+            attempted_at: Some(row.try_get::<Stored, _>(ATTEMPTED_AT)?.0),
             finalized_at: None,
             args: row.try_get::<Box<RawValue>, _>(ARGS)?,
             meta: Map::new(),

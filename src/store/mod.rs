@@ -2,9 +2,9 @@
 //!
 //! Every statement is a file in `sql/`. The marker `/* schema */` before a name becomes the
 //! queue's schema, so that the files stay valid SQL and no `search_path` is needed; `/* columns */j.*`
-//! becomes the columns of the job `j` that [`row::job_row`] reads. Two parts of statements lie beside
-//! `sql/`: `matching.sql`, what a filter asks, and `onward.sql`, with which `fetch` becomes
-//! `fetch_onward`. Functions here take a connection and plain values, and give plain values back.
+//! becomes the columns of the job `j` that [`row::job_row`] reads. Parts of statements lie beside `sql/`:
+//! `matching.sql`, what a filter asks; `started.sql`, how a fetch ends; and `onward.sql`, with which `fetch`
+//! becomes `fetch_onward`. Functions here take a connection and plain values, and give plain values back.
 
 mod at_rest;
 mod audit;
@@ -57,7 +57,7 @@ pub(crate) use self::backfill::{
 pub(crate) use self::change::{Changed, Told, Verb, change, release_claim};
 pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
 pub(crate) use self::explain::explain_unique;
-pub(crate) use self::fetch::{Fetched, Place, Slots, Unreadable, fetch, give_back};
+pub(crate) use self::fetch::{Fetched, Place, Slots, Taken, Unreadable, fetch, fetch_queue, give_back};
 pub(crate) use self::finish::{
     Counted, Result as FinishResult, Verdict, complete, complete_and_delete, finish, still_held, unlocked,
 };
@@ -115,6 +115,9 @@ use crate::ident::SchemaName;
 /// 17, of which null asks nothing. Such statements are planned anew each time, for what is asked.
 const MATCHING: &str = include_str!("matching.sql");
 
+/// How every fetch ends, in the place of the marker `/* started */`.
+const STARTED: &str = include_str!("started.sql");
+
 /// What a fetch does besides, where places are given, in the place of the marker `/* onward */`.
 const ONWARD: &str = include_str!("onward.sql");
 
@@ -135,8 +138,8 @@ macro_rules! statements {
                 let columns = row::columns_of_j();
                 // Safe to splice: a schema name is checked against an alphabet without quotes.
                 let render = |text: &str| {
-                    let text = text.replace("/* matching */true", MATCHING).replace("/* columns */j.*", &columns);
-                    let text = text.replace("/* schema */", &qualifier);
+                    let text = text.replace("/* matching */true", MATCHING).replace("/* started */", STARTED);
+                    let text = text.replace("/* columns */j.*", &columns).replace("/* schema */", &qualifier);
                     AssertSqlSafe(Arc::<str>::from(text)).into_sql_str()
                 };
                 Self {
@@ -181,6 +184,7 @@ statements! {
     extend_lease,
     failed_indexes,
     fetch,
+    fetch_queue,
     finish,
     flag_periodic,
     fold_duplicates,

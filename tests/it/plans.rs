@@ -10,8 +10,9 @@ use uniqueue::{Job, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
 use crate::support::{Database, WAIT, job, pool};
 
 /// Each with as many nulls as it has parameters: a generic plan does not look at them.
-const STATEMENTS: [(&str, usize); 10] = [
+const STATEMENTS: [(&str, usize); 11] = [
     ("fetch", 4),
+    ("fetch_queue", 4),
     ("fetch_onward", 8),
     ("complete", 5),
     ("finish", 9),

@@ -96,17 +96,18 @@ impl Moves {
         slots: i32,
     ) -> sqlx::Result<Vec<Held>> {
         let kinds = vec!["task".to_owned()];
-        // One of two runners goes on from a place, before all jobs, which must make no difference.
-        let goes_on = worker.as_u128().count_ones().is_multiple_of(2);
-        let query = self.query(if goes_on { "fetch_onward" } else { "fetch" });
-        let mut query = query.bind(vec![queue.to_owned()]).bind(vec![slots]).bind(kinds).bind(worker);
-        if goes_on {
+        // Each runner looks in one of the three ways that there are: which must make no difference.
+        let name = ["fetch", "fetch_queue", "fetch_onward"][(worker.as_u128().count_ones() % 3) as usize];
+        let mut query = self.query(name);
+        query = query.bind(vec![queue.to_owned()]).bind(vec![slots]).bind(kinds).bind(worker);
+        if name == "fetch_onward" {
+            // Before all jobs.
             let place =
                 (vec![queue.to_owned()], vec![0_i16], vec![time::OffsetDateTime::UNIX_EPOCH], vec![Uuid::nil()]);
             query = query.bind(place.0).bind(place.1).bind(place.2).bind(place.3);
         }
         let rows = query.fetch_all(connection).await?;
-        // Beside the jobs comes a row of nulls, which says what the look was.
+        // Beside the jobs may come a row of nulls, which says what the look was.
         let taken = rows.iter().filter_map(|row| row.try_get::<Option<Uuid>, _>("id").transpose().map(|id| (row, id)));
         taken.map(|(row, id)| Ok(Held { id: id?, attempt: row.try_get("attempt")? })).collect()
     }

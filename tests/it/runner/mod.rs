@@ -55,3 +55,12 @@ async fn until(database: &Database, id: JobId, state: JobState) -> JobRow {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
+
+/// Waits until the runner has told the database that it sleeps.
+async fn until_idle(database: &Database) {
+    let started = std::time::Instant::now();
+    while database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await == 0 {
+        assert!(started.elapsed() < WAIT);
+        tokio::task::yield_now().await;
+    }
+}

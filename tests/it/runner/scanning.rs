@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
 use time::OffsetDateTime;
 use tokio::sync::mpsc;
 use uniqueue::{
     BoxError, Client, Job, JobState, NewJob, Outcome, Runner, RunnerHandle, RunningJob, UniqueKey, UniquePolicy,
 };
 
-use super::{Task, quick, until};
+use super::{Task, quick, until, until_idle};
 use crate::support::{Database, WAIT};
 
 /// A runner of tasks in a queue with so many jobs of another kind at its head that a walk past them is dear.
@@ -94,9 +95,19 @@ async fn compare<J: Job>(job: RunningJob<J>) -> Result<Outcome, BoxError> {
     Ok(Outcome::complete_with((seen == stored, seen, stored))?)
 }
 
-#[tokio::test]
-async fn a_worker_sees_its_job_as_the_row_has_it_the_usual_and_the_unusual() {
+/// Answers of jobs of all sorts whether their worker sees them as their rows have them: a runner that meets them when
+/// it starts, or one that is told of them.
+async fn compare_all(is_told: bool) {
     let database = Database::new().await;
+    let start = || {
+        let runner = quick(&database.client).queue("urgent", 2).poll_interval(Duration::from_secs(3_600));
+        runner.worker(compare::<Task>).worker(compare::<Other>).start()
+    };
+    let mut runner = None;
+    if is_told {
+        runner = Some(start().await.unwrap());
+        until_idle(&database).await;
+    }
     let policy = || UniquePolicy::new().by_args();
     let later = OffsetDateTime::now_utc() - time::Duration::HOUR;
     let mut jobs = vec![NewJob::from(Task { n: 1 })];
@@ -108,23 +119,73 @@ async fn a_worker_sees_its_job_as_the_row_has_it_the_usual_and_the_unusual() {
     jobs.push(NewJob::from(Task { n: 8 }).unique_key(UniqueKey::raw("k").states([JobState::Running])));
     jobs.push(NewJob::from(Other { n: 6 }));
     jobs.push(NewJob::from(Other { n: 7 }).queue("urgent"));
-    let jobs = database.client.insert_many(jobs).await.unwrap();
-    let scarred = jobs[0].id();
+    let mut tx = database.pool().begin().await.unwrap();
+    let jobs = database.client.insert_many(jobs).tx(&mut tx).await.unwrap();
     let scars = r#"UPDATE {schema}.job SET errors = '[{"attempt": 1, "at": "2026-01-01T00:00:00Z", "error": "no"}]',
         attempt = 1, output = '1', progress = '{"done": 1}' WHERE id = '{id}'"#;
-    database.execute(&scars.replace("{id}", &scarred.to_string())).await;
-    let runner = quick(&database.client)
-        .queue("urgent", 2)
-        .worker(compare::<Task>)
-        .worker(compare::<Other>)
-        .start()
-        .await
-        .unwrap();
+    let scars = database.sql(&scars.replace("{id}", &jobs[0].id().to_string()));
+    sqlx::raw_sql(scars).execute(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+    let runner = match runner {
+        Some(runner) => runner,
+        None => start().await.unwrap(),
+    };
     for job in jobs {
         let output = until(&database, job.id(), JobState::Completed).await.output.unwrap();
         assert_eq!(output[0], true, "{:#}\n{:#}", output[1], output[2]);
     }
     runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_worker_sees_its_job_as_the_row_has_it_the_usual_and_the_unusual() {
+    compare_all(false).await;
+    compare_all(true).await;
+}
+
+/// The jobs that a look at one queue takes, in the order of work.
+async fn taken(database: &Database, connection: &mut PgConnection, slots: usize) -> String {
+    let look = format!(
+        "EXECUTE prepared_fetch_queue ('{{default}}', '{{{slots}}}', '{{task}}', '00000000-0000-7000-8000-000000000001')"
+    );
+    sqlx::raw_sql(database.sql(&look)).execute(connection).await.unwrap();
+    let jobs = "WITH again AS (UPDATE {schema}.job SET state = 'available', worker = NULL WHERE state = 'running' RETURNING args)
+        SELECT coalesce(string_agg(args::text, ' ' ORDER BY args), '') FROM again";
+    database.text(jobs).await
+}
+
+#[tokio::test]
+async fn a_look_at_one_queue_takes_its_next_jobs_and_none_where_anything_holds_it_back() {
+    let database = Database::new().await;
+    let jobs = "INSERT INTO {schema}.job (id, kind, queue, args, priority)
+        SELECT {schema}.new_job_id(), kind, queue, to_jsonb(n), n
+        FROM (VALUES (1, 'task', 'default'), (2, 'task', 'default'), (3, 'task', 'default'),
+            (4, 'other', 'default'), (5, 'task', 'elsewhere')) AS j (n, kind, queue)";
+    database.execute(jobs).await;
+    let runner = "INSERT INTO {schema}.runner (id, name, queues, leased_until)
+        VALUES ('00000000-0000-7000-8000-000000000001', 'a', '{default}', now() + interval '1 hour')";
+    database.execute(runner).await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    database.prepare(&mut connection, "fetch_queue").await;
+    assert_eq!(taken(&database, &mut connection, 2).await, "2 3");
+    let queue = "INSERT INTO {schema}.queue (name) VALUES ('default')";
+    database.execute(queue).await;
+    for (holds, lets_go) in [
+        ("UPDATE {schema}.queue SET paused_at = now()", "UPDATE {schema}.queue SET paused_at = NULL"),
+        // Which this look does not count places for.
+        ("UPDATE {schema}.queue SET max_running = 9", "UPDATE {schema}.queue SET max_running = NULL"),
+        (
+            "UPDATE {schema}.runner SET leased_until = now() - interval '1 second'",
+            "UPDATE {schema}.runner SET leased_until = now() + interval '1 hour'",
+        ),
+        ("UPDATE {schema}.job SET kind = 'other_' || kind", "UPDATE {schema}.job SET kind = substr(kind, 7)"),
+    ] {
+        database.execute(holds).await;
+        assert_eq!(taken(&database, &mut connection, 2).await, "", "{holds}");
+        database.execute(lets_go).await;
+        assert_eq!(taken(&database, &mut connection, 9).await, "1 2 3", "{lets_go}");
+    }
+    connection.close().await.unwrap();
 }
 
 #[tokio::test]

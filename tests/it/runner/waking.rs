@@ -6,22 +6,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use uniqueue::{Client, JobState, Runner, RunningJob};
 
-use super::{Task, quick, until};
-use crate::support::{Database, WAIT, job};
+use super::{Task, quick, until, until_idle};
+use crate::support::{Database, WAIT, job, statements_of};
 
 fn reporting(sender: mpsc::UnboundedSender<u32>) -> impl uniqueue::Worker<Task> {
     move |job: RunningJob<Task>| {
         let sender = sender.clone();
         async move { sender.send(job.args.n).map_err(|error| error.to_string()) }
-    }
-}
-
-/// Waits until the runner has told the database that it sleeps.
-async fn until_idle(database: &Database) {
-    let started = Instant::now();
-    while database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await == 0 {
-        assert!(started.elapsed() < WAIT);
-        tokio::task::yield_now().await;
     }
 }
 
@@ -36,6 +27,63 @@ async fn an_idle_runner_is_woken_long_before_its_next_poll() {
     for n in 0..20 {
         let mut tx = database.pool().begin().await.unwrap();
         database.client.insert(Task { n }).tx(&mut tx).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_runner_that_is_told_of_a_job_looks_for_it_with_little_and_only_then_at_everything() {
+    let database = Database::new().await;
+    let (sender, mut started) = mpsc::unbounded_channel();
+    let runner = quick(&database.client).queue("other", 1).worker(reporting(sender)).start().await.unwrap();
+    let texts = database.client.statements_text();
+    let name_of = |sent: &String| texts.iter().find(|(_, text)| sent.trim() == text.trim()).map(|(name, _)| *name);
+    let began = Instant::now();
+    // Until a job comes while the runner sleeps: it looks once more when it has said that it is idle, and polls.
+    for n in 0.. {
+        let (_, sent) = statements_of(async {
+            until_idle(&database).await;
+            tokio::time::sleep(Duration::from_millis(3)).await;
+            database.client.insert(Task { n }).queue("other").await.unwrap();
+            assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+            until_idle(&database).await;
+        })
+        .await;
+        let looks = sent.iter().filter_map(name_of).filter(|name| name.starts_with("fetch"));
+        let looks: Vec<_> = looks.skip_while(|name| *name != "fetch_queue").take(2).collect();
+        if looks == ["fetch_queue", "fetch"] {
+            break;
+        }
+        assert!(began.elapsed() < WAIT, "{sent:?}");
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wake_up_for_a_queue_that_gives_nothing_hides_no_other_queue_and_no_limited_one() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.queue("paused").pause().await.unwrap();
+    client.queue("limited").limit(Some(1)).await.unwrap();
+    let (sender, mut started) = mpsc::unbounded_channel();
+    let runner = quick(client)
+        .queue("paused", 2)
+        .queue("limited", 2)
+        .poll_interval(Duration::from_secs(3_600))
+        .worker(reporting(sender))
+        .start()
+        .await
+        .unwrap();
+    for n in 0..5 {
+        until_idle(&database).await;
+        client.insert(Task { n }).queue("limited").await.unwrap();
+        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        until_idle(&database).await;
+        let mut tx = client.pool().begin().await.unwrap();
+        client.insert(Task { n: 99 }).queue("paused").tx(&mut tx).await.unwrap();
+        client.insert(Task { n }).tx(&mut tx).await.unwrap();
         tx.commit().await.unwrap();
         assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
     }

@@ -18,7 +18,7 @@ use uniqueue::{Client, JobId, NewJob, SchemaName};
 
 pub use log::log_as;
 pub use seen::{Trace, attribute};
-pub use statements::counting_statements;
+pub use statements::{counting_statements, statements_of};
 
 /// The longest that a test waits for something that should happen at once.
 pub const WAIT: Duration = Duration::from_secs(20);

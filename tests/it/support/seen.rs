@@ -11,11 +11,11 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 
-use super::statements::{Counter, statements};
+use super::statements::{Keeper, statements};
 
 static SEEN: OnceLock<InMemorySpanExporter> = OnceLock::new();
 
-/// Sets the run's subscriber, which counts statements and collects OpenTelemetry spans.
+/// Sets the run's subscriber, which keeps statements and collects OpenTelemetry spans.
 pub fn install() -> &'static InMemorySpanExporter {
     SEEN.get_or_init(|| {
         let exporter = InMemorySpanExporter::default();
@@ -26,7 +26,7 @@ pub fn install() -> &'static InMemorySpanExporter {
         let collect = tracing_opentelemetry::layer().with_tracer(provider.tracer("it"));
         let ours = filter_fn(|metadata| metadata.target().starts_with("uniqueue") || metadata.target() == "traced");
         let subscriber =
-            tracing_subscriber::registry().with(Counter.with_filter(statements())).with(collect.with_filter(ours));
+            tracing_subscriber::registry().with(Keeper.with_filter(statements())).with(collect.with_filter(ours));
         tracing::subscriber::set_global_default(subscriber).expect("the only subscriber");
         exporter
     })
