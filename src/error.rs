@@ -350,6 +350,9 @@ fn is_mix_up(error: &dyn sqlx::error::DatabaseError) -> bool {
 fn database_hint(error: &sqlx::Error) -> &'static str {
     match error {
         sqlx::Error::Io(_) => "\nhint: is PostgreSQL running, and is the URL's host and port right?",
+        sqlx::Error::Tls(_) => {
+            "\nhint: for TLS to the database, switch on one of sqlx's features, such as tls-rustls-ring-native-roots"
+        }
         sqlx::Error::PoolTimedOut => {
             "\nhint: is PostgreSQL running? If it is, the pool has too few connections for its users"
         }

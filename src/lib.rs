@@ -46,7 +46,7 @@ pub use self::backfill::{BackfillProgress, BackfillReport, Collision, OnCollisio
 /// Inserting and looking.
 pub use self::client::{
     AskStats, AuditChange, Backfill, Change, Claims, Client, ClientBuilder, Events, Explain, Explanation, Insert,
-    InsertMany, InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange, Queues,
+    InsertMany, InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange, Queues, Request,
     SuppressedDuplicates,
 };
 /// Errors.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::Client;
 use super::prepare::check_schedule;
+use super::{Client, Request};
 use crate::error::Result;
 use crate::event::{Event, Happened, TAKEN};
 use crate::filter::{JobFilter, JobSelection, Selected};
@@ -199,7 +199,7 @@ fn told(client: &Client, verb: Verb, Changed { id, told }: Changed) -> JobId {
 
 impl Client {
     /// Cancels jobs that are not final yet. A running job is over for the queue at once, and what
-    /// its worker says later is dropped. The worker is told within a second
+    /// its worker says later is dropped. The worker is told at once as a rule, within a second at most
     /// ([`RunningJob::stopped`](crate::RunningJob::stopped)); where its runner only polls, or a
     /// notification is lost, at the runner's next heartbeat, a quarter of its lease later at most.
     ///
@@ -267,8 +267,10 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub async fn release_claim(&self, unique_key: &str) -> Result<Option<JobId>> {
-        let mut connection = self.connection().await?;
-        store::release_claim(&mut connection, self.statements(), unique_key).await
+    pub fn release_claim(&self, unique_key: &str) -> Request<'_, Option<JobId>> {
+        let key = unique_key.to_owned();
+        Request::new(self, move |client, connection| {
+            Box::pin(async move { store::release_claim(connection, client.statements(), &key).await })
+        })
     }
 }

@@ -3,7 +3,7 @@
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
-use super::Client;
+use super::{Client, Request};
 use crate::error::Result;
 use crate::job::JobRow;
 use crate::store::{self, ClaimFilter};
@@ -91,9 +91,11 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub async fn key_history(&self, unique_key: &str, look_at: u32) -> Result<Vec<JobRow>> {
-        let mut connection = self.connection().await?;
-        store::key_history(&mut connection, self.statements(), unique_key, look_at, HISTORY).await
+    pub fn key_history(&self, unique_key: &str, look_at: u32) -> Request<'_, Vec<JobRow>> {
+        let key = unique_key.to_owned();
+        Request::new(self, move |client, connection| {
+            Box::pin(async move { store::key_history(connection, client.statements(), &key, look_at, HISTORY).await })
+        })
     }
     /// The inserts that wait for other transactions, the longest first, and who holds them up; a thousand at
     /// most. What the view `waiting_insert` tells.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use sqlx::PgConnection;
 
-use super::Client;
+use super::{Client, Request};
 use crate::count::JobCount;
 use crate::error::Result;
 use crate::filter::JobFilter;
@@ -106,10 +106,13 @@ impl Client {
     /// # Errors
     ///
     /// As for [`Client::cancel`].
-    pub async fn count_jobs(&self, filter: JobFilter, up_to: u32) -> Result<JobCount> {
-        filter.check()?;
-        let mut connection = self.connection().await?;
-        let found = store::count(&mut connection, self.statements(), &filter, i64::from(up_to) + 1).await?;
-        Ok(JobCount::up_to(u64::from(up_to), found))
+    pub fn count_jobs(&self, filter: JobFilter, up_to: u32) -> Request<'_, JobCount> {
+        Request::new(self, move |client, connection| {
+            Box::pin(async move {
+                filter.check()?;
+                let found = store::count(connection, client.statements(), &filter, i64::from(up_to) + 1).await?;
+                Ok(JobCount::up_to(u64::from(up_to), found))
+            })
+        })
     }
 }

@@ -17,6 +17,7 @@ mod outlook;
 mod periodic;
 mod prepare;
 mod queues;
+mod request;
 mod stats;
 mod watch;
 
@@ -42,6 +43,7 @@ pub use self::middleware::{InsertMiddleware, NextInsert};
 pub use self::migration::Migration;
 pub use self::periodic::Periodic;
 pub use self::queues::{Queue, QueueChange, Queues};
+pub use self::request::Request;
 pub use self::stats::AskStats;
 
 use self::flights::Flights;
@@ -133,7 +135,7 @@ impl Client {
         Insert::new(self, job.into())
     }
 
-    /// Inserts any number of jobs, of any mix of kinds, all or nothing, in one statement.
+    /// Inserts any number of jobs, of any mix of kinds, all or nothing, in one statement, or three at the most.
     ///
     /// ```no_run
     /// # use uniqueue::{Client, NewJob, UniqueKey};
@@ -180,9 +182,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub async fn job(&self, id: impl Into<JobId>) -> Result<Option<JobRow>> {
-        let mut connection = self.connection().await?;
-        store::job_by_id(&mut connection, self.statements(), id.into()).await
+    pub fn job(&self, id: impl Into<JobId>) -> Request<'_, Option<JobRow>> {
+        let id = id.into();
+        Request::new(self, move |client, connection| Box::pin(store::job_by_id(connection, client.statements(), id)))
     }
 
     /// The database's time: the clock that decides everything here. Ages are told against it, and not
@@ -201,9 +203,11 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub async fn holder(&self, unique_key: &str) -> Result<Option<JobRow>> {
-        let mut connection = self.connection().await?;
-        store::holder(&mut connection, self.statements(), unique_key).await
+    pub fn holder(&self, unique_key: &str) -> Request<'_, Option<JobRow>> {
+        let key = unique_key.to_owned();
+        Request::new(self, move |client, connection| {
+            Box::pin(async move { store::holder(connection, client.statements(), &key).await })
+        })
     }
 
     /// The connection pool.

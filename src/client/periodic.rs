@@ -1,9 +1,10 @@
 //! Periodic jobs: defining, looking, pausing, running.
 
 use serde_json::{Value, json};
+use sqlx::PgConnection;
 
-use super::Client;
 use super::prepare::{needs_clock, prepare_one};
+use super::{Client, Request};
 use crate::error::{Error, Result};
 use crate::ident::{JobId, PeriodicName};
 use crate::opts::Start;
@@ -43,7 +44,7 @@ impl Client {
     }
 }
 
-impl Periodic<'_> {
+impl<'a> Periodic<'a> {
     /// Defines a periodic job, or changes the one of its name. With another schedule it begins anew;
     /// with the same one it keeps its place. A paused one stays paused.
     ///
@@ -52,30 +53,12 @@ impl Periodic<'_> {
     /// [`Error::InvalidName`]; [`Error::InvalidSchedule`] and [`Error::UnknownTimeZone`];
     /// [`Error::InvalidOption`] when the job has a start time, an id, or a unique policy with a
     /// window; as for [`Insert`](crate::Insert) when the job is no good; [`Error::Database`].
-    pub async fn define(&self, periodic: PeriodicJob) -> Result<()> {
-        self.define_from(periodic, PeriodicSource::Database).await
+    pub fn define(&self, periodic: PeriodicJob) -> Request<'a, ()> {
+        self.define_from(periodic, PeriodicSource::Database)
     }
 
-    pub(crate) async fn define_from(&self, periodic: PeriodicJob, source: PeriodicSource) -> Result<()> {
-        let PeriodicJob { name, schedule, time_zone, catch_up, job } = periodic;
-        let name = PeriodicName::new(name)?;
-        Schedule::read(&schedule, &time_zone)?;
-        let refuse = |problem| Err(Error::InvalidOption { option: "periodic job", problem, given: name.to_string() });
-        let options = job.options.clone().or(self.client.defaults());
-        if options.start.is_some_and(|start| start != Start::Now) {
-            return refuse("the schedule says when it runs, so it must not have a start of its own");
-        }
-        if options.id.is_some() {
-            return refuse("each of its jobs has an id of its own, so it must not have one");
-        }
-        if needs_clock(&options, self.client.defaults()) {
-            return refuse("the schedule says how often it runs, so its unique policy must not have a window");
-        }
-        let mut connection = self.client.connection().await?;
-        let (row, _) = prepare_one(self.client, &mut connection, job).await?;
-        let unique_policy = row.claim.as_ref().map(policy);
-        let definition = Definition { name, schedule, time_zone, catch_up, source, unique_policy, row };
-        store::define_periodic(&mut connection, self.client.statements(), &definition).await
+    pub(crate) fn define_from(&self, periodic: PeriodicJob, source: PeriodicSource) -> Request<'a, ()> {
+        Request::new(self.client, move |client, connection| Box::pin(define(client, connection, periodic, source)))
     }
 
     /// All periodic jobs, by name.
@@ -83,9 +66,10 @@ impl Periodic<'_> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub async fn list(&self) -> Result<Vec<PeriodicRow>> {
-        let mut connection = self.client.connection().await?;
-        store::list_periodic(&mut connection, self.client.statements(), None).await
+    pub fn list(&self) -> Request<'a, Vec<PeriodicRow>> {
+        Request::new(self.client, |client, connection| {
+            Box::pin(store::list_periodic(connection, client.statements(), None))
+        })
     }
 
     /// One periodic job, if it exists.
@@ -93,9 +77,11 @@ impl Periodic<'_> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub async fn find(&self, name: &str) -> Result<Option<PeriodicRow>> {
-        let mut connection = self.client.connection().await?;
-        Ok(store::list_periodic(&mut connection, self.client.statements(), Some(name)).await?.pop())
+    pub fn find(&self, name: &str) -> Request<'a, Option<PeriodicRow>> {
+        let name = name.to_owned();
+        Request::new(self.client, move |client, connection| {
+            Box::pin(async move { Ok(store::list_periodic(connection, client.statements(), Some(&name)).await?.pop()) })
+        })
     }
 
     /// Runs no slot until it is resumed. Answers whether it exists.
@@ -103,8 +89,8 @@ impl Periodic<'_> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub async fn pause(&self, name: &str) -> Result<bool> {
-        self.change(PeriodicVerb::Pause, name).await
+    pub fn pause(&self, name: &str) -> Request<'a, bool> {
+        self.change(PeriodicVerb::Pause, name)
     }
 
     /// Runs its slots again, from now on: what passed while it was paused is not caught up with,
@@ -113,8 +99,8 @@ impl Periodic<'_> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub async fn resume(&self, name: &str) -> Result<bool> {
-        self.change(PeriodicVerb::Resume, name).await
+    pub fn resume(&self, name: &str) -> Request<'a, bool> {
+        self.change(PeriodicVerb::Resume, name)
     }
 
     /// Removes it. Its jobs stay. A definition in code comes back with the next start of a runner
@@ -123,8 +109,8 @@ impl Periodic<'_> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub async fn remove(&self, name: &str) -> Result<bool> {
-        self.change(PeriodicVerb::Remove, name).await
+    pub fn remove(&self, name: &str) -> Request<'a, bool> {
+        self.change(PeriodicVerb::Remove, name)
     }
 
     /// Inserts one of its jobs at once, outside of the schedule, paused or not. Answers with the job,
@@ -134,15 +120,45 @@ impl Periodic<'_> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub async fn run_now(&self, name: &str) -> Result<Option<JobId>> {
-        let mut connection = self.client.connection().await?;
-        store::run_periodic_now(&mut connection, self.client.statements(), name).await
+    pub fn run_now(&self, name: &str) -> Request<'a, Option<JobId>> {
+        let name = name.to_owned();
+        Request::new(self.client, move |client, connection| {
+            Box::pin(async move { store::run_periodic_now(connection, client.statements(), &name).await })
+        })
     }
 
-    async fn change(&self, verb: PeriodicVerb, name: &str) -> Result<bool> {
-        let mut connection = self.client.connection().await?;
-        store::change_periodic(&mut connection, self.client.statements(), verb, name).await
+    fn change(&self, verb: PeriodicVerb, name: &str) -> Request<'a, bool> {
+        let name = name.to_owned();
+        Request::new(self.client, move |client, connection| {
+            Box::pin(async move { store::change_periodic(connection, client.statements(), verb, &name).await })
+        })
     }
+}
+
+async fn define(
+    client: &Client,
+    connection: &mut PgConnection,
+    periodic: PeriodicJob,
+    source: PeriodicSource,
+) -> Result<()> {
+    let PeriodicJob { name, schedule, time_zone, catch_up, job } = periodic;
+    let name = PeriodicName::new(name)?;
+    Schedule::read(&schedule, &time_zone)?;
+    let refuse = |problem| Err(Error::InvalidOption { option: "periodic job", problem, given: name.to_string() });
+    let options = job.options.clone().or(client.defaults());
+    if options.start.is_some_and(|start| start != Start::Now) {
+        return refuse("the schedule says when it runs, so it must not have a start of its own");
+    }
+    if options.id.is_some() {
+        return refuse("each of its jobs has an id of its own, so it must not have one");
+    }
+    if needs_clock(&options, client.defaults()) {
+        return refuse("the schedule says how often it runs, so its unique policy must not have a window");
+    }
+    let (row, _) = prepare_one(client, &mut *connection, job).await?;
+    let unique_policy = row.claim.as_ref().map(policy);
+    let definition = Definition { name, schedule, time_zone, catch_up, source, unique_policy, row };
+    store::define_periodic(connection, client.statements(), &definition).await
 }
 
 /// A claim as the document that `insert_job` takes. The job never changes, so nor does its key.

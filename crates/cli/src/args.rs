@@ -12,7 +12,7 @@ use crate::doctor::DoctorArguments;
 use crate::job::JobArguments;
 use crate::manual::{CompletionsArguments, ManArguments};
 use crate::migrate::MigrateArguments;
-use crate::output::ColorChoice;
+use crate::output::{self, ColorChoice};
 use crate::periodic::PeriodicArguments;
 use crate::queue::QueueCommandArguments;
 use crate::stats::StatsArguments;
@@ -33,31 +33,18 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Hash every file under PATH with jobs on a PostgreSQL that needs no setting up
     Demo(DemoArguments),
-    /// Run a PostgreSQL for development, stop it, look into it
     Db(DbArguments),
-    /// Look for what is wrong with a queue, how bad it is, and what helps
     Doctor(Box<DoctorArguments>),
-    /// Look at jobs, insert and change them
     Job(JobArguments),
-    /// Look at queues, pause, resume and limit them, and say how long their jobs are kept
     Queue(QueueCommandArguments),
-    /// Look at periodic jobs, run one now, pause and resume them
     Periodic(PeriodicArguments),
-    /// Tell how the queues are doing: jobs by state, rates, waits
     Stats(StatsArguments),
-    /// Watch queues, running jobs, failing kinds, keys and waiting inserts live, and act on them
     Top(TopArguments),
-    /// Bring a database's schema to the version that this uniqueue needs
     Migrate(MigrateArguments),
-    /// Look at unique keys and who claims them, free a key, count duplicates, give queued jobs their keys
     Unique(UniqueArguments),
-    /// Measure every workload against plain SQL in the same run
     Bench(Box<BenchArguments>),
-    /// Write the script that completes this command's words in a shell
     Completions(CompletionsArguments),
-    /// Write the manual pages
     Man(ManArguments),
     /// One runner of a bench, in a process of its own
     #[command(hide = true)]
@@ -65,8 +52,8 @@ pub(crate) enum Command {
 }
 
 const AFTER_HELP: &str = "\
-Every command that looks into a database takes --database-url or DATABASE_URL, --schema, and --json: one
-object, or in a list one object a line. `uniqueue COMMAND --help` has examples of each.
+Every command that looks into a database takes --database-url or DATABASE_URL, --schema, and, but for `top` and
+`db psql`, --json: one object, or in a list one object a line. `uniqueue COMMAND --help` has examples of each.
 
 Examples:
   uniqueue demo                                   see it work, nothing to set up
@@ -96,6 +83,24 @@ pub(crate) struct QueueArguments {
     /// Print JSON instead of text: one object, or in a list one object a line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What every help looks like: after what a command does, what one should know of it. clap has this in its long form only,
+/// where each option takes three lines.
+const HELP: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
+
+/// How wide help is where no terminal says.
+const WIDTH: usize = 120;
+
+/// Lays out the help of a command, and of those below it.
+pub(crate) fn laid_out(command: clap::Command) -> clap::Command {
+    let more = command.get_long_about().map(ToString::to_string);
+    let more = more.and_then(|about| about.split_once("\n\n").map(|(_, more)| more.to_owned()));
+    let command = match more {
+        Some(more) => command.long_about(None::<&str>).before_help(more),
+        None => command,
+    };
+    command.help_template(HELP).term_width(output::width().unwrap_or(WIDTH)).mut_subcommands(laid_out)
 }
 
 /// What --color says, found before the command line is understood: its errors and help are coloured as well.

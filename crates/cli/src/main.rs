@@ -72,7 +72,7 @@ fn main() -> ExitCode {
 fn parse() -> Arguments {
     let choice = args::color_of(std::env::args_os());
     output::choose_color(choice);
-    let command = Arguments::command().color(match choice {
+    let command = args::laid_out(Arguments::command()).color(match choice {
         ColorChoice::Auto => clap::ColorChoice::Auto,
         ColorChoice::Always => clap::ColorChoice::Always,
         ColorChoice::Never => clap::ColorChoice::Never,

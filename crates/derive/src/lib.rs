@@ -104,6 +104,12 @@ use syn::{DeriveInput, parse_macro_input};
 /// claim is given up in between, and another job may take the key. It also points at sets
 /// without any waiting state, and at states that `until = "start"` makes pointless.
 ///
+/// # Args
+///
+/// They are what serde makes of the type: an object of a struct with fields or with none (`struct RebuildIndex {}`).
+/// A unit struct (`struct RebuildIndex;`) makes `null`, which whoever inserts from SQL or with the command must
+/// then say, since args are `{}` there where nothing is said.
+///
 /// # Example
 ///
 /// ```
@@ -113,7 +119,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// // One at a time, and one more may wait while it runs.
 /// #[derive(Serialize, Deserialize, Job)]
 /// #[job(kind = "index.rebuild", unique(kind, scope = "queued"))]
-/// struct RebuildIndex;
+/// struct RebuildIndex {}
 ///
 /// // Once an hour for each tenant and account; `accountId` is the member that counts.
 /// #[derive(Serialize, Deserialize, Job)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uniqueue::{JobState, OnReentry, UniqueKey, UniqueScope};
+use uniqueue::{JobCount, JobFilter, JobState, OnReentry, PeriodicJob, UniqueKey, UniqueScope};
 
 use crate::support::{Database, job};
 
@@ -111,4 +111,33 @@ async fn changes_answer_with_what_they_changed_and_can_be_rolled_back() {
     let later = client.insert(job("a").scheduled_in(Duration::from_secs(60))).await.unwrap();
     assert_eq!(client.reschedule([later.id()], past).await.unwrap(), [later.id()]);
     assert_eq!(client.job(later.id()).await.unwrap().unwrap().state, JobState::Available);
+}
+
+#[tokio::test]
+async fn calls_in_a_transaction_see_what_it_did_and_are_undone_with_it() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let holder = client.insert(job("sync").unique_key(UniqueKey::raw("k"))).await.unwrap();
+    let mut tx = client.pool().begin().await.unwrap();
+    assert_eq!(client.release_claim("k").tx(&mut tx).await.unwrap(), Some(holder.id()));
+    assert_eq!(client.holder("k").tx(&mut tx).await.unwrap().map(|job| job.id), None);
+    let second = client.insert(job("sync").unique_key(UniqueKey::raw("k"))).tx(&mut tx).await.unwrap();
+    assert!(!second.duplicate);
+    assert_eq!(client.job(second.id()).tx(&mut tx).await.unwrap().map(|job| job.id), Some(second.id()));
+    assert_eq!(client.count_jobs(JobFilter::all(), 9).tx(&mut tx).await.unwrap(), JobCount::Exactly(2));
+    assert_eq!(client.key_history("k", 9).tx(&mut tx).await.unwrap().len(), 2);
+    let sweep = PeriodicJob::every("sweep", Duration::from_secs(900), job("sweep"));
+    client.periodic().define(sweep).tx(&mut tx).await.unwrap();
+    assert!(client.periodic().pause("sweep").tx(&mut tx).await.unwrap());
+    assert!(client.periodic().run_now("sweep").tx(&mut tx).await.unwrap().is_some());
+    assert!(client.periodic().find("sweep").tx(&mut tx).await.unwrap().unwrap().paused_at.is_some());
+    // Nobody else sees any of it,
+    assert!(client.job(second.id()).await.unwrap().is_none());
+    assert_eq!(client.holder("k").await.unwrap().map(|job| job.id), Some(holder.id()));
+    assert!(client.periodic().list().await.unwrap().is_empty());
+    tx.rollback().await.unwrap();
+    // and nobody ever will.
+    assert_eq!(client.holder("k").await.unwrap().map(|job| job.id), Some(holder.id()));
+    assert_eq!(client.count_jobs(JobFilter::all(), 9).await.unwrap(), JobCount::Exactly(1));
+    assert!(client.periodic().find("sweep").await.unwrap().is_none());
 }

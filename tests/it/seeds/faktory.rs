@@ -213,7 +213,7 @@ async fn removing_a_job_from_the_retries_does_not_remove_its_lock() {
     let database = Database::new().await;
     let first = push(&database).await.unwrap();
     database.set_state(first.id(), "retryable").await;
-    database.set_state(first.id(), "cancelled").await;
+    assert_eq!(database.client.cancel(first.id()).await.unwrap(), [first.id()]);
     assert_locked(&database, first.id()).await;
     // Nor does retention, which leaves a final job alone while its lock has time to run.
     prune(&database, Retention::forever().cancelled(Duration::ZERO)).await;
@@ -222,6 +222,16 @@ async fn removing_a_job_from_the_retries_does_not_remove_its_lock() {
     assert!(push(&database).await.is_ok());
     prune(&database, Retention::forever().cancelled(Duration::ZERO)).await;
     assert!(database.client.job(first.id()).await.unwrap().is_none());
+}
+
+/// What deletes the row deletes the lock, which is in it.
+#[tokio::test]
+async fn deleting_a_job_removes_its_lock() {
+    let database = Database::new().await;
+    let first = push(&database).await.unwrap();
+    database.set_state(first.id(), "retryable").await;
+    assert_eq!(database.client.delete(first.id()).await.unwrap(), [first.id()]);
+    assert!(push(&database).await.is_ok());
 }
 
 /// The default: locked until success, through an error and the wait for the retry.

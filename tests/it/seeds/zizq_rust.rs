@@ -31,6 +31,28 @@ fn rebuild() -> NewJob {
     NewJob::from(RebuildIndex {}).unique_key(UniqueKey::raw("rebuild_index"))
 }
 
+/// As the page has it, without braces.
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "bare", unique(args, scope = "queued"))]
+struct Bare;
+
+/// A unit struct is a job type as any other: its args are `null`.
+#[tokio::test]
+async fn a_unit_struct_is_inserted_folded_and_worked() {
+    let database = Database::new().await;
+    let first = database.client.insert(Bare).await.unwrap();
+    assert_eq!(first.job.args.get(), "null");
+    assert!(database.client.insert(Bare).await.unwrap().duplicate);
+    let by_sql = "SELECT duplicate::text FROM {schema}.insert_job('bare', 'null',
+        unique_policy => '{\"keys\": [\"args\"], \"scope\": \"queued\"}')";
+    assert_eq!(database.text(by_sql).await, "true");
+    let mut stage = Stage::of::<Bare>(&database).await;
+    stage.started().await;
+    stage.end(Outcome::complete());
+    until(&database, first.id(), JobState::Completed).await;
+    stage.stop().await;
+}
+
 /// The key keeps a second job out within its scope, and the job that is there comes back instead.
 #[tokio::test]
 async fn a_key_keeps_duplicates_out_and_returns_the_job_that_is_there() {

@@ -10,7 +10,7 @@ use super::sweep::Sweep;
 use super::workload::Workload;
 use crate::args::QueueArguments;
 
-/// Measure every workload of a job queue against plain SQL, on the same database in the same run.
+/// Measure every workload against plain SQL in the same run.
 ///
 /// Each workload and its counterpart take turns: ours, theirs, ours, theirs, as often as --rounds says, with the table
 /// emptied the same way in between; the medians are reported, and their ratio means something on any machine. The

@@ -60,7 +60,7 @@ pub(super) struct InsertArguments {
     #[arg(long, value_name = "JSON")]
     unique: Option<JsonArgument>,
 
-    /// A unique key as it stands, instead of a policy
+    /// A unique key as it stands, claimed while the job waits; for other states: --unique '{"key": …, "scope": …}'
     #[arg(long, value_name = "KEY", conflicts_with = "unique")]
     key: Option<String>,
 

@@ -37,23 +37,14 @@ pub(crate) struct JobArguments {
 
 #[derive(Debug, Subcommand)]
 enum JobCommand {
-    /// List jobs, a page at a time
     List(Box<ListArguments>),
-    /// Show everything about a job
     Show(ShowArguments),
-    /// Insert a job
     Insert(Box<InsertArguments>),
-    /// Make failed jobs available at once
     Retry(Box<RetryArguments>),
-    /// Cancel jobs that are not over
     Cancel(Box<CancelArguments>),
-    /// Delete jobs that no worker has
     Delete(Box<DeleteArguments>),
-    /// Give waiting jobs another time
     Reschedule(Box<RescheduleArguments>),
-    /// Let pending jobs go
     Release(Box<ReleaseArguments>),
-    /// Give waiting jobs another priority
     Priority(Box<PriorityArguments>),
 }
 

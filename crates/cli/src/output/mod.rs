@@ -17,7 +17,7 @@ pub(crate) use self::bar::Bar;
 pub(crate) use self::moment::{Moment, Span, ago, span, time};
 pub(crate) use self::paint::{ColorChoice, Style, choose_color, has_colors, paint, paint_error};
 pub(crate) use self::plain::plain;
-pub(crate) use self::table::{Cell, Column, Record, Table};
+pub(crate) use self::table::{Cell, Column, Record, Table, width};
 
 use crate::failure::Failure;
 

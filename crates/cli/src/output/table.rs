@@ -227,7 +227,7 @@ impl Record {
 }
 
 /// How wide a line may be: as the terminal is; in a pipe as `COLUMNS` says, if it does.
-fn width() -> Option<usize> {
+pub(crate) fn width() -> Option<usize> {
     let size = Term::stdout().size_checked().filter(|_| io::stdout().is_terminal());
     let columns = size.map(|(_, columns)| usize::from(columns)).filter(|columns| *columns > 0);
     columns.or_else(|| std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0))

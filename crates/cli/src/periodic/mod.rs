@@ -20,15 +20,10 @@ pub(crate) struct PeriodicArguments {
 
 #[derive(Debug, Subcommand)]
 enum PeriodicCommand {
-    /// List the periodic jobs, with when each is due
     List(ListArguments),
-    /// Insert one of its jobs at once, outside of the schedule
     Run(RunArguments),
-    /// Run no slot until it is resumed
     Pause(PauseArguments),
-    /// Run its slots again, from now on
     Resume(ResumeArguments),
-    /// Remove it; its jobs stay
     Remove(RemoveArguments),
 }
 
@@ -84,7 +79,7 @@ macro_rules! named {
 named!(
     RunArguments,
     "run",
-    "Insert one of its jobs at once, outside of the schedule.",
+    "Insert one of its jobs at once, outside of the schedule",
     "Paused or not. Where its jobs have a unique key of their own, and another job holds it, that one is the answer. With \
      --json: {\"name\", \"job\"}.",
     "inserted, or the job that holds its key is named"
@@ -92,21 +87,21 @@ named!(
 named!(
     PauseArguments,
     "pause",
-    "Run no slot until it is resumed.",
+    "Run no slot until it is resumed",
     "Jobs that are inserted already are worked. With --json: {\"name\", \"is\": \"paused\"}.",
     "paused"
 );
 named!(
     ResumeArguments,
     "resume",
-    "Run its slots again, from now on.",
+    "Run its slots again, from now on",
     "What passed while it was paused is not caught up with. With --json: {\"name\", \"is\": \"resumed\"}.",
     "resumed"
 );
 named!(
     RemoveArguments,
     "remove",
-    "Remove it; its jobs stay.",
+    "Remove it; its jobs stay",
     "A definition in code comes back with the next start of a runner that has it: pause it instead. With --json: \
      {\"name\", \"is\": \"removed\"}.",
     "removed"

@@ -20,15 +20,10 @@ pub(crate) struct QueueCommandArguments {
 
 #[derive(Debug, Subcommand)]
 enum QueueCommand {
-    /// List the queues, with what is in them
     List(ListArguments),
-    /// Fetch nothing more from queues, on any runner
     Pause(PauseArguments),
-    /// Fetch from queues again
     Resume(ResumeArguments),
-    /// Limit how many of a queue's jobs run at once, over all runners
     Limit(LimitArguments),
-    /// Say how long a queue's final jobs are kept
     Retention(RetentionArguments),
 }
 

@@ -16,7 +16,7 @@ use crate::output::{self, Cell, Column, Record, Span, Style, Table, count, span,
 /// How often the header stands above the lines of --watch.
 const HEADER_EVERY: u64 = 20;
 
-/// Tell how the queues are doing.
+/// Tell how the queues are doing: jobs by state, rates, waits.
 ///
 /// Jobs by state, what comes and goes a second, the oldest available job, and how long jobs waited and ran. It is as quick
 /// on ten million jobs, and says so where a count stopped (+).

@@ -5,13 +5,14 @@ use clap::Args;
 use crate::args::QueueArguments;
 use crate::output::Span;
 
-/// Watch queues live: depths, running jobs, failing kinds, who holds which key, which inserts wait.
+/// Watch queues, running jobs, failing kinds, keys and waiting inserts live, and act on them.
 ///
 /// The screen is drawn anew when an answer comes; a slow database never holds the keys up, and how old the numbers are
 /// stands at the top. Every question is bounded, whatever the size of the tables. On the screen, ? lists the keys: with
 /// them jobs are inspected, cancelled and retried, and queues paused and resumed, after a question.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+// --json is hidden: it is refused, with what there is instead.
+#[command(after_help = EXAMPLES, mut_arg("json", |json| json.hide(true)))]
 pub(crate) struct TopArguments {
     /// How often to look; at least 100ms
     #[arg(long, value_name = "TIME", default_value = "1s")]

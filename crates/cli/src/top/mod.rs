@@ -48,8 +48,12 @@ const TICK: Duration = Duration::from_millis(250);
 /// Watches until somebody quits.
 pub(crate) async fn run(arguments: TopArguments) -> Result<Verdict, Failure> {
     if arguments.queue.json || !Screen::is_possible() {
+        let problem = match arguments.queue.json {
+            true => "top draws on a terminal, and has no JSON",
+            false => "top draws on a terminal, and there is none to draw on",
+        };
         return Err(Failure::refused(
-            "top draws on a terminal, and there is none to draw on",
+            problem,
             "for a pipe or a file: `uniqueue stats --watch 5`, with --json for machines; `uniqueue queue list --json`",
         ));
     }

@@ -17,17 +17,11 @@ pub(crate) struct UniqueArguments {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum UniqueCommand {
-    /// Say what an insert would do, and why, without doing it
     Explain(ExplainArguments),
-    /// List the keys that are claimed, and by which jobs
     Holders(HoldersArguments),
-    /// Tell all about one key: who claims it, until when, which jobs had it, who waits for it
     Show(ShowArguments),
-    /// Make the job that claims a key give up its claim
     Release(ReleaseArguments),
-    /// Count suppressed duplicates of a kind, and list what was counted
     Audit(AuditArguments),
-    /// Give jobs that are queued already the keys of a new or changed policy
     Backfill(BackfillArguments),
 }
 

@@ -1,0 +1,73 @@
+//! One call to the database: over the client's pool, or in the caller's own transaction.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use sqlx::PgConnection;
+
+use super::Client;
+use crate::error::Result;
+
+type Answer<'c, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'c>>;
+
+type Call<T> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> Answer<'c, T> + Send>;
+
+/// A call to the database, to be awaited. Made by methods such as [`Client::job`].
+///
+/// ```no_run
+/// # use uniqueue::{Client, NewJob};
+/// # async fn run(client: Client, job: NewJob) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut tx = client.pool().begin().await?;
+/// client.release_claim("rebuild_index").tx(&mut tx).await?;
+/// let inserted = client.insert(job).tx(&mut tx).await?;
+/// assert!(client.job(inserted.id()).tx(&mut tx).await?.is_some());
+/// tx.commit().await?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+///
+/// [`Error::Database`](crate::Error::Database), and what the method that made it says.
+#[must_use = "nothing is asked or done until it is awaited"]
+pub struct Request<'a, T> {
+    client: &'a Client,
+    connection: Option<&'a mut PgConnection>,
+    call: Call<T>,
+}
+
+impl<'a, T> Request<'a, T> {
+    pub(super) fn new(
+        client: &'a Client,
+        call: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> Answer<'c, T> + Send + 'static,
+    ) -> Self {
+        Self { client, connection: None, call: Box::new(call) }
+    }
+
+    /// Does it in the caller's own transaction, or on any connection of the caller's: it sees what the transaction
+    /// did, and what it does is undone if the transaction is rolled back.
+    pub fn tx(self, connection: &'a mut PgConnection) -> Self {
+        Self { connection: Some(connection), ..self }
+    }
+}
+
+impl<T> fmt::Debug for Request<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("client", self.client).finish_non_exhaustive()
+    }
+}
+
+impl<'a, T: 'a> IntoFuture for Request<'a, T> {
+    type Output = Result<T>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { client, connection, call } = self;
+        Box::pin(async move {
+            match connection {
+                Some(connection) => call(client, connection).await,
+                None => call(client, &mut *client.connection().await?).await,
+            }
+        })
+    }
+}
