@@ -65,7 +65,7 @@ pub use self::outcome::{BoxError, IntoResult, Outcome, Permanent};
 pub use self::periodic::{PeriodicJob, PeriodicRow, PeriodicSource};
 /// Queues.
 pub use self::queue::{QueueInfo, QueueSettings};
-pub use self::retention::Retention;
+pub use self::retention::{Keep, Retention};
 pub use self::retry::RetryPolicy;
 pub use self::runner::{Runner, RunnerHandle, shutdown_signal};
 pub use self::schedule::CatchUp;

@@ -7,9 +7,11 @@ use time::OffsetDateTime;
 
 use crate::count::JobCount;
 use crate::ident::QueueName;
+use crate::retention::Keep;
 use crate::state::JobState;
 
-/// How a queue is set. A queue that nobody set anything for is not paused and has no limit.
+/// How a queue is set. A queue that nobody set anything for is not paused, has no limit, and keeps its jobs as the runners
+/// say.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct QueueSettings {
@@ -20,6 +22,12 @@ pub struct QueueSettings {
     pub paused_at: Option<OffsetDateTime>,
     /// How many of its jobs may run at once, over all runners. `None`: as many as these have slots.
     pub limit: Option<u32>,
+    /// How long its completed jobs are kept.
+    pub keep_completed: Keep,
+    /// How long its cancelled jobs are kept.
+    pub keep_cancelled: Keep,
+    /// How long its discarded jobs are kept.
+    pub keep_discarded: Keep,
 }
 
 /// A queue and what is in it, as [`Client::queues`](crate::Client::queues) lists it.

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
+use crate::period;
+
 /// How long final jobs are kept. While a completed job is kept, a claim that covers `completed`
 /// (River's default) goes on; its end is at the latest its deletion. A final job whose claim has a
 /// deadline (`period`, `ttl`) is kept until then, however short its retention.
@@ -37,6 +41,35 @@ impl Retention {
     pub const fn discarded(mut self, keep: Duration) -> Self {
         self.discarded = Some(keep);
         self
+    }
+}
+
+/// How long a queue keeps its jobs in one final state. In JSON null, `"forever"` or an ISO 8601 duration (`"PT1H"`).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Keep {
+    /// As the runners say ([`Runner::retention`](crate::Runner::retention)): nothing is set for the queue.
+    #[default]
+    AsRunnersSay,
+    /// For ever.
+    Forever,
+    /// For so long. Zero deletes completed jobs as they complete.
+    For(Duration),
+}
+
+impl From<Option<Duration>> for Keep {
+    /// As a [`Retention`] has it: `None` is for ever.
+    fn from(length: Option<Duration>) -> Self {
+        length.map_or(Self::Forever, Self::For)
+    }
+}
+
+impl Serialize for Keep {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::AsRunnersSay => serializer.serialize_none(),
+            Self::Forever => serializer.serialize_str("forever"),
+            Self::For(length) => serializer.serialize_str(&period::write(*length)),
+        }
     }
 }
 

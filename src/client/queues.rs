@@ -2,6 +2,7 @@
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::time::Duration;
 
 use sqlx::PgConnection;
 
@@ -9,8 +10,11 @@ use super::Client;
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
 use crate::queue::{QueueInfo, QueueSettings};
-use crate::retention::Retention;
+use crate::retention::{Keep, Retention};
+use crate::state::JobState;
 use crate::store::{self, QueueVerb};
+
+const NO_LIMIT: &str = "must be 1 to 2147483647; to run nothing, pause the queue";
 
 /// A queue by its name. Made by [`Client::queue`]. A queue need not exist to be set: its jobs may
 /// come later.
@@ -43,8 +47,8 @@ impl<'a> Queue<'a> {
         match limit.map(|limit| i32::try_from(limit).map_err(|_| limit)) {
             None => self.change(QueueVerb::Limit(None)),
             Some(Ok(limit)) if limit > 0 => self.change(QueueVerb::Limit(Some(limit))),
-            Some(Ok(_)) => self.refuse("0"),
-            Some(Err(limit)) => self.refuse(limit),
+            Some(Ok(_)) => self.refuse("limit", NO_LIMIT, 0),
+            Some(Err(limit)) => self.refuse("limit", NO_LIMIT, limit),
         }
     }
 
@@ -62,7 +66,33 @@ impl<'a> Queue<'a> {
     ///
     /// Runners know it after their next heartbeat.
     pub fn retention(self, retention: Option<Retention>) -> QueueChange<'a> {
-        self.change(QueueVerb::Retain(retention))
+        let keep =
+            |of: fn(Retention) -> Option<Duration>| Some(retention.map_or(Keep::AsRunnersSay, |all| of(all).into()));
+        self.change(QueueVerb::Retain([
+            keep(|all| all.completed),
+            keep(|all| all.cancelled),
+            keep(|all| all.discarded),
+        ]))
+    }
+
+    /// Says how long the queue's jobs in one final state are kept, and leaves the other states as they are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] for a state that is not final.
+    pub fn keep(self, state: JobState, keep: Keep) -> QueueChange<'a> {
+        let place = match state {
+            JobState::Completed => 0,
+            JobState::Cancelled => 1,
+            JobState::Discarded => 2,
+            _ => {
+                let problem = "only completed, cancelled and discarded jobs are kept for a time";
+                return self.refuse("retention", problem, state);
+            }
+        };
+        let mut all = [None; 3];
+        all[place] = Some(keep);
+        self.change(QueueVerb::Retain(all))
     }
 
     /// How the queue is set.
@@ -74,9 +104,8 @@ impl<'a> Queue<'a> {
         QueueChange { queue: self, connection: None, verb: Ok(verb) }
     }
 
-    fn refuse(self, given: impl ToString) -> QueueChange<'a> {
-        let problem = "must be 1 to 2147483647; to run nothing, pause the queue";
-        let verb = Err(Error::InvalidOption { option: "limit", problem, given: given.to_string() });
+    fn refuse(self, option: &'static str, problem: &'static str, given: impl ToString) -> QueueChange<'a> {
+        let verb = Err(Error::InvalidOption { option, problem, given: given.to_string() });
         QueueChange { queue: self, connection: None, verb }
     }
 }
@@ -87,7 +116,7 @@ impl<'a> Queue<'a> {
 /// # Errors
 ///
 /// [`Error::InvalidName`] for a name that cannot be a queue's, [`Error::InvalidOption`] for a limit
-/// that cannot be one, [`Error::Database`].
+/// that cannot be one or a state that is not final, [`Error::Database`].
 #[derive(Debug)]
 #[must_use = "a change does nothing until it is awaited"]
 pub struct QueueChange<'a> {

@@ -11,10 +11,13 @@ use crate::count::JobCount;
 use crate::error::Result;
 use crate::ident::QueueName;
 use crate::queue::{QueueInfo, QueueSettings};
-use crate::retention::Retention;
+use crate::retention::Keep;
 
 /// How many jobs are looked at where no index knows their queue.
 const LOOK_AT: i32 = 20_000;
+
+/// From so many seconds on, 900 years, somebody meant for ever: as we write it, or as PostgreSQL counts the same.
+const LONG: f64 = 900.0 * 365.0 * 86_400.0;
 
 /// What can be done to a queue.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +27,8 @@ pub(crate) enum QueueVerb {
     Pause,
     Resume,
     Limit(Option<i32>),
-    Retain(Option<Retention>),
+    /// Completed, cancelled and discarded jobs; `None` leaves it as it is.
+    Retain([Option<Keep>; 3]),
 }
 
 /// Changes a queue, and answers with how it is set since.
@@ -34,37 +38,39 @@ pub(crate) async fn change_queue(
     verb: QueueVerb,
     name: &QueueName,
 ) -> Result<QueueSettings> {
-    let changed = match verb {
+    let change = match verb {
         QueueVerb::Look => None,
-        QueueVerb::Pause => query(&statements.pause_queue).bind(name.as_str()).fetch_optional(&mut *connection).await?,
-        // No row: it was not paused.
-        QueueVerb::Resume => {
-            query(&statements.resume_queue).bind(name.as_str()).fetch_optional(&mut *connection).await?
-        }
-        QueueVerb::Limit(limit) => {
-            query(&statements.limit_queue).bind(name.as_str()).bind(limit).fetch_optional(&mut *connection).await?
-        }
-        QueueVerb::Retain(retention) => {
-            // Null leaves it to the runners.
-            let keep = |of: fn(Retention) -> Option<Duration>| {
-                retention.map(|retention| of(retention).map_or(FOR_EVER, interval))
-            };
-            query(&statements.retain_queue)
-                .bind(name.as_str())
-                .bind(keep(|retention| retention.completed))
-                .bind(keep(|retention| retention.cancelled))
-                .bind(keep(|retention| retention.discarded))
-                .fetch_optional(&mut *connection)
-                .await?
-        }
+        QueueVerb::Pause => Some(query(&statements.pause_queue)),
+        QueueVerb::Resume => Some(query(&statements.resume_queue)),
+        QueueVerb::Limit(_) => Some(query(&statements.limit_queue)),
+        QueueVerb::Retain(_) => Some(query(&statements.retain_queue)),
     };
-    let row = match changed {
-        Some(row) => Some(row),
-        None => query(&statements.queue_settings).bind(name.as_str()).fetch_optional(connection).await?,
-    };
-    match row {
+    if let Some(change) = change {
+        let change = change.bind(name.as_str());
+        let change = match verb {
+            QueueVerb::Limit(limit) => change.bind(limit),
+            QueueVerb::Retain(keep) => {
+                let lengths = keep.map(|keep| match keep {
+                    None | Some(Keep::AsRunnersSay) => None,
+                    Some(Keep::Forever) => Some(FOR_EVER),
+                    Some(Keep::For(length)) => Some(interval(length)),
+                });
+                change.bind(keep.map(|keep| keep.is_some()).to_vec()).bind(lengths.to_vec())
+            }
+            QueueVerb::Look | QueueVerb::Pause | QueueVerb::Resume => change,
+        };
+        change.execute(&mut *connection).await?;
+    }
+    match query(&statements.queue_settings).bind(name.as_str()).fetch_optional(connection).await? {
         Some(row) => settings(&row),
-        None => Ok(QueueSettings { name: name.clone(), paused_at: None, limit: None }),
+        None => Ok(QueueSettings {
+            name: name.clone(),
+            paused_at: None,
+            limit: None,
+            keep_completed: Keep::AsRunnersSay,
+            keep_cancelled: Keep::AsRunnersSay,
+            keep_discarded: Keep::AsRunnersSay,
+        }),
     }
 }
 
@@ -83,6 +89,18 @@ fn settings(row: &PgRow) -> Result<QueueSettings> {
         name: QueueName::from_stored(row.try_get("name")?),
         paused_at: row.try_get::<Option<Stored>, _>("paused_at")?.map(|at| at.0),
         limit: row.try_get::<Option<i32>, _>("max_running")?.map(i32::unsigned_abs),
+        keep_completed: keep(row, "keep_completed")?,
+        keep_cancelled: keep(row, "keep_cancelled")?,
+        keep_discarded: keep(row, "keep_discarded")?,
+    })
+}
+
+/// How long jobs are kept, of a column of seconds.
+fn keep(row: &PgRow, name: &str) -> Result<Keep> {
+    Ok(match row.try_get::<Option<f64>, _>(name)? {
+        None => Keep::AsRunnersSay,
+        Some(seconds) if seconds >= LONG => Keep::Forever,
+        Some(seconds) => Keep::For(Duration::try_from_secs_f64(seconds).unwrap_or_default()),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Queues: pauses, limits over all runners, and what the list of queues says.
 
+use std::future::IntoFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -8,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use uniqueue::{
-    Client, Error, Job, JobCount, JobState, Retention, RetryPolicy, Runner, RunnerHandle, RunningJob, SchemaName,
+    Client, Error, Job, JobCount, JobState, Keep, QueueSettings, Retention, RetryPolicy, Runner, RunnerHandle,
+    RunningJob, SchemaName,
 };
 
 use crate::support::{Database, WAIT, job, pool};
@@ -340,4 +342,30 @@ async fn a_queue_says_how_long_its_jobs_are_kept_and_leaves_it_to_the_runners_ag
     }
     let settings = "SELECT count(*) FROM {schema}.queue WHERE keep_completed IS NULL AND keep_discarded IS NULL";
     assert_eq!(database.number(settings).await, 1);
+}
+
+#[tokio::test]
+async fn a_queue_keeps_each_final_state_as_it_was_said_and_two_who_say_it_at_once_lose_nothing() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let hour = Keep::For(Duration::from_secs(3_600));
+    let asked = client.queue("emails").settings().await.unwrap();
+    let kept = |settings: &QueueSettings| [settings.keep_completed, settings.keep_cancelled, settings.keep_discarded];
+    assert_eq!(kept(&asked), [Keep::AsRunnersSay; 3]);
+    for _ in 0..20 {
+        client.queue("emails").retention(None).await.unwrap();
+        let say = |state, keep| client.queue("emails").keep(state, keep).into_future();
+        let (completed, discarded) =
+            tokio::join!(say(JobState::Completed, hour), say(JobState::Discarded, Keep::Forever));
+        (completed.unwrap(), discarded.unwrap());
+        let settings = client.queue("emails").settings().await.unwrap();
+        assert_eq!(kept(&settings), [hour, Keep::AsRunnersSay, Keep::Forever]);
+    }
+    client.queue("emails").pause().await.unwrap();
+    let settings = client.queue("emails").keep(JobState::Completed, Keep::AsRunnersSay).await.unwrap();
+    assert_eq!(kept(&settings), [Keep::AsRunnersSay, Keep::AsRunnersSay, Keep::Forever]);
+    assert!(settings.paused_at.is_some());
+    assert_eq!(client.queues().await.unwrap()[0].settings, settings);
+    let error = client.queue("emails").keep(JobState::Running, hour).await.unwrap_err().to_string();
+    assert!(error.contains("running"), "{error}");
 }

@@ -1,2 +1,2 @@
--- Lets a paused queue go on, and wakes the runners that sleep. No row: it was not paused.
-SELECT q.name, q.paused_at, q.max_running FROM /* schema */resume_queue($1) AS q
+-- Lets a paused queue go on, and wakes the runners that sleep.
+SELECT FROM /* schema */resume_queue($1)

@@ -1,10 +1,9 @@
 //! `uniqueue queue pause|resume|limit|retention`.
 
 use std::str::FromStr;
-use std::time::Duration;
 
 use clap::Args;
-use uniqueue::{QueueSettings, Retention};
+use uniqueue::{JobState, Keep, QueueSettings};
 
 use crate::Verdict;
 use crate::args::QueueArguments;
@@ -18,7 +17,7 @@ use crate::output::{self, Span, plain, span, time};
 /// then.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --json one line a queue: {\"name\", \"paused_at\", \"limit\"}.
+With --json one line a queue: {\"name\", \"paused_at\", \"limit\", and how long it keeps its jobs}.
 
 Examples:
   uniqueue queue pause emails
@@ -40,7 +39,7 @@ pub(super) struct PauseArguments {
 /// Fetch from queues again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --json one line a queue: {\"name\", \"paused_at\", \"limit\"}.
+With --json one line a queue: {\"name\", \"paused_at\", \"limit\", and how long it keeps its jobs}.
 
 Examples:
   uniqueue queue resume emails
@@ -64,7 +63,7 @@ pub(super) struct ResumeArguments {
 /// once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --json one object: {\"name\", \"paused_at\", \"limit\"}.
+With --json one object: {\"name\", \"paused_at\", \"limit\", and how long it keeps its jobs}.
 
 Examples:
   uniqueue queue limit geocoding 5
@@ -87,15 +86,18 @@ pub(super) struct LimitArguments {
     queue: QueueArguments,
 }
 
-/// Say how long a queue's final jobs are kept.
+/// Say how long a queue's final jobs are kept, or show it.
 ///
-/// What is not given gets the default: completed and cancelled jobs a day, discarded ones a week. Zero deletes completed
-/// jobs as they complete. A job whose claim has a deadline is kept until then. Runners know it after their next heartbeat.
+/// What is not given stays as it is: at first as the runners say, who keep completed and cancelled jobs a day and discarded
+/// ones a week unless told otherwise. Zero deletes completed jobs as they complete. A job whose claim has a deadline is kept
+/// until then. Runners know it after their next heartbeat.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --json one object: {\"name\", \"paused_at\", \"limit\"}.
+With --json one object: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", \"keep_cancelled\", \"keep_discarded\"};
+kept for \"PT1H\", \"forever\", or null: as the runners say.
 
 Examples:
+  uniqueue queue retention emails
   uniqueue queue retention emails --completed 1h --discarded 30d
   uniqueue queue retention pings --completed 0s
   uniqueue queue retention audits --completed forever --cancelled forever --discarded forever
@@ -110,19 +112,19 @@ pub(super) struct RetentionArguments {
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// How long completed jobs are kept, such as 12h; forever
-    #[arg(long, value_name = "SPAN", required_unless_present_any = ["cancelled", "discarded", "as_runners_say"])]
-    completed: Option<Keep>,
+    /// How long completed jobs are kept, such as 12h; forever; runners: as they say
+    #[arg(long, value_name = "SPAN")]
+    completed: Option<Kept>,
 
     /// How long cancelled jobs are kept
     #[arg(long, value_name = "SPAN")]
-    cancelled: Option<Keep>,
+    cancelled: Option<Kept>,
 
     /// How long discarded jobs are kept
     #[arg(long, value_name = "SPAN")]
-    discarded: Option<Keep>,
+    discarded: Option<Kept>,
 
-    /// Leave it to the runners, as before anything was set
+    /// Leave all of it to the runners, as before anything was set
     #[arg(long, conflicts_with_all = ["completed", "cancelled", "discarded"])]
     as_runners_say: bool,
 
@@ -144,19 +146,21 @@ impl FromStr for Limit {
     }
 }
 
-/// How long something is kept; `None`: for ever.
+/// How long something is kept.
 #[derive(Clone, Copy, Debug)]
-struct Keep(Option<Duration>);
+struct Kept(Keep);
 
-impl FromStr for Keep {
+impl FromStr for Kept {
     type Err = String;
 
     fn from_str(given: &str) -> Result<Self, String> {
         match given {
-            "forever" => Ok(Self(None)),
-            length => {
-                length.parse().map(|Span(length)| Self(Some(length))).map_err(|error| format!("{error}, or forever"))
-            }
+            "forever" => Ok(Self(Keep::Forever)),
+            "runners" => Ok(Self(Keep::AsRunnersSay)),
+            length => match length.parse() {
+                Ok(Span(length)) => Ok(Self(Keep::For(length))),
+                Err(error) => Err(format!("{error}, or forever, or runners")),
+            },
         }
     }
 }
@@ -202,31 +206,34 @@ pub(super) async fn limit(arguments: LimitArguments) -> Result<Verdict, Failure>
     Ok(Verdict::Fine)
 }
 
-/// Sets how long jobs are kept.
+/// Sets how long jobs are kept, or shows it.
 pub(super) async fn retention(arguments: RetentionArguments) -> Result<Verdict, Failure> {
-    const DAY: Duration = Duration::from_secs(86_400);
     let RetentionArguments { name, completed, cancelled, discarded, as_runners_say, queue } = arguments;
-    let kept = [(completed, DAY), (cancelled, DAY), (discarded, 7 * DAY)]
-        .map(|(given, usual)| given.map_or(Some(usual), |Keep(length)| length));
-    let [completed, cancelled, discarded] = kept;
-    let mut retention = Retention::forever();
-    for (length, set) in [
-        (completed, Retention::completed as fn(Retention, Duration) -> Retention),
-        (cancelled, Retention::cancelled),
-        (discarded, Retention::discarded),
-    ] {
-        if let Some(length) = length {
-            retention = set(retention, length);
+    let database = Database::open_migrated(&queue).await?;
+    let handle = database.client.queue(&name);
+    let mut tx = database.client.pool().begin().await?;
+    let mut settings = match as_runners_say {
+        true => handle.retention(None).tx(&mut tx).await?,
+        false => handle.settings().tx(&mut tx).await?,
+    };
+    for (state, given) in
+        [(JobState::Completed, completed), (JobState::Cancelled, cancelled), (JobState::Discarded, discarded)]
+    {
+        if let Some(Kept(keep)) = given {
+            settings = handle.keep(state, keep).tx(&mut tx).await?;
         }
     }
-    let database = Database::open_migrated(&queue).await?;
-    let settings = database.client.queue(&name).retention((!as_runners_say).then_some(retention)).await?;
-    tell(&settings, queue.json, |_| {
-        if as_runners_say {
+    tx.commit().await?;
+    tell(&settings, queue.json, |settings| {
+        let kept = [settings.keep_completed, settings.keep_cancelled, settings.keep_discarded];
+        if kept == [Keep::AsRunnersSay; 3] {
             return "keeps its final jobs as the runners say".to_owned();
         }
-        let shown = |length: Option<Duration>| length.map_or_else(|| "for ever".to_owned(), span);
-        let [completed, cancelled, discarded] = kept.map(shown);
+        let [completed, cancelled, discarded] = kept.map(|keep| match keep {
+            Keep::AsRunnersSay => "as the runners say".to_owned(),
+            Keep::Forever => "for ever".to_owned(),
+            Keep::For(length) => span(length),
+        });
         format!("keeps completed jobs {completed}, cancelled ones {cancelled}, discarded ones {discarded}")
     })?;
     database.close().await?;
