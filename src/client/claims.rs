@@ -3,6 +3,8 @@
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
+use sqlx::PgConnection;
+
 use super::{Client, Request};
 use crate::error::Result;
 use crate::job::JobRow;
@@ -22,10 +24,11 @@ const HISTORY: u32 = 50;
 #[must_use = "a list is not asked for until it is awaited"]
 pub struct Claims<'a> {
     client: &'a Client,
+    connection: Option<&'a mut PgConnection>,
     filter: ClaimFilter,
 }
 
-impl Claims<'_> {
+impl<'a> Claims<'a> {
     /// Only holders of this kind.
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
         self.filter.kind = Some(kind.into());
@@ -61,6 +64,12 @@ impl Claims<'_> {
         self.filter.limit = limit;
         self
     }
+
+    /// Asks in the caller's own transaction, or on any connection of the caller's.
+    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
+        self.connection = Some(connection);
+        self
+    }
 }
 
 impl<'a> IntoFuture for Claims<'a> {
@@ -69,8 +78,11 @@ impl<'a> IntoFuture for Claims<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, filter } = self;
-            store::list_claims(&mut *client.connection().await?, client.statements(), &filter).await
+            let Self { client, connection, filter } = self;
+            match connection {
+                Some(connection) => store::list_claims(connection, client.statements(), &filter).await,
+                None => store::list_claims(&mut *client.connection().await?, client.statements(), &filter).await,
+            }
         })
     }
 }
@@ -81,7 +93,7 @@ impl Client {
     /// Read from the index of keys, so that a page is as quick on a table of any size. By kind or queue every
     /// claim is looked at until the page is full.
     pub fn claims(&self) -> Claims<'_> {
-        Claims { client: self, filter: ClaimFilter { limit: 100, ..ClaimFilter::default() } }
+        Claims { client: self, connection: None, filter: ClaimFilter { limit: 100, ..ClaimFilter::default() } }
     }
 
     /// The jobs that have a unique key, the youngest first: the one that claims it, and up to fifty among the

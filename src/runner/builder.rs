@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::completer::Ended;
 use super::control::Control;
 use super::desk::Desk;
-use super::handle::RunnerHandle;
+use super::handle::{RunnerHandle, Running};
 use super::keeping::Keeping;
 use super::lease::{Lease, Leases};
 use super::slots::QueueSlots;
@@ -230,6 +230,7 @@ impl Runner {
             ended,
             is_completer_waiting: AtomicBool::new(false),
             aside: TaskTracker::new(),
+            aside_turn: Semaphore::new(1),
             attempts: TaskTracker::new(),
             client: self.client.clone(),
         });
@@ -277,15 +278,15 @@ impl Runner {
     }
 
     /// Starts the runner, and stops it in order when `shutdown` resolves, such as
-    /// [`shutdown_signal`](crate::shutdown_signal).
+    /// [`shutdown_signal`](crate::shutdown_signal), or when the future is dropped.
     ///
     /// # Errors
     ///
     /// As for [`Runner::start`] and [`RunnerHandle::stop`].
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<()> {
-        let handle = self.start().await?;
+        let running = Running::new(self.start().await?);
         shutdown.await;
-        handle.stop().await
+        running.stop().await
     }
 
     fn check(&self) -> Result<Vec<QueueSlots>> {

@@ -132,8 +132,16 @@ async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Place) {
     let mut failure_wait = GrowingWait::new();
     let finished = loop {
         let timer = Timer::start();
+        let sending = async {
+            // One at a time of those that wait aside: together they would take every connection of the desk.
+            let _turn = match place {
+                Place::Aside => shared.aside_turn.acquire().await.ok(),
+                Place::Line => None,
+            };
+            send(&shared, lease.id, &batch).await
+        };
         let sent = tokio::select! {
-            sent = send(&shared, lease.id, &batch) => sent,
+            sent = sending => sent,
             // A database that does not even answer must not hold up a stop for longer than a lease.
             () = lease.lost.cancelled() => return lost(&shared, &batch),
         };

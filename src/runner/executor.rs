@@ -188,7 +188,7 @@ impl Drop for Ending {
             error: "panicked while the work was dropped".to_owned(),
         });
         let progress = self.shared.reports.take(self.attempt.reporter(), &self.attempt.is_over);
-        let result = FinishResult { id: row.id, attempt: row.attempt, verdict, progress };
+        let result = FinishResult { progress, ..FinishResult::of(row, verdict) };
         let is_deleted = self.attempt.is_deleted;
         let was_completed_in = self.attempt.is_completed_in.load(Ordering::Acquire);
         // The completer outlives every attempt, so somebody receives this.

@@ -1,8 +1,10 @@
 //! A running runner, and how it stops.
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -82,25 +84,46 @@ impl RunnerHandle {
     /// run no longer than the stop timeout and the grace; recording their results takes as long as
     /// the database does, and no longer than a lease when it does not answer.
     ///
+    /// Once begun it goes on to its end, also where the future is dropped.
+    ///
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database) when the runner's row could not be taken out; it
     /// then counts as alive until its lease runs out.
     pub async fn stop(self) -> Result<()> {
+        // In a task of its own: without it, whoever gives up waiting for this would leave a runner behind that is stopping
+        // for ever, and that nobody can end.
+        match tokio::spawn(self.stop_in_order()).await {
+            Ok(stopped) => stopped,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime ends, and the runner with it.
+                Err(_) => Ok(()),
+            },
+        }
+    }
+
+    async fn stop_in_order(self) -> Result<()> {
         let Self { shared, producer, completer, heartbeat, background, closing, stop_timeout } = self;
+        let began = Instant::now();
         shared.stopping.cancel();
-        ended("producer", producer).await;
-        shared.attempts.close();
-        if tokio::time::timeout(stop_timeout, shared.attempts.wait()).await.is_err() {
+        // The clock runs while a fetch is under way, too, however long the database takes to answer it.
+        let mut working = pin!(async {
+            ended("producer", producer).await;
+            shared.attempts.close();
+            shared.attempts.wait().await;
+        });
+        if tokio::time::timeout(stop_timeout, &mut working).await.is_err() {
             tracing::warn!("stop timeout reached: jobs that still run are given back");
             shared.stop_all(StopReason::Stopping);
-            shared.attempts.wait().await;
+            working.await;
         }
         // Every result is in the channel now; the completer ends when it has recorded them.
         shared.drained.cancel();
         ended("completer", completer).await;
         shared.aside.close();
-        if tokio::time::timeout(stop_timeout, shared.aside.wait()).await.is_err() {
+        let left = stop_timeout.saturating_sub(began.elapsed()).max(shared.stop_grace);
+        if tokio::time::timeout(left, shared.aside.wait()).await.is_err() {
             tracing::warn!(
                 "stop timeout reached: results that wait for somebody's lock are dropped, and their jobs rescued"
             );
@@ -114,6 +137,33 @@ impl RunnerHandle {
         let removed = ended("heartbeat", heartbeat).await.unwrap_or(Ok(()));
         tracing::info!("runner stopped");
         removed
+    }
+}
+
+/// A runner that stops in order when this is dropped.
+pub(super) struct Running(Option<RunnerHandle>);
+
+impl Running {
+    pub(super) const fn new(handle: RunnerHandle) -> Self {
+        Self(Some(handle))
+    }
+
+    pub(super) async fn stop(mut self) -> Result<()> {
+        match self.0.take() {
+            Some(handle) => handle.stop().await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Without a runtime it has ended already.
+        if let Some(handle) = self.0.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(handle.stop_in_order());
+        }
     }
 }
 

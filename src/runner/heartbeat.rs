@@ -111,6 +111,11 @@ async fn extend(shared: &Shared, line: &mut Line, until: Instant) -> Option<bool
 
 async fn extend_once(shared: &Shared, line: &mut Line) -> Result<bool> {
     let lease = shared.leases.current();
+    if lease.lost.is_cancelled() {
+        // Its jobs were stopped. What was asked for it before may still come to pass in the database, and must not keep it
+        // alive: nobody would work under it, or rescue what did.
+        return Ok(false);
+    }
     let (statements, term, worked) = (shared.client.statements(), shared.leases.term, lease.pace.worked());
     let said = store::extend_lease(line.connection().await?, statements, lease.id, term, worked).await?;
     Ok(said.map(|said| shared.keeping.heed(said)).is_some())

@@ -29,13 +29,18 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// What the queues want now. `None`: nothing. Where the runner was told of jobs in a queue, which it looks at
-    /// before it sleeps again in any case, that queue comes first, alone.
-    pub(super) fn now(shared: &Arc<Shared>) -> Option<Self> {
-        match shared.queues.iter().find(|queue| queue.is_told()) {
-            Some(queue) => Self::of(shared, std::slice::from_ref(queue), true).or_else(|| Self::now(shared)),
-            None => Self::of(shared, &shared.queues, false),
-        }
+    /// What the queues want now. `None`: nothing. Where the runner was told of jobs in a queue, that queue comes first,
+    /// alone, unless the last look `was_told`: of two in a row one is at all queues, so that none waits for another, and
+    /// what holds a queue back is heeded.
+    pub(super) fn now(shared: &Arc<Shared>, was_told: bool) -> Option<Self> {
+        let told = shared.queues.iter().find(|queue| !was_told && queue.is_told());
+        let told = told.and_then(|queue| Self::of(shared, std::slice::from_ref(queue), true));
+        told.or_else(|| Self::of(shared, &shared.queues, false))
+    }
+
+    /// Whether it is for one queue only.
+    pub(super) const fn is_told(&self) -> bool {
+        self.is_told
     }
 
     fn of(shared: &Arc<Shared>, queues: &[QueueSlots], is_told: bool) -> Option<Self> {
@@ -94,7 +99,7 @@ pub(super) async fn look(
     for (Unreadable { id, kind, queue, attempt, problem }, stop) in unreadable {
         tracing::error!(job.id = %id, problem, "a job cannot be worked");
         let verdict = Verdict::Retry { delay: shared.retry_policy.wait_after(attempt), error: problem };
-        let result = FinishResult::new(id, attempt, verdict);
+        let result = FinishResult { id, attempt, since: None, verdict, progress: None };
         let (lease, track) = (Arc::clone(&lease), shared.tracks.of(&kind, &queue));
         let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, was_completed_in: false });
     }

@@ -63,7 +63,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -117,6 +117,8 @@ struct Shared {
     is_completer_waiting: AtomicBool,
     /// Results that wait for somebody's lock.
     aside: TaskTracker,
+    /// Whose turn it is of these.
+    aside_turn: Semaphore,
     attempts: TaskTracker,
 }
 

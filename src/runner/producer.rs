@@ -27,6 +27,8 @@ pub(super) async fn produce(shared: Arc<Shared>) {
     let mut looks = JoinSet::new();
     // Whether there is probably more.
     let mut is_full = true;
+    // Whether the last look was at one queue only.
+    let mut was_told = false;
     while !shared.stopping.is_cancelled() {
         let lease = shared.leases.current();
         // Somebody died, or slots became more.
@@ -35,7 +37,8 @@ pub(super) async fn produce(shared: Arc<Shared>) {
         tell_load(&shared);
         let hands = if is_full && !doubt.is_in() && slots::are_many(&shared.queues) { HANDS } else { 1 };
         while looks.len() < hands && !lease.lost.is_cancelled() {
-            let Some(wanted) = Wanted::now(&shared) else { break };
+            let Some(wanted) = Wanted::now(&shared, was_told) else { break };
+            was_told = wanted.is_told();
             if looks.is_empty() {
                 doubt.resolve(&shared, &lease).await;
             }
@@ -112,7 +115,7 @@ fn give_back_stale(shared: &Shared) {
 /// Gives jobs back that were not started, without using up their attempts.
 fn give_back(shared: &Shared, jobs: impl IntoIterator<Item = slots::Fetched>) {
     for slots::Fetched { lease, attempt, track, .. } in jobs {
-        let result = FinishResult::new(attempt.row.id, attempt.row.attempt, Verdict::GiveBack);
+        let result = FinishResult::of(&attempt.row, Verdict::GiveBack);
         let stop = Arc::clone(&attempt.stop);
         let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, was_completed_in: false });
     }

@@ -108,9 +108,10 @@ impl QueueSlots {
         self.slots().is_told = true;
     }
 
-    /// Whether jobs came here since something was last [wanted](Self::want).
+    /// Whether jobs came here since something was last [wanted](Self::want), and a look at this queue alone may take them.
     pub(super) fn is_told(&self) -> bool {
-        self.slots().is_told
+        let slots = self.slots();
+        slots.is_told && !slots.is_limited
     }
 
     /// Notes that a fetch is over for which so many jobs were wanted: what it brought lies here.

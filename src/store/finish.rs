@@ -6,11 +6,13 @@ use std::time::Duration;
 use serde_json::Value;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row, SqlStr};
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{Statements, interval, lock_timeout, query};
 use crate::error::Result as UniqueueResult;
 use crate::ident::JobId;
+use crate::job::JobRow;
 use crate::state::JobState;
 
 /// How an attempt ended.
@@ -41,15 +43,18 @@ pub(crate) enum Verdict {
 pub(crate) struct Result {
     pub(crate) id: JobId,
     pub(crate) attempt: u16,
+    /// When the attempt began, by the database's clock. One that did not count (a snooze, a job given back) has its number
+    /// from the next one on again: of the two only this tells.
+    pub(crate) since: Option<OffsetDateTime>,
     pub(crate) verdict: Verdict,
     /// What the attempt reported last, where that is not stored yet.
     pub(crate) progress: Option<Value>,
 }
 
 impl Result {
-    /// The end of an attempt that left nothing to store but its verdict.
-    pub(crate) const fn new(id: JobId, attempt: u16, verdict: Verdict) -> Self {
-        Self { id, attempt, verdict, progress: None }
+    /// The end of a fetched job's attempt, which left nothing to store but its verdict.
+    pub(crate) fn of(row: &JobRow, verdict: Verdict) -> Self {
+        Self { id: row.id, attempt: row.attempt, since: row.attempted_at, verdict, progress: None }
     }
 }
 
@@ -163,6 +168,7 @@ pub(crate) async fn finish(
         .bind(&outputs)
         .bind(patience.map(lock_timeout))
         .bind(&progress)
+        .bind(results.iter().map(|result| result.since).collect::<Vec<_>>())
         .fetch_all(connection)
         .await?;
     let states = rows.iter().map(|row| Ok((counted(row)?, row.try_get::<&str, _>("state")?.parse()?)));

@@ -53,7 +53,7 @@ pub struct Advanced {
 /// queue's tables, jobs' `created_at`, `scheduled_at`, `attempted_at`, `finalized_at` and
 /// `unique_until`, and the times of runners, queues and periodic jobs. Then what is due becomes
 /// available, jobs of runners whose lease ran out come back, and every slot of a periodic job that
-/// the time passed over is run, as a runner's maintenance would have done it. So schedules, retries,
+/// the time passed over is run (of each the latest 1,000), as a runner's maintenance would have done it. So schedules, retries,
 /// snoozes, leases, and claims with a `period` or a `ttl` can be tested at once.
 ///
 /// What it cannot do:

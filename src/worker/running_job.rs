@@ -222,7 +222,7 @@ impl<J: Job> RunningJob<J> {
         } else if output.is_none() && progress.is_none() {
             store::complete(connection, statements, attempt.worker, &[(id, number)], None).await?
         } else {
-            let result = FinishResult { id, attempt: number, verdict: Verdict::Complete { output }, progress };
+            let result = FinishResult { progress, ..FinishResult::of(&attempt.row, Verdict::Complete { output }) };
             store::finish(connection, statements, attempt.worker, &[result], None).await?
         };
         if finished.state(id).is_none() {

@@ -15,7 +15,7 @@ const STATEMENTS: [(&str, usize); 11] = [
     ("fetch_queue", 4),
     ("fetch_onward", 8),
     ("complete", 5),
-    ("finish", 9),
+    ("finish", 10),
     ("store_progress", 4),
     ("still_held", 3),
     ("promote", 2),

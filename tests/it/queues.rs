@@ -357,7 +357,8 @@ async fn a_queue_keeps_each_final_state_as_it_was_said_and_two_who_say_it_at_onc
         let say = |state, keep| client.queue("emails").keep(state, keep).into_future();
         let (completed, discarded) =
             tokio::join!(say(JobState::Completed, hour), say(JobState::Discarded, Keep::Forever));
-        (completed.unwrap(), discarded.unwrap());
+        completed.unwrap();
+        discarded.unwrap();
         let settings = client.queue("emails").settings().await.unwrap();
         assert_eq!(kept(&settings), [hour, Keep::AsRunnersSay, Keep::Forever]);
     }

@@ -49,6 +49,9 @@ WITH finished AS (
         -- The fence, in a form that job_running cannot serve, so that the ids alone lead to rows.
         AND (j.state, j.worker, j.attempt)
             IS NOT DISTINCT FROM ('running', $1::uuid, ($3::smallint[])[width_bucket(j.id, $2::uuid[])])
+        -- A snooze or a job given back that is sent again, since its answer was lost, must not end the next attempt,
+        -- which has its number. (Not equal: the testing kit moves times to the past.)
+        AND (j.attempted_at > ($10::timestamptz[])[width_bucket(j.id, $2::uuid[])]) IS NOT TRUE
         -- Asked once, before the first row: how long to wait for a row that somebody has locked.
         AND (SELECT set_config('lock_timeout', coalesce($8, current_setting('lock_timeout')), true)) IS NOT NULL
     RETURNING j.id, j.queue, j.state, ($4::text[])[width_bucket(j.id, $2::uuid[])] AS outcome, j.unique_yielded

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use sqlx::{PgConnection, Row};
+use time::OffsetDateTime;
 use uniqueue::{Error, JobState, NewJob, OnConflict, OnReentry, StateSet, UniqueKey};
 use uuid::Uuid;
 
@@ -25,6 +26,7 @@ struct Modelled {
     attempt: i16,
     max_attempts: i16,
     worker: Option<Uuid>,
+    since: Option<OffsetDateTime>,
     replaced_by: Option<Uuid>,
 }
 
@@ -163,6 +165,7 @@ impl Story<'_> {
             attempt: 0,
             max_attempts,
             worker: None,
+            since: None,
             replaced_by: None,
         };
         (new, modelled, on_conflict)
@@ -235,6 +238,7 @@ impl Story<'_> {
         let job = &mut self.jobs[index];
         job.attempt += 1;
         job.worker = Some(worker);
+        job.since = fetched.first().and_then(|held| held.since);
         if job.until_start {
             job.states = StateSet::EMPTY;
         }
@@ -248,11 +252,17 @@ impl Story<'_> {
         let end = random.of(&End::ALL);
         self.log.push(format!("finish {index} {end:?}"));
         let job = &self.jobs[index];
-        let held = Held { id: job.id, attempt: job.attempt };
-        // A worker that is not the job's, and an attempt that is over, say nothing.
+        let held = Held { id: job.id, attempt: job.attempt, since: job.since };
+        // A worker that is not the job's, and an attempt that is over, say nothing. One that did not count (a snooze) has
+        // the number of the next.
         let stale = Held { attempt: held.attempt - 1, ..held };
+        let uncounted = Held { since: held.since.map(|since| since - time::Duration::MILLISECOND), ..held };
         let worker = job.worker.unwrap();
-        for (speaker, said) in [(Uuid::now_v7(), held), (worker, stale)] {
+        for (speaker, said) in [(Uuid::now_v7(), held), (worker, stale), (worker, uncounted)] {
+            // What is nothing but completed is so for good: it cannot be sent again as another attempt's.
+            if end == End::Complete && said.since != held.since {
+                continue;
+            }
             assert!(self.moves.finish(connection, speaker, &[(said, end)]).await.unwrap().is_empty());
         }
         let finished = self.moves.finish(connection, worker, &[(held, end)]).await.expect("a finish");

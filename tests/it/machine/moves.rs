@@ -7,6 +7,7 @@ use sqlx::postgres::types::PgInterval;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row, SqlSafeStr, SqlStr};
+use time::OffsetDateTime;
 use uniqueue::JobState;
 use uuid::Uuid;
 
@@ -50,6 +51,7 @@ impl End {
 pub(super) struct Held {
     pub(super) id: Uuid,
     pub(super) attempt: i16,
+    pub(super) since: Option<OffsetDateTime>,
 }
 
 pub(super) const HOUR: PgInterval = PgInterval { months: 0, days: 0, microseconds: 3_600_000_000 };
@@ -102,14 +104,15 @@ impl Moves {
         query = query.bind(vec![queue.to_owned()]).bind(vec![slots]).bind(kinds).bind(worker);
         if name == "fetch_onward" {
             // Before all jobs.
-            let place =
-                (vec![queue.to_owned()], vec![0_i16], vec![time::OffsetDateTime::UNIX_EPOCH], vec![Uuid::nil()]);
+            let place = (vec![queue.to_owned()], vec![0_i16], vec![OffsetDateTime::UNIX_EPOCH], vec![Uuid::nil()]);
             query = query.bind(place.0).bind(place.1).bind(place.2).bind(place.3);
         }
         let rows = query.fetch_all(connection).await?;
         // Beside the jobs may come a row of nulls, which says what the look was.
         let taken = rows.iter().filter_map(|row| row.try_get::<Option<Uuid>, _>("id").transpose().map(|id| (row, id)));
-        taken.map(|(row, id)| Ok(Held { id: id?, attempt: row.try_get("attempt")? })).collect()
+        let held =
+            |row: &PgRow, id| Ok(Held { id, attempt: row.try_get("attempt")?, since: row.try_get("attempted_at")? });
+        taken.map(|(row, id)| held(row, id?)).collect()
     }
 
     /// Ends attempts. Answers with the jobs that took the result. As the completer, it lets go of what it has where
@@ -173,6 +176,7 @@ impl Moves {
                 .bind(outputs)
                 .bind(PATIENCE)
                 .bind(vec![None::<serde_json::Value>; ends.len()])
+                .bind(ends.iter().map(|(held, _)| held.since).collect::<Vec<_>>())
                 .fetch_all(connection)
                 .await?
         };

@@ -123,6 +123,8 @@ async fn calls_in_a_transaction_see_what_it_did_and_are_undone_with_it() {
     assert_eq!(client.holder("k").tx(&mut tx).await.unwrap().map(|job| job.id), None);
     let second = client.insert(job("sync").unique_key(UniqueKey::raw("k"))).tx(&mut tx).await.unwrap();
     assert!(!second.duplicate);
+    let claims = client.claims().tx(&mut tx).await.unwrap();
+    assert_eq!(claims.iter().map(|held| held.claim.holder).collect::<Vec<_>>(), [second.id()]);
     assert_eq!(client.job(second.id()).tx(&mut tx).await.unwrap().map(|job| job.id), Some(second.id()));
     assert_eq!(client.count_jobs(JobFilter::all(), 9).tx(&mut tx).await.unwrap(), JobCount::Exactly(2));
     assert_eq!(client.key_history("k", 9).tx(&mut tx).await.unwrap().len(), 2);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use uniqueue::{BoxError, Error, JobState, RunningJob};
@@ -155,4 +155,43 @@ async fn a_runner_that_lost_its_lease_stops_its_jobs_and_goes_on_under_a_new_one
     assert_ne!(runner.id(), first);
     assert_eq!(row.worker, Some(runner.id()));
     runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_that_was_declared_lost_is_not_extended_again_by_what_was_asked_for_it_before() {
+    let database = Database::new().await;
+    let work = async |job: RunningJob<Task>| {
+        if job.args.n == 1 {
+            std::future::pending::<()>().await;
+        }
+    };
+    // Commits of the runner's row take longer than a heartbeat has, and come to pass all the same.
+    let slow = "CREATE FUNCTION {schema}.slow() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN PERFORM pg_sleep(0.4); RETURN NULL; END $$;
+        CREATE CONSTRAINT TRIGGER slow AFTER INSERT OR UPDATE ON {schema}.runner
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION {schema}.slow()";
+    for length in [1_150, 1_300, 1_450] {
+        let runner = quick(&database.client).lease(Duration::from_secs(1)).worker(work).start().await.unwrap();
+        let first = runner.id();
+        let job = database.client.insert(Task { n: 1 }).await.unwrap();
+        until(&database, job.id(), JobState::Running).await;
+        sqlx::raw_sql(database.sql(slow)).execute(database.pool()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(length)).await;
+        database.execute("DROP FUNCTION {schema}.slow CASCADE").await;
+        // It goes on, under the same lease or a new one; what it had under a lost one is rescued and comes back.
+        let began = Instant::now();
+        let holds = "SELECT count(*) FROM {schema}.job AS j WHERE j.state = 'running' AND j.worker = '{id}'";
+        loop {
+            let second = database.client.insert(Task { n: 2 }).await.unwrap();
+            until(&database, second.id(), JobState::Completed).await;
+            let of_first = database.number(&holds.replace("{id}", &first.to_string())).await;
+            if runner.id() == first || of_first == 0 {
+                break;
+            }
+            assert!(began.elapsed() < WAIT, "{of_first} jobs run under a lease that is lost");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        runner.stop_within(Duration::ZERO).await.unwrap();
+        database.execute("DELETE FROM {schema}.job").await;
+    }
 }

@@ -12,7 +12,7 @@ use super::{Task, quick};
 use crate::support::{Database, WAIT};
 
 /// Work that says that it began, and ends when it may.
-fn held_up() -> (impl uniqueue::Worker<Task>, Arc<Notify>, Arc<Semaphore>) {
+fn held_up() -> (impl uniqueue::Worker<Task> + Clone, Arc<Notify>, Arc<Semaphore>) {
     let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
     let signals = (started.clone(), go_on.clone());
     let work = move |_: RunningJob<Task>| {
@@ -228,7 +228,13 @@ async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told() {
             go_on.notified().await;
         }
     };
-    let runner = quick(&database.client).stop_timeout(Duration::from_millis(200)).worker(work).start().await.unwrap();
+    let runner = quick(&database.client)
+        .stop_timeout(Duration::from_millis(200))
+        .stop_grace(Duration::from_millis(1))
+        .worker(work)
+        .start()
+        .await
+        .unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
     let mut open = database.pool().begin().await.unwrap();
@@ -236,6 +242,8 @@ async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told() {
     sqlx::query(lock).execute(&mut *open).await.unwrap();
     go_on.notify_one();
     tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+    // Longer than a statement that was given up may still wait for the row.
+    tokio::time::sleep(Duration::from_millis(500)).await;
     open.commit().await.unwrap();
     // The result is lost and the job is not: it has no runner any more, so the next one rescues it.
     let row = database.client.job(job.id()).await.unwrap().unwrap();
@@ -245,4 +253,73 @@ async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told() {
     let row = super::until(&database, job.id(), JobState::Completed).await;
     assert_eq!(row.attempt, 2);
     next.stop().await.unwrap();
+}
+
+/// Waits until no runner is left in the database.
+async fn until_gone(database: &Database) {
+    let gone = async {
+        while database.number("SELECT count(*) FROM {schema}.runner").await > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(WAIT, gone).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_that_nobody_waits_for_any_more_goes_on_to_its_end() {
+    let database = Database::new().await;
+    let (work, started, go_on) = held_up();
+    let runner = quick(&database.client).worker(work.clone()).start().await.unwrap();
+    let first = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(20), runner.stop()).await.is_err());
+    go_on.add_permits(1);
+    until_gone(&database).await;
+    assert_eq!(database.client.job(first.id()).await.unwrap().unwrap().state, JobState::Completed);
+    // The same of a runner that runs until a signal, when somebody drops that.
+    let running = quick(&database.client).worker(work).run_until(std::future::pending());
+    let running = tokio::spawn(running);
+    let second = database.client.insert(Task { n: 2 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    running.abort();
+    go_on.add_permits(1);
+    until_gone(&database).await;
+    assert_eq!(database.client.job(second.id()).await.unwrap().unwrap().state, JobState::Completed);
+}
+
+#[tokio::test]
+async fn the_clock_of_a_stop_runs_while_a_fetch_hangs() {
+    let database = Database::new().await;
+    let (started, told) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let signals = (started.clone(), told.clone());
+    let work = move |job: RunningJob<Task>| {
+        let (started, told) = signals.clone();
+        async move {
+            started.notify_one();
+            job.stopped().await;
+            told.notify_one();
+        }
+    };
+    // Shorter than the lease, which is how long a fetch may hang.
+    let runner = quick(&database.client).poll_interval(Duration::from_millis(10)).worker(work).start().await.unwrap();
+    database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    let mut migration = database.pool().begin().await.unwrap();
+    sqlx::raw_sql(database.sql("LOCK TABLE {schema}.job IN ACCESS EXCLUSIVE MODE"))
+        .execute(&mut *migration)
+        .await
+        .unwrap();
+    let hangs = "SELECT count(*) FROM pg_locks WHERE relation = '{schema}.job'::regclass AND NOT granted";
+    let hanging = async {
+        while database.number(hangs).await == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(WAIT, hanging).await.unwrap();
+    let began = Instant::now();
+    let stopping = tokio::spawn(runner.stop_within(Duration::from_millis(100)));
+    tokio::time::timeout(WAIT, told.notified()).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(5), "told to stop after {:?}", began.elapsed());
+    migration.rollback().await.unwrap();
+    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
 }

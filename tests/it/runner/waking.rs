@@ -1,6 +1,7 @@
 //! When jobs start: wake-ups, polling, order, schedules, and what is left to others.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -86,6 +87,54 @@ async fn a_wake_up_for_a_queue_that_gives_nothing_hides_no_other_queue_and_no_li
         client.insert(Task { n }).tx(&mut tx).await.unwrap();
         tx.commit().await.unwrap();
         assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_of_wake_ups_for_one_queue_holds_up_no_other_and_no_limited_one() {
+    let database = Database::with_connections(10).await;
+    let client = &database.client;
+    client.queue("paused").pause().await.unwrap();
+    client.queue("limited").limit(Some(2)).await.unwrap();
+    let (sender, mut started) = mpsc::unbounded_channel();
+    // A fetch takes a while, in which the next wake-ups come.
+    let slow = "CREATE FUNCTION {schema}.slow() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN PERFORM pg_sleep(0.02); RETURN NULL; END $$;
+        CREATE TRIGGER slow AFTER UPDATE ON {schema}.job FOR EACH STATEMENT EXECUTE FUNCTION {schema}.slow()";
+    sqlx::raw_sql(database.sql(slow)).execute(database.pool()).await.unwrap();
+    let runner = quick(client)
+        .queue("paused", 2)
+        .queue("limited", 2)
+        .poll_interval(Duration::from_secs(3_600))
+        .worker(reporting(sender))
+        .start()
+        .await
+        .unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let streams = (0..4).map(|stream| {
+        let (client, is_over) = (client.clone(), Arc::clone(&is_over));
+        tokio::spawn(async move {
+            while !is_over.load(Ordering::Relaxed) {
+                client.insert(Task { n: 99 }).queue(["paused", "limited"][stream % 2]).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(3)).await;
+            }
+        })
+    });
+    let streams: Vec<_> = streams.collect();
+    for n in 0..5 {
+        client.insert(Task { n }).await.unwrap();
+        let inserted = Instant::now();
+        let mut limited = 0;
+        while tokio::time::timeout(WAIT, started.recv()).await.unwrap() != Some(n) {
+            limited += 1;
+        }
+        assert!(inserted.elapsed() < Duration::from_secs(5), "{n} after {limited} others");
+    }
+    while tokio::time::timeout(WAIT, started.recv()).await.unwrap() != Some(99) {}
+    is_over.store(true, Ordering::Relaxed);
+    for stream in streams {
+        stream.await.unwrap();
     }
     runner.stop().await.unwrap();
 }
