@@ -361,6 +361,9 @@ fn database_hint(error: &sqlx::Error) -> &'static str {
                 "\nhint: is the schema migrated? Run `uniqueue migrate`, or call `client.migrate()`"
             }
             Some("42501") => "\nhint: the role lacks a privilege; see docs/operations.md for the grants",
+            Some("22P05") => {
+                "\nhint: the queue needs a database with the encoding UTF8: createdb --encoding UTF8 --template template0"
+            }
             Some("3D000") => "\nhint: create the database first, with `createdb`",
             _ if is_mix_up(&**error) => MIXED_UP,
             Some("08P01") if error.message().contains("startup parameter") => {

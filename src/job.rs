@@ -237,7 +237,10 @@ impl JobRow {
 }
 
 /// What went wrong in one attempt.
+///
+/// What somebody else wrote into a job's `errors`, a note, say, is read as the text that it is, of attempt 0 in 1970.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(from = "Noted")]
 #[non_exhaustive]
 pub struct AttemptError {
     /// The attempt, counted from 1.
@@ -247,6 +250,31 @@ pub struct AttemptError {
     pub at: OffsetDateTime,
     /// The error's text.
     pub error: String,
+}
+
+/// An item of `errors`, as whoever wrote it left it there.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Noted {
+    ByRunner {
+        attempt: u16,
+        #[serde(with = "time::serde::rfc3339")]
+        at: OffsetDateTime,
+        error: String,
+    },
+    ByHand(Value),
+}
+
+impl From<Noted> for AttemptError {
+    fn from(noted: Noted) -> Self {
+        match noted {
+            Noted::ByRunner { attempt, at, error } => Self { attempt, at, error },
+            Noted::ByHand(note) => {
+                let error = note.as_str().map_or_else(|| note.to_string(), ToOwned::to_owned);
+                Self { attempt: 0, at: OffsetDateTime::UNIX_EPOCH, error }
+            }
+        }
+    }
 }
 
 /// What an insert did.

@@ -1,9 +1,9 @@
 //! Asking what an insert would meet.
 
 use sqlx::{PgConnection, Row};
-use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::row::Stored;
 use super::{Statements, query};
 use crate::error::Result;
 use crate::ident::JobId;
@@ -30,7 +30,7 @@ pub(crate) async fn explain_unique(
     let (Some(key), Some(holder)) = (key, row.try_get::<Option<Uuid>, _>("id")?) else {
         return Ok(Met { holder: None, id_is_there });
     };
-    let age = row.try_get::<OffsetDateTime, _>("answered_at")? - row.try_get::<OffsetDateTime, _>("created_at")?;
+    let age = row.try_get::<Stored, _>("answered_at")?.0 - row.try_get::<Stored, _>("created_at")?.0;
     let holder = Duplicate {
         unique_key: key.to_owned(),
         holder: holder.into(),
@@ -39,7 +39,7 @@ pub(crate) async fn explain_unique(
         holder_age: age.try_into().unwrap_or_default(),
         claims_in: StateSet::from_bits(row.try_get("unique_states")?).unwrap_or_default(),
         until_start: row.try_get("until_start")?,
-        unique_until: row.try_get("unique_until")?,
+        unique_until: row.try_get::<Option<Stored>, _>("unique_until")?.map(|at| at.0),
     };
     Ok(Met { holder: Some(holder), id_is_there })
 }

@@ -8,6 +8,7 @@ mod audit;
 mod backfill;
 mod backup;
 mod bad_input;
+mod by_hand;
 mod chaos;
 mod costs;
 mod derive;

@@ -28,7 +28,8 @@ aged AS MATERIALIZED (
         CASE
             WHEN k.finalized_at IS NULL THEN clock_timestamp() + $7::interval
             WHEN k.keep IS NOT NULL THEN
-                greatest(k.finalized_at + k.keep, CASE WHEN k.claims THEN k.unique_until END)
+                -- Whatever somebody wrote for ever: no time is out of range.
+                greatest(k.finalized_at + least(k.keep, interval '1000 years'), CASE WHEN k.claims THEN k.unique_until END)
         END AS goes_at
     FROM kept AS k
 ),

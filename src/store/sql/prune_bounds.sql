@@ -8,7 +8,8 @@ SELECT
     k.settings
 FROM (
     SELECT
-        min(least(q.keep_completed, q.keep_cancelled, q.keep_discarded)) AS shortest,
+        -- Whatever somebody wrote for ever: no time is out of range.
+        min(CASE WHEN s.keep > interval '1000 years' THEN interval '1000 years' ELSE s.keep END) AS shortest,
         coalesce(
             string_agg(
                 concat_ws(' ', q.name, 'completed', q.keep_completed, 'cancelled', q.keep_cancelled, 'discarded', q.keep_discarded),
@@ -17,5 +18,6 @@ FROM (
             ''
         ) AS settings
     FROM /* schema */queue AS q
+    CROSS JOIN LATERAL (SELECT least(q.keep_completed, q.keep_cancelled, q.keep_discarded) AS keep) AS s
     WHERE coalesce(q.keep_completed, q.keep_cancelled, q.keep_discarded) IS NOT NULL
 ) AS k

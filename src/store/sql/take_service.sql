@@ -24,8 +24,11 @@ taken AS (
 SELECT
     EXISTS (SELECT FROM entered UNION ALL SELECT FROM taken) AS is_held,
     (
-        -- Far in the future is as good as infinite, which cannot be subtracted from.
-        SELECT (extract(epoch FROM least(m.leased_until, clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
+        -- Long ago and far in the future are as good as infinite, which cannot be subtracted from.
+        SELECT (extract(
+            epoch FROM greatest(least(m.leased_until, clock_timestamp() + interval '1 day'), clock_timestamp() - interval '1 day')
+                - clock_timestamp()
+        ) * 1000)::bigint
         FROM /* schema */maintenance AS m
         WHERE m.service = $1
     ) AS free_in

@@ -25,11 +25,12 @@ async fn r6_a_row_that_cannot_be_read_stops_no_other_job() {
         let id = jobs[index];
         database.execute(&format!("UPDATE {{schema}}.job SET {what} WHERE id = '{id}'")).await;
     };
-    spoil(0, r#"errors = '["by hand"]'"#).await;
+    spoil(0, r#"meta = '{"n": 1e400}'"#).await;
     spoil(1, "scheduled_at = '-infinity'").await;
     spoil(2, "created_at = 'infinity'").await;
     spoil(3, "args = '[]'").await;
     spoil(4, "until_start = true").await;
+    spoil(5, r#"errors = '["by hand"]'"#).await;
     let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
     for index in [1, 2, 4, 5] {
         until(&database, jobs[index], JobState::Completed).await;
