@@ -1,4 +1,6 @@
 #![doc = include_str!("../README.md")]
+//!
+//! The guides and the licences that this page links to are files of the repository, in `docs` and beside the README.
 
 mod audit;
 mod backfill;

@@ -159,7 +159,7 @@ async fn a_flood_of_notifications_holds_up_no_heartbeat() {
 
 #[tokio::test]
 async fn results_that_wait_for_locked_rows_leave_connections_to_the_others() {
-    const LOCKED: usize = 60;
+    const LOCKED: usize = 500;
     // An order of magnitude more than the others take, and less than the locked ones would hold them up.
     const ENOUGH: Duration = Duration::from_secs(10);
     let database = Database::new().await;
@@ -173,7 +173,7 @@ async fn results_that_wait_for_locked_rows_leave_connections_to_the_others() {
             }
         }
     };
-    let runner = Runner::new(database.client.clone()).queue("default", 100).worker(work).start().await.unwrap();
+    let runner = Runner::new(database.client.clone()).queue("default", 600).worker(work).start().await.unwrap();
     let locked = database.client.insert_many((0..LOCKED).map(|_| Task { n: 0 })).await.unwrap();
     for job in &locked {
         until(&database, job.id(), JobState::Running).await;
