@@ -19,7 +19,8 @@ use crate::job::{AttemptError, JobRow};
 use crate::state::JobState;
 use crate::unique::StateSet;
 
-/// The places of the columns that a fetch returns: a job; and what the look was, in the last row of fetch.sql.
+/// The places of the columns that a fetch returns: a job; and what the look was, in the last row of fetch.sql. In
+/// fetch_queue.sql's there is instead when the job was started: one column more is for few jobs.
 const ID: usize = 0;
 const ATTEMPT: usize = 1;
 const SCHEDULED_AT: usize = 2;
@@ -28,8 +29,8 @@ const UNIQUE_KEY: usize = 4;
 const UNIQUE_STATES: usize = 5;
 const PARTICULARS: usize = 6;
 const PAPERS: usize = 7;
+const LOOK: usize = 8;
 const ATTEMPTED_AT: usize = 8;
-const LOOK: usize = 9;
 
 /// When the scan began and ended; the queues that are held back, and those with a limit.
 type Look = (Stored, Stored, Option<Vec<String>>, Option<Vec<String>>);
@@ -63,7 +64,7 @@ pub(crate) struct Place {
 }
 
 /// What a fetch took: all of it is running since.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) jobs: Vec<JobRow>,
     pub(crate) unreadable: Vec<Unreadable>,
@@ -125,7 +126,7 @@ pub(crate) async fn fetch(
     let rows = query.fetch_all(&mut *connection).await?;
     let (look, jobs) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
     let (began_at, ended_at, held_back, limited): Look = look.try_get(LOOK)?;
-    let usual = Usual::of(worker, slots.first(), kinds);
+    let usual = Usual::of(worker, slots.first(), kinds, ended_at.0);
     Ok(Fetched {
         taken: usual.taken(connection, statements, jobs).await?,
         began_at: began_at.0,
@@ -146,7 +147,9 @@ pub(crate) async fn fetch_queue(
 ) -> Result<Taken> {
     let query = query(&statements.fetch_queue).bind([slots.queue.as_str()]).bind([slots.free()]);
     let rows = query.bind(kinds).bind(worker).fetch_all(&mut *connection).await?;
-    Usual::of(worker, Some(slots), kinds).taken(connection, statements, &rows).await
+    let Some(first) = rows.first() else { return Ok(Taken::default()) };
+    let attempted_at = first.try_get::<Stored, _>(ATTEMPTED_AT)?.0;
+    Usual::of(worker, Some(slots), kinds, attempted_at).taken(connection, statements, &rows).await
 }
 
 /// Looks once more at jobs that came back to their claim's states when they were fetched: whether they got their claim
@@ -172,15 +175,17 @@ async fn see_claims(connection: &mut PgConnection, statements: &Statements, jobs
 struct Usual {
     kind: Kind,
     queue: QueueName,
+    attempted_at: OffsetDateTime,
     worker: Uuid,
 }
 
 impl Usual {
     /// As started.sql takes it from what it is asked with.
-    fn of(worker: Uuid, slots: Option<&Slots>, kinds: &[String]) -> Self {
+    fn of(worker: Uuid, slots: Option<&Slots>, kinds: &[String], attempted_at: OffsetDateTime) -> Self {
         Self {
             kind: Kind::from_stored(kinds.first().map_or("", String::as_str)),
             queue: slots.map_or_else(QueueName::default, |slots| slots.queue.clone()),
+            attempted_at,
             worker,
         }
     }
@@ -214,7 +219,7 @@ impl Usual {
             max_attempts: 25,
             created_at: scheduled_at,
             scheduled_at,
-            attempted_at: Some(row.try_get::<Stored, _>(ATTEMPTED_AT)?.0),
+            attempted_at: Some(self.attempted_at),
             finalized_at: None,
             args: row.try_get::<Box<RawValue>, _>(ARGS)?,
             meta: Map::new(),

@@ -3,7 +3,7 @@
 //! Every statement is a file in `sql/`. The marker `/* schema */` before a name becomes the
 //! queue's schema, so that the files stay valid SQL and no `search_path` is needed; `/* columns */j.*`
 //! becomes the columns of the job `j` that [`row::job_row`] reads. Parts of statements lie beside `sql/`:
-//! `matching.sql`, what a filter asks; `started.sql`, how a fetch ends; and `onward.sql`, with which `fetch`
+//! `matching.sql`, what a filter asks; `started.sql`, what every fetch does; and `onward.sql`, with which `fetch`
 //! becomes `fetch_onward`. Functions here take a connection and plain values, and give plain values back.
 
 mod at_rest;
@@ -115,7 +115,7 @@ use crate::ident::SchemaName;
 /// 17, of which null asks nothing. Such statements are planned anew each time, for what is asked.
 const MATCHING: &str = include_str!("matching.sql");
 
-/// How every fetch ends, in the place of the marker `/* started */`.
+/// What every fetch does with what it locked, in the place of the marker `/* started */`.
 const STARTED: &str = include_str!("started.sql");
 
 /// What a fetch does besides, where places are given, in the place of the marker `/* onward */`.

@@ -1,4 +1,4 @@
--- How every fetch ends: starts what was locked (`next`) and counts the attempt. The locked rows come as an array:
+-- Of every fetch: starts what was locked (`next`) and counts the attempt. The locked rows come as an array:
 -- the planner cannot know how many a LIMIT of slots gives, and joins what it takes for a tenth of the backlog by
 -- reading the whole table. By their places in the table, which a lock keeps: that spares a probe of the primary
 -- key each. (A job that somebody changed and committed while the scan came by has a place that this statement
@@ -46,12 +46,4 @@ started AS (
             ELSE ROW(j.meta, j.errors, j.output, j.progress)
         END AS papers,
         j.unique_yielded
-)
-SELECT
-    j.id, j.attempt, j.scheduled_at, j.args, j.unique_key, j.unique_states,
-    j.particulars, j.papers, j.attempted_at, NULL::record AS look
-FROM started AS j
-WHERE NOT j.unique_yielded OR j.id <> ALL (
-    -- Asked once, and only where a job came to its claim's states while it was fetched, or had yielded before.
-    coalesce((SELECT /* schema */take_claims(array_agg(s.id)) FROM started AS s WHERE s.unique_yielded), '{}')
 )

@@ -33,9 +33,17 @@ next AS MATERIALIZED (
     /* onward */
 ),
 /* started */
+SELECT
+    j.id, j.attempt, j.scheduled_at, j.args, j.unique_key, j.unique_states,
+    j.particulars, j.papers, NULL::record AS look
+FROM started AS j
+WHERE NOT j.unique_yielded OR j.id <> ALL (
+    -- Asked once, and only where a job came to its claim's states while it was fetched, or had yielded before.
+    coalesce((SELECT /* schema */take_claims(array_agg(s.id)) FROM started AS s WHERE s.unique_yielded), '{}')
+)
 UNION ALL
 SELECT
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     ROW(
         statement_timestamp(), coalesce((SELECT s.attempted_at FROM started AS s LIMIT 1), clock_timestamp()),
         array_agg(w.queue) FILTER (WHERE w.slots < w.free), array_agg(w.queue) FILTER (WHERE w.is_limited)

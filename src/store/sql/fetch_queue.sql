@@ -1,6 +1,6 @@
 -- Takes the next jobs of one queue, if nothing holds it back: no pause, and no limit, of which fetch.sql knows
--- more. For a runner that was told of jobs there. It finds everything cold, and this is half of what there is of
--- fetch.sql before the first row.
+-- more. For a runner that was told of jobs there: it finds everything cold, and the less there is of a statement
+-- before its first row, the sooner a job starts.
 WITH next AS MATERIALIZED (
     SELECT j.ctid
     FROM /* schema */job AS j
@@ -19,3 +19,11 @@ WITH next AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ),
 /* started */
+SELECT
+    j.id, j.attempt, j.scheduled_at, j.args, j.unique_key, j.unique_states,
+    j.particulars, j.papers, j.attempted_at
+FROM started AS j
+WHERE NOT j.unique_yielded OR j.id <> ALL (
+    -- As in fetch.sql.
+    coalesce((SELECT /* schema */take_claims(array_agg(s.id)) FROM started AS s WHERE s.unique_yielded), '{}')
+)

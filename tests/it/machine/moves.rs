@@ -18,6 +18,7 @@ use crate::support::Database;
 pub(super) struct Moves {
     statements: Arc<HashMap<&'static str, SqlStr>>,
     operate: SqlStr,
+    since: SqlStr,
 }
 
 /// How an attempt ends.
@@ -67,7 +68,8 @@ impl Moves {
     pub(super) fn new(database: &Database) -> Self {
         let text = |text: String| AssertSqlSafe(Arc::<str>::from(text)).into_sql_str();
         let statements = database.client.statements_text().into_iter().map(|(name, sql)| (name, text(sql))).collect();
-        Self { statements: Arc::new(statements), operate: database.sql(OPERATE) }
+        let since = database.sql("SELECT attempted_at FROM {schema}.job WHERE id = $1");
+        Self { statements: Arc::new(statements), operate: database.sql(OPERATE), since }
     }
 
     pub(super) fn query(&self, name: &str) -> Query<'static, Postgres, PgArguments> {
@@ -107,12 +109,16 @@ impl Moves {
             let place = (vec![queue.to_owned()], vec![0_i16], vec![OffsetDateTime::UNIX_EPOCH], vec![Uuid::nil()]);
             query = query.bind(place.0).bind(place.1).bind(place.2).bind(place.3);
         }
-        let rows = query.fetch_all(connection).await?;
+        let rows = query.fetch_all(&mut *connection).await?;
         // Beside the jobs may come a row of nulls, which says what the look was.
         let taken = rows.iter().filter_map(|row| row.try_get::<Option<Uuid>, _>("id").transpose().map(|id| (row, id)));
-        let held =
-            |row: &PgRow, id| Ok(Held { id, attempt: row.try_get("attempt")?, since: row.try_get("attempted_at")? });
-        taken.map(|(row, id)| held(row, id?)).collect()
+        let mut held = Vec::new();
+        for (row, id) in taken {
+            let id = id?;
+            let since = sqlx::query_scalar(self.since.clone()).bind(id).fetch_optional(&mut *connection).await?;
+            held.push(Held { id, attempt: row.try_get("attempt")?, since: since.flatten() });
+        }
+        Ok(held)
     }
 
     /// Ends attempts. Answers with the jobs that took the result. As the completer, it lets go of what it has where
