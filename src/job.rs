@@ -240,7 +240,7 @@ impl JobRow {
 ///
 /// What somebody else wrote into a job's `errors`, a note, say, is read as the text that it is, of attempt 0 in 1970.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(from = "Noted")]
+#[serde(from = "Value")]
 #[non_exhaustive]
 pub struct AttemptError {
     /// The attempt, counted from 1.
@@ -252,25 +252,21 @@ pub struct AttemptError {
     pub error: String,
 }
 
-/// An item of `errors`, as whoever wrote it left it there.
+/// An item of `errors` as runners write it.
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Noted {
-    ByRunner {
-        attempt: u16,
-        #[serde(with = "time::serde::rfc3339")]
-        at: OffsetDateTime,
-        error: String,
-    },
-    ByHand(Value),
+struct ByRunner {
+    attempt: u16,
+    #[serde(with = "time::serde::rfc3339")]
+    at: OffsetDateTime,
+    error: String,
 }
 
-impl From<Noted> for AttemptError {
-    fn from(noted: Noted) -> Self {
-        match noted {
-            Noted::ByRunner { attempt, at, error } => Self { attempt, at, error },
-            Noted::ByHand(note) => {
-                let error = note.as_str().map_or_else(|| note.to_string(), ToOwned::to_owned);
+impl From<Value> for AttemptError {
+    fn from(item: Value) -> Self {
+        match ByRunner::deserialize(&item) {
+            Ok(ByRunner { attempt, at, error }) => Self { attempt, at, error },
+            Err(_) => {
+                let error = item.as_str().map_or_else(|| item.to_string(), ToOwned::to_owned);
                 Self { attempt: 0, at: OffsetDateTime::UNIX_EPOCH, error }
             }
         }

@@ -130,6 +130,8 @@ async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Place) {
         is_over
     });
     let mut failure_wait = GrowingWait::new();
+    // What waits aside is tried at once when a stop comes to it, however long its turn was still to come.
+    let mut is_last_call_due = place == Place::Aside;
     let finished = loop {
         let timer = Timer::start();
         let sending = async {
@@ -182,6 +184,7 @@ async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Place) {
         }
         tokio::select! {
             () = lease.lost.cancelled() => return lost(&shared, &batch),
+            () = shared.drained.cancelled(), if is_last_call_due => is_last_call_due = false,
             () = tokio::time::sleep(failure_wait.grow()) => {}
         }
     };

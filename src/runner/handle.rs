@@ -141,15 +141,19 @@ impl RunnerHandle {
 }
 
 /// A runner that stops in order when this is dropped.
-pub(super) struct Running(Option<RunnerHandle>);
+pub(super) struct Running {
+    handle: Option<RunnerHandle>,
+    /// Where it runs: whoever drops this may be elsewhere.
+    runtime: Handle,
+}
 
 impl Running {
-    pub(super) const fn new(handle: RunnerHandle) -> Self {
-        Self(Some(handle))
+    pub(super) fn new(handle: RunnerHandle) -> Self {
+        Self { handle: Some(handle), runtime: Handle::current() }
     }
 
     pub(super) async fn stop(mut self) -> Result<()> {
-        match self.0.take() {
+        match self.handle.take() {
             Some(handle) => handle.stop().await,
             None => Ok(()),
         }
@@ -158,11 +162,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Without a runtime it has ended already.
-        if let Some(handle) = self.0.take()
-            && let Ok(runtime) = Handle::try_current()
-        {
-            runtime.spawn(handle.stop_in_order());
+        if let Some(handle) = self.handle.take() {
+            self.runtime.spawn(handle.stop_in_order());
         }
     }
 }

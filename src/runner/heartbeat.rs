@@ -113,8 +113,8 @@ async fn extend_once(shared: &Shared, line: &mut Line) -> Result<bool> {
     let lease = shared.leases.current();
     if lease.lost.is_cancelled() {
         // Its jobs were stopped. What was asked for it before may still come to pass in the database, and must not keep it
-        // alive: nobody would work under it, or rescue what did.
-        return Ok(false);
+        // alive: nobody would work under it, or rescue what did. A runner that is as good as stopped takes no new one.
+        return Ok(shared.drained.is_cancelled());
     }
     let (statements, term, worked) = (shared.client.statements(), shared.leases.term, lease.pace.worked());
     let said = store::extend_lease(line.connection().await?, statements, lease.id, term, worked).await?;

@@ -180,6 +180,7 @@ statements! {
     due_periodic,
     #[cfg(feature = "testing")]
     end_connections,
+    enter_queue,
     explain_unique,
     extend_lease,
     failed_indexes,

@@ -45,6 +45,10 @@ pub(crate) async fn change_queue(
         QueueVerb::Limit(_) => Some(query(&statements.limit_queue)),
         QueueVerb::Retain(_) => Some(query(&statements.retain_queue)),
     };
+    if let QueueVerb::Retain(_) = verb {
+        // Two who set different states at once each leave the other's as it is.
+        query(&statements.enter_queue).bind(name.as_str()).execute(&mut *connection).await?;
+    }
     if let Some(change) = change {
         let change = change.bind(name.as_str());
         let change = match verb {

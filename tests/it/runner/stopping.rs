@@ -277,8 +277,7 @@ async fn a_stop_that_nobody_waits_for_any_more_goes_on_to_its_end() {
     until_gone(&database).await;
     assert_eq!(database.client.job(first.id()).await.unwrap().unwrap().state, JobState::Completed);
     // The same of a runner that runs until a signal, when somebody drops that.
-    let running = quick(&database.client).worker(work).run_until(std::future::pending());
-    let running = tokio::spawn(running);
+    let running = tokio::spawn(quick(&database.client).worker(work).run_until(std::future::pending()));
     let second = database.client.insert(Task { n: 2 }).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
     running.abort();
@@ -322,4 +321,22 @@ async fn the_clock_of_a_stop_runs_while_a_fetch_hangs() {
     assert!(began.elapsed() < Duration::from_secs(5), "told to stop after {:?}", began.elapsed());
     migration.rollback().await.unwrap();
     tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_tries_what_waits_aside_once_more_however_long_its_turn_was_to_come() {
+    let database = Database::new().await;
+    let (work, started, go_on) = held_up();
+    let runner = quick(&database.client).stop_grace(Duration::from_millis(100)).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    let mut open = database.pool().begin().await.unwrap();
+    let lock = database.sql("SELECT id FROM {schema}.job FOR UPDATE");
+    sqlx::query(lock).execute(&mut *open).await.unwrap();
+    go_on.add_permits(1);
+    // Until the result waits for a second and more between its tries.
+    tokio::time::sleep(Duration::from_millis(2_300)).await;
+    open.rollback().await.unwrap();
+    tokio::time::timeout(WAIT, runner.stop_within(Duration::from_millis(100))).await.unwrap().unwrap();
+    assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Completed);
 }
