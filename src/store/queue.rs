@@ -38,31 +38,25 @@ pub(crate) async fn change_queue(
     verb: QueueVerb,
     name: &QueueName,
 ) -> Result<QueueSettings> {
+    let named = |statement| query(statement).bind(name.as_str());
     let change = match verb {
         QueueVerb::Look => None,
-        QueueVerb::Pause => Some(query(&statements.pause_queue)),
-        QueueVerb::Resume => Some(query(&statements.resume_queue)),
-        QueueVerb::Limit(_) => Some(query(&statements.limit_queue)),
-        QueueVerb::Retain(_) => Some(query(&statements.retain_queue)),
+        QueueVerb::Pause => Some(named(&statements.pause_queue)),
+        QueueVerb::Resume => Some(named(&statements.resume_queue)),
+        QueueVerb::Limit(limit) => Some(named(&statements.limit_queue).bind(limit)),
+        QueueVerb::Retain(keep) => {
+            // Two who set different states at once each leave the other's as it is.
+            named(&statements.enter_queue).execute(&mut *connection).await?;
+            let lengths = keep.map(|keep| match keep {
+                None | Some(Keep::AsRunnersSay) => None,
+                Some(Keep::Forever) => Some(FOR_EVER),
+                Some(Keep::For(length)) => Some(interval(length)),
+            });
+            let is_said = keep.map(|keep| keep.is_some());
+            Some(named(&statements.retain_queue).bind(is_said.to_vec()).bind(lengths.to_vec()))
+        }
     };
-    if let QueueVerb::Retain(_) = verb {
-        // Two who set different states at once each leave the other's as it is.
-        query(&statements.enter_queue).bind(name.as_str()).execute(&mut *connection).await?;
-    }
     if let Some(change) = change {
-        let change = change.bind(name.as_str());
-        let change = match verb {
-            QueueVerb::Limit(limit) => change.bind(limit),
-            QueueVerb::Retain(keep) => {
-                let lengths = keep.map(|keep| match keep {
-                    None | Some(Keep::AsRunnersSay) => None,
-                    Some(Keep::Forever) => Some(FOR_EVER),
-                    Some(Keep::For(length)) => Some(interval(length)),
-                });
-                change.bind(keep.map(|keep| keep.is_some()).to_vec()).bind(lengths.to_vec())
-            }
-            QueueVerb::Look | QueueVerb::Pause | QueueVerb::Resume => change,
-        };
         change.execute(&mut *connection).await?;
     }
     match query(&statements.queue_settings).bind(name.as_str()).fetch_optional(connection).await? {

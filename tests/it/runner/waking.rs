@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use uniqueue::{Client, JobState, Runner, RunningJob};
+use uniqueue::{Client, JobState, Runner, RunnerHandle, RunningJob};
 
 use super::{Task, quick, until, until_idle};
 use crate::support::{Database, WAIT, job, statements_of};
@@ -15,6 +15,12 @@ fn reporting(sender: mpsc::UnboundedSender<u32>) -> impl uniqueue::Worker<Task> 
         let sender = sender.clone();
         async move { sender.send(job.args.n).map_err(|error| error.to_string()) }
     }
+}
+
+/// A runner that hardly polls, of two queues that are held back, too: one is paused, one has a limit.
+async fn beside_held_back(client: &Client, sender: mpsc::UnboundedSender<u32>) -> RunnerHandle {
+    let runner = quick(client).queue("paused", 2).queue("limited", 2).poll_interval(Duration::from_secs(3_600));
+    runner.worker(reporting(sender)).start().await.unwrap()
 }
 
 #[tokio::test]
@@ -69,14 +75,7 @@ async fn a_wake_up_for_a_queue_that_gives_nothing_hides_no_other_queue_and_no_li
     client.queue("paused").pause().await.unwrap();
     client.queue("limited").limit(Some(1)).await.unwrap();
     let (sender, mut started) = mpsc::unbounded_channel();
-    let runner = quick(client)
-        .queue("paused", 2)
-        .queue("limited", 2)
-        .poll_interval(Duration::from_secs(3_600))
-        .worker(reporting(sender))
-        .start()
-        .await
-        .unwrap();
+    let runner = beside_held_back(client, sender).await;
     for n in 0..5 {
         until_idle(&database).await;
         client.insert(Task { n }).queue("limited").await.unwrap();
@@ -103,14 +102,7 @@ async fn a_stream_of_wake_ups_for_one_queue_holds_up_no_other_and_no_limited_one
             BEGIN PERFORM pg_sleep(0.02); RETURN NULL; END $$;
         CREATE TRIGGER slow AFTER UPDATE ON {schema}.job FOR EACH STATEMENT EXECUTE FUNCTION {schema}.slow()";
     sqlx::raw_sql(database.sql(slow)).execute(database.pool()).await.unwrap();
-    let runner = quick(client)
-        .queue("paused", 2)
-        .queue("limited", 2)
-        .poll_interval(Duration::from_secs(3_600))
-        .worker(reporting(sender))
-        .start()
-        .await
-        .unwrap();
+    let runner = beside_held_back(client, sender).await;
     let is_over = Arc::new(AtomicBool::new(false));
     let streams = (0..4).map(|stream| {
         let (client, is_over) = (client.clone(), Arc::clone(&is_over));
