@@ -4,6 +4,7 @@ use clap::Args;
 use time::OffsetDateTime;
 use uniqueue::{JobCount, QueueInfo};
 
+use super::status::Status;
 use crate::Verdict;
 use crate::args::QueueArguments;
 use crate::database::Database;
@@ -31,8 +32,9 @@ pub(super) struct ListArguments {
 }
 
 const EXAMPLES: &str = "\
-oldest: how long the queue's oldest available job could have run already. With --json one queue a line; counts are
-{\"exactly\": n} or {\"at_least\": n}, ages {\"secs\", \"nanos\"}.
+is: as the view queue_status says: paused; no runner (it has jobs, and nobody alive works them); at its limit; working;
+waiting (jobs are available and none runs); idle. oldest: how long the queue's oldest available job could have run already.
+With --json one queue a line; counts are {\"exactly\": n} or {\"at_least\": n}, ages {\"secs\", \"nanos\"}.
 
 Examples:
   uniqueue queue list
@@ -103,17 +105,14 @@ fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
 
 /// What the queue is doing, in a word or two.
 fn status(info: &QueueInfo, now: OffsetDateTime) -> Cell {
-    let (waits, runs) = (info.available.counted() > 0, info.running.counted() > 0);
-    let limit = info.settings.limit.map(u64::from);
-    if let Some(since) = info.settings.paused_at {
-        return Cell::new(format!("paused {}", ago(since, now))).style(Style::Warn);
-    }
-    match (waits, runs) {
-        (true, _) if info.runners == 0 => Cell::new("no runner").style(Style::Bad),
-        (true, _) if limit.is_some_and(|limit| info.running.counted() >= limit) => Cell::new("at its limit"),
-        (_, true) => Cell::new("working").style(Style::Good),
-        (true, false) => Cell::new("waiting"),
-        (false, false) => Cell::new("idle").style(Style::Faint),
+    let status = Status::of(info);
+    let word = status.as_str();
+    match (status, info.settings.paused_at) {
+        (Status::Paused, Some(since)) => Cell::new(format!("{word} {}", ago(since, now))).style(Style::Warn),
+        (Status::Paused, None) | (Status::AtItsLimit | Status::Waiting, _) => Cell::new(word),
+        (Status::NoRunner, _) => Cell::new(word).style(Style::Bad),
+        (Status::Working, _) => Cell::new(word).style(Style::Good),
+        (Status::Idle, _) => Cell::new(word).style(Style::Faint),
     }
 }
 

@@ -2,11 +2,13 @@
 
 mod list;
 mod set;
+mod status;
 
 use clap::{Args, Subcommand};
 
 use self::list::ListArguments;
 use self::set::{LimitArguments, PauseArguments, ResumeArguments, RetentionArguments};
+pub(crate) use self::status::Status;
 use crate::Verdict;
 use crate::failure::Failure;
 

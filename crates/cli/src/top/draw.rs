@@ -13,6 +13,7 @@ use super::over;
 use super::rows::Snapshot;
 use super::state::{Pane, State};
 use crate::output::{plain, span};
+use crate::queue::Status;
 
 /// Colours, or only bold and reversed where nobody wants them.
 #[derive(Clone, Copy, Debug)]
@@ -199,10 +200,10 @@ fn queues(snapshot: &Snapshot, shown: &[usize], state: &State, palette: Palette)
     use Constraint::{Fill, Length};
     let row = |place: &usize| {
         let queue = &snapshot.queues[*place];
-        let status = match (queue.is_paused, queue.runners, queue.limit) {
-            (true, ..) => Span::styled("paused", palette.warn()),
-            (false, 0, _) if queue.depth > 0 => Span::styled("no runner", palette.bad()),
-            (false, _, Some(limit)) => Span::raw(format!("limit {limit}")),
+        let status = match (queue.status, queue.limit) {
+            (Status::Paused, _) => Span::styled(queue.status.as_str(), palette.warn()),
+            (Status::NoRunner, _) => Span::styled(queue.status.as_str(), palette.bad()),
+            (_, Some(limit)) => Span::raw(format!("limit {limit}")),
             _ => Span::raw(""),
         };
         let depths = state.depths.get(&queue.name).map(|depths| sparkline(depths, 20)).unwrap_or_default();

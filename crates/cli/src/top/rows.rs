@@ -5,6 +5,7 @@ use std::time::Duration;
 use uniqueue::{FailingKind, JobId, KeyHolder, QueueInfo, RunningJobInfo, WaitingInsert};
 
 use crate::output::{ago, plain, span};
+use crate::queue::Status;
 
 /// All that one look saw.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +29,7 @@ pub(super) struct Snapshot {
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     pub(super) name: String,
-    pub(super) is_paused: bool,
+    pub(super) status: Status,
     pub(super) limit: Option<u32>,
     pub(super) runners: u64,
     /// What was counted of it, for the line; the text may say that there are more.
@@ -45,7 +46,7 @@ impl From<&QueueInfo> for Queue {
     fn from(queue: &QueueInfo) -> Self {
         Self {
             name: queue.settings.name.to_string(),
-            is_paused: queue.settings.paused_at.is_some(),
+            status: Status::of(queue),
             limit: queue.settings.limit,
             runners: queue.runners,
             depth: queue.available.counted(),

@@ -7,6 +7,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use uniqueue::JobId;
 
 use super::rows::Snapshot;
+use crate::queue::Status;
 
 /// How many looks the lines of the past have.
 pub(super) const HISTORY: usize = 120;
@@ -306,7 +307,7 @@ impl State {
         let (snapshot, place) = self.place(Pane::Queues)?;
         let queue = &snapshot.queues[place];
         let name = queue.name.clone();
-        Ok(if queue.is_paused { Action::Resume(name) } else { Action::Pause(name) })
+        Ok(if queue.status == Status::Paused { Action::Resume(name) } else { Action::Pause(name) })
     }
 
     fn cancelling(&self) -> Result<Action, &'static str> {

@@ -11,13 +11,14 @@ use super::draw::{Palette, draw};
 use super::picture::svg;
 use super::rows::{Failing, Key, Queue, Running, Snapshot, Waiting};
 use super::state::{Action, HISTORY, Over, Pane, Reply, State};
+use crate::queue::Status;
 
 const JOB: &str = "019abc12-3456-7def-8a12-3456789abcde";
 
 fn queue(name: &str, depth: u64, oldest: u64) -> Queue {
     Queue {
         name: name.to_owned(),
-        is_paused: false,
+        status: Status::Waiting,
         limit: None,
         runners: 2,
         depth,
@@ -42,7 +43,7 @@ fn incident(depth: u64) -> Snapshot {
         queues: vec![
             Queue { limit: Some(2), ..queue("billing", depth, 740) },
             Queue { running: "18".to_owned(), ..queue("emails", 3, 1) },
-            Queue { is_paused: true, ..queue("imports", 250, 4_000) },
+            Queue { status: Status::Paused, ..queue("imports", 250, 4_000) },
         ],
         running: vec![
             Running {

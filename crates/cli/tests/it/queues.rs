@@ -71,6 +71,45 @@ async fn queues_are_listed_with_what_is_in_them() {
 }
 
 #[tokio::test]
+async fn a_queue_is_what_the_view_says_it_is() {
+    let queues = Queues::new().await;
+    let sql = "
+        INSERT INTO uniqueue.job (id, kind, queue, state, scheduled_at, attempt, attempted_at, worker)
+        SELECT uniqueue.new_job_id(), 'a', queue, state::uniqueue.job_state, now() - interval '1 min',
+            CASE state WHEN 'running' THEN 1 ELSE 0 END, CASE state WHEN 'running' THEN now() END,
+            CASE state WHEN 'running' THEN gen_random_uuid() END
+        FROM generate_series(1, 5), (VALUES
+            ('dead', 'running'), ('overdue', 'scheduled'), ('failed', 'retryable'), ('held', 'pending'),
+            ('works', 'running'), ('full', 'running'), ('waits', 'available'), ('halted', 'available')
+        ) AS jobs (queue, state);
+        INSERT INTO uniqueue.runner (id, name, queues, leased_until)
+        VALUES (gen_random_uuid(), 'r', '{works,full,waits,halted,bored}', now() + interval '1 h');
+        SELECT uniqueue.limit_queue('full', 5), uniqueue.limit_queue('bored', 5), uniqueue.pause_queue('halted')";
+    execute(&queues.url, sql).await;
+    let view = "SELECT queue || ' is ' || status FROM uniqueue.queue_status ORDER BY queue";
+    let view = texts(&queues.url, view).await;
+    let expected = [
+        "bored is idle",
+        "dead is no runner",
+        "failed is no runner",
+        "full is at its limit",
+        "halted is paused",
+        "held is idle",
+        "overdue is no runner",
+        "waits is waiting",
+        "works is working",
+    ];
+    assert_eq!(view, expected);
+    let text = queues.text(&["queue", "list"], 0);
+    let listed = text.lines().skip(2).filter_map(|line| {
+        let mut cells = line.split('|').map(str::trim);
+        let (queue, is) = (cells.next()?, cells.next()?);
+        Some(format!("{queue} is {}", if is.starts_with("paused ") { "paused" } else { is }))
+    });
+    assert_eq!(listed.collect::<Vec<_>>(), view, "{text}");
+}
+
+#[tokio::test]
 async fn queues_are_paused_limited_and_told_what_to_keep() {
     let queues = Queues::new().await;
     let odd = "it's \"odd\"; --";

@@ -42,6 +42,7 @@ async fn keys_pause_a_queue_and_cancel_a_running_job_in_the_database() {
     execute(&url, start).await;
     let Some(mut screen) = Screen::open(&url, "top --interval 100ms") else { return };
     screen.until(&["1 queues 2", "emails", "reports", "report.build", "dead: unknown"]).await;
+    screen.until_line(&["reports", "no runner"]).await;
 
     // The first queue is chosen.
     screen.press("p");

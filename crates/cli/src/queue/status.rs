@@ -1,0 +1,47 @@
+//! What a queue is doing, in a word or two: the one rule of `queue list` and `top`.
+
+use uniqueue::{JobCount, QueueInfo};
+
+/// As the view `queue_status` has it; a test holds the two side by side.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Status {
+    Paused,
+    /// It has jobs that are running or to be run, and nobody alive works them.
+    NoRunner,
+    AtItsLimit,
+    Working,
+    Waiting,
+    Idle,
+}
+
+impl Status {
+    pub(crate) fn of(queue: &QueueInfo) -> Self {
+        let is_there = |jobs: JobCount| jobs.counted() > 0;
+        let has_work = [queue.available, queue.running, queue.scheduled, queue.retryable].into_iter().any(is_there);
+        let limit = queue.settings.limit.map(u64::from);
+        if queue.settings.paused_at.is_some() {
+            Self::Paused
+        } else if queue.runners == 0 && has_work {
+            Self::NoRunner
+        } else if limit.is_some_and(|limit| queue.running.counted() >= limit) {
+            Self::AtItsLimit
+        } else if is_there(queue.running) {
+            Self::Working
+        } else if is_there(queue.available) {
+            Self::Waiting
+        } else {
+            Self::Idle
+        }
+    }
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Paused => "paused",
+            Self::NoRunner => "no runner",
+            Self::AtItsLimit => "at its limit",
+            Self::Working => "working",
+            Self::Waiting => "waiting",
+            Self::Idle => "idle",
+        }
+    }
+}
