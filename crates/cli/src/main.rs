@@ -95,7 +95,7 @@ async fn dispatch(command: Command) -> Result<Verdict, Failure> {
         Command::Queue(arguments) => or_interrupted(perhaps, queue::run(arguments)).await,
         Command::Stats(arguments) => or_interrupted(no_change, stats::run(arguments)).await,
         Command::Unique(arguments) => unique::run(arguments).await,
-        Command::Top(arguments) => or_interrupted(no_change, top::run(arguments)).await,
+        Command::Top(arguments) => or_interrupted(perhaps, top::run(arguments)).await,
         Command::Migrate(arguments) => or_interrupted(no_change, migrate::run(arguments)).await,
     }
 }

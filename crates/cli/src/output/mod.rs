@@ -5,6 +5,7 @@ mod bar;
 mod moment;
 mod paint;
 mod plain;
+mod shell;
 mod table;
 
 use std::io::{self, Write};
@@ -17,6 +18,7 @@ pub(crate) use self::bar::Bar;
 pub(crate) use self::moment::{Moment, Span, ago, span, time};
 pub(crate) use self::paint::{ColorChoice, Style, choose_color, has_colors, paint, paint_error};
 pub(crate) use self::plain::plain;
+pub(crate) use self::shell::shell;
 pub(crate) use self::table::{Cell, Column, Record, Table, width};
 
 use crate::failure::Failure;
@@ -34,6 +36,11 @@ pub(crate) fn print_on(text: &str) -> Result<ControlFlow<()>, Failure> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
         Err(error) => Err(Failure::environment("cannot write to standard output", "check where it goes", error)),
     }
+}
+
+/// Tells standard error a line, beside what is printed. Nobody can be told that standard error is gone.
+pub(crate) fn tell(line: &str) {
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Prints a value as one JSON object.

@@ -20,7 +20,8 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-fn is_unsafe(character: char) -> bool {
+/// Whether a character could steer a terminal.
+pub(super) fn is_unsafe(character: char) -> bool {
     // Control characters, line separators, and those that change the direction of the text.
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -28,6 +28,6 @@ Examples:
   uniqueue top --interval 5s --schema jobs
 
 Exit codes:
-  0    ended with q
+  0    ended with q or Ctrl-C
   2    a wrong command line, no terminal, or the database does not answer at the start
-  130  interrupted by Ctrl-C or SIGTERM";
+  130  interrupted by SIGTERM";

@@ -11,8 +11,8 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, TableState};
 
 use super::over;
 use super::rows::Snapshot;
-use super::state::{Pane, State};
-use crate::output::{plain, span};
+use super::state::{Pane, Retry, State};
+use crate::output::{count, plain, span};
 use crate::queue::Status;
 
 /// Colours, or only bold and reversed where nobody wants them.
@@ -316,7 +316,10 @@ fn waiting(snapshot: &Snapshot, shown: &[usize], palette: Palette) -> Listed {
 }
 
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, palette: Palette) {
-    let line = if let Some(notice) = &state.notice {
+    let line = if let Some(Retry { kind, so_far }) = &state.retry {
+        let notice = state.notice.as_ref().map(|notice| format!("; {}", plain(notice))).unwrap_or_default();
+        Line::styled(format!("retrying kind {}: {} so far{notice}", plain(kind), count(*so_far)), palette.warn())
+    } else if let Some(notice) = &state.notice {
         Line::styled(plain(notice).into_owned(), palette.warn())
     } else if state.filter.is_empty() {
         Line::styled(

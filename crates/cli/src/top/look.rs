@@ -26,6 +26,10 @@ pub(super) enum News {
     Trouble(String),
     /// What became of an action.
     Done(String),
+    /// How far the retry of a kind is: so many jobs were retried.
+    Retrying(u64),
+    /// What became of it.
+    Retried(String),
     /// A job in full.
     Text {
         title: String,
@@ -81,7 +85,9 @@ async fn look(client: &Client) -> uniqueue::Result<Snapshot> {
 
 /// Does what somebody asked for.
 pub(super) async fn act(client: Client, action: Action, news: mpsc::Sender<News>) {
-    let done = match timeout(PATIENCE, perform(&client, &action)).await {
+    // Of many jobs a retry takes its time: it tells how far it is, where all else has to answer.
+    let patience = if matches!(action, Action::Retry(_)) { Duration::MAX } else { PATIENCE };
+    let done = match timeout(patience, perform(&client, &action, &news)).await {
         Ok(Ok(done)) => done,
         Ok(Err(failure)) => News::Done(one_line(&failure.to_string())),
         Err(_) => News::Done(format!("no answer within {}: it may be done or not", output::span(PATIENCE))),
@@ -90,7 +96,7 @@ pub(super) async fn act(client: Client, action: Action, news: mpsc::Sender<News>
     let _ = news.send(done).await;
 }
 
-async fn perform(client: &Client, action: &Action) -> Result<News, Failure> {
+async fn perform(client: &Client, action: &Action, news: &mpsc::Sender<News>) -> Result<News, Failure> {
     let done = match action {
         Action::Pause(queue) => {
             client.queue(queue).pause().await?;
@@ -104,11 +110,7 @@ async fn perform(client: &Client, action: &Action) -> Result<News, Failure> {
             0 => format!("job {job} was final already, or is gone"),
             _ => format!("job {job} is cancelled"),
         },
-        Action::Retry(kind) => {
-            let filter = JobFilter::new().states([JobState::Discarded, JobState::Retryable]).kind(kind);
-            let retried = client.retry(filter).await?.len();
-            format!("{} of kind {kind} are available again", output::count(retried as u64))
-        }
+        Action::Retry(kind) => return Ok(News::Retried(retry(client, kind, news).await)),
         Action::Inspect(job) => {
             let Some(row) = client.job(*job).await? else {
                 return Ok(News::Done(format!("job {job} is gone")));
@@ -119,6 +121,25 @@ async fn perform(client: &Client, action: &Action) -> Result<News, Failure> {
         }
     };
     Ok(News::Done(done))
+}
+
+/// Retries the jobs of a kind batch by batch, however long all of them take, and tells how far it is.
+async fn retry(client: &Client, kind: &str, news: &mpsc::Sender<News>) -> String {
+    let filter = JobFilter::new().states([JobState::Discarded, JobState::Retryable]).kind(kind);
+    let mut so_far = 0;
+    let change = client.retry(filter).on_batch(|batch| {
+        so_far += batch.len() as u64;
+        // Where the screen has more to hear than it can draw, the next batch tells it.
+        let _ = news.try_send(News::Retrying(so_far));
+    });
+    match (change.await, so_far) {
+        (Ok(_), so_far) => format!("{} of kind {kind} are available again", output::count(so_far)),
+        (Err(error), 0) => one_line(&error.to_string()),
+        (Err(error), so_far) => {
+            let error = one_line(&error.to_string());
+            format!("{} of kind {kind} are available again, then: {error}; r does the rest", output::count(so_far))
+        }
+    }
 }
 
 /// An error on one line, with its hint.

@@ -33,7 +33,7 @@ pub(crate) use self::args::TopArguments;
 use self::draw::{Palette, draw};
 use self::look::{News, act, watch};
 use self::screen::{Heard, Screen, listen};
-use self::state::{Over, Reply, State};
+use self::state::{Over, Reply, Retry, State};
 use crate::Verdict;
 use crate::database::Database;
 use crate::failure::Failure;
@@ -78,9 +78,6 @@ pub(crate) async fn run(arguments: TopArguments) -> Result<Verdict, Failure> {
             key = pressed.recv() => match key {
                 Some(Heard::Key(key)) => match state.press(key) {
                     Reply::Draw => {}
-                    Reply::Quit if is_interrupt(key) => {
-                        return Err(Failure::Interrupted { left: crate::no_change() });
-                    }
                     Reply::Quit => break,
                     Reply::Do(action) => {
                         tasks.spawn(act(client.clone(), action, news.clone()));
@@ -94,6 +91,11 @@ pub(crate) async fn run(arguments: TopArguments) -> Result<Verdict, Failure> {
                 Some(News::Seen(snapshot)) => state.see(*snapshot, Instant::now()),
                 Some(News::Trouble(trouble)) => state.trouble = Some(trouble),
                 Some(News::Done(done)) => state.notice = Some(done),
+                Some(News::Retrying(so_far)) => state.see_retry(so_far),
+                Some(News::Retried(done)) => {
+                    state.retry = None;
+                    state.notice = Some(done);
+                }
                 Some(News::Text { title, lines }) => state.over = Over::Text { title, lines, scroll: 0 },
                 None => break,
             },
@@ -105,10 +107,21 @@ pub(crate) async fn run(arguments: TopArguments) -> Result<Verdict, Failure> {
     tasks.close();
     // An action that is under way is given a moment; a database that is silent is not waited for.
     let _ = tokio::time::timeout(Duration::from_secs(1), tasks.wait()).await;
+    while let Ok(said) = heard.try_recv() {
+        match said {
+            News::Retrying(so_far) => state.see_retry(so_far),
+            News::Retried(_) => state.retry = None,
+            News::Seen(_) | News::Trouble(_) | News::Done(_) | News::Text { .. } => {}
+        }
+    }
+    if let Some(Retry { kind, so_far }) = &state.retry {
+        output::tell(&format!(
+            "quit in the middle of a retry, with {} of kind {} available again: `uniqueue job retry --kind={}` does the rest",
+            output::count(*so_far),
+            output::plain(kind),
+            output::shell(kind)
+        ));
+    }
     let _ = tokio::time::timeout(Duration::from_secs(1), database.close()).await;
     Ok(Verdict::Fine)
-}
-
-fn is_interrupt(key: ratatui::crossterm::event::KeyEvent) -> bool {
-    key.modifiers.contains(ratatui::crossterm::event::KeyModifiers::CONTROL)
 }

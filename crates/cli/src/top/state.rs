@@ -61,6 +61,14 @@ impl Action {
     }
 }
 
+/// A retry that is under way.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Retry {
+    pub(super) kind: String,
+    /// How many jobs are available again.
+    pub(super) so_far: u64,
+}
+
 /// What the loop does after a key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Reply {
@@ -92,6 +100,8 @@ pub(super) struct State {
     pub(super) trouble: Option<String>,
     /// What became of the last action.
     pub(super) notice: Option<String>,
+    /// The one retry that is under way: more would leave no connection to look with.
+    pub(super) retry: Option<Retry>,
     pub(super) pane: Pane,
     /// The list under the queues.
     pub(super) lower: Pane,
@@ -114,6 +124,7 @@ impl State {
             seen_at: None,
             trouble: None,
             notice: None,
+            retry: None,
             pane: Pane::Queues,
             lower: Pane::Running,
             filter: String::new(),
@@ -143,6 +154,13 @@ impl State {
         for pane in Pane::ALL {
             let last = self.len(pane).saturating_sub(1);
             self.chosen.entry(pane).and_modify(|chosen| *chosen = (*chosen).min(last));
+        }
+    }
+
+    /// Takes how far the retry is.
+    pub(super) fn see_retry(&mut self, so_far: u64) {
+        if let Some(retry) = &mut self.retry {
+            retry.so_far = so_far;
         }
     }
 
@@ -199,6 +217,9 @@ impl State {
             Over::Confirm(action) => match key.code {
                 KeyCode::Char('y' | 'Y') => {
                     self.notice = None;
+                    if let Action::Retry(kind) = &action {
+                        self.retry = Some(Retry { kind: kind.clone(), so_far: 0 });
+                    }
                     Reply::Do(action)
                 }
                 _ => {
@@ -318,6 +339,9 @@ impl State {
     }
 
     fn retrying(&self) -> Result<Action, &'static str> {
+        if self.retry.is_some() {
+            return Err("retry: one is under way; its end is told");
+        }
         match self.pane {
             Pane::Failing => {
                 let (snapshot, place) = self.place(Pane::Failing)?;

@@ -200,6 +200,20 @@ fn what_changes_something_asks_first() {
 }
 
 #[test]
+fn retry_is_told_as_it_goes_and_there_is_one_at_a_time() {
+    let now = Instant::now();
+    let mut state = seen(now);
+    assert_eq!(press(&mut state, "3ry"), Reply::Do(Action::Retry("email.send".to_owned())));
+    state.see_retry(137_000);
+    let foot = |state: &State| lines(state, now).pop().unwrap();
+    assert_eq!(foot(&state), "retrying kind email.send: 137,000 so far");
+    assert_eq!(press(&mut state, "ry"), Reply::Draw);
+    assert_eq!(foot(&state), "retrying kind email.send: 137,000 so far; retry: one is under way; its end is told");
+    // What else can be done is done meanwhile.
+    assert_eq!(press(&mut state, "1py"), Reply::Do(Action::Pause("billing".to_owned())));
+}
+
+#[test]
 fn filter_leaves_what_contains_it_and_esc_shows_all() {
     let now = Instant::now();
     let mut state = seen(now);

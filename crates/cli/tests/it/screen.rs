@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The longest that a test waits for what should be there soon.
@@ -12,6 +13,7 @@ pub(crate) struct Screen {
     child: Child,
     keys: ChildStdin,
     seen: Arc<Mutex<vt100::Parser>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Screen {
@@ -32,13 +34,13 @@ impl Screen {
         let seen =
             Arc::new(Mutex::new(vt100::Parser::new(40.try_into().expect("rows"), 160.try_into().expect("columns"), 0)));
         let parser = Arc::clone(&seen);
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(read @ 1..) = output.read(&mut buffer) {
                 parser.lock().expect("the screen").process(&buffer[..read]);
             }
         });
-        Some(Self { child, keys, seen })
+        Some(Self { child, keys, seen, reader: Some(reader) })
     }
 
     pub(crate) fn press(&mut self, keys: &str) {
@@ -78,7 +80,12 @@ impl Screen {
     }
 
     /// Waits for the end. The terminal must be as it was: on its main screen, with a cursor.
-    pub(crate) async fn end(mut self) -> Option<i32> {
+    pub(crate) async fn end(self) -> Option<i32> {
+        self.last_words().await.0
+    }
+
+    /// Waits for the end as well, and answers with what stands on the main screen then.
+    pub(crate) async fn last_words(mut self) -> (Option<i32>, String) {
         let began = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("the child") {
@@ -91,7 +98,8 @@ impl Screen {
             assert!(began.elapsed() < WAIT, "the terminal was not given back");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        status.code()
+        self.reader.take().expect("its reader").join().expect("all that it read");
+        (status.code(), self.text())
     }
 
     fn is_as_it_was(&self) -> bool {

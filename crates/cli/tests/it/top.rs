@@ -81,6 +81,52 @@ async fn keys_pause_a_queue_and_cancel_a_running_job_in_the_database() {
     assert_eq!(screen.end().await, Some(0));
 }
 
+/// Two and a half batches of discarded jobs, and a transaction that has one of the second batch in its hands.
+async fn held_up_retry(url: &str) -> PgConnection {
+    let insert = "INSERT INTO uniqueue.job (id, kind, state, finalized_at)
+        SELECT uniqueue.new_job_id(), 'it''s', 'discarded', now() FROM generate_series(1, 2500);
+        CREATE TABLE held AS SELECT id FROM uniqueue.job ORDER BY id OFFSET 1200 LIMIT 1";
+    execute(url, insert).await;
+    let mut holder = PgConnection::connect(url).await.unwrap();
+    let hold = "BEGIN; SELECT FROM uniqueue.job WHERE id = (SELECT id FROM held) FOR UPDATE";
+    sqlx::raw_sql(hold).execute(&mut holder).await.unwrap();
+    holder
+}
+
+#[tokio::test]
+async fn long_retry_tells_how_far_it_is_and_ends_when_all_is_done() {
+    let (url, _) = migrated().await;
+    let mut holder = held_up_retry(&url).await;
+    let Some(mut screen) = Screen::open(&url, "top --interval 100ms") else { return };
+    screen.until(&["3 failing 1"]).await;
+    screen.press("3ry");
+    screen.until(&["retrying kind it's: 1,000 so far"]).await;
+    screen.press("r");
+    screen.until(&["1,000 so far; retry: one is under way"]).await;
+    // Longer than anything else is waited for.
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    sqlx::raw_sql("ROLLBACK").execute(&mut holder).await.unwrap();
+    screen.until(&["2,500 of kind it's are available again"]).await;
+    assert_eq!(texts(&url, "SELECT DISTINCT state::text FROM uniqueue.job").await, ["available"]);
+    screen.press("q");
+    assert_eq!(screen.end().await, Some(0));
+}
+
+#[tokio::test]
+async fn retry_that_was_quit_says_how_far_it_came() {
+    let (url, _) = migrated().await;
+    let _holder = held_up_retry(&url).await;
+    let Some(mut screen) = Screen::open(&url, "top --interval 100ms") else { return };
+    screen.until(&["3 failing 1"]).await;
+    screen.press("3ry");
+    screen.until(&["1,000 so far"]).await;
+    screen.press("\u{3}");
+    let said = "quit in the middle of a retry, with 1,000 of kind it's available again: `uniqueue job retry --kind='it'\\''s'`";
+    let (code, last_words) = screen.last_words().await;
+    // Wide as it is, the terminal breaks the line.
+    assert!(code == Some(0) && last_words.replace('\n', "").contains(said), "{code:?}: {last_words}");
+}
+
 #[tokio::test]
 async fn slow_database_holds_up_no_key_and_its_age_is_shown() {
     let (url, client) = migrated().await;
@@ -107,7 +153,7 @@ async fn slow_database_holds_up_no_key_and_its_age_is_shown() {
 #[tokio::test]
 async fn terminal_is_given_back_after_a_signal() {
     let (url, _) = migrated().await;
-    for (signal, key) in [(Some("TERM"), ""), (None, "\u{3}")] {
+    for (signal, key, code) in [(Some("TERM"), "", 130), (None, "\u{3}", 0)] {
         let Some(mut screen) = Screen::open(&url, "top") else { return };
         screen.until(&["there is no queue yet"]).await;
         match signal {
@@ -116,7 +162,10 @@ async fn terminal_is_given_back_after_a_signal() {
             }
             None => screen.press(key),
         }
-        assert_eq!(screen.end().await, Some(130));
+        let (ended, said) = screen.last_words().await;
+        // A queue may have been paused before: that nothing was changed is not for anybody to say.
+        let expected = if code == 0 { "" } else { "error: interrupted: what was under way may have been done" };
+        assert_eq!((ended, said.trim()), (Some(code), expected));
     }
 }
 
