@@ -15,7 +15,7 @@ use self::args::UniqueCommand;
 use crate::Verdict;
 use crate::failure::Failure;
 use crate::interrupt::or_interrupted;
-use crate::no_change;
+use crate::{no_change, perhaps};
 
 /// Runs a command about unique keys.
 pub(crate) async fn run(arguments: UniqueArguments) -> Result<Verdict, Failure> {
@@ -24,7 +24,10 @@ pub(crate) async fn run(arguments: UniqueArguments) -> Result<Verdict, Failure> 
         UniqueCommand::Holders(arguments) => or_interrupted(no_change, holders::run(arguments)).await,
         UniqueCommand::Show(arguments) => or_interrupted(no_change, show::run(arguments)).await,
         UniqueCommand::Release(arguments) => or_interrupted(release::left, release::run(arguments)).await,
-        UniqueCommand::Audit(arguments) => or_interrupted(no_change, audit::run(arguments)).await,
+        UniqueCommand::Audit(arguments) => {
+            let left = if arguments.start || arguments.stop { perhaps } else { no_change };
+            or_interrupted(left, audit::run(arguments)).await
+        }
         UniqueCommand::Backfill(arguments) => or_interrupted(backfill::left, backfill::run(arguments)).await,
     }
 }

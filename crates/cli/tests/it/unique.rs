@@ -1,6 +1,7 @@
 //! `uniqueue unique`: explain, holders, show, release, audit, backfill.
 
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
@@ -305,4 +306,38 @@ async fn killed_in_the_middle_a_backfill_goes_on_when_it_is_run_again() {
     assert_eq!((code, of("jobs"), of("unchanged") + of("claimed")), (0, JOBS, JOBS), "{done}");
     assert!(of("unchanged") >= 20, "{done}");
     assert_eq!(texts(&url, "SELECT count(*)::text FROM jobs.job WHERE claims").await, [JOBS.to_string()]);
+}
+
+#[tokio::test]
+async fn interrupted_audit_does_not_say_that_nothing_was_changed() {
+    let url = queue().await;
+    let mut holder = PgConnection::connect(&url).await.unwrap();
+    // The counters, which are listed after the audit has begun.
+    sqlx::raw_sql("BEGIN; LOCK TABLE jobs.duplicate_count").execute(&mut holder).await.unwrap();
+    let waits =
+        "SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    for (arguments, said) in [
+        (&["audit", "email.send", "--start"][..], "what was under way may have been done"),
+        (&["audit"], "nothing was changed"),
+    ] {
+        let child = unique(&url, arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let begun_at = Instant::now();
+        while texts(&url, waits).await != ["1"] {
+            assert!(begun_at.elapsed().as_secs() < 20, "the list waits");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            (output.status.code(), stderr),
+            (Some(130), format!("error: interrupted: {said}\n")),
+            "{arguments:?}"
+        );
+        while texts(&url, waits).await != ["0"] {
+            assert!(begun_at.elapsed().as_secs() < 20, "the list is given up");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    assert_eq!(texts(&url, "SELECT kind FROM jobs.duplicate_audit").await, ["email.send"], "the start was committed");
 }
