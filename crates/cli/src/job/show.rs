@@ -2,7 +2,7 @@
 
 use clap::Args;
 use time::OffsetDateTime;
-use uniqueue::{Client, JobId, JobRow, JobState};
+use uniqueue::{AttemptError, Client, JobId, JobRow, JobState};
 
 use super::json::pretty;
 use super::when::{style, when};
@@ -10,7 +10,10 @@ use crate::Verdict;
 use crate::args::QueueArguments;
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::output::{self, Cell, Column, Record, Style, Table, ago, paint, plain, time};
+use crate::output::{self, Cell, Column, Record, Style, Table, ago, paint, plain, time, wrapped};
+
+/// Before each line of what was handed in: args, an error.
+const INDENT: &str = "  ";
 
 /// Show everything about a job.
 ///
@@ -88,7 +91,7 @@ async fn text(client: &Client, job: &JobRow, now: OffsetDateTime) -> Result<Stri
     let mut text = format!("{}\n", record.draw());
     let mut part = |title: &str, json: &str| {
         let lines = pretty(json);
-        let lines = lines.lines().map(|line| format!("  {}\n", plain(line)));
+        let lines = lines.lines().map(|line| format!("{INDENT}{}\n", plain(line)));
         text.push_str(&format!("\n{}\n{}", paint(Style::Strong, title), lines.collect::<String>()));
     };
     part("args", job.args.get());
@@ -98,8 +101,37 @@ async fn text(client: &Client, job: &JobRow, now: OffsetDateTime) -> Result<Stri
     if let Some(output) = &job.output {
         part("output", &output.to_string());
     }
-    text.push_str(&format!("\n{}\n{}", paint(Style::Strong, "what happened"), timeline(job, now).text()));
+    let happened = timeline(job, now).text();
+    text.push_str(&format!("\n{}\n{happened}", paint(Style::Strong, "what happened")));
+    text.push_str(&errors(job, &happened, output::width()));
     Ok(text)
+}
+
+/// The errors that the timeline could not show whole: those of several lines, and those that are too long for the terminal.
+fn errors(job: &JobRow, timeline: &str, width: Option<usize>) -> String {
+    let mut text = String::new();
+    for error in &job.errors {
+        let is_one_line = error.error.lines().nth(1).is_none();
+        if is_one_line && timeline.contains(plain(&failed(error)).trim_end()) {
+            continue;
+        }
+        let title = format!("error of attempt {}, {}", error.attempt, time(error.at));
+        text.push_str(&format!("\n{}\n", paint(Style::Bad, &title)));
+        for line in error.error.lines() {
+            for part in wrapped(&plain(line), width.map(|width| width.saturating_sub(INDENT.len()))) {
+                text.push_str(&format!("{INDENT}{part}\n"));
+            }
+        }
+    }
+    text
+}
+
+/// What the timeline says of a failed attempt: its error, or the first line of it.
+fn failed(error: &AttemptError) -> String {
+    let mut lines = error.error.lines();
+    let first = lines.next().unwrap_or_default();
+    let more = if lines.next().is_some() { " …" } else { "" };
+    format!("attempt {} failed: {first}{more}", error.attempt)
 }
 
 /// What the job claims; or who holds its key, where it does not.
@@ -126,7 +158,7 @@ async fn claim(client: &Client, job: &JobRow, key: &str, now: OffsetDateTime) ->
 fn timeline(job: &JobRow, now: OffsetDateTime) -> Table {
     let mut moments = vec![(job.created_at, "inserted".to_owned(), Style::Plain)];
     for error in &job.errors {
-        moments.push((error.at, format!("attempt {} failed: {}", error.attempt, error.error), Style::Bad));
+        moments.push((error.at, failed(error), Style::Bad));
     }
     // Of the attempts before the latest only the errors are kept.
     let ended = job.errors.last().is_some_and(|error| error.attempt == job.attempt);

@@ -7,6 +7,7 @@ mod paint;
 mod plain;
 mod shell;
 mod table;
+mod wrap;
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -20,6 +21,7 @@ pub(crate) use self::paint::{ColorChoice, Style, choose_color, has_colors, paint
 pub(crate) use self::plain::plain;
 pub(crate) use self::shell::shell;
 pub(crate) use self::table::{Cell, Column, Record, Table, width};
+pub(crate) use self::wrap::wrapped;
 
 use crate::failure::Failure;
 

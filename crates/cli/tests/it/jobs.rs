@@ -307,10 +307,11 @@ async fn show_tells_everything_about_a_job() {
     jobs.set(
         &failed,
         r#"state = 'discarded', finalized_at = now() - interval '1 minute', attempted_at = now() - interval '2 minutes',
-           attempt = 2, max_attempts = 2, unique_key = 'k', unique_states = 1, args = '{"deep": {"n": 1.50}}',
+           attempt = 3, max_attempts = 3, unique_key = 'k', unique_states = 1, args = '{"deep": {"n": 1.50}}',
            progress = '{"done": 3}', output = '[1]', meta = '{"tenant": 7}',
            errors = '[{"attempt": 1, "at": "2026-01-01T00:00:00Z", "error": "smoke\u001b[31m"},
-                      {"attempt": 2, "at": "2026-01-02T00:00:00Z", "error": "fire"}]'"#,
+                      {"attempt": 2, "at": "2026-01-02T00:00:00Z", "error": "fire"},
+                      {"attempt": 3, "at": "2026-01-03T00:00:00Z", "error": "ashes:\r\n\n  cold\u001b[0m"}]'"#,
     )
     .await;
     let text = text_of(&mut jobs.command(&format!("job show {failed}")), 0);
@@ -323,11 +324,14 @@ async fn show_tells_everything_about_a_job() {
         "\noutput\n  [\n    1\n  ]\n",
         r"attempt 1 failed: smoke\u{1b}[31m",
         "attempt 2 failed: fire",
-        "attempt 2 started",
+        "attempt 3 failed: ashes: …\n",
+        "attempt 3 started",
         " | discarded\n",
+        "\n\nerror of attempt 3, 2026-01-03T00:00:00Z\n  ashes:\n  \n    cold\\u{1b}[0m\n",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    assert!(!text.contains("error of attempt 2"), "what the timeline shows whole is not said again: {text}");
     let shown = json_of(&mut jobs.command(&format!("job show --json {failed}")), 0);
     assert_eq!((&shown["errors"][1]["error"], &shown["id"]), (&json!("fire"), &json!(failed)));
 

@@ -86,3 +86,31 @@ async fn a_terminal_gets_colour_and_its_own_width_and_is_asked() {
     assert!(code == 0 && said.contains("cancelled 1 job"), "{code}: {said}");
     assert_eq!(texts(&url, cancelled).await, ["1"]);
 }
+
+#[tokio::test]
+async fn a_terminal_gets_errors_in_full_whatever_their_length() {
+    let url = database().await;
+    assert!(uniqueue().args(["migrate", "--database-url", &url]).output().unwrap().status.success());
+    let error =
+        "could not send: upstream said 503 Service Unavailable, after 3 redirects, for https://mail.example/v2/send";
+    let insert = format!(
+        "INSERT INTO uniqueue.job (id, kind, state, attempt, errors)
+         SELECT uniqueue.new_job_id(), 'a', 'retryable', 2, jsonb_build_array(
+             jsonb_build_object('attempt', 1, 'at', '2026-01-01T00:00:00Z', 'error', '{error}' || E'\\n\\n  at send.rs\\x1b[2J'),
+             jsonb_build_object('attempt', 2, 'at', '2026-01-02T00:00:00Z', 'error', 'short'))"
+    );
+    execute(&url, &insert).await;
+    let id = texts(&url, "SELECT id::text FROM uniqueue.job").await.remove(0);
+    let Some((shown, _)) = on_a_terminal(&url, &format!("NO_COLOR=1 uniqueue job show {id}"), "") else {
+        return eprintln!("no util-linux: nothing was tested");
+    };
+    let shown = shown.replace("\r\n", "\n");
+    assert!(
+        shown.contains("attempt 1 failed: could not send") && shown.contains("attempt 2 failed: short\n"),
+        "{shown}"
+    );
+    let (_, errors) = shown.split_once("\nerror of attempt 1, 2026-01-01T00:00:00Z\n").expect(&shown);
+    assert!(errors.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    let lines: Vec<_> = errors.lines().map(|line| line.strip_prefix("  ").unwrap_or(line)).collect();
+    assert_eq!(lines, [&error[..78], &error[78..], "", r"  at send.rs\u{1b}[2J"]);
+}
