@@ -1,9 +1,14 @@
 //! The one error type.
 
+mod database;
+
 use std::fmt;
 
 use serde::Serialize;
 
+pub(crate) use self::database::with_causes;
+
+use self::database::{database_hint, database_text, is_mix_up};
 use crate::ident::{JobId, SchemaName};
 use crate::outcome::BoxError;
 use crate::state::JobState;
@@ -217,7 +222,7 @@ pub enum Error {
     },
 
     /// The database could not be reached, or refused a statement.
-    #[error("{0}{hint}", hint = database_hint(.0))]
+    #[error("{said}{hint}", said = database_text(.0), hint = database_hint(.0))]
     Database(#[from] sqlx::Error),
 }
 
@@ -331,47 +336,4 @@ fn rejected_text(rejections: &[Rejection]) -> String {
 fn missing_state_text(wanted: &str, given: &[&str]) -> String {
     let given = if given.is_empty() { "none".to_owned() } else { given.join(", ") };
     format!("the runner has no state of type {wanted}\nhint: add it with Runner::state(…); it was given {given}")
-}
-
-/// For a client that shares its sessions with others through a pooler that mixes up their statements.
-const MIXED_UP: &str = "\nhint: through PgBouncer in transaction mode, version 1.21 or newer is needed, with \
-     max_prepared_statements above 0";
-
-/// Whether the server does not know a statement that was prepared, or knows it already: a pooler's doing.
-fn is_mix_up(error: &dyn sqlx::error::DatabaseError) -> bool {
-    match error.code().as_deref() {
-        Some("26000" | "42P05") => true,
-        Some("08P01") => error.message().contains("prepared statement"),
-        _ => false,
-    }
-}
-
-/// The remedy for the database errors that a new user meets first.
-fn database_hint(error: &sqlx::Error) -> &'static str {
-    match error {
-        sqlx::Error::Io(_) => "\nhint: is PostgreSQL running, and is the URL's host and port right?",
-        sqlx::Error::Tls(_) => {
-            "\nhint: for TLS to the database, switch on one of sqlx's features, such as tls-rustls-ring-native-roots"
-        }
-        sqlx::Error::PoolTimedOut => {
-            "\nhint: is PostgreSQL running? If it is, the pool has too few connections for its users"
-        }
-        sqlx::Error::Database(error) => match error.code().as_deref() {
-            Some("42P01" | "3F000" | "42883" | "42703") => {
-                "\nhint: is the schema migrated? Run `uniqueue migrate`, or call `client.migrate()`"
-            }
-            Some("42501") => "\nhint: the role lacks a privilege; see docs/operations.md for the grants",
-            Some("22P05") => {
-                "\nhint: the queue needs a database with the encoding UTF8: createdb --encoding UTF8 --template template0"
-            }
-            Some("3D000") => "\nhint: create the database first, with `createdb`",
-            _ if is_mix_up(&**error) => MIXED_UP,
-            Some("08P01") if error.message().contains("startup parameter") => {
-                "\nhint: let PgBouncer ignore it: ignore_startup_parameters = extra_float_digits"
-            }
-            Some("28P01" | "28000") => "\nhint: check the user and the password of the database URL",
-            _ => "",
-        },
-        _ => "",
-    }
 }

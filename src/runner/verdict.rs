@@ -13,6 +13,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::error::with_causes;
 use crate::outcome::{BoxError, Outcome, Permanent};
 use crate::retry::RetryPolicy;
 use crate::store::Verdict;
@@ -104,18 +105,4 @@ impl Judge<'_> {
     fn retry(&self, error: String) -> Verdict {
         Verdict::Retry { delay: self.retry_policy.wait_after(self.attempt.row.attempt), error }
     }
-}
-
-/// The error's text with those of its causes, each once.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let said = inner.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
-        }
-        cause = inner.source();
-    }
-    text
 }

@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::{Statements, query};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, with_causes};
 use crate::ident::SchemaName;
 
 pub(super) const MIGRATIONS: &[(&str, &str)] = &[
@@ -141,13 +141,8 @@ async fn execute(connection: &mut PgConnection, sql: String) -> Result<(), sqlx:
     connection.execute(sqlx::raw_sql(AssertSqlSafe(sql))).await.map(|_| ())
 }
 
-fn failed(schema: &SchemaName, source: impl std::error::Error) -> Error {
-    let mut problem = source.to_string();
-    let mut cause = source.source();
-    while let Some(inner) = cause {
-        problem = format!("{problem}: {inner}");
-        cause = inner.source();
-    }
+fn failed(schema: &SchemaName, source: impl std::error::Error + 'static) -> Error {
+    let mut problem = with_causes(&source);
     if problem.contains("permission denied") {
         problem.push_str("\nhint: let a role that may create schemas run `uniqueue migrate`, or create the schema and make this role its owner");
     }

@@ -114,6 +114,21 @@ async fn a_database_that_does_not_exist_says_so() {
 }
 
 #[tokio::test]
+async fn what_the_server_says_is_told_without_the_line_of_its_source() {
+    let database = Database::new().await;
+    database.execute("DROP FUNCTION {schema}.release_claim(text)").await;
+    let error = database.client.release_claim("k").await.unwrap_err();
+    let said = format!(
+        "error returned from database: function {}.release_claim(text) does not exist\nhint: ",
+        database.schema
+    );
+    assert!(error.to_string().starts_with(&said), "{error}");
+    // The cause is the whole of it, for who wants to know.
+    let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<sqlx::Error>()).unwrap();
+    assert_eq!(cause.as_database_error().and_then(|error| error.code()).as_deref(), Some("42883"));
+}
+
+#[tokio::test]
 async fn no_permission_to_create_the_schema_is_an_error_with_the_remedy() {
     let database = Database::unmigrated(2).await;
     let role = format!("{}_role", database.schema);
@@ -124,6 +139,7 @@ async fn no_permission_to_create_the_schema_is_an_error_with_the_remedy() {
     let error = client.migrate().await.unwrap_err();
     assert!(matches!(error, Error::Migration { .. }), "{error:?}");
     assert!(error.to_string().contains("hint: let a role that may create schemas"), "{error}");
+    assert!(!error.to_string().contains(" at line "), "{error}");
     let exists = "SELECT count(*) FROM pg_namespace WHERE nspname = '{schema}'";
     assert_eq!(database.number(exists).await, 0);
 }

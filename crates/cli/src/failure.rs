@@ -65,6 +65,10 @@ impl Failure {
         let mut whole = problem.to_owned();
         let mut cause = self.source();
         while let Some(inner) = cause {
+            // The library has told it, without the line of the server's source that sqlx adds.
+            if let Some(sqlx::Error::Database(_)) = inner.downcast_ref() {
+                break;
+            }
             let said = inner.to_string();
             if !whole.contains(&said) {
                 whole = format!("{whole}: {said}");

@@ -187,6 +187,7 @@ pub(super) fn alike(error: &Error) -> Error {
         Error::Database(sqlx::Error::Io(error)) => {
             sqlx::Error::Io(std::io::Error::new(error.kind(), error.to_string()))
         }
+        Error::Database(sqlx::Error::Database(error)) => sqlx::Error::Protocol(error.message().to_owned()),
         Error::Database(error) => sqlx::Error::Protocol(error.to_string()),
         error => sqlx::Error::Protocol(error.to_string()),
     };

@@ -206,3 +206,24 @@ async fn a_panic_keeps_its_place_wherever_in_the_worker_it_is() {
     }
     runner.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn an_error_of_the_database_is_told_in_its_words_and_once() {
+    let database = Database::new().await;
+    let pool = database.pool().clone();
+    let work = move |job: RunningJob<Task>| {
+        let pool = pool.clone();
+        async move {
+            let error = sqlx::query("SELECT 1 / 0").execute(&pool).await.unwrap_err();
+            let error: BoxError = if job.args.n == 0 { error.into() } else { uniqueue::Error::from(error).into() };
+            Err::<(), _>(error)
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    for n in [0, 1] {
+        let job = database.client.insert(Task { n }).max_attempts(1).await.unwrap();
+        let row = until(&database, job.id(), JobState::Discarded).await;
+        assert_eq!(row.errors[0].error, "error returned from database: division by zero", "{n}");
+    }
+    runner.stop().await.unwrap();
+}

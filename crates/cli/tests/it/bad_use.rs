@@ -86,3 +86,14 @@ async fn role_that_may_not_create_is_told_so() {
     assert!(stderr.starts_with("error: cannot migrate schema uniqueue: "), "{stderr}");
     assert!(stderr.contains("permission denied") && stderr.contains("\nhint: let a role"), "{stderr}");
 }
+
+#[tokio::test]
+async fn what_the_server_says_is_told_without_the_line_of_its_source() {
+    let url = database().await;
+    assert!(uniqueue().args(["migrate", "--database-url", &url]).output().unwrap().status.success());
+    crate::support::execute(&url, "ALTER TABLE uniqueue.job RENAME TO other").await;
+    let stderr = refused(&["job", "list", "--database-url", &url]);
+    let said =
+        "error: error returned from database: relation \"uniqueue.job\" does not exist\nhint: is the schema migrated?";
+    assert!(stderr.starts_with(said), "{stderr}");
+}
