@@ -47,6 +47,17 @@ impl<'a> Migration<'a> {
         let script = store::migration_sql(&mut connection, client.statements(), lock_timeout).await?;
         Ok(script.unwrap_or_default())
     }
+
+    /// The migrations that the schema lacks, such as `V2 unique_jobs`, in the order in which they would be
+    /// applied. Empty: it has all. Nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NewerSchema`], [`Error::Database`].
+    pub async fn waiting(self) -> Result<Vec<String>> {
+        let Self { client, lock_timeout: _ } = self;
+        store::waiting_migrations(&mut *client.connection().await?, client.statements()).await
+    }
 }
 
 impl<'a> IntoFuture for Migration<'a> {

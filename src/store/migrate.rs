@@ -88,6 +88,11 @@ pub(crate) async fn migration_sql(
     Ok(Some(sent.map(|sql| ended(&sql)).collect()))
 }
 
+/// The names of the migrations that [`migrate`] would apply.
+pub(crate) async fn waiting_migrations(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<String>> {
+    Ok(Script::find(connection, statements).await?.map(|script| script.applied).unwrap_or_default())
+}
+
 /// What is sent first, in the transaction.
 fn opening(schema: &SchemaName, lock_timeout: Option<Duration>) -> Vec<String> {
     let milliseconds = lock_timeout.map(|limit| i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1));

@@ -78,7 +78,7 @@ pub(crate) use self::lease::{
 };
 pub(crate) use self::look::{Pooling, database_time, holder, job_by_id, pooling};
 pub(crate) use self::maintain::{Keep, PruneBounds, Rescued, Stretch, promote, prune, prune_bounds, rescue};
-pub(crate) use self::migrate::{LATEST_VERSION, migrate, migration_sql, schema_version};
+pub(crate) use self::migrate::{LATEST_VERSION, migrate, migration_sql, schema_version, waiting_migrations};
 pub(crate) use self::periodic::{
     Definition, DuePeriodic, PeriodicVerb, Ran, change_periodic, define_periodic, due_periodic, flag_periodic,
     list_periodic, run_periodic, run_periodic_now,

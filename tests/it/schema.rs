@@ -144,6 +144,8 @@ async fn the_printed_sql_makes_what_a_migration_makes() {
         } else if case == "empty" {
             run("CREATE SCHEMA {schema}; COMMENT ON SCHEMA {schema} IS 'mine'").await.unwrap();
         }
+        let waiting = database.client.migration().waiting().await.unwrap();
+        assert_eq!(waiting[0], if case == "older" { "V4 unique_key" } else { "V1 job_queue" });
         let script = database.client.migration().sql().await.unwrap();
         assert!(script.starts_with("BEGIN;\n") && script.ends_with("COMMIT;\n\n"), "{case}");
         run(&script).await.unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -152,6 +154,7 @@ async fn the_printed_sql_makes_what_a_migration_makes() {
         // The library reads the history, and finds nothing to do and nothing changed.
         assert!(database.client.migrate().await.unwrap().is_empty(), "{case}");
         assert_eq!(database.client.migration().sql().await.unwrap(), "", "{case}");
+        assert!(database.client.migration().waiting().await.unwrap().is_empty(), "{case}");
         let told =
             "SELECT count(*) FROM {schema}.schema_history WHERE applied_on::timestamptz > now() - interval '1 minute'";
         assert_eq!(database.number(told).await, database.number("SELECT count(*) FROM {schema}.schema_history").await);

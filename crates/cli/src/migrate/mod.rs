@@ -19,7 +19,7 @@ use crate::output::{self, Span};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct MigrateArguments {
-    /// Only say which migrations the schema has seen, and whether it lacks any
+    /// Only say which migrations the schema has seen, and which are waiting
     #[arg(long)]
     status: bool,
 
@@ -42,7 +42,7 @@ Examples:
   uniqueue migrate --lock-timeout 5s              rather than hold up who waits behind it
   uniqueue migrate --print > migration.sql        then psql -v ON_ERROR_STOP=1 -f migration.sql
 
-With --json: {\"schema\", \"version\", \"needed\", \"current\", \"applied\", \"migrations\"}; with --print {\"schema\", \"sql\"}.
+With --json: {\"schema\", \"version\", \"needed\", \"current\", \"applied\", \"migrations\", \"waiting\"}; with --print {\"schema\", \"sql\"}.
 
 Exit codes:
   0    the schema is at the version that this uniqueue needs; or the SQL is printed
@@ -107,6 +107,8 @@ struct Status {
     applied: Vec<String>,
     /// All that the schema has seen.
     migrations: Vec<Applied>,
+    /// Those that it lacks.
+    waiting: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -140,9 +142,13 @@ impl Status {
                 rows.iter().map(migration).collect::<Result<Vec<_>, sqlx::Error>>()?
             }
         };
+        let waiting = match &gap {
+            Some((found, needed)) if found < needed => database.client.migration().waiting().await?,
+            _ => Vec::new(),
+        };
         let latest = migrations.last().map_or(0, |migration| migration.version);
         let (version, needed) = gap.unwrap_or((latest, latest));
-        Ok(Self { schema: schema.to_string(), version, needed, current: gap.is_none(), applied, migrations })
+        Ok(Self { schema: schema.to_string(), version, needed, current: gap.is_none(), applied, migrations, waiting })
     }
 
     fn is_current(&self) -> bool {
@@ -150,10 +156,13 @@ impl Status {
     }
 
     fn text(&self, lists_all: bool) -> String {
-        let Self { schema, version, needed, applied, migrations, .. } = self;
+        let Self { schema, version, needed, applied, migrations, waiting, .. } = self;
         let mut text = String::new();
         for Applied { version, name, applied_at } in migrations.iter().filter(|_| lists_all) {
             text.push_str(&format!("V{version} {name}, applied {applied_at}\n"));
+        }
+        for name in waiting {
+            text.push_str(&format!("{name}, waiting\n"));
         }
         for name in applied {
             text.push_str(&format!("applied {name}\n"));

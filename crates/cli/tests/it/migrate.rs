@@ -18,11 +18,13 @@ async fn status_tells_before_and_after_and_migrating_twice_is_fine() {
     let url = database().await;
     let (code, before) = run_json(&mut migrate(&url, &["--status"]));
     assert_eq!((code, &before["version"], &before["current"]), (1, &json!(0), &json!(false)));
+    assert_eq!(before["waiting"].as_array().unwrap().len() as u64, before["needed"].as_u64().unwrap());
     assert_eq!(texts(&url, "SELECT nspname::text FROM pg_namespace WHERE nspname = 'jobs'").await, [""; 0]);
 
     let (code, applied) = run_json(&mut migrate(&url, &[]));
     let needed = before["needed"].as_u64().unwrap();
     assert_eq!((code, &applied["version"], &applied["current"]), (0, &json!(needed), &json!(true)));
+    assert_eq!(applied["waiting"], json!([]));
     let names = applied["applied"].as_array().unwrap();
     assert_eq!(names[0], json!("V1 job_queue"));
     assert!(names.last().unwrap().as_str().unwrap().starts_with(&format!("V{needed} ")), "{names:?}");
@@ -31,6 +33,32 @@ async fn status_tells_before_and_after_and_migrating_twice_is_fine() {
     assert_eq!((code, &again["applied"]), (0, &json!([])));
     let (code, after) = run_json(&mut migrate(&url, &["--status"]));
     assert_eq!((code, &after["migrations"], &after["needed"]), (0, &applied["migrations"], &json!(needed)));
+}
+
+#[tokio::test]
+async fn status_lists_what_is_applied_and_what_is_waiting() {
+    let url = database().await;
+    let status = |code: i32| {
+        let mut command = uniqueue();
+        command.args(["migrate", "--status", "--schema", "jobs", "--database-url", &url]);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let before = status(1);
+    assert!(before[0] == "V1 job_queue, waiting" && before[1].starts_with("V2 unique_jobs, waiting"), "{before:?}");
+
+    assert_eq!(run_json(&mut migrate(&url, &[])).0, 0);
+    assert!(!status(0).iter().any(|line| line.contains("waiting")));
+    execute(&url, "DELETE FROM jobs.schema_history WHERE version > 15").await;
+    let (code, behind) = run_json(&mut migrate(&url, &["--status"]));
+    assert_eq!((code, behind["migrations"].as_array().unwrap().len()), (1, 15));
+    let waiting: Vec<_> = behind["waiting"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    assert_eq!(waiting[..2], ["V16 take_claims", "V17 wake"]);
+    assert_eq!(waiting.len() as u64, behind["needed"].as_u64().unwrap() - 15);
+    let lines = status(1);
+    assert!(lines[14].starts_with("V15 pace, applied 20") && lines[15] == "V16 take_claims, waiting", "{lines:?}");
 }
 
 #[tokio::test]
