@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use clap::Args;
-use uniqueue::{JobState, Keep, QueueSettings};
+use uniqueue::{Client, JobState, Keep, QueueInfo, QueueSettings};
 
 use crate::Verdict;
 use crate::args::QueueArguments;
@@ -13,8 +13,8 @@ use crate::output::{self, Span, plain, span, time};
 
 /// Fetch nothing more from queues, on any runner.
 ///
-/// What runs is finished. A queue need not exist: its jobs may come later. One that is paused already stays paused since
-/// then.
+/// What runs is finished. A queue need not exist: its jobs may come later. One that nobody has named yet, which may be a
+/// slip, is told on standard error. One that is paused already stays paused since then.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 With --json one line a queue: {\"name\", \"paused_at\", \"limit\", and how long it keeps its jobs}.
@@ -170,11 +170,13 @@ pub(super) async fn pause(arguments: PauseArguments) -> Result<Verdict, Failure>
     let PauseArguments { names, queue } = arguments;
     let database = Database::open_migrated(&queue).await?;
     for name in &names {
+        let before = database.client.queue(name).settings().await?;
         let settings = database.client.queue(name).pause().await?;
         tell(&settings, queue.json, |settings| match settings.paused_at {
             Some(since) => format!("is paused since {}; what runs is finished", time(since)),
             None => "is not paused".to_owned(),
         })?;
+        doubt(&database.client, &before).await;
     }
     database.close().await?;
     Ok(Verdict::Fine)
@@ -196,12 +198,14 @@ pub(super) async fn resume(arguments: ResumeArguments) -> Result<Verdict, Failur
 pub(super) async fn limit(arguments: LimitArguments) -> Result<Verdict, Failure> {
     let LimitArguments { name, limit: Limit(limit), queue } = arguments;
     let database = Database::open_migrated(&queue).await?;
+    let before = database.client.queue(&name).settings().await?;
     let settings = database.client.queue(&name).limit(limit).await?;
     tell(&settings, queue.json, |settings| match settings.limit {
         Some(1) => "runs 1 job at once, over all runners".to_owned(),
         Some(limit) => format!("runs up to {limit} jobs at once, over all runners"),
         None => "has no limit but the runners' own".to_owned(),
     })?;
+    doubt(&database.client, &before).await;
     database.close().await?;
     Ok(Verdict::Fine)
 }
@@ -212,9 +216,11 @@ pub(super) async fn retention(arguments: RetentionArguments) -> Result<Verdict, 
     let database = Database::open_migrated(&queue).await?;
     let handle = database.client.queue(&name);
     let mut tx = database.client.pool().begin().await?;
+    let before = handle.settings().tx(&mut tx).await?;
+    let is_change = as_runners_say || [completed, cancelled, discarded].iter().any(Option::is_some);
     let mut settings = match as_runners_say {
         true => handle.retention(None).tx(&mut tx).await?,
-        false => handle.settings().tx(&mut tx).await?,
+        false => before.clone(),
     };
     for (state, given) in
         [(JobState::Completed, completed), (JobState::Cancelled, cancelled), (JobState::Discarded, discarded)]
@@ -236,8 +242,27 @@ pub(super) async fn retention(arguments: RetentionArguments) -> Result<Verdict, 
         });
         format!("keeps completed jobs {completed}, cancelled ones {cancelled}, discarded ones {discarded}")
     })?;
+    if is_change {
+        doubt(&database.client, &before).await;
+    }
     database.close().await?;
     Ok(Verdict::Fine)
+}
+
+/// Notes that nothing was set for a queue before, no live runner works it and no job is in it: its name may be a slip. What was
+/// asked for is done and told by then, so that it does not wait for this look, nor fail with it.
+async fn doubt(client: &Client, before: &QueueSettings) {
+    let kept = [before.keep_completed, before.keep_cancelled, before.keep_discarded];
+    let was_set = before.paused_at.is_some() || before.limit.is_some() || kept != [Keep::AsRunnersSay; 3];
+    if was_set {
+        return;
+    }
+    let Ok(queues) = client.queues().count_up_to(1).await else { return };
+    let has_jobs = |queue: &QueueInfo| JobState::ALL.iter().any(|state| queue.count(*state).counted() > 0);
+    let is_this = |queue: &&QueueInfo| queue.settings.name == before.name;
+    if !queues.iter().find(is_this).is_some_and(|queue| queue.runners > 0 || has_jobs(queue)) {
+        output::tell(&format!("note: no job or runner has named this queue yet: {:?}", before.name.as_str()));
+    }
 }
 
 /// Says how a queue is set since.

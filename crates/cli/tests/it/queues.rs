@@ -178,6 +178,34 @@ async fn queues_are_paused_limited_and_told_what_to_keep() {
 }
 
 #[tokio::test]
+async fn a_queue_that_nobody_has_named_is_set_and_doubted() {
+    let queues = Queues::new().await;
+    queues.text(&["job", "insert", "a", "--queue", "emails"], 0);
+    let runner = "INSERT INTO uniqueue.runner (id, name, queues, leased_until)
+        VALUES (gen_random_uuid(), 'r', '{reports}', now() + interval '1 h')";
+    execute(&queues.url, runner).await;
+    for (words, is_doubted) in [
+        (&["queue", "pause", "emials"][..], true),
+        (&["queue", "pause", "emials"], false),
+        (&["queue", "limit", "it's", "5", "--json"], true),
+        (&["queue", "retention", "reprots"], false),
+        (&["queue", "retention", "reprots", "--completed", "1h"], true),
+        (&["queue", "resume", "nowhere"], false),
+        (&["queue", "pause", "emails"], false),
+        (&["queue", "limit", "reports", "5"], false),
+    ] {
+        let output = queues.command(words).output().unwrap();
+        let expected = match is_doubted {
+            true => format!("note: no job or runner has named this queue yet: {:?}\n", words[2]),
+            false => String::new(),
+        };
+        assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(0), false), "{words:?}");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), expected, "{words:?}");
+    }
+    assert_eq!(texts(&queues.url, "SELECT name FROM uniqueue.queue WHERE name = 'nowhere'").await, [""; 0]);
+}
+
+#[tokio::test]
 async fn stats_are_told_once_or_line_by_line() {
     let queues = Queues::new().await;
     execute(
