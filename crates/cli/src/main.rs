@@ -5,6 +5,9 @@
 //!                             └─▶ output: tables, colour, JSON, bars, questions; failure: errors and exit codes
 //! ```
 
+// A reader that is gone must not end a command with a panic: `output` prints, and tells standard error.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
+
 #[cfg(not(unix))]
 compile_error!("the uniqueue command runs on Unix: it starts PostgreSQL and keeps file names as bytes");
 

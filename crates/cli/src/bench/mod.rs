@@ -89,7 +89,7 @@ async fn measure(ground: &mut Ground, arguments: &BenchArguments, progress: &Pro
     }
     if !arguments.json {
         progress.aside(|| {
-            ground.facts.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
+            ground.facts.warnings().iter().for_each(|warning| output::tell(&format!("warning: {warning}")));
             output::print(&ground.facts.text())
         })?;
     }

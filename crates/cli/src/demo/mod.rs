@@ -152,13 +152,15 @@ async fn interrupted(handle: RunnerHandle, progress: &Progress, is_throw_away: b
 /// Leaves a server of ours up until somebody has seen enough.
 async fn keep(database: &Database) {
     let Some(postgres) = &database.postgres else {
-        eprintln!("--keep: the database is yours, so it stays as it is");
+        output::tell("--keep: the database is yours, so it stays as it is");
         return;
     };
     let url = postgres.url();
     // On standard error, so that standard output is one JSON object where that was asked for.
-    eprintln!("\nPostgreSQL stays up until Ctrl-C, and is then gone with all its data:\n\n  psql '{url}'\n");
-    eprintln!("A second run:\n\n  uniqueue demo --database-url '{url}'");
+    output::tell(&format!(
+        "\nPostgreSQL stays up until Ctrl-C, and is then gone with all its data:\n\n  psql '{url}'\n\n\
+         A second run:\n\n  uniqueue demo --database-url '{url}'"
+    ));
     shutdown_signal().await;
 }
 

@@ -53,7 +53,7 @@ pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
     for (at, id) in ids.iter().enumerate() {
         match client.job(id).await? {
             None => {
-                eprintln!("no such job: {id}");
+                output::tell(&format!("no such job: {id}"));
                 verdict = Verdict::NotFine;
             }
             Some(job) if !queue.json => {

@@ -20,8 +20,8 @@ pub(crate) fn ask(question: &str) -> Result<Answer, Failure> {
         return Ok(Answer::Nobody);
     }
     let failed = |error| Failure::environment("cannot ask", "give --yes", error);
-    eprint!("{} [y/N] ", paint_error(Style::Strong, question));
-    io::stderr().flush().map_err(failed)?;
+    let question = format!("{} [y/N] ", paint_error(Style::Strong, question));
+    io::stderr().write_all(question.as_bytes()).map_err(failed)?;
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(failed)?;
     Ok(match line.trim().to_lowercase().as_str() {

@@ -210,6 +210,6 @@ async fn change(change: Change, name: &str, queue: &QueueArguments) -> Result<Ve
 }
 
 fn unknown(name: &str) -> Verdict {
-    eprintln!("no such periodic job: {name:?}; `uniqueue periodic list` has them all");
+    output::tell(&format!("no such periodic job: {name:?}; `uniqueue periodic list` has them all"));
     Verdict::NotFine
 }

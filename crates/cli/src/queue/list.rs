@@ -62,7 +62,7 @@ pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
         output::print(&table(&queues, now).text())?;
     }
     for name in &unknown {
-        eprintln!("no such queue: {name:?}");
+        output::tell(&format!("no such queue: {name:?}"));
     }
     Ok(if unknown.is_empty() { Verdict::Fine } else { Verdict::NotFine })
 }

@@ -54,6 +54,27 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[tokio::test]
+async fn a_standard_error_that_is_gone_changes_no_exit_code() {
+    let url = database().await;
+    assert!(uniqueue().args(["migrate", "--database-url", &url]).output().unwrap().status.success());
+    let id = "019abc12-3456-7def-8a12-3456789abcde";
+    for (arguments, code) in [
+        (&["queue", "list", "nope"][..], 1),
+        (&["queue", "pause", "nope"], 0),
+        (&["job", "show", id], 1),
+        (&["periodic", "run", "nope"], 1),
+        (&["job", "cancel"], 2),
+        (&["dance"], 2),
+    ] {
+        let mut command = uniqueue();
+        command.args(arguments).env("DATABASE_URL", &url).env("RUST_LOG", "trace");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stderr.take());
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{arguments:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_terminal_gets_colour_and_its_own_width_and_is_asked() {
     let url = database().await;
     let migrated = uniqueue().args(["migrate", "--database-url", &url]).output().unwrap();
