@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use uniqueue::UniquePolicy;
+use uniqueue::{Error, UniquePolicy};
 
 use crate::failure::Failure;
 
@@ -31,8 +31,11 @@ fn file(option: &str, path: &str) -> Result<String, Failure> {
 
 fn json(option: &str, text: &str) -> Result<Value, Failure> {
     uniqueue::parse_json(text).map_err(|error| {
-        let problem = error.to_string();
-        let problem = problem.lines().next().unwrap_or_default();
+        // The library reads JSON for keys, and says so; here it is about the text.
+        let problem = match error {
+            Error::InvalidKey { given, .. } => given,
+            other => other.to_string(),
+        };
         Failure::refused(format!("{option} is not JSON: {problem}"), "quote it for the shell: '{\"user_id\": 42}'")
     })
 }
