@@ -270,7 +270,12 @@ fn command(schema: &SchemaName, verb: &str, argument: &str) -> String {
         true => String::new(),
         false => format!(" --schema {schema}"),
     };
-    format!("uniqueue {verb} {}{of_schema}", shell(argument))
+    match argument.starts_with('-') {
+        // Else it would be read as an option.
+        true if verb.contains(" --") => format!("uniqueue {verb}={}{of_schema}", shell(argument)),
+        true => format!("uniqueue {verb}{of_schema} -- {}", shell(argument)),
+        false => format!("uniqueue {verb} {}{of_schema}", shell(argument)),
+    }
 }
 
 fn counted_jobs(number: u64, is_exact: bool) -> String {

@@ -62,7 +62,7 @@ pub(super) struct ExplainArguments {
     pub(super) meta: String,
 
     /// When the job is to run: decides the window of a policy that has one [default: now]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(super) scheduled_at: Option<Moment>,
 
     /// The policy: a document as in `insert_job`, or the file that holds it
@@ -138,7 +138,7 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_help = SHOW_EXAMPLES)]
 pub(super) struct ShowArguments {
-    /// The key, or the id of a job that has it
+    /// The key, or the id of a job that has it; a key that begins with a dash goes last, after --
     pub(super) key: String,
 
     /// Among how many of the last jobs those are sought that had the key: only claimed keys are in an index
@@ -168,7 +168,7 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_help = RELEASE_EXAMPLES)]
 pub(super) struct ReleaseArguments {
-    /// The key, in full
+    /// The key, in full; one that begins with a dash goes last, after --
     pub(super) key: String,
 
     /// Only say whose claim it is

@@ -68,7 +68,7 @@ pub(super) async fn run(arguments: HoldersArguments) -> Result<Verdict, Failure>
     }
     output::print(&table.text())?;
     if let Some(last) = holders.last().filter(|_| holders.len() == limit as usize) {
-        let next = format!("there may be more: --after '{}'\n", output::plain(&last.claim.unique_key));
+        let next = format!("there may be more: --after={}\n", output::shell(&last.claim.unique_key));
         output::print(&output::paint(Style::Faint, &next))?;
     }
     Ok(Verdict::Fine)

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
-use uniqueue::{Client, NewJob};
+use uniqueue::{Client, NewJob, UniqueKey};
 
 use crate::support::{database, run_json, texts, uniqueue};
 
@@ -101,4 +101,24 @@ async fn remedies_run_as_they_are_printed() {
     let (code, said) = text(&mut doctor(&url, &["--transaction", "0s"]));
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(texts(&url, "SELECT count(*)::text FROM jobs.queue").await, ["0"], "rolled back");
+}
+
+#[tokio::test]
+async fn a_command_that_it_gives_can_be_pasted_whatever_the_key() {
+    let (url, client) = migrated().await;
+    for key in ["plain", "-dash", "--yes", "it's $HOME"] {
+        let pending = NewJob::new("a", &json!({})).pending().unique_key(UniqueKey::raw(key));
+        client.insert(pending).await.unwrap();
+        let (_, report) = run_json(&mut doctor(&url, &["--json", "--claim", "0s"]));
+        let idle = report["findings"].as_array().unwrap().iter().find(|finding| finding["code"] == "claim_idle");
+        let command = idle.expect("a finding")["remedy"]["command"].as_str().unwrap();
+        let release = format!("{} unique release --yes", env!("CARGO_BIN_EXE_uniqueue"));
+        let line = command.replacen("uniqueue unique release", &release, 1);
+        let pasted = Command::new("sh").args(["-c", &line]).env("DATABASE_URL", &url).output().unwrap();
+        assert_eq!(pasted.status.code(), Some(0), "{command}: {pasted:?}");
+        assert!(
+            String::from_utf8(pasted.stdout).unwrap().ends_with(&format!("gave up its claim on {key}\n")),
+            "{command}"
+        );
+    }
 }

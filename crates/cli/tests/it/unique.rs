@@ -97,7 +97,10 @@ async fn what_is_wrong_with_a_policy_or_json_is_said() {
         (&["explain", "a", "--policy", r#"{"keys": ["dance"]}"#][..], "must be type, queue, args or meta"),
         (&["explain", "a", "--policy", r#"{"keys": [}"#], "--policy is not JSON"),
         (&["explain", "a", "--policy", "/no/such/file"], "cannot read /no/such/file"),
-        (&["explain", "a", "--args", "{", "--key", "k"], "--args is not JSON"),
+        (
+            &["explain", "a", "--args", "{", "--key", "k"],
+            "--args is not JSON: EOF while parsing an object at line 1 column 1\n",
+        ),
         (&["explain", "a", "--meta", "[]", "--key", "k"], "--meta is no JSON object"),
         (&["release", "k"], "error: "),
         (&["backfill", "--kind", "a", "--policy", "{}", "--batch", "0"], "batch"),
@@ -135,7 +138,7 @@ async fn holders_are_listed_by_key_kind_queue_and_page() {
     assert_eq!(keys(&["--prefix", "x' OR true --"]), [""; 0]);
     let (code, text) = told(&url, &["holders", "--limit", "2"]);
     assert_eq!(code, 0);
-    assert!(text.contains("(2 rows)") && text.contains("--after 'sync:0'"), "{text}");
+    assert!(text.contains("(2 rows)") && text.contains("--after=sync:0\n"), "{text}");
     let line = &lines_of(&url, &["holders", "--kind", "b", "--limit", "1"])[0];
     assert_eq!((&line["kind"], &line["holder_state"]), (&json!("b"), &json!("available")));
     assert!(line["frees"].as_str().unwrap().starts_with("when it leaves"), "{line}");
@@ -340,4 +343,26 @@ async fn interrupted_audit_does_not_say_that_nothing_was_changed() {
         }
     }
     assert_eq!(texts(&url, "SELECT kind FROM jobs.duplicate_audit").await, ["email.send"], "the start was committed");
+}
+
+#[tokio::test]
+async fn what_begins_with_a_dash_can_be_given_and_what_is_told_can_be_pasted() {
+    let url = queue().await;
+    let ago = ["explain", "a", "--key", "free", "--scheduled-at"];
+    assert_eq!(json_of(&url, &[&ago[..], &["-2h"]].concat()).0, 0);
+    insert(&url, "a", "{}", r#"{"key": "-dash it''s"}"#).await;
+    insert(&url, "a", "{}", r#"{"key": "z"}"#).await;
+
+    let (_, page) = told(&url, &["holders", "--limit", "1"]);
+    let after = page.lines().find_map(|line| line.strip_prefix("there may be more: ")).expect(&page);
+    let line = format!("{} unique holders --schema jobs {after}", env!("CARGO_BIN_EXE_uniqueue"));
+    let next = Command::new("sh").args(["-c", &line]).env("DATABASE_URL", &url).output().unwrap();
+    let next = String::from_utf8(next.stdout).unwrap();
+    assert!(next.ends_with("(1 row)\n") && next.contains("\n z "), "{line}: {next}");
+
+    let mut release = uniqueue();
+    release.args(["unique", "release", "--yes", "--schema", "jobs", "--", "-dash it's"]).env("DATABASE_URL", &url);
+    let released = release.output().unwrap();
+    assert_eq!(released.status.code(), Some(0), "{released:?}");
+    assert!(String::from_utf8(released.stdout).unwrap().ends_with("gave up its claim on -dash it's\n"));
 }
