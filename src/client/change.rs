@@ -224,7 +224,7 @@ impl Client {
         Change::new(self, Verb::Retry, jobs)
     }
 
-    /// Lets pending jobs go: they become available, or scheduled where their time has not come.
+    /// Lets pending jobs go: they become available, due now, or scheduled where their time has not come.
     ///
     /// # Errors
     ///

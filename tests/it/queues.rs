@@ -292,7 +292,7 @@ async fn the_list_of_queues_has_every_queue_and_counts_no_further_than_told() {
             database.set_state(id, state.as_str()).await;
         }
     }
-    let age = "UPDATE {schema}.job SET scheduled_at = now() - interval '5 min', priority = -3
+    let age = "UPDATE {schema}.job SET created_at = now() - interval '5 min', scheduled_at = now() - interval '5 min', priority = -3
         WHERE id = (SELECT id FROM {schema}.job WHERE state = 'available' LIMIT 1)";
     database.execute(age).await;
     client.insert(job("other").queue("a").priority(8)).await.unwrap();

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
+use time::OffsetDateTime;
 use uniqueue::{Job, JobCount, JobState, RetryPolicy, Runner, RunningJob};
 
-use crate::support::{Database, WAIT};
+use crate::support::{Database, WAIT, job};
 
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "task")]
@@ -30,17 +31,18 @@ async fn numbers_are_those_of_the_jobs() {
             at - interval '1 day', at, at + n * interval '1 s', at + n * interval '1.1 s', 1
         FROM generate_series(1, 100) AS n, LATERAL (SELECT now() - interval '2 hours' AS at) AS t";
     database.execute(finished).await;
-    let waiting = "INSERT INTO {schema}.job (id, kind, queue, scheduled_at)
-        SELECT {schema}.new_job_id(), 'a', 'q' || n % 3, now() - n * interval '1 minute' FROM generate_series(1, 30) AS n";
+    let waiting = "INSERT INTO {schema}.job (id, kind, queue, created_at, scheduled_at)
+        SELECT {schema}.new_job_id(), 'a', 'q' || n % 3, at, at
+        FROM generate_series(1, 30) AS n, LATERAL (SELECT now() - CASE n WHEN 30 THEN 45 ELSE n END * interval '1 s' AS at) AS t";
     database.execute(waiting).await;
     client.queue("q0").pause().await.unwrap();
     let stats = client.stats().within(Duration::from_secs(60)).await.unwrap();
     assert_eq!(stats.jobs[&JobState::Available], JobCount::Exactly(30));
     assert_eq!(stats.jobs[&JobState::Completed], JobCount::Exactly(50));
     assert_eq!(stats.jobs[&JobState::Discarded], JobCount::Exactly(50));
-    // The job of half an hour is in a queue that is paused, as it is meant to be.
+    // The job of 45 s is in a queue that is paused, as it is meant to be.
     let oldest = stats.oldest_available_age.unwrap().as_secs();
-    assert!((29 * 60..30 * 60).contains(&oldest), "{oldest}");
+    assert!((29..45).contains(&oldest), "{oldest}");
     assert!((stats.rates.inserted - 0.5).abs() < 1e-9 && stats.rates.inserted_over == Duration::from_secs(60));
     let times = stats.finished.unwrap();
     assert_eq!(times.jobs, 100);
@@ -141,4 +143,45 @@ async fn a_rate_is_of_what_could_be_seen() {
     assert!((10.0..60.0).contains(&over), "{over}");
     assert!((stats.rates.inserted - 20_000.0 / over).abs() < 1.0, "{:?}", stats.rates);
     assert_eq!(stats.jobs[&JobState::Available], JobCount::AtLeast(10_000));
+}
+
+#[tokio::test]
+async fn a_job_waits_from_when_it_could_run_and_was_there() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let age = async || {
+        let stats = client.stats().await.unwrap();
+        let queue = &client.queues().await.unwrap()[0];
+        assert_eq!(
+            stats.oldest_available_age.map(|age| age.as_secs()),
+            queue.oldest_available_age.map(|age| age.as_secs())
+        );
+        stats.oldest_available_age.map(|age| age.as_secs())
+    };
+    // Held back for days, and released now.
+    let held = client.insert(job("a").pending()).await.unwrap();
+    let days = "UPDATE {schema}.job SET created_at = created_at - interval '3 d', scheduled_at = scheduled_at - interval '3 d'";
+    database.execute(days).await;
+    client.release([held.id()]).await.unwrap();
+    assert_eq!(age().await, Some(0));
+    // Inserted now, for a time that had passed, which chooses its window.
+    let late = job("a").scheduled_at(OffsetDateTime::now_utc() - Duration::from_secs(86_400));
+    let late = client.insert(late).await.unwrap();
+    assert_eq!(age().await, Some(0));
+    let stuck = "SELECT count(*) FROM {schema}.stuck_job";
+    assert_eq!(database.number(stuck).await, 0);
+    let worked = format!(
+        "UPDATE {{schema}}.job SET state = 'completed', attempt = 1, attempted_at = created_at + interval '2 s',
+             finalized_at = created_at + interval '3 s' WHERE id = '{}'",
+        late.id()
+    );
+    database.execute(&worked).await;
+    assert_eq!(client.stats().await.unwrap().finished.unwrap().wait.max, Duration::from_secs(2));
+    // And one that has waited, behind it.
+    client.insert(job("a")).await.unwrap();
+    let hour = "UPDATE {schema}.job SET created_at = now() - interval '1 h', scheduled_at = now() - interval '1 h'
+        WHERE id = (SELECT max(id::text)::uuid FROM {schema}.job)";
+    database.execute(hour).await;
+    assert_eq!(age().await, Some(3600));
+    assert_eq!(database.number(stuck).await, 1);
 }

@@ -24,13 +24,13 @@ waiting AS (
 ),
 looked_at AS (
     (
-        SELECT j.id, j.state, j.scheduled_at, j.attempted_at, j.finalized_at
+        SELECT j.id, j.state, j.created_at, j.scheduled_at, j.attempted_at, j.finalized_at
         FROM /* schema */job AS j
         ORDER BY j.id DESC
         LIMIT $1
     )
     UNION
-    SELECT b.id, b.state, b.scheduled_at, b.attempted_at, b.finalized_at
+    SELECT b.id, b.state, b.created_at, b.scheduled_at, b.attempted_at, b.finalized_at
     FROM waiting AS w
     CROSS JOIN LATERAL (
         SELECT j.id
@@ -40,7 +40,7 @@ looked_at AS (
         LIMIT 1
     ) AS h
     CROSS JOIN LATERAL (
-        SELECT j.id, j.state, j.scheduled_at, j.attempted_at, j.finalized_at
+        SELECT j.id, j.state, j.created_at, j.scheduled_at, j.attempted_at, j.finalized_at
         FROM /* schema */job AS j
         WHERE j.id < h.id
         ORDER BY j.id DESC
@@ -50,7 +50,7 @@ looked_at AS (
 finished AS (
     SELECT
         l.finalized_at,
-        greatest(extract(epoch FROM l.attempted_at - l.scheduled_at), 0)::double precision AS wait,
+        greatest(extract(epoch FROM l.attempted_at - greatest(l.scheduled_at, l.created_at)), 0)::double precision AS wait,
         greatest(extract(epoch FROM l.finalized_at - l.attempted_at), 0)::double precision AS run
     FROM looked_at AS l
     WHERE l.state IN ('completed', 'discarded') AND l.attempted_at IS NOT NULL

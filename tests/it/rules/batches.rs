@@ -182,6 +182,33 @@ async fn r10_a_batch_that_rejects_itself_says_which_input_was_first() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
 }
 
+/// The order of work is the order of the batch, though keys are taken in an order of their own.
+#[tokio::test]
+async fn r10_a_batch_is_worked_in_its_own_order_however_its_keys_are_taken() {
+    let texts = ["z", "plain", "m", "stale", "a", "plain", "k"];
+    for on_conflict in [OnConflict::Reject, OnConflict::Replace, OnConflict::ReplaceExceptSchedule, OnConflict::Ignore]
+    {
+        let database = Database::new().await;
+        let client = &database.client;
+        // A claim that has expired: one is enough for every key of the batch to be taken by itself.
+        let stale = UniqueKey::raw("stale").scope(UniqueScope::Active).period(Duration::from_millis(1));
+        client.insert(job("b").pending().unique_key(stale)).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let batch = texts.map(|text| match text {
+            "plain" => job("a"),
+            text => unique(text, on_conflict),
+        });
+        let answers = client.insert_many(batch).await.unwrap();
+        assert!(answers.iter().all(|answer| !answer.duplicate));
+        let in_order: Vec<_> = answers.iter().map(|answer| answer.id().to_string()).collect();
+        let worked = "SELECT string_agg(id::text, ' ' ORDER BY priority DESC, scheduled_at, id)
+            FROM {schema}.job WHERE state = 'available'";
+        assert_eq!(database.text(worked).await, in_order.join(" "), "{on_conflict:?}");
+        let begins = "SELECT count(*) FROM {schema}.job WHERE created_at <> scheduled_at";
+        assert_eq!(database.number(begins).await, 0);
+    }
+}
+
 #[tokio::test]
 async fn r10_overlapping_batches_in_opposed_orders_never_deadlock() {
     let database = Database::with_connections(8).await;

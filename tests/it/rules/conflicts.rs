@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use time::OffsetDateTime;
 use uniqueue::{Error, JobState, OnConflict, UniqueKey, UniqueScope};
 
 use crate::support::{Database, job};
@@ -88,6 +89,39 @@ async fn r4_replace_except_schedule_keeps_the_holders_time() {
     let newest =
         client.insert(job("a").scheduled_in(2 * hour).unique_key(key("k", OnConflict::Replace))).await.unwrap();
     assert_ne!(newest.job.scheduled_at, old.job.scheduled_at);
+}
+
+/// A schedule is a schedule when its time has come, too: events that never end must not put a job off for ever.
+#[tokio::test]
+async fn r4_replace_except_schedule_keeps_a_time_that_has_come_and_that_of_a_pending_job() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let hour = Duration::from_secs(3600);
+    let keep = |text: &str| key(text, OnConflict::ReplaceExceptSchedule);
+    // By the promoter, and by an operator; and a time that had passed when the job was inserted.
+    let due = client.insert(job("a").scheduled_in(hour).unique_key(keep("due"))).await.unwrap();
+    database.pass(hour).await;
+    database.execute("UPDATE {schema}.job SET state = 'available' WHERE scheduled_at <= now()").await;
+    let hurried = client.insert(job("a").scheduled_in(hour).unique_key(keep("hurried"))).await.unwrap();
+    assert_eq!(client.reschedule([hurried.id()], OffsetDateTime::now_utc()).await.unwrap().len(), 1);
+    let passed = OffsetDateTime::now_utc() - hour;
+    client.insert(job("a").scheduled_at(passed).unique_key(keep("passed"))).await.unwrap();
+    for text in ["due", "hurried", "passed"] {
+        let holder = client.holder(text).await.unwrap().unwrap();
+        assert_eq!(holder.state, JobState::Available, "{text}");
+        let new = client.insert(job("a").scheduled_in(hour).unique_key(keep(text))).await.unwrap();
+        assert_eq!(new.replaced, Some(holder.id), "{text}");
+        assert_eq!((new.job.scheduled_at, new.job.state), (holder.scheduled_at, JobState::Available), "{text}");
+    }
+    assert_eq!(client.job(due.id()).await.unwrap().unwrap().state, JobState::Cancelled);
+
+    let pending = client.insert(job("a").pending().unique_key(keep("pending"))).await.unwrap();
+    let then = OffsetDateTime::now_utc() + 24 * hour;
+    client.reschedule([pending.id()], then).await.unwrap();
+    let holder = client.holder("pending").await.unwrap().unwrap();
+    assert_eq!(holder.state, JobState::Pending);
+    let new = client.insert(job("a").unique_key(keep("pending"))).await.unwrap();
+    assert_eq!((new.job.scheduled_at, new.job.state), (holder.scheduled_at, JobState::Scheduled));
 }
 
 #[tokio::test]
