@@ -195,6 +195,13 @@ impl RowMaker {
         }
         let start = start.unwrap_or(Start::Now);
         check_start(start)?;
+        let start = match (start, &unique, self.now) {
+            // Due in the window that its key is made for.
+            (Start::After(delay), Some(Unique::Policy(policy)), Some(now)) if policy.needs_clock() => {
+                Start::At(now + delay)
+            }
+            _ => start,
+        };
         let claim = match unique {
             None | Some(Unique::No) => None,
             Some(Unique::Key(key)) => Some(key.claim()?),

@@ -96,6 +96,19 @@ async fn r7_window_is_part_of_the_key_and_scheduled_at_decides_it() {
 }
 
 #[tokio::test]
+async fn r7_a_delay_is_counted_from_the_moment_that_decides_the_window() {
+    let database = Database::new().await;
+    let minute = |window| job("a").unique(UniquePolicy::river().window(window)).scheduled_in(MINUTE);
+    let inserted = database.client.insert(minute(Duration::from_secs(1))).await.unwrap().job;
+    // That moment is a round trip before the insert: counted from the insert, the job could be due in another window.
+    assert!(inserted.scheduled_at - MINUTE < inserted.created_at, "{inserted:?}");
+    assert!(inserted.scheduled_at - MINUTE > inserted.created_at - MINUTE, "{inserted:?}");
+    // Without a window there is no such moment.
+    let plain = database.client.insert(job("b").scheduled_in(MINUTE)).await.unwrap().job;
+    assert_eq!(plain.scheduled_at - MINUTE, plain.created_at);
+}
+
+#[tokio::test]
 async fn r7_window_of_now_is_the_databases_now() {
     let database = Database::new().await;
     let client = &database.client;
