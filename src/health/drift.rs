@@ -105,7 +105,15 @@ fn missing(schema: &SchemaName, should: &SchemaObject, all: &[SchemaObject]) -> 
     let sql = store::sql_to_make(schema, should, all);
     let advice = match should.kind.as_str() {
         "index" => "Build it, while everybody goes on; as the owner of the tables",
-        "table" | "column" => "Make it again, as the owner of the schema; what was in it only a backup has",
+        "table" => {
+            "Make it again, as the owner of the schema, and grant anew what was granted on it; what was in it only a \
+             backup has"
+        }
+        "column" => "Make it again, as the owner of the schema; what was in it only a backup has",
+        "function" | "view" => {
+            "Make it again, as the owner of the schema, and grant anew what was granted on it (docs/operations.md). If it \
+             needs another that is missing, make that first, and look again"
+        }
         _ => "Make it again, as the owner of the schema",
     };
     Finding::new(code, severity, subject(should), seen, Remedy::advice(advice).sql(sql)).with(should)
@@ -129,6 +137,9 @@ fn changed(schema: &SchemaName, is: &SchemaObject, should: &SchemaObject) -> Fin
     };
     let advice = match should.kind.as_str() {
         "index" => "Build it anew, while everybody goes on; as the owner of the tables",
+        _ if store::is_made_anew(is, should) => {
+            "Make it as it was, as the owner of the schema, and grant anew what was granted on it (docs/operations.md)"
+        }
         _ => "Make it as it was, as the owner of the schema",
     };
     let facts = serde_json::json!({ "is": is.definition, "should_be": should.definition });

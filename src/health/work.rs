@@ -206,6 +206,9 @@ pub(super) fn neglected(schema: &SchemaName, neglected: &Neglected) -> Finding {
     if neglected.what == "periodic" {
         let (severity, seen) = match &neglected.problem {
             Some(problem) => (Severity::Critical, format!("its slots cannot be run: {}", plain(problem))),
+            None if neglected.is_unseen => {
+                (Severity::Warning, format!("no runner has looked at it in the {late} since it was defined"))
+            }
             None => (Severity::Warning, format!("its slot passed {late} ago, and no runner has run it")),
         };
         let remedy = Remedy::advice("Mend its row, or its definition in the code; start a runner where none lives")
@@ -231,7 +234,7 @@ pub(super) fn neglected(schema: &SchemaName, neglected: &Neglected) -> Finding {
         "See the runners' logs: their maintenance may lack a privilege (docs/operations.md, worker) or fail",
     )
     .sql(store::sql_to_show(schema, "maintenance", "service", &neglected.name));
-    let seen = format!("nobody does it since {late}, although runners live: {without}");
+    let seen = format!("nobody has done it for {late}, although runners live: {without}");
     Finding::new(FindingCode::ServiceIdle, Severity::Warning, subject, seen, remedy).with(neglected)
 }
 

@@ -234,6 +234,8 @@ pub(crate) struct Neglected {
     pub(crate) what: String,
     pub(crate) name: String,
     pub(crate) is_off: bool,
+    /// Whether no runner has looked at the periodic job yet.
+    pub(crate) is_unseen: bool,
     pub(crate) late_by: Option<f64>,
     pub(crate) problem: Option<String>,
 }

@@ -21,7 +21,8 @@ pub(crate) fn sql_to_mend(schema: &SchemaName, is: &SchemaObject, should: &Schem
         "table" if is.definition.contains("row security") => format!("ALTER TABLE {name} DISABLE ROW LEVEL SECURITY;"),
         "table" if is_unlogged(is) => format!("ALTER TABLE {name} SET LOGGED;"),
         "table" => format!("ALTER TABLE {name} SET UNLOGGED;"),
-        "view" => format!("DROP VIEW {name};\n{}", create(should, &[])),
+        // With other columns it cannot be replaced; otherwise it can, and keeps its grants.
+        "view" if is_made_anew(is, should) => format!("DROP VIEW {name};\n{}", create(should, &[])),
         "column" => alter_column(table, name, &is.definition, &should.definition),
         "type" => format!("-- {name} should be: {}\n-- ALTER TYPE {name} ADD VALUE adds one.", should.definition),
         _ => create(should, &[]),
@@ -41,6 +42,16 @@ pub(crate) fn sql_to_drop(schema: &SchemaName, object: &SchemaObject) -> String 
         kind => format!("DROP {} {name} ON {table};", kind.to_uppercase()),
     };
     in_schema(schema, &sql)
+}
+
+/// Whether mending takes the object away and makes it anew, so that what was granted on it is gone.
+pub(crate) fn is_made_anew(is: &SchemaObject, should: &SchemaObject) -> bool {
+    should.kind == "view" && columns(is) != columns(should)
+}
+
+/// A view's columns.
+fn columns(view: &SchemaObject) -> &str {
+    view.definition.split(" body ").next().unwrap_or_default()
 }
 
 fn is_unlogged(table: &SchemaObject) -> bool {

@@ -1,33 +1,43 @@
--- Maintenance that nobody does although runners live: its lease ran out at least $1 ago, or it is switched off. And
--- periodic jobs that cannot be run, or whose slot passed at least $1 ago.
+-- Maintenance that nobody does although runners live: its lease ran out at least $1 ago, or nobody ever had one; or it
+-- is switched off. And periodic jobs that cannot be run, whose slot passed at least $1 ago, or at which no runner has
+-- looked for as long.
 SELECT to_jsonb(m)
 FROM (
     SELECT
         'service' AS what, s.service AS name,
-        m.holder IS NULL AND m.leased_until > clock_timestamp() + interval '1 day' AS is_off,
+        i.is_off, false AS is_unseen,
         -- Infinite times cannot be subtracted.
         extract(
-            epoch FROM clock_timestamp() - least(greatest(m.leased_until, 'epoch'), clock_timestamp() + interval '1 day')
+            epoch FROM clock_timestamp()
+                - least(greatest(coalesce(m.leased_until, o.started_at), 'epoch'), clock_timestamp() + interval '1 day')
         )::double precision AS late_by,
         NULL AS problem
     FROM (VALUES ('periodic'), ('promoter'), ('pruner'), ('reindexer'), ('rescuer')) AS s (service)
-    JOIN /* schema */maintenance AS m ON m.service = s.service
-    WHERE (m.holder IS NULL AND m.leased_until > clock_timestamp() + interval '1 day')
+    -- The first runner that gets a lease makes the row.
+    LEFT JOIN /* schema */maintenance AS m ON m.service = s.service
+    CROSS JOIN LATERAL (
+        SELECT m.leased_until IS NOT NULL AND m.holder IS NULL
+            AND m.leased_until > clock_timestamp() + interval '1 day' AS is_off
+    ) AS i
+    CROSS JOIN (
+        -- A runner that nobody followed has offered it since it started.
+        SELECT min(r.started_at) AS started_at FROM /* schema */runner AS r WHERE r.leased_until > clock_timestamp()
+    ) AS o
+    WHERE i.is_off
         OR (
-            m.leased_until <= clock_timestamp() - $1::interval
+            coalesce(m.leased_until, '-infinity') <= clock_timestamp() - $1::interval
+            AND o.started_at <= clock_timestamp() - $1::interval
             -- Not every runner offers it.
             AND s.service <> 'reindexer'
-            AND EXISTS (
-                SELECT FROM /* schema */runner AS r
-                WHERE r.leased_until > clock_timestamp() AND r.started_at <= clock_timestamp() - $1::interval
-            )
         )
     UNION ALL
     SELECT
-        'periodic', p.name, false,
-        extract(epoch FROM clock_timestamp() - least(greatest(p.next_at, 'epoch'), clock_timestamp()))::double precision, p.problem
+        'periodic', p.name, false, p.next_at IS NULL,
+        extract(epoch FROM clock_timestamp() - least(greatest(w.since, 'epoch'), clock_timestamp()))::double precision,
+        p.problem
     FROM /* schema */periodic AS p
-    WHERE p.paused_at IS NULL AND (p.problem IS NOT NULL OR p.next_at <= clock_timestamp() - $1::interval)
+    CROSS JOIN LATERAL (SELECT coalesce(p.next_at, greatest(p.starts_at, p.created_at)) AS since) AS w
+    WHERE p.paused_at IS NULL AND (p.problem IS NOT NULL OR w.since <= clock_timestamp() - $1::interval)
 ) AS m
 ORDER BY m.what, m.name
 LIMIT 100

@@ -122,6 +122,65 @@ async fn every_drift_is_named_and_its_remedy_undoes_it() {
     assert!(left.is_empty(), "{left:#?}");
 }
 
+/// The text of an object may stand in any migration, and may have been changed by a later one.
+#[tokio::test]
+async fn every_function_and_view_that_is_dropped_comes_back_as_it_was() {
+    let database = Database::new().await;
+    let all = "SELECT p.oid::regprocedure::text AS name FROM pg_proc AS p
+         WHERE p.pronamespace = '{schema}'::regnamespace
+         UNION ALL SELECT c.oid::regclass::text FROM pg_class AS c
+         WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind = 'v'";
+    let all: Vec<String> = sqlx::query_scalar(database.sql(all)).fetch_all(database.pool()).await.unwrap();
+    assert!(all.len() > 60, "{}", all.len());
+    for name in &all {
+        let kind = if name.ends_with(')') { "FUNCTION" } else { "VIEW" };
+        database.execute(&format!("DROP {kind} IF EXISTS {name} CASCADE")).await;
+    }
+    // What needs another that is missing comes with a later round.
+    let mut rounds = 0;
+    loop {
+        let drifts = diagnose(&database, Thresholds::new()).await.findings;
+        if drifts.is_empty() {
+            break;
+        }
+        assert!(rounds > 0 || drifts.len() == all.len(), "{} of {} are missed", drifts.len(), all.len());
+        rounds += 1;
+        assert!(rounds <= 8, "not as they were: {drifts:#?}");
+        for drift in drifts {
+            // As psql does, which goes on after an error.
+            let _ = sqlx::raw_sql(sqlx::AssertSqlSafe(drift.remedy.sql.unwrap())).execute(database.pool()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_changed_view_is_mended_where_it_is_and_keeps_its_grants() {
+    let database = Database::new().await;
+    let is_granted = "SELECT count(*) FROM information_schema.role_table_grants
+         WHERE table_schema = '{schema}' AND table_name = 'stuck_job' AND grantee = 'PUBLIC'";
+    database.execute("GRANT SELECT ON {schema}.stuck_job TO PUBLIC").await;
+    let body = "SELECT s.id, s.kind, s.queue, s.state, s.attempt, s.runner, s.since, s.stuck_for, s.reason, s.remedy";
+    database
+        .execute(&format!(
+            "CREATE OR REPLACE VIEW {{schema}}.stuck_job AS {body} FROM {{schema}}.stuck_jobs() AS s LIMIT 1"
+        ))
+        .await;
+    let changed = find(&database, Thresholds::new(), ObjectChanged, Warning, "view stuck_job").await;
+    paste(&database, changed.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, Thresholds::new(), ObjectChanged, "view stuck_job").await;
+    assert_eq!(database.number(is_granted).await, 1);
+    // With a column more there is no other way, and the advice says what goes with it.
+    database
+        .execute(&format!(
+            "CREATE OR REPLACE VIEW {{schema}}.stuck_job AS {body}, 1 AS one FROM {{schema}}.stuck_jobs() AS s"
+        ))
+        .await;
+    let changed = find(&database, Thresholds::new(), ObjectChanged, Warning, "view stuck_job").await;
+    assert!(changed.remedy.advice.contains("grant anew"), "{changed:?}");
+    paste(&database, changed.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, Thresholds::new(), ObjectChanged, "view stuck_job").await;
+}
+
 #[tokio::test]
 async fn any_schema_name_is_as_good_and_what_an_application_adds_beside_is_its_own() {
     for name in ["my-app", "select", "CamelCase"] {

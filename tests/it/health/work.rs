@@ -179,10 +179,25 @@ async fn maintenance_that_is_off_or_done_by_nobody_is_told() {
     // Without a live runner nobody is expected to do it.
     database.execute("DELETE FROM {schema}.runner").await;
     gone(&database, Thresholds::new(), FindingCode::ServiceIdle, "").await;
+    // Nobody ever had the lease: not of those that a runner of ten minutes offers.
+    database.execute("TRUNCATE {schema}.maintenance").await;
+    runner(&database, "two", "default", 1).await;
+    database.execute("UPDATE {schema}.runner SET started_at = now()").await;
+    assert!(seek(&database, Thresholds::new(), FindingCode::ServiceIdle, "").await.is_none());
+    database.execute("UPDATE {schema}.runner SET started_at = now() - interval '10 min'").await;
+    let idle = find(&database, Thresholds::new(), FindingCode::ServiceIdle, Severity::Warning, "service rescuer").await;
+    assert!(idle.seen.contains("for 10 min"), "{idle:?}");
+    assert!(seek(&database, Thresholds::new(), FindingCode::ServiceIdle, "service reindexer").await.is_none());
+    database.execute("DELETE FROM {schema}.runner").await;
 
     let hourly = PeriodicJob::every("digest", Duration::from_secs(3600), job("a"));
     database.client.periodic().define(hourly).await.unwrap();
     assert!(seek(&database, Thresholds::new(), FindingCode::PeriodicProblem, "").await.is_none());
+    database.execute("UPDATE {schema}.periodic SET starts_at = now() - interval '10 min'").await;
+    assert!(seek(&database, Thresholds::new(), FindingCode::PeriodicProblem, "").await.is_none());
+    database.execute("UPDATE {schema}.periodic SET created_at = now() - interval '10 min'").await;
+    let unseen = find(&database, Thresholds::new(), FindingCode::PeriodicProblem, Severity::Warning, "digest").await;
+    assert!(unseen.seen.contains("no runner has looked at it"), "{unseen:?}");
     database.execute("UPDATE {schema}.periodic SET next_at = now() - interval '10 min'").await;
     find(&database, Thresholds::new(), FindingCode::PeriodicProblem, Severity::Warning, "periodic job digest").await;
     database.execute("UPDATE {schema}.periodic SET schedule = 'nonsense', next_at = NULL").await;
