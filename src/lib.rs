@@ -99,6 +99,11 @@ pub use uniqueue_derive::Job;
 #[doc = include_str!("../docs/unique.md")]
 struct UniqueGuide;
 
+/// Runs the snippets of the guide for those who come from another queue.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/coming-from.md")]
+struct ComingFromGuide;
+
 /// Runs the snippets of the guide to workers.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/workers.md")]
