@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use uniqueue::{Error, UniqueKey, UniqueScope};
+use uniqueue::{Error, OnConflict, UniqueKey, UniqueScope};
 
 use crate::support::{Database, WAIT, job};
 
@@ -80,17 +80,55 @@ async fn r9_a_caller_who_must_not_wait_can_bound_it() {
 async fn r9_a_conflict_newer_than_the_snapshot_is_retryable() {
     for level in ["REPEATABLE READ", "SERIALIZABLE"] {
         let database = Database::new().await;
-        let mut tx = database.pool().begin().await.unwrap();
-        let begin = format!("SET TRANSACTION ISOLATION LEVEL {level}");
-        sqlx::query(database.sql(&begin)).execute(&mut *tx).await.unwrap();
-        sqlx::query("SELECT count(*) FROM pg_class").execute(&mut *tx).await.unwrap();
-        database.client.insert(job("rival").unique_key(key("k"))).await.unwrap();
-        let error = database.client.insert(job("a").unique_key(key("k"))).tx(&mut tx).await.unwrap_err();
-        assert!(error.is_retryable(), "{level}: {error}");
-        // What the snapshot does see is a plain duplicate.
-        let mut again = database.pool().begin().await.unwrap();
-        sqlx::query(database.sql(&begin)).execute(&mut *again).await.unwrap();
-        assert!(database.client.insert(job("a").unique_key(key("k"))).tx(&mut again).await.unwrap().duplicate);
+        let client = &database.client;
+        let begin = async || {
+            let mut tx = database.pool().begin().await.unwrap();
+            let level = format!("SET TRANSACTION ISOLATION LEVEL {level}");
+            sqlx::query(database.sql(&level)).execute(&mut *tx).await.unwrap();
+            sqlx::query("SELECT count(*) FROM pg_class").execute(&mut *tx).await.unwrap();
+            tx
+        };
+        let conflicts =
+            [OnConflict::Ignore, OnConflict::Reject, OnConflict::Replace, OnConflict::ReplaceExceptSchedule];
+        for (n, on_conflict) in conflicts.into_iter().enumerate() {
+            // One insert, two in a batch, and one over a claim that has expired since.
+            for way in ["one", "batch", "expired"] {
+                let text = format!("{way} {n}");
+                let unique = || job("a").unique_key(key(&text).on_conflict(on_conflict));
+                if way == "expired" {
+                    let old = key(&text).period(Duration::from_secs(60));
+                    client.insert(job("old").unique_key(old)).await.unwrap();
+                    database.pass(Duration::from_secs(60)).await;
+                }
+                let mut tx = begin().await;
+                client.insert(job("rival").unique_key(key(&text))).await.unwrap();
+                let error = match way {
+                    "batch" => client.insert_many([unique(), job("b")]).tx(&mut tx).await.unwrap_err(),
+                    _ => client.insert(unique()).tx(&mut tx).await.unwrap_err(),
+                };
+                assert!(error.is_retryable(), "{level}, {text}, {on_conflict:?}: {error}");
+                // Another transaction sees the rival, and all is as the policy says.
+                let mut again = begin().await;
+                let answer = client.insert(unique()).tx(&mut again).await;
+                match on_conflict {
+                    OnConflict::Ignore => assert!(answer.unwrap().duplicate),
+                    OnConflict::Reject => assert!(matches!(answer, Err(Error::Rejected(_)))),
+                    OnConflict::Replace | OnConflict::ReplaceExceptSchedule => {
+                        assert!(answer.unwrap().replaced.is_some());
+                    }
+                }
+            }
+        }
+        // The SQL door.
+        let insert = database.sql(
+            "SELECT duplicate FROM {schema}.insert_job('a', unique_policy => '{\"key\": \"sql\", \"on_conflict\": \"ignore\"}')",
+        );
+        let mut tx = begin().await;
+        sqlx::query(insert.clone()).execute(database.pool()).await.unwrap();
+        let error = sqlx::query(insert.clone()).execute(&mut *tx).await.unwrap_err();
+        let code = error.as_database_error().and_then(|error| error.code());
+        assert_eq!(code.as_deref(), Some("40001"), "{level}: {error}");
+        assert!(sqlx::query_scalar::<_, bool>(insert).fetch_one(&mut *begin().await).await.unwrap());
     }
 }
 

@@ -1,12 +1,12 @@
 //! `insert_job` and `release_claim`: what they do to jobs.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use uniqueue::{JobId, NewJob, UniqueKey, UniquePolicy};
 use uuid::Uuid;
 
 use super::{insert, told};
-use crate::support::{Database, job};
+use crate::support::{Database, WAIT, job};
 
 #[tokio::test]
 async fn a_job_has_the_defaults_of_rust() {
@@ -92,6 +92,35 @@ async fn the_default_on_conflict_is_ignore_and_leaves_the_transaction_alone() {
     let in_one = "WITH i AS (SELECT {schema}.insert_job('a', unique_policy => '{}') AS row FROM generate_series(1, 3))
         SELECT count(*) FROM i WHERE (row).duplicate";
     assert_eq!(database.number(in_one).await, 3);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
+}
+
+#[tokio::test]
+async fn an_insert_waits_for_an_open_rival_as_long_as_lock_timeout_lets_it() {
+    let database = Database::new().await;
+    let insert = database.sql("SELECT duplicate FROM {schema}.insert_job('a', unique_policy => '{}')");
+    let mut rival = database.pool().begin().await.unwrap();
+    sqlx::query(insert.clone()).execute(&mut *rival).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    sqlx::raw_sql("SET LOCAL lock_timeout = '20ms'; SAVEPOINT before").execute(&mut *tx).await.unwrap();
+    let error = sqlx::query(insert.clone()).execute(&mut *tx).await.unwrap_err();
+    assert_eq!(error.as_database_error().and_then(|error| error.code()).as_deref(), Some("55P03"), "{error}");
+    sqlx::raw_sql("ROLLBACK TO before; SET LOCAL lock_timeout = 0").execute(&mut *tx).await.unwrap();
+    // Without one it waits: for a commit, and is its duplicate.
+    let waiting = tokio::spawn(async move {
+        let is_duplicate: bool = sqlx::query_scalar(insert).fetch_one(&mut *tx).await.unwrap();
+        tx.commit().await.unwrap();
+        is_duplicate
+    });
+    let waits = "SELECT count(*) FROM {schema}.waiting_insert";
+    let began = Instant::now();
+    while database.number(waits).await == 0 {
+        assert!(began.elapsed() < WAIT, "nobody waits");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!waiting.is_finished());
+    rival.commit().await.unwrap();
+    assert!(waiting.await.unwrap());
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
 }
 
