@@ -11,6 +11,7 @@ use serde_json::Value;
 use tracing::Span;
 use tracing::field::Empty;
 
+use super::verdict;
 use crate::job::JobRow;
 use crate::store::Verdict;
 use crate::trace;
@@ -41,10 +42,13 @@ pub(super) fn of(row: &JobRow) -> Span {
     span
 }
 
-/// Records how the attempt ended.
+/// Records how the attempt ended. What was completed in a transaction of the worker's counts as completed: whether
+/// it committed is known only when the span is over, and then told by the event.
 pub(super) fn ended(span: &Span, row: &JobRow, verdict: &Verdict) {
+    let is_completed_in = verdict::is_completed_in(verdict);
     let outcome = match verdict {
         Verdict::Complete { .. } => "completed",
+        Verdict::Retry { .. } if is_completed_in => "completed",
         Verdict::Retry { .. } if row.attempt >= row.max_attempts => "discarded",
         Verdict::Retry { .. } => "retried",
         Verdict::Snooze { .. } => "snoozed",
@@ -54,12 +58,12 @@ pub(super) fn ended(span: &Span, row: &JobRow, verdict: &Verdict) {
     };
     span.record("outcome", outcome);
     match verdict {
-        Verdict::Complete { .. } => {
-            span.record("otel.status_code", "OK");
-        }
-        Verdict::Retry { error: reason, .. } | Verdict::Discard { reason } => {
+        Verdict::Retry { error: reason, .. } | Verdict::Discard { reason } if !is_completed_in => {
             span.record("otel.status_code", "ERROR");
             span.record("otel.status_description", reason.as_str());
+        }
+        Verdict::Complete { .. } | Verdict::Retry { .. } | Verdict::Discard { .. } => {
+            span.record("otel.status_code", "OK");
         }
         Verdict::Snooze { .. } | Verdict::GiveBack | Verdict::Cancel { .. } => {}
     }

@@ -19,6 +19,11 @@ use crate::retry::RetryPolicy;
 use crate::store::Verdict;
 use crate::worker::{Attempt, StopReason};
 
+/// What a result says that counts only if the transaction of [`RunningJob::complete_in`] did not commit.
+///
+/// [`RunningJob::complete_in`]: crate::RunningJob::complete_in
+const NOT_COMMITTED: &str = "the transaction that completed the job did not commit";
+
 /// How the work ended.
 pub(super) enum Work {
     /// The worker returned, or panicked, which is an error as well.
@@ -48,7 +53,7 @@ impl Judge<'_> {
         // The row is completed already if the transaction committed, and then this result is
         // dropped by the fence. If not, the effects are gone, and so must be the completion.
         if self.attempt.is_completed_in.load(Ordering::Acquire) {
-            return self.retry("the transaction that completed the job did not commit".to_owned());
+            return self.retry(NOT_COMMITTED.to_owned());
         }
         match outcome {
             Outcome::Complete { output } => Verdict::Complete { output },
@@ -105,4 +110,9 @@ impl Judge<'_> {
     fn retry(&self, error: String) -> Verdict {
         Verdict::Retry { delay: self.retry_policy.wait_after(self.attempt.row.attempt), error }
     }
+}
+
+/// Whether the worker completed the job in a transaction and returned: the verdict is for the case that it did not commit.
+pub(super) fn is_completed_in(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Retry { error, .. } if error == NOT_COMMITTED)
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use opentelemetry::trace::{SpanKind, Status};
 use serde_json::Value;
 use tracing::Instrument;
-use uniqueue::{JobState, NewJob, Outcome, RunningJob, UniquePolicy};
+use uniqueue::{BoxError, JobState, NewJob, Outcome, RunningJob, UniquePolicy};
 
 use super::{Task, quick, until};
 use crate::support::{Database, Trace, WAIT, attribute};
@@ -88,6 +88,34 @@ async fn the_span_says_which_attempt_it_is_and_how_it_ended() {
             assert_eq!(attribute(&spans[before], "outcome").unwrap(), "retried");
             assert!(spans[before].events.iter().any(|event| event.name == "attempt failed"), "{spans:?}");
         }
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_completed_in_a_transaction_is_traced_as_completed() {
+    let database = Database::new().await;
+    let (trace, request) = Trace::begin();
+    let work = |job: RunningJob<Task>| async move {
+        let mut tx = job.client().pool().begin().await?;
+        job.complete_in(&mut tx).await?;
+        if job.args.n == 2 {
+            // The transaction is rolled back.
+            return Err("too late".into());
+        }
+        tx.commit().await?;
+        Ok::<_, BoxError>(())
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    for (n, state, outcome, status) in [
+        (1, JobState::Completed, "completed", Status::Ok),
+        (2, JobState::Discarded, "discarded", Status::error("too late")),
+    ] {
+        let insert = database.client.insert(Task { n }).max_attempts(1).into_future().instrument(request.clone());
+        let job = insert.await.unwrap();
+        until(&database, job.id(), state).await;
+        let span = ended(&trace, "task", n as usize).await.pop().unwrap();
+        assert_eq!((attribute(&span, "outcome").unwrap().as_str(), &span.status), (outcome, &status));
     }
     runner.stop().await.unwrap();
 }
