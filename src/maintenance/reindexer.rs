@@ -6,8 +6,12 @@
 //! about one and a half times, and what is needed is reckoned generously from a fresh ANALYZE.
 //!
 //! One index after another, CONCURRENTLY, on a connection of its own, so that no other service waits.
-//! A rebuild that fails leaves an invalid index behind, which every write pays for: these go first,
-//! and once more after a failure. A stop lets the one that is under way end in the database.
+//! A stop lets the one that is under way end in the database.
+//!
+//! A rebuild that fails leaves an invalid index behind, which every write pays for. What makes it fail,
+//! a transaction that is open for long, keeps the leftover from being dropped as well and would fail the
+//! next rebuild. So the first failure ends the run, leftovers are tried again at each look, and nothing
+//! is rebuilt while there is one: there is never more than one.
 
 use std::time::Duration;
 
@@ -31,17 +35,23 @@ pub(crate) struct Reindexer {
     interval: Duration,
     /// Whether it was said already that the role may not do it.
     has_complained: bool,
+    /// Whether something is left behind that could not be dropped yet.
+    has_leftovers: bool,
 }
 
 impl Reindexer {
     pub(crate) const fn new(interval: Duration) -> Self {
-        Self { interval, has_complained: false }
+        Self { interval, has_complained: false, has_leftovers: false }
     }
 
-    async fn walk(&mut self, connection: &mut PgConnection, holder: &Holder) -> Result<()> {
+    /// Drops leftovers, and rebuilds what is bloated if a run is due.
+    async fn walk(&mut self, connection: &mut PgConnection, holder: &Holder, is_due: bool) -> Result<()> {
         let statements = &holder.statements;
         store::bound_rebuild(connection).await?;
-        clear(connection, holder).await?;
+        self.has_leftovers = clear(connection, holder).await?;
+        if self.has_leftovers || !is_due {
+            return Ok(());
+        }
         for (table, is_owner) in store::large_tables(connection, statements, PAGES).await? {
             if is_owner {
                 store::analyze(connection, statements, &table).await?;
@@ -56,26 +66,32 @@ impl Reindexer {
             }
             tracing::info!(index = name, pages, needed, "rebuilding a bloated index");
             if let Err(error) = store::rebuild_index(connection, statements, &name).await {
-                tracing::warn!(index = name, %error, "index not rebuilt");
-                clear(connection, holder).await?;
+                tracing::warn!(index = name, %error, "index not rebuilt, and no other one in this run");
+                self.has_leftovers = clear(connection, holder).await?;
+                break;
             }
         }
         Ok(())
     }
 }
 
-/// Drops what failed rebuilds left behind. One that is under way holds a lock, and is left alone.
-async fn clear(connection: &mut PgConnection, holder: &Holder) -> Result<()> {
+/// Drops what failed rebuilds left behind. One that is under way holds a lock, and is left alone. Answers whether
+/// something is left.
+async fn clear(connection: &mut PgConnection, holder: &Holder) -> Result<bool> {
+    let mut has_leftovers = false;
     for (name, is_owner) in store::failed_indexes(connection, &holder.statements).await? {
         if !is_owner {
             continue;
         }
         match store::drop_index(connection, &holder.statements, &name).await {
             Ok(()) => tracing::info!(index = name, "dropped what a failed rebuild left behind"),
-            Err(error) => tracing::warn!(index = name, %error, "what a failed rebuild left behind is still there"),
+            Err(error) => {
+                has_leftovers = true;
+                tracing::warn!(index = name, %error, "what a failed rebuild left behind is still there");
+            }
         }
     }
-    Ok(())
+    Ok(has_leftovers)
 }
 
 impl Service for Reindexer {
@@ -93,13 +109,15 @@ impl Service for Reindexer {
         let mut session = holder.connection.session().await?;
         let (connection, statements) = (session.connection(), &holder.statements);
         // A connection is opened only for what there is to do.
-        let has_work = store::begin_run(connection, statements, Self::NAME, self.interval).await?
-            && (!store::failed_indexes(connection, statements).await?.is_empty()
-                || !store::large_tables(connection, statements, PAGES).await?.is_empty());
+        let is_due = store::begin_run(connection, statements, Self::NAME, self.interval).await?;
+        self.has_leftovers =
+            (is_due || self.has_leftovers) && !store::failed_indexes(connection, statements).await?.is_empty();
+        let has_work =
+            self.has_leftovers || is_due && !store::large_tables(connection, statements, PAGES).await?.is_empty();
         session.end().await?;
         if has_work {
             let mut connection = holder.connection.another().await?;
-            let walked = self.walk(&mut connection, holder).await;
+            let walked = self.walk(&mut connection, holder, is_due).await;
             let _ = connection.close().await;
             walked?;
         }

@@ -1,9 +1,9 @@
 //! Bloated indexes are rebuilt, others are left alone, and so is what the role does not own.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{caretaker, until};
-use crate::support::Database;
+use crate::support::{Database, WAIT};
 
 const QUICK: Duration = Duration::from_millis(10);
 
@@ -71,6 +71,61 @@ async fn what_a_failed_rebuild_left_behind_is_dropped_and_nothing_else() {
     assert_eq!(database.text(left).await.split(' ').count(), 4);
     let runner = caretaker(&database).reindex_interval(QUICK).start().await.unwrap();
     until("still there", async || database.text(left).await == "job_mine job_valid_ccnew").await;
+    runner.stop().await.unwrap();
+}
+
+/// Cancels the reindexer's statement that waits for another transaction, as its timeout would, and says which it was.
+/// One that began no later than `last` was cancelled before.
+async fn give_up(database: &Database, last: &mut String) -> String {
+    let schema = &database.schema;
+    let started = Instant::now();
+    loop {
+        let cancel = format!(
+            "SELECT coalesce(min(substring(a.query FROM '^[A-Z]+') || ' ' || a.query_start)
+                FILTER (WHERE pg_cancel_backend(a.pid)), '')
+            FROM pg_stat_activity AS a
+            WHERE a.query ~ '^(REINDEX|DROP) INDEX CONCURRENTLY.*\"{schema}\"' AND a.state = 'active'
+                AND a.wait_event_type = 'Lock' AND a.query_start > '{last}'"
+        );
+        let cancelled = database.text(&cancel).await;
+        if let Some((command, began)) = cancelled.split_once(' ') {
+            began.clone_into(last);
+            return command.to_owned();
+        }
+        assert!(started.elapsed() < WAIT, "nothing waits");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test]
+async fn while_a_failed_rebuilds_leftover_stays_nothing_is_rebuilt() {
+    let database = Database::new().await;
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    for _ in 0..5 {
+        let fill = "INSERT INTO {schema}.job (id, kind, queue)
+            SELECT gen_random_uuid(), 'a', 'somebody''s' FROM generate_series(1, 50000)";
+        database.execute(fill).await;
+    }
+    database.execute("DELETE FROM {schema}.job").await;
+    database.execute("VACUUM {schema}.job").await;
+    let files = [file_of(&database, "job_fetch").await, file_of(&database, "job_pkey").await];
+    // A transaction that goes on, as that of a dump.
+    let mut dump = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("LOCK TABLE {schema}.job IN ACCESS SHARE MODE")).execute(&mut *dump).await.unwrap();
+    let runner = caretaker(&database).reindex_interval(QUICK).start().await.unwrap();
+    let mut last = "-infinity".to_owned();
+    assert_eq!(give_up(&database, &mut last).await, "REINDEX");
+    for _ in 0..4 {
+        assert_eq!(give_up(&database, &mut last).await, "DROP");
+    }
+    let left = "SELECT count(*) FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+        WHERE c.relnamespace = '{schema}'::regnamespace AND NOT i.indisvalid";
+    assert_eq!(database.number(left).await, 1);
+    dump.rollback().await.unwrap();
+    for (index, file) in ["job_fetch", "job_pkey"].into_iter().zip(files) {
+        until("not rebuilt", async || file_of(&database, index).await != file).await;
+    }
+    until("still there", async || database.number(left).await == 0).await;
     runner.stop().await.unwrap();
 }
 
