@@ -1,10 +1,12 @@
--- Puts a job into the hands of a worker, at a given attempt.
+-- Puts a job into the hands of a worker, at a given attempt. As every fetch does, it ends a claim that ends at the
+-- start.
 UPDATE /* schema */job AS j
 SET state = 'running',
     attempt = $2,
     max_attempts = greatest(j.max_attempts, $2),
     attempted_at = clock_timestamp(),
-    worker = $3
+    worker = $3,
+    unique_states = CASE WHEN j.until_start AND j.unique_states > 0 THEN 0 ELSE j.unique_states END
 WHERE j.id = $1
 RETURNING
     /* columns */j.*

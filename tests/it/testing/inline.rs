@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use uniqueue::testing::{self, Database, Failure};
-use uniqueue::{BoxError, Error, JobState, NewJob, Outcome, RunningJob, StopReason, Worker, assert_inserted};
+use uniqueue::{
+    BoxError, Error, JobState, NewJob, Outcome, RunningJob, StopReason, UniquePolicy, Worker, assert_inserted,
+    assert_not_duplicate,
+};
 
 use super::Task;
 
@@ -106,4 +109,17 @@ async fn with_a_database_the_job_is_running_there_and_complete_in_counts() {
     let jobs = assert_inserted!(database, Task, state = JobState::Completed, count = 1);
     assert_eq!(jobs[0].attempt, 2);
     assert_inserted!(database, "next");
+}
+
+#[tokio::test]
+async fn with_a_database_a_claim_that_ends_at_the_start_has_ended() {
+    let database = Database::new().await.unwrap();
+    let policy = || UniquePolicy::new().by_args().until_start();
+    let work = move |job: RunningJob<Task>| async move {
+        assert!(!job.row().claims);
+        // Its own successor.
+        assert_not_duplicate!(job.client().insert(Task { n: job.args.n }).unique(policy()).await);
+    };
+    testing::work(work, Task { n: 5 }).unique(policy()).database(&database).await.unwrap();
+    assert_inserted!(database, Task, count = 2);
 }
