@@ -80,7 +80,7 @@ pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advance
     let mut connection = client.connection().await?;
     let now = store::database_time(&mut connection, statements).await?;
     let mut passed = Vec::new();
-    for periodic in client.periodic().list().await? {
+    for periodic in client.periodic().list().tx(&mut connection).await? {
         passed.extend(Passed::of(periodic, now, by));
     }
     store::shift_times(&mut connection, statements, by).await?;
@@ -88,7 +88,7 @@ pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advance
     for Passed { name, slots, next_at } in passed {
         store::move_periodic(&mut connection, statements, &name, next_at - by).await?;
         for _ in 0..slots {
-            client.periodic().run_now(&name).await?;
+            client.periodic().run_now(&name).tx(&mut connection).await?;
             advanced.periodic += 1;
         }
     }

@@ -10,6 +10,7 @@ use uniqueue::{
 };
 
 use super::Task;
+use crate::support::WAIT;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -147,4 +148,12 @@ async fn slots_of_periodic_jobs_are_run_each_time_that_time_passes_over_them() {
     let hourly = client.periodic().find("hourly").await.unwrap().unwrap();
     let next_in = hourly.next_at.unwrap() - time::OffsetDateTime::now_utc();
     assert!(next_in <= HOUR && next_in > -time::Duration::MINUTE, "{next_in}");
+}
+
+#[tokio::test]
+async fn one_connection_is_enough() {
+    let database = Database::builder().max_connections(1).build().await.unwrap();
+    database.client().periodic().define(PeriodicJob::every("hourly", HOUR, Task { n: 1 })).await.unwrap();
+    let advanced = tokio::time::timeout(WAIT, database.advance(24 * HOUR)).await.unwrap().unwrap();
+    assert!(advanced.periodic >= 23, "{advanced:?}");
 }
