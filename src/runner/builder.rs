@@ -176,12 +176,14 @@ impl Runner {
         &self.client
     }
 
-    /// Enters the runner in the database and makes what its parts share. Nothing runs yet; the results of
-    /// attempts come out of the receiver, and the line is the heartbeat's.
+    /// Defines the runner's periodic jobs, enters it in the database and makes what its parts share. Nothing runs yet;
+    /// the results of attempts come out of the receiver, and the line is the heartbeat's.
     pub(super) async fn enter(&self) -> Result<(Arc<Shared>, mpsc::UnboundedReceiver<Ended>, Line)> {
+        // A runner that makes no sense must not have defined anything.
         let queues = self.check()?;
         metrics::describe();
         self.client.check_schema().await?;
+        self.upkeep.define(&self.client).await?;
         panics::remember_places();
         let connect_options = self.connect_options();
         let mut desk = Desk::new(connect_options.clone(), self.lease);
@@ -251,9 +253,6 @@ impl Runner {
     /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; as for [`Periodic::define`](crate::Periodic::define);
     /// [`Error::Database`].
     pub async fn start(self) -> Result<RunnerHandle> {
-        // A runner that makes no sense must not have defined anything.
-        self.check()?;
-        self.upkeep.define(&self.client).await?;
         let (shared, results, line) = self.enter().await?;
         let connection = SharedConnection::new(self.connect_options(), self.is_listening);
 

@@ -46,15 +46,11 @@ impl Upkeep {
 
     /// Defines the periodic jobs.
     pub(super) async fn define(&self, client: &Client) -> Result<()> {
-        if self.periodic.is_empty() {
-            return Ok(());
-        }
         let mut names: Vec<_> = self.periodic.iter().map(|periodic| &periodic.name).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(Error::InvalidRunner { problem: format!("periodic job given twice: {}", twice[0]) });
         }
-        client.check_schema().await?;
         for periodic in &self.periodic {
             client.periodic().define_from(periodic.clone(), PeriodicSource::Code).await?;
         }

@@ -64,7 +64,8 @@ const LIMIT: usize = 10_000;
 /// It is the runner itself that works, with its workers, its retry policy, its fences and its
 /// records, but for what goes on beside the jobs: no heartbeat, no maintenance, no listening, no
 /// concurrency. So what waits for its time stays where it is, and [`advance`](super::advance) brings
-/// it.
+/// it. The runner's periodic jobs are defined, as [`Runner::start`] does, and their slots are run by
+/// [`advance`](super::advance) as well.
 ///
 /// # Errors
 ///

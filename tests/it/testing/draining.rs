@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uniqueue::testing::{self, Database};
 use uniqueue::{
-    BoxError, Client, Happened, Job, JobState, NewJob, Outcome, RetryPolicy, Runner, RunningJob, UniqueKey,
+    BoxError, Client, Happened, Job, JobState, NewJob, Outcome, PeriodicJob, RetryPolicy, Runner, RunningJob, UniqueKey,
 };
 
 use super::Task;
@@ -175,4 +175,22 @@ async fn a_drain_without_end_panics_at_its_limit() {
     let panic = tokio::spawn(async move { drop(drain.await) }).await.unwrap_err().into_panic();
     let message = panic.downcast::<String>().unwrap();
     assert!(message.starts_with("the queues are not empty after 3 attempts"), "{message}");
+}
+
+#[tokio::test]
+async fn the_runners_periodic_jobs_are_defined_and_advance_runs_their_slots() {
+    let database = Database::new().await.unwrap();
+    let with = |periodic| runner(database.client()).worker(|_: RunningJob<Task>| async {}).periodic(periodic);
+    let hour = Duration::from_secs(3_600);
+    let build = || with(PeriodicJob::every("hourly", hour, Task { n: 1 }));
+    assert_eq!(testing::drain(build()).await.unwrap().attempts(), 0);
+    let advanced = database.advance(3 * hour).await.unwrap();
+    // Should an hour end between two looks at the clock, its slot is run besides.
+    assert!((3..=4).contains(&advanced.periodic), "{advanced:?}");
+    assert_eq!(testing::drain(build()).await.unwrap().completed() as u64, advanced.periodic);
+
+    let error = testing::drain(with(PeriodicJob::cron("a", "every morning", Task { n: 1 }))).await.unwrap_err();
+    assert!(error.to_string().starts_with("invalid schedule"), "{error}");
+    let error = testing::drain(build().periodic(PeriodicJob::every("hourly", hour, Task { n: 2 }))).await.unwrap_err();
+    assert!(error.to_string().contains("given twice: hourly"), "{error}");
 }
