@@ -102,7 +102,7 @@ pub(crate) use self::watch::{failing_kinds, running_jobs};
 
 #[cfg(feature = "testing")]
 pub(crate) use self::scratch::{
-    create_database, create_schema, drop_database, drop_schemas, end_connections, left_behind,
+    create_database, create_schema, drop_database, drop_schema, end_connections, left_behind,
 };
 #[cfg(feature = "testing")]
 pub(crate) use self::seek::{Criteria, Sought, next_job, seat_job, seek};

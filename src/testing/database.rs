@@ -137,7 +137,9 @@ async fn take_away(server: &Server, name: &str, schema: SchemaName) -> Result<()
         Server::Given { .. } => {
             // The test's connections may hold locks, and nobody runs to let them go.
             store::end_connections(&mut connection, &Statements::new(schema), name).await?;
-            store::drop_schemas(&mut connection, &[name.to_owned(), application_schema(name)]).await?;
+            for schema in [name, &application_schema(name)] {
+                store::drop_schema(&mut connection, schema).await?;
+            }
         }
         #[cfg(unix)]
         Server::Embedded(_) => store::drop_database(&mut connection, name).await?,

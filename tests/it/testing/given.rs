@@ -4,6 +4,7 @@
 use std::process::Command;
 
 use sqlx::{Connection, PgConnection};
+use uniqueue::embedded::Postgres;
 use uniqueue::{JobState, assert_inserted, testing};
 
 use super::Task;
@@ -11,6 +12,22 @@ use crate::support;
 
 /// Set in the process that plays the test of an application.
 const PLAYED: &str = "UNIQUEUE_TEST_OF_AN_APPLICATION";
+
+/// Runs a test of this file in a process of its own.
+fn play(test: &str, url: &str) {
+    let played = Command::new(std::env::current_exe().unwrap())
+        .args([&format!("testing::given::{test}"), "--exact", "--ignored", "--nocapture"])
+        .env("DATABASE_URL", url)
+        .env(PLAYED, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&played.stdout);
+    assert!(played.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&played.stderr));
+}
+
+fn assert_played() {
+    assert!(std::env::var_os(PLAYED).is_some(), "not to be run by hand");
+}
 
 #[tokio::test]
 async fn with_a_database_url_each_test_has_schemas_of_its_own_that_go_with_it() {
@@ -27,14 +44,7 @@ async fn with_a_database_url_each_test_has_schemas_of_its_own_that_go_with_it() 
     for name in [old, &fresh, "uniqueue_test", "bystander"] {
         sqlx::query(sqlx::AssertSqlSafe(format!("CREATE SCHEMA {name}"))).execute(&mut connection).await.unwrap();
     }
-    let played = Command::new(std::env::current_exe().unwrap())
-        .args(["testing::given::the_test_of_an_application", "--exact", "--ignored", "--nocapture"])
-        .env("DATABASE_URL", &url)
-        .env(PLAYED, "1")
-        .output()
-        .unwrap();
-    assert!(played.status.success(), "{}", String::from_utf8_lossy(&played.stdout));
-    assert!(String::from_utf8_lossy(&played.stdout).contains("1 passed"));
+    play("the_test_of_an_application", &url);
     let schemas: Vec<String> = sqlx::query_scalar(
         "SELECT nspname::text FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' ORDER BY 1",
     )
@@ -49,7 +59,7 @@ async fn with_a_database_url_each_test_has_schemas_of_its_own_that_go_with_it() 
 #[tokio::test]
 #[ignore = "played by the test above"]
 async fn the_test_of_an_application() {
-    assert!(std::env::var_os(PLAYED).is_some(), "not to be run by hand");
+    assert_played();
     let (one, other) = (testing::Database::new().await.unwrap(), testing::Database::new().await.unwrap());
     assert_ne!(one.schema(), other.schema());
     for database in [&one, &other] {
@@ -65,4 +75,31 @@ async fn the_test_of_an_application() {
     let mut open = one.pool().begin().await.unwrap();
     sqlx::query("LOCK TABLE job, account").execute(&mut *open).await.unwrap();
     drop(one);
+}
+
+#[tokio::test]
+async fn what_killed_tests_left_goes_however_much_it_is() {
+    // A server with room for the locks of a few schemas.
+    let server = Postgres::builder().max_connections(20).setting("max_locks_per_transaction", "10");
+    let server = server.start().await.unwrap();
+    let mut connection = PgConnection::connect(server.url()).await.unwrap();
+    for number in 0..30 {
+        let schema = format!("uniqueue_test_1700000000_0badcafe_{number}");
+        let tables: String = (0..100).map(|table| format!("CREATE TABLE {schema}.t{table} ();")).collect();
+        let create = format!("CREATE SCHEMA {schema}; {tables}");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(create)).execute(&mut connection).await.unwrap();
+    }
+    play("a_test_that_does_nothing", server.url());
+    let left: i64 = sqlx::query_scalar("SELECT count(*) FROM pg_namespace WHERE nspname ~ '^uniqueue_test'")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(left, 0);
+}
+
+#[tokio::test]
+#[ignore = "played by the test above"]
+async fn a_test_that_does_nothing() {
+    assert_played();
+    let _database = testing::Database::new().await.unwrap();
 }
