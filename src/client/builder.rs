@@ -87,7 +87,8 @@ impl ClientBuilder {
         Client { inner: Arc::new(inner) }
     }
 
-    /// A client with a pool of its own.
+    /// A client with a pool of its own. Its sessions are called `uniqueue`, unless the URL has an `application_name`
+    /// or the environment a `PGAPPNAME`.
     ///
     /// # Errors
     ///
@@ -122,7 +123,22 @@ fn connect_options(url: &str) -> Result<PgConnectOptions> {
     if !is_postgres {
         return Err(Error::InvalidUrl { problem: "it must start with postgres:// or postgresql://".to_owned() });
     }
-    PgConnectOptions::from_str(url)
-        .map(|options| options.application_name("uniqueue"))
-        .map_err(|error| Error::InvalidUrl { problem: error.to_string() })
+    let options = PgConnectOptions::from_str(url).map_err(|error| Error::InvalidUrl { problem: error.to_string() })?;
+    match options.get_application_name() {
+        Some(_) => Ok(options),
+        None => Ok(options.application_name("uniqueue")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_s_own_application_name_stays() {
+        let name = |url: &str| connect_options(url).unwrap().get_application_name().map(str::to_owned);
+        assert_eq!(name("postgres://db/app?application_name=mine").as_deref(), Some("mine"));
+        let otherwise = std::env::var("PGAPPNAME").unwrap_or_else(|_| "uniqueue".to_owned());
+        assert_eq!(name("postgres://db/app"), Some(otherwise));
+    }
 }

@@ -23,9 +23,11 @@ pub(crate) async fn create_schema(connection: &mut PgConnection, name: &str) -> 
 }
 
 /// Drops a schema with all that is in it. One at a time: each object of it takes a lock until the end, and the server
-/// has room for a few thousand.
+/// has room for a few thousand. An error when somebody holds one of them for 5 s.
 pub(crate) async fn drop_schema(connection: &mut PgConnection, name: &str) -> Result<()> {
-    execute(connection, format!("DROP SCHEMA IF EXISTS {name} CASCADE")).await
+    let drop = format!("SET lock_timeout = '5s'; DROP SCHEMA IF EXISTS {name} CASCADE");
+    sqlx::raw_sql(AssertSqlSafe(drop)).execute(connection).await?;
+    Ok(())
 }
 
 /// The schemas of tests that were killed more than a day ago.
@@ -34,9 +36,14 @@ pub(crate) async fn left_behind(connection: &mut PgConnection, statements: &Stat
     rows.iter().map(|row| Ok(row.try_get("name")?)).collect()
 }
 
-/// Ends the connections that carry a name.
-pub(crate) async fn end_connections(connection: &mut PgConnection, statements: &Statements, name: &str) -> Result<()> {
-    query(&statements.end_connections).bind(name).execute(connection).await?;
+/// Ends the connections that carry the name of a schema, or hold locks in it or in the other one.
+pub(crate) async fn end_connections(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    schema: &str,
+    other: &str,
+) -> Result<()> {
+    query(&statements.end_connections).bind(schema).bind(other).execute(connection).await?;
     Ok(())
 }
 

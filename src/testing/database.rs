@@ -136,8 +136,9 @@ async fn take_away(server: &Server, name: &str, schema: SchemaName) -> Result<()
     match server {
         Server::Given { .. } => {
             // The test's connections may hold locks, and nobody runs to let them go.
-            store::end_connections(&mut connection, &Statements::new(schema), name).await?;
-            for schema in [name, &application_schema(name)] {
+            let application = application_schema(name);
+            store::end_connections(&mut connection, &Statements::new(schema), name, &application).await?;
+            for schema in [name, &application] {
                 store::drop_schema(&mut connection, schema).await?;
             }
         }

@@ -2,13 +2,15 @@
 //! process of its own.
 
 use std::process::Command;
+use std::thread;
 
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use uniqueue::embedded::Postgres;
-use uniqueue::{JobState, assert_inserted, testing};
+use uniqueue::{Client, JobState, assert_inserted, testing};
 
 use super::Task;
-use crate::support;
+use crate::support::{self, WAIT};
 
 /// Set in the process that plays the test of an application.
 const PLAYED: &str = "UNIQUEUE_TEST_OF_AN_APPLICATION";
@@ -25,8 +27,14 @@ fn play(test: &str, url: &str) {
     assert!(played.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&played.stderr));
 }
 
+/// Fails where nobody plays, and ends a process that hangs.
 fn assert_played() {
     assert!(std::env::var_os(PLAYED).is_some(), "not to be run by hand");
+    thread::spawn(|| {
+        thread::sleep(2 * WAIT);
+        eprintln!("it hangs");
+        std::process::exit(1);
+    });
 }
 
 #[tokio::test]
@@ -73,7 +81,14 @@ async fn the_test_of_an_application() {
     one.advance(std::time::Duration::from_secs(60)).await.unwrap();
     // Dropped while a transaction holds locks, on the runtime that would have to end it.
     let mut open = one.pool().begin().await.unwrap();
-    sqlx::query("LOCK TABLE job, account").execute(&mut *open).await.unwrap();
+    sqlx::query("LOCK TABLE job").execute(&mut *open).await.unwrap();
+    // Of the application's own, one goes by the test's name, and one by another.
+    let elsewhere = Client::connect(one.url()).await.unwrap();
+    let name: String = sqlx::query_scalar("SHOW application_name").fetch_one(elsewhere.pool()).await.unwrap();
+    assert_eq!(name, one.schema().to_string());
+    let named = one.url().parse::<PgConnectOptions>().unwrap().application_name("app");
+    let mut named = PgConnection::connect_with(&named).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK TABLE account").execute(&mut named).await.unwrap();
     drop(one);
 }
 
