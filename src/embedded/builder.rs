@@ -61,8 +61,9 @@ impl PostgresBuilder {
 
     /// Sets one of PostgreSQL's own settings, such as `log_statement` to `all`.
     ///
-    /// The last value of a name counts, also over those of [`Durability::Fast`]; but the address and the destination of
-    /// the log stay as they are, since the URL and the errors depend on them.
+    /// The last value of a name counts, also over those of [`Durability::Fast`]; but the address (`listen_addresses`,
+    /// `port`, `unix_socket_directories`) and the destination of the log (`logging_collector`, `log_destination`,
+    /// `lc_messages`) stay as they are, with a warning, since the URL and the errors depend on them.
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
         self

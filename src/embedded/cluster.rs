@@ -77,15 +77,18 @@ pub(super) fn start(options: PostgresBuilder) -> Result<Postgres> {
     Ok(Postgres { binaries: binaries.directory, data_dir: directory, guard: launch.guard, url, version })
 }
 
-/// The settings in the order that makes the right ones win: the caller's over ours, but the address is ours, since the URL
-/// tells it.
+/// What the URL and the errors depend on, so that a caller's value is left out. Where the socket is, an argument says.
+const FIXED: [&str; 6] =
+    ["listen_addresses", "port", "unix_socket_directories", "logging_collector", "log_destination", "lc_messages"];
+
+/// Our settings, then the caller's, which win, but for those that are [`FIXED`].
 fn all_settings(durability: Durability, listen: Listen, given: Vec<(String, String)>) -> Vec<(String, String)> {
     let ours: &[_] = match durability {
         Durability::Fast => &FAST,
         Durability::Durable => &[],
     };
     // The complaint is read from standard error, in English.
-    let fixed = [("logging_collector", "off"), ("log_destination", "stderr"), ("lc_messages", "C")];
+    let log = [("logging_collector", "off"), ("log_destination", "stderr"), ("lc_messages", "C")];
     let port = port(listen).to_string();
     let address = match listen {
         Listen::Socket => [("listen_addresses", ""), ("port", &port)].to_vec(),
@@ -94,7 +97,18 @@ fn all_settings(durability: Durability, listen: Listen, given: Vec<(String, Stri
         }
     };
     let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
-    ours.iter().map(own).chain(given).chain(fixed.iter().chain(&address).map(own)).collect()
+    let given = given.into_iter().filter(|(name, _)| !is_fixed(name));
+    ours.iter().chain(&log).chain(&address).map(own).chain(given).collect()
+}
+
+fn is_fixed(name: &str) -> bool {
+    // As the server reads names.
+    let name = name.replace('-', "_");
+    let is_fixed = FIXED.iter().any(|fixed| fixed.eq_ignore_ascii_case(&name));
+    if is_fixed {
+        tracing::warn!(setting = name, "setting left out: the embedded server's address and log stay as they are");
+    }
+    is_fixed
 }
 
 /// The directory for throw-away files, or `/tmp` if a socket's path would be too long in it, or would need quoting in

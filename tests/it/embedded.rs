@@ -96,6 +96,15 @@ async fn throw_away_server_is_fast_and_settings_win() {
 }
 
 #[tokio::test]
+async fn the_address_stays_as_it_is_whatever_the_settings_say() {
+    for name in ["unix_socket_directories", "Unix-Socket-Directories", "port", "listen_addresses", "lc_messages"] {
+        let value = if name == "port" { "5433" } else { "/nonexistent" };
+        let postgres = Postgres::builder().setting(name, value).start().await.unwrap();
+        assert_eq!(number(postgres.url(), "SELECT 1::bigint").await, 1, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn wrong_setting_is_an_error_that_names_it() {
     let error = Postgres::builder().setting("no_such_thing", "1").start().await.unwrap_err();
     let expected = "PostgreSQL did not start: unrecognized configuration parameter \"no_such_thing\"";
