@@ -14,7 +14,7 @@ use uniqueue::{
 };
 
 use super::{DAY, HOUR, MINUTE, Stage, claim, failure, jobs, prune, quick, race, until};
-use crate::support::{Database, job};
+use crate::support::{Database, WAIT, job};
 
 /// The page's args, with options that every insert of the type inherits.
 #[derive(Deserialize, Serialize)]
@@ -34,6 +34,17 @@ impl Job for ReconcileAccount {
 /// window's end.
 fn reconcile(args: Value, policy: UniquePolicy) -> NewJob {
     NewJob::new("reconcile_account", &args).unique(policy).scheduled_at(datetime!(2126-02-12 15:21 UTC))
+}
+
+/// A database, and time for a test of jobs that are due now: a window of this length that is about to end is waited for.
+async fn database_early_in(length: Duration) -> Database {
+    let database = Database::new().await;
+    let now = database.client.database_time().await.expect("the time");
+    let left = uniqueue::period::window(now, length).expect("a window").end().expect("an end") - now;
+    if left < WAIT {
+        tokio::time::sleep(left.unsigned_abs()).await;
+    }
+    database
 }
 
 /// Whether the second of two jobs would be a duplicate of the first.
@@ -71,7 +82,7 @@ async fn unique_options_come_from_the_type_or_from_the_call_in_every_kind_of_ins
     assert_eq!(Derived::options(), ReconcileAccount::options());
     assert_eq!(Derived::KIND, ReconcileAccount::KIND);
 
-    let database = Database::new().await;
+    let database = database_early_in(DAY).await;
     let client = &database.client;
     let account = |account_id| ReconcileAccount { account_id };
     let policy = || UniquePolicy::river().by_args().window(DAY);
@@ -96,7 +107,7 @@ async fn unique_options_come_from_the_type_or_from_the_call_in_every_kind_of_ins
 /// The page's example: once a day an account, and another account is another job.
 #[tokio::test]
 async fn example_an_account_is_reconciled_once_a_day() {
-    let database = Database::new().await;
+    let database = database_early_in(DAY).await;
     let insert = |account_id| database.client.insert(ReconcileAccount { account_id });
     assert!(!insert(1).await.unwrap().duplicate);
     assert!(insert(1).await.unwrap().duplicate, "skipped, and no error");
@@ -217,7 +228,7 @@ async fn by_period_rounds_down_to_a_multiple_of_the_period() {
 /// A job without a time of its own falls into the window of the database's now.
 #[tokio::test]
 async fn by_period_takes_the_time_of_the_insert() {
-    let database = Database::new().await;
+    let database = database_early_in(15 * MINUTE).await;
     let policy = UniquePolicy::river().window(15 * MINUTE);
     let row = database.client.insert(job("a").unique(policy.clone())).await.unwrap().job;
     let subject = uniqueue::Subject {
@@ -396,7 +407,7 @@ async fn the_result_says_skipped_and_has_the_new_row_or_the_one_in_place() {
 /// held all the while.
 #[tokio::test]
 async fn a_unique_job_is_inserted_once_and_executed_at_least_once() {
-    let database = Database::new().await;
+    let database = database_early_in(DAY).await;
     let runs = Arc::new(AtomicU32::new(0));
     let counted = runs.clone();
     let work = move |job: RunningJob<ReconcileAccount>| {
@@ -457,7 +468,7 @@ async fn a_partial_unique_index_over_each_rows_own_states_enforces_it() {
 /// River: the same key twice in one bulk insert is an error that ends the transaction.
 #[tokio::test]
 async fn edge_the_same_key_twice_in_one_bulk_insert_folds() {
-    let database = Database::new().await;
+    let database = database_early_in(DAY).await;
     let mut tx = database.pool().begin().await.unwrap();
     let batch = [1, 2, 1, 1].map(|account_id| ReconcileAccount { account_id });
     let answers = database.client.insert_many(batch).tx(&mut tx).await.unwrap();
@@ -484,7 +495,7 @@ async fn edge_the_jobs_own_time_decides_its_period() {
 /// River: the period's key depends on the host's time zone.
 #[tokio::test]
 async fn edge_no_time_zone_changes_a_periods_key() {
-    let database = Database::new().await;
+    let database = database_early_in(DAY).await;
     let daily = || job("a").unique(UniquePolicy::river().window(DAY));
     let mut keys = Vec::new();
     for zone in ["UTC", "Asia/Tokyo", "America/Los_Angeles", "Pacific/Kiritimati"] {
@@ -552,7 +563,7 @@ async fn edge_equal_values_have_one_key_however_they_are_written() {
 /// River: bringing a finished job back whose key is taken is a bare 23505.
 #[tokio::test]
 async fn edge_a_finished_job_whose_key_is_taken_comes_back_without_its_claim() {
-    let database = Database::new().await;
+    let database = database_early_in(DAY).await;
     let insert = || database.client.insert(ReconcileAccount { account_id: 1 });
     let first = insert().await.unwrap();
     database.set_state(first.id(), "discarded").await;
@@ -579,7 +590,7 @@ async fn edge_a_finished_job_whose_key_is_taken_comes_back_without_its_claim() {
 /// The same by a statement of one's own: a bare one meets the index, one that yields does not.
 #[tokio::test]
 async fn edge_an_operators_own_statement_brings_a_job_back_when_it_yields_the_claim() {
-    let database = Database::new().await;
+    let database = database_early_in(DAY).await;
     let mut stage = Stage::of::<ReconcileAccount>(&database).await;
     let insert = || database.client.insert(ReconcileAccount { account_id: 1 });
     let first = insert().await.unwrap();
@@ -654,7 +665,7 @@ async fn edge_a_stale_completion_is_not_applied_to_the_next_attempt() {
 /// with its claim.
 #[tokio::test]
 async fn edge_a_dead_workers_job_is_back_within_its_lease() {
-    let database = Database::new().await;
+    let database = database_early_in(DAY).await;
     let first = database.client.insert(ReconcileAccount { account_id: 1 }).await.unwrap();
     database.set_state(first.id(), "running").await;
     database.execute("UPDATE {schema}.job SET attempt = 1").await;
