@@ -102,7 +102,7 @@ pub(crate) use self::watch::{failing_kinds, running_jobs};
 
 #[cfg(feature = "testing")]
 pub(crate) use self::scratch::{
-    create_database, create_schema, drop_database, drop_schema, end_connections, left_behind,
+    create_database, create_schema, drop_database, drop_schema, end_connections, left_behind, may_create_databases,
 };
 #[cfg(feature = "testing")]
 pub(crate) use self::seek::{Criteria, Sought, next_job, seat_job, seek};
@@ -229,6 +229,8 @@ statements! {
     list_periodic,
     list_queues,
     matching_ids,
+    #[cfg(feature = "testing")]
+    may_create_databases,
     #[cfg(feature = "testing")]
     move_periodic,
     #[cfg(feature = "testing")]

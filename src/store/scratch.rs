@@ -30,10 +30,15 @@ pub(crate) async fn drop_schema(connection: &mut PgConnection, name: &str) -> Re
     Ok(())
 }
 
-/// The schemas of tests that were killed more than a day ago.
-pub(crate) async fn left_behind(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<String>> {
+/// What tests have left that were killed more than a day ago, and whether it is a database or a schema in this one.
+pub(crate) async fn left_behind(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<(String, bool)>> {
     let rows = query(&statements.left_behind).fetch_all(connection).await?;
-    rows.iter().map(|row| Ok(row.try_get("name")?)).collect()
+    rows.iter().map(|row| Ok((row.try_get("name")?, row.try_get("is_database")?))).collect()
+}
+
+/// Whether the role may create databases.
+pub(crate) async fn may_create_databases(connection: &mut PgConnection, statements: &Statements) -> Result<bool> {
+    Ok(query(&statements.may_create_databases).fetch_one(connection).await?.try_get("may")?)
 }
 
 /// Ends the connections that carry the name of a schema, or hold locks in it or in the other one.

@@ -8,7 +8,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection, PgPool};
 use uuid::Uuid;
 
-use super::server::Server;
+use super::server::{Server, Share};
 use crate::client::Client;
 use crate::error::Result;
 use crate::ident::SchemaName;
@@ -36,11 +36,19 @@ static NEXT: AtomicU32 = AtomicU32::new(1);
 /// migrated template within 100 ms. The queue is in the schema `uniqueue`, so SQL reads as it does
 /// in production, and the application's own tables can be made beside it.
 ///
-/// With `DATABASE_URL`, each test gets a *schema* of its own there, named `uniqueue_test_…`, and a
-/// second one, `…_app`, for the application's own tables: every connection of
-/// [`Database::pool`] and [`Database::url`] finds both on its `search_path`, so SQL of the test's
-/// own should name tables without a schema. Both are dropped with the `Database`; those of a
-/// process that was killed are dropped a day later, by the next test run.
+/// With `DATABASE_URL`, each test gets a database of its own on that server, named `uniqueue_test_…`
+/// and made from `template1`: nothing of the database that the URL names is in it, extensions
+/// included. Making, migrating and dropping it takes about half a second.
+///
+/// Where the role of `DATABASE_URL` may not create databases, a warning says so, and each test gets a
+/// *schema* named like that in the URL's database, and a second one, `…_app`, for the application's
+/// own tables: every connection of [`Database::pool`] and [`Database::url`] finds both on its
+/// `search_path`, so SQL of the test's own should name tables without a schema. A client of the
+/// application's own must be told the [schema](Database::schema): without it, it works with the queue
+/// `uniqueue` of that database, which may be the developer's.
+///
+/// What a test made is dropped with its `Database`; what a process left that was killed is dropped a
+/// day later, by the next test run.
 ///
 /// Works with `cargo test` and nextest, on a current-thread and on a multi-thread runtime.
 #[derive(Debug)]
@@ -59,7 +67,7 @@ impl Database {
     ///
     /// Those of the [server's start](crate::embedded::Postgres::start), and
     /// [`Error::Database`](crate::Error::Database) when the server of `DATABASE_URL` cannot be
-    /// reached or does not let its user create a schema.
+    /// reached or lets its role create neither a database nor a schema.
     pub async fn new() -> Result<Self> {
         Self::builder().build().await
     }
@@ -81,13 +89,15 @@ impl Database {
         self.client.pool()
     }
 
-    /// The schema of the queue: `uniqueue`, or one of the test's own with `DATABASE_URL`.
+    /// The schema of the queue: `uniqueue`, or one of the test's own where `DATABASE_URL`'s role may not
+    /// create databases.
     #[must_use]
     pub fn schema(&self) -> &SchemaName {
         self.client.schema()
     }
 
-    /// Where to connect: for what makes its own connections, such as another process or `psql`.
+    /// Where to connect: for what makes its own connections, such as another process or `psql`. The queue is in
+    /// the schema [`Database::schema`] there.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
@@ -134,7 +144,7 @@ impl Drop for Database {
 async fn take_away(server: &Server, name: &str, schema: SchemaName) -> Result<()> {
     let mut connection = server.connect().await?;
     match server {
-        Server::Given { .. } => {
+        Server::Given { share: Share::Schemas, .. } => {
             // The test's connections may hold locks, and nobody runs to let them go.
             let application = application_schema(name);
             store::end_connections(&mut connection, &Statements::new(schema), name, &application).await?;
@@ -142,8 +152,7 @@ async fn take_away(server: &Server, name: &str, schema: SchemaName) -> Result<()
                 store::drop_schema(&mut connection, schema).await?;
             }
         }
-        #[cfg(unix)]
-        Server::Embedded(_) => store::drop_database(&mut connection, name).await?,
+        _ => store::drop_database(&mut connection, name).await?,
     }
     connection.close().await?;
     Ok(())
@@ -183,16 +192,15 @@ impl DatabaseBuilder {
         let server = Server::of_process().await?;
         let name = unique_name();
         let (schema, url) = match server {
-            Server::Given { url } => {
+            Server::Given { url, share: Share::Schemas } => {
                 let mut connection = server.connect().await?;
                 store::create_schema(&mut connection, &application_schema(&name)).await?;
                 connection.close().await?;
                 (SchemaName::new(&name)?, url_in_schemas(url, &name))
             }
-            #[cfg(unix)]
-            Server::Embedded(postgres) => {
-                server.copy_template(&name).await?;
-                (SchemaName::default(), url_of_database(postgres.url(), &name))
+            _ => {
+                server.create_database(&name).await?;
+                (SchemaName::default(), url_of_database(server.url(), &name))
             }
         };
         let options = url.parse::<sqlx::postgres::PgConnectOptions>()?;
@@ -224,10 +232,15 @@ fn url_in_schemas(url: &str, name: &str) -> String {
     format!("{url}{separator}application_name={name}&options=-csearch_path%3D{application}%2C{name}%2Cpublic")
 }
 
-/// An embedded server's URL, with another database in place of `postgres`.
-#[cfg(unix)]
+/// The URL with another database in place of its own.
 fn url_of_database(url: &str, name: &str) -> String {
-    url.replacen("/postgres?", &format!("/{name}?"), 1)
+    let (address, query) = url.split_once('?').unwrap_or((url, ""));
+    let (scheme, rest) = address.split_once("://").unwrap_or(("postgres", address));
+    let host = rest.split('/').next().unwrap_or_default();
+    // It would win over the path.
+    let query: Vec<_> = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("dbname=")).collect();
+    let separator = if query.is_empty() { "" } else { "?" };
+    format!("{scheme}://{host}/{name}{separator}{}", query.join("&"))
 }
 
 #[cfg(test)]
@@ -238,6 +251,13 @@ mod tests {
     fn a_test_s_url_names_its_database_or_its_schemas() {
         let embedded = "postgres://postgres@localhost:5432/postgres?host=%2Ftmp%2Fx";
         assert_eq!(url_of_database(embedded, "a_1"), "postgres://postgres@localhost:5432/a_1?host=%2Ftmp%2Fx");
+        for (given, expected) in [
+            ("postgres://app:secret@db:5432/app", "postgres://app:secret@db:5432/a_1"),
+            ("postgresql://db?sslmode=require", "postgresql://db/a_1?sslmode=require"),
+            ("postgres:///app?host=/tmp&dbname=app&user=app", "postgres:///a_1?host=/tmp&user=app"),
+        ] {
+            assert_eq!(url_of_database(given, "a_1"), expected);
+        }
         let given = url_in_schemas("postgres://app@db/app", "a_1");
         assert_eq!(given, "postgres://app@db/app?application_name=a_1&options=-csearch_path%3Da_1_app%2Ca_1%2Cpublic");
         assert!(url_in_schemas("postgres://app@db/app?sslmode=require", "a").contains("?sslmode=require&"));

@@ -46,7 +46,8 @@
 //!
 //! Nothing has to be set up: without `DATABASE_URL`, the tests of a process share a PostgreSQL that
 //! is found on the machine, started by the first and gone after the last (see
-//! [`embedded`](crate::embedded)). Use the kit as a development dependency:
+//! [`embedded`](crate::embedded)). With it, each test makes a database on that server: see [`Database`]. Use the kit as a
+//! development dependency:
 //!
 //! ```toml
 //! [dev-dependencies]

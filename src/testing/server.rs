@@ -27,10 +27,18 @@ static SERVER: OnceCell<Server> = OnceCell::const_new();
 #[derive(Debug)]
 pub(super) enum Server {
     /// One that `DATABASE_URL` names.
-    Given { url: String },
+    Given { url: String, share: Share },
     /// One of our own, with a migrated template database.
     #[cfg(unix)]
     Embedded(Postgres),
+}
+
+/// What each test gets of a server that is not ours.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Share {
+    Database,
+    /// Where the role may not create databases.
+    Schemas,
 }
 
 impl Server {
@@ -42,16 +50,31 @@ impl Server {
 
     async fn find_or_start() -> Result<Self> {
         match env::var("DATABASE_URL") {
-            Ok(url) if !url.trim().is_empty() => {
-                let server = Self::Given { url };
-                server.sweep().await;
-                Ok(server)
-            }
+            Ok(url) if !url.trim().is_empty() => Self::given(url).await,
             Ok(_) | Err(env::VarError::NotPresent) => Self::start().await,
             Err(env::VarError::NotUnicode(_)) => Err(Error::InvalidUrl {
                 problem: "DATABASE_URL is not unicode: percent-encode what is not ASCII".to_owned(),
             }),
         }
+    }
+
+    async fn given(url: String) -> Result<Self> {
+        let statements = Statements::new(SchemaName::default());
+        let mut connection = PgConnection::connect_with(&options(&url)?).await?;
+        let share = if store::may_create_databases(&mut connection, &statements).await? {
+            Share::Database
+        } else {
+            tracing::warn!(
+                "the role of DATABASE_URL may not create databases: each test gets schemas of its own instead, and a \
+                 client that does not name its schema works with the queue that is there\nhint: ALTER ROLE … CREATEDB"
+            );
+            Share::Schemas
+        };
+        if let Err(error) = sweep(&mut connection, &statements).await {
+            tracing::warn!(%error, "could not look for what killed tests have left");
+        }
+        connection.close().await?;
+        Ok(Self::Given { url, share })
     }
 
     #[cfg(unix)]
@@ -72,35 +95,16 @@ impl Server {
         Err(Error::InvalidUrl { problem: "set DATABASE_URL: servers of one's own are for Unix only".to_owned() })
     }
 
-    /// Drops what killed test runs have left on a server that is not ours to throw away. No test
-    /// fails for it.
-    async fn sweep(&self) {
-        let swept = async {
-            let mut connection = self.connect().await?;
-            for name in store::left_behind(&mut connection, &Statements::new(SchemaName::default())).await? {
-                // One that stays must not keep the others.
-                if let Err(error) = store::drop_schema(&mut connection, &name).await {
-                    tracing::warn!(name, %error, "what a killed test has left is still there");
-                }
-            }
-            connection.close().await?;
-            Ok::<_, Error>(())
-        };
-        if let Err(error) = swept.await {
-            tracing::warn!(%error, "could not look for what killed tests have left");
-        }
-    }
-
     pub(super) fn url(&self) -> &str {
         match self {
-            Self::Given { url } => url,
+            Self::Given { url, .. } => url,
             #[cfg(unix)]
             Self::Embedded(postgres) => postgres.url(),
         }
     }
 
-    pub(super) fn options(&self) -> Result<PgConnectOptions> {
-        self.url().parse().map_err(|error: sqlx::Error| Error::InvalidUrl { problem: error.to_string() })
+    fn options(&self) -> Result<PgConnectOptions> {
+        options(self.url())
     }
 
     /// A connection to the server, for making and dropping.
@@ -108,13 +112,17 @@ impl Server {
         Ok(PgConnection::connect_with(&self.options()?).await?)
     }
 
-    /// A new database, migrated already.
-    #[cfg(unix)]
-    pub(super) async fn copy_template(&self, name: &str) -> Result<()> {
+    /// Makes a database: on a server of our own it is migrated already.
+    pub(super) async fn create_database(&self, name: &str) -> Result<()> {
+        let template = match self {
+            Self::Given { .. } => None,
+            #[cfg(unix)]
+            Self::Embedded(_) => Some(TEMPLATE),
+        };
         let mut connection = self.connect().await?;
         let mut tries = 0;
         loop {
-            match store::create_database(&mut connection, name, Some(TEMPLATE)).await {
+            match store::create_database(&mut connection, name, template).await {
                 // Somebody is connected to the template: a connection that is closing, or autovacuum.
                 Err(Error::Database(sqlx::Error::Database(error)))
                     if error.code().as_deref() == Some("55006") && tries < 100 =>
@@ -126,4 +134,23 @@ impl Server {
             }
         }
     }
+}
+
+fn options(url: &str) -> Result<PgConnectOptions> {
+    url.parse().map_err(|error: sqlx::Error| Error::InvalidUrl { problem: error.to_string() })
+}
+
+/// Drops what killed test runs have left on a server that is not ours to throw away. No test fails for it.
+async fn sweep(connection: &mut PgConnection, statements: &Statements) -> Result<()> {
+    for (name, is_database) in store::left_behind(connection, statements).await? {
+        let dropped = match is_database {
+            true => store::drop_database(connection, &name).await,
+            false => store::drop_schema(connection, &name).await,
+        };
+        // One that stays must not keep the others.
+        if let Err(error) = dropped {
+            tracing::warn!(name, %error, "what a killed test has left is still there");
+        }
+    }
+    Ok(())
 }

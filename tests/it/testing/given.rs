@@ -7,7 +7,7 @@ use std::thread;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use uniqueue::embedded::Postgres;
-use uniqueue::{Client, JobState, assert_inserted, testing};
+use uniqueue::{Client, JobState, assert_inserted, assert_not_inserted, testing};
 
 use super::Task;
 use crate::support::{self, WAIT};
@@ -37,36 +37,85 @@ fn assert_played() {
     });
 }
 
-#[tokio::test]
-async fn with_a_database_url_each_test_has_schemas_of_its_own_that_go_with_it() {
+/// A database of its own on the run's cluster, since other tests' leftovers are none of this one's business.
+async fn given(name: &str, role: &str) -> String {
     let url = support::url().await;
     let mut connection = PgConnection::connect(url).await.unwrap();
-    // A database of its own, since other tests' leftovers are none of this one's business.
-    sqlx::query("CREATE DATABASE given").execute(&mut connection).await.unwrap();
-    let url = url.replacen("/postgres?", "/given?", 1);
-    let mut connection = PgConnection::connect(&url).await.unwrap();
-    // What a run left that was killed long ago, and one of a run that goes on now.
-    let now: i64 =
-        sqlx::query_scalar("SELECT extract(epoch FROM now())::bigint").fetch_one(&mut connection).await.unwrap();
-    let (old, fresh) = ("uniqueue_test_1700000000_0badcafe_1", format!("uniqueue_test_{now}_0badcafe_1"));
-    for name in [old, &fresh, "uniqueue_test", "bystander"] {
-        sqlx::query(sqlx::AssertSqlSafe(format!("CREATE SCHEMA {name}"))).execute(&mut connection).await.unwrap();
+    for statement in [format!("CREATE ROLE {role} LOGIN"), format!("CREATE DATABASE {name} OWNER {role}")] {
+        execute(&mut connection, statement).await;
     }
-    play("the_test_of_an_application", &url);
-    let schemas: Vec<String> = sqlx::query_scalar(
-        "SELECT nspname::text FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' ORDER BY 1",
-    )
-    .fetch_all(&mut connection)
-    .await
-    .unwrap();
-    let mut expected = vec!["bystander".to_owned(), "public".to_owned(), "uniqueue_test".to_owned(), fresh];
-    expected.sort_unstable();
-    assert_eq!(schemas, expected);
+    url.replacen("/postgres?", &format!("/{name}?"), 1).replacen("//postgres@", &format!("//{role}@"), 1)
+}
+
+async fn execute(connection: &mut PgConnection, statement: String) {
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(connection).await.unwrap();
+}
+
+async fn names(connection: &mut PgConnection, query: &'static str) -> Vec<String> {
+    sqlx::query_scalar(query).fetch_all(connection).await.unwrap()
+}
+
+/// What a run left that was killed long ago, and what one has that goes on now.
+fn leftovers() -> (String, String) {
+    let now = time::OffsetDateTime::now_utc().unix_timestamp();
+    ("uniqueue_test_1700000000_0badcafe_1".to_owned(), format!("uniqueue_test_{now}_0badcafe_1"))
+}
+
+#[tokio::test]
+async fn with_a_database_url_each_test_has_a_database_of_its_own_that_goes_with_it() {
+    let url = given("given_to_a_maker", "maker").await;
+    let mut connection = PgConnection::connect(support::url().await).await.unwrap();
+    let (old, fresh) = leftovers();
+    execute(&mut connection, "ALTER ROLE maker CREATEDB".to_owned()).await;
+    for name in [&old, &fresh] {
+        execute(&mut connection, format!("CREATE DATABASE {name} OWNER maker")).await;
+    }
+    // The developer's own queue is in the database that the URL names.
+    let developer = Client::connect(&url).await.unwrap();
+    developer.migrate().await.unwrap();
+    play("the_test_with_a_database", &url);
+    assert_not_inserted!(developer, _);
+    let databases = names(&mut connection, "SELECT datname::text FROM pg_database WHERE datname ~ '^uniqueue_test_'");
+    assert_eq!(databases.await, [fresh]);
 }
 
 #[tokio::test]
 #[ignore = "played by the test above"]
-async fn the_test_of_an_application() {
+async fn the_test_with_a_database() {
+    assert_played();
+    let (one, other) = (testing::Database::new().await.unwrap(), testing::Database::new().await.unwrap());
+    for database in [&one, &other] {
+        // As without DATABASE_URL: a client that the application made from the URL finds the test's queue.
+        let application = Client::connect(database.url()).await.unwrap();
+        application.insert(Task { n: 1 }).await.unwrap();
+        assert_inserted!(database, Task, state = JobState::Available, count = 1);
+        sqlx::query("CREATE TABLE account (id bigint PRIMARY KEY)").execute(database.pool()).await.unwrap();
+    }
+    // Dropped while a transaction of the application's own holds locks.
+    let mut open = PgConnection::connect(one.url()).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK TABLE account").execute(&mut open).await.unwrap();
+    drop(one);
+}
+
+#[tokio::test]
+async fn with_a_role_that_may_not_create_databases_each_test_has_schemas_of_its_own_that_go_with_it() {
+    let url = given("given_to_a_guest", "guest").await;
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    let (old, fresh) = leftovers();
+    for name in [&old, &fresh, "uniqueue_test", "bystander"] {
+        execute(&mut connection, format!("CREATE SCHEMA {name}")).await;
+    }
+    play("the_test_with_schemas", &url);
+    let schemas = names(
+        &mut connection,
+        "SELECT nspname::text FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' ORDER BY 1",
+    );
+    assert_eq!(schemas.await, ["bystander", "public", "uniqueue_test", &fresh]);
+}
+
+#[tokio::test]
+#[ignore = "played by the test above"]
+async fn the_test_with_schemas() {
     assert_played();
     let (one, other) = (testing::Database::new().await.unwrap(), testing::Database::new().await.unwrap());
     assert_ne!(one.schema(), other.schema());
@@ -101,8 +150,7 @@ async fn what_killed_tests_left_goes_however_much_it_is() {
     for number in 0..30 {
         let schema = format!("uniqueue_test_1700000000_0badcafe_{number}");
         let tables: String = (0..100).map(|table| format!("CREATE TABLE {schema}.t{table} ();")).collect();
-        let create = format!("CREATE SCHEMA {schema}; {tables}");
-        sqlx::raw_sql(sqlx::AssertSqlSafe(create)).execute(&mut connection).await.unwrap();
+        execute(&mut connection, format!("CREATE SCHEMA {schema}; {tables}")).await;
     }
     play("a_test_that_does_nothing", server.url());
     let left: i64 = sqlx::query_scalar("SELECT count(*) FROM pg_namespace WHERE nspname ~ '^uniqueue_test'")
