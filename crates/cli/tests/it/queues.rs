@@ -50,8 +50,9 @@ async fn queues_are_listed_with_what_is_in_them() {
     queues.text(&["job", "insert", "a", "--queue", "busy", "--in", "1h"], 0);
     execute(
         &queues.url,
-        "INSERT INTO uniqueue.job (id, kind, queue, scheduled_at)
-         SELECT uniqueue.new_job_id(), 'a', 'deep', now() - interval '5 minutes' FROM generate_series(1, 150)",
+        "INSERT INTO uniqueue.job (id, kind, queue, created_at, scheduled_at)
+         SELECT uniqueue.new_job_id(), 'a', 'deep', at, at
+         FROM generate_series(1, 150), LATERAL (SELECT now() - interval '5 minutes' AS at) AS t",
     )
     .await;
     let all = queues.lines(&["queue", "list", "--json", "--count-up-to", "100"]);
@@ -210,9 +211,9 @@ async fn stats_are_told_once_or_line_by_line() {
     let queues = Queues::new().await;
     execute(
         &queues.url,
-        "INSERT INTO uniqueue.job (id, kind, state, scheduled_at, attempted_at, finalized_at)
-         SELECT uniqueue.new_job_id(), 'a', 'completed', now() - interval '90 s', now() - interval '60 s', now() - interval '58 s'
-         FROM generate_series(1, 12);
+        "INSERT INTO uniqueue.job (id, kind, state, created_at, scheduled_at, attempted_at, finalized_at)
+         SELECT uniqueue.new_job_id(), 'a', 'completed', at, at, at + interval '30 s', at + interval '32 s'
+         FROM generate_series(1, 12), LATERAL (SELECT now() - interval '40 s' AS at) AS t;
          INSERT INTO uniqueue.job (id, kind) SELECT uniqueue.new_job_id(), 'a' FROM generate_series(1, 1200)",
     )
     .await;

@@ -1,0 +1,37 @@
+//! Tells `perf record` when to look: while one of our turns is on the clock, and at nothing else.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+
+use crate::failure::Failure;
+
+/// The other end of `perf record --control`, where there is one.
+#[derive(Debug, Default)]
+pub(super) struct Profiler {
+    control: Option<File>,
+    /// Whether the turn is ours.
+    pub(super) is_ours: bool,
+}
+
+impl Profiler {
+    pub(super) fn open(control: Option<&Path>) -> Result<Self, Failure> {
+        let open = |path: &Path| {
+            OpenOptions::new().write(true).open(path).map_err(|error| {
+                Failure::refused(
+                    format!("cannot tell the profiler through {}: {error}", path.display()),
+                    "give the FIFO that `perf record --control fifo:…` reads",
+                )
+            })
+        };
+        Ok(Self { control: control.map(open).transpose()?, is_ours: false })
+    }
+
+    /// The clock starts, or stops.
+    pub(super) fn tell(&mut self, is_running: bool) {
+        let Some(control) = self.control.as_mut().filter(|_| self.is_ours) else { return };
+        let order = if is_running { "enable\n" } else { "disable\n" };
+        // A profiler that is gone is no reason to stop measuring.
+        let _ = control.write_all(order.as_bytes());
+    }
+}
