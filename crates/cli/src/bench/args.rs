@@ -57,6 +57,10 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(super) duration: u32,
 
+    /// Have `perf record --control fifo:FIFO` record our turns, and nothing else; scripts/profile does it all
+    #[arg(long, value_name = "FIFO")]
+    pub(super) perf_control: Option<PathBuf>,
+
     /// Answer with exit code 1 if a target is missed
     #[arg(long)]
     pub(super) check: bool,

@@ -14,6 +14,7 @@ use uniqueue::{Client, SchemaName};
 
 use super::args::BenchArguments;
 use super::facts::Facts;
+use super::profiler::Profiler;
 use crate::database::Database;
 use crate::failure::Failure;
 
@@ -33,6 +34,7 @@ pub(super) struct Ground {
     pub(super) facts: Facts,
     /// Somebody wants the bench to end.
     pub(super) interrupt: CancellationToken,
+    pub(super) profiler: Profiler,
     pub(super) url: String,
     postgres: Option<Postgres>,
     /// Whether this role may ask for checkpoints.
@@ -41,6 +43,7 @@ pub(super) struct Ground {
 
 impl Ground {
     pub(super) async fn open(arguments: &BenchArguments, interrupt: CancellationToken) -> Result<Self, Failure> {
+        let profiler = Profiler::open(arguments.perf_control.as_deref())?;
         let mut server = Postgres::builder().durability(Durability::Durable).max_connections(400);
         for (name, value) in SETTINGS {
             server = server.setting(name, value);
@@ -52,6 +55,7 @@ impl Ground {
             facts: Facts::default(),
             connection,
             interrupt,
+            profiler,
             url,
             postgres,
             checkpoints: false,

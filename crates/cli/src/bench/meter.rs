@@ -49,12 +49,14 @@ impl Meter {
     pub(super) async fn start(ground: &mut Ground) -> Result<Self, Failure> {
         let wal = wal(&mut ground.connection).await?;
         let (client_cpu, server_cpu) = (cpu::own(), ground.data_dir().and_then(cpu::server));
+        ground.profiler.tell(true);
         Ok(Self { begun_at: Instant::now(), wal, client_cpu, server_cpu })
     }
 
     /// The stretch ends here, and so many jobs were done in it.
     pub(super) async fn stop(self, ground: &mut Ground, jobs: u64) -> Result<Measure, Failure> {
         let seconds = self.begun_at.elapsed().as_secs_f64();
+        ground.profiler.tell(false);
         let spent = |before: Option<Duration>, after: Option<Duration>| {
             before.zip(after).map(|(before, after)| after.saturating_sub(before).as_secs_f64())
         };

@@ -26,6 +26,7 @@ mod plan;
 mod plans;
 mod plot;
 mod processes;
+mod profiler;
 mod progress;
 mod report;
 mod sweep;

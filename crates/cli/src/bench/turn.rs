@@ -77,7 +77,10 @@ impl Pair {
         let mut all = Rounds::default();
         for round in 1..=rounds {
             progress.round(round, rounds, "ours");
-            all.ours.push(self.ours.take(ground).await?);
+            ground.profiler.is_ours = true;
+            let ours = self.ours.take(ground).await;
+            ground.profiler.is_ours = false;
+            all.ours.push(ours?);
             self.ours.check(ground).await?;
             if let Some(theirs) = self.theirs {
                 progress.round(round, rounds, "theirs");
