@@ -5,12 +5,15 @@ use uniqueue::{FindingCode, Severity, Thresholds};
 use super::{at_once, find, gone, paste, seek};
 use crate::support::Database;
 
-/// A table with far more dead rows than live ones.
+/// A table with far more dead rows than live ones. In one transaction, whose counts come at once.
 async fn bury(database: &Database, rows: u32) {
     let fill =
         format!("INSERT INTO {{schema}}.job (id, kind) SELECT gen_random_uuid(), 'a' FROM generate_series(1, {rows})");
-    database.execute(&fill).await;
-    database.execute("DELETE FROM {schema}.job").await;
+    let mut tx = database.pool().begin().await.unwrap();
+    for statement in [fill.as_str(), "DELETE FROM {schema}.job"] {
+        sqlx::query(database.sql(statement)).execute(&mut *tx).await.unwrap();
+    }
+    tx.commit().await.unwrap();
 }
 
 #[tokio::test]
