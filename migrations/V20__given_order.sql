@@ -1,8 +1,8 @@
 -- Jobs keep the order and the time that they were given. Runs with search_path set to the schema.
 --
--- insert_jobs: the jobs of a batch whose keys are taken one by one share one instant, so that they are worked in the
--- order of the batch and not in that of their keys; and replace_except_schedule keeps the time of a holder whose time
--- has come.
+-- insert_jobs: the jobs of a batch whose keys are taken one by one are due at one instant, so that they are worked in
+-- the order of the batch and not in that of their keys; and replace_except_schedule keeps the time of a holder whose
+-- time has come.
 CREATE OR REPLACE FUNCTION insert_jobs(
     ids uuid[],
     kinds text[],
@@ -51,8 +51,8 @@ DECLARE
     is_replaced boolean;
     is_refused boolean := false;
     rounds integer;
-    -- One for all jobs of the batch: those without a time of their own are worked in the order they were given in.
     arrived timestamptz;
+    begun timestamptz;
     due timestamptz;
     earlier integer;
     answers job[] := array_fill(NULL::job, ARRAY[size]);
@@ -164,7 +164,7 @@ BEGIN
     -- Second pass: key by key in the same fixed order, each settled before the next is touched. A
     -- block of its own, so that a refusal gives back the whole batch and nothing else.
     BEGIN
-        arrived := clock_timestamp();
+        begun := clock_timestamp();
         FOR turn IN
             SELECT u.*
             FROM unnest(
@@ -205,8 +205,6 @@ BEGIN
                     UPDATE job AS h
                     SET unique_states = 0
                     WHERE h.id = holder.id AND h.claims AND h.unique_until <= clock_timestamp();
-                    -- A claim does not begin before the one that it follows has ended.
-                    arrived := greatest(arrived, holder.unique_until);
                 ELSIF holder.id IS NOT NULL AND coalesce(turn.on_conflict, 'ignore') = 'ignore' THEN
                     answers[turn.place] := holder;
                     outcomes[turn.place] := 'duplicate';
@@ -246,20 +244,26 @@ BEGIN
                     IF earlier IS NOT NULL THEN
                         answers[earlier] := entered;
                     END IF;
-                    -- A holder that was to run as soon as it was there, or has run, has no schedule to keep. One
-                    -- whose time has come has, though it is available now.
+                    -- A holder that was to run as soon as it was there has no schedule to keep, nor one that has
+                    -- started. One whose time has come has, though it is available now; and so has one that an
+                    -- operator gave a time, or let go.
                     IF turn.on_conflict = 'replace_except_schedule' AND (
                         holder.state = 'scheduled' OR (
                             holder.state IN ('available', 'pending')
                             AND holder.attempt = 0
-                            AND holder.scheduled_at <> holder.created_at
+                            AND holder.scheduled_at > holder.created_at
                         )
                     ) THEN
                         turn.scheduled_at := holder.scheduled_at;
                     END IF;
                 END IF;
 
-                due := coalesce(turn.scheduled_at, arrived + turn.delay, arrived);
+                arrived := clock_timestamp();
+                -- For the jobs of a batch time begins at one instant, so that they are worked in the order in which they
+                -- were given, not in that of their keys.
+                due := coalesce(
+                    turn.scheduled_at, CASE WHEN size = 1 THEN arrived ELSE begun END + coalesce(turn.delay, interval '0')
+                );
                 INSERT INTO job AS j (
                     id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
                     unique_key, unique_states, unique_until, until_start, discard_on_reentry
@@ -281,9 +285,6 @@ BEGIN
                 IF FOUND THEN
                     answers[turn.place] := entered;
                     outcomes[turn.place] := 'inserted';
-                ELSE
-                    -- Whoever was quicker came before this job.
-                    arrived := clock_timestamp();
                 END IF;
             END LOOP;
         END LOOP;
@@ -525,7 +526,7 @@ CROSS JOIN LATERAL (
     SELECT min(s.since) FILTER (WHERE isfinite(s.since)) AS oldest
     FROM (
         SELECT greatest(j.scheduled_at, j.created_at) AS since
-        FROM first AS f
+        FROM (SELECT f.priority FROM first AS f LIMIT 1000) AS f
         CROSS JOIN LATERAL (
             SELECT j.scheduled_at, j.created_at
             FROM job AS j
@@ -533,7 +534,6 @@ CROSS JOIN LATERAL (
             ORDER BY j.priority DESC, j.scheduled_at
             LIMIT 10
         ) AS j
-        LIMIT 1000
     ) AS s
 ) AS o
 ORDER BY n.name

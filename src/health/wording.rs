@@ -54,13 +54,21 @@ pub(super) fn bytes(bytes: u64) -> String {
     format!("{} {}", thousands(size), UNITS[unit])
 }
 
-/// A text as one word of a shell.
+/// A text as one word of a shell. What could steer the terminal is spelled out as `$'…'`, which bash, zsh and ksh read.
 pub(super) fn shell(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
         return text.to_owned();
     }
-    format!("'{}'", text.replace('\'', r"'\''"))
+    if !text.contains(char::is_control) {
+        return format!("'{}'", text.replace('\'', r"'\''"));
+    }
+    let spelled = text.chars().map(|character| match character {
+        '\'' | '\\' => format!("\\{character}"),
+        steering if steering.is_control() => format!("\\u{:04x}", u32::from(steering)),
+        other => other.to_string(),
+    });
+    format!("$'{}'", spelled.collect::<String>())
 }
 
 /// A text from the database on one line, however somebody named things.
@@ -97,6 +105,7 @@ mod tests {
         assert_eq!(shell("default"), "default");
         assert_eq!(shell("a'; rm -rf ~"), r"'a'\''; rm -rf ~'");
         assert_eq!(shell(""), "''");
+        assert_eq!(shell("a\u{1b}b'\\"), r"$'a\u001bb\'\\'");
         assert_eq!(plain("a\u{1b}[31mb\n"), "a [31mb ");
     }
 

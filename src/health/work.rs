@@ -207,7 +207,7 @@ pub(super) fn neglected(schema: &SchemaName, neglected: &Neglected) -> Finding {
         let (severity, seen) = match &neglected.problem {
             Some(problem) => (Severity::Critical, format!("its slots cannot be run: {}", plain(problem))),
             None if neglected.is_unseen => {
-                (Severity::Warning, format!("no runner has looked at it in the {late} since it was defined"))
+                (Severity::Warning, format!("no runner has looked at it in the {late} since it was defined or resumed"))
             }
             None => (Severity::Warning, format!("its slot passed {late} ago, and no runner has run it")),
         };

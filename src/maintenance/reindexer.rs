@@ -35,23 +35,16 @@ pub(crate) struct Reindexer {
     interval: Duration,
     /// Whether it was said already that the role may not do it.
     has_complained: bool,
-    /// Whether something is left behind that could not be dropped yet.
-    has_leftovers: bool,
 }
 
 impl Reindexer {
     pub(crate) const fn new(interval: Duration) -> Self {
-        Self { interval, has_complained: false, has_leftovers: false }
+        Self { interval, has_complained: false }
     }
 
-    /// Drops leftovers, and rebuilds what is bloated if a run is due.
-    async fn walk(&mut self, connection: &mut PgConnection, holder: &Holder, is_due: bool) -> Result<()> {
+    /// Rebuilds what is bloated.
+    async fn walk(&mut self, connection: &mut PgConnection, holder: &Holder) -> Result<()> {
         let statements = &holder.statements;
-        store::bound_rebuild(connection).await?;
-        self.has_leftovers = clear(connection, holder).await?;
-        if self.has_leftovers || !is_due {
-            return Ok(());
-        }
         for (table, is_owner) in store::large_tables(connection, statements, PAGES).await? {
             if is_owner {
                 store::analyze(connection, statements, &table).await?;
@@ -67,31 +60,25 @@ impl Reindexer {
             tracing::info!(index = name, pages, needed, "rebuilding a bloated index");
             if let Err(error) = store::rebuild_index(connection, statements, &name).await {
                 tracing::warn!(index = name, %error, "index not rebuilt, and no other one in this run");
-                self.has_leftovers = clear(connection, holder).await?;
-                break;
+                return clear(connection, holder).await;
             }
         }
         Ok(())
     }
 }
 
-/// Drops what failed rebuilds left behind. One that is under way holds a lock, and is left alone. Answers whether
-/// something is left.
-async fn clear(connection: &mut PgConnection, holder: &Holder) -> Result<bool> {
-    let mut has_leftovers = false;
+/// Drops what failed rebuilds left behind. One that is under way holds a lock, and is left alone.
+async fn clear(connection: &mut PgConnection, holder: &Holder) -> Result<()> {
     for (name, is_owner) in store::failed_indexes(connection, &holder.statements).await? {
         if !is_owner {
             continue;
         }
         match store::drop_index(connection, &holder.statements, &name).await {
             Ok(()) => tracing::info!(index = name, "dropped what a failed rebuild left behind"),
-            Err(error) => {
-                has_leftovers = true;
-                tracing::warn!(index = name, %error, "what a failed rebuild left behind is still there");
-            }
+            Err(error) => tracing::warn!(index = name, %error, "what a failed rebuild left behind is still there"),
         }
     }
-    Ok(has_leftovers)
+    Ok(())
 }
 
 impl Service for Reindexer {
@@ -108,18 +95,22 @@ impl Service for Reindexer {
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
         let mut session = holder.connection.session().await?;
         let (connection, statements) = (session.connection(), &holder.statements);
-        // A connection is opened only for what there is to do.
-        let is_due = store::begin_run(connection, statements, Self::NAME, self.interval).await?;
-        self.has_leftovers =
-            (is_due || self.has_leftovers) && !store::failed_indexes(connection, statements).await?.is_empty();
-        let has_work =
-            self.has_leftovers || is_due && !store::large_tables(connection, statements, PAGES).await?.is_empty();
+        let has_leftovers = store::failed_indexes(connection, statements).await?.iter().any(|(_, is_owner)| *is_owner);
+        // A run that leftovers forbid is still due when they are gone.
+        let has_work = !has_leftovers
+            && store::begin_run(connection, statements, Self::NAME, self.interval).await?
+            && !store::large_tables(connection, statements, PAGES).await?.is_empty();
         session.end().await?;
-        if has_work {
+        // A connection is opened only for what there is to do.
+        if has_leftovers || has_work {
             let mut connection = holder.connection.another().await?;
-            let walked = self.walk(&mut connection, holder, is_due).await;
+            store::bound_rebuild(&mut connection).await?;
+            let done = match has_leftovers {
+                true => clear(&mut connection, holder).await,
+                false => self.walk(&mut connection, holder).await,
+            };
             let _ = connection.close().await;
-            walked?;
+            done?;
         }
         Ok(LOOK.min(self.interval))
     }

@@ -13,7 +13,8 @@ words! {
         /// Cancel the holder and insert the new job, atomically. A running holder is not
         /// cancelled: that insert is rejected.
         Replace = "replace",
-        /// As `Replace`, and the new job keeps the `scheduled_at` of a holder that is scheduled.
+        /// As `Replace`, and the new job keeps the `scheduled_at` of a holder that was given a time,
+        /// at its insert or by an operator, and has not started.
         ReplaceExceptSchedule = "replace_except_schedule",
     }
 }

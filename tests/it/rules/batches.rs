@@ -204,9 +204,62 @@ async fn r10_a_batch_is_worked_in_its_own_order_however_its_keys_are_taken() {
         let worked = "SELECT string_agg(id::text, ' ' ORDER BY priority DESC, scheduled_at, id)
             FROM {schema}.job WHERE state = 'available'";
         assert_eq!(database.text(worked).await, in_order.join(" "), "{on_conflict:?}");
-        let begins = "SELECT count(*) FROM {schema}.job WHERE created_at <> scheduled_at";
-        assert_eq!(database.number(begins).await, 0);
+        let early = "SELECT count(*) FROM {schema}.job WHERE scheduled_at > created_at";
+        assert_eq!(database.number(early).await, 0, "a time of its own, as far as can be seen");
     }
+}
+
+/// Time that a batch spends waiting for a rival is not taken from the claims that it makes after that.
+#[tokio::test]
+async fn r10_claims_of_a_batch_that_waited_begin_when_they_are_made() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let period = Duration::from_millis(600);
+    let replacing = || {
+        job("b")
+            .unique_key(UniqueKey::raw("b").scope(UniqueScope::Active).period(period).on_conflict(OnConflict::Replace))
+    };
+    let mut rival = database.pool().begin().await.unwrap();
+    client.insert(unique("a", OnConflict::Ignore)).tx(&mut rival).await.unwrap();
+    let batch =
+        client.insert_many([unique("a", OnConflict::Reject), replacing(), replacing(), job("c").scheduled_in(WAIT)]);
+    let batch = batch.into_future();
+    let give_up = async {
+        tokio::time::sleep(period + Duration::from_millis(200)).await;
+        rival.rollback().await.unwrap();
+    };
+    let (answers, ()) = tokio::join!(batch, give_up);
+    let answers = answers.unwrap();
+    assert_eq!(answers[2].replaced, Some(answers[1].id()), "the claim of the first is not over yet");
+    assert_eq!(answers[1].job.state, JobState::Cancelled);
+    let last = &answers[2].job;
+    assert_eq!(last.unique_until, Some(last.created_at + period));
+    assert!(last.created_at - last.scheduled_at > period, "the order of work is that of the batch all the same");
+    assert!(client.insert(unique("b", OnConflict::Ignore)).await.unwrap().duplicate);
+}
+
+/// The same for one that waited for the row of the holder that it replaces.
+#[tokio::test]
+async fn r10_a_claim_that_waited_for_its_holder_begins_when_it_is_made() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let period = Duration::from_millis(600);
+    let replacing = || {
+        let key = UniqueKey::raw("b").scope(UniqueScope::Active).on_conflict(OnConflict::Replace);
+        job("b").unique_key(key.period(period))
+    };
+    client.insert(unique("b", OnConflict::Ignore)).await.unwrap();
+    let mut locker = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("SELECT FROM {schema}.job FOR UPDATE")).execute(&mut *locker).await.unwrap();
+    let give_up = async {
+        tokio::time::sleep(period + Duration::from_millis(200)).await;
+        locker.rollback().await.unwrap();
+    };
+    let (new, ()) = tokio::join!(client.insert(replacing()).into_future(), give_up);
+    let new = new.unwrap();
+    let old = client.job(new.replaced.unwrap()).await.unwrap().unwrap();
+    assert!(new.job.created_at >= old.finalized_at.unwrap(), "{new:?} {old:?}");
+    assert!(client.insert(unique("b", OnConflict::Ignore)).await.unwrap().duplicate);
 }
 
 #[tokio::test]

@@ -98,15 +98,15 @@ async fn r4_replace_except_schedule_keeps_a_time_that_has_come_and_that_of_a_pen
     let client = &database.client;
     let hour = Duration::from_secs(3600);
     let keep = |text: &str| key(text, OnConflict::ReplaceExceptSchedule);
-    // By the promoter, and by an operator; and a time that had passed when the job was inserted.
+    // By the promoter, and by an operator who hurried it or let it go.
     let due = client.insert(job("a").scheduled_in(hour).unique_key(keep("due"))).await.unwrap();
     database.pass(hour).await;
     database.execute("UPDATE {schema}.job SET state = 'available' WHERE scheduled_at <= now()").await;
     let hurried = client.insert(job("a").scheduled_in(hour).unique_key(keep("hurried"))).await.unwrap();
     assert_eq!(client.reschedule([hurried.id()], OffsetDateTime::now_utc()).await.unwrap().len(), 1);
-    let passed = OffsetDateTime::now_utc() - hour;
-    client.insert(job("a").scheduled_at(passed).unique_key(keep("passed"))).await.unwrap();
-    for text in ["due", "hurried", "passed"] {
+    let released = client.insert(job("a").pending().unique_key(keep("released"))).await.unwrap();
+    assert_eq!(client.release([released.id()]).await.unwrap().len(), 1);
+    for text in ["due", "hurried", "released"] {
         let holder = client.holder(text).await.unwrap().unwrap();
         assert_eq!(holder.state, JobState::Available, "{text}");
         let new = client.insert(job("a").scheduled_in(hour).unique_key(keep(text))).await.unwrap();

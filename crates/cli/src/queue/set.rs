@@ -13,8 +13,8 @@ use crate::output::{self, Span, plain, span, time};
 
 /// Fetch nothing more from queues, on any runner.
 ///
-/// What runs is finished. A queue need not exist: its jobs may come later. One that nobody has named yet, which may be a
-/// slip, is told on standard error. One that is paused already stays paused since then.
+/// What runs is finished. A queue need not exist: its jobs may come later. One that no live runner works and
+/// that has no recent job, whose name may be a slip, is told on standard error. One that is paused already stays paused since then.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 With --json one line a queue: {\"name\", \"paused_at\", \"limit\", and how long it keeps its jobs}.
@@ -249,7 +249,7 @@ pub(super) async fn retention(arguments: RetentionArguments) -> Result<Verdict, 
     Ok(Verdict::Fine)
 }
 
-/// Notes that nothing was set for a queue before, no live runner works it and no job is in it: its name may be a slip. What was
+/// Notes that nothing was set for a queue before, no live runner works it and no recent job is in it: its name may be a slip. What was
 /// asked for is done and told by then, so that it does not wait for this look, nor fail with it.
 async fn doubt(client: &Client, before: &QueueSettings) {
     let kept = [before.keep_completed, before.keep_cancelled, before.keep_discarded];
@@ -261,7 +261,10 @@ async fn doubt(client: &Client, before: &QueueSettings) {
     let has_jobs = |queue: &QueueInfo| JobState::ALL.iter().any(|state| queue.count(*state).counted() > 0);
     let is_this = |queue: &&QueueInfo| queue.settings.name == before.name;
     if !queues.iter().find(is_this).is_some_and(|queue| queue.runners > 0 || has_jobs(queue)) {
-        output::tell(&format!("note: no job or runner has named this queue yet: {:?}", before.name.as_str()));
+        output::tell(&format!(
+            "note: no live runner works this queue and no recent job is in it; is its name right? {:?}",
+            before.name.as_str()
+        ));
     }
 }
 

@@ -116,10 +116,12 @@ pub(crate) async fn run(arguments: TopArguments) -> Result<Verdict, Failure> {
     }
     if let Some(Retry { kind, so_far }) = &state.retry {
         output::tell(&format!(
-            "quit in the middle of a retry, with {} of kind {} available again: `uniqueue job retry --kind={}` does the rest",
+            "quit in the middle of a retry, with {} of kind {} available again: \
+             `uniqueue job retry --kind={} --schema={}` does the rest",
             output::count(*so_far),
             output::plain(kind),
-            output::shell(kind)
+            output::shell(kind),
+            output::shell(client.schema().as_str())
         ));
     }
     let _ = tokio::time::timeout(Duration::from_secs(1), database.close()).await;

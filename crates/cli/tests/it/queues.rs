@@ -197,7 +197,10 @@ async fn a_queue_that_nobody_has_named_is_set_and_doubted() {
     ] {
         let output = queues.command(words).output().unwrap();
         let expected = match is_doubted {
-            true => format!("note: no job or runner has named this queue yet: {:?}\n", words[2]),
+            true => format!(
+                "note: no live runner works this queue and no recent job is in it; is its name right? {:?}\n",
+                words[2]
+            ),
             false => String::new(),
         };
         assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(0), false), "{words:?}");
