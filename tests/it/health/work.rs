@@ -200,7 +200,7 @@ async fn maintenance_that_is_off_or_done_by_nobody_is_told() {
     assert!(unseen.seen.contains("no runner has looked at it"), "{unseen:?}");
     database.execute("UPDATE {schema}.periodic SET next_at = now() - interval '10 min'").await;
     find(&database, Thresholds::new(), FindingCode::PeriodicProblem, Severity::Warning, "periodic job digest").await;
-    database.execute("UPDATE {schema}.periodic SET schedule = 'nonsense', next_at = NULL").await;
+    database.execute("UPDATE {schema}.periodic SET schedule = 'nonsense', next_at = NULL, created_at = now()").await;
     let real = Runner::new(database.client.clone()).queue("other", 1).worker(|_: RunningJob<Task>| async {});
     let real = real.start().await.unwrap();
     let broken = find(&database, Thresholds::new(), FindingCode::PeriodicProblem, Severity::Critical, "digest").await;
