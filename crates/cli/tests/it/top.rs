@@ -121,7 +121,7 @@ async fn retry_that_was_quit_says_how_far_it_came() {
     screen.press("3ry");
     screen.until(&["1,000 so far"]).await;
     screen.press("\u{3}");
-    let said = "quit in the middle of a retry, with 1,000 of kind it's available again: `uniqueue job retry --kind='it'\\''s'`";
+    let said = "quit in the middle of a retry, with 1,000 of kind it's available again: `uniqueue job retry --kind='it'\\''s' --schema=uniqueue`";
     let (code, last_words) = screen.last_words().await;
     // Wide as it is, the terminal breaks the line.
     assert!(code == Some(0) && last_words.replace('\n', "").contains(said), "{code:?}: {last_words}");
