@@ -15,6 +15,12 @@ fn unique(text: &str, on_conflict: OnConflict) -> NewJob {
     job("a").unique_key(UniqueKey::raw(text).scope(UniqueScope::Active).on_conflict(on_conflict))
 }
 
+/// A job that claims its key for so long, in the place of whoever has it.
+fn replacing(period: Duration) -> NewJob {
+    let key = UniqueKey::raw("b").scope(UniqueScope::Active).on_conflict(OnConflict::Replace);
+    job("b").unique_key(key.period(period))
+}
+
 #[tokio::test]
 async fn r10_results_come_in_input_order_one_per_input() {
     let database = Database::new().await;
@@ -215,10 +221,7 @@ async fn r10_claims_of_a_batch_that_waited_begin_when_they_are_made() {
     let database = Database::new().await;
     let client = &database.client;
     let period = Duration::from_millis(600);
-    let replacing = || {
-        job("b")
-            .unique_key(UniqueKey::raw("b").scope(UniqueScope::Active).period(period).on_conflict(OnConflict::Replace))
-    };
+    let replacing = || replacing(period);
     let mut rival = database.pool().begin().await.unwrap();
     client.insert(unique("a", OnConflict::Ignore)).tx(&mut rival).await.unwrap();
     let batch =
@@ -244,10 +247,6 @@ async fn r10_a_claim_that_waited_for_its_holder_begins_when_it_is_made() {
     let database = Database::new().await;
     let client = &database.client;
     let period = Duration::from_millis(600);
-    let replacing = || {
-        let key = UniqueKey::raw("b").scope(UniqueScope::Active).on_conflict(OnConflict::Replace);
-        job("b").unique_key(key.period(period))
-    };
     client.insert(unique("b", OnConflict::Ignore)).await.unwrap();
     let mut locker = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("SELECT FROM {schema}.job FOR UPDATE")).execute(&mut *locker).await.unwrap();
@@ -255,7 +254,7 @@ async fn r10_a_claim_that_waited_for_its_holder_begins_when_it_is_made() {
         tokio::time::sleep(period + Duration::from_millis(200)).await;
         locker.rollback().await.unwrap();
     };
-    let (new, ()) = tokio::join!(client.insert(replacing()).into_future(), give_up);
+    let (new, ()) = tokio::join!(client.insert(replacing(period)).into_future(), give_up);
     let new = new.unwrap();
     let old = client.job(new.replaced.unwrap()).await.unwrap().unwrap();
     assert!(new.job.created_at >= old.finalized_at.unwrap(), "{new:?} {old:?}");
