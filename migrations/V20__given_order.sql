@@ -52,7 +52,6 @@ DECLARE
     is_refused boolean := false;
     rounds integer;
     arrived timestamptz;
-    begun timestamptz;
     due timestamptz;
     earlier integer;
     answers job[] := array_fill(NULL::job, ARRAY[size]);
@@ -164,7 +163,6 @@ BEGIN
     -- Second pass: key by key in the same fixed order, each settled before the next is touched. A
     -- block of its own, so that a refusal gives back the whole batch and nothing else.
     BEGIN
-        begun := clock_timestamp();
         FOR turn IN
             SELECT u.*
             FROM unnest(
@@ -262,7 +260,7 @@ BEGIN
                 -- For the jobs of a batch time begins at one instant, so that they are worked in the order in which they
                 -- were given, not in that of their keys.
                 due := coalesce(
-                    turn.scheduled_at, CASE WHEN size = 1 THEN arrived ELSE begun END + coalesce(turn.delay, interval '0')
+                    turn.scheduled_at, CASE WHEN size = 1 THEN arrived ELSE instant END + coalesce(turn.delay, interval '0')
                 );
                 INSERT INTO job AS j (
                     id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
