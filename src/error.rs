@@ -263,16 +263,6 @@ impl Error {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03"))
     }
 
-    /// Whether a statement waited for a lock in a circle with others, and was chosen to give up.
-    pub(crate) fn is_deadlock(&self) -> bool {
-        matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("40P01"))
-    }
-
-    /// Whether a statement gave back what it did, so that it can be done in another way.
-    pub(crate) fn is_given_back(&self) -> bool {
-        matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("UQ001"))
-    }
-
     /// Whether a pooler mixed up the prepared statements of its clients.
     pub(crate) fn is_mix_up(&self) -> bool {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if is_mix_up(&**error))

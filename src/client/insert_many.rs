@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::{Future, IntoFuture};
+use std::iter;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::event::Event;
 use crate::ident::JobId;
 use crate::job::{Inserted, NewJob};
 use crate::metrics;
-use crate::store::{self, Answer, Entered, NewRow, Outcome, Quick, Together};
+use crate::store::{self, Answer, Entered, NewRow, Outcome, Quick};
 #[cfg(feature = "opentelemetry")]
 use crate::trace;
 
@@ -159,17 +160,11 @@ async fn insert_own(client: &Client, jobs: Vec<NewJob>, max_wait: Option<Duratio
     let batch = prepare(client, connection, jobs).await?;
     let sent = batch.rows.len();
     if sent >= MANY && max_wait.is_none() && batch.may_be_new() && client.outlook().are_free(sent) {
-        let entered = store::insert_new(connection, client.statements(), &batch.rows, PATIENCE, Together::Yes).await;
-        match entered {
-            Ok(entered) => {
-                client.outlook().note(sent, 0);
-                return Ok(enter(batch.rows, entered.into_iter().flatten()));
-            }
-            // Nothing is there: some of them met somebody, or would have to wait.
-            Err(error) if error.is_given_back() || error.is_lock_timeout() || error.is_deadlock() => {
-                client.outlook().note(sent, 1);
-            }
-            Err(error) => return Err(error),
+        let entered = store::insert_new(connection, client.statements(), &batch.rows, PATIENCE).await?;
+        // Where it is none, some met somebody, or would have to wait.
+        client.outlook().note(sent, usize::from(entered.is_none()));
+        if let Some(entered) = entered {
+            return Ok(enter(batch.rows, iter::repeat_n(entered, sent)));
         }
     }
     let has_keys = !batch.is_plain();

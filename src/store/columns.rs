@@ -32,7 +32,7 @@ pub(super) struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    pub(super) fn of(rows: &'a [NewRow]) -> Self {
+    pub(super) fn of<R: Borrow<NewRow>>(rows: &'a [R]) -> Self {
         Self::new(&Rows { rows, may_fold: false })
     }
 
@@ -93,7 +93,7 @@ impl<'a> Columns<'a> {
 
 /// The columns of the rows' claims.
 pub(super) struct Claims<'a> {
-    pub(super) keys: Vec<Option<&'a str>>,
+    keys: Vec<Option<&'a str>>,
     states: Vec<Option<i16>>,
     periods: Vec<Option<PgInterval>>,
     ttls: Vec<Option<PgInterval>>,
@@ -142,13 +142,6 @@ impl<'a> Claims<'a> {
         query: Query<'q, Postgres, PgArguments>,
     ) -> Query<'q, Postgres, PgArguments> {
         query.bind(&self.keys).bind(&self.states).bind(&self.until_starts).bind(&self.discards)
-    }
-
-    /// Whether each row, folded, has a claim without a deadline, and they differ in nothing but their keys.
-    pub(super) fn are_alike(&self) -> bool {
-        let are_undated = self.periods.is_empty() && self.ttls.is_empty();
-        let sizes = [self.states.len(), self.until_starts.len(), self.discards.len()];
-        are_undated && sizes == [1; 3] && self.states != [None]
     }
 }
 

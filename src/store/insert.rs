@@ -1,5 +1,6 @@
 //! Inserting jobs that have no key, and what all inserts have in common.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -56,18 +57,6 @@ impl NewRow {
             .bind(stored_count(self.max_attempts))
     }
 
-    /// Binds what claims often have in common.
-    pub(super) fn bind_claim_to<'q>(
-        &'q self,
-        query: Query<'q, Postgres, PgArguments>,
-    ) -> Query<'q, Postgres, PgArguments> {
-        let claim = self.claim.as_ref();
-        query
-            .bind(claim.map(|claim| claim.states.bits()))
-            .bind(claim.is_some_and(|claim| claim.until_start))
-            .bind(claim.is_some_and(|claim| claim.discard_on_reentry))
-    }
-
     /// The job that it is now, given what the database decided.
     pub(crate) fn into_job(self, entered: Entered) -> JobRow {
         let states = self.claim.as_ref().map(|claim| claim.states);
@@ -116,12 +105,12 @@ impl Entered {
 }
 
 /// Inserts rows of which none has a key and every id is new. Answers come in input order.
-pub(crate) async fn insert_plain(
+pub(crate) async fn insert_plain<R: Borrow<NewRow>>(
     connection: &mut PgConnection,
     statements: &Statements,
-    rows: &[NewRow],
+    rows: &[R],
 ) -> Result<Vec<Entered>> {
-    if rows.iter().all(NewRow::is_now) {
+    if rows.iter().all(|row| row.borrow().is_now()) {
         let created_at = insert_now(connection, statements, rows).await?;
         return Ok(vec![Entered::now(created_at); rows.len()]);
     }
@@ -137,16 +126,23 @@ pub(crate) async fn insert_plain(
         };
         by_id.insert(row.try_get::<Uuid, _>("id")?, entered);
     }
-    rows.iter().map(|row| Ok(*by_id.get(&row.id.as_uuid()).ok_or(sqlx::Error::RowNotFound)?)).collect()
+    rows.iter().map(|row| Ok(*by_id.get(&row.borrow().id.as_uuid()).ok_or(sqlx::Error::RowNotFound)?)).collect()
 }
 
 /// Inserts rows that may run now. Answers with the time that is theirs.
-async fn insert_now(connection: &mut PgConnection, statements: &Statements, rows: &[NewRow]) -> Result<OffsetDateTime> {
+async fn insert_now<R: Borrow<NewRow>>(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    rows: &[R],
+) -> Result<OffsetDateTime> {
     let columns = Columns::folded(rows);
     let inserting = match rows {
-        [row] => row.bind_common_to(query(&statements.insert_one).bind(row.id.as_uuid()).bind(Json(&*row.args))),
+        [row] => {
+            let row = row.borrow();
+            row.bind_common_to(query(&statements.insert_one).bind(row.id.as_uuid()).bind(Json(&*row.args)))
+        }
         [row, ..] if columns.are_alike() => {
-            row.bind_common_to(query(&statements.insert_alike).bind(&columns.ids).bind(&columns.args))
+            row.borrow().bind_common_to(query(&statements.insert_alike).bind(&columns.ids).bind(&columns.args))
         }
         _ => columns.bind_timeless_to(query(&statements.insert_now)),
     };

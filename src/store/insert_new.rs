@@ -1,10 +1,9 @@
 //! Inserting jobs whose keys are probably free.
 
-use std::collections::HashSet;
+use std::borrow::Borrow;
 use std::time::Duration;
 
 use sqlx::{PgConnection, Row};
-use uuid::Uuid;
 
 use super::columns::{Claims, Columns};
 use super::insert::{Entered, NewRow};
@@ -22,8 +21,8 @@ const MOST_SMALL_ARGS: usize = 4_000_000;
 /// Whether rows can be told apart by the index alone: each may run now and claims its key, if it has one, by
 /// that. A job that does not claim its key yet is a duplicate all the same, but meets nobody in the index.
 /// (A deadline is for the statement that looks: its rows come back with theirs.)
-pub(crate) fn index_decides(rows: &[NewRow]) -> bool {
-    rows.iter().all(|row| {
+pub(crate) fn index_decides<R: Borrow<NewRow>>(rows: &[R]) -> bool {
+    rows.iter().map(Borrow::borrow).all(|row: &NewRow| {
         let claims_now = row.claim.as_ref().is_none_or(|claim| {
             claim.states.contains(JobState::Available) && claim.period.is_none() && claim.ttl.is_none()
         });
@@ -31,56 +30,30 @@ pub(crate) fn index_decides(rows: &[NewRow]) -> bool {
     })
 }
 
-/// What becomes of rows when one of them meets somebody.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Together {
-    /// None is inserted: the error [is one that gives back](crate::Error::is_given_back).
-    Yes,
-    /// The others are.
-    No,
-}
-
-/// Inserts rows with new ids and different keys, on a connection without a transaction; only such that
-/// [`index_decides`]. `None`: it met somebody. `patience` is how long each waits for an uncommitted rival.
+/// Inserts rows with new ids and different keys, all or none, on a connection without a transaction; only such that
+/// [`index_decides`]. `None`: none is there, since one met somebody, or waited for an uncommitted rival for longer than
+/// `patience`.
 ///
-/// Keys are taken in one order, so that two batches can never deadlock; but those of a small batch that goes all
-/// or none in the order of their ids, which two indexes take a good deal faster. Such a batch is over, and each of
-/// its waits, long before PostgreSQL by default looks for a deadlock.
-pub(crate) async fn insert_new(
+/// Keys are taken in one order, so that two batches can never deadlock; but those of a small batch in the order of
+/// their ids, which two indexes take a good deal faster. Such a batch is over, and each of its waits, long before
+/// PostgreSQL by default looks for a deadlock.
+pub(crate) async fn insert_new<R: Borrow<NewRow>>(
     connection: &mut PgConnection,
     statements: &Statements,
-    rows: &[NewRow],
+    rows: &[R],
     patience: Duration,
-    together: Together,
-) -> Result<Vec<Option<Entered>>> {
-    let in_order = if together == Together::Yes && is_small(rows) { rows.iter().collect() } else { in_key_order(rows) };
+) -> Result<Option<Entered>> {
+    let mut in_order: Vec<&NewRow> = rows.iter().map(Borrow::borrow).collect();
+    if !is_small(&in_order) {
+        in_order.sort_unstable_by_key(|row| row.claim.as_ref().map(|claim| claim.key.as_str()));
+    }
     let (columns, claims) = (Columns::folded(&in_order), Claims::folded(&in_order));
-    let inserting = match rows {
-        [row, ..] if columns.are_alike() && claims.are_alike() => {
-            let inserting =
-                query(&statements.insert_new_alike).bind(&columns.ids).bind(&columns.args).bind(&claims.keys);
-            row.bind_claim_to(row.bind_common_to(inserting))
-        }
-        _ => claims.bind_undated_to(columns.bind_timeless_to(query(&statements.insert_new))),
-    };
-    let inserting = inserting.bind(lock_timeout(patience)).bind(together == Together::Yes);
-    let answer = inserting.fetch_one(connection).await?;
-    let entered = Entered::now(answer.try_get::<Stored, _>("created_at")?.0);
-    let Some(ids) = answer.try_get::<Option<Vec<Uuid>>, _>("entered")? else {
-        return Ok(vec![Some(entered); rows.len()]);
-    };
-    let ids: HashSet<Uuid> = ids.into_iter().collect();
-    Ok(rows.iter().map(|row| ids.contains(&row.id.as_uuid()).then_some(entered)).collect())
+    let inserting = claims.bind_undated_to(columns.bind_timeless_to(query(&statements.insert_new)));
+    let answer = inserting.bind(lock_timeout(patience)).fetch_one(connection).await?;
+    Ok(answer.try_get::<Option<Stored>, _>("created_at")?.map(|created_at| Entered::now(created_at.0)))
 }
 
 /// Whether rows are in within some hundredths of a second.
-fn is_small(rows: &[NewRow]) -> bool {
+fn is_small(rows: &[&NewRow]) -> bool {
     rows.len() <= MOST_SMALL && rows.iter().map(|row| row.args.get().len()).sum::<usize>() <= MOST_SMALL_ARGS
-}
-
-/// The order in which statements take keys: that of their bytes.
-fn in_key_order(rows: &[NewRow]) -> Vec<&NewRow> {
-    let mut rows: Vec<_> = rows.iter().collect();
-    rows.sort_unstable_by_key(|row| row.claim.as_ref().map(|claim| claim.key.as_str()));
-    rows
 }

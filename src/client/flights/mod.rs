@@ -81,7 +81,7 @@ impl Waiting {
 /// Lets a row wait for the next statement.
 fn join(client: &Client, row: NewRow) -> oneshot::Receiver<Reply> {
     let (answer, answered) = oneshot::channel();
-    if client.flights().join(Single { row, answer, has_met: false }, client.outlook().are_held()) {
+    if client.flights().join(Single { row, answer }, client.outlook().are_held()) {
         // A task of its own: the caller may give up, and others are on the way with it.
         start(client);
     }
@@ -93,8 +93,6 @@ fn join(client: &Client, row: NewRow) -> oneshot::Receiver<Reply> {
 struct Single {
     row: NewRow,
     answer: oneshot::Sender<Reply>,
-    /// Whether its key was not free when it was sent as if it were.
-    has_met: bool,
 }
 
 /// What a caller hears.
@@ -150,19 +148,6 @@ impl Flights {
         let mut waiting = self.waiting();
         waiting.inserts.push(single);
         waiting.may_start(are_held)
-    }
-
-    /// Lets those wait again, before all others, who must be sent in another way.
-    fn wait_again(&self, client: &Client, singles: Vec<Single>) {
-        let mut waiting = self.waiting();
-        drop(waiting.inserts.splice(..0, singles));
-        // The flight that sent them may have stepped aside.
-        let starts = waiting.flights == 0;
-        waiting.flights += usize::from(starts);
-        drop(waiting);
-        if starts {
-            start(client);
-        }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {

@@ -12,7 +12,7 @@ use crate::client::outlook::Keys;
 use crate::client::prepare::fold;
 use crate::error::{Error, Result};
 use crate::job::Inserted;
-use crate::store::{self, Entered, NewRow, Together};
+use crate::store::{self, Entered};
 
 /// How long a batch waits for a key of somebody's open transaction before each goes alone.
 const PATIENCE: Duration = Duration::from_millis(5);
@@ -26,14 +26,14 @@ pub(super) async fn send(client: &Client, connection: &mut PgConnection, mut bat
         return single.send(client, connection).await;
     }
     let keys = if is_plain { Keys::Free } else { client.outlook().keys(batch.len()) };
-    if keys == Keys::Free && !batch.iter().any(|single| single.has_met) {
-        let (rows, waiting): (Vec<_>, Vec<_>) =
-            batch.into_iter().map(|Single { row, answer, .. }| (row, answer)).unzip();
-        let entered = enter(client, connection, &rows, is_plain).await;
-        let singles = rows.into_iter().zip(waiting).map(|(row, answer)| Single { row, answer, has_met: false });
-        batch = singles.collect();
-        if let Some(entered) = entered {
-            return settle_new(client, batch, entered);
+    if keys == Keys::Free {
+        match enter(client, connection, &batch, is_plain).await {
+            Ok(Some(entered)) => {
+                batch.into_iter().zip(entered).for_each(|(single, entered)| single.enter(entered));
+                return true;
+            }
+            Ok(None) => {}
+            Err(error) => return refused(client, batch, &error),
         }
     }
     if keys == Keys::Held {
@@ -71,24 +71,26 @@ fn keyed(batch: &[Single]) -> usize {
     batch.iter().filter(|single| single.row.claim.is_some()).count()
 }
 
-/// Inserts rows that probably meet nobody. `None`: the index alone cannot tell what becomes of them.
+/// Inserts a batch that probably meets nobody. `None`: the index alone cannot tell what becomes of all.
 async fn enter(
     client: &Client,
     connection: &mut PgConnection,
-    rows: &[NewRow],
+    batch: &[Single],
     is_plain: bool,
-) -> Option<Result<Vec<Option<Entered>>>> {
+) -> Result<Option<Vec<Entered>>> {
     let statements = client.statements();
+    let rows: Vec<_> = batch.iter().map(|single| &single.row).collect();
     if is_plain {
-        let entered = store::insert_plain(connection, statements, rows).await;
-        return Some(entered.map(|entered| entered.into_iter().map(Some).collect()));
+        return store::insert_plain(connection, statements, &rows).await.map(Some);
     }
     let mut keys = HashSet::with_capacity(rows.len());
     let differ = rows.iter().filter_map(|row| row.claim.as_ref()).all(|claim| keys.insert(claim.key.as_str()));
-    if !differ || !store::index_decides(rows) {
-        return None;
+    if !differ || !store::index_decides(&rows) {
+        return Ok(None);
     }
-    Some(store::insert_new(connection, statements, rows, PATIENCE, Together::No).await)
+    let entered = store::insert_new(connection, statements, &rows, PATIENCE).await?;
+    client.outlook().note(keyed(batch), usize::from(entered.is_none()));
+    Ok(entered.map(|entered| vec![entered; rows.len()]))
 }
 
 /// Looks for the holders of rows that are probably all duplicates. `None`: not all are.
@@ -97,31 +99,6 @@ async fn meet(client: &Client, connection: &mut PgConnection, batch: &[Single]) 
         batch.iter().map(|single| single.row.claim.as_ref().map(|claim| claim.key.as_str())).collect();
     let Some(keys) = keys else { return Ok(None) };
     look(client, connection, &keys).await
-}
-
-/// Answers those who are in. Those who met somebody are sent once more, so that they are told whom.
-fn settle_new(client: &Client, batch: Vec<Single>, entered: Result<Vec<Option<Entered>>>) -> bool {
-    let entered = match entered {
-        Ok(entered) => entered,
-        Err(error) => {
-            // Perhaps a key that somebody is taking, or whose holder somebody is changing.
-            client.outlook().note(keyed(&batch), 1);
-            return refused(client, batch, &error);
-        }
-    };
-    let keyed = keyed(&batch);
-    let mut met = Vec::new();
-    for (single, entered) in batch.into_iter().zip(entered) {
-        match entered {
-            Some(entered) => single.enter(entered),
-            None => met.push(Single { has_met: true, ..single }),
-        }
-    }
-    client.outlook().note(keyed, met.len());
-    if !met.is_empty() {
-        client.flights().wait_again(client, met);
-    }
-    true
 }
 
 /// What becomes of a batch that the database did not take. `false`: the connection should be looked at.

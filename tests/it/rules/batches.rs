@@ -1,13 +1,10 @@
 //! R10: a batch means what its inserts one after another would mean.
 
 use std::future::IntoFuture;
-use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::value::RawValue;
-use tokio::sync::Barrier;
 use tokio::time::timeout;
-use uniqueue::{Client, JobId, JobState, NewJob, OnConflict, UniqueKey, UniqueScope};
+use uniqueue::{JobId, JobState, NewJob, OnConflict, UniqueKey, UniqueScope};
 
 use crate::support::{Database, WAIT, counting_statements, job};
 
@@ -100,62 +97,6 @@ async fn r10_a_batch_of_duplicates_waits_for_nobody_who_is_changing_a_holder() {
     let answers = timeout(WAIT, client.insert_many(keyed()).into_future()).await.expect("no wait").unwrap();
     assert!(answers.iter().all(|answer| answer.duplicate));
     open.rollback().await.unwrap();
-}
-
-#[tokio::test]
-async fn r10_after_many_new_jobs_a_batch_that_meets_somebody_means_the_same() {
-    let database = Database::new().await;
-    let client = &database.client;
-    let fresh = |from: usize| (from..from + 100).map(|n| unique(&format!("k{n}"), OnConflict::Ignore));
-    let many_new = async |from: usize| {
-        for place in 0..6 {
-            let answers = client.insert_many(fresh(from + place * 100)).await.unwrap();
-            assert!(answers.iter().all(|answer| !answer.duplicate));
-        }
-    };
-    let wait = |batch: Vec<NewJob>| {
-        let client = client.clone();
-        tokio::spawn(async move { timeout(WAIT, client.insert_many(batch)).await.unwrap().unwrap() })
-    };
-    // A key that is held.
-    many_new(0).await;
-    let answers = client.insert_many(fresh(550)).await.unwrap();
-    let is_duplicate: Vec<_> = answers.iter().map(|answer| answer.duplicate).collect();
-    assert_eq!(is_duplicate, [[true; 50], [false; 50]].concat());
-    let stored = client.job(answers[0].id()).await.unwrap().unwrap();
-    assert_eq!(stored.unique_key.as_deref(), Some("k550"));
-
-    // Holders that somebody is changing keep nobody waiting.
-    many_new(1000).await;
-    let mut rival = database.pool().begin().await.unwrap();
-    let change = "UPDATE {schema}.job SET priority = 1 WHERE unique_key = 'k1599'";
-    sqlx::query(database.sql(change)).execute(&mut *rival).await.unwrap();
-    let answers = timeout(WAIT, client.insert_many(fresh(1550))).await.unwrap().unwrap();
-    assert_eq!(answers.iter().filter(|answer| answer.duplicate).count(), 50);
-    rival.rollback().await.unwrap();
-
-    // A key that somebody is taking is waited for, however long that takes.
-    many_new(2000).await;
-    let mut rival = database.pool().begin().await.unwrap();
-    let holder = client.insert(unique("k2700", OnConflict::Ignore)).tx(&mut rival).await.unwrap();
-    let waiting = wait(fresh(2650).collect());
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    assert!(!waiting.is_finished());
-    rival.commit().await.unwrap();
-    let answers = waiting.await.unwrap();
-    assert_eq!(answers.iter().filter(|answer| answer.duplicate).count(), 1);
-    assert_eq!((answers[50].duplicate, answers[50].id()), (true, holder.id()));
-
-    // What the database refuses leaves nothing behind.
-    many_new(3000).await;
-    let bad = RawValue::from_string("{\"n\":1e200000}".to_owned()).unwrap();
-    let bad = NewJob::from_json("a", bad).unique_key(UniqueKey::raw("bad"));
-    client.insert_many(fresh(3600).chain([bad])).await.unwrap_err();
-    let left = "SELECT count(*) FROM {schema}.job WHERE unique_key = 'k3600'";
-    assert_eq!(database.number(left).await, 0);
-    // And the connections are as good as before.
-    many_new(3600).await;
-    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 650 + 650 + 700 + 1200);
 }
 
 #[tokio::test]
@@ -286,73 +227,6 @@ async fn r10_overlapping_batches_in_opposed_orders_never_deadlock() {
         task.await.unwrap();
     }
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 25 * 200);
-}
-
-/// New jobs are tried in the order given, and give up rather than wait in a circle.
-#[tokio::test]
-async fn r10_overlapping_batches_of_new_jobs_in_opposed_orders_never_deadlock() {
-    const ROUNDS: usize = 25;
-    let database = Database::slow_to_see_deadlocks(8).await;
-    // Clients of their own, which have met nobody so far.
-    let client = || Client::builder().schema(database.client.schema().clone()).pool(database.pool().clone());
-    let keyed = |keys: &[String]| keys.iter().map(|key| unique(key, OnConflict::Ignore)).collect::<Vec<_>>();
-    let new = |name: &str| (0..1_000).map(|n| format!("{name} {n:03}")).collect::<Vec<_>>();
-
-    // That they are tried so is seen in the order in which they lie in the table.
-    let first = client();
-    first.insert_many(keyed(&new("a"))).await.unwrap();
-    let reversed: Vec<_> = new("b").into_iter().take(200).rev().collect();
-    first.insert_many(keyed(&reversed)).await.unwrap();
-    let lies_reversed = "SELECT count(*) FROM (
-        SELECT unique_key < lag(unique_key) OVER (ORDER BY ctid) AS is_less FROM {schema}.job WHERE unique_key LIKE 'b %'
-    ) AS j WHERE is_less";
-    assert_eq!(database.number(lies_reversed).await, 199);
-
-    let together = Arc::new(Barrier::new(4));
-    let tasks: Vec<_> = (0..4)
-        .map(|writer| {
-            let (client, together) = (client(), together.clone());
-            tokio::spawn(async move {
-                for round in 0..ROUNDS {
-                    client.insert_many(keyed(&new(&format!("{writer} {round}")))).await.unwrap();
-                    let mut keys: Vec<_> = (0..200).map(|n| format!("{round} {n}")).collect();
-                    if writer % 2 == 1 {
-                        keys.reverse();
-                    }
-                    together.wait().await;
-                    let answers = client.insert_many(keyed(&keys)).await.unwrap();
-                    for (answer, key) in answers.iter().zip(&keys) {
-                        assert_eq!(answer.job.unique_key.as_ref(), Some(key));
-                    }
-                }
-            })
-        })
-        .collect();
-    for task in tasks {
-        timeout(6 * WAIT, task).await.unwrap().unwrap();
-    }
-    let jobs = i64::try_from(1_200 + ROUNDS * (4 * 1_000 + 200)).unwrap();
-    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, jobs);
-}
-
-/// What could last until somebody looks for a deadlock, by its rows or by their bytes, is not tried in another order.
-#[tokio::test]
-async fn r10_large_batches_of_new_jobs_take_keys_in_one_order() {
-    for (rows, bytes, is_in_key_order) in [(2_000, 1, 0), (2_001, 1, 2_000), (200, 19_000, 0), (200, 21_000, 199)] {
-        let database = Database::new().await;
-        let keyed = |name: &str, n: usize, bytes: usize| {
-            let args = serde_json::json!({ "text": "x".repeat(bytes) });
-            let key = UniqueKey::raw(format!("{name} {n:05}")).scope(UniqueScope::Active);
-            NewJob::new("a", &args).unique_key(key)
-        };
-        // Many new ones, so that the next are taken to be so.
-        database.client.insert_many((0..9_000).map(|n| keyed("a", n, 1))).await.unwrap();
-        database.client.insert_many((0..rows).rev().map(|n| keyed("b", n, bytes))).await.unwrap();
-        let rising = "SELECT count(*) FROM (
-            SELECT unique_key > lag(unique_key) OVER (ORDER BY ctid) AS is_more FROM {schema}.job WHERE unique_key LIKE 'b %'
-        ) AS j WHERE is_more";
-        assert_eq!(database.number(rising).await, is_in_key_order, "{rows} rows of {bytes} bytes");
-    }
 }
 
 #[tokio::test]

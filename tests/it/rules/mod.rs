@@ -4,6 +4,7 @@ mod batches;
 mod claims;
 mod clock;
 mod conflicts;
+mod new_jobs;
 mod operators;
 mod rivals;
 mod time;

@@ -216,8 +216,8 @@ impl Point {
         let names: &[_] = if self.series.starts_with("work") {
             &["fetch", "fetch_onward", "complete"]
         } else if self.sweep == Sweep::Keys.name() {
-            // New ones go by the index; others by a function, which probes for holders as this does.
-            &["insert_new_alike", "holder"]
+            // Both by a function: new ones by an INSERT as this, others by one that probes for holders as that does.
+            &["insert_alike", "holder"]
         } else {
             &["insert_alike"]
         };
