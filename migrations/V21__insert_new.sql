@@ -1,7 +1,7 @@
 -- The quickest way for jobs whose keys are probably free. Runs with search_path set to the schema.
 --
--- INSERT ... ON CONFLICT DO NOTHING looks into the index before each row and marks the row once more when it is in. A
--- plain INSERT does neither, at the price that one key that is taken is the end of the whole statement.
+-- INSERT ... ON CONFLICT DO NOTHING looks into the index before each row, and writes of each row once more when it is
+-- in. A plain INSERT does neither, at the price that one key that is taken is the end of the whole statement.
 
 CREATE FUNCTION insert_new(
     ids uuid[],
@@ -15,11 +15,16 @@ CREATE FUNCTION insert_new(
     unique_states smallint[],
     until_starts boolean[],
     discards_on_reentry boolean[],
-    patience text
+    patience text,
+    looks boolean
 )
 RETURNS timestamptz
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
+    -- As in insert_jobs: one plan, made once, that probes by index however small the table was.
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -33,6 +38,10 @@ DECLARE
     common_until_start CONSTANT boolean := until_starts[1];
     common_discard CONSTANT boolean := discards_on_reentry[1];
 BEGIN
+    -- So that a duplicate writes nothing: what the INSERT wrote before it met somebody would stay as dead rows.
+    IF looks AND EXISTS (SELECT FROM job AS j WHERE j.unique_key = ANY (unique_keys) AND j.claims) THEN
+        RETURN NULL;
+    END IF;
     BEGIN
         -- For each row; what the commit waits for is no such wait.
         PERFORM set_config('lock_timeout', patience, true);
@@ -82,6 +91,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION insert_new(
-    uuid[], text[], text[], jsonb[], jsonb[], smallint[], smallint[], text[], smallint[], boolean[], boolean[], text
+    uuid[], text[], text[], jsonb[], jsonb[], smallint[], smallint[], text[], smallint[], boolean[], boolean[], text,
+    boolean
 ) IS
-    'Inserts jobs with new ids and different keys that are probably free, all or none, and answers with the time that is theirs: null where none is in, since a key is taken, or a wait for somebody''s open transaction took longer than patience. They may run now, claim their keys by that, and have no deadline; an array of one element stands for all places.';
+    'Inserts jobs with new ids and different keys that are probably free, all or none, and answers with the time that is theirs: null where none is in, since a key is taken, or a wait for somebody''s open transaction took longer than patience. With looks it writes nothing where a key is held already. They may run now, claim their keys by that, and have no deadline; an array of one element stands for all places.';

@@ -17,11 +17,12 @@ use crate::event::Event;
 use crate::ident::JobId;
 use crate::job::{Inserted, NewJob};
 use crate::metrics;
-use crate::store::{self, Answer, Entered, NewRow, Outcome, Quick};
+use crate::store::{self, Answer, Entered, Look, NewRow, Outcome, Quick};
 #[cfg(feature = "opentelemetry")]
 use crate::trace;
 
-/// So many jobs with keys are worth a try that may come to nothing, to spare the database a look for each.
+/// So many jobs whose keys are probably free are not looked for before they are inserted. What a duplicate among them
+/// leaves is not much more than what they would have cost.
 const MANY: usize = 100;
 
 /// How long such jobs wait for somebody's open transaction before they are sent as others are, which look first and
@@ -35,8 +36,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// fold (under `ignore` onto the first, under `replace` the last one lives). Answers come in input
 /// order, one an input. It is all or nothing: under `reject` the error names every duplicate and
 /// nothing is inserted. Two batches never deadlock: keys are taken in one fixed order. (At most 2,000 jobs that are
-/// probably all new, outside a transaction of the caller's, are first tried in their own order, and give up rather
-/// than wait for longer than 20 ms. Two *transactions* that each insert several batches can deadlock, as with any
+/// probably all new are first tried in their own order, and give up rather than wait for longer than 20 ms. Two *transactions* that each insert several batches can deadlock, as with any
 /// rows.)
 ///
 /// # Errors
@@ -113,7 +113,7 @@ impl Sending<'_> {
         }
         let Self { client, connection, max_wait } = self;
         let answers = match connection {
-            Some(connection) => Box::pin(insert_in(client, connection, jobs, max_wait)).await?,
+            Some(connection) => Box::pin(insert_on(client, connection, jobs, max_wait)).await?,
             None if max_wait.is_none() && jobs.len() == 1 => insert_single(client, jobs).await?,
             None => Box::pin(insert_own(client, jobs, max_wait)).await?,
         };
@@ -143,36 +143,35 @@ async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserte
     }
 }
 
-/// Inserts in the caller's transaction.
-async fn insert_in(
+/// Inserts in a transaction of its own.
+async fn insert_own(client: &Client, jobs: Vec<NewJob>, max_wait: Option<Duration>) -> Result<Vec<Inserted>> {
+    insert_on(client, &mut *client.connection().await?, jobs, max_wait).await
+}
+
+/// Inserts over a connection, which may be in a transaction of the caller's.
+async fn insert_on(
     client: &Client,
     connection: &mut PgConnection,
     jobs: Vec<NewJob>,
     max_wait: Option<Duration>,
 ) -> Result<Vec<Inserted>> {
     let batch = prepare(client, connection, jobs).await?;
-    insert_rows(client, connection, batch, max_wait).await
-}
-
-/// Inserts in a transaction of its own.
-async fn insert_own(client: &Client, jobs: Vec<NewJob>, max_wait: Option<Duration>) -> Result<Vec<Inserted>> {
-    let connection = &mut *client.connection().await?;
-    let batch = prepare(client, connection, jobs).await?;
+    if batch.is_plain() {
+        return insert_rows(client, connection, batch, max_wait).await;
+    }
     let sent = batch.rows.len();
-    if sent >= MANY && max_wait.is_none() && batch.may_be_new() && client.outlook().are_free(sent) {
-        let entered = store::insert_new(connection, client.statements(), &batch.rows, PATIENCE).await?;
+    if max_wait.is_none() && batch.may_be_new() && client.outlook().are_free(sent) {
+        let look = if sent < MANY { Look::First } else { Look::Never };
+        let entered = store::insert_new(connection, client.statements(), &batch.rows, PATIENCE, look).await?;
         // Where it is none, some met somebody, or would have to wait.
         client.outlook().note(sent, usize::from(entered.is_none()));
         if let Some(entered) = entered {
             return Ok(enter(batch.rows, iter::repeat_n(entered, sent)));
         }
     }
-    let has_keys = !batch.is_plain();
     let answers = insert_rows(client, connection, batch, max_wait).await?;
-    if has_keys {
-        let met = |answer: &&Inserted| answer.duplicate || answer.replaced.is_some();
-        client.outlook().note(answers.len(), answers.iter().filter(met).count());
-    }
+    let met = |answer: &&Inserted| answer.duplicate || answer.replaced.is_some();
+    client.outlook().note(answers.len(), answers.iter().filter(met).count());
     Ok(answers)
 }
 

@@ -30,9 +30,17 @@ pub(crate) fn index_decides<R: Borrow<NewRow>>(rows: &[R]) -> bool {
     })
 }
 
-/// Inserts rows with new ids and different keys, all or none, on a connection without a transaction; only such that
-/// [`index_decides`]. `None`: none is there, since one met somebody, or waited for an uncommitted rival for longer than
-/// `patience`.
+/// Whether keys are asked after before a row is written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Look {
+    /// Where one is held, nothing is written.
+    First,
+    /// What was written before one that is held stays as dead rows.
+    Never,
+}
+
+/// Inserts rows with new ids and different keys, all or none; only such that [`index_decides`]. `None`: none is there,
+/// since one met somebody, or waited for an uncommitted rival for longer than `patience`. A transaction goes on after it.
 ///
 /// Keys are taken in one order, so that two batches can never deadlock; but those of a small batch in the order of
 /// their ids, which two indexes take a good deal faster. Such a batch is over, and each of its waits, long before
@@ -42,6 +50,7 @@ pub(crate) async fn insert_new<R: Borrow<NewRow>>(
     statements: &Statements,
     rows: &[R],
     patience: Duration,
+    look: Look,
 ) -> Result<Option<Entered>> {
     let mut in_order: Vec<&NewRow> = rows.iter().map(Borrow::borrow).collect();
     if !is_small(&in_order) {
@@ -49,7 +58,8 @@ pub(crate) async fn insert_new<R: Borrow<NewRow>>(
     }
     let (columns, claims) = (Columns::folded(&in_order), Claims::folded(&in_order));
     let inserting = claims.bind_undated_to(columns.bind_timeless_to(query(&statements.insert_new)));
-    let answer = inserting.bind(lock_timeout(patience)).fetch_one(connection).await?;
+    let inserting = inserting.bind(lock_timeout(patience)).bind(look == Look::First);
+    let answer = inserting.fetch_one(connection).await?;
     Ok(answer.try_get::<Option<Stored>, _>("created_at")?.map(|created_at| Entered::now(created_at.0)))
 }
 

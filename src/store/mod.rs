@@ -68,7 +68,7 @@ pub(crate) use self::health::{
     prepared_transactions, runners, schema_objects, stuck_jobs, tables, unknown_kinds,
 };
 pub(crate) use self::insert::{Entered, NewRow, insert_plain};
-pub(crate) use self::insert_new::{index_decides, insert_new};
+pub(crate) use self::insert_new::{Look, index_decides, insert_new};
 pub(crate) use self::insert_unique::{Answer, Outcome, Quick, held, insert_all, insert_each, insert_unique};
 use self::interval::lock_timeout;
 pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};

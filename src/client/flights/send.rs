@@ -12,7 +12,7 @@ use crate::client::outlook::Keys;
 use crate::client::prepare::fold;
 use crate::error::{Error, Result};
 use crate::job::Inserted;
-use crate::store::{self, Entered};
+use crate::store::{self, Entered, Look};
 
 /// How long a batch waits for a key of somebody's open transaction before each goes alone.
 const PATIENCE: Duration = Duration::from_millis(5);
@@ -88,7 +88,7 @@ async fn enter(
     if !differ || !store::index_decides(&rows) {
         return Ok(None);
     }
-    let entered = store::insert_new(connection, statements, &rows, PATIENCE).await?;
+    let entered = store::insert_new(connection, statements, &rows, PATIENCE, Look::First).await?;
     client.outlook().note(keyed(batch), usize::from(entered.is_none()));
     Ok(entered.map(|entered| vec![entered; rows.len()]))
 }

@@ -18,61 +18,108 @@ fn unique(text: &str) -> NewJob {
 }
 
 /// Inserts jobs with these keys as the client does where keys are probably free. `false`: none is there.
-async fn insert_new(database: &Database, connection: &mut PgConnection, keys: &[&str], patience: &str) -> bool {
-    let insert = "SELECT {schema}.insert_new(
+async fn insert_new(connection: &mut PgConnection, looks: bool, keys: &[&str]) -> bool {
+    let insert = "SELECT insert_new(
         (SELECT array_agg(gen_random_uuid()) FROM unnest($1)), '{a}', '{default}',
-        (SELECT array_agg('{}'::jsonb) FROM unnest($1)), '{\"{}\"}', '{0}', '{25}', $1, '{241}', '{f}', '{f}', $2
+        (SELECT array_agg('{}'::jsonb) FROM unnest($1)), '{\"{}\"}', '{0}', '{25}', $1, '{241}', '{f}', '{f}', '50ms', $2
     )";
-    let inserting = sqlx::query(database.sql(insert)).bind(keys).bind(patience);
+    let inserting = sqlx::query(insert).bind(keys).bind(looks);
     inserting.fetch_one(connection).await.unwrap().get::<Option<OffsetDateTime>, _>(0).is_some()
 }
 
-async fn lock_timeout(connection: &mut PgConnection) -> String {
-    sqlx::query_scalar("SHOW lock_timeout").fetch_one(connection).await.unwrap()
+/// A transaction that sees the queue without naming its schema.
+async fn begin(database: &Database, setting: &str) -> Transaction<'static, Postgres> {
+    let mut tx = database.pool().begin().await.unwrap();
+    let settings = format!("SET LOCAL search_path = {{schema}}; SET LOCAL {setting}");
+    sqlx::raw_sql(database.sql(&settings)).execute(&mut *tx).await.unwrap();
+    tx
 }
 
 #[tokio::test]
 async fn r9_new_jobs_that_meet_somebody_are_given_back_without_an_error() {
-    let database = Database::with_connections(3).await;
-    let count = "SELECT count(*) FROM {schema}.job";
-    let mut tx = database.pool().begin().await.unwrap();
-    sqlx::raw_sql("SET LOCAL lock_timeout = '7s'").execute(&mut *tx).await.unwrap();
-    assert!(insert_new(&database, &mut tx, &["a", "b"], "50ms").await);
-    assert!(!insert_new(&database, &mut tx, &["c", "b"], "50ms").await, "b is taken");
+    for looks in [true, false] {
+        let database = Database::with_connections(3).await;
+        let mut tx = begin(&database, "lock_timeout = '7s'").await;
+        assert!(insert_new(&mut tx, looks, &["a", "b"]).await);
+        assert!(!insert_new(&mut tx, looks, &["c", "b"]).await, "b is taken");
 
-    // Somebody's who has not committed, which is waited for no longer than patience says.
-    let mut rival = database.pool().begin().await.unwrap();
-    assert!(insert_new(&database, &mut rival, &["d"], "50ms").await);
-    let began = Instant::now();
-    assert!(!insert_new(&database, &mut tx, &["e", "d"], "50ms").await, "somebody is taking d");
-    assert!((Duration::from_millis(50)..WAIT).contains(&began.elapsed()), "{:?}", began.elapsed());
-    rival.rollback().await.unwrap();
+        // Somebody's who has not committed, which is waited for no longer than patience says.
+        let mut rival = begin(&database, "lock_timeout = 0").await;
+        assert!(insert_new(&mut rival, looks, &["d"]).await);
+        let began = Instant::now();
+        assert!(!insert_new(&mut tx, looks, &["e", "d"]).await, "somebody is taking d");
+        assert!((Duration::from_millis(50)..WAIT).contains(&began.elapsed()), "{:?}", began.elapsed());
+        rival.rollback().await.unwrap();
 
-    // The caller's transaction goes on, with the lock_timeout that it had.
-    assert_eq!(lock_timeout(&mut tx).await, "7s");
-    assert!(insert_new(&database, &mut tx, &["d"], "50ms").await);
-    tx.commit().await.unwrap();
-    assert_eq!(database.number(count).await, 3);
+        // The caller's transaction goes on, with the lock_timeout that it had.
+        let lock_timeout: String = sqlx::query_scalar("SHOW lock_timeout").fetch_one(&mut *tx).await.unwrap();
+        assert_eq!(lock_timeout, "7s");
+        assert!(insert_new(&mut tx, looks, &["d"]).await);
+        tx.commit().await.unwrap();
+        assert_eq!(database.text("SELECT string_agg(unique_key, '' ORDER BY 1) FROM {schema}.job").await, "abd");
+    }
 }
 
 #[tokio::test]
 async fn r9_new_jobs_that_would_wait_in_a_circle_are_given_back_without_an_error() {
     let database = Database::with_connections(3).await;
-    let begin = async |key| {
-        let mut tx = database.pool().begin().await.unwrap();
-        sqlx::raw_sql("SET LOCAL deadlock_timeout = '10ms'").execute(&mut *tx).await.unwrap();
-        assert!(insert_new(&database, &mut tx, &[key], "1min").await);
-        tx
-    };
-    let (one, other) = (begin("a").await, begin("b").await);
-    let enter = async |mut tx: Transaction<'static, Postgres>, key| {
-        let is_in = insert_new(&database, &mut tx, &[key], "1min").await;
-        tx.commit().await.unwrap();
-        is_in
-    };
-    let both = async { tokio::join!(enter(one, "b"), enter(other, "a")) };
+    let mut tx =
+        [begin(&database, "deadlock_timeout = '1ms'").await, begin(&database, "deadlock_timeout = '1ms'").await];
+    assert!(insert_new(&mut tx[0], true, &["a"]).await && insert_new(&mut tx[1], true, &["b"]).await);
+    let [mut one, mut other] = tx;
+    let both = async { tokio::join!(insert_new(&mut one, true, &["b"]), insert_new(&mut other, true, &["a"])) };
     assert_eq!(timeout(WAIT, both).await.unwrap(), (false, false));
+    one.commit().await.unwrap();
+    other.commit().await.unwrap();
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 2);
+}
+
+/// What was expected to be new is tried, in the caller's transaction as well, and then sent as any other.
+#[tokio::test]
+async fn r10_after_many_new_jobs_an_insert_in_a_transaction_that_meets_somebody_means_the_same() {
+    let database = Database::with_connections(3).await;
+    let client = &database.client;
+    let many_new = async |from: usize| {
+        let new = (from..from + 400).map(|n| unique(&format!("k{n}")));
+        assert!(client.insert_many(new).await.unwrap().iter().all(|answer| !answer.duplicate));
+    };
+    many_new(0).await;
+    let mut tx = database.pool().begin().await.unwrap();
+    let (new, statements) = counting_statements(client.insert(unique("x")).tx(&mut tx).into_future()).await;
+    assert_eq!((new.unwrap().duplicate, statements), (false, 1));
+    let met = client.insert(unique("k7")).tx(&mut tx).await.unwrap();
+    assert_eq!((met.duplicate, met.job.unique_key.as_deref()), (true, Some("k7")));
+
+    // One that this transaction has inserted, in a batch.
+    many_new(1000).await;
+    let batch = ["y", "x", "z"].map(unique);
+    let (answers, statements) = counting_statements(client.insert_many(batch).tx(&mut tx).into_future()).await;
+    assert_eq!(answers.unwrap().iter().map(|answer| answer.duplicate).collect::<Vec<_>>(), [false, true, false]);
+    assert_eq!(statements, 2);
+
+    // Somebody's who has not committed: waited for until it is known.
+    many_new(2000).await;
+    let mut rival = database.pool().begin().await.unwrap();
+    let holder = client.insert(unique("w")).tx(&mut rival).await.unwrap();
+    {
+        let mut waiting = std::pin::pin!(client.insert(unique("w")).tx(&mut tx).into_future());
+        timeout(Duration::from_millis(200), &mut waiting).await.unwrap_err();
+        rival.commit().await.unwrap();
+        let met = timeout(WAIT, waiting).await.unwrap().unwrap();
+        assert_eq!((met.duplicate, met.id()), (true, holder.id()));
+    }
+    // And one who leaves.
+    many_new(3000).await;
+    let mut rival = database.pool().begin().await.unwrap();
+    client.insert(unique("v")).tx(&mut rival).await.unwrap();
+    {
+        let mut waiting = std::pin::pin!(client.insert(unique("v")).tx(&mut tx).into_future());
+        timeout(Duration::from_millis(200), &mut waiting).await.unwrap_err();
+        rival.rollback().await.unwrap();
+        assert!(!timeout(WAIT, waiting).await.unwrap().unwrap().duplicate);
+    }
+    tx.commit().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1600 + 5);
 }
 
 #[tokio::test]
