@@ -21,8 +21,8 @@ use crate::store::{self, Answer, Entered, Look, NewRow, Outcome, Quick};
 #[cfg(feature = "opentelemetry")]
 use crate::trace;
 
-/// So many jobs whose keys are probably free are not looked for before they are inserted. What a duplicate among them
-/// leaves is not much more than what they would have cost.
+/// So many jobs whose keys are probably free are not looked for before they are inserted in a transaction of their own. A
+/// duplicate among them costs as much again, and leaves them once as dead rows.
 const MANY: usize = 100;
 
 /// How long such jobs wait for somebody's open transaction before they are sent as others are, which look first and
@@ -36,8 +36,8 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// fold (under `ignore` onto the first, under `replace` the last one lives). Answers come in input
 /// order, one an input. It is all or nothing: under `reject` the error names every duplicate and
 /// nothing is inserted. Two batches never deadlock: keys are taken in one fixed order. (At most 2,000 jobs that are
-/// probably all new are first tried in their own order, and give up rather than wait for longer than 20 ms. Two *transactions* that each insert several batches can deadlock, as with any
-/// rows.)
+/// probably all new are first tried in their own order, and give up rather than wait for longer than 20 ms. Two
+/// *transactions* that each insert several batches can deadlock, as with any rows.)
 ///
 /// # Errors
 ///
@@ -113,7 +113,7 @@ impl Sending<'_> {
         }
         let Self { client, connection, max_wait } = self;
         let answers = match connection {
-            Some(connection) => Box::pin(insert_on(client, connection, jobs, max_wait)).await?,
+            Some(connection) => Box::pin(insert_on(client, connection, jobs, max_wait, Look::First)).await?,
             None if max_wait.is_none() && jobs.len() == 1 => insert_single(client, jobs).await?,
             None => Box::pin(insert_own(client, jobs, max_wait)).await?,
         };
@@ -145,7 +145,8 @@ async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserte
 
 /// Inserts in a transaction of its own.
 async fn insert_own(client: &Client, jobs: Vec<NewJob>, max_wait: Option<Duration>) -> Result<Vec<Inserted>> {
-    insert_on(client, &mut *client.connection().await?, jobs, max_wait).await
+    let look = if jobs.len() < MANY { Look::First } else { Look::Never };
+    insert_on(client, &mut *client.connection().await?, jobs, max_wait, look).await
 }
 
 /// Inserts over a connection, which may be in a transaction of the caller's.
@@ -154,6 +155,7 @@ async fn insert_on(
     connection: &mut PgConnection,
     jobs: Vec<NewJob>,
     max_wait: Option<Duration>,
+    look: Look,
 ) -> Result<Vec<Inserted>> {
     let batch = prepare(client, connection, jobs).await?;
     if batch.is_plain() {
@@ -161,11 +163,12 @@ async fn insert_on(
     }
     let sent = batch.rows.len();
     if max_wait.is_none() && batch.may_be_new() && client.outlook().are_free(sent) {
-        let look = if sent < MANY { Look::First } else { Look::Never };
-        let entered = store::insert_new(connection, client.statements(), &batch.rows, PATIENCE, look).await?;
-        // Where it is none, some met somebody, or would have to wait.
-        client.outlook().note(sent, usize::from(entered.is_none()));
-        if let Some(entered) = entered {
+        // One alone can wait for its rival here as well as anywhere.
+        let patience = (sent > 1).then_some(PATIENCE);
+        let rows = batch.rows.iter().collect();
+        let entered = store::insert_new(connection, client.statements(), rows, patience, look).await;
+        client.outlook().tried(sent, matches!(entered, Ok(Some(_))));
+        if let Some(entered) = entered? {
             return Ok(enter(batch.rows, iter::repeat_n(entered, sent)));
         }
     }

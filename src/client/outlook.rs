@@ -69,6 +69,15 @@ impl Outlook {
         self.no_look.store(no_look.saturating_sub(1), Ordering::Relaxed);
     }
 
+    /// Takes note of jobs with keys that were tried as new: they are in, or not, for whatever reason.
+    pub(super) fn tried(&self, all: usize, are_in: bool) {
+        if are_in {
+            self.note(all, 0);
+        } else {
+            self.new.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Takes note of a look that found nobody, before the statement that is sent after it.
     pub(super) fn looked_in_vain(&self) {
         self.no_look.store(VAIN, Ordering::Relaxed);
@@ -95,6 +104,11 @@ mod tests {
         outlook.note(10, 10);
         assert_eq!(outlook.keys(1), Keys::Held);
         outlook.note(10, 9);
+        assert_eq!(outlook.keys(1), Keys::Either);
+        outlook.tried(64, true);
+        assert_eq!(outlook.keys(1), Keys::Free);
+        // Also of one alone: it may have been somebody's who has not committed.
+        outlook.tried(1, false);
         assert_eq!(outlook.keys(1), Keys::Either);
     }
 

@@ -45,8 +45,7 @@ impl Batch {
     /// Whether all of it may be inserted at once, if no key is taken: each input is a row of its own whose key, if
     /// it has one, the index knows.
     pub(super) fn may_be_new(&self) -> bool {
-        let differ = !self.in_order && self.leaders.len() == self.rows.len();
-        differ && !self.is_plain() && store::index_decides(&self.rows)
+        !self.in_order && self.leaders.len() == self.rows.len() && store::index_decides(&self.rows)
     }
 
     /// How many more inputs each row stands for. `None`: none does for any.

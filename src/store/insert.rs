@@ -57,6 +57,19 @@ impl NewRow {
             .bind(stored_count(self.max_attempts))
     }
 
+    /// Binds its claim.
+    pub(super) fn bind_claim_to<'q>(
+        &'q self,
+        query: Query<'q, Postgres, PgArguments>,
+    ) -> Query<'q, Postgres, PgArguments> {
+        let claim = self.claim.as_ref();
+        query
+            .bind(claim.map(|claim| claim.key.as_str()))
+            .bind(claim.map(|claim| claim.states.bits()))
+            .bind(claim.is_some_and(|claim| claim.until_start))
+            .bind(claim.is_some_and(|claim| claim.discard_on_reentry))
+    }
+
     /// The job that it is now, given what the database decided.
     pub(crate) fn into_job(self, entered: Entered) -> JobRow {
         let states = self.claim.as_ref().map(|claim| claim.states);

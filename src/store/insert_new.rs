@@ -1,8 +1,8 @@
 //! Inserting jobs whose keys are probably free.
 
-use std::borrow::Borrow;
 use std::time::Duration;
 
+use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 
 use super::columns::{Claims, Columns};
@@ -21,8 +21,8 @@ const MOST_SMALL_ARGS: usize = 4_000_000;
 /// Whether rows can be told apart by the index alone: each may run now and claims its key, if it has one, by
 /// that. A job that does not claim its key yet is a duplicate all the same, but meets nobody in the index.
 /// (A deadline is for the statement that looks: its rows come back with theirs.)
-pub(crate) fn index_decides<R: Borrow<NewRow>>(rows: &[R]) -> bool {
-    rows.iter().map(Borrow::borrow).all(|row: &NewRow| {
+pub(crate) fn index_decides<'a>(rows: impl IntoIterator<Item = &'a NewRow>) -> bool {
+    rows.into_iter().all(|row| {
         let claims_now = row.claim.as_ref().is_none_or(|claim| {
             claim.states.contains(JobState::Available) && claim.period.is_none() && claim.ttl.is_none()
         });
@@ -30,7 +30,7 @@ pub(crate) fn index_decides<R: Borrow<NewRow>>(rows: &[R]) -> bool {
     })
 }
 
-/// Whether keys are asked after before a row is written.
+/// Whether several keys are asked after before a row is written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Look {
     /// Where one is held, nothing is written.
@@ -40,26 +40,32 @@ pub(crate) enum Look {
 }
 
 /// Inserts rows with new ids and different keys, all or none; only such that [`index_decides`]. `None`: none is there,
-/// since one met somebody, or waited for an uncommitted rival for longer than `patience`. A transaction goes on after it.
+/// and a transaction goes on after it: one met somebody, or, of several, waited for an uncommitted rival for longer than
+/// `patience`, which of one alone is an error.
 ///
 /// Keys are taken in one order, so that two batches can never deadlock; but those of a small batch in the order of
-/// their ids, which two indexes take a good deal faster. Such a batch is over, and each of its waits, long before
-/// PostgreSQL by default looks for a deadlock.
-pub(crate) async fn insert_new<R: Borrow<NewRow>>(
+/// their ids, which two indexes take a good deal faster. Each wait of such a batch is over long before PostgreSQL by
+/// default looks for a deadlock.
+pub(crate) async fn insert_new(
     connection: &mut PgConnection,
     statements: &Statements,
-    rows: &[R],
-    patience: Duration,
+    mut rows: Vec<&NewRow>,
+    patience: Option<Duration>,
     look: Look,
 ) -> Result<Option<Entered>> {
-    let mut in_order: Vec<&NewRow> = rows.iter().map(Borrow::borrow).collect();
-    if !is_small(&in_order) {
-        in_order.sort_unstable_by_key(|row| row.claim.as_ref().map(|claim| claim.key.as_str()));
+    let patience = patience.map(lock_timeout);
+    if let [row] = *rows {
+        let inserting = query(&statements.insert_new_one).bind(row.id.as_uuid()).bind(Json(&*row.args));
+        let inserting = row.bind_claim_to(row.bind_common_to(inserting)).bind(patience);
+        let answer = inserting.fetch_optional(connection).await?;
+        return answer.map(|answer| Ok(Entered::now(answer.try_get::<Stored, _>("created_at")?.0))).transpose();
     }
-    let (columns, claims) = (Columns::folded(&in_order), Claims::folded(&in_order));
+    if !is_small(&rows) {
+        rows.sort_unstable_by_key(|row| row.claim.as_ref().map(|claim| claim.key.as_str()));
+    }
+    let (columns, claims) = (Columns::folded(&rows), Claims::folded(&rows));
     let inserting = claims.bind_undated_to(columns.bind_timeless_to(query(&statements.insert_new)));
-    let inserting = inserting.bind(lock_timeout(patience)).bind(look == Look::First);
-    let answer = inserting.fetch_one(connection).await?;
+    let answer = inserting.bind(patience).bind(look == Look::First).fetch_one(connection).await?;
     Ok(answer.try_get::<Option<Stored>, _>("created_at")?.map(|created_at| Entered::now(created_at.0)))
 }
 

@@ -211,6 +211,7 @@ statements! {
     insert_all,
     insert_each,
     insert_new,
+    insert_new_one,
     insert_now,
     insert_one,
     insert_plain,

@@ -85,12 +85,12 @@ async fn enter(
     }
     let mut keys = HashSet::with_capacity(rows.len());
     let differ = rows.iter().filter_map(|row| row.claim.as_ref()).all(|claim| keys.insert(claim.key.as_str()));
-    if !differ || !store::index_decides(&rows) {
+    if !differ || !store::index_decides(rows.iter().copied()) {
         return Ok(None);
     }
-    let entered = store::insert_new(connection, statements, &rows, PATIENCE, Look::First).await?;
-    client.outlook().note(keyed(batch), usize::from(entered.is_none()));
-    Ok(entered.map(|entered| vec![entered; rows.len()]))
+    let entered = store::insert_new(connection, statements, rows, Some(PATIENCE), Look::First).await;
+    client.outlook().tried(keyed(batch), matches!(entered, Ok(Some(_))));
+    Ok(entered?.map(|entered| vec![entered; batch.len()]))
 }
 
 /// Looks for the holders of rows that are probably all duplicates. `None`: not all are.

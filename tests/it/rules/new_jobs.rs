@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
-use sqlx::{PgConnection, Postgres, Row, Transaction};
+use sqlx::postgres::PgListener;
+use sqlx::{Connection, PgConnection, Postgres, Row, Transaction};
 use time::OffsetDateTime;
 use tokio::sync::Barrier;
 use tokio::time::timeout;
@@ -61,6 +62,36 @@ async fn r9_new_jobs_that_meet_somebody_are_given_back_without_an_error() {
 }
 
 #[tokio::test]
+async fn r3_new_jobs_that_are_looked_for_write_nothing_where_one_is_held() {
+    let database = Database::with_connections(1).await;
+    let mut tx = begin(&database, "lock_timeout = 0").await;
+    assert!(insert_new(&mut tx, true, &["held", "kept"]).await);
+    tx.commit().await.unwrap();
+    let mut tx = begin(&database, "lock_timeout = 0").await;
+    assert!(!insert_new(&mut tx, true, &["a", "b", "held"]).await);
+    // A transaction gets a number when it first writes anything.
+    let wrote = "SELECT pg_current_xact_id_if_assigned()::text";
+    assert_eq!(sqlx::query_scalar::<_, Option<String>>(wrote).fetch_one(&mut *tx).await.unwrap(), None);
+    tx.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn r9_new_jobs_wait_no_longer_than_the_callers_own_limit() {
+    let database = Database::with_connections(3).await;
+    let mut rival = begin(&database, "lock_timeout = 0").await;
+    assert!(insert_new(&mut rival, true, &["a", "b"]).await);
+    let mut tx = begin(&database, "lock_timeout = '1ms'").await;
+    let mut waited = Duration::MAX;
+    // Who sleeps can always oversleep.
+    for _ in 0..20 {
+        let began = Instant::now();
+        assert!(!insert_new(&mut tx, true, &["c", "a"]).await);
+        waited = waited.min(began.elapsed());
+    }
+    assert!(waited < Duration::from_millis(50), "{waited:?}");
+}
+
+#[tokio::test]
 async fn r9_new_jobs_that_would_wait_in_a_circle_are_given_back_without_an_error() {
     let database = Database::with_connections(3).await;
     let mut tx =
@@ -83,12 +114,23 @@ async fn r10_after_many_new_jobs_an_insert_in_a_transaction_that_meets_somebody_
         let new = (from..from + 400).map(|n| unique(&format!("k{n}")));
         assert!(client.insert_many(new).await.unwrap().iter().all(|answer| !answer.duplicate));
     };
+    let hour = Duration::from_secs(3600);
+    let old = client.insert(job("a").unique_key(UniqueKey::raw("old").period(hour))).await.unwrap();
+    database.pass(hour).await;
     many_new(0).await;
     let mut tx = database.pool().begin().await.unwrap();
     let (new, statements) = counting_statements(client.insert(unique("x")).tx(&mut tx).into_future()).await;
     assert_eq!((new.unwrap().duplicate, statements), (false, 1));
-    let met = client.insert(unique("k7")).tx(&mut tx).await.unwrap();
-    assert_eq!((met.duplicate, met.job.unique_key.as_deref()), (true, Some("k7")));
+    let (met, statements) = counting_statements(client.insert(unique("k7")).tx(&mut tx).into_future()).await;
+    let met = met.unwrap();
+    assert_eq!((met.duplicate, met.job.unique_key.as_deref(), statements), (true, Some("k7"), 2));
+
+    // One whose claim is over.
+    many_new(500).await;
+    let (new, statements) = counting_statements(client.insert(unique("old")).tx(&mut tx).into_future()).await;
+    let new = new.unwrap();
+    assert!(!new.duplicate && new.id() != old.id());
+    assert!(statements > 2, "{statements}: tried as new, and then as any");
 
     // One that this transaction has inserted, in a batch.
     many_new(1000).await;
@@ -96,6 +138,12 @@ async fn r10_after_many_new_jobs_an_insert_in_a_transaction_that_meets_somebody_
     let (answers, statements) = counting_statements(client.insert_many(batch).tx(&mut tx).into_future()).await;
     assert_eq!(answers.unwrap().iter().map(|answer| answer.duplicate).collect::<Vec<_>>(), [false, true, false]);
     assert_eq!(statements, 2);
+    // In a savepoint, which is rolled back.
+    many_new(1500).await;
+    let mut savepoint = tx.begin().await.unwrap();
+    let answers = client.insert_many(["s", "t"].map(unique)).tx(&mut savepoint).await.unwrap();
+    assert!(answers.iter().all(|answer| !answer.duplicate));
+    savepoint.rollback().await.unwrap();
 
     // Somebody's who has not committed: waited for until it is known.
     many_new(2000).await;
@@ -119,7 +167,93 @@ async fn r10_after_many_new_jobs_an_insert_in_a_transaction_that_meets_somebody_
         assert!(!timeout(WAIT, waiting).await.unwrap().unwrap().duplicate);
     }
     tx.commit().await.unwrap();
-    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1600 + 5);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 6 * 400 + 1 + 6);
+}
+
+#[tokio::test]
+async fn new_jobs_are_looked_for_by_index_however_small_the_table_was() {
+    let database = Database::with_connections(1).await;
+    let mut tx = begin(&database, "lock_timeout = 0").await;
+    // PostgreSQL plans some times anew before it takes to one plan.
+    for round in 0..10 {
+        let keys = [format!("{round} a"), format!("{round} b")];
+        assert!(insert_new(&mut tx, true, &keys.each_ref().map(String::as_str)).await);
+    }
+    let jobs = "INSERT INTO job (id, kind, unique_key, unique_states)
+        SELECT new_job_id(), 'a', n::text, 31 FROM generate_series(1, 3000) AS n";
+    sqlx::query(jobs).execute(&mut *tx).await.unwrap();
+    let read = "SELECT seq_tup_read FROM pg_stat_xact_user_tables WHERE relid = 'job'::regclass";
+    let before: i64 = sqlx::query_scalar(read).fetch_one(&mut *tx).await.unwrap();
+    assert!(!insert_new(&mut tx, true, &["new", "3000"]).await);
+    assert_eq!(sqlx::query_scalar::<_, i64>(read).fetch_one(&mut *tx).await.unwrap(), before);
+}
+
+/// A snapshot that has to know of many subtransactions slows everybody down.
+#[tokio::test]
+async fn single_new_jobs_in_a_transaction_take_no_subtransaction_each() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.insert_many((0..400).map(|n| unique(&format!("new {n}")))).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    for n in 0..10 {
+        let inserting = client.insert(unique(&format!("k{n}"))).tx(&mut tx).into_future();
+        assert_eq!(counting_statements(inserting).await.1, 1);
+    }
+    tx.commit().await.unwrap();
+    let writers = "SELECT count(DISTINCT xmin::text) FROM {schema}.job WHERE unique_key LIKE 'k%'";
+    assert_eq!(database.number(writers).await, 1);
+}
+
+#[tokio::test]
+async fn a_single_new_job_in_a_transaction_wakes_an_idle_runner() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.insert_many((0..400).map(|n| unique(&format!("new {n}")))).await.unwrap();
+    let mut listener = PgListener::connect_with(database.pool()).await.unwrap();
+    listener.listen(&format!("{}.job", database.schema)).await.unwrap();
+    let idle = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until)
+        VALUES (gen_random_uuid(), 'r', '{default}', true, now() + interval '1 hour')";
+    database.execute(idle).await;
+    for jobs in [vec![unique("a")], vec![unique("b"), unique("c")]] {
+        let mut tx = database.pool().begin().await.unwrap();
+        let (inserted, statements) = counting_statements(client.insert_many(jobs).tx(&mut tx).into_future()).await;
+        assert_eq!((inserted.unwrap().iter().any(|answer| answer.duplicate), statements), (false, 1));
+        tx.commit().await.unwrap();
+        assert_eq!(timeout(WAIT, listener.recv()).await.unwrap().unwrap().payload(), "default");
+        database.execute("UPDATE {schema}.runner SET idle = true").await;
+    }
+}
+
+/// Transactions of callers that insert a batch each, in opposed orders.
+#[tokio::test]
+async fn r10_transactions_with_new_jobs_in_opposed_orders_never_deadlock() {
+    const ROUNDS: usize = 20;
+    let database = Database::slow_to_see_deadlocks(4).await;
+    let together = Arc::new(Barrier::new(4));
+    let tasks: Vec<_> = (0..4)
+        .map(|writer| {
+            let client = Client::builder().schema(database.client.schema().clone()).pool(database.pool().clone());
+            let (together, pool) = (together.clone(), database.pool().clone());
+            tokio::spawn(async move {
+                for round in 0..ROUNDS {
+                    client.insert_many((0..200).map(|n| unique(&format!("{writer} {round} {n}")))).await.unwrap();
+                    let mut jobs: Vec<_> = (0..40).map(|n| unique(&format!("{round} {n}"))).collect();
+                    if writer % 2 == 1 {
+                        jobs.reverse();
+                    }
+                    together.wait().await;
+                    let mut tx = pool.begin().await.unwrap();
+                    client.insert_many(jobs).tx(&mut tx).await.unwrap();
+                    tx.commit().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        timeout(6 * WAIT, task).await.unwrap().unwrap();
+    }
+    let jobs = i64::try_from(ROUNDS * (4 * 200 + 40)).unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, jobs);
 }
 
 #[tokio::test]

@@ -92,7 +92,8 @@ async fn r9_a_conflict_newer_than_the_snapshot_is_retryable() {
             [OnConflict::Ignore, OnConflict::Reject, OnConflict::Replace, OnConflict::ReplaceExceptSchedule];
         for (n, on_conflict) in conflicts.into_iter().enumerate() {
             // One insert, two in a batch, and one over a claim that has expired since.
-            for way in ["one", "batch", "expired"] {
+            // So is where many were new.
+            for way in ["one", "batch", "expired", "new", "new batch"] {
                 let text = format!("{way} {n}");
                 let unique = || job("a").unique_key(key(&text).on_conflict(on_conflict));
                 if way == "expired" {
@@ -100,10 +101,14 @@ async fn r9_a_conflict_newer_than_the_snapshot_is_retryable() {
                     client.insert(job("old").unique_key(old)).await.unwrap();
                     database.pass(Duration::from_secs(60)).await;
                 }
+                if way.starts_with("new") {
+                    let new = (0..80).map(|n| job("new").unique_key(key(&format!("{text} {n}"))));
+                    client.insert_many(new).await.unwrap();
+                }
                 let mut tx = begin().await;
                 client.insert(job("rival").unique_key(key(&text))).await.unwrap();
                 let error = match way {
-                    "batch" => client.insert_many([unique(), job("b")]).tx(&mut tx).await.unwrap_err(),
+                    "batch" | "new batch" => client.insert_many([unique(), job("b")]).tx(&mut tx).await.unwrap_err(),
                     _ => client.insert(unique()).tx(&mut tx).await.unwrap_err(),
                 };
                 assert!(error.is_retryable(), "{level}, {text}, {on_conflict:?}: {error}");

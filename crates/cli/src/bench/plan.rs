@@ -67,6 +67,7 @@ fn plan(arguments: &BenchArguments, workload: Workload, tasks: usize) -> Plan {
         Workload::InsertBulk => insert(Way::Bulk(BULK), None),
         Workload::InsertBulkUnique => insert(Way::Bulk(BULK), Some(n)),
         Workload::InsertTx => insert(Way::Tx, None),
+        Workload::InsertTxUnique => insert(Way::Tx, Some(n)),
         Workload::InsertNotified => {
             let beside = |beside| {
                 let beside = Some(beside);

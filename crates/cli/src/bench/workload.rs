@@ -12,6 +12,8 @@ pub(super) enum Workload {
     InsertBulkUnique,
     /// one insert in each transaction of the caller's
     InsertTx,
+    /// the same with a unique key each, all different
+    InsertTxUnique,
     /// the same while a runner that listens works the jobs
     InsertNotified,
     /// one insert at a time from each of many tasks
@@ -52,6 +54,7 @@ impl Workload {
             Self::InsertBulk => "insert_bulk",
             Self::InsertBulkUnique => "insert_bulk_unique",
             Self::InsertTx => "insert_tx",
+            Self::InsertTxUnique => "insert_tx_unique",
             Self::InsertNotified => "insert_notified",
             Self::InsertSingle => "insert_single",
             Self::InsertUnique => "insert_unique",
@@ -72,6 +75,7 @@ impl Workload {
             Self::InsertBulk => "unnest insert of 1,000",
             Self::InsertBulkUnique => "the same, ON CONFLICT DO NOTHING",
             Self::InsertTx => "one-row INSERT in a transaction",
+            Self::InsertTxUnique => "the same, ON CONFLICT DO NOTHING",
             Self::InsertNotified => "our own, with a runner that only polls",
             Self::InsertSingle => "one-row INSERT",
             Self::InsertUnique => "the same, ON CONFLICT DO NOTHING",
@@ -88,7 +92,7 @@ impl Workload {
         match self {
             Self::InsertBulk => 200_000,
             Self::InsertBulkUnique => 100_000,
-            Self::InsertTx | Self::InsertNotified => 20_000,
+            Self::InsertTx | Self::InsertTxUnique | Self::InsertNotified => 20_000,
             Self::InsertSingle | Self::InsertUnique => 40_000,
             Self::InsertDuplicate => 60_000,
             Self::Work | Self::WorkDelete | Self::WorkUnique => 500_000,
@@ -101,7 +105,7 @@ impl Workload {
     pub(super) const fn connections(self) -> u32 {
         match self {
             Self::InsertBulk | Self::InsertBulkUnique => 4,
-            Self::InsertTx | Self::InsertNotified => 16,
+            Self::InsertTx | Self::InsertTxUnique | Self::InsertNotified => 16,
             Self::InsertSingle | Self::InsertUnique | Self::InsertDuplicate => 16,
             Self::Work | Self::WorkDelete | Self::WorkUnique => 2,
             Self::WorkBacklog | Self::WorkHeldSnapshot | Self::Latency | Self::EndToEnd => 2,
@@ -111,7 +115,8 @@ impl Workload {
     /// Whether tasks insert in it.
     pub(super) const fn inserts(self) -> bool {
         match self {
-            Self::InsertBulk | Self::InsertBulkUnique | Self::InsertTx | Self::InsertNotified => true,
+            Self::InsertBulk | Self::InsertBulkUnique => true,
+            Self::InsertTx | Self::InsertTxUnique | Self::InsertNotified => true,
             Self::InsertSingle | Self::InsertUnique | Self::InsertDuplicate | Self::EndToEnd => true,
             Self::Work | Self::WorkDelete | Self::WorkUnique | Self::WorkBacklog | Self::WorkHeldSnapshot => false,
             Self::Latency => false,
@@ -132,6 +137,7 @@ impl Workload {
                 Some(256) => Some(Target::Ratio(4.0)),
                 _ => None,
             },
+            Self::InsertTxUnique => None,
             Self::InsertNotified => Some(Target::Ratio(0.95)),
             Self::InsertDuplicate => Some(Target::Ratio(1.0)),
             Self::Work | Self::WorkDelete | Self::WorkUnique | Self::WorkHeldSnapshot => Some(Target::Ratio(0.8)),

@@ -51,6 +51,7 @@ async fn each_workload_gives_one_line_and_nothing_stays() {
             "insert_bulk",
             "insert_bulk_unique",
             "insert_tx",
+            "insert_tx_unique",
             "insert_notified",
             "insert_single",
             "insert_single",
