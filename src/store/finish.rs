@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::Value;
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row, SqlStr};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row, SqlStr};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -14,6 +15,9 @@ use crate::error::Result as UniqueueResult;
 use crate::ident::JobId;
 use crate::job::JobRow;
 use crate::state::JobState;
+
+/// So many jobs are deleted by the statement that does so for all or none.
+const MANY: usize = 50;
 
 /// How an attempt ended.
 #[derive(Clone, Debug)]
@@ -85,7 +89,9 @@ pub(crate) async fn complete(
     attempts: &[(JobId, u16)],
     patience: Option<Duration>,
 ) -> UniqueueResult<Counted> {
-    end_plainly(&statements.complete, connection, worker, attempts, patience).await
+    let numbers = Numbers::of(attempts);
+    let answer = numbers.bind(&statements.complete, worker, patience).fetch_one(connection).await?;
+    counted_plainly(&answer)
 }
 
 /// Completes attempts of jobs whose rows go with that, as [`complete`] does.
@@ -96,30 +102,48 @@ pub(crate) async fn complete_and_delete(
     attempts: &[(JobId, u16)],
     patience: Option<Duration>,
 ) -> UniqueueResult<Counted> {
-    end_plainly(&statements.complete_and_delete, connection, worker, attempts, patience).await
+    let numbers = Numbers::of(attempts);
+    if attempts.len() >= MANY {
+        // Rarely is one of them stale.
+        let deleting = numbers.bind(&statements.delete_completed, worker, patience);
+        if deleting.fetch_one(&mut *connection).await?.try_get("are_gone")? {
+            return Ok(Counted::AllCompleted);
+        }
+    }
+    let answer = numbers.bind(&statements.complete_and_delete, worker, patience).fetch_one(connection).await?;
+    counted_plainly(&answer)
 }
 
-async fn end_plainly(
-    statement: &SqlStr,
-    connection: &mut PgConnection,
-    worker: Uuid,
-    attempts: &[(JobId, u16)],
-    patience: Option<Duration>,
-) -> UniqueueResult<Counted> {
-    let (ids, mut numbers) = arrays(attempts);
-    // Most are the first, and need not be looked up job by job.
-    let same = numbers.first().copied().filter(|first| numbers.iter().all(|number| number == first));
-    if same.is_some() {
-        numbers.clear();
+/// Attempts as the statements of their common ends take them.
+struct Numbers {
+    ids: Vec<Uuid>,
+    /// The number of all. Most are the first, and need not be looked up job by job.
+    same: Option<i16>,
+    /// Those of each, where they differ.
+    each: Vec<i16>,
+}
+
+impl Numbers {
+    fn of(attempts: &[(JobId, u16)]) -> Self {
+        let (ids, mut each) = arrays(attempts);
+        let same = each.first().copied().filter(|first| each.iter().all(|number| number == first));
+        if same.is_some() {
+            each.clear();
+        }
+        Self { ids, same, each }
     }
-    let answer = query(statement)
-        .bind(worker)
-        .bind(&ids)
-        .bind(same)
-        .bind(&numbers)
-        .bind(patience.map(lock_timeout))
-        .fetch_one(connection)
-        .await?;
+
+    fn bind<'q>(
+        &'q self,
+        statement: &'q SqlStr,
+        worker: Uuid,
+        patience: Option<Duration>,
+    ) -> Query<'q, Postgres, PgArguments> {
+        query(statement).bind(worker).bind(&self.ids).bind(self.same).bind(&self.each).bind(patience.map(lock_timeout))
+    }
+}
+
+fn counted_plainly(answer: &PgRow) -> UniqueueResult<Counted> {
     Ok(match answer.try_get::<Option<Vec<Uuid>>, _>("counted")? {
         None => Counted::AllCompleted,
         Some(ids) => Counted::These(ids.into_iter().map(|id| (JobId::from(id), JobState::Completed)).collect()),

@@ -176,6 +176,7 @@ statements! {
     count_matching,
     database_time,
     define_periodic,
+    delete_completed,
     delete_jobs,
     due_periodic,
     #[cfg(feature = "testing")]

@@ -1,11 +1,12 @@
 //! A result counts only for the attempt that made it, and effects commit with their completion.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
-use uniqueue::{BoxError, Error, JobState, RunningJob};
+use tokio::sync::{Notify, Semaphore};
+use uniqueue::{BoxError, Error, JobState, Retention, Runner, RunningJob};
 
 use super::{Task, quick, until};
 use crate::support::{Database, WAIT};
@@ -76,6 +77,44 @@ async fn a_stale_result_is_dropped_and_complete_in_says_so() {
     let row = database.client.job(job.id()).await.unwrap().unwrap();
     assert_eq!((row.state, row.attempt), (JobState::Running, 2), "the other attempt goes on");
     assert!(row.errors.is_empty());
+}
+
+/// Many jobs that are not kept are deleted at once, which one stale result must not keep them from.
+#[tokio::test]
+async fn a_stale_result_among_many_keeps_its_job_and_no_other() {
+    const JOBS: usize = 200;
+    let database = Database::new().await;
+    let (started, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let signals = (started.clone(), go_on.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (started, go_on) = signals.clone();
+        async move {
+            started.add_permits(1);
+            go_on.acquire().await.unwrap().forget();
+        }
+    };
+    database.client.insert_many((0..JOBS as u32).map(|n| Task { n })).await.unwrap();
+    let retention = Retention::default().completed(Duration::ZERO);
+    let runner = Runner::new(database.client.clone()).queue("default", JOBS).retention(retention).worker(work);
+    let runner = runner.start().await.unwrap();
+    let all = started.acquire_many(u32::try_from(JOBS).unwrap());
+    tokio::time::timeout(WAIT, all).await.unwrap().unwrap().forget();
+    let taken = "WITH taken AS (
+            UPDATE {schema}.job SET worker = gen_random_uuid() WHERE args->>'n' = '7' RETURNING worker
+        )
+        INSERT INTO {schema}.runner (id, name, queues, leased_until)
+        SELECT worker, 'other', '{}', now() + interval '1 hour' FROM taken";
+    database.execute(taken).await;
+    let mut events = database.client.events();
+    go_on.add_permits(JOBS);
+    runner.stop().await.unwrap();
+    let left = "SELECT string_agg(args->>'n' || ' ' || state, ', ') FROM {schema}.job";
+    assert_eq!(database.text(left).await, "7 running");
+    let mut told = BTreeMap::new();
+    while let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, events.recv()).await {
+        *told.entry(event.happened.as_str()).or_insert(0) += 1;
+    }
+    assert_eq!((told["completed"], told["stale"]), (JOBS - 1, 1), "{told:?}");
 }
 
 #[tokio::test]
