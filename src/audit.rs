@@ -30,7 +30,7 @@ pub struct AuditedKind {
     /// How long the counter of a key is kept after its last duplicate.
     pub keep: Duration,
     /// Whether nothing is counted now, because nobody folds what was noted: no runner does
-    /// maintenance, or an old transaction keeps vacuum from its dead rows.
+    /// maintenance, or a transaction that is open keeps what was folded from being cleared away.
     pub tally_is_full: bool,
 }
 
