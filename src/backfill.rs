@@ -38,7 +38,7 @@ pub struct BackfillReport {
     /// Jobs that got their key, and claim it.
     pub claimed: u64,
     /// Jobs that got their key and do not claim it now: their state claims nothing, or their claim is
-    /// over (its time, or `until start` and they were started).
+    /// over (its time, or `until start` and they were started), or they had given up the one they had.
     pub unclaimed: u64,
     /// Jobs that carry another key, or this one on other terms, and were left as they are.
     pub other_key: u64,

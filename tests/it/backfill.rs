@@ -204,6 +204,28 @@ async fn keys_that_jobs_carry_change_only_when_asked_and_what_was_given_up_stays
 }
 
 #[tokio::test]
+async fn a_dead_job_that_gave_its_claim_up_takes_no_key_from_a_live_one() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let by_args = UniquePolicy::new().by_args().scope(UniqueScope::Completed);
+    let dead = client.insert(numbered(1).unique(by_args.clone())).await.unwrap();
+    database.set_state(dead.id(), "completed").await;
+    client.release_claim(dead.job.unique_key.as_deref().unwrap()).await.unwrap();
+    let live = client.insert(numbered(1).unique(by_args)).await.unwrap();
+    assert!(!live.duplicate);
+    let policy = by_n().scope(UniqueScope::Completed);
+    let backfill = || client.backfill_kind("a", policy.clone()).rekey().on_collision(OnCollision::Cancel);
+    for report in [backfill().dry_run().await.unwrap(), backfill().await.unwrap()] {
+        assert_eq!(counts(&report), [2, 0, 1, 1, 0, 0, 0, 0, 0], "{report:?}");
+    }
+    let found = row(&database, live.id()).await;
+    assert_eq!((found.state, found.claims), (JobState::Available, true));
+    let dead = row(&database, dead.id()).await;
+    assert_eq!((dead.unique_key, dead.claims), (found.unique_key, false));
+    assert_eq!(counts(&backfill().await.unwrap()), [2, 2, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+#[tokio::test]
 async fn a_claim_that_is_over_is_not_made() {
     let database = Database::new().await;
     let client = &database.client;

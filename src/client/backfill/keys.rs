@@ -100,7 +100,7 @@ impl Maker {
                 // It goes on without its claim. Its key may be free by now.
                 if job.has_yielded && would_claim { Judgement::Key(keyed, true) } else { Judgement::Unchanged }
             }
-            Some(_) if rekeys => Judgement::Key(keyed, would_claim),
+            Some(_) if rekeys => Judgement::Key(keyed, would_claim && !has_given_up(job)),
             Some(_) => Judgement::OtherKey,
         }
     }

@@ -66,7 +66,7 @@ impl<'a> Backfill<'a> {
 
     /// Also changes jobs that carry another key already, or this one on other terms (states, time limits,
     /// `until`, `on_reentry`): they give up what they claimed. Default: they are left as they are, and
-    /// counted ([`BackfillReport::other_key`]). A claim that was given up for good stays so.
+    /// counted ([`BackfillReport::other_key`]). A claim that was given up for good stays so, under the new key too.
     pub fn rekey(mut self) -> Self {
         self.rekeys = true;
         self

@@ -26,12 +26,15 @@ keyed AS (
         until_start = g.until_start,
         discard_on_reentry = false,
         unique_states = CASE
-            WHEN g.is_over OR (g.until_start AND j.attempted_at IS NOT NULL) THEN 0
+            -- A claim that was given up for good is not made anew under another key.
+            WHEN g.is_over OR (g.until_start AND j.attempted_at IS NOT NULL) OR (j.unique_key IS NOT NULL AND j.unique_states = 0)
+                THEN 0
             ELSE g.unique_states
         END,
         unique_yielded = g.unique_states & /* schema */state_bit(j.state) <> 0
             AND NOT g.is_over
             AND NOT (g.until_start AND j.attempted_at IS NOT NULL)
+            AND NOT (j.unique_key IS NOT NULL AND j.unique_states = 0)
     FROM given AS g
     WHERE j.id = g.id
         AND j.id = ANY (ARRAY(SELECT f.id FROM free AS f))
