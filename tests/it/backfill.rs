@@ -432,6 +432,25 @@ async fn what_others_hold_fast_is_left_until_they_let_go() {
 }
 
 #[tokio::test]
+async fn more_contested_jobs_than_a_statement_reads_are_all_tried_again() {
+    let database = Database::new().await;
+    let client = &database.client;
+    plain(&database, 2_100, 1).await;
+    let mut holds = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("SELECT FROM {schema}.job FOR UPDATE")).execute(&mut *holds).await.unwrap();
+    let (let_go, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let backfill = client.backfill_kind("a", by_n()).batch(5_000).on_progress(move |progress| {
+        let _ = let_go.send(progress.walked);
+    });
+    let (report, ()) = tokio::join!(backfill.into_future(), async {
+        while told.recv().await.unwrap() < 2_100 {}
+        holds.rollback().await.unwrap();
+    });
+    assert_eq!(counts(&report.unwrap()), [2_100, 0, 2_100, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE claims").await, 2_100);
+}
+
+#[tokio::test]
 async fn what_makes_no_key_is_refused_before_anything_changes() {
     #[derive(Debug, Deserialize, Job, Serialize)]
     #[job(kind = "a")]

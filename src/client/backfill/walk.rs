@@ -16,7 +16,7 @@ use crate::state::JobState;
 use crate::store::{self, Keyed, Seen, Settled, Wanted};
 
 /// So many jobs of all kinds are gone past by one statement.
-const STRETCH: i64 = 2_000;
+const STRETCH: usize = 2_000;
 
 /// What was contested is tried again so often, after longer and longer pauses: 5.5 s in all.
 const AGAIN: u32 = 10;
@@ -86,7 +86,8 @@ impl Walk<'_> {
                 break;
             }
             tokio::time::sleep(PAUSE * round).await;
-            for ids in again.chunks(self.rules.batch) {
+            // As many as one statement reads: what it does not read would be forgotten.
+            for ids in again.chunks(self.rules.batch.min(STRETCH)) {
                 self.stretch(JobId::from(Uuid::nil()), Some(ids)).await?;
             }
         }
@@ -98,7 +99,7 @@ impl Walk<'_> {
     async fn stretch(&mut self, after: JobId, ids: Option<&[Uuid]>) -> Result<Option<JobId>> {
         let statements = self.client.statements();
         let wanted = Wanted { kind: &self.kind, final_states: self.rules.maker.final_states(), ids };
-        let stretch = store::backfill_rows(self.connection, statements, wanted, after, self.last, STRETCH).await?;
+        let stretch = store::backfill_rows(self.connection, statements, wanted, after, self.last, STRETCH as i64).await?;
         let now = store::database_time(self.connection, statements).await?;
         let is_first_time = ids.is_none();
         let mut batch: Vec<(Keyed, Seen, bool)> = Vec::new();
