@@ -46,7 +46,8 @@ pub struct BackfillReport {
     pub collided: u64,
     /// Of these, jobs that were cancelled.
     pub cancelled: u64,
-    /// Jobs from which the policy makes no key, left as they are.
+    /// Jobs from which the policy makes no key, left as they are. Final jobs whose args cannot be read are
+    /// among them only where the policy claims in their state.
     pub unfit: u64,
     /// Jobs that open transactions held fast until the end, or whose keys they did. Run it again.
     pub contested: u64,

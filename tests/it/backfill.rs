@@ -291,6 +291,50 @@ async fn a_typed_kind_makes_its_own_keys() {
 }
 
 #[tokio::test]
+async fn final_jobs_of_an_older_shape_count_only_where_the_policy_claims_in_their_state() {
+    #[derive(Debug, Deserialize, Job, Serialize)]
+    #[job(kind = "active", unique)]
+    struct Active {
+        user: u64,
+    }
+
+    #[derive(Debug, Deserialize, Job, Serialize)]
+    #[job(kind = "completed", unique(args, scope = "completed"))]
+    struct Completed {
+        user: u64,
+    }
+
+    #[derive(Debug, Deserialize, Serialize)]
+    struct ByHand {
+        user: u64,
+    }
+
+    impl Job for ByHand {
+        const KIND: &'static str = "by hand";
+
+        fn unique_key(&self) -> Option<UniqueKey> {
+            Some(UniqueKey::raw(format!("user {}", self.user)))
+        }
+    }
+
+    let database = Database::new().await;
+    let client = &database.client;
+    for kind in ["active", "completed", "by hand"] {
+        for (state, args) in [("discarded", json!({"user_id": 7})), ("completed", json!({"user_id": 7}))] {
+            let id = client.insert(NewJob::new(kind, &args)).await.unwrap().id();
+            database.set_state(id, state).await;
+        }
+        client.insert(NewJob::new(kind, &json!({"user": 7}))).await.unwrap();
+    }
+    let report = client.backfill::<Active>().await.unwrap();
+    assert_eq!((counts(&report), report.is_settled()), ([1, 0, 1, 0, 0, 0, 0, 0, 0], true));
+    let report = client.backfill::<Completed>().await.unwrap();
+    assert_eq!((counts(&report), report.is_settled()), ([2, 0, 1, 0, 0, 0, 0, 1, 0], false));
+    let report = client.backfill::<ByHand>().await.unwrap();
+    assert_eq!((counts(&report), report.is_settled()), ([1, 0, 1, 0, 0, 0, 0, 0, 0], true));
+}
+
+#[tokio::test]
 async fn inserts_and_workers_go_on_and_no_job_is_lost() {
     const NUMBERS: usize = 400;
 

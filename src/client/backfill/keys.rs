@@ -70,6 +70,7 @@ impl Maker {
     pub(super) fn judge(&self, kind: &str, job: &Seen, rekeys: bool, now: OffsetDateTime) -> Judgement {
         let claim = match self.claim(kind, job) {
             Ok(claim) => claim,
+            Err(_) if job.state.is_final() && !self.may_claim(job.state) => return Judgement::Passed,
             Err(error) => return Judgement::Unfit(first_line(&error)),
         };
         if job.state.is_final() && !claim.states.contains(job.state) {
@@ -102,6 +103,15 @@ impl Maker {
             }
             Some(_) if rekeys => Judgement::Key(keyed, would_claim && !has_given_up(job)),
             Some(_) => Judgement::OtherKey,
+        }
+    }
+
+    /// Whether a job that nobody can make a key of might have claimed in this state. Keys that a kind makes
+    /// by itself say so only once they are made.
+    fn may_claim(&self, state: JobState) -> bool {
+        match self {
+            Self::Policy(policy) | Self::Kind(_, Some(policy)) => policy.terms.states.contains(state),
+            Self::Kind(_, None) => false,
         }
     }
 
