@@ -476,6 +476,17 @@ async fn what_others_hold_fast_is_left_until_they_let_go() {
 }
 
 #[tokio::test]
+async fn a_job_that_is_due_since_ever_gets_its_key() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let ids = plain(&database, 3, 1).await;
+    for (id, due) in ids.iter().zip(["-infinity", "4713-01-02 BC", "200000-01-01"]) {
+        database.execute(&format!("UPDATE {{schema}}.job SET scheduled_at = '{due}' WHERE id = '{id}'")).await;
+    }
+    assert_eq!(counts(&client.backfill_kind("a", by_n()).await.unwrap()), [3, 0, 3, 0, 0, 0, 0, 0, 0]);
+}
+
+#[tokio::test]
 async fn more_contested_jobs_than_a_statement_reads_are_all_tried_again() {
     let database = Database::new().await;
     let client = &database.client;

@@ -90,7 +90,7 @@ impl Maker {
             until_start: claim.until_start,
             discard_on_reentry: claim.discard_on_reentry,
             seen_key: job.unique_key.clone(),
-            seen_scheduled_at: job.scheduled_at,
+            seen_due_epoch: job.due_epoch,
         };
         let is_over = unique_until.is_some_and(|until| until <= now) || (claim.until_start && job.was_attempted);
         let would_claim = !is_over && claim.states.contains(job.state);
