@@ -256,6 +256,47 @@ async fn a_claim_that_is_over_is_not_made() {
 }
 
 #[tokio::test]
+async fn whichever_time_a_window_was_taken_from_the_key_stays_and_a_completed_job_has_its_own() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let hour = Duration::from_secs(3_600);
+    let windowed = || by_n().scope(UniqueScope::Completed).window(hour);
+    let later = OffsetDateTime::now_utc() + 5 * hour;
+    let set = async |id: JobId, change: &str| {
+        database.execute(&format!("UPDATE {{schema}}.job SET {change} WHERE id = '{id}'")).await;
+    };
+    // Its first attempt was snoozed into another window, and came again.
+    let snoozed = client.insert(numbered(1).unique(windowed())).await.unwrap();
+    database.set_state(snoozed.id(), "running").await;
+    set(snoozed.id(), "attempt = 1, attempted_at = now(), scheduled_at = now() + interval '5 hours'").await;
+    // Moved to now by an operator, and retried.
+    let moved = client.insert(numbered(2).scheduled_at(later).unique(windowed())).await.unwrap();
+    database.set_state(moved.id(), "retryable").await;
+    set(moved.id(), "attempt = 1, attempted_at = now()").await;
+    // Its ttl counts from its insert, and it is put off before it was attempted.
+    let lasting = by_n().ttl(hour);
+    let put_off = client.insert(NewJob::new("b", &json!({"n": 3})).unique(lasting.clone())).await.unwrap();
+    set(put_off.id(), "state = 'scheduled', scheduled_at = now() + interval '5 hours'").await;
+    for report in [
+        client.backfill_kind("a", windowed()).await.unwrap(),
+        client.backfill_kind("a", windowed()).rekey().await.unwrap(),
+    ] {
+        assert_eq!(counts(&report), [2, 2, 0, 0, 0, 0, 0, 0, 0], "{report:?}");
+    }
+    assert_eq!(row(&database, snoozed.id()).await.unique_key, snoozed.job.unique_key);
+    assert_eq!(client.backfill_kind("b", lasting).await.unwrap().unchanged, 1);
+    // Another length of time is still another.
+    assert_eq!(client.backfill_kind("b", by_n().ttl(2 * hour)).await.unwrap().other_key, 1);
+    // Without a key: a job that was completed at once was due when it was scheduled.
+    let completed = client.insert(numbered(4).scheduled_at(later)).await.unwrap().id();
+    database.set_state(completed, "completed").await;
+    set(completed, "attempt = 1, attempted_at = now()").await;
+    assert_eq!(client.backfill_kind("a", windowed()).await.unwrap().claimed, 1);
+    let again = client.insert(numbered(4).scheduled_at(later).unique(windowed())).await.unwrap();
+    assert_eq!((again.duplicate, again.id()), (true, completed));
+}
+
+#[tokio::test]
 async fn a_typed_kind_makes_its_own_keys() {
     #[derive(Debug, Deserialize, Job, Serialize)]
     #[job(kind = "derived", unique)]
