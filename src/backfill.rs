@@ -133,6 +133,7 @@ pub struct BackfillProgress {
     pub walked: u64,
     /// How many jobs of the kind it has looked at.
     pub jobs: u64,
-    /// How much of the time between the first job and the last it has gone through, 0 to 1.
+    /// How much of the time between the first job and the last it has gone through, 0 to 1. Never less
+    /// than before: 1 while contested jobs are tried again.
     pub part: f64,
 }

@@ -534,13 +534,20 @@ async fn more_contested_jobs_than_a_statement_reads_are_all_tried_again() {
     plain(&database, 2_100, 1).await;
     let mut holds = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("SELECT FROM {schema}.job FOR UPDATE")).execute(&mut *holds).await.unwrap();
+    let mut holds = Some(holds);
     let (let_go, mut told) = tokio::sync::mpsc::unbounded_channel();
     let backfill = client.backfill_kind("a", by_n()).batch(5_000).on_progress(move |progress| {
-        let _ = let_go.send(progress.walked);
+        let _ = let_go.send(progress);
     });
     let (report, ()) = tokio::join!(backfill.into_future(), async {
-        while told.recv().await.unwrap() < 2_100 {}
-        holds.rollback().await.unwrap();
+        let mut parts = Vec::new();
+        while let Some(progress) = told.recv().await {
+            parts.push(progress.part);
+            if progress.walked == 2_100 && holds.is_some() {
+                holds.take().unwrap().rollback().await.unwrap();
+            }
+        }
+        assert!(parts.is_sorted() && parts.len() > 2, "it never goes back: {parts:?}");
     });
     assert_eq!(counts(&report.unwrap()), [2_100, 0, 2_100, 0, 0, 0, 0, 0, 0]);
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE claims").await, 2_100);
