@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use time::OffsetDateTime;
 
 use crate::ident::{JobId, Kind};
@@ -27,10 +27,11 @@ pub struct AuditedKind {
     /// When the last one came. `None`: there was none.
     #[serde(with = "time::serde::rfc3339::option")]
     pub last_at: Option<OffsetDateTime>,
-    /// How long the counter of a key is kept after its last duplicate.
+    /// How long the counter of a key is kept after its last duplicate. Serialized in seconds.
+    #[serde(serialize_with = "in_seconds")]
     pub keep: Duration,
     /// Whether nothing is counted now, because nobody folds what was noted: no runner does
-    /// maintenance, or an old transaction keeps vacuum from its dead rows.
+    /// maintenance, or a transaction that is open keeps what was folded from being cleared away.
     pub tally_is_full: bool,
 }
 
@@ -53,4 +54,8 @@ pub struct SuppressedDuplicate {
     pub last_at: OffsetDateTime,
     /// The job that the last one met. It may be gone.
     pub last_holder: JobId,
+}
+
+fn in_seconds<S: Serializer>(length: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(length.as_secs_f64())
 }

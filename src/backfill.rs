@@ -38,7 +38,7 @@ pub struct BackfillReport {
     /// Jobs that got their key, and claim it.
     pub claimed: u64,
     /// Jobs that got their key and do not claim it now: their state claims nothing, or their claim is
-    /// over (its time, or `until start` and they were started).
+    /// over (its time, or `until start` and they were started), or they had given up the one they had.
     pub unclaimed: u64,
     /// Jobs that carry another key, or this one on other terms, and were left as they are.
     pub other_key: u64,
@@ -46,7 +46,8 @@ pub struct BackfillReport {
     pub collided: u64,
     /// Of these, jobs that were cancelled.
     pub cancelled: u64,
-    /// Jobs from which the policy makes no key, left as they are.
+    /// Jobs from which the policy makes no key, left as they are. Final jobs whose args cannot be read are
+    /// among them only where the policy claims in their state.
     pub unfit: u64,
     /// Jobs that open transactions held fast until the end, or whose keys they did. Run it again.
     pub contested: u64,
@@ -132,6 +133,7 @@ pub struct BackfillProgress {
     pub walked: u64,
     /// How many jobs of the kind it has looked at.
     pub jobs: u64,
-    /// How much of the time between the first job and the last it has gone through, 0 to 1.
+    /// How much of the time between the first job and the last it has gone through, 0 to 1. Never less
+    /// than before: 1 while contested jobs are tried again.
     pub part: f64,
 }

@@ -28,6 +28,8 @@ pub(crate) struct Seen {
     pub(crate) attempt: i16,
     pub(crate) created_at: OffsetDateTime,
     pub(crate) scheduled_at: OffsetDateTime,
+    /// The same in seconds, as the database has it: infinite, too, and as far away as may be.
+    pub(crate) due_epoch: f64,
     pub(crate) was_attempted: bool,
     pub(crate) unique_key: Option<String>,
     pub(crate) unique_states: StateSet,
@@ -91,6 +93,7 @@ pub(crate) async fn backfill_rows(
             attempt: row.try_get("attempt")?,
             created_at: row.try_get::<Stored, _>("created_at")?.0,
             scheduled_at: row.try_get::<Stored, _>("scheduled_at")?.0,
+            due_epoch: row.try_get("due_epoch")?,
             was_attempted: row.try_get::<Option<Stored>, _>("attempted_at")?.is_some(),
             unique_key: row.try_get("unique_key")?,
             unique_states: (row.try_get::<Option<i16>, _>("unique_states")?)
@@ -116,7 +119,7 @@ pub(crate) struct Keyed {
     pub(crate) discard_on_reentry: bool,
     /// The key and the time with which it was seen.
     pub(crate) seen_key: Option<String>,
-    pub(crate) seen_scheduled_at: OffsetDateTime,
+    pub(crate) seen_due_epoch: f64,
 }
 
 /// What became of a job that was given its key.
@@ -154,7 +157,7 @@ pub(crate) async fn backfill_keys(
     let states: Vec<_> = jobs.iter().map(|job| job.unique_states.bits()).collect();
     let until_starts: Vec<_> = jobs.iter().map(|job| job.until_start).collect();
     let seen_keys: Vec<_> = jobs.iter().map(|job| job.seen_key.as_deref()).collect();
-    let seen_times: Vec<_> = jobs.iter().map(|job| job.seen_scheduled_at).collect();
+    let seen_times: Vec<_> = jobs.iter().map(|job| job.seen_due_epoch).collect();
     let query = query(&statements.backfill_keys).persistent(false);
     let query =
         query.bind(ids).bind(keys).bind(untils).bind(states).bind(until_starts).bind(seen_keys).bind(seen_times);

@@ -40,6 +40,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V19__whatever_is_there", include_str!("../../migrations/V19__whatever_is_there.sql")),
     ("V20__given_order", include_str!("../../migrations/V20__given_order.sql")),
     ("V21__insert_new", include_str!("../../migrations/V21__insert_new.sql")),
+    ("V22__duplicate_audit", include_str!("../../migrations/V22__duplicate_audit.sql")),
     ("V23__delete_completed", include_str!("../../migrations/V23__delete_completed.sql")),
 ];
 

@@ -177,7 +177,27 @@ async fn open_transactions_with_duplicates_of_one_key_hold_up_nobody() {
 
 #[tokio::test]
 async fn many_folding_at_once_lose_and_double_nothing() {
+    fold_while_others_insert(&audited().await).await;
+}
+
+#[tokio::test]
+async fn a_tally_that_is_cleared_away_while_others_insert_loses_nothing() {
     let database = audited().await;
+    // Whatever its size, so at any moment when it is empty.
+    let any_size = "DO $$ BEGIN
+        EXECUTE replace(
+            pg_get_functiondef('{schema}.fold_duplicates(integer)'::regprocedure), '32 * 1024 * 1024', '1'
+        );
+    END $$";
+    database.execute(any_size).await;
+    let file = "SELECT pg_relation_filenode('{schema}.duplicate_tally')::bigint";
+    let before = database.number(file).await;
+    fold_while_others_insert(&database).await;
+    assert_ne!(database.number(file).await, before, "it was cleared away");
+    assert_eq!(database.number("SELECT pg_relation_size('{schema}.duplicate_tally')").await, 0);
+}
+
+async fn fold_while_others_insert(database: &Database) {
     database.client.audit_duplicates("b").await.unwrap();
     database.client.insert(job("b").unique_key(UniqueKey::raw("b"))).await.unwrap();
     let inserters = (0..4).map(|_| async {
@@ -256,16 +276,70 @@ async fn a_tally_that_nobody_folds_ends_at_64_mb_and_says_so() {
     database
         .execute(
             "INSERT INTO {schema}.duplicate_tally (at, holder, suppressed, kind, unique_key)
-             SELECT now(), gen_random_uuid(), 1, 'a', repeat('x', 500) || n FROM generate_series(1, 125000) AS n",
+             SELECT now(), gen_random_uuid(), 1, 'a', repeat('x', 500) || n % 10 FROM generate_series(1, 125000) AS n",
         )
         .await;
     assert!(database.client.audited_kinds().await.unwrap()[0].tally_is_full);
     assert!(database.client.insert(ignored()).await.unwrap().duplicate);
     assert_eq!(counted(&database).await, 0);
-    // Cleaned up, it goes on.
-    database.execute("TRUNCATE {schema}.duplicate_tally").await;
+    // One looks at what is folded, another has only an old snapshot.
+    let (mut looks, mut old) = (database.pool().begin().await.unwrap(), database.pool().begin().await.unwrap());
+    sqlx::query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *old).await.unwrap();
+    sqlx::query("SELECT now()").execute(&mut *old).await.unwrap();
+    let look = database.sql("SELECT FROM {schema}.duplicate_tally LIMIT 1");
+    sqlx::query(look).execute(&mut *looks).await.unwrap();
+    let fold = async || database.number("SELECT {schema}.fold_duplicates(50000)::bigint").await;
+    assert_eq!([fold().await, fold().await, fold().await], [50_000, 50_000, 25_000]);
+    assert!(database.client.audited_kinds().await.unwrap()[0].tally_is_full, "in use, and nobody waited");
+    looks.rollback().await.unwrap();
+    // Folded, it is cleared away at once, and goes on.
+    assert_eq!(fold().await, 0);
+    let [kind] = database.client.audited_kinds().await.unwrap().try_into().unwrap();
+    assert_eq!((kind.tally_is_full, kind.suppressed), (false, 125_000));
     assert!(database.client.insert(ignored()).await.unwrap().duplicate);
     assert_eq!(counted(&database).await, 1);
+    old.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_fold_reads_no_counter_that_stays_and_takes_any_time_for_ever() {
+    let database = audited().await;
+    let client = &database.client;
+    client.insert(ignored()).await.unwrap();
+    for kind in ["a", "b", "forgotten"] {
+        let counters = format!(
+            "INSERT INTO {{schema}}.duplicate_count (first_at, last_at, last_holder, suppressed, kind, unique_key)
+             SELECT now(), now() - n * interval '1 min', gen_random_uuid(), 1, '{kind}', 'k' || n
+             FROM generate_series(1, 3000) AS n"
+        );
+        database.execute(&counters).await;
+    }
+    database.execute("SELECT {schema}.audit_duplicates('b', keep => '178000000 years')").await;
+    let mut tx = database.pool().begin().await.unwrap();
+    // The first plans without statistics, the second for tables that it knows.
+    for (kind, left) in [("forgotten", 2_900), ("forgotten", 2_800)] {
+        let fold = database.sql("SELECT {schema}.fold_duplicates(100)");
+        sqlx::query(fold).execute(&mut *tx).await.unwrap();
+        let count = database.sql(&format!("SELECT count(*) FROM {{schema}}.duplicate_count WHERE kind = '{kind}'"));
+        let counted = sqlx::query_scalar::<_, i64>(count).fetch_one(&mut *tx).await.unwrap();
+        assert_eq!(counted, left);
+        sqlx::query(database.sql("ANALYZE {schema}.duplicate_count")).execute(&mut *tx).await.unwrap();
+    }
+    tx.rollback().await.unwrap();
+    database.execute("DELETE FROM {schema}.duplicate_count WHERE kind = 'forgotten'").await;
+    let read = "SELECT (coalesce(idx_tup_fetch, 0) + coalesce(seq_tup_read, 0))::bigint
+        FROM pg_stat_xact_user_tables WHERE relid = '{schema}.duplicate_count'::regclass";
+    client.audit_duplicates("a").keep(Duration::from_secs(2_990 * 60 + 30)).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    let before = sqlx::query_scalar::<_, i64>(database.sql(read)).fetch_one(&mut *tx).await.unwrap();
+    sqlx::query(database.sql("SELECT {schema}.fold_duplicates()")).execute(&mut *tx).await.unwrap();
+    let after = sqlx::query_scalar::<_, i64>(database.sql(read)).fetch_one(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+    assert!((10..100).contains(&(after - before)), "{} counters were read", after - before);
+    let left = "SELECT string_agg(kind || ' ' || n, ', ' ORDER BY kind)
+        FROM (SELECT kind, count(*) AS n FROM {schema}.duplicate_count GROUP BY kind) AS k";
+    assert_eq!(database.text(left).await, "a 2991, b 3000");
+    assert_eq!(client.audited_kinds().await.unwrap().len(), 2);
 }
 
 #[tokio::test]

@@ -204,6 +204,28 @@ async fn keys_that_jobs_carry_change_only_when_asked_and_what_was_given_up_stays
 }
 
 #[tokio::test]
+async fn a_dead_job_that_gave_its_claim_up_takes_no_key_from_a_live_one() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let by_args = UniquePolicy::new().by_args().scope(UniqueScope::Completed);
+    let dead = client.insert(numbered(1).unique(by_args.clone())).await.unwrap();
+    database.set_state(dead.id(), "completed").await;
+    client.release_claim(dead.job.unique_key.as_deref().unwrap()).await.unwrap();
+    let live = client.insert(numbered(1).unique(by_args)).await.unwrap();
+    assert!(!live.duplicate);
+    let policy = by_n().scope(UniqueScope::Completed);
+    let backfill = || client.backfill_kind("a", policy.clone()).rekey().on_collision(OnCollision::Cancel);
+    for report in [backfill().dry_run().await.unwrap(), backfill().await.unwrap()] {
+        assert_eq!(counts(&report), [2, 0, 1, 1, 0, 0, 0, 0, 0], "{report:?}");
+    }
+    let found = row(&database, live.id()).await;
+    assert_eq!((found.state, found.claims), (JobState::Available, true));
+    let dead = row(&database, dead.id()).await;
+    assert_eq!((dead.unique_key, dead.claims), (found.unique_key, false));
+    assert_eq!(counts(&backfill().await.unwrap()), [2, 2, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+#[tokio::test]
 async fn a_claim_that_is_over_is_not_made() {
     let database = Database::new().await;
     let client = &database.client;
@@ -231,6 +253,47 @@ async fn a_claim_that_is_over_is_not_made() {
     let report = client.backfill_kind("r", queued.clone()).await.unwrap();
     assert_eq!(counts(&report), [1, 0, 0, 1, 0, 0, 0, 0, 0]);
     assert_eq!(client.backfill_kind("r", queued).await.unwrap().unchanged, 1);
+}
+
+#[tokio::test]
+async fn whichever_time_a_window_was_taken_from_the_key_stays_and_a_completed_job_has_its_own() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let hour = Duration::from_secs(3_600);
+    let windowed = || by_n().scope(UniqueScope::Completed).window(hour);
+    let later = OffsetDateTime::now_utc() + 5 * hour;
+    let set = async |id: JobId, change: &str| {
+        database.execute(&format!("UPDATE {{schema}}.job SET {change} WHERE id = '{id}'")).await;
+    };
+    // Its first attempt was snoozed into another window, and came again.
+    let snoozed = client.insert(numbered(1).unique(windowed())).await.unwrap();
+    database.set_state(snoozed.id(), "running").await;
+    set(snoozed.id(), "attempt = 1, attempted_at = now(), scheduled_at = now() + interval '5 hours'").await;
+    // Moved to now by an operator, and retried.
+    let moved = client.insert(numbered(2).scheduled_at(later).unique(windowed())).await.unwrap();
+    database.set_state(moved.id(), "retryable").await;
+    set(moved.id(), "attempt = 1, attempted_at = now()").await;
+    // Its ttl counts from its insert, and it is put off before it was attempted.
+    let lasting = by_n().ttl(hour);
+    let put_off = client.insert(NewJob::new("b", &json!({"n": 3})).unique(lasting.clone())).await.unwrap();
+    set(put_off.id(), "state = 'scheduled', scheduled_at = now() + interval '5 hours'").await;
+    for report in [
+        client.backfill_kind("a", windowed()).await.unwrap(),
+        client.backfill_kind("a", windowed()).rekey().await.unwrap(),
+    ] {
+        assert_eq!(counts(&report), [2, 2, 0, 0, 0, 0, 0, 0, 0], "{report:?}");
+    }
+    assert_eq!(row(&database, snoozed.id()).await.unique_key, snoozed.job.unique_key);
+    assert_eq!(client.backfill_kind("b", lasting).await.unwrap().unchanged, 1);
+    // Another length of time is still another.
+    assert_eq!(client.backfill_kind("b", by_n().ttl(2 * hour)).await.unwrap().other_key, 1);
+    // Without a key: a job that was completed at once was due when it was scheduled.
+    let completed = client.insert(numbered(4).scheduled_at(later)).await.unwrap().id();
+    database.set_state(completed, "completed").await;
+    set(completed, "attempt = 1, attempted_at = now()").await;
+    assert_eq!(client.backfill_kind("a", windowed()).await.unwrap().claimed, 1);
+    let again = client.insert(numbered(4).scheduled_at(later).unique(windowed())).await.unwrap();
+    assert_eq!((again.duplicate, again.id()), (true, completed));
 }
 
 #[tokio::test]
@@ -266,6 +329,50 @@ async fn a_typed_kind_makes_its_own_keys() {
     let report = client.backfill::<ByHand>().await.unwrap();
     assert_eq!((report.jobs, report.claimed, report.unfit), (2, 1, 1), "{report:?}");
     assert_eq!(client.insert(ByHand { user: 7 }).await.unwrap().id(), by_hand);
+}
+
+#[tokio::test]
+async fn final_jobs_of_an_older_shape_count_only_where_the_policy_claims_in_their_state() {
+    #[derive(Debug, Deserialize, Job, Serialize)]
+    #[job(kind = "active", unique)]
+    struct Active {
+        user: u64,
+    }
+
+    #[derive(Debug, Deserialize, Job, Serialize)]
+    #[job(kind = "completed", unique(args, scope = "completed"))]
+    struct Completed {
+        user: u64,
+    }
+
+    #[derive(Debug, Deserialize, Serialize)]
+    struct ByHand {
+        user: u64,
+    }
+
+    impl Job for ByHand {
+        const KIND: &'static str = "by hand";
+
+        fn unique_key(&self) -> Option<UniqueKey> {
+            Some(UniqueKey::raw(format!("user {}", self.user)))
+        }
+    }
+
+    let database = Database::new().await;
+    let client = &database.client;
+    for kind in ["active", "completed", "by hand"] {
+        for (state, args) in [("discarded", json!({"user_id": 7})), ("completed", json!({"user_id": 7}))] {
+            let id = client.insert(NewJob::new(kind, &args)).await.unwrap().id();
+            database.set_state(id, state).await;
+        }
+        client.insert(NewJob::new(kind, &json!({"user": 7}))).await.unwrap();
+    }
+    let report = client.backfill::<Active>().await.unwrap();
+    assert_eq!((counts(&report), report.is_settled()), ([1, 0, 1, 0, 0, 0, 0, 0, 0], true));
+    let report = client.backfill::<Completed>().await.unwrap();
+    assert_eq!((counts(&report), report.is_settled()), ([2, 0, 1, 0, 0, 0, 0, 1, 0], false));
+    let report = client.backfill::<ByHand>().await.unwrap();
+    assert_eq!((counts(&report), report.is_settled()), ([1, 0, 1, 0, 0, 0, 0, 0, 0], true));
 }
 
 #[tokio::test]
@@ -407,6 +514,43 @@ async fn what_others_hold_fast_is_left_until_they_let_go() {
     });
     assert_eq!(counts(&report.unwrap()), [3, 0, 3, 0, 0, 0, 0, 0, 0]);
     assert!(row(&database, ids[0]).await.claims && row(&database, ids[1]).await.claims);
+}
+
+#[tokio::test]
+async fn a_job_that_is_due_since_ever_gets_its_key() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let ids = plain(&database, 3, 1).await;
+    for (id, due) in ids.iter().zip(["-infinity", "4713-01-02 BC", "200000-01-01"]) {
+        database.execute(&format!("UPDATE {{schema}}.job SET scheduled_at = '{due}' WHERE id = '{id}'")).await;
+    }
+    assert_eq!(counts(&client.backfill_kind("a", by_n()).await.unwrap()), [3, 0, 3, 0, 0, 0, 0, 0, 0]);
+}
+
+#[tokio::test]
+async fn more_contested_jobs_than_a_statement_reads_are_all_tried_again() {
+    let database = Database::new().await;
+    let client = &database.client;
+    plain(&database, 2_100, 1).await;
+    let mut holds = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("SELECT FROM {schema}.job FOR UPDATE")).execute(&mut *holds).await.unwrap();
+    let mut holds = Some(holds);
+    let (let_go, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let backfill = client.backfill_kind("a", by_n()).batch(5_000).on_progress(move |progress| {
+        let _ = let_go.send(progress);
+    });
+    let (report, ()) = tokio::join!(backfill.into_future(), async {
+        let mut parts = Vec::new();
+        while let Some(progress) = tokio::time::timeout(WAIT, told.recv()).await.unwrap() {
+            parts.push(progress.part);
+            if progress.walked == 2_100 && holds.is_some() {
+                holds.take().unwrap().rollback().await.unwrap();
+            }
+        }
+        assert!(parts.is_sorted() && parts.len() > 2, "it never goes back: {parts:?}");
+    });
+    assert_eq!(counts(&report.unwrap()), [2_100, 0, 2_100, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE claims").await, 2_100);
 }
 
 #[tokio::test]

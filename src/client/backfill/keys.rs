@@ -68,19 +68,29 @@ impl Maker {
 
     /// What there is to do for a job, by the database's time.
     pub(super) fn judge(&self, kind: &str, job: &Seen, rekeys: bool, now: OffsetDateTime) -> Judgement {
-        let claim = match self.claim(kind, job) {
+        let [due, instead] = times(job);
+        let claim = match self.claim_as_carried(kind, job, due, instead) {
             Ok(claim) => claim,
+            Err(_) if job.state.is_final() && !self.may_claim(job.state) => return Judgement::Passed,
             Err(error) => return Judgement::Unfit(first_line(&error)),
         };
         if job.state.is_final() && !claim.states.contains(job.state) {
             return Judgement::Passed;
         }
-        let limit = claim.period.map(|period| (job.created_at, period));
-        let limit = limit.or_else(|| claim.ttl.map(|ttl| (job.created_at.max(due(job)), ttl)));
-        let unique_until = match limit.map(|(from, length)| ends(from, length)).transpose() {
+        let ends_at = |due: OffsetDateTime| {
+            let limit = claim.period.map(|period| (job.created_at, period));
+            let limit = limit.or_else(|| claim.ttl.map(|ttl| (job.created_at.max(due), ttl)));
+            limit.map(|(from, length)| ends(from, length)).transpose()
+        };
+        let unique_until = match ends_at(due) {
             Ok(until) => until,
             Err(problem) => return Judgement::Unfit(problem),
         };
+        // What a `ttl` counts from may have moved since.
+        let is_until = job.unique_until == unique_until
+            || (claim.ttl.is_some()
+                && job.unique_until.is_some()
+                && (job.was_attempted || ends_at(instead) == Ok(job.unique_until)));
         let keyed = Keyed {
             id: job.id,
             unique_key: claim.key,
@@ -89,23 +99,49 @@ impl Maker {
             until_start: claim.until_start,
             discard_on_reentry: claim.discard_on_reentry,
             seen_key: job.unique_key.clone(),
-            seen_scheduled_at: job.scheduled_at,
+            seen_due_epoch: job.due_epoch,
         };
         let is_over = unique_until.is_some_and(|until| until <= now) || (claim.until_start && job.was_attempted);
         let would_claim = !is_over && claim.states.contains(job.state);
         match &job.unique_key {
             None => Judgement::Key(keyed, would_claim),
             Some(key) if *key == keyed.unique_key && has_given_up(job) => Judgement::Unchanged,
-            Some(key) if *key == keyed.unique_key && has_terms(job, &keyed, claim.ttl.is_some()) => {
+            Some(key) if *key == keyed.unique_key && is_until && has_terms(job, &keyed) => {
                 // It goes on without its claim. Its key may be free by now.
                 if job.has_yielded && would_claim { Judgement::Key(keyed, true) } else { Judgement::Unchanged }
             }
-            Some(_) if rekeys => Judgement::Key(keyed, would_claim),
+            Some(_) if rekeys => Judgement::Key(keyed, would_claim && !has_given_up(job)),
             Some(_) => Judgement::OtherKey,
         }
     }
 
-    fn claim(&self, kind: &str, job: &Seen) -> Result<Claim> {
+    /// Whether a job that nobody can make a key of might have claimed in this state. Keys that a kind makes
+    /// by itself say so only once they are made.
+    fn may_claim(&self, state: JobState) -> bool {
+        match self {
+            Self::Policy(policy) | Self::Kind(_, Some(policy)) => policy.terms.states.contains(state),
+            Self::Kind(_, None) => false,
+        }
+    }
+
+    /// The claim of a job that was first due at one time or the other: the key that it carries tells,
+    /// where it is one of the two.
+    fn claim_as_carried(&self, kind: &str, job: &Seen, due: OffsetDateTime, instead: OffsetDateTime) -> Result<Claim> {
+        let claim = self.claim(kind, job, due)?;
+        let Some(carried) = job.unique_key.as_ref().filter(|key| **key != claim.key && self.needs_clock()) else {
+            return Ok(claim);
+        };
+        Ok(self.claim(kind, job, instead).ok().filter(|claim| claim.key == *carried).unwrap_or(claim))
+    }
+
+    const fn needs_clock(&self) -> bool {
+        match self {
+            Self::Policy(policy) | Self::Kind(_, Some(policy)) => policy.needs_clock(),
+            Self::Kind(_, None) => false,
+        }
+    }
+
+    fn claim(&self, kind: &str, job: &Seen, due: OffsetDateTime) -> Result<Claim> {
         let policy = match self {
             Self::Policy(policy) => policy,
             Self::Kind(key_of, policy) => match (key_of(job.args.get())?, policy) {
@@ -116,7 +152,7 @@ impl Maker {
         };
         let args = if policy.needs_args() { parse_json(job.args.get())? } else { Value::Null };
         let meta = if policy.needs_meta() { Value::Object(job.meta.clone()) } else { Value::Null };
-        let subject = Subject { kind, queue: &job.queue, args: &args, meta: &meta, window_at: Some(due(job)) };
+        let subject = Subject { kind, queue: &job.queue, args: &args, meta: &meta, window_at: Some(due) };
         policy.resolve(&subject)?.ok_or_else(|| no_policy("the policy enforces nothing"))
     }
 }
@@ -130,11 +166,15 @@ fn key_of<J: Job>(args: &str) -> Result<Option<Unique>> {
     Ok(job.unique_key().map(Unique::Key))
 }
 
-/// When the job was first due, which decides its window. A retry moves the time: after one, all that
-/// is known for sure is when it was inserted.
-fn due(job: &Seen) -> OffsetDateTime {
-    let is_first = !job.was_attempted || (job.state == JobState::Running && job.attempt <= 1);
-    if is_first { job.scheduled_at } else { job.created_at }
+/// When the job was first due, which decides its window, and what it may be instead. A retry moves the
+/// time: after one, all that is known for sure is when it was inserted. At a first attempt that goes on,
+/// or was the last, it moved only if the job was snoozed.
+fn times(job: &Seen) -> [OffsetDateTime; 2] {
+    let is_first = match job.state {
+        JobState::Running | JobState::Completed => !job.was_attempted || job.attempt <= 1,
+        _ => !job.was_attempted,
+    };
+    if is_first { [job.scheduled_at, job.created_at] } else { [job.created_at, job.scheduled_at] }
 }
 
 fn ends(from: OffsetDateTime, length: Duration) -> Result<OffsetDateTime, String> {
@@ -149,14 +189,11 @@ fn has_given_up(job: &Seen) -> bool {
     job.unique_states.is_empty()
 }
 
-/// Whether the job claims on these terms. What a `ttl` counts from may have moved since.
-fn has_terms(job: &Seen, keyed: &Keyed, has_ttl: bool) -> bool {
-    let is_until =
-        if has_ttl && job.was_attempted { job.unique_until.is_some() } else { job.unique_until == keyed.unique_until };
+/// Whether the job claims on these terms, whenever that ends.
+fn has_terms(job: &Seen, keyed: &Keyed) -> bool {
     job.unique_states == keyed.unique_states
         && job.until_start == keyed.until_start
         && job.discard_on_reentry == keyed.discard_on_reentry
-        && is_until
 }
 
 fn no_policy(problem: &str) -> Error {

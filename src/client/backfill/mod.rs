@@ -66,7 +66,7 @@ impl<'a> Backfill<'a> {
 
     /// Also changes jobs that carry another key already, or this one on other terms (states, time limits,
     /// `until`, `on_reentry`): they give up what they claimed. Default: they are left as they are, and
-    /// counted ([`BackfillReport::other_key`]). A claim that was given up for good stays so.
+    /// counted ([`BackfillReport::other_key`]). A claim that was given up for good stays so, under the new key too.
     pub fn rekey(mut self) -> Self {
         self.rekeys = true;
         self
@@ -80,7 +80,7 @@ impl<'a> Backfill<'a> {
     }
 
     /// How many jobs are given their keys in one transaction, so for how many a worker may have to wait
-    /// that finishes one of them. Default: 200, some 50 ms. At least 1.
+    /// that finishes one of them. Default: 200, some 50 ms. At least 1; more than 2,000 are taken as 2,000.
     pub fn batch(mut self, jobs: u32) -> Self {
         self.batch = jobs;
         self

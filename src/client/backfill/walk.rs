@@ -16,7 +16,7 @@ use crate::state::JobState;
 use crate::store::{self, Keyed, Seen, Settled, Wanted};
 
 /// So many jobs of all kinds are gone past by one statement.
-const STRETCH: i64 = 2_000;
+const STRETCH: usize = 2_000;
 
 /// What was contested is tried again so often, after longer and longer pauses: 5.5 s in all.
 const AGAIN: u32 = 10;
@@ -50,6 +50,7 @@ pub(super) async fn run(client: &Client, kind: Kind, rules: Rules, told: Told<'_
         last,
         first: None,
         walked: 0,
+        part: 0.0,
         again: Vec::new(),
         met: HashMap::new(),
     };
@@ -68,6 +69,8 @@ struct Walk<'a> {
     /// Where it first told something.
     first: Option<JobId>,
     walked: u64,
+    /// How far it has told that it is.
+    part: f64,
     /// Jobs that somebody held fast.
     again: Vec<Uuid>,
     /// Of a dry run: which job would claim which key, by the half of its SHA-256.
@@ -86,7 +89,8 @@ impl Walk<'_> {
                 break;
             }
             tokio::time::sleep(PAUSE * round).await;
-            for ids in again.chunks(self.rules.batch) {
+            // As many as one statement reads: what it does not read would be forgotten.
+            for ids in again.chunks(self.rules.batch.min(STRETCH)) {
                 self.stretch(JobId::from(Uuid::nil()), Some(ids)).await?;
             }
         }
@@ -98,7 +102,8 @@ impl Walk<'_> {
     async fn stretch(&mut self, after: JobId, ids: Option<&[Uuid]>) -> Result<Option<JobId>> {
         let statements = self.client.statements();
         let wanted = Wanted { kind: &self.kind, final_states: self.rules.maker.final_states(), ids };
-        let stretch = store::backfill_rows(self.connection, statements, wanted, after, self.last, STRETCH).await?;
+        let stretch =
+            store::backfill_rows(self.connection, statements, wanted, after, self.last, STRETCH as i64).await?;
         let now = store::database_time(self.connection, statements).await?;
         let is_first_time = ids.is_none();
         let mut batch: Vec<(Keyed, Seen, bool)> = Vec::new();
@@ -220,7 +225,9 @@ impl Walk<'_> {
         let millis = |id: JobId| (id.as_uuid().as_u128() >> 80) as f64;
         let span = millis(self.last) - millis(first);
         let part = if span > 0.0 { ((millis(reached) - millis(first)) / span).clamp(0.0, 1.0) } else { 1.0 };
-        told(BackfillProgress { walked: self.walked, jobs: self.report.jobs, part });
+        // What is tried again lies behind.
+        self.part = self.part.max(part);
+        told(BackfillProgress { walked: self.walked, jobs: self.report.jobs, part: self.part });
     }
 }
 

@@ -1,15 +1,15 @@
 -- Gives jobs $1 the keys $2 with the deadlines $3, in the states $4 (bitmasks), until the start where $5
--- says so; if they still are as they were seen: with the keys $6, due at $7. As a job that comes back,
--- each first yields its claim and then takes it where the key is free, so that no key of anybody's is in
--- the way of the rest. Jobs that somebody has locked are left for later. Whether a job is discarded at a
+-- says so; if they still are as they were seen: with the keys $6, due at $7 (in seconds, which may be
+-- infinite). As a job that comes back, each first yields its claim and then takes it where the key is
+-- free, so that no key of anybody's is in the way of the rest. Jobs that somebody has locked are left for later. Whether a job is discarded at a
 -- re-entry that fails is set when this one is over.
 WITH given AS MATERIALIZED (
     SELECT
-        g.id, g.unique_key, g.unique_until, g.unique_states, g.until_start, g.seen_key, g.seen_scheduled_at,
+        g.id, g.unique_key, g.unique_until, g.unique_states, g.until_start, g.seen_key, g.seen_due_epoch,
         -- A claim that has ended before it begins.
         coalesce(g.unique_until <= clock_timestamp(), false) AS is_over
-    FROM unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::smallint[], $5::boolean[], $6::text[], $7::timestamptz[])
-        AS g (id, unique_key, unique_until, unique_states, until_start, seen_key, seen_scheduled_at)
+    FROM unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::smallint[], $5::boolean[], $6::text[], $7::double precision[])
+        AS g (id, unique_key, unique_until, unique_states, until_start, seen_key, seen_due_epoch)
 ),
 free AS MATERIALIZED (
     -- In one order, so that two backfills cannot deadlock.
@@ -26,17 +26,20 @@ keyed AS (
         until_start = g.until_start,
         discard_on_reentry = false,
         unique_states = CASE
-            WHEN g.is_over OR (g.until_start AND j.attempted_at IS NOT NULL) THEN 0
+            -- A claim that was given up for good is not made anew under another key.
+            WHEN g.is_over OR (g.until_start AND j.attempted_at IS NOT NULL) OR (j.unique_key IS NOT NULL AND j.unique_states = 0)
+                THEN 0
             ELSE g.unique_states
         END,
         unique_yielded = g.unique_states & /* schema */state_bit(j.state) <> 0
             AND NOT g.is_over
             AND NOT (g.until_start AND j.attempted_at IS NOT NULL)
+            AND NOT (j.unique_key IS NOT NULL AND j.unique_states = 0)
     FROM given AS g
     WHERE j.id = g.id
         AND j.id = ANY (ARRAY(SELECT f.id FROM free AS f))
         AND j.unique_key IS NOT DISTINCT FROM g.seen_key
-        AND j.scheduled_at = g.seen_scheduled_at
+        AND date_part('epoch', j.scheduled_at) = g.seen_due_epoch
     RETURNING j.id, j.unique_yielded
 )
 SELECT

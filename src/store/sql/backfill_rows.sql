@@ -14,6 +14,7 @@ stretch AS MATERIALIZED (
 )
 SELECT
     s.walked, s.reached, j.id, j.queue, j.state::text AS state, j.args, j.meta, j.attempt, j.created_at, j.scheduled_at,
+    date_part('epoch', j.scheduled_at) AS due_epoch,
     j.attempted_at, j.unique_key, j.unique_states, j.unique_until, j.until_start, j.discard_on_reentry, j.unique_yielded
 FROM stretch AS s
 LEFT JOIN /* schema */job AS j

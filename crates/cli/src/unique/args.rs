@@ -265,7 +265,7 @@ pub(super) struct BackfillArguments {
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     pub(super) on_collision: Collisions,
 
-    /// How many jobs are changed in one transaction
+    /// How many jobs are changed in one transaction, at most 2000
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(super) batch: u32,
 

@@ -28,6 +28,9 @@ pub(crate) async fn run(arguments: UniqueArguments) -> Result<Verdict, Failure> 
             let left = if arguments.start || arguments.stop { perhaps } else { no_change };
             or_interrupted(left, audit::run(arguments)).await
         }
-        UniqueCommand::Backfill(arguments) => or_interrupted(backfill::left, backfill::run(arguments)).await,
+        UniqueCommand::Backfill(arguments) => {
+            let left = if arguments.dry_run { no_change } else { backfill::left };
+            or_interrupted(left, backfill::run(arguments)).await
+        }
     }
 }

@@ -230,10 +230,7 @@ async fn audit_starts_lists_and_stops() {
     let (code, text) = told(&url, &["audit"]);
     assert!(code == 0 && text.starts_with("no duplicates are counted"), "{text}");
     let (_, audit) = json_of(&url, &["audit", "a", "--start", "--keep", "30d"]);
-    assert_eq!(
-        (&audit["kinds"][0]["is_audited"], &audit["kinds"][0]["keep"]["secs"]),
-        (&json!(true), &json!(2_592_000))
-    );
+    assert_eq!((&audit["kinds"][0]["is_audited"], &audit["kinds"][0]["keep"]), (&json!(true), &json!(2_592_000.0)));
     for _ in 0..3 {
         insert(&url, "a", "{}", r#"{"key": "k"}"#).await;
     }
@@ -343,6 +340,40 @@ async fn interrupted_audit_does_not_say_that_nothing_was_changed() {
         }
     }
     assert_eq!(texts(&url, "SELECT kind FROM jobs.duplicate_audit").await, ["email.send"], "the start was committed");
+}
+
+#[tokio::test]
+async fn interrupted_backfill_says_what_it_may_have_left_unless_it_only_looked() {
+    let url = queue().await;
+    insert(&url, "a", "{}", r#"{"key": "k"}"#).await;
+    let mut holder = PgConnection::connect(&url).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK TABLE jobs.job").execute(&mut holder).await.unwrap();
+    let waits =
+        "SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let line = ["backfill", "--kind", "a", "--policy", r#"{"keys": ["args"]}"#];
+    for (arguments, said) in [
+        (line.to_vec(), "batches that were done stay; run it again to go on"),
+        ([&line[..], &["--dry-run"]].concat(), "nothing was changed"),
+    ] {
+        let child = unique(&url, &arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let begun_at = Instant::now();
+        while texts(&url, waits).await != ["1"] {
+            assert!(begun_at.elapsed().as_secs() < 20, "the backfill waits");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            (output.status.code(), stderr),
+            (Some(130), format!("error: interrupted: {said}\n")),
+            "{arguments:?}"
+        );
+        while texts(&url, waits).await != ["0"] {
+            assert!(begun_at.elapsed().as_secs() < 20, "the backfill is given up");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
 }
 
 #[tokio::test]
