@@ -9,17 +9,15 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::prepare::check_schedule;
+use super::walk::{Place, Walk};
 use super::{Client, Request};
 use crate::error::Result;
 use crate::event::{Event, Happened, TAKEN};
-use crate::filter::{JobFilter, JobSelection, Selected};
+use crate::filter::{JobSelection, Selected};
 use crate::ident::JobId;
 use crate::state::JobState;
 use crate::store::{self, Changed, Told, Verb};
 use crate::unique::StateSet;
-
-/// How many jobs a change by a filter takes in one statement.
-const BATCH: u32 = 1_000;
 
 /// A change to jobs, to be awaited. Made by [`Client::cancel`], [`Client::retry`],
 /// [`Client::release`], [`Client::reschedule`], [`Client::set_priority`] and [`Client::delete`].
@@ -37,11 +35,13 @@ const BATCH: u32 = 1_000;
 /// The answer is the ids of the jobs that were changed. Jobs that are not there, or in no state for
 /// it, are left out; that is no error.
 ///
-/// By ids it is one statement. By a filter it goes through the jobs that are there when it starts,
-/// in batches by ascending id, each a transaction of its own, so that it never locks many rows for
-/// long; [`Change::tx`] makes one of all. A job whose state is no longer one that the filter asks
-/// for is left alone, however late it changed. An error in the middle leaves the earlier batches
-/// changed: making the same change again does the rest.
+/// By ids it is one statement, which waits for whoever has one of them locked. By a filter it goes
+/// through the jobs that are there when it starts, in batches by ascending id, each a transaction of
+/// its own, so that it never locks many rows for long: a job that somebody keeps locked for longer
+/// than 0.1 s (a transaction that is left open) is changed when all others are, and the change waits
+/// for it as long as it takes. [`Change::tx`] makes one transaction of all, and waits as by ids. A job
+/// whose state is no longer one that the filter asks for is left alone, however late it changed. An
+/// error in the middle leaves the earlier batches changed: making the same change again does the rest.
 #[derive(Debug)]
 #[must_use = "a change does nothing until it is awaited"]
 pub struct Change<'a> {
@@ -54,12 +54,12 @@ pub struct Change<'a> {
 
 /// Who is told of each batch.
 #[derive(Default)]
-struct Listener<'a>(Option<Tell<'a>>);
+pub(super) struct Listener<'a>(Option<Tell<'a>>);
 
 type Tell<'a> = Box<dyn FnMut(&[JobId]) + Send + 'a>;
 
 impl Listener<'_> {
-    fn tell(&mut self, changed: &[JobId]) {
+    pub(super) fn tell(&mut self, changed: &[JobId]) {
         if let Some(tell) = &mut self.0 {
             tell(changed);
         }
@@ -119,8 +119,11 @@ impl<'a> IntoFuture for Change<'a> {
                 filter.check()?;
             }
             match connection {
-                Some(connection) => change(client, connection, verb, &jobs.0, &mut listener).await,
-                None => change(client, &mut *client.connection().await?, verb, &jobs.0, &mut listener).await,
+                Some(connection) => change(client, connection, Place::Callers, verb, &jobs.0, &mut listener).await,
+                None => {
+                    let mut connection = client.connection().await?;
+                    change(client, &mut connection, Place::Ours, verb, &jobs.0, &mut listener).await
+                }
             }
         })
     }
@@ -129,58 +132,30 @@ impl<'a> IntoFuture for Change<'a> {
 async fn change(
     client: &Client,
     connection: &mut PgConnection,
+    place: Place,
     verb: Verb,
     jobs: &Selected,
     listener: &mut Listener<'_>,
 ) -> Result<Vec<JobId>> {
     match jobs {
         Selected::Ids(ids) => {
-            let changed = change_batch(client, connection, verb, ids, None).await?;
+            let changed = change_batch(client, connection, verb, ids, None, None).await?;
             listener.tell(&changed);
             Ok(changed)
         }
-        Selected::Filter(filter) => change_matching(client, connection, verb, filter, listener).await,
+        Selected::Filter(filter) => Walk { client, connection, place, verb, filter, listener }.run().await,
     }
 }
 
-async fn change_matching(
-    client: &Client,
-    connection: &mut PgConnection,
-    verb: Verb,
-    filter: &JobFilter,
-    listener: &mut Listener<'_>,
-) -> Result<Vec<JobId>> {
-    let statements = client.statements();
-    // What comes later is not meant. Without this end a walk would run after inserters for ever.
-    let Some(last) = store::last_id(connection, statements).await? else {
-        return Ok(Vec::new());
-    };
-    let mut left = filter.limit.unwrap_or(u32::MAX);
-    let mut after = JobId::from(uuid::Uuid::nil());
-    let mut changed = Vec::new();
-    while left > 0 {
-        let size = BATCH.min(left);
-        let ids = store::matching_ids(connection, statements, filter, after, last, size).await?;
-        let Some(reached) = ids.last() else { break };
-        after = *reached;
-        let batch = change_batch(client, connection, verb, &ids, filter.states).await?;
-        if filter.limit.is_some() {
-            left = left.saturating_sub(u32::try_from(batch.len()).unwrap_or(u32::MAX));
-        }
-        listener.tell(&batch);
-        changed.extend(batch);
-    }
-    Ok(changed)
-}
-
-async fn change_batch(
+pub(super) async fn change_batch(
     client: &Client,
     connection: &mut PgConnection,
     verb: Verb,
     ids: &[JobId],
     states: Option<StateSet>,
+    patience: Option<Duration>,
 ) -> Result<Vec<JobId>> {
-    let changed = store::change(connection, client.statements(), verb, ids, states).await?;
+    let changed = store::change(connection, client.statements(), verb, ids, states, patience).await?;
     Ok(changed.into_iter().map(|job| told(client, verb, job)).collect())
 }
 
