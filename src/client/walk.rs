@@ -94,9 +94,9 @@ impl Walk<'_, '_> {
         loop {
             let states = self.filter.states;
             match change_batch(self.client, self.connection, self.verb, &ids, states, patience).await {
-                Ok(changed) => {
-                    self.listener.tell(&changed);
-                    return Ok(changed);
+                Ok(batch) => {
+                    self.listener.tell(&batch);
+                    return Ok(batch.changed);
                 }
                 Err(error) if patience.is_some() && error.is_lock_timeout() => {
                     let locked = store::locked(self.connection, self.client.statements(), &ids).await?;

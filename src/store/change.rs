@@ -30,7 +30,7 @@ pub(crate) enum Verb {
 #[derive(Clone, Debug)]
 pub(crate) struct Changed {
     pub(crate) id: JobId,
-    /// What there is to tell of a job that was cancelled or retried.
+    /// What there is to tell of it, unless it was deleted or has another priority.
     pub(crate) told: Option<Told>,
 }
 
@@ -72,7 +72,10 @@ pub(crate) async fn change(
         Verb::SetPriority(priority) => query.bind(priority),
     };
     let rows = query.bind(patience.map(lock_timeout)).fetch_all(connection).await?;
-    let is_told = matches!(verb, Verb::Cancel | Verb::Retry);
+    let is_told = match verb {
+        Verb::Cancel | Verb::Release | Verb::Reschedule(_) | Verb::Retry => true,
+        Verb::Delete | Verb::SetPriority(_) => false,
+    };
     rows.iter()
         .map(|row| {
             let told = is_told.then(|| told(row)).transpose()?;

@@ -379,6 +379,28 @@ async fn jobs_that_are_named_are_changed_and_the_others_say_why_not() {
 }
 
 #[tokio::test]
+async fn what_a_retry_discards_is_not_counted_as_retried() {
+    let jobs = Jobs::new().await;
+    let policy = r#"{"on_reentry": "discard"}"#;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let inserted = json_of(&mut jobs.with("job insert sync --json --unique", &[policy]), 0);
+        ids.push(inserted["job"]["id"].as_str().unwrap().to_owned());
+        jobs.set(ids.last().unwrap(), "state = 'cancelled', finalized_at = now()").await;
+    }
+    // It holds the key that all of them had.
+    jobs.with("job insert sync --unique", &[policy]).output().unwrap();
+    let other = jobs.insert("other");
+    jobs.set(&other, "state = 'cancelled', finalized_at = now()").await;
+    let text = text_of(&mut jobs.command(&format!("job retry {} {other}", ids[0])), 1);
+    let discarded = format!("discarded 1 job, since another job holds the unique key: {}\n", ids[0]);
+    assert_eq!(text, format!("retried 1 job\n{discarded}"));
+    let answer = json_of(&mut jobs.command("job retry --state cancelled --kind sync --yes --json"), 1);
+    assert_eq!(answer, json!({"verb": "retry", "changed": 0, "discarded": ids[1..], "unchanged": []}));
+    assert_eq!(jobs.state(&ids[2]).await, "discarded");
+}
+
+#[tokio::test]
 async fn many_jobs_are_counted_and_shown_before_they_are_changed() {
     let jobs = Jobs::new().await;
     execute(
@@ -409,7 +431,7 @@ async fn many_jobs_are_counted_and_shown_before_they_are_changed() {
 
     // Limits take the oldest.
     let some = json_of(&mut jobs.command("job retry --state discarded --limit 3 --yes --json"), 0);
-    assert_eq!(some, json!({"verb": "retry", "changed": 3, "unchanged": []}));
+    assert_eq!(some, json!({"verb": "retry", "changed": 3, "discarded": [], "unchanged": []}));
     assert_eq!(text_of(&mut jobs.command("job retry --kind bulk --yes"), 0), "retried 1,997 jobs\n");
     assert_eq!(states().await, ["available 3000", "cancelled 1000", "completed 1000"]);
     assert_eq!(text_of(&mut jobs.command("job retry --kind bulk --yes"), 0), "retried 0 jobs\n");
