@@ -146,7 +146,7 @@ pub(super) async fn run(verb: Verb, arguments: ChangeArguments) -> Result<Verdic
                 let hint = format!("it can be done to jobs that are {can}");
                 return Err(Failure::refused(format!("{} does nothing to jobs in state {given}", verb.name()), hint));
             }
-            let mut filter = filter.filter(client).await?.states(states);
+            let mut filter = filter.filter_of_those_there(client).await?.states(states);
             if let Some(limit) = limit {
                 filter = filter.limit(limit);
             }
@@ -226,7 +226,11 @@ impl Bulk<'_> {
     async fn change(&self, yes: bool, done: &Done) -> Result<Verdict, Failure> {
         let words = self.verb.words();
         let jobs = self.count().await?;
-        if jobs.counted() > 0 && !yes {
+        if jobs.counted() == 0 {
+            // Those that come from now on were in no question.
+            return tell(&done.outcome(self.verb, Vec::new()), words, self.json);
+        }
+        if !yes {
             match output::ask(&format!("{} {}?", words.ask, count_of(jobs)))? {
                 Answer::Yes => {}
                 Answer::No => {

@@ -100,7 +100,7 @@ macro_rules! exit_codes {
             "
 
 By ids nobody is asked. By a filter it says how many jobs are meant and asks first; where nobody can be asked,
-it needs --yes. It goes through them in batches of 1,000, oldest first, each a transaction of its own;
+it needs --yes. Jobs that are inserted later are not meant. It goes through them in batches of 1,000, oldest first, each a transaction of its own;
 what somebody else keeps locked is left for the end, and then waited for.
 With --json: {\"verb\", \"changed\": how many, \"discarded\": [ids], \"unchanged\": [{\"id\", \"reason\"}]}; with --dry-run:
 {\"verb\", \"dry_run\": true, \"jobs\": {\"exactly\": n} or {\"at_least\": n}, \"sample\": [jobs]}.
