@@ -92,7 +92,7 @@ impl Walk<'_, '_> {
             Place::Callers => None,
         };
         loop {
-            let states = self.filter.states;
+            let states = self.filter.states_meant();
             match change_batch(self.client, self.connection, self.verb, &ids, states, patience).await {
                 Ok(batch) => {
                     self.listener.tell(&batch);

@@ -281,6 +281,24 @@ async fn a_job_that_left_the_filters_states_meanwhile_is_left_alone() {
 }
 
 #[tokio::test]
+async fn a_job_that_came_back_is_not_deleted_as_one_that_was_final_long_ago() {
+    let database = Database::new().await;
+    let client = database.client.clone();
+    let old = client.insert(job("a")).await.unwrap().id();
+    let other = client.insert(job("a")).await.unwrap().id();
+    database.execute("UPDATE {schema}.job SET state = 'completed', finalized_at = now() - interval '8 days'").await;
+    // An operator's retry that has not committed yet.
+    let mut open = database.pool().begin().await.unwrap();
+    client.retry(old).tx(&mut open).await.unwrap();
+    let week_ago = OffsetDateTime::now_utc() - Duration::from_secs(7 * 86_400);
+    let deleting = tokio::spawn(async move { client.delete(JobFilter::new().finalized_before(week_ago)).await });
+    until(&database, "SELECT count(*) FROM {schema}.job", 1).await;
+    open.commit().await.unwrap();
+    assert_eq!(tokio::time::timeout(WAIT, deleting).await.unwrap().unwrap().unwrap(), [other]);
+    assert_eq!(database.client.job(old).await.unwrap().unwrap().state, JobState::Available);
+}
+
+#[tokio::test]
 async fn a_change_by_filter_is_one_transaction_where_the_caller_has_one_and_keeps_to_its_limit() {
     let database = Database::new().await;
     let client = &database.client;

@@ -111,6 +111,7 @@ struct DryRun<'a> {
     dry_run: bool,
     jobs: JobCount,
     sample: &'a [JobRow],
+    unchanged: &'a [Unchanged],
 }
 
 /// Changes jobs, or says which it would.
@@ -151,10 +152,14 @@ pub(super) async fn run(verb: Verb, arguments: ChangeArguments) -> Result<Verdic
                 filter = filter.limit(limit);
             }
             let bulk = Bulk { client, verb, filter, limit, json: queue.json };
-            if dry_run { bulk.tell().await? } else { bulk.change(yes, &done).await? }
+            if dry_run { bulk.tell(&[]).await? } else { bulk.change(yes, &done).await? }
         } else if dry_run {
             let filter = JobFilter::new().ids(&ids).states(verb.can_change());
-            Bulk { client, verb, filter, limit, json: queue.json }.tell().await?
+            let mut unchanged = Vec::new();
+            for id in &ids {
+                unchanged.extend(why_not(client, verb, *id).await?);
+            }
+            Bulk { client, verb, filter, limit, json: queue.json }.tell(&unchanged).await?
         } else {
             change_named(client, verb, &ids, queue.json, &done).await?
         };
@@ -169,13 +174,21 @@ async fn change_named(client: &Client, verb: Verb, ids: &[JobId], json: bool, do
     let changed = done.follow(verb.change(client, ids).await?, None).await?;
     let mut unchanged = Vec::new();
     for id in ids.iter().filter(|id| !changed.contains(id)) {
-        let reason = match client.job(id).await? {
-            None => "there is no such job".to_owned(),
-            Some(job) => format!("it is {}; {} is for jobs that are {}", job.state, verb.name(), verb.can_change()),
-        };
-        unchanged.push(Unchanged { id: *id, reason });
+        // It may have come into a state for it since.
+        let is_late = || Unchanged { id: *id, reason: "it was in no state for it".to_owned() };
+        unchanged.push(why_not(client, verb, *id).await?.unwrap_or_else(is_late));
     }
     tell(&done.outcome(verb, unchanged), verb.words(), json)
+}
+
+/// Why a job cannot be changed so. `None`: it can.
+async fn why_not(client: &Client, verb: Verb, id: JobId) -> Result<Option<Unchanged>, Failure> {
+    let reason = match client.job(id).await? {
+        None => "there is no such job".to_owned(),
+        Some(job) if verb.can_change().contains(job.state) => return Ok(None),
+        Some(job) => format!("it is {}; {} is for jobs that are {}", job.state, verb.name(), verb.can_change()),
+    };
+    Ok(Some(Unchanged { id, reason }))
 }
 
 /// A change to what a filter means.
@@ -199,21 +212,23 @@ impl Bulk<'_> {
         })
     }
 
-    /// Says how many jobs are meant, and shows the first of them.
-    async fn tell(&self) -> Result<Verdict, Failure> {
+    /// Says how many jobs are meant, shows the first of them, and says which of those that were named are not.
+    async fn tell(&self, unchanged: &[Unchanged]) -> Result<Verdict, Failure> {
+        let verdict = if unchanged.is_empty() { Verdict::Fine } else { Verdict::NotFine };
         let jobs = self.count().await?;
         let sample = self.sample().await?;
         if self.json {
-            output::print_json(&DryRun { verb: self.verb.name(), dry_run: true, jobs, sample: &sample })?;
-            return Ok(Verdict::Fine);
+            output::print_json(&DryRun { verb: self.verb.name(), dry_run: true, jobs, sample: &sample, unchanged })?;
+            return Ok(verdict);
         }
         let mut text = String::new();
         if !sample.is_empty() {
             text = list::table(&sample, self.client.database_time().await?).text();
         }
         text.push_str(&format!("{} would {}; nothing was changed\n", count_of(jobs), self.verb.words().would));
+        text.push_str(&lines_of(unchanged));
         output::print(&text)?;
-        Ok(Verdict::Fine)
+        Ok(verdict)
     }
 
     async fn sample(&self) -> Result<Vec<JobRow>, Failure> {
@@ -275,11 +290,13 @@ fn tell(outcome: &Outcome, words: Words, json: bool) -> Result<Verdict, Failure>
         let (jobs, named) = (jobs_of(discarded.len() as u64), named.join(", "));
         text.push_str(&format!("discarded {jobs}, since another job holds the unique key: {named}{more}\n"));
     }
-    for Unchanged { id, reason } in unchanged {
-        text.push_str(&format!("not {id}: {reason}\n"));
-    }
+    text.push_str(&lines_of(unchanged));
     output::print(&text)?;
     Ok(verdict)
+}
+
+fn lines_of(unchanged: &[Unchanged]) -> String {
+    unchanged.iter().map(|Unchanged { id, reason }| format!("not {id}: {reason}\n")).collect()
 }
 
 fn jobs_of(count: u64) -> String {

@@ -103,7 +103,7 @@ By ids nobody is asked. By a filter it says how many jobs are meant and asks fir
 it needs --yes. Jobs that are inserted later are not meant. It goes through them in batches of 1,000, oldest first, each a transaction of its own;
 what somebody else keeps locked is left for the end, and then waited for.
 With --json: {\"verb\", \"changed\": how many, \"discarded\": [ids], \"unchanged\": [{\"id\", \"reason\"}]}; with --dry-run:
-{\"verb\", \"dry_run\": true, \"jobs\": {\"exactly\": n} or {\"at_least\": n}, \"sample\": [jobs]}.
+{\"verb\", \"dry_run\": true, \"jobs\": {\"exactly\": n} or {\"at_least\": n}, \"sample\": [jobs], \"unchanged\"}.
 
 Exit codes:
   0    every job that was named is changed; or, by a filter, every one that matched

@@ -349,9 +349,16 @@ async fn jobs_that_are_named_are_changed_and_the_others_say_why_not() {
     let (waits, done) = (jobs.insert("a"), jobs.insert("a"));
     jobs.set(&done, "state = 'completed', finalized_at = now()").await;
     let gone = "019abc12-3456-7def-8a12-3456789abcde";
-    let dry = json_of(&mut jobs.command(&format!("job cancel --dry-run --json {waits} {done} {gone}")), 0);
+    let dry = json_of(&mut jobs.command(&format!("job cancel --dry-run --json {waits} {done} {gone}")), 1);
     assert_eq!((&dry["dry_run"], &dry["jobs"]), (&json!(true), &json!({"exactly": 1})));
     assert_eq!((jobs.state(&waits).await, &dry["sample"][0]["id"]), ("available".to_owned(), &json!(waits)));
+
+    assert_eq!(dry["unchanged"][1], json!({"id": gone, "reason": "there is no such job"}));
+    let text = text_of(&mut jobs.command(&format!("job cancel --dry-run {done} {waits}")), 1);
+    let said =
+        format!("1 job would be cancelled; nothing was changed\nnot {done}: it is completed; cancel is for jobs");
+    assert!(text.contains(&said), "{text}");
+    text_of(&mut jobs.command(&format!("job cancel --dry-run {waits}")), 0);
 
     let answer = json_of(&mut jobs.command(&format!("job cancel --json {waits} {done} {gone}")), 1);
     assert_eq!((&answer["verb"], &answer["changed"]), (&json!("cancel"), &json!(1)));
