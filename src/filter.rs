@@ -5,6 +5,7 @@ use time::OffsetDateTime;
 
 use crate::error::{Error, Result};
 use crate::ident::{JobId, Kind, QueueName};
+use crate::state::JobState;
 use crate::unique::{StateSet, UniqueKey, check_jsonb};
 
 /// Which jobs, by what they are. A job is meant when everything that is said here holds.
@@ -178,6 +179,16 @@ impl JobFilter {
         self
     }
 
+    /// In which states a job still is one that is meant, when its turn comes: what became final at some
+    /// time is not meant any more once it has come back.
+    pub(crate) fn states_meant(&self) -> Option<StateSet> {
+        if self.finalized == Between::default() {
+            return self.states;
+        }
+        let is_final = StateSet::of(&[JobState::Cancelled, JobState::Completed, JobState::Discarded]);
+        Some(self.states.map_or(is_final, |states| states.intersection(is_final)))
+    }
+
     /// Whether it has no condition, and does not say that this is meant.
     fn says_nothing(&self) -> bool {
         *self == Self { limit: self.limit, ..Self::default() }
@@ -263,7 +274,6 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
-    use crate::state::JobState;
 
     #[test]
     fn a_filter_that_says_nothing_must_say_that_it_means_all() {

@@ -9,17 +9,15 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::prepare::check_schedule;
+use super::walk::{Place, Walk};
 use super::{Client, Request};
 use crate::error::Result;
 use crate::event::{Event, Happened, TAKEN};
-use crate::filter::{JobFilter, JobSelection, Selected};
+use crate::filter::{JobSelection, Selected};
 use crate::ident::JobId;
 use crate::state::JobState;
 use crate::store::{self, Changed, Told, Verb};
 use crate::unique::StateSet;
-
-/// How many jobs a change by a filter takes in one statement.
-const BATCH: u32 = 1_000;
 
 /// A change to jobs, to be awaited. Made by [`Client::cancel`], [`Client::retry`],
 /// [`Client::release`], [`Client::reschedule`], [`Client::set_priority`] and [`Client::delete`].
@@ -35,13 +33,17 @@ const BATCH: u32 = 1_000;
 /// ```
 ///
 /// The answer is the ids of the jobs that were changed. Jobs that are not there, or in no state for
-/// it, are left out; that is no error.
+/// it, are left out; that is no error. A job whose policy says so
+/// ([`OnReentry::Discard`](crate::OnReentry::Discard)) is discarded instead of coming back to a key that
+/// another job holds: it is among them, and [`Change::on_discarded`] tells which.
 ///
-/// By ids it is one statement. By a filter it goes through the jobs that are there when it starts,
-/// in batches by ascending id, each a transaction of its own, so that it never locks many rows for
-/// long; [`Change::tx`] makes one of all. A job whose state is no longer one that the filter asks
-/// for is left alone, however late it changed. An error in the middle leaves the earlier batches
-/// changed: making the same change again does the rest.
+/// By ids it is one statement, which waits for whoever has one of them locked. By a filter it goes
+/// through the jobs that are there when it starts, in batches by ascending id, each a transaction of
+/// its own, so that it never locks many rows for long: a job that somebody keeps locked for longer
+/// than 0.1 s (a transaction that is left open) is changed when all others are, and the change waits
+/// for it as long as it takes. [`Change::tx`] makes one transaction of all, and waits as by ids. A job
+/// whose state is no longer one that the filter asks for is left alone, however late it changed, and
+/// so is one that is not final any more where the filter asks when it became so. An error in the middle leaves the earlier batches changed: making the same change again does the rest.
 #[derive(Debug)]
 #[must_use = "a change does nothing until it is awaited"]
 pub struct Change<'a> {
@@ -52,15 +54,30 @@ pub struct Change<'a> {
     listener: Listener<'a>,
 }
 
+/// A batch of jobs that were changed.
+pub(super) struct Batch {
+    pub(super) changed: Vec<JobId>,
+    /// Those of them that their policy discarded instead.
+    discarded: Vec<JobId>,
+}
+
 /// Who is told of each batch.
 #[derive(Default)]
-struct Listener<'a>(Option<Tell<'a>>);
+pub(super) struct Listener<'a> {
+    batch: Option<Tell<'a>>,
+    discarded: Option<Tell<'a>>,
+}
 
 type Tell<'a> = Box<dyn FnMut(&[JobId]) + Send + 'a>;
 
 impl Listener<'_> {
-    fn tell(&mut self, changed: &[JobId]) {
-        if let Some(tell) = &mut self.0 {
+    pub(super) fn tell(&mut self, Batch { changed, discarded }: &Batch) {
+        if let Some(tell) = &mut self.discarded
+            && !discarded.is_empty()
+        {
+            tell(discarded);
+        }
+        if let Some(tell) = &mut self.batch {
             tell(changed);
         }
     }
@@ -68,7 +85,8 @@ impl Listener<'_> {
 
 impl fmt::Debug for Listener<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Listener(_)" } else { "Listener(nobody)" })
+        let is_somebody = self.batch.is_some() || self.discarded.is_some();
+        f.write_str(if is_somebody { "Listener(_)" } else { "Listener(nobody)" })
     }
 }
 
@@ -100,7 +118,24 @@ impl<'a> Change<'a> {
     /// # Ok(()) }
     /// ```
     pub fn on_batch(mut self, tell: impl FnMut(&[JobId]) + Send + 'a) -> Self {
-        self.listener = Listener(Some(Box::new(tell)));
+        self.listener.batch = Some(Box::new(tell));
+        self
+    }
+
+    /// Tells of the jobs of each batch that did not come back, but were discarded, since another job
+    /// holds their unique key and their policy says so. Their ids are in the answer as well, and
+    /// [`Change::on_batch`] is told of them right after this. Not called for a batch without any.
+    ///
+    /// ```no_run
+    /// # use uniqueue::{Client, JobId};
+    /// # async fn run(client: Client, id: JobId) -> uniqueue::Result<()> {
+    /// let mut discarded = Vec::new();
+    /// let changed = client.retry(id).on_discarded(|ids| discarded.extend_from_slice(ids)).await?;
+    /// println!("{} retried", changed.len() - discarded.len());
+    /// # Ok(()) }
+    /// ```
+    pub fn on_discarded(mut self, tell: impl FnMut(&[JobId]) + Send + 'a) -> Self {
+        self.listener.discarded = Some(Box::new(tell));
         self
     }
 }
@@ -119,8 +154,11 @@ impl<'a> IntoFuture for Change<'a> {
                 filter.check()?;
             }
             match connection {
-                Some(connection) => change(client, connection, verb, &jobs.0, &mut listener).await,
-                None => change(client, &mut *client.connection().await?, verb, &jobs.0, &mut listener).await,
+                Some(connection) => change(client, connection, Place::Callers, verb, &jobs.0, &mut listener).await,
+                None => {
+                    let mut connection = client.connection().await?;
+                    change(client, &mut connection, Place::Ours, verb, &jobs.0, &mut listener).await
+                }
             }
         })
     }
@@ -129,72 +167,52 @@ impl<'a> IntoFuture for Change<'a> {
 async fn change(
     client: &Client,
     connection: &mut PgConnection,
+    place: Place,
     verb: Verb,
     jobs: &Selected,
     listener: &mut Listener<'_>,
 ) -> Result<Vec<JobId>> {
     match jobs {
         Selected::Ids(ids) => {
-            let changed = change_batch(client, connection, verb, ids, None).await?;
-            listener.tell(&changed);
-            Ok(changed)
+            let batch = change_batch(client, connection, verb, ids, None, None).await?;
+            listener.tell(&batch);
+            Ok(batch.changed)
         }
-        Selected::Filter(filter) => change_matching(client, connection, verb, filter, listener).await,
+        Selected::Filter(filter) => Walk { client, connection, place, verb, filter, listener }.run().await,
     }
 }
 
-async fn change_matching(
-    client: &Client,
-    connection: &mut PgConnection,
-    verb: Verb,
-    filter: &JobFilter,
-    listener: &mut Listener<'_>,
-) -> Result<Vec<JobId>> {
-    let statements = client.statements();
-    // What comes later is not meant. Without this end a walk would run after inserters for ever.
-    let Some(last) = store::last_id(connection, statements).await? else {
-        return Ok(Vec::new());
-    };
-    let mut left = filter.limit.unwrap_or(u32::MAX);
-    let mut after = JobId::from(uuid::Uuid::nil());
-    let mut changed = Vec::new();
-    while left > 0 {
-        let size = BATCH.min(left);
-        let ids = store::matching_ids(connection, statements, filter, after, last, size).await?;
-        let Some(reached) = ids.last() else { break };
-        after = *reached;
-        let batch = change_batch(client, connection, verb, &ids, filter.states).await?;
-        if filter.limit.is_some() {
-            left = left.saturating_sub(u32::try_from(batch.len()).unwrap_or(u32::MAX));
-        }
-        listener.tell(&batch);
-        changed.extend(batch);
-    }
-    Ok(changed)
-}
-
-async fn change_batch(
+pub(super) async fn change_batch(
     client: &Client,
     connection: &mut PgConnection,
     verb: Verb,
     ids: &[JobId],
     states: Option<StateSet>,
-) -> Result<Vec<JobId>> {
-    let changed = store::change(connection, client.statements(), verb, ids, states).await?;
-    Ok(changed.into_iter().map(|job| told(client, verb, job)).collect())
+    patience: Option<Duration>,
+) -> Result<Batch> {
+    let jobs = store::change(connection, client.statements(), verb, ids, states, patience).await?;
+    let mut batch = Batch { changed: Vec::with_capacity(jobs.len()), discarded: Vec::new() };
+    for Changed { id, told } in jobs {
+        batch.changed.push(id);
+        if let Some(told) = told {
+            if told.state == JobState::Discarded {
+                batch.discarded.push(id);
+            }
+            tell(client, verb, id, told);
+        }
+    }
+    Ok(batch)
 }
 
-/// Tells of a job that was cancelled or retried by hand.
-fn told(client: &Client, verb: Verb, Changed { id, told }: Changed) -> JobId {
-    if let Some(Told { kind, queue, attempt, state }) = told {
-        let happened = match verb {
-            Verb::Cancel => Happened::Cancelled { reason: None },
-            _ if state == JobState::Discarded => Happened::Discarded { reason: TAKEN.to_owned() },
-            _ => Happened::Retried { after: Duration::ZERO, error: None },
-        };
-        client.tell(Event { id, kind, queue, attempt, happened });
-    }
-    id
+/// Tells subscribers of a job that was cancelled, retried or discarded by hand.
+fn tell(client: &Client, verb: Verb, id: JobId, Told { kind, queue, attempt, state }: Told) {
+    let happened = match verb {
+        _ if state == JobState::Discarded => Happened::Discarded { reason: TAKEN.to_owned() },
+        Verb::Cancel => Happened::Cancelled { reason: None },
+        Verb::Retry => Happened::Retried { after: Duration::ZERO, error: None },
+        Verb::Delete | Verb::Release | Verb::Reschedule(_) | Verb::SetPriority(_) => return,
+    };
+    client.tell(Event { id, kind, queue, attempt, happened });
 }
 
 impl Client {
@@ -215,7 +233,8 @@ impl Client {
     }
 
     /// Makes final, retryable and scheduled jobs available at once, with at least one attempt left.
-    /// Where another job holds a job's unique key by now, it goes on without its claim.
+    /// Where another job holds a job's unique key by now, it goes on without its claim, or is discarded
+    /// where its policy says so ([`Change::on_discarded`]).
     ///
     /// # Errors
     ///
@@ -225,6 +244,7 @@ impl Client {
     }
 
     /// Lets pending jobs go: they become available, due now, or scheduled where their time has not come.
+    /// What another job's hold on the key does is as for [`Client::retry`].
     ///
     /// # Errors
     ///
@@ -233,7 +253,8 @@ impl Client {
         Change::new(self, Verb::Release, jobs)
     }
 
-    /// Gives jobs that wait another time. A time that has passed makes them available at once.
+    /// Gives jobs that wait another time. A time that has passed makes them available at once. What
+    /// another job's hold on the key does is as for [`Client::retry`].
     ///
     /// # Errors
     ///

@@ -19,6 +19,7 @@ mod prepare;
 mod queues;
 mod request;
 mod stats;
+mod walk;
 mod watch;
 
 use std::sync::Arc;

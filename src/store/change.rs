@@ -1,12 +1,15 @@
 //! Changing jobs by hand.
 
+use std::collections::HashSet;
+use std::time::Duration;
+
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::select::state_names;
-use super::{Statements, query};
+use super::{Statements, lock_timeout, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::state::JobState;
@@ -27,7 +30,7 @@ pub(crate) enum Verb {
 #[derive(Clone, Debug)]
 pub(crate) struct Changed {
     pub(crate) id: JobId,
-    /// What there is to tell of a job that was cancelled or retried.
+    /// What there is to tell of it, unless it was deleted or has another priority.
     pub(crate) told: Option<Told>,
 }
 
@@ -42,13 +45,16 @@ pub(crate) struct Told {
 }
 
 /// Changes those of the jobs that are in a state for it, and in one of these where some are given,
-/// and answers with them.
+/// and answers with them. `patience` limits the wait for each row that somebody has locked, which ends in
+/// an error that [`is_lock_timeout`](crate::Error::is_lock_timeout), and nothing is changed; without it
+/// the connection's own `lock_timeout` does.
 pub(crate) async fn change(
     connection: &mut PgConnection,
     statements: &Statements,
     verb: Verb,
     ids: &[JobId],
     states: Option<StateSet>,
+    patience: Option<Duration>,
 ) -> Result<Vec<Changed>> {
     let statement = match verb {
         Verb::Cancel => &statements.cancel_jobs,
@@ -65,8 +71,11 @@ pub(crate) async fn change(
         Verb::Reschedule(at) => query.bind(at),
         Verb::SetPriority(priority) => query.bind(priority),
     };
-    let rows = query.fetch_all(connection).await?;
-    let is_told = matches!(verb, Verb::Cancel | Verb::Retry);
+    let rows = query.bind(patience.map(lock_timeout)).fetch_all(connection).await?;
+    let is_told = match verb {
+        Verb::Cancel | Verb::Release | Verb::Reschedule(_) | Verb::Retry => true,
+        Verb::Delete | Verb::SetPriority(_) => false,
+    };
     rows.iter()
         .map(|row| {
             let told = is_told.then(|| told(row)).transpose()?;
@@ -82,6 +91,17 @@ fn told(row: &PgRow) -> Result<Told> {
         attempt: row.try_get::<i16, _>("attempt")?.unsigned_abs(),
         state: row.try_get::<&str, _>("state")?.parse()?,
     })
+}
+
+/// Which of these jobs somebody else has locked.
+pub(crate) async fn locked(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    ids: &[JobId],
+) -> Result<HashSet<JobId>> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
+    let rows = query(&statements.locked_jobs).bind(ids).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok(JobId::from(row.try_get::<Uuid, _>("id")?))).collect()
 }
 
 /// Makes the holder of a key give up its claim for good.

@@ -54,7 +54,7 @@ pub(crate) use self::audit::{audit_duplicates, audited_kinds, fold_duplicates, s
 pub(crate) use self::backfill::{
     Keyed, Seen, Settled, Wanted, backfill_keys, backfill_rows, backfill_settle, begin_batch, holders,
 };
-pub(crate) use self::change::{Changed, Told, Verb, change, release_claim};
+pub(crate) use self::change::{Changed, Told, Verb, change, locked, release_claim};
 pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Place, Slots, Taken, Unreadable, fetch, fetch_queue, give_back};
@@ -229,6 +229,7 @@ statements! {
     list_oldest,
     list_periodic,
     list_queues,
+    locked_jobs,
     matching_ids,
     #[cfg(feature = "testing")]
     may_create_databases,

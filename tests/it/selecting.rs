@@ -146,32 +146,92 @@ async fn a_count_says_where_it_stopped() {
     }
 }
 
+/// Somebody has a job in hand, until the transaction ends.
+async fn lock(database: &Database, id: JobId, how: &str) -> sqlx::Transaction<'static, sqlx::Postgres> {
+    let mut open = database.pool().begin().await.unwrap();
+    let lock = database.sql(&format!("SELECT id FROM {{schema}}.job WHERE id = $1 {how}"));
+    sqlx::query(lock).bind(id.as_uuid()).execute(&mut *open).await.unwrap();
+    open
+}
+
+/// Waits until so many rows are counted.
+async fn until(database: &Database, count: &str, wanted: i64) {
+    let began = Instant::now();
+    loop {
+        let counted = database.number(count).await;
+        if counted == wanted {
+            return;
+        }
+        assert!(began.elapsed() < WAIT, "{counted}: {count}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 #[tokio::test]
-async fn a_change_by_filter_goes_in_batches_that_commit_one_by_one() {
+async fn a_change_by_filter_goes_in_batches_that_no_locked_job_holds_up() {
     let database = Database::new().await;
     let client = database.client.clone();
     let jobs = client.insert_many((0..2500).map(|_| job("a"))).await.unwrap();
     let mut ids: Vec<_> = jobs.iter().map(|job| job.id()).collect();
     ids.sort_unstable();
-    // Somebody has a job of the second batch in hand.
-    let mut open = database.pool().begin().await.unwrap();
-    let lock = database.sql("SELECT id FROM {schema}.job WHERE id = $1 FOR UPDATE");
-    sqlx::query(lock).bind(ids[1500].as_uuid()).execute(&mut *open).await.unwrap();
-    let changing = tokio::spawn(async move { client.cancel(JobFilter::new().kind("a")).await });
+    // Somebody has two jobs of the second batch in hand.
+    let open = lock(&database, ids[1500], "FOR UPDATE").await;
+    let short = lock(&database, ids[1501], "FOR UPDATE").await;
+    let changing = tokio::spawn(async move {
+        let mut sizes = Vec::new();
+        let changed = client.cancel(JobFilter::new().kind("a")).on_batch(|batch| sizes.push(batch.len())).await;
+        (changed, sizes)
+    });
     let cancelled = "SELECT count(*) FROM {schema}.job WHERE state = 'cancelled'";
-    let began = Instant::now();
-    while database.number(cancelled).await < 1000 {
-        assert!(began.elapsed() < WAIT, "no batch of its own");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    assert_eq!(database.number(cancelled).await, 1000);
+    until(&database, cancelled, 2498).await;
     // What comes while the change is under way is not meant.
     let late = database.client.insert(job("a")).await.unwrap().id();
+    short.commit().await.unwrap();
+    until(&database, cancelled, 2499).await;
+    // Whoever waits for the last one has no other locked.
+    let mut others = database.pool().begin().await.unwrap();
+    let lock_all = database.sql("SELECT count(*) FROM (SELECT FROM {schema}.job FOR UPDATE SKIP LOCKED) AS free");
+    let free: i64 = sqlx::query_scalar(lock_all).fetch_one(&mut *others).await.unwrap();
+    assert_eq!(free, 2500);
+    others.rollback().await.unwrap();
     open.commit().await.unwrap();
-    let mut changed = tokio::time::timeout(WAIT, changing).await.unwrap().unwrap().unwrap();
+    let (changed, sizes) = tokio::time::timeout(WAIT, changing).await.unwrap().unwrap();
+    let mut changed = changed.unwrap();
     changed.sort_unstable();
-    assert_eq!(changed, ids);
+    assert_eq!((changed, sizes), (ids, vec![1000, 998, 500, 1, 1]));
     assert_eq!(database.client.job(late).await.unwrap().unwrap().state, JobState::Available);
+}
+
+#[tokio::test]
+async fn a_change_by_filter_comes_back_for_what_was_locked_and_keeps_to_its_limit() {
+    let database = Database::new().await;
+    let jobs = database.client.insert_many((0..10).map(|_| job("a"))).await.unwrap();
+    let mut ids: Vec<_> = jobs.iter().map(|job| job.id()).collect();
+    ids.sort_unstable();
+    let deleting = |limit| {
+        let client = database.client.clone();
+        tokio::spawn(async move { client.delete(JobFilter::new().kind("a").limit(limit)).await.unwrap() })
+    };
+    let left = "SELECT count(*) FROM {schema}.job";
+    // The oldest are meant, not those that are free. The lock is what a foreign key takes.
+    let open = lock(&database, ids[1], "FOR KEY SHARE").await;
+    let changing = deleting(3);
+    until(&database, left, 8).await;
+    open.commit().await.unwrap();
+    let mut deleted = tokio::time::timeout(WAIT, changing).await.unwrap().unwrap();
+    deleted.sort_unstable();
+    assert_eq!(deleted, ids[..3]);
+
+    // One that is gone when it is free makes room for another.
+    let mut open = lock(&database, ids[4], "FOR UPDATE").await;
+    let changing = deleting(2);
+    until(&database, left, 6).await;
+    let delete = database.sql("DELETE FROM {schema}.job WHERE id = $1");
+    sqlx::query(delete).bind(ids[4].as_uuid()).execute(&mut *open).await.unwrap();
+    open.commit().await.unwrap();
+    let deleted = tokio::time::timeout(WAIT, changing).await.unwrap().unwrap();
+    assert_eq!(deleted, [ids[3], ids[5]]);
+    assert_eq!(database.number(left).await, 4);
 }
 
 #[tokio::test]
@@ -204,8 +264,9 @@ async fn a_job_that_left_the_filters_states_meanwhile_is_left_alone() {
             }
         });
         let began = Instant::now();
-        let waiting = "SELECT count(*) FROM pg_stat_activity
-            WHERE wait_event_type = 'Lock' AND query LIKE '%\"{schema}\".%'";
+        // It waits for the lock, or has set the job aside and looks again and again.
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%\"{schema}\".%'
+            AND (wait_event_type = 'Lock' OR query LIKE '%SKIP LOCKED%') AND pid <> pg_backend_pid()";
         // A release has no business with retryable jobs and so waits for nobody.
         while n != 4 && database.number(waiting).await == 0 {
             assert!(began.elapsed() < WAIT, "the change does not wait");
@@ -217,6 +278,24 @@ async fn a_job_that_left_the_filters_states_meanwhile_is_left_alone() {
         assert_eq!((row.state, row.priority), (JobState::Running, 0));
         database.execute(&format!("UPDATE {{schema}}.job SET state = 'retryable' WHERE id <= '{id}'")).await;
     }
+}
+
+#[tokio::test]
+async fn a_job_that_came_back_is_not_deleted_as_one_that_was_final_long_ago() {
+    let database = Database::new().await;
+    let client = database.client.clone();
+    let old = client.insert(job("a")).await.unwrap().id();
+    let other = client.insert(job("a")).await.unwrap().id();
+    database.execute("UPDATE {schema}.job SET state = 'completed', finalized_at = now() - interval '8 days'").await;
+    // An operator's retry that has not committed yet.
+    let mut open = database.pool().begin().await.unwrap();
+    client.retry(old).tx(&mut open).await.unwrap();
+    let week_ago = OffsetDateTime::now_utc() - Duration::from_secs(7 * 86_400);
+    let deleting = tokio::spawn(async move { client.delete(JobFilter::new().finalized_before(week_ago)).await });
+    until(&database, "SELECT count(*) FROM {schema}.job", 1).await;
+    open.commit().await.unwrap();
+    assert_eq!(tokio::time::timeout(WAIT, deleting).await.unwrap().unwrap().unwrap(), [other]);
+    assert_eq!(database.client.job(old).await.unwrap().unwrap().state, JobState::Available);
 }
 
 #[tokio::test]

@@ -1,3 +1,5 @@
 -- Cancels jobs that are not final, and tells the runners of those that run.
 SELECT c.id, c.kind, c.queue, c.attempt, c.state
 FROM /* schema */cancel_jobs($1, $2) AS c
+-- Asked once, before the first row: how long to wait for a row that somebody has locked.
+WHERE (SELECT set_config('lock_timeout', coalesce($3, current_setting('lock_timeout')), true)) IS NOT NULL

@@ -1,3 +1,5 @@
 -- An operator's retry: makes final and waiting jobs available at once.
 SELECT c.id, c.kind, c.queue, c.attempt, c.state
 FROM /* schema */retry_jobs($1, $2) AS c
+-- Asked once, before the first row: how long to wait for a row that somebody has locked.
+WHERE (SELECT set_config('lock_timeout', coalesce($3, current_setting('lock_timeout')), true)) IS NOT NULL

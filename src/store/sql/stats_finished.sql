@@ -1,5 +1,5 @@
 -- How long the jobs that finished last waited and ran: of the newest $1 jobs, and of a tenth as many before the
--- head of each of the first 20 queues where jobs wait (those were worked just before), the $2 that finished last.
+-- head of each of the first 20 queues where jobs wait (those were worked just before), the $2 that finished last, of those that an attempt ended.
 -- No index knows when jobs finished: it would cost every completion.
 WITH RECURSIVE
 waiting AS (
@@ -53,7 +53,11 @@ finished AS (
         greatest(extract(epoch FROM l.attempted_at - greatest(l.scheduled_at, l.created_at)), 0)::double precision AS wait,
         greatest(extract(epoch FROM l.finalized_at - l.attempted_at), 0)::double precision AS run
     FROM looked_at AS l
-    WHERE l.state IN ('completed', 'discarded') AND l.attempted_at IS NOT NULL
+    WHERE l.state IN ('completed', 'discarded')
+        AND l.attempted_at IS NOT NULL
+        -- What has another time since its latest attempt (a retry, a snooze, a rescue) was not ended by that one, but
+        -- discarded since it could not come back: it neither ran nor waited from the one time to the other.
+        AND l.scheduled_at <= l.attempted_at
     ORDER BY l.finalized_at DESC
     LIMIT $2
 )

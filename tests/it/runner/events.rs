@@ -197,6 +197,39 @@ async fn a_job_that_another_keeps_from_coming_back_is_told_as_discarded() {
 }
 
 #[tokio::test]
+async fn a_change_by_hand_tells_which_jobs_it_discarded_instead() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let keyed =
+        || job("a").unique_key(UniqueKey::raw("k").states([JobState::Available]).on_reentry(OnReentry::Discard));
+    let hour = Duration::from_secs(3_600);
+    // None of them claims the key, until it comes back.
+    let mut later = Vec::new();
+    for waits in [keyed().scheduled_in(hour), keyed().pending(), keyed().scheduled_in(hour)] {
+        later.push(client.insert(waits).await.unwrap().id());
+    }
+    let free = client.insert(job("a").scheduled_in(hour)).await.unwrap();
+    let holder = client.insert(keyed()).await.unwrap();
+    assert!(!holder.duplicate);
+    let mut events = client.events();
+    for (n, id) in later.into_iter().enumerate() {
+        let change = match n {
+            0 => client.retry([id, free.id()]),
+            1 => client.release([id, free.id()]),
+            _ => client.reschedule([id, free.id()], time::OffsetDateTime::UNIX_EPOCH),
+        };
+        let mut discarded = Vec::new();
+        let changed = change.on_discarded(|ids| discarded.extend_from_slice(ids)).await.unwrap();
+        assert!(changed.contains(&id));
+        assert_eq!(discarded, [id]);
+        let told = waiting(&mut events).await;
+        let told: Vec<_> = told.iter().filter(|event| event.id == id).map(|event| &event.happened).collect();
+        assert!(matches!(told[..], [Happened::Discarded { .. }]), "{told:?}");
+    }
+    assert_eq!(client.holder("k").await.unwrap().map(|job| job.id), Some(holder.id()));
+}
+
+#[tokio::test]
 async fn a_stale_result_is_told_with_its_attempt() {
     let database = Database::new().await;
     let mut events = database.client.events();

@@ -1,11 +1,11 @@
 //! Changing jobs: those that are named, or those that a filter means.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clap::Args;
 use serde::Serialize;
-use uniqueue::{Client, JobCount, JobFilter, JobId, JobRow};
+use uniqueue::{Change, Client, JobCount, JobFilter, JobId, JobRow};
 
 use super::filter::FilterArguments;
 use super::list;
@@ -58,7 +58,44 @@ pub(super) struct ChangeArguments {
 struct Outcome {
     verb: &'static str,
     changed: u64,
+    /// Those that did not come back: another job holds their key, and their policy says to discard them.
+    discarded: Vec<JobId>,
     unchanged: Vec<Unchanged>,
+}
+
+/// How far a change is: batches tell it.
+#[derive(Debug, Default)]
+struct Done {
+    changed: AtomicU64,
+    discarded: Mutex<Vec<JobId>>,
+}
+
+impl Done {
+    /// The change, which tells of its batches.
+    fn follow<'c>(&'c self, change: Change<'c>, bar: Option<&'c Bar>) -> Change<'c> {
+        let change = change.on_discarded(|ids| self.discarded().extend_from_slice(ids));
+        let mut all = 0;
+        // Told of a batch's discarded jobs before.
+        change.on_batch(move |batch| {
+            all += batch.len() as u64;
+            self.changed.store(all - self.discarded().len() as u64, Ordering::Release);
+            if let Some(bar) = bar {
+                bar.advance(batch.len() as u64);
+            }
+        })
+    }
+
+    fn changed(&self) -> u64 {
+        self.changed.load(Ordering::Acquire)
+    }
+
+    fn discarded(&self) -> MutexGuard<'_, Vec<JobId>> {
+        self.discarded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn outcome(&self, verb: Verb, unchanged: Vec<Unchanged>) -> Outcome {
+        Outcome { verb: verb.name(), changed: self.changed(), discarded: self.discarded().clone(), unchanged }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -74,6 +111,7 @@ struct DryRun<'a> {
     dry_run: bool,
     jobs: JobCount,
     sample: &'a [JobRow],
+    unchanged: &'a [Unchanged],
 }
 
 /// Changes jobs, or says which it would.
@@ -88,10 +126,10 @@ pub(super) async fn run(verb: Verb, arguments: ChangeArguments) -> Result<Verdic
     if !ids.is_empty() && (!filter.says_nothing() || limit.is_some()) {
         return Err(Failure::refused("ids and a filter at once", "give either the ids or the filter"));
     }
-    let changed = Arc::new(AtomicU64::new(0));
+    let done = Arc::new(Done::default());
     let words = verb.words();
-    let seen = Arc::clone(&changed);
-    let left = move || match seen.load(Ordering::Acquire) {
+    let seen = Arc::clone(&done);
+    let left = move || match seen.changed() {
         0 => "nothing was changed before, but what was under way may still be".to_owned(),
         count => format!("{} {} before; the same command does the rest", words.done, jobs_of(count)),
     };
@@ -109,17 +147,21 @@ pub(super) async fn run(verb: Verb, arguments: ChangeArguments) -> Result<Verdic
                 let hint = format!("it can be done to jobs that are {can}");
                 return Err(Failure::refused(format!("{} does nothing to jobs in state {given}", verb.name()), hint));
             }
-            let mut filter = filter.filter(client).await?.states(states);
+            let mut filter = filter.filter_of_those_there(client).await?.states(states);
             if let Some(limit) = limit {
                 filter = filter.limit(limit);
             }
             let bulk = Bulk { client, verb, filter, limit, json: queue.json };
-            if dry_run { bulk.tell().await? } else { bulk.change(yes, &changed).await? }
+            if dry_run { bulk.tell(&[]).await? } else { bulk.change(yes, &done).await? }
         } else if dry_run {
             let filter = JobFilter::new().ids(&ids).states(verb.can_change());
-            Bulk { client, verb, filter, limit, json: queue.json }.tell().await?
+            let mut unchanged = Vec::new();
+            for id in &ids {
+                unchanged.extend(why_not(client, verb, *id).await?);
+            }
+            Bulk { client, verb, filter, limit, json: queue.json }.tell(&unchanged).await?
         } else {
-            change_named(client, verb, &ids, queue.json, &changed).await?
+            change_named(client, verb, &ids, queue.json, &done).await?
         };
         database.close().await?;
         Ok(verdict)
@@ -128,26 +170,25 @@ pub(super) async fn run(verb: Verb, arguments: ChangeArguments) -> Result<Verdic
 }
 
 /// Changes jobs by id, in one statement, and says why some were not.
-async fn change_named(
-    client: &Client,
-    verb: Verb,
-    ids: &[JobId],
-    json: bool,
-    done: &AtomicU64,
-) -> Result<Verdict, Failure> {
-    let changed = verb.change(client, ids).await?.await?;
-    done.store(changed.len() as u64, Ordering::Release);
+async fn change_named(client: &Client, verb: Verb, ids: &[JobId], json: bool, done: &Done) -> Result<Verdict, Failure> {
+    let changed = done.follow(verb.change(client, ids).await?, None).await?;
     let mut unchanged = Vec::new();
     for id in ids.iter().filter(|id| !changed.contains(id)) {
-        let reason = match client.job(id).await? {
-            None => "there is no such job".to_owned(),
-            Some(job) => format!("it is {}; {} is for jobs that are {}", job.state, verb.name(), verb.can_change()),
-        };
-        unchanged.push(Unchanged { id: *id, reason });
+        // It may have come into a state for it since.
+        let is_late = || Unchanged { id: *id, reason: "it was in no state for it".to_owned() };
+        unchanged.push(why_not(client, verb, *id).await?.unwrap_or_else(is_late));
     }
-    let is_whole = unchanged.is_empty();
-    tell(&Outcome { verb: verb.name(), changed: changed.len() as u64, unchanged }, verb.words(), json)?;
-    Ok(if is_whole { Verdict::Fine } else { Verdict::NotFine })
+    tell(&done.outcome(verb, unchanged), verb.words(), json)
+}
+
+/// Why a job cannot be changed so. `None`: it can.
+async fn why_not(client: &Client, verb: Verb, id: JobId) -> Result<Option<Unchanged>, Failure> {
+    let reason = match client.job(id).await? {
+        None => "there is no such job".to_owned(),
+        Some(job) if verb.can_change().contains(job.state) => return Ok(None),
+        Some(job) => format!("it is {}; {} is for jobs that are {}", job.state, verb.name(), verb.can_change()),
+    };
+    Ok(Some(Unchanged { id, reason }))
 }
 
 /// A change to what a filter means.
@@ -171,21 +212,23 @@ impl Bulk<'_> {
         })
     }
 
-    /// Says how many jobs are meant, and shows the first of them.
-    async fn tell(&self) -> Result<Verdict, Failure> {
+    /// Says how many jobs are meant, shows the first of them, and says which of those that were named are not.
+    async fn tell(&self, unchanged: &[Unchanged]) -> Result<Verdict, Failure> {
+        let verdict = if unchanged.is_empty() { Verdict::Fine } else { Verdict::NotFine };
         let jobs = self.count().await?;
         let sample = self.sample().await?;
         if self.json {
-            output::print_json(&DryRun { verb: self.verb.name(), dry_run: true, jobs, sample: &sample })?;
-            return Ok(Verdict::Fine);
+            output::print_json(&DryRun { verb: self.verb.name(), dry_run: true, jobs, sample: &sample, unchanged })?;
+            return Ok(verdict);
         }
         let mut text = String::new();
         if !sample.is_empty() {
             text = list::table(&sample, self.client.database_time().await?).text();
         }
         text.push_str(&format!("{} would {}; nothing was changed\n", count_of(jobs), self.verb.words().would));
+        text.push_str(&lines_of(unchanged));
         output::print(&text)?;
-        Ok(Verdict::Fine)
+        Ok(verdict)
     }
 
     async fn sample(&self) -> Result<Vec<JobRow>, Failure> {
@@ -195,10 +238,14 @@ impl Bulk<'_> {
     }
 
     /// Asks, and changes them batch by batch.
-    async fn change(&self, yes: bool, done: &AtomicU64) -> Result<Verdict, Failure> {
+    async fn change(&self, yes: bool, done: &Done) -> Result<Verdict, Failure> {
         let words = self.verb.words();
         let jobs = self.count().await?;
-        if jobs.counted() > 0 && !yes {
+        if jobs.counted() == 0 {
+            // Those that come from now on were in no question.
+            return tell(&done.outcome(self.verb, Vec::new()), words, self.json);
+        }
+        if !yes {
             match output::ask(&format!("{} {}?", words.ask, count_of(jobs)))? {
                 Answer::Yes => {}
                 Answer::No => {
@@ -214,11 +261,8 @@ impl Bulk<'_> {
             }
         }
         let bar = Bar::new(words.doing, jobs.is_exact().then(|| jobs.counted()));
-        let change = self.verb.change(self.client, self.filter.clone()).await?.on_batch(|batch| {
-            done.fetch_add(batch.len() as u64, Ordering::AcqRel);
-            bar.advance(batch.len() as u64);
-        });
-        let changed = change.await.map_err(|error| match done.load(Ordering::Acquire) {
+        let change = done.follow(self.verb.change(self.client, self.filter.clone()).await?, Some(&bar));
+        change.await.map_err(|error| match done.changed() {
             0 => Failure::from(error),
             // The batches before the error are committed.
             count => Failure::refused(
@@ -227,21 +271,32 @@ impl Bulk<'_> {
             ),
         })?;
         drop(bar);
-        let outcome = Outcome { verb: self.verb.name(), changed: changed.len() as u64, unchanged: Vec::new() };
-        tell(&outcome, words, self.json)?;
-        Ok(Verdict::Fine)
+        tell(&done.outcome(self.verb, Vec::new()), words, self.json)
     }
 }
 
-fn tell(outcome: &Outcome, words: Words, json: bool) -> Result<(), Failure> {
+/// Says what became of the jobs. Fine is that it is what was asked for.
+fn tell(outcome: &Outcome, words: Words, json: bool) -> Result<Verdict, Failure> {
+    let Outcome { verb: _, changed, discarded, unchanged } = outcome;
+    let verdict = if discarded.is_empty() && unchanged.is_empty() { Verdict::Fine } else { Verdict::NotFine };
     if json {
-        return output::print_json(outcome);
+        output::print_json(outcome)?;
+        return Ok(verdict);
     }
-    let mut text = format!("{} {}\n", words.done, jobs_of(outcome.changed));
-    for Unchanged { id, reason } in &outcome.unchanged {
-        text.push_str(&format!("not {id}: {reason}\n"));
+    let mut text = format!("{} {}\n", words.done, jobs_of(*changed));
+    if !discarded.is_empty() {
+        let named: Vec<_> = discarded.iter().take(SAMPLE as usize).map(JobId::to_string).collect();
+        let more = if discarded.len() > named.len() { ", …" } else { "" };
+        let (jobs, named) = (jobs_of(discarded.len() as u64), named.join(", "));
+        text.push_str(&format!("discarded {jobs}, since another job holds the unique key: {named}{more}\n"));
     }
-    output::print(&text)
+    text.push_str(&lines_of(unchanged));
+    output::print(&text)?;
+    Ok(verdict)
+}
+
+fn lines_of(unchanged: &[Unchanged]) -> String {
+    unchanged.iter().map(|Unchanged { id, reason }| format!("not {id}: {reason}\n")).collect()
 }
 
 fn jobs_of(count: u64) -> String {

@@ -138,6 +138,23 @@ impl FilterArguments {
     /// The filter, with times counted from the database's now. Asks for all jobs where it says nothing.
     pub(super) async fn filter(self, client: &uniqueue::Client) -> Result<JobFilter, Failure> {
         let now = if self.needs_now() { client.database_time().await? } else { OffsetDateTime::UNIX_EPOCH };
+        self.at(now)
+    }
+
+    /// The filter, without the jobs that are inserted from now on: however late somebody answers, the question was about
+    /// those that are there.
+    pub(super) async fn filter_of_those_there(self, client: &uniqueue::Client) -> Result<JobFilter, Failure> {
+        let now = client.database_time().await?;
+        let before = self.created_before().map_or(now, |moment| moment.at(now).min(now));
+        Ok(self.at(now)?.created_before(before))
+    }
+
+    fn created_before(&self) -> Option<Moment> {
+        self.created_before.or(self.older_than.map(|Span(length)| Moment::Ago(length)))
+    }
+
+    fn at(self, now: OffsetDateTime) -> Result<JobFilter, Failure> {
+        let before = self.created_before();
         let mut filter = if self.says_nothing() { JobFilter::all() } else { JobFilter::new() };
         if let Some(states) = self.states() {
             filter = filter.states(states);
@@ -165,7 +182,6 @@ impl FilterArguments {
         if let Some(attempts) = self.attempts_at_least {
             filter = filter.attempts_at_least(attempts);
         }
-        let before = self.created_before.or(self.older_than.map(|Span(length)| Moment::Ago(length)));
         let after = self.created_after.or(self.newer_than.map(|Span(length)| Moment::Ago(length)));
         for (moment, set) in [
             (after, JobFilter::created_after as fn(JobFilter, OffsetDateTime) -> JobFilter),

@@ -100,13 +100,15 @@ macro_rules! exit_codes {
             "
 
 By ids nobody is asked. By a filter it says how many jobs are meant and asks first; where nobody can be asked,
-it needs --yes. It goes through them in batches of 1,000, oldest first, each a transaction of its own.
-With --json: {\"verb\", \"changed\": how many, \"unchanged\": [{\"id\", \"reason\"}]}; with --dry-run: {\"verb\",
-\"dry_run\": true, \"jobs\": {\"exactly\": n} or {\"at_least\": n}, \"sample\": [jobs]}.
+it needs --yes. Jobs that are inserted later are not meant. It goes through them in batches of 1,000, oldest first, each a transaction of its own;
+what somebody else keeps locked is left for the end, and then waited for.
+With --json: {\"verb\", \"changed\": how many, \"discarded\": [ids], \"unchanged\": [{\"id\", \"reason\"}]}; with --dry-run:
+{\"verb\", \"dry_run\": true, \"jobs\": {\"exactly\": n} or {\"at_least\": n}, \"sample\": [jobs], \"unchanged\"}.
 
 Exit codes:
   0    every job that was named is changed; or, by a filter, every one that matched
-  1    a job that was named is not there, or is in no state for it; or the answer was no
+  1    a job that was named is not there, or is in no state for it; a job was discarded instead of coming back,
+       since another one holds its unique key and its policy says so; or the answer was no
   2    a wrong command line, a filter without --yes where nobody can be asked, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end; it says how far it came"
         )
@@ -117,7 +119,7 @@ Exit codes:
 ///
 /// By a filter those that are discarded or retryable, unless --state says otherwise: cancelled, completed and scheduled
 /// jobs can be retried as well. Each gets at least one more attempt. A job whose unique key another one holds by now goes
-/// on without it.
+/// on without it, or is discarded where its policy says so.
 #[derive(Debug, Args)]
 #[command(after_help = exit_codes!("\
 Examples:

@@ -1,5 +1,6 @@
 //! Asking the database, beside the screen: looks at an interval, and actions.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -127,18 +128,26 @@ async fn perform(client: &Client, action: &Action, news: &mpsc::Sender<News>) ->
 async fn retry(client: &Client, kind: &str, news: &mpsc::Sender<News>) -> String {
     let filter = JobFilter::new().states([JobState::Discarded, JobState::Retryable]).kind(kind);
     let mut so_far = 0;
-    let change = client.retry(filter).on_batch(|batch| {
+    // Those that did not come back, but were discarded: another job holds their key.
+    let discarded = AtomicU64::new(0);
+    let change = client.retry(filter).on_discarded(|ids| {
+        discarded.fetch_add(ids.len() as u64, Ordering::Relaxed);
+    });
+    let change = change.on_batch(|batch| {
         so_far += batch.len() as u64;
         // Where the screen has more to hear than it can draw, the next batch tells it.
-        let _ = news.try_send(News::Retrying(so_far));
+        let _ = news.try_send(News::Retrying(so_far - discarded.load(Ordering::Relaxed)));
     });
-    match (change.await, so_far) {
-        (Ok(_), so_far) => format!("{} of kind {kind} are available again", output::count(so_far)),
-        (Err(error), 0) => one_line(&error.to_string()),
-        (Err(error), so_far) => {
-            let error = one_line(&error.to_string());
-            format!("{} of kind {kind} are available again, then: {error}; r does the rest", output::count(so_far))
-        }
+    let done = change.await;
+    let discarded = discarded.into_inner();
+    let mut said = format!("{} of kind {kind} are available again", output::count(so_far - discarded));
+    if discarded > 0 {
+        said.push_str(&format!(", {} discarded since another job holds their key", output::count(discarded)));
+    }
+    match done {
+        Ok(_) => said,
+        Err(error) if so_far == 0 => one_line(&error.to_string()),
+        Err(error) => format!("{said}, then: {}; r does the rest", one_line(&error.to_string())),
     }
 }
 

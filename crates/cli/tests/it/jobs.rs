@@ -349,9 +349,16 @@ async fn jobs_that_are_named_are_changed_and_the_others_say_why_not() {
     let (waits, done) = (jobs.insert("a"), jobs.insert("a"));
     jobs.set(&done, "state = 'completed', finalized_at = now()").await;
     let gone = "019abc12-3456-7def-8a12-3456789abcde";
-    let dry = json_of(&mut jobs.command(&format!("job cancel --dry-run --json {waits} {done} {gone}")), 0);
+    let dry = json_of(&mut jobs.command(&format!("job cancel --dry-run --json {waits} {done} {gone}")), 1);
     assert_eq!((&dry["dry_run"], &dry["jobs"]), (&json!(true), &json!({"exactly": 1})));
     assert_eq!((jobs.state(&waits).await, &dry["sample"][0]["id"]), ("available".to_owned(), &json!(waits)));
+
+    assert_eq!(dry["unchanged"][1], json!({"id": gone, "reason": "there is no such job"}));
+    let text = text_of(&mut jobs.command(&format!("job cancel --dry-run {done} {waits}")), 1);
+    let said =
+        format!("1 job would be cancelled; nothing was changed\nnot {done}: it is completed; cancel is for jobs");
+    assert!(text.contains(&said), "{text}");
+    text_of(&mut jobs.command(&format!("job cancel --dry-run {waits}")), 0);
 
     let answer = json_of(&mut jobs.command(&format!("job cancel --json {waits} {done} {gone}")), 1);
     assert_eq!((&answer["verb"], &answer["changed"]), (&json!("cancel"), &json!(1)));
@@ -376,6 +383,28 @@ async fn jobs_that_are_named_are_changed_and_the_others_say_why_not() {
     assert_eq!(text, format!("released 0 jobs\nnot {held}: it is available; release is for jobs that are pending\n"));
     assert_eq!(text_of(&mut jobs.command(&format!("job delete {held} {waits} {done}")), 0), "deleted 3 jobs\n");
     assert_eq!(texts(&jobs.url, "SELECT count(*)::text FROM uniqueue.job").await, ["0"]);
+}
+
+#[tokio::test]
+async fn what_a_retry_discards_is_not_counted_as_retried() {
+    let jobs = Jobs::new().await;
+    let policy = r#"{"on_reentry": "discard"}"#;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let inserted = json_of(&mut jobs.with("job insert sync --json --unique", &[policy]), 0);
+        ids.push(inserted["job"]["id"].as_str().unwrap().to_owned());
+        jobs.set(ids.last().unwrap(), "state = 'cancelled', finalized_at = now()").await;
+    }
+    // It holds the key that all of them had.
+    jobs.with("job insert sync --unique", &[policy]).output().unwrap();
+    let other = jobs.insert("other");
+    jobs.set(&other, "state = 'cancelled', finalized_at = now()").await;
+    let text = text_of(&mut jobs.command(&format!("job retry {} {other}", ids[0])), 1);
+    let discarded = format!("discarded 1 job, since another job holds the unique key: {}\n", ids[0]);
+    assert_eq!(text, format!("retried 1 job\n{discarded}"));
+    let answer = json_of(&mut jobs.command("job retry --state cancelled --kind sync --yes --json"), 1);
+    assert_eq!(answer, json!({"verb": "retry", "changed": 0, "discarded": ids[1..], "unchanged": []}));
+    assert_eq!(jobs.state(&ids[2]).await, "discarded");
 }
 
 #[tokio::test]
@@ -409,7 +438,7 @@ async fn many_jobs_are_counted_and_shown_before_they_are_changed() {
 
     // Limits take the oldest.
     let some = json_of(&mut jobs.command("job retry --state discarded --limit 3 --yes --json"), 0);
-    assert_eq!(some, json!({"verb": "retry", "changed": 3, "unchanged": []}));
+    assert_eq!(some, json!({"verb": "retry", "changed": 3, "discarded": [], "unchanged": []}));
     assert_eq!(text_of(&mut jobs.command("job retry --kind bulk --yes"), 0), "retried 1,997 jobs\n");
     assert_eq!(states().await, ["available 3000", "cancelled 1000", "completed 1000"]);
     assert_eq!(text_of(&mut jobs.command("job retry --kind bulk --yes"), 0), "retried 0 jobs\n");
@@ -482,8 +511,8 @@ async fn interrupted_bulk_says_how_far_it_came_and_keeps_it() {
         jobs.command("job cancel --kind bulk --yes").stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let cancelled = "SELECT count(*)::text FROM uniqueue.job WHERE state = 'cancelled'";
     let begun_at = std::time::Instant::now();
-    while texts(&jobs.url, cancelled).await != ["2000"] {
-        assert!(begun_at.elapsed().as_secs() < 20, "two batches go through");
+    while texts(&jobs.url, cancelled).await != ["2499"] {
+        assert!(begun_at.elapsed().as_secs() < 20, "all others go through");
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     let id = child.id().to_string();
@@ -491,7 +520,7 @@ async fn interrupted_bulk_says_how_far_it_came_and_keeps_it() {
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert_eq!(stderr, "error: interrupted: cancelled 2,000 jobs before; the same command does the rest\n");
+    assert_eq!(stderr, "error: interrupted: cancelled 2,499 jobs before; the same command does the rest\n");
     sqlx::raw_sql("ROLLBACK").execute(&mut connection).await.unwrap();
     assert!(text_of(&mut jobs.command("job cancel --kind bulk --yes"), 0).starts_with("cancelled "));
     assert_eq!(texts(&jobs.url, "SELECT DISTINCT state::text FROM uniqueue.job").await, ["cancelled"]);

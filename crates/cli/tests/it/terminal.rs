@@ -1,6 +1,6 @@
 //! Colour, widths and readers that go away.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
 use crate::support::{database, execute, texts, uniqueue};
@@ -106,6 +106,34 @@ async fn a_terminal_gets_colour_and_its_own_width_and_is_asked() {
     let (said, code) = on_a_terminal(&url, "uniqueue job cancel --kind a-kind", "y\n").unwrap();
     assert!(code == 0 && said.contains("cancelled 1 job"), "{code}: {said}");
     assert_eq!(texts(&url, cancelled).await, ["1"]);
+}
+
+#[tokio::test]
+async fn what_comes_between_the_question_and_the_answer_is_not_changed() {
+    let url = database().await;
+    assert!(uniqueue().args(["migrate", "--database-url", &url]).output().unwrap().status.success());
+    if on_a_terminal(&url, "true", "").is_none() {
+        return eprintln!("no util-linux: nothing was tested");
+    }
+    let insert = "INSERT INTO uniqueue.job (id, kind) VALUES (uniqueue.new_job_id(), 'a')";
+    execute(&url, insert).await;
+    let mut command = Command::new("script");
+    let line = format!("timeout --foreground 20 {} job delete --kind a", env!("CARGO_BIN_EXE_uniqueue"));
+    command.args(["-qec", &line, "/dev/null"]).env("DATABASE_URL", &url);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut answer, mut screen, mut said) = (child.stdin.take().unwrap(), child.stdout.take().unwrap(), Vec::new());
+    while !String::from_utf8_lossy(&said).contains("Delete 1 job?") {
+        let mut bytes = [0; 100];
+        let count = screen.read(&mut bytes).unwrap();
+        assert!(count > 0, "it did not ask: {}", String::from_utf8_lossy(&said));
+        said.extend_from_slice(&bytes[..count]);
+    }
+    execute(&url, insert).await;
+    answer.write_all(b"y\n").unwrap();
+    screen.read_to_end(&mut said).unwrap();
+    let said = String::from_utf8_lossy(&said);
+    assert!(child.wait().unwrap().success() && said.contains("deleted 1 job"), "{said}");
+    assert_eq!(texts(&url, "SELECT count(*)::text FROM uniqueue.job").await, ["1"]);
 }
 
 #[tokio::test]

@@ -81,7 +81,7 @@ async fn keys_pause_a_queue_and_cancel_a_running_job_in_the_database() {
     assert_eq!(screen.end().await, Some(0));
 }
 
-/// Two and a half batches of discarded jobs, and a transaction that has one of the second batch in its hands.
+/// Two and a half batches of discarded jobs, and a transaction that has one of them in its hands.
 async fn held_up_retry(url: &str) -> PgConnection {
     let insert = "INSERT INTO uniqueue.job (id, kind, state, finalized_at)
         SELECT uniqueue.new_job_id(), 'it''s', 'discarded', now() FROM generate_series(1, 2500);
@@ -100,9 +100,9 @@ async fn long_retry_tells_how_far_it_is_and_ends_when_all_is_done() {
     let Some(mut screen) = Screen::open(&url, "top --interval 100ms") else { return };
     screen.until(&["3 failing 1"]).await;
     screen.press("3ry");
-    screen.until(&["retrying kind it's: 1,000 so far"]).await;
+    screen.until(&["retrying kind it's: 2,499 so far"]).await;
     screen.press("r");
-    screen.until(&["1,000 so far; retry: one is under way"]).await;
+    screen.until(&["2,499 so far; retry: one is under way"]).await;
     // Longer than anything else is waited for.
     tokio::time::sleep(Duration::from_secs(11)).await;
     sqlx::raw_sql("ROLLBACK").execute(&mut holder).await.unwrap();
@@ -119,9 +119,9 @@ async fn retry_that_was_quit_says_how_far_it_came() {
     let Some(mut screen) = Screen::open(&url, "top --interval 100ms") else { return };
     screen.until(&["3 failing 1"]).await;
     screen.press("3ry");
-    screen.until(&["1,000 so far"]).await;
+    screen.until(&["2,499 so far"]).await;
     screen.press("\u{3}");
-    let said = "quit in the middle of a retry, with 1,000 of kind it's available again: `uniqueue job retry --kind='it'\\''s' --schema=uniqueue`";
+    let said = "quit in the middle of a retry, with 2,499 of kind it's available again: `uniqueue job retry --kind='it'\\''s' --schema=uniqueue`";
     let (code, last_words) = screen.last_words().await;
     // Wide as it is, the terminal breaks the line.
     assert!(code == Some(0) && last_words.replace('\n', "").contains(said), "{code:?}: {last_words}");

@@ -1,0 +1,11 @@
+-- Which of these jobs somebody else has locked, be it only against their deletion. What is gone is not locked.
+WITH free AS (
+    SELECT j.id
+    FROM /* schema */job AS j
+    WHERE j.id = ANY ($1::uuid[])
+    FOR UPDATE SKIP LOCKED
+)
+SELECT j.id
+FROM /* schema */job AS j
+WHERE j.id = ANY ($1::uuid[])
+    AND NOT EXISTS (SELECT FROM free AS f WHERE f.id = j.id)
