@@ -62,8 +62,10 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `#[job(unique)]` | the key is made of this field and the others so marked |
 ///
 /// A field counts under the name that serde gives it: `rename`, `rename_all` and raw
-/// identifiers are honoured. A field that is absent from the JSON (`skip_serializing_if`) is
-/// left out of the key, while `null` is kept. Structs with named fields only.
+/// identifiers are honoured. A field with `skip_serializing_if` is left out of the key where it
+/// is absent from the JSON, while `null` is kept; an insert whose JSON lacks any other marked
+/// field (a `Serialize` written by hand may name it otherwise) fails. Structs with named fields
+/// only.
 ///
 /// # In `unique(...)`
 ///

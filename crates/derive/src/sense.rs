@@ -6,7 +6,7 @@
 use proc_macro2::Span;
 
 use crate::entries::Setting;
-use crate::fields::Fields;
+use crate::fields::{Fields, Marked};
 use crate::problems::{Problems, listed};
 use crate::states::{State, States};
 use crate::unique::{Args, Unique};
@@ -28,7 +28,7 @@ pub(crate) fn check(unique: &Unique, fields: &Fields, problems: &mut Problems) {
 
 fn check_args(unique: &Unique, fields: &Fields, problems: &mut Problems) {
     let Some(args) = &unique.args else { return };
-    if let Some((name, _)) = fields.unique.first() {
+    if let Some(Marked { name, .. }) = fields.unique.first() {
         problems.add(
             args.span,
             format!("all args or marked fields, not both: field `{name}` is marked unique"),
