@@ -178,8 +178,22 @@ fn like_starts_from_that_queues_defaults() {
         user_id: u64,
     }
 
+    // A time limit or an end is an option like any other, so River's options are not empty.
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(kind, like = "river", ttl = "PT15M"))]
+    struct RiverTtl;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(kind, like = "river", period = "PT15M"))]
+    struct RiverPeriod;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(kind, like = "river", until = "start"))]
+    struct RiverStart;
+
     let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
     assert_eq!(River::options(), unique(UniquePolicy::river().by_args().window(minutes(15))));
+    assert_eq!(RiverTtl::options(), unique(UniquePolicy::river().ttl(minutes(15))));
+    assert_eq!(RiverPeriod::options(), unique(UniquePolicy::river().period(minutes(15))));
+    assert_eq!(RiverStart::options(), unique(UniquePolicy::river().until(Until::Start)));
     assert_eq!(Ojs::options(), unique(UniquePolicy::ojs().by_args().on_conflict(OnConflict::Ignore)));
     assert_eq!(Faktory::options(), unique(UniquePolicy::faktory(minutes(10)).until(Until::Start)));
     assert_eq!(Zizq::options(), unique(UniquePolicy::zizq()));
@@ -270,8 +284,11 @@ fn a_marked_field_is_never_taken_for_a_json_pointer() {
         #[job(unique)]
         #[serde(rename = "a.b/c*")]
         dotted: u64,
+        #[job(unique)]
+        #[serde(rename = "")]
+        nameless: u64,
     }
-    assert_eq!(Slashed::options(), unique(UniquePolicy::new().by_arg_fields(["/~1a~0b~1c", "a.b/c*"])));
+    assert_eq!(Slashed::options(), unique(UniquePolicy::new().by_arg_fields(["/~1a~0b~1c", "a.b/c*", "/"])));
 }
 
 #[test]

@@ -192,9 +192,14 @@ fn variant(value: &impl Debug) -> Ident {
 }
 
 /// A field's name as the library selects members: one that starts with a slash would be read
-/// as a JSON Pointer, so it is written as the pointer to that very member.
+/// as a JSON Pointer, and an empty one would select everything, so these are written as the
+/// pointer to that very member.
 fn selector(name: &str) -> String {
-    if name.starts_with('/') { format!("/{}", name.replace('~', "~0").replace('/', "~1")) } else { name.to_owned() }
+    if name.is_empty() || name.starts_with('/') {
+        format!("/{}", name.replace('~', "~0").replace('/', "~1"))
+    } else {
+        name.to_owned()
+    }
 }
 
 fn duration(length: Duration) -> TokenStream {

@@ -78,7 +78,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `args("user_id", "/address/zip")` | these members of the args, by name or by JSON Pointer; an insert without them fails |
 /// | `queue` | the queue |
 /// | `meta("tenant_id")` | these members of the meta, by name or by JSON Pointer |
-/// | `kind` | the kind, as always: written alone, one job of this kind at a time |
+/// | `kind` | the kind, as always: written alone, one job of this kind at a time; beside `like = "faktory"` or `"zizq"`, whose keys hold all args, it changes nothing |
 /// | `exclude_kind` | no kind, so that jobs of other kinds can be the same; needs another of these |
 ///
 /// How long a job claims its key, and what happens to a duplicate:
