@@ -81,11 +81,11 @@ impl UniquePolicy {
         let args = match &self.args {
             Args::None => None,
             Args::All => Some(Selected::All(subject.args)),
-            Args::Parts(parts) => Some(Selected::of(named_args(subject.args), parts, "args_keys", subject.kind)?),
+            Args::Parts(parts) => Some(Selected::of(named_args(subject.args), parts, "args_keys")?),
         };
         let meta = match &self.meta {
             None => None,
-            Some(parts) => Some(Selected::of(subject.meta, parts, "meta_keys", subject.kind)?),
+            Some(parts) => Some(Selected::of(subject.meta, parts, "meta_keys")?),
         };
         let period = match (self.window, subject.window_at) {
             (None, _) => None,
@@ -240,10 +240,7 @@ mod tests {
     fn what_the_job_lacks_is_named() {
         let (args, meta) = (json!({"a": 1}), json!({}));
         let error = UniquePolicy::new().by_arg_fields(["a", "b"]).resolve(&subject(&args, &meta));
-        assert_eq!(
-            error.unwrap_err().to_string(),
-            "invalid unique policy: args_keys: the job of kind \"k\" has no member \"b\""
-        );
+        assert_eq!(error.unwrap_err().to_string(), "invalid unique policy: args_keys: the job has no member \"b\"");
         let mut without_time = subject(&args, &meta);
         without_time.window_at = None;
         assert!(UniquePolicy::new().window(HOUR).resolve(&without_time).is_err());

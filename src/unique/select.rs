@@ -75,12 +75,12 @@ pub(crate) enum Selected<'a> {
 }
 
 impl<'a> Selected<'a> {
-    /// Selects the parts of `value`. Parts must have been checked; `field` and `kind` are for the error.
-    pub(crate) fn of(value: &'a Value, parts: &[Part], field: &'static str, kind: &str) -> Result<Self> {
+    /// Selects the parts of `value`. Parts must have been checked; `field` is for the error.
+    pub(crate) fn of(value: &'a Value, parts: &[Part], field: &'static str) -> Result<Self> {
         let paths: Vec<Vec<&str>> = parts.iter().map(Part::path).collect();
         for (part, path) in parts.iter().zip(&paths) {
             require(!part.is_required || follow(value, path).is_some(), field, || {
-                format!("the job of kind {kind:?} has no member {:?}", part.given)
+                format!("the job has no member {:?}", part.given)
             })?;
         }
         let mut paths: Vec<&[&str]> = paths.iter().map(Vec::as_slice).collect();
@@ -211,7 +211,7 @@ mod tests {
 
     fn text(value: &Value, parts: &[Part]) -> Result<String> {
         let mut text = String::new();
-        Selected::of(value, parts, "args_keys", "k")?.write(0, &mut text).map_err(Flaw::in_key)?;
+        Selected::of(value, parts, "args_keys")?.write(0, &mut text).map_err(Flaw::in_key)?;
         Ok(text)
     }
 
@@ -254,10 +254,7 @@ mod tests {
     #[test]
     fn missing_members_are_named() {
         let error = select(&json!({"a": null}), &["a", "user_id"]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "invalid unique policy: args_keys: the job of kind \"k\" has no member \"user_id\""
-        );
+        assert_eq!(error.to_string(), "invalid unique policy: args_keys: the job has no member \"user_id\"");
         for value in [json!([1]), json!(null), json!("a"), json!({})] {
             assert!(select(&value, &["a"]).is_err());
         }

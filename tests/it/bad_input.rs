@@ -52,10 +52,6 @@ async fn bad_names_keys_and_options_are_typed_errors_and_nothing_is_inserted() {
             raw(r#"{"a":1e400}"#).unique(UniquePolicy::new().by_args()),
             "invalid args of \"a\": the JSON cannot be read: \"number out of range".into(),
         ),
-        (
-            job("a").unique(UniquePolicy::new().by_arg_fields(["user_id"])),
-            "invalid unique policy: args_keys: the job of kind \"a\" has no member \"user_id\"".into(),
-        ),
     ];
     for (bad, said) in cases {
         // Alone, and in the middle of a batch: all or nothing.
