@@ -54,7 +54,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
     const KIND: &'static str;
 
     /// What every insert of this kind starts from. A call's options come before these, these
-    /// before the client's.
+    /// before the client's. An id among them is left out: it can be one job's only.
     fn options() -> InsertOptions {
         InsertOptions::new()
     }
@@ -139,7 +139,8 @@ insert_setters!(NewJob);
 impl<J: Job> From<J> for NewJob {
     fn from(job: J) -> Self {
         let mut new = Self::of(Cow::Borrowed(J::KIND), &job);
-        new.options = J::options();
+        // An id is one job's only: with one for all, every later job would be answered with the first.
+        new.options = InsertOptions { id: None, ..J::options() };
         match job.unique_key() {
             Some(key) => new.unique_key(key),
             None => new,
@@ -308,5 +309,26 @@ impl Inserted {
             return None;
         }
         self.job.claim_at(self.answered_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_in_the_options_of_a_kind_is_left_out() {
+        #[derive(Deserialize, Serialize)]
+        struct Numbered;
+        impl Job for Numbered {
+            const KIND: &'static str = "numbered";
+
+            fn options() -> InsertOptions {
+                InsertOptions::new().id(JobId::from(Uuid::nil())).priority(3)
+            }
+        }
+        assert_eq!(NewJob::from(Numbered).options, InsertOptions::new().priority(3));
+        let id = JobId::from(Uuid::max());
+        assert_eq!(NewJob::from(Numbered).id(id).options.id, Some(id));
     }
 }

@@ -107,7 +107,7 @@ macro_rules! insert_setters {
             }
 
             /// Runs the job at this time, at the earliest. Default: at once. A time in the past
-            /// counts for the order in the queue. Limits: the years 1 to 9000.
+            /// counts for the order in the queue. Limits: the years 1 to 9000, in UTC.
             pub fn scheduled_at(mut self, at: ::time::OffsetDateTime) -> Self {
                 self.options_mut().start = Some($crate::opts::Start::At(at));
                 self

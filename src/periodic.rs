@@ -69,8 +69,8 @@ pub struct PeriodicJob {
 impl PeriodicJob {
     /// A job by a cron expression: minute, hour, day of the month, month, day of the week; `*`, lists,
     /// ranges, steps, names (`MON`, `JAN`), `L`, `W`, `#`, and `@hourly`, `@daily`, `@weekly`,
-    /// `@monthly`, `@yearly`. A sixth field in front is the second. Days match when the day of the
-    /// month or the day of the week does, where both are given.
+    /// `@monthly`, `@yearly`. A sixth field in front is the second; a year cannot be given. Days match
+    /// when the day of the month or the day of the week does, where both are given.
     ///
     /// The name is 1 to 128 bytes without control characters, and one periodic job's only. A bad name
     /// or expression is reported when the job is defined, not here.

@@ -6,8 +6,9 @@ use uuid::Uuid;
 
 /// How long a failed job waits: exponential, with jitter, up to a longest interval.
 ///
-/// Attempt *n* waits `first × factor^(n−1)`, at most `max_interval`, more or less `jitter` of it.
-/// Default: 1 s, 2 s, 4 s … up to an hour, ±10 %.
+/// Attempt *n* waits `first × factor^(n−1)`, more or less `jitter` of it, and never longer than
+/// `max_interval`: where that is reached, the jitter makes waits shorter only, so that jobs which
+/// failed together still come back apart. Default: 1 s, 2 s, 4 s … up to an hour, ±10 %.
 ///
 /// A wait that depends on the error (a `Retry-After`, say) is the worker's to tell:
 /// [`Outcome::retry`](crate::Outcome::retry).
@@ -17,25 +18,23 @@ pub struct RetryPolicy {
     first: Duration,
     factor: f64,
     custom: Option<fn(u16) -> Duration>,
-    max_interval: Duration,
+    /// `None`: [`RetryPolicy::longest`] tells.
+    max_interval: Option<Duration>,
     jitter: f64,
 }
+
+/// The longest wait of a policy that grows and says nothing of it.
+const HOUR: Duration = Duration::from_secs(3600);
 
 impl RetryPolicy {
     /// Exponential from one second, doubling, up to an hour.
     pub const fn exponential() -> Self {
-        Self {
-            first: Duration::from_secs(1),
-            factor: 2.0,
-            custom: None,
-            max_interval: Duration::from_secs(3600),
-            jitter: 0.1,
-        }
+        Self { first: Duration::from_secs(1), factor: 2.0, custom: None, max_interval: None, jitter: 0.1 }
     }
 
     /// The same wait after every failure, without jitter.
     pub const fn fixed(wait: Duration) -> Self {
-        Self { first: wait, factor: 1.0, custom: None, max_interval: wait, jitter: 0.0 }
+        Self { first: wait, factor: 1.0, custom: None, max_interval: None, jitter: 0.0 }
     }
 
     /// What a function says of the attempt that failed, counted from 1. No jitter and no longest
@@ -49,10 +48,10 @@ impl RetryPolicy {
     /// # assert!(quartic.wait_after(3).as_secs_f64() > 72.0);
     /// ```
     pub const fn custom(wait_after: fn(u16) -> Duration) -> Self {
-        Self { custom: Some(wait_after), max_interval: Duration::MAX, jitter: 0.0, ..Self::exponential() }
+        Self { custom: Some(wait_after), jitter: 0.0, ..Self::exponential() }
     }
 
-    /// The wait after the first failure. Default: 1 s.
+    /// The wait after the first failure. Default: 1 s. Zero: no wait after any.
     pub const fn first(mut self, first: Duration) -> Self {
         self.first = first;
         self
@@ -64,13 +63,17 @@ impl RetryPolicy {
         self
     }
 
-    /// The longest wait. Default: an hour.
+    /// The longest wait, also of the first. Default: an hour, or `first` where that is longer; none
+    /// where waits do not grow, as of [`fixed`](Self::fixed), and for a function's.
     pub const fn max_interval(mut self, max_interval: Duration) -> Self {
-        self.max_interval = max_interval;
+        self.max_interval = Some(max_interval);
         self
     }
 
-    /// The part of a wait that is left to chance, 0 to 1. Default: 0.1.
+    /// The part of a wait that is left to chance, 0 to 1: a wait of 30 s with a jitter of 0.2 is one of
+    /// 24 to 36 s, each as likely. What is above `max_interval` is cut off that range, so that at the
+    /// longest wait of an hour it is one of 48 minutes to an hour. Default: 0.1; none for
+    /// [`fixed`](Self::fixed) and [`custom`](Self::custom). What is no number counts as 0.
     pub const fn jitter(mut self, jitter: f64) -> Self {
         self.jitter = jitter;
         self
@@ -85,17 +88,32 @@ impl RetryPolicy {
     }
 
     fn wait(&self, attempt: u16, random: f64) -> Duration {
-        let longest = self.max_interval.as_secs_f64();
+        let longest = self.longest();
         let plain = match self.custom {
             Some(wait_after) => wait_after(attempt).as_secs_f64(),
-            None => {
-                let factor = if self.factor >= 1.0 { self.factor } else { 1.0 };
-                self.first.as_secs_f64() * factor.powi(i32::from(attempt.saturating_sub(1)))
-            }
+            // Times an infinite factor it would be no number.
+            None if self.first.is_zero() => 0.0,
+            None => self.first.as_secs_f64() * self.growth().powi(i32::from(attempt.saturating_sub(1))),
         };
-        let plain = plain.min(longest);
-        let jitter = self.jitter.clamp(0.0, 1.0) * (2.0 * random - 1.0);
-        Duration::try_from_secs_f64((plain * (1.0 + jitter)).min(longest)).unwrap_or(self.max_interval)
+        let plain = plain.min(longest.as_secs_f64());
+        let jitter = if self.jitter.is_nan() { 0.0 } else { self.jitter.clamp(0.0, 1.0) };
+        let shortest = plain * (1.0 - jitter);
+        // Cut off before the dice are thrown: a wait that is cut off afterwards is the longest one for half of all
+        // jobs, which then come back at the same instant.
+        let range = (plain * (1.0 + jitter)).min(longest.as_secs_f64()) - shortest;
+        Duration::try_from_secs_f64(shortest + range * random).unwrap_or(longest)
+    }
+
+    fn growth(&self) -> f64 {
+        if self.factor >= 1.0 { self.factor } else { 1.0 }
+    }
+
+    fn longest(&self) -> Duration {
+        match self.max_interval {
+            Some(max_interval) => max_interval,
+            None if self.custom.is_some() || self.growth() == 1.0 => Duration::MAX,
+            None => self.first.max(HOUR),
+        }
     }
 }
 
@@ -133,6 +151,45 @@ mod tests {
         assert!(odd.wait_after(5) <= Duration::from_secs(3600));
         assert_eq!(RetryPolicy::fixed(Duration::ZERO).wait_after(9), Duration::ZERO);
         assert_eq!(RetryPolicy::custom(|_| Duration::MAX).jitter(1.0).wait(1, 1.0), Duration::MAX);
+    }
+
+    #[test]
+    fn at_the_longest_wait_jitter_still_spreads_and_only_downward() {
+        let policy = RetryPolicy::exponential().jitter(0.5);
+        let waits = [0.0, 0.25, 0.5, 0.75, 1.0].map(|random| policy.wait(20, random).as_secs());
+        assert_eq!(waits, [1800, 2250, 2700, 3150, 3600]);
+        // Near it, what would be longer is cut off the range, and not piled up at its end.
+        let near = policy.max_interval(Duration::from_secs(10));
+        assert_eq!([0.0, 0.5, 1.0].map(|random| near.wait(4, random).as_secs()), [4, 7, 10]);
+    }
+
+    #[test]
+    fn a_fixed_wait_spreads_around_its_value_unless_it_is_told_a_longest() {
+        let policy = RetryPolicy::fixed(Duration::from_secs(30)).jitter(0.2);
+        assert_eq!([0.0, 0.5, 1.0].map(|random| policy.wait(7, random).as_secs()), [24, 30, 36]);
+        let policy = policy.max_interval(Duration::from_secs(30));
+        assert_eq!([0.0, 1.0].map(|random| policy.wait(7, random).as_secs()), [24, 30]);
+        let hours = RetryPolicy::fixed(Duration::from_secs(7200)).jitter(0.5);
+        assert_eq!([0.0, 1.0].map(|random| hours.wait(1, random).as_secs()), [3600, 10_800]);
+    }
+
+    #[test]
+    fn a_first_wait_beyond_the_hour_is_waited_unless_a_longest_is_set() {
+        let first = |policy: RetryPolicy| policy.jitter(0.0).wait_after(1).as_secs();
+        assert_eq!(first(RetryPolicy::exponential().first(2 * HOUR)), 7200);
+        assert_eq!(RetryPolicy::exponential().first(2 * HOUR).jitter(0.0).wait_after(5).as_secs(), 7200);
+        assert_eq!(first(RetryPolicy::exponential().first(2 * HOUR).max_interval(HOUR)), 3600);
+        assert_eq!(first(RetryPolicy::fixed(Duration::from_secs(1)).first(Duration::from_secs(60))), 60);
+    }
+
+    #[test]
+    fn no_wait_stays_no_wait_and_a_jitter_that_is_no_number_is_none() {
+        let none = RetryPolicy::exponential().first(Duration::ZERO);
+        for attempt in [1, 2, 1024, 1025, 1026, u16::MAX] {
+            assert_eq!(none.wait_after(attempt), Duration::ZERO, "{attempt}");
+        }
+        let nan = RetryPolicy::custom(|_| Duration::from_secs(1)).jitter(f64::NAN);
+        assert_eq!(nan.wait_after(1), Duration::from_secs(1));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use croner::Cron;
-use croner::parser::CronParser;
+use croner::parser::{CronParser, Year};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use serde::Serialize;
@@ -81,14 +81,26 @@ impl Schedule {
         let refused = |problem: String| Error::InvalidSchedule { problem, given: text.to_owned() };
         let zone = TimeZone::get(time_zone).map_err(|_| Error::UnknownTimeZone { given: time_zone.to_owned() })?;
         if text.trim_start().starts_with(['P', 'p']) {
-            let length = period::parse(text).map_err(|error| refused(error.to_string()))?;
+            let length = period::parse(text).map_err(|error| match error {
+                Error::InvalidPeriod { problem, .. } => refused(format!("interval: {problem}")),
+                other => other,
+            })?;
             // Slots are windows: they begin at multiples of the length, whoever counts.
-            period::check_window(length).map_err(|error| refused(error.to_string()))?;
+            if length.subsec_nanos() > 0 {
+                return Err(refused("interval: must be whole seconds".to_owned()));
+            }
             return Ok(Self::Every(length));
         }
-        let cron = CronParser::new().parse(text).map_err(|error| refused(error.to_string()))?;
+        // With a year a schedule would end, and there would be no next slot to move on to from its last.
+        if text.split_whitespace().count() == 7 {
+            return Err(refused(
+                "a year cannot be given: it takes five fields, or six with seconds in front".to_owned(),
+            ));
+        }
+        let parser = CronParser::builder().year(Year::Disallowed).build();
+        let cron = parser.parse(text).map_err(|error| refused(error.to_string()))?;
         let schedule = Self::Cron { cron: Box::new(cron), zone };
-        // 30 February, and years that are over.
+        // 30 February.
         match schedule.next_after(datetime!(2025-01-01 0:00 UTC)) {
             Some(_) => Ok(schedule),
             None => Err(refused("it is never due".to_owned())),
@@ -229,7 +241,10 @@ mod tests {
             ("every day", "UTC", "\"every day\""),
             ("61 * * * *", "UTC", "\"61 * * * *\""),
             ("0 0 30 2 *", "UTC", "never due"),
-            ("0 0 1 1 1 * 1999", "UTC", "invalid schedule"),
+            ("0 0 1 1 1 * 1999", "UTC", "a year cannot be given"),
+            ("0 0 0 1 1 * 2099", "UTC", "a year cannot be given"),
+            ("0 0 0 1 1 * *", "UTC", "a year cannot be given"),
+            ("0 0 0 1 1 * * *", "UTC", "5 or 6 fields"),
             ("PT0S", "UTC", "\"PT0S\""),
             ("PT0.5S", "UTC", "\"PT0.5S\""),
             ("P1M", "UTC", "fixed length"),
@@ -237,6 +252,19 @@ mod tests {
         ] {
             let error = Schedule::read(text, zone).unwrap_err().to_string();
             assert!(error.contains(said) && error.contains("hint: "), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_bad_interval_is_told_in_one_sentence_with_one_hint() {
+        for (text, problem) in [
+            ("PT1.5S", "interval: must be whole seconds"),
+            ("PX", "interval: is not an ISO 8601 duration"),
+            ("P36526D", "interval: must not be longer than 100 years"),
+        ] {
+            let error = Schedule::read(text, "UTC").unwrap_err().to_string();
+            assert!(error.starts_with(&format!("invalid schedule: {problem}: {text:?}\nhint: ")), "{error}");
+            assert_eq!(error.matches("hint: ").count(), 1, "{error}");
         }
     }
 

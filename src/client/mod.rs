@@ -14,6 +14,7 @@ mod jobs;
 mod middleware;
 mod migration;
 mod outlook;
+mod payload;
 mod periodic;
 mod prepare;
 mod queues;

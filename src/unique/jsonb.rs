@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::io;
 
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::ser::{Formatter, Serializer};
+use serde_json::{Map, Value};
 
 use crate::error::Result;
 use crate::unique::canonical::MAX_DEPTH;
@@ -51,9 +51,15 @@ pub fn check_jsonb(what: &'static str, kind: &str, value: &Value) -> Result<()> 
     check(value, 0).map_err(|flaw| flaw.in_json(what, kind))
 }
 
+/// As [`check_jsonb`], of an object that is no value yet.
+pub(crate) fn check_members(what: &'static str, kind: &str, members: &Map<String, Value>) -> Result<()> {
+    members_hold(members, 0).map_err(|flaw| flaw.in_json(what, kind))
+}
+
 /// As [`parse_json`], for callers that know whose text it is.
 pub(crate) fn read(text: &str) -> Result<Value, Flaw> {
-    serde_json::from_str(&with_exact_integers(text)).map_err(|error| Flaw::new("not JSON", &error.to_string()))
+    serde_json::from_str(&with_exact_integers(text))
+        .map_err(|error| Flaw::new("the JSON cannot be read", &error.to_string()))
 }
 
 /// As [`serialize_json`], for callers that know whose value it is.
@@ -110,21 +116,26 @@ impl Formatter for Shallow {
 }
 
 fn check(value: &Value, depth: usize) -> Result<(), Flaw> {
-    let no_nul = |text: &str| {
-        if text.contains('\0') { Err(Flaw::new("PostgreSQL cannot store the character NUL", text)) } else { Ok(()) }
-    };
     match value {
         Value::String(text) => no_nul(text),
         Value::Array(_) | Value::Object(_) if depth == MAX_DEPTH => {
             Err(Flaw::new("values nest too deeply", "more than 127 levels"))
         }
         Value::Array(items) => items.iter().try_for_each(|item| check(item, depth + 1)),
-        Value::Object(members) => members.iter().try_for_each(|(name, member)| {
-            no_nul(name)?;
-            check(member, depth + 1)
-        }),
+        Value::Object(members) => members_hold(members, depth),
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
     }
+}
+
+fn members_hold(members: &Map<String, Value>, depth: usize) -> Result<(), Flaw> {
+    members.iter().try_for_each(|(name, member)| {
+        no_nul(name)?;
+        check(member, depth + 1)
+    })
+}
+
+fn no_nul(text: &str) -> Result<(), Flaw> {
+    if text.contains('\0') { Err(Flaw::new("PostgreSQL cannot store the character NUL", text)) } else { Ok(()) }
 }
 
 /// The text with each number that `jsonb` stores as an integer written as one. Text that is not

@@ -54,6 +54,7 @@ mod select;
 mod states;
 mod zizq;
 
+pub(crate) use canonical::MAX_DEPTH;
 pub use canonical::canonical_json;
 pub use claim::Claim;
 pub use conflict::{OnConflict, OnReentry, Until};
@@ -61,6 +62,7 @@ pub use duplicate::Duplicate;
 pub use fingerprint::Subject;
 pub use holder::KeyHolder;
 pub use jsonb::{check_jsonb, parse_json, serialize_json};
+pub(crate) use jsonb::{check_members as check_jsonb_members, read as read_json};
 pub use key::{MAX_KEY_BYTES, UniqueKey};
 pub use ojs::{OJS_MECHANISM, OJS_STRENGTH, ojs_manifest};
 pub use policy::UniquePolicy;

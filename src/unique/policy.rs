@@ -84,8 +84,8 @@ impl UniquePolicy {
     /// [`Completed`](UniqueScope::Completed)); a duplicate is ignored.
     ///
     /// As in River, *empty options mean that no uniqueness is enforced*: until a dimension
-    /// (args, meta, queue, window, excluded kind), a set of states or a time limit is added,
-    /// [`resolve`](Self::resolve) gives no claim. `ByPeriod` is [`window`](Self::window), and
+    /// (args, meta, queue, window, excluded kind), a set of states, an `until` or a time limit is
+    /// added, [`resolve`](Self::resolve) gives no claim. `ByPeriod` is [`window`](Self::window), and
     /// `ByState` is [`states`](Self::states), which may leave any state out; a job that meets a
     /// rival on its way back goes on without the claim, unless `on_reentry` asks for River's
     /// discard.
@@ -293,6 +293,8 @@ mod tests {
             UniquePolicy::river().window(HOUR),
             UniquePolicy::river().states(UniqueScope::Active),
             UniquePolicy::river().period(HOUR),
+            UniquePolicy::river().ttl(HOUR),
+            UniquePolicy::river().until(Until::Start),
         ] {
             assert!(claim(&policy).is_some());
         }

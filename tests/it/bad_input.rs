@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use time::macros::datetime;
-use uniqueue::{Client, Error, NewJob, SchemaName, UniqueKey};
+use uniqueue::{Client, Error, NewJob, SchemaName, UniqueKey, UniquePolicy};
 
 use crate::support::{Database, job, url};
 
@@ -34,6 +35,23 @@ async fn bad_names_keys_and_options_are_typed_errors_and_nothing_is_inserted() {
             job("a").scheduled_at(datetime!(9999-12-31 0:00 UTC)),
             "invalid scheduled_at: must be in the years 1 to 9000: 9999-12-31".into(),
         ),
+        // The year is that of UTC, as for insert_job.
+        (
+            job("a").scheduled_at(datetime!(9000-12-31 23:00 -2)),
+            "invalid scheduled_at: must be in the years 1 to 9000: 9000-12-31".into(),
+        ),
+        (
+            job("a").scheduled_at(datetime!(9999-12-31 23:00 -2)),
+            "invalid scheduled_at: must be in the years 1 to 9000: 9999-12-31".into(),
+        ),
+        (raw(&nested(128)), too_deep("args")),
+        (raw(&nested(128)).unique(UniquePolicy::new().by_args()), too_deep("args")),
+        (raw(&nested(100_000)), too_deep("args")),
+        (job("a").meta("x", value(&nested(127))), too_deep("meta")),
+        (
+            raw(r#"{"a":1e400}"#).unique(UniquePolicy::new().by_args()),
+            "invalid args of \"a\": the JSON cannot be read: \"number out of range".into(),
+        ),
     ];
     for (bad, said) in cases {
         // Alone, and in the middle of a batch: all or nothing.
@@ -47,6 +65,33 @@ async fn bad_names_keys_and_options_are_typed_errors_and_nothing_is_inserted() {
     let key = "k".repeat(512);
     assert!(!database.client.insert(job("a").unique_key(UniqueKey::raw(&key))).await.unwrap().duplicate);
     assert!(database.client.insert(job("a").unique_key(UniqueKey::raw(&key))).await.unwrap().duplicate);
+}
+
+#[tokio::test]
+async fn what_nests_as_deep_as_it_may_is_stored_and_read_back() {
+    let database = Database::new().await;
+    let deepest = raw(&nested(127)).meta("x", value(&nested(126))).unique_key(UniqueKey::raw("k"));
+    let inserted = database.client.insert(deepest.clone()).await.unwrap();
+    assert!(database.client.insert(deepest).await.unwrap().duplicate);
+    let row = database.client.job(inserted.id()).await.unwrap().unwrap();
+    assert_eq!((row.args.get(), &row.meta["x"]), (&*nested(127), &value(&nested(126))));
+}
+
+/// Arrays within each other.
+fn nested(levels: usize) -> String {
+    format!("{}{}", "[".repeat(levels), "]".repeat(levels))
+}
+
+fn value(json: &str) -> Value {
+    serde_json::from_str(json).unwrap()
+}
+
+fn raw(args: &str) -> NewJob {
+    NewJob::from_json("a", RawValue::from_string(args.to_owned()).unwrap())
+}
+
+fn too_deep(what: &str) -> String {
+    format!("invalid {what} of \"a\": values nest too deeply: \"more than 127 levels\"")
 }
 
 #[tokio::test]

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use uniqueue::{InsertOptions, Job, JobState, OnConflict, OnReentry, UniquePolicy, UniqueScope, Until};
+use uniqueue::{Error, InsertOptions, Job, JobState, OnConflict, OnReentry, UniquePolicy, UniqueScope, Until};
+
+use crate::support::Database;
 
 /// What the options of a job unique by that policy are.
 fn unique(policy: UniquePolicy) -> InsertOptions {
@@ -176,14 +178,28 @@ fn like_starts_from_that_queues_defaults() {
         user_id: u64,
     }
 
+    // A time limit or an end is an option like any other, so River's options are not empty.
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(kind, like = "river", ttl = "PT15M"))]
+    struct RiverTtl;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(kind, like = "river", period = "PT15M"))]
+    struct RiverPeriod;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(kind, like = "river", until = "start"))]
+    struct RiverStart;
+
     let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
     assert_eq!(River::options(), unique(UniquePolicy::river().by_args().window(minutes(15))));
+    assert_eq!(RiverTtl::options(), unique(UniquePolicy::river().ttl(minutes(15))));
+    assert_eq!(RiverPeriod::options(), unique(UniquePolicy::river().period(minutes(15))));
+    assert_eq!(RiverStart::options(), unique(UniquePolicy::river().until(Until::Start)));
     assert_eq!(Ojs::options(), unique(UniquePolicy::ojs().by_args().on_conflict(OnConflict::Ignore)));
     assert_eq!(Faktory::options(), unique(UniquePolicy::faktory(minutes(10)).until(Until::Start)));
     assert_eq!(Zizq::options(), unique(UniquePolicy::zizq()));
     assert_eq!(
         Narrowed::options(),
-        unique(UniquePolicy::zizq().optional_arg_fields(["user_id"]).by_queue().until(Until::Success))
+        unique(UniquePolicy::zizq().by_arg_fields(["user_id"]).by_queue().until(Until::Success))
     );
 }
 
@@ -200,7 +216,7 @@ macro_rules! assert_selects_all_members {
         members.sort();
         names.sort();
         assert_eq!(members, names, "the names that serde gives");
-        let policy = UniquePolicy::new().optional_arg_fields([$($name),*]);
+        let policy = UniquePolicy::new().by_arg_fields([$($name),*]);
         assert_eq!(options_of(&job), unique(policy));
     }};
 }
@@ -268,8 +284,11 @@ fn a_marked_field_is_never_taken_for_a_json_pointer() {
         #[job(unique)]
         #[serde(rename = "a.b/c*")]
         dotted: u64,
+        #[job(unique)]
+        #[serde(rename = "")]
+        nameless: u64,
     }
-    assert_eq!(Slashed::options(), unique(UniquePolicy::new().optional_arg_fields(["/~1a~0b~1c", "a.b/c*"])));
+    assert_eq!(Slashed::options(), unique(UniquePolicy::new().by_arg_fields(["/~1a~0b~1c", "a.b/c*", "/"])));
 }
 
 #[test]
@@ -286,6 +305,40 @@ fn options_on_the_type_refine_marked_fields() {
         Refined::options(),
         unique(UniquePolicy::new().optional_arg_fields(["user_id"]).by_queue().scope(UniqueScope::Queued))
     );
+}
+
+#[test]
+fn only_marked_fields_that_serde_may_leave_out_may_be_missing() {
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "email.send")]
+    #[serde(rename_all = "camelCase")]
+    struct Both {
+        #[job(unique)]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sent_by: Option<u64>,
+        #[job(unique)]
+        user_id: Option<u64>,
+    }
+    assert_eq!(Both::options(), unique(UniquePolicy::new().by_arg_fields(["userId"]).optional_arg_fields(["sentBy"])));
+}
+
+#[tokio::test]
+async fn a_marked_field_that_has_another_name_in_the_args_is_an_error_and_not_one_key_for_all() {
+    #[derive(Deserialize, Job)]
+    #[job(kind = "email.send")]
+    struct ByHand {
+        #[job(unique)]
+        user_id: u64,
+    }
+    impl Serialize for ByHand {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_map([("userId", self.user_id)])
+        }
+    }
+    let database = Database::new().await;
+    let error = database.client.insert(ByHand { user_id: 1 }).await.unwrap_err();
+    assert!(matches!(error, Error::InvalidPolicy { .. }), "{error:?}");
+    assert!(error.to_string().contains("\"user_id\""), "{error}");
 }
 
 #[test]

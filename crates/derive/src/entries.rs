@@ -83,12 +83,16 @@ fn entry(name: &Ident, rest: &[TokenTree], problems: &mut Problems) -> Option<En
             return None;
         }
         [unexpected, ..] => {
-            problems.add(
-                unexpected.span(),
-                format!("unexpected after `{name}`: `{unexpected}`"),
-                "separate options with commas",
-            );
-            return None;
+            let is_colon = is_punctuation(unexpected, ':');
+            let is_value = is_colon || matches!(unexpected, TokenTree::Literal(_));
+            let hint =
+                if is_value { format!("write `{name} = ...`") } else { "separate options with commas".to_owned() };
+            problems.add(unexpected.span(), format!("unexpected after `{name}`: `{unexpected}`"), hint);
+            if !is_value {
+                return None;
+            }
+            // As it is meant, so that a `kind` which is there is not missed as well.
+            Value::Assigned(rest[usize::from(is_colon)..].iter().cloned().collect())
         }
     };
     Some(Entry { name: name.to_string(), span: name.span(), value })

@@ -22,8 +22,8 @@ pub(crate) fn job(input: &DeriveInput) -> TokenStream {
     let has_a_job_shape = problems.count() == 0;
     let mut attributes = JobAttributes::read(input, &mut problems);
     let fields = Fields::read(input, &mut problems);
-    if let Some((_, mark)) = fields.unique.first() {
-        attributes.unique.get_or_insert_with(|| Unique::unsaid(*mark));
+    if let Some(marked) = fields.unique.first() {
+        attributes.unique.get_or_insert_with(|| Unique::unsaid(marked.span));
     }
     if let Some(unique) = &attributes.unique {
         sense::check(unique, &fields, &mut problems);
@@ -132,11 +132,7 @@ fn policy(unique: &Unique, fields: &Fields, library: &TokenStream) -> TokenStrea
     match value(&unique.args) {
         Some(Args::All) => policy.extend(quote!(.by_args())),
         Some(Args::Selected(names)) => policy.extend(quote!(.by_arg_fields([#(#names),*]))),
-        None if fields.unique.is_empty() => {}
-        None => {
-            let names = fields.unique.iter().map(|(name, _)| selector(name));
-            policy.extend(quote!(.optional_arg_fields([#(#names),*])));
-        }
+        None => policy.extend(marked_fields(fields)),
     }
     if let Some(names) = value(&unique.meta) {
         policy.extend(quote!(.by_meta([#(#names),*])));
@@ -163,6 +159,20 @@ fn policy(unique: &Unique, fields: &Fields, library: &TokenStream) -> TokenStrea
     policy
 }
 
+/// Fields that may be absent are left out where they are; any other must be there.
+fn marked_fields(fields: &Fields) -> TokenStream {
+    let (optional, required): (Vec<_>, Vec<_>) = fields.unique.iter().partition(|marked| marked.may_be_absent);
+    let mut calls = TokenStream::new();
+    for (method, marked) in [("by_arg_fields", required), ("optional_arg_fields", optional)] {
+        if !marked.is_empty() {
+            let method = Ident::new(method, Span::call_site());
+            let names = marked.iter().map(|marked| selector(&marked.name));
+            calls.extend(quote!(.#method([#(#names),*])));
+        }
+    }
+    calls
+}
+
 /// `.method(::uniqueue::Type::Variant)`, for an option that is set.
 fn call<T: Debug>(
     method: &str,
@@ -182,9 +192,14 @@ fn variant(value: &impl Debug) -> Ident {
 }
 
 /// A field's name as the library selects members: one that starts with a slash would be read
-/// as a JSON Pointer, so it is written as the pointer to that very member.
+/// as a JSON Pointer, and an empty one would select everything, so these are written as the
+/// pointer to that very member.
 fn selector(name: &str) -> String {
-    if name.starts_with('/') { format!("/{}", name.replace('~', "~0").replace('/', "~1")) } else { name.to_owned() }
+    if name.is_empty() || name.starts_with('/') {
+        format!("/{}", name.replace('~', "~0").replace('/', "~1"))
+    } else {
+        name.to_owned()
+    }
 }
 
 fn duration(length: Duration) -> TokenStream {

@@ -10,10 +10,21 @@ use crate::serde_names::{Container, Field};
 /// What is known of the type's fields.
 #[derive(Default)]
 pub(crate) struct Fields {
-    /// The names in the JSON of the fields marked unique, with the places of the marks.
-    pub(crate) unique: Vec<(String, Span)>,
+    /// The fields marked unique.
+    pub(crate) unique: Vec<Marked>,
     /// Every member that the JSON can have, if the type tells.
     pub(crate) members: Option<Vec<String>>,
+}
+
+/// A field marked unique.
+pub(crate) struct Marked {
+    /// Its name in the JSON.
+    pub(crate) name: String,
+    /// Of the mark.
+    pub(crate) span: Span,
+    /// Whether the JSON may lack it. Any other that it lacks has another name there, by a `Serialize`
+    /// that the derive cannot see: passed over, it would make all jobs of the kind one.
+    pub(crate) may_be_absent: bool,
 }
 
 impl Fields {
@@ -94,7 +105,7 @@ fn named<'a>(
                 "mark the struct itself for all args, or name members by `unique(args(\"...\"))`",
             );
         } else {
-            found.unique.push((name, mark));
+            found.unique.push(Marked { name, span: mark, may_be_absent: serde.may_be_absent });
         }
     }
     found.members = members_are_known.then_some(members);

@@ -62,8 +62,10 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `#[job(unique)]` | the key is made of this field and the others so marked |
 ///
 /// A field counts under the name that serde gives it: `rename`, `rename_all` and raw
-/// identifiers are honoured. A field that is absent from the JSON (`skip_serializing_if`) is
-/// left out of the key, while `null` is kept. Structs with named fields only.
+/// identifiers are honoured. A field with `skip_serializing_if` is left out of the key where it
+/// is absent from the JSON, while `null` is kept; an insert whose JSON lacks any other marked
+/// field (a `Serialize` written by hand may name it otherwise) fails. Structs with named fields
+/// only.
 ///
 /// # In `unique(...)`
 ///
@@ -76,7 +78,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `args("user_id", "/address/zip")` | these members of the args, by name or by JSON Pointer; an insert without them fails |
 /// | `queue` | the queue |
 /// | `meta("tenant_id")` | these members of the meta, by name or by JSON Pointer |
-/// | `kind` | the kind, as always: written alone, one job of this kind at a time |
+/// | `kind` | the kind, as always: written alone, one job of this kind at a time; beside `like = "faktory"` or `"zizq"`, whose keys hold all args, it changes nothing |
 /// | `exclude_kind` | no kind, so that jobs of other kinds can be the same; needs another of these |
 ///
 /// How long a job claims its key, and what happens to a duplicate:

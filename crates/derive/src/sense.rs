@@ -6,7 +6,7 @@
 use proc_macro2::Span;
 
 use crate::entries::Setting;
-use crate::fields::Fields;
+use crate::fields::{Fields, Marked};
 use crate::problems::{Problems, listed};
 use crate::states::{State, States};
 use crate::unique::{Args, Unique};
@@ -28,10 +28,15 @@ pub(crate) fn check(unique: &Unique, fields: &Fields, problems: &mut Problems) {
 
 fn check_args(unique: &Unique, fields: &Fields, problems: &mut Problems) {
     let Some(args) = &unique.args else { return };
-    if let Some((name, _)) = fields.unique.first() {
+    if let Some(Marked { name, .. }) = fields.unique.first() {
+        let these = match args.value {
+            Some(Args::All) => "all args",
+            Some(Args::Selected(_)) => "selected args",
+            None => "args",
+        };
         problems.add(
             args.span,
-            format!("all args or marked fields, not both: field `{name}` is marked unique"),
+            format!("{these} or marked fields, not both: field `{name}` is marked unique"),
             "keep the marks on the fields and remove this, or the other way round",
         );
     }
@@ -88,13 +93,12 @@ fn check_key(unique: &Unique, fields: &Fields, problems: &mut Problems) {
         );
     }
     let Some(like) = &unique.like else { return };
-    let has_window = unique.limits.iter().any(|limit| limit.name == "window");
-    let has_states = unique.scope.is_some() || unique.states.is_some();
-    if says(&unique.like, Like::River) && !is_selective && !has_window && !has_states {
+    let has_states = unique.scope.is_some() || unique.states.is_some() || unique.until.is_some();
+    if says(&unique.like, Like::River) && !is_selective && unique.limits.is_empty() && !has_states {
         problems.add(
             like.span,
             "`like = \"river\"` enforces nothing by the kind alone",
-            "River takes empty options for none: add `args`, `queue`, `window` or `states(...)`",
+            "River takes empty options for none: add `args`, `queue`, `window` (or another limit), `until` or `states(...)`",
         );
     }
     if !is_faktory {

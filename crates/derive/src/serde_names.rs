@@ -43,6 +43,8 @@ pub(crate) struct Field {
     /// An attribute by which the JSON has no member for this field: `skip`,
     /// `skip_serializing` or `flatten`.
     pub(crate) hidden: Option<(&'static str, Span)>,
+    /// Whether the JSON may lack this field's member: `skip_serializing_if`.
+    pub(crate) may_be_absent: bool,
 }
 
 impl Field {
@@ -54,6 +56,7 @@ impl Field {
                 "skip" => field.hidden = Some(("skip", entry.span)),
                 "skip_serializing" => field.hidden = Some(("skip_serializing", entry.span)),
                 "flatten" => field.hidden = Some(("flatten", entry.span)),
+                "skip_serializing_if" => field.may_be_absent = true,
                 _ => {}
             }
         }

@@ -5,12 +5,13 @@ use std::time::Duration;
 use serde_json::Value;
 use time::OffsetDateTime;
 
+use crate::client::payload::read_args;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::opts::{InsertOptions, Unique};
 use crate::state::JobState;
 use crate::store::{Keyed, Seen};
-use crate::unique::{Claim, StateSet, Subject, UniquePolicy, parse_json};
+use crate::unique::{Claim, StateSet, Subject, UniquePolicy};
 
 /// What makes the keys.
 #[derive(Clone, Debug)]
@@ -150,7 +151,7 @@ impl Maker {
                 (_, None) => return Err(no_policy("the kind has neither a policy nor a key of its own")),
             },
         };
-        let args = if policy.needs_args() { parse_json(job.args.get())? } else { Value::Null };
+        let args = if policy.needs_args() { read_args(kind, &job.args)? } else { Value::Null };
         let meta = if policy.needs_meta() { Value::Object(job.meta.clone()) } else { Value::Null };
         let subject = Subject { kind, queue: &job.queue, args: &args, meta: &meta, window_at: Some(due) };
         policy.resolve(&subject)?.ok_or_else(|| no_policy("the policy enforces nothing"))

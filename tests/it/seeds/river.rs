@@ -201,7 +201,7 @@ async fn marked_fields_count_and_the_others_do_not() {
     let of = |customer_id, trace: &str| NewJob::from(ReconcileCustomer { customer_id, trace_id: trace.to_owned() });
     assert!(is_duplicate(&database, of(1, "a"), of(1, "b")).await);
     assert!(!is_duplicate(&database, of(1, "a"), of(2, "a")).await);
-    let policy = UniquePolicy::river().optional_arg_fields(["customer_id"]);
+    let policy = UniquePolicy::river().by_arg_fields(["customer_id"]);
     assert_eq!(ReconcileCustomer::options(), InsertOptions::new().unique(policy));
 }
 

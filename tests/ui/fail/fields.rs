@@ -71,4 +71,12 @@ struct Selected {
 #[job(kind = "a", unique(args("user_id"), meta()))]
 struct NoMembers;
 
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(args("template")))]
+struct BothSelected {
+    #[job(unique)]
+    user_id: u64,
+    template: String,
+}
+
 fn main() {}

@@ -32,4 +32,8 @@ struct OnFields {
     bare: u64,
 }
 
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind: "a", queue "b")]
+struct NoEqualsSign;
+
 fn main() {}

@@ -43,7 +43,7 @@ struct FaktoryForever;
 struct FaktoryPeriod;
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(kind = "a", unique(kind, like = "river", ttl = "PT1H"))]
+#[job(kind = "a", unique(kind, like = "river", on_conflict = "reject"))]
 struct RiverWithout;
 
 #[derive(Serialize, Deserialize, Job)]
