@@ -12,6 +12,7 @@ use sqlx::PgConnection;
 
 use super::completer::Ended;
 use super::lease::Lease;
+use super::panics::wait_after;
 use super::scan::Scan;
 use super::slots::QueueSlots;
 use super::{Shared, executor};
@@ -98,7 +99,7 @@ pub(super) async fn look(
     }
     for (Unreadable { id, kind, queue, attempt, problem }, stop) in unreadable {
         tracing::error!(job.id = %id, problem, "a job cannot be worked");
-        let verdict = Verdict::Retry { delay: shared.retry_policy.wait_after(attempt), error: problem };
+        let verdict = Verdict::Retry { delay: wait_after(shared.retry_policy, attempt), error: problem };
         let result = FinishResult { id, attempt, since: None, verdict, progress: None };
         let (lease, track) = (Arc::clone(&lease), shared.tracks.of(&kind, &queue));
         let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, was_completed_in: false });

@@ -13,6 +13,7 @@ mod metrics;
 mod middleware;
 mod mishaps;
 mod outcomes;
+mod policies;
 mod pools;
 mod progress;
 mod reentry;
