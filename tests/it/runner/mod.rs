@@ -18,6 +18,7 @@ mod pools;
 mod progress;
 mod reentry;
 mod scanning;
+mod settings;
 mod states;
 mod stopping;
 mod tracing;
