@@ -238,6 +238,7 @@ impl Runner {
             drained: CancellationToken::new(),
             ended,
             is_completer_waiting: AtomicBool::new(false),
+            is_held_up: AtomicBool::new(false),
             aside: TaskTracker::new(),
             aside_turn: Semaphore::new(1),
             attempts: TaskTracker::new(),

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod beginning;
+mod completed_in;
 mod concurrency;
 mod control;
 mod events;
@@ -17,6 +18,7 @@ mod policies;
 mod pools;
 mod progress;
 mod reentry;
+mod refusals;
 mod scanning;
 mod settings;
 mod states;
