@@ -124,7 +124,9 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
 
 /// Replaces the results that can be. `true`: one was.
 fn replace(batch: &mut [Ended], error: &Error) -> bool {
-    batch.iter_mut().fold(false, |any, ended| replace_by_failure(ended, error) || any)
+    let replaced = batch.iter_mut().map(|ended| replace_by_failure(ended, error));
+    // Every one of them, also after the first.
+    replaced.filter(|is_replaced| *is_replaced).count() > 0
 }
 
 /// Lets results go that are recorded: `finished` is what became of them.
