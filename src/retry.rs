@@ -38,7 +38,8 @@ impl RetryPolicy {
     }
 
     /// What a function says of the attempt that failed, counted from 1. No jitter and no longest
-    /// interval unless they are set; `first` and `factor` mean nothing to it.
+    /// interval unless they are set; `first` and `factor` mean nothing to it. After an attempt at which the function panics,
+    /// the runner waits as the default policy says, and logs the panic.
     ///
     /// ```
     /// use std::time::Duration;

@@ -69,6 +69,9 @@ pub struct Runner {
     is_listening: bool,
 }
 
+/// No setting is longer, so that there is always an instant that is so far away: a hundred years.
+pub(super) const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 impl Runner {
     /// A runner without queues and workers.
     pub fn new(client: Client) -> Self {
@@ -121,7 +124,8 @@ impl Runner {
         self
     }
 
-    /// How long a job may run, unless its worker says otherwise ([`Worker::timeout`]); at least 1 ms.
+    /// How long a job may run, unless its worker says otherwise ([`Worker::timeout`]); at least 1 ms. `Duration::MAX`: as
+    /// long as it likes.
     /// Default: as long as it likes, since nobody but the application knows how long its work takes,
     /// and a runner that died is noticed by its lease.
     pub fn timeout(mut self, timeout: Duration) -> Self {
@@ -130,9 +134,9 @@ impl Runner {
     }
 
     /// How often an idle runner looks for jobs that no notification told of. Default: 1 s;
-    /// at least 1 ms.
+    /// at least 1 ms, at most 100 years, as which longer ones count.
     pub fn poll_interval(mut self, poll_interval: Duration) -> Self {
-        self.poll_interval = poll_interval;
+        self.poll_interval = poll_interval.min(LONGEST);
         self
     }
 
@@ -145,28 +149,31 @@ impl Runner {
 
     /// How long the runner counts as alive after its last heartbeat; it sends four a term. The
     /// jobs of a runner that died are back when its term is over, as soon as another runner looks:
-    /// at the latest half a term, or 10 s, later. Default: 20 s.
+    /// at the latest half a term, or 10 s, later. Default: 20 s; at least 1 s, at most 100 years, as which longer
+    /// ones count.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
+        self.lease = lease.min(LONGEST);
         self
     }
 
     /// How long a stop waits for running jobs before it tells them to stop; those that still run
     /// after the [`stop_grace`](Runner::stop_grace) are given back, without using up their attempt.
-    /// Default: 25 s, so that all of it fits into the 30 s after which Kubernetes kills a process.
+    /// Default: 25 s, so that all of it fits into the 30 s after which Kubernetes kills a process. At most 100 years,
+    /// as which longer ones count.
     pub fn stop_timeout(mut self, stop_timeout: Duration) -> Self {
-        self.stop_timeout = stop_timeout;
+        self.stop_timeout = stop_timeout.min(LONGEST);
         self
     }
 
     /// How long work may go on after it was told to stop ([`RunningJob::stopped`]): to clean up, or
     /// to finish after all. Then it is dropped at its next `.await`. Default: 1 s, which is enough
     /// for a clean-up nearby, and short enough that a cancelled job frees its slot soon. Zero drops
-    /// at once. When the lease is lost there is no grace: the job may be running elsewhere.
+    /// at once; at most 100 years, as which longer ones count. When the lease is lost there is no grace: the job may be
+    /// running elsewhere.
     ///
     /// [`RunningJob::stopped`]: crate::RunningJob::stopped
     pub fn stop_grace(mut self, stop_grace: Duration) -> Self {
-        self.stop_grace = stop_grace;
+        self.stop_grace = stop_grace.min(LONGEST);
         self
     }
 
@@ -231,6 +238,7 @@ impl Runner {
             drained: CancellationToken::new(),
             ended,
             is_completer_waiting: AtomicBool::new(false),
+            is_held_up: AtomicBool::new(false),
             aside: TaskTracker::new(),
             aside_turn: Semaphore::new(1),
             attempts: TaskTracker::new(),

@@ -13,6 +13,7 @@ use tracing::Instrument;
 use super::Shared;
 use super::completer::Ended;
 use super::lease::Lease;
+use super::panics::wait_after;
 use super::slots::Fetched;
 use super::span;
 use super::track::Track;
@@ -184,7 +185,7 @@ impl Drop for Ending {
     fn drop(&mut self) {
         let row = &self.attempt.row;
         let verdict = self.verdict.take().unwrap_or_else(|| Verdict::Retry {
-            delay: self.shared.retry_policy.wait_after(row.attempt),
+            delay: wait_after(self.shared.retry_policy, row.attempt),
             error: "panicked while the work was dropped".to_owned(),
         });
         let progress = self.shared.reports.take(self.attempt.reporter(), &self.attempt.is_over);

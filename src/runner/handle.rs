@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -82,7 +82,9 @@ impl RunnerHandle {
     /// ([`StopReason::Stopping`]), and dropped at its next `.await` after the
     /// [grace](crate::Runner::stop_grace). It is given back without using up the attempt. So jobs
     /// run no longer than the stop timeout and the grace; recording their results takes as long as
-    /// the database does, and no longer than a lease when it does not answer.
+    /// the database does, and no longer than a lease when it does not answer or takes none of them. Single
+    /// results that it refuses, and those of jobs that somebody has locked, are waited for as long as is left of the stop
+    /// timeout. What is not recorded by then is dropped, and the jobs are rescued by another runner.
     ///
     /// Once begun it goes on to its end, also where the future is dropped.
     ///
@@ -120,12 +122,12 @@ impl RunnerHandle {
         }
         // Every result is in the channel now; the completer ends when it has recorded them.
         shared.drained.cancel();
-        ended("completer", completer).await;
+        ended("completer", last_results(&shared, completer)).await;
         shared.aside.close();
         let left = stop_timeout.saturating_sub(began.elapsed()).max(shared.stop_grace);
         if tokio::time::timeout(left, shared.aside.wait()).await.is_err() {
             tracing::warn!(
-                "stop timeout reached: results that wait for somebody's lock are dropped, and their jobs rescued"
+                "stop timeout reached: results that the database refuses, or that wait for somebody's lock, are dropped, and their jobs rescued"
             );
             shared.leases.current().lost.cancel();
             shared.aside.wait().await;
@@ -168,8 +170,24 @@ impl Drop for Running {
     }
 }
 
+/// Waits for the completer, as long as it gets on: a database that takes none of the results for a whole lease is not
+/// waited for.
+async fn last_results(shared: &Shared, mut completer: JoinHandle<()>) -> Result<(), JoinError> {
+    let mut left = shared.jobs_in_hand().len();
+    loop {
+        if let Ok(ended) = tokio::time::timeout(shared.leases.term, &mut completer).await {
+            return ended;
+        }
+        let before = std::mem::replace(&mut left, shared.jobs_in_hand().len());
+        if left >= before {
+            tracing::error!(results = left, "the database takes no results: they are dropped, and their jobs rescued");
+            shared.leases.current().lost.cancel();
+        }
+    }
+}
+
 /// Waits for a part of the runner. `None`: it panicked.
-async fn ended<T>(part: &str, task: JoinHandle<T>) -> Option<T> {
+async fn ended<T>(part: &str, task: impl Future<Output = Result<T, JoinError>>) -> Option<T> {
     let ended = task.await;
     if let Err(error) = &ended {
         tracing::error!(part, %error, "a part of the runner panicked");

@@ -12,6 +12,7 @@ use sqlx::PgConnection;
 
 use super::completer::Ended;
 use super::lease::Lease;
+use super::panics::wait_after;
 use super::scan::Scan;
 use super::slots::QueueSlots;
 use super::{Shared, executor};
@@ -29,10 +30,13 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// What the queues want now. `None`: nothing. Where the runner was told of jobs in a queue, that queue comes first,
+    /// What the queues want now. `None`: nothing, or too many results wait to be recorded. Where the runner was told of jobs in a queue, that queue comes first,
     /// alone, unless the last look `was_told`: of two in a row one is at all queues, so that none waits for another, and
     /// what holds a queue back is heeded.
     pub(super) fn now(shared: &Arc<Shared>, was_told: bool) -> Option<Self> {
+        if shared.is_behind() {
+            return None;
+        }
         let told = shared.queues.iter().find(|queue| !was_told && queue.is_told());
         let told = told.and_then(|queue| Self::of(shared, std::slice::from_ref(queue), true));
         told.or_else(|| Self::of(shared, &shared.queues, false))
@@ -98,7 +102,7 @@ pub(super) async fn look(
     }
     for (Unreadable { id, kind, queue, attempt, problem }, stop) in unreadable {
         tracing::error!(job.id = %id, problem, "a job cannot be worked");
-        let verdict = Verdict::Retry { delay: shared.retry_policy.wait_after(attempt), error: problem };
+        let verdict = Verdict::Retry { delay: wait_after(shared.retry_policy, attempt), error: problem };
         let result = FinishResult { id, attempt, since: None, verdict, progress: None };
         let (lease, track) = (Arc::clone(&lease), shared.tracks.of(&kind, &queue));
         let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, was_completed_in: false });

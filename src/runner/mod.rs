@@ -13,7 +13,9 @@
 //! Invariants:
 //! - A job is worked only under a live lease. Every result carries the lease's id and the attempt,
 //!   and the database drops it when the job is no longer that attempt's.
-//! - A result that reached the completer is sent until the database took it, or the lease is lost.
+//! - A result that reached the completer is sent until the database took it, or the lease is lost, or a stop runs out of
+//!   time.
+//! - A result that the database refuses holds up no other; while too many are not recorded, nothing is fetched.
 //! - Everything that was started is awaited at the stop.
 //! - What the database says runs here is in hand: after a fetch that failed, what is not is given back.
 //!
@@ -23,6 +25,7 @@
 
 mod around;
 mod builder;
+mod completed_in;
 mod completer;
 mod control;
 mod desk;
@@ -41,8 +44,11 @@ mod panics;
 mod pooler;
 mod producer;
 mod progress;
+mod recording;
+mod refusal;
 mod scan;
 mod shutdown;
+mod sifting;
 mod sleeper;
 mod slots;
 mod span;
@@ -59,7 +65,7 @@ pub use self::shutdown::shutdown_signal;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -80,6 +86,10 @@ use crate::ident::{JobId, QueueName};
 use crate::metrics::RunnerMeter;
 use crate::retry::RetryPolicy;
 use crate::worker::{Registry, Reports, States, Stop, StopReason};
+
+/// With so many results that are not recorded a runner fetches no more: ten batches of the completer's, which are gone in
+/// a moment as long as the database takes them.
+const MOST_UNRECORDED: usize = 10 * completer::BATCH;
 
 /// What the parts of one runner share.
 struct Shared {
@@ -115,7 +125,9 @@ struct Shared {
     ended: mpsc::UnboundedSender<Ended>,
     /// Whether the next result wakes the completer.
     is_completer_waiting: AtomicBool,
-    /// Results that wait for somebody's lock.
+    /// Whether the producer waits for results to be recorded.
+    is_held_up: AtomicBool,
+    /// Results that wait for somebody's lock, or are refused.
     aside: TaskTracker,
     /// Whose turn it is of these.
     aside_turn: Semaphore,
@@ -184,6 +196,23 @@ impl Shared {
                 held.remove();
             }
         }
+        drop(in_hand);
+        if self.is_held_up.swap(false, Ordering::AcqRel) {
+            self.freed.notify_one();
+        }
+    }
+
+    /// Whether so many results are not recorded that no more jobs are to be fetched. The producer hears when some are.
+    fn is_behind(&self) -> bool {
+        // Before the look, so that what is recorded since then is heard.
+        self.is_held_up.store(true, Ordering::Release);
+        let in_hand = self.in_hand().len();
+        let here: usize = self.queues.iter().map(QueueSlots::here).sum();
+        let is_behind = in_hand.saturating_sub(here) >= MOST_UNRECORDED;
+        if !is_behind {
+            self.is_held_up.store(false, Ordering::Release);
+        }
+        is_behind
     }
 
     /// Whether a job is in hand as the attempt whose result this is.

@@ -1,5 +1,9 @@
 //! Panics of workers: each is an error of its job, with its message and its place.
 //!
+//! Whatever else is the application's code, and asked about a job, is caught as well: its errors, its retry policies. What
+//! would go on from there unwinds through the results, which are sent when they are dropped, and two panics at once end
+//! the process.
+//!
 //! Only a panic hook learns the place. This one is put before the application's own, which it
 //! always calls, and remembers a panic only on a thread that is polling a worker. Tasks that a
 //! worker spawns are their own affair. An application that replaces the hook later, without
@@ -9,6 +13,9 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::Once;
+use std::time::Duration;
+
+use crate::retry::RetryPolicy;
 
 thread_local! {
     static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
@@ -50,6 +57,15 @@ fn remember(info: &PanicHookInfo<'_>) {
 pub(super) fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
     let _watch = Watch::begin();
     catch_unwind(AssertUnwindSafe(part)).map_err(|panic| text(panic.as_ref()))
+}
+
+/// How long a job waits after an attempt, as the policy says: that may be the application's code as well. The default
+/// policy stands in for one that panics.
+pub(super) fn wait_after(policy: RetryPolicy, attempt: u16) -> Duration {
+    catch(|| policy.wait_after(attempt)).unwrap_or_else(|panic| {
+        tracing::error!(attempt, panic, "a retry policy panicked: the default one is used");
+        RetryPolicy::default().wait_after(attempt)
+    })
 }
 
 /// Watches the thread. One worker can be polled inside another: only the outermost ends the watch.

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::Shared;
-use super::completer::is_hopeless;
+use super::refusal::is_hopeless;
 use crate::error::Result;
 use crate::ident::JobId;
 use crate::store::{self, Report};

@@ -176,6 +176,12 @@ impl QueueSlots {
         std::mem::take(&mut self.slots().ahead)
     }
 
+    /// How many jobs run and lie here.
+    pub(super) fn here(&self) -> usize {
+        let slots = self.slots();
+        slots.running + slots.ahead.len()
+    }
+
     /// What there is to do and to spare here.
     pub(super) fn load(&self) -> Load {
         let slots = self.slots();

@@ -77,9 +77,13 @@ impl Track {
 /// Tells what became of results that were sent: `finished` is what became of them.
 pub(super) fn ended(client: &Client, batch: Vec<Ended>, finished: &Counted) {
     let is_told = is_told(client);
+    let mut dropped = Vec::new();
     for ended in batch {
         match finished.state(ended.result.id) {
-            None if !ended.was_completed_in => stale(client, &ended),
+            None if !ended.was_completed_in => {
+                dropped.push((ended.result.id, ended.result.attempt));
+                stale(client, &ended);
+            }
             _ if !is_told => {}
             state => {
                 // What a worker completed in a transaction of its own was there before its result.
@@ -89,13 +93,23 @@ pub(super) fn ended(client: &Client, batch: Vec<Ended>, finished: &Counted) {
             }
         }
     }
+    warn_of_stale(&dropped);
 }
 
 /// Tells of a result that was dropped.
 pub(super) fn stale(client: &Client, ended: &Ended) {
     let (id, attempt) = (ended.result.id, ended.result.attempt);
-    tracing::warn!(job.id = %id, job.kind = %ended.track.kind, attempt, "stale result dropped");
+    tracing::debug!(job.id = %id, job.kind = %ended.track.kind, attempt, "stale result dropped");
     ended.track.tell(client, id, attempt, Happened::Stale);
+}
+
+/// One line for all results that were dropped together: a lost lease can have thousands.
+pub(super) fn warn_of_stale(dropped: &[(JobId, u16)]) {
+    match *dropped {
+        [] => {}
+        [(id, attempt)] => tracing::warn!(job.id = %id, attempt, "stale result dropped"),
+        [(id, _), ..] => tracing::warn!(results = dropped.len(), first.job.id = %id, "stale results dropped"),
+    }
 }
 
 /// Whether anybody counts or listens. Else nothing is made up to be told.

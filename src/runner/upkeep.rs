@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::builder::Runner;
+use super::builder::{LONGEST, Runner};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::maintenance::{self, Holder, Periodic, Promoter, Pruner, Reindexer, Rescuer};
@@ -89,15 +89,16 @@ impl Runner {
 
     /// How often scheduled and retryable jobs are looked at, at the least. A look tells when the
     /// next job is due, so a job starts on time unless it was inserted since with less than this to
-    /// wait; then it may be this late. Default: 1 s; at least 1 ms.
+    /// wait; then it may be this late. Default: 1 s; at least 1 ms, at most 100
+    /// years, as which longer ones count.
     pub fn promote_interval(mut self, promote_interval: Duration) -> Self {
-        self.upkeep.promote_interval = promote_interval;
+        self.upkeep.promote_interval = promote_interval.min(LONGEST);
         self
     }
 
-    /// How often the pruner walks the table. Default: 30 s; at least 1 ms.
+    /// How often the pruner walks the table. Default: 30 s; at least 1 ms, at most 100 years, as which longer ones count.
     pub fn prune_interval(mut self, prune_interval: Duration) -> Self {
-        self.upkeep.prune_interval = prune_interval;
+        self.upkeep.prune_interval = prune_interval.min(LONGEST);
         self
     }
 
@@ -106,9 +107,9 @@ impl Runner {
     /// when the queue's first one started. An index is rebuilt when it has at least 8 MB and three times
     /// the pages it needs. Only the owner of the tables can: with another role, and with
     /// [`poll_only`](Runner::poll_only), whose connections may have no session of their own, nothing is
-    /// done. Default: a day; at least 1 ms.
+    /// done. Default: a day; at least 1 ms, at most 100 years, as which longer ones count.
     pub fn reindex_interval(mut self, reindex_interval: Duration) -> Self {
-        self.upkeep.reindex_interval = Some(reindex_interval);
+        self.upkeep.reindex_interval = Some(reindex_interval.min(LONGEST));
         self
     }
 

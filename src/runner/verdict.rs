@@ -13,6 +13,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::panics::{catch, wait_after};
 use crate::error::with_causes;
 use crate::outcome::{BoxError, Outcome, Permanent};
 use crate::retry::RetryPolicy;
@@ -35,7 +36,7 @@ pub(super) enum Work {
 /// What it takes to judge an attempt.
 pub(super) struct Judge<'a> {
     pub(super) attempt: &'a Attempt,
-    pub(super) retry_policy: RetryPolicy,
+    pub(super) retry_policy: &'a dyn Fn() -> RetryPolicy,
     /// How long it was allowed to run.
     pub(super) timeout: Option<Duration>,
 }
@@ -44,7 +45,14 @@ impl Judge<'_> {
     pub(super) fn verdict(&self, work: Work) -> Verdict {
         match work {
             Work::Returned(Ok(outcome)) => self.told(outcome),
-            Work::Returned(Err(error)) => self.failed(&error),
+            Work::Returned(Err(error)) => {
+                let verdict = self.failed(&error);
+                // Dropping an error is the worker's code as well.
+                if let Err(panic) = catch(|| drop(error)) {
+                    tracing::error!(panic, "the worker's error panicked when it was dropped");
+                }
+                verdict
+            }
             Work::Dropped => self.dropped(),
         }
     }
@@ -66,12 +74,13 @@ impl Judge<'_> {
 
     fn failed(&self, error: &BoxError) -> Verdict {
         let reason = self.attempt.stop.reason();
-        let mut text = with_causes(error.as_ref());
+        let mut text = catch(|| with_causes(error.as_ref()))
+            .unwrap_or_else(|panic| format!("failed with an error that cannot be told: {panic}"));
         if reason == Some(StopReason::TimedOut) {
             text = format!("{}: {text}", self.timed_out());
         }
         match reason {
-            _ if Permanent::is_in(error.as_ref()) => {
+            _ if catch(|| Permanent::is_in(error.as_ref())).unwrap_or(false) => {
                 tracing::error!(error = text, "failed for good");
                 Verdict::Discard { reason: text }
             }
@@ -108,7 +117,7 @@ impl Judge<'_> {
     }
 
     fn retry(&self, error: String) -> Verdict {
-        Verdict::Retry { delay: self.retry_policy.wait_after(self.attempt.row.attempt), error }
+        Verdict::Retry { delay: wait_after((self.retry_policy)(), self.attempt.row.attempt), error }
     }
 }
 

@@ -43,8 +43,15 @@ pub(super) async fn work(shared: &Shared, lease: &Lease, attempt: &Arc<Attempt>)
         }
         Err(panic) => Work::Returned(Err(panic.into())),
     };
-    let retry_policy = worker.retry_policy().unwrap_or(shared.retry_policy);
-    Judge { attempt, retry_policy, timeout }.verdict(ended)
+    // Asked only where it counts, and the worker's code as well.
+    let retry_policy = || match catch(|| worker.retry_policy()) {
+        Ok(policy) => policy.unwrap_or(shared.retry_policy),
+        Err(panic) => {
+            tracing::error!(panic, "the worker panicked when asked for its retry policy: the runner's is used");
+            shared.retry_policy
+        }
+    };
+    Judge { attempt, retry_policy: &retry_policy, timeout }.verdict(ended)
 }
 
 /// How long the work may go on, and how long after it was told to stop.

@@ -150,13 +150,14 @@ fn counted_plainly(answer: &PgRow) -> UniqueueResult<Counted> {
     })
 }
 
-/// Ends attempts in any way, as [`complete`] does.
+/// Ends attempts in any way, as [`complete`] does. What is given back `wakes` other runners.
 pub(crate) async fn finish(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
     results: &[Result],
     patience: Option<Duration>,
+    wakes: bool,
 ) -> UniqueueResult<Counted> {
     let mut ids = Vec::with_capacity(results.len());
     let mut attempts = Vec::with_capacity(results.len());
@@ -193,6 +194,7 @@ pub(crate) async fn finish(
         .bind(patience.map(lock_timeout))
         .bind(&progress)
         .bind(results.iter().map(|result| result.since).collect::<Vec<_>>())
+        .bind(wakes)
         .fetch_all(connection)
         .await?;
     let states = rows.iter().map(|row| Ok((counted(row)?, row.try_get::<&str, _>("state")?.parse()?)));
@@ -218,6 +220,16 @@ pub(crate) async fn still_held(
     let (ids, numbers) = arrays(attempts);
     let rows = query(&statements.still_held).bind(worker).bind(&ids).bind(&numbers).fetch_all(connection).await?;
     rows.iter().map(|row| Ok((counted(row)?, row.try_get("is_held")?))).collect()
+}
+
+/// Which of these jobs are there and not completed.
+pub(crate) async fn not_completed(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    ids: &[Uuid],
+) -> UniqueueResult<Vec<JobId>> {
+    let rows = query(&statements.not_completed).bind(ids).fetch_all(connection).await?;
+    rows.iter().map(counted).collect()
 }
 
 /// Which of these jobs nobody else has locked.

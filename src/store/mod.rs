@@ -59,7 +59,8 @@ pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_ins
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Place, Slots, Taken, Unreadable, fetch, fetch_queue, give_back};
 pub(crate) use self::finish::{
-    Counted, Result as FinishResult, Verdict, complete, complete_and_delete, finish, still_held, unlocked,
+    Counted, Result as FinishResult, Verdict, complete, complete_and_delete, finish, not_completed, still_held,
+    unlocked,
 };
 pub(crate) use self::health::{
     HeldFromOutside, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue, PreparedTransaction,
@@ -237,6 +238,7 @@ statements! {
     move_periodic,
     #[cfg(feature = "testing")]
     next_job,
+    not_completed,
     pause_periodic,
     pause_queue,
     promote,

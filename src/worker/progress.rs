@@ -5,7 +5,7 @@
 //! with its result. So nothing is stored after a result, and the last report is never lost, unless the
 //! process is.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -101,6 +101,7 @@ impl Reports {
 
     /// Notes that these of a batch are stored.
     pub(crate) fn stored(&self, worker: Uuid, batch: &Batch, stored: &[JobId]) {
+        let stored: HashSet<_> = stored.iter().collect();
         let mut latest = self.latest();
         for (report, version) in batch.reports.iter().zip(&batch.versions) {
             let reporter = Reporter { worker, id: report.id, attempt: report.attempt };

@@ -10,13 +10,14 @@ use uniqueue::{Job, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
 use crate::support::{Database, WAIT, job, pool};
 
 /// Each with as many nulls as it has parameters: a generic plan does not look at them.
-const STATEMENTS: [(&str, usize); 11] = [
+const STATEMENTS: [(&str, usize); 12] = [
     ("fetch", 4),
     ("fetch_queue", 4),
     ("fetch_onward", 8),
     ("complete", 5),
-    ("finish", 10),
+    ("finish", 11),
     ("store_progress", 4),
+    ("not_completed", 1),
     ("still_held", 3),
     ("promote", 2),
     ("rescue", 1),

@@ -62,9 +62,10 @@ settled AS MATERIALIZED (
             WHEN bool_or(f.unique_yielded)
                 THEN /* schema */take_claims(array_agg(f.id) FILTER (WHERE f.unique_yielded))
         END AS discarded,
-        -- What a runner gives back when it stops is another's to work, at once.
+        -- What a runner gives back when it stops is another's to work, at once; or, where notifications fail, when the
+        -- other looks the next time.
         CASE
-            WHEN bool_or(f.outcome = 'give_back')
+            WHEN bool_or(f.outcome = 'give_back') AND $11
                 THEN /* schema */wake_runners(array_agg(DISTINCT f.queue) FILTER (WHERE f.outcome = 'give_back'))
         END
     FROM finished AS f

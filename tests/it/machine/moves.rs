@@ -183,6 +183,7 @@ impl Moves {
                 .bind(PATIENCE)
                 .bind(vec![None::<serde_json::Value>; ends.len()])
                 .bind(ends.iter().map(|(held, _)| held.since).collect::<Vec<_>>())
+                .bind(true)
                 .fetch_all(connection)
                 .await?
         };

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod beginning;
+mod completed_in;
 mod concurrency;
 mod control;
 mod events;
@@ -13,10 +14,13 @@ mod metrics;
 mod middleware;
 mod mishaps;
 mod outcomes;
+mod policies;
 mod pools;
 mod progress;
 mod reentry;
+mod refusals;
 mod scanning;
+mod settings;
 mod states;
 mod stopping;
 mod tracing;

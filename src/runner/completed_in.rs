@@ -1,0 +1,58 @@
+//! Results of jobs that their workers completed in transactions of their own: the row says whether that came to pass.
+//!
+//! Where it did, the job was over before its result came, and the database drops the result. It drops it as well where
+//! the transaction was rolled back and somebody cancelled the job meanwhile; and after a lost lease nobody sends it.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::Shared;
+use super::completer::Ended;
+use crate::error::Result;
+use crate::ident::JobId;
+use crate::store::{self, Counted};
+
+/// How long a lost lease waits for the answer: perhaps it was lost because the database gives none.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Corrects which results were completed in a transaction, of those that did not count.
+pub(super) async fn look(shared: &Shared, batch: &mut [Ended], finished: &Counted) {
+    let ids = told(batch, |ended| finished.state(ended.result.id).is_none());
+    if ids.is_empty() {
+        return;
+    }
+    match open(shared, &ids).await {
+        Ok(open) => correct(batch, |id| !open.contains(&id)),
+        // Most did.
+        Err(error) => tracing::debug!(%error, "could not ask which jobs were completed in a transaction"),
+    }
+}
+
+/// The same of results that are not sent any more. What is not known did not count.
+pub(super) async fn look_once_more(shared: &Shared, batch: &mut [Ended]) {
+    let ids = told(batch, |_| true);
+    if ids.is_empty() {
+        return;
+    }
+    let open = tokio::time::timeout(PATIENCE, open(shared, &ids)).await;
+    correct(batch, |id| matches!(&open, Ok(Ok(open)) if !open.contains(&id)));
+}
+
+/// The jobs of which the worker said so.
+fn told(batch: &[Ended], is_sought: impl Fn(&Ended) -> bool) -> Vec<uuid::Uuid> {
+    let told = batch.iter().filter(|ended| ended.was_completed_in && is_sought(ended));
+    told.map(|ended| ended.result.id.as_uuid()).collect()
+}
+
+fn correct(batch: &mut [Ended], is_completed: impl Fn(JobId) -> bool) {
+    for ended in batch {
+        ended.was_completed_in &= is_completed(ended.result.id);
+    }
+}
+
+/// Those that are there and not completed. What is gone went as it was completed.
+async fn open(shared: &Shared, ids: &[uuid::Uuid]) -> Result<HashSet<JobId>> {
+    let mut connection = shared.desk.connection().await?;
+    let open = shared.desk.answer(store::not_completed(&mut connection, shared.client.statements(), ids)).await;
+    Ok(connection.settle(open)?.into_iter().collect())
+}

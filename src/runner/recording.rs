@@ -1,0 +1,216 @@
+//! Recording a batch of results: sends it until the database took it.
+//!
+//! ```text
+//! line ──sent──▶ recorded
+//!  │ │ ▲
+//!  │ │ └─ waits: the database is away ◀──┐
+//!  │ └──▶ some rows are locked: these wait aside, one by one
+//!  └────▶ refused: sent part by part; what is refused alone waits aside (sifting)
+//! aside ──sent──▶ recorded, or waits, until the lease is lost or a stop runs out of time
+//! ```
+//!
+//! Invariants: no result waits in the line for the sake of another's row; what waits aside takes one connection of the
+//! desk at a time; the runner fetches no more while too many results wait.
+
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::completer::{Ended, Way};
+use super::lease::Lease;
+use super::refusal::{is_hopeless, is_refusal, is_unheard, replace_by_failure};
+use super::sifting::sift;
+use super::track;
+use super::{GrowingWait, Shared, completed_in};
+use crate::error::{Error, Result};
+use crate::metrics::Timer;
+use crate::store::{self, Counted, Verdict};
+
+/// How long a batch waits for a row that somebody has locked: an open transaction, or for a moment another
+/// runner's fetch that came by when the job was not running yet. Short, since it keeps a connection of the desk.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// A batch that the server refused so often is sifted. What may pass, such as a deadlock, has passed by then.
+const REFUSALS: u32 = 3;
+
+/// Where a batch is recorded: one after another in the line, or aside, where it holds up nobody.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum Place {
+    Line,
+    Aside,
+}
+
+/// Sends one lease's batch until the database took it. After a lost lease nothing of it would count.
+pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Place) {
+    let Some(lease) = batch.first().map(|ended| Arc::clone(&ended.lease)) else {
+        return;
+    };
+    // Rows are locked in one order, as everywhere, and the statements find their places by it. Of a
+    // job that somebody set back meanwhile only the latest attempt can count.
+    batch.sort_by_key(|ended| (ended.result.id, std::cmp::Reverse(ended.result.attempt)));
+    let mut over = Vec::new();
+    batch.dedup_by(|older, newer| {
+        let is_over = older.result.id == newer.result.id;
+        if is_over {
+            over.push((older.result.id, older.result.attempt));
+            track::stale(&shared.client, older);
+        }
+        is_over
+    });
+    track::warn_of_stale(&over);
+    let mut failure_wait = GrowingWait::new();
+    let mut refusals = 0;
+    // What waits aside is tried at once when a stop comes to it, however long its turn was still to come.
+    let mut is_last_call_due = place == Place::Aside;
+    let finished = loop {
+        let sending = async {
+            // One at a time of those that wait aside: together they would take every connection of the desk.
+            let _turn = match place {
+                Place::Aside => shared.aside_turn.acquire().await.ok(),
+                Place::Line => None,
+            };
+            send(&shared, lease.id, &batch).await
+        };
+        let sent = tokio::select! {
+            sent = sending => sent,
+            // A database that does not even answer must not hold up a stop for longer than a lease.
+            () = lease.lost.cancelled() => return lost(&shared, batch).await,
+        };
+        let Err(error) = sent else { break sent };
+        refusals += u32::from(is_refusal(&error));
+        match place {
+            // A transaction that somebody left open must not hold up the others' results.
+            Place::Line if error.is_lock_timeout() => match set_aside(&shared, batch).await {
+                free if free.is_empty() => return,
+                free => {
+                    batch = free;
+                    continue;
+                }
+            },
+            // Nor must a result that the database refuses.
+            Place::Line if is_hopeless(&error) || (is_refusal(&error) && refusals >= REFUSALS) => {
+                tracing::warn!(%error, results = batch.len(), "the database refuses results: sending them part by part");
+                batch = sift(&shared, &lease, batch).await;
+            }
+            Place::Aside if error.is_lock_timeout() => {
+                tracing::debug!("somebody still has the job of a result locked");
+            }
+            Place::Aside if is_hopeless(&error) && replace(&mut batch, &error) => {
+                tracing::error!(%error, "the database refuses a result: recording a failure instead");
+            }
+            // It was told when it went aside.
+            Place::Aside if refusals > 1 => tracing::debug!(%error, "the database still refuses a result"),
+            _ => tracing::warn!(%error, "results not recorded yet, trying again"),
+        }
+        // Where only the answer was lost, a job that was given back may be here again, as the same
+        // attempt of the same worker: its first result must not end that.
+        batch.retain(|ended| shared.is_in_hand(ended));
+        if batch.is_empty() {
+            return;
+        }
+        tokio::select! {
+            () = lease.lost.cancelled() => return lost(&shared, batch).await,
+            () = shared.drained.cancelled(), if is_last_call_due => is_last_call_due = false,
+            () = tokio::time::sleep(failure_wait.grow()) => {}
+        }
+    };
+    if let Ok(finished) = finished {
+        recorded(&shared, &lease, batch, &finished).await;
+    }
+}
+
+/// Replaces the results that can be. `true`: one was.
+fn replace(batch: &mut [Ended], error: &Error) -> bool {
+    let replaced = batch.iter_mut().map(|ended| replace_by_failure(ended, error));
+    // Every one of them, also after the first.
+    replaced.filter(|is_replaced| *is_replaced).count() > 0
+}
+
+/// Lets results go that are recorded: `finished` is what became of them.
+pub(super) async fn recorded(shared: &Shared, lease: &Lease, mut batch: Vec<Ended>, finished: &Counted) {
+    completed_in::look(shared, &mut batch, finished).await;
+    shared.let_go(&batch);
+    lease.pace.count(&batch, finished);
+    track::ended(&shared.client, batch, finished);
+}
+
+/// Lets results go that cannot count any more.
+pub(super) async fn lost(shared: &Shared, mut batch: Vec<Ended>) {
+    let nothing = Counted::These(Default::default());
+    completed_in::look_once_more(shared, &mut batch).await;
+    shared.let_go(&batch);
+    track::ended(&shared.client, batch, &nothing);
+}
+
+/// Takes the results of locked rows out of a batch, to be recorded when the locks are gone. Answers with the others.
+async fn set_aside(shared: &Arc<Shared>, batch: Vec<Ended>) -> Vec<Ended> {
+    let ids: Vec<_> = batch.iter().map(|ended| ended.result.id.as_uuid()).collect();
+    let unlocked = async {
+        let mut connection = shared.desk.connection().await?;
+        let unlocked = shared.desk.answer(store::unlocked(&mut connection, shared.client.statements(), &ids)).await;
+        connection.settle(unlocked)
+    };
+    let unlocked = unlocked.await.unwrap_or_else(|error| {
+        tracing::warn!(%error, results = ids.len(), "could not ask which jobs are locked: each result waits for itself");
+        Vec::new()
+    });
+    let unlocked: HashSet<_> = unlocked.into_iter().collect();
+    let (free, locked): (Vec<_>, Vec<_>) = batch.into_iter().partition(|ended| unlocked.contains(&ended.result.id));
+    for ended in locked {
+        tracing::debug!(job.id = %ended.result.id, "somebody has the job locked: its result waits aside");
+        put_aside(shared, ended);
+    }
+    free
+}
+
+/// Records a result where it holds up no other.
+pub(super) fn put_aside(shared: &Arc<Shared>, ended: Ended) {
+    // Boxed, since it is a recording that starts another.
+    let recording: Pin<Box<dyn Future<Output = ()> + Send>> =
+        Box::pin(record(Arc::clone(shared), vec![ended], Place::Aside));
+    shared.aside.spawn(recording);
+}
+
+/// Answers with what became of the results.
+pub(super) async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<Counted> {
+    let timer = Timer::start();
+    let sent = match send_once(shared, worker, batch, true).await {
+        // Nobody can be told of what is given back. Who could work it finds it when it looks the next time.
+        Err(error) if is_unheard(&error) && batch.iter().any(is_given_back) => {
+            tracing::warn!(%error, "giving jobs back without a notification");
+            send_once(shared, worker, batch, false).await
+        }
+        sent => sent,
+    };
+    if sent.is_ok() {
+        shared.meter.finished(timer, batch.len());
+    }
+    sent
+}
+
+async fn send_once(shared: &Shared, worker: Uuid, batch: &[Ended], wakes: bool) -> Result<Counted> {
+    let mut connection = shared.desk.connection().await?;
+    let statements = shared.client.statements();
+    // A batch goes one way, unless its results had to be replaced.
+    let is_all = |way: Way| batch.iter().all(|ended| ended.way() == way);
+    let attempts: Vec<_> = batch.iter().map(|ended| (ended.result.id, ended.result.attempt)).collect();
+    let finished = if is_all(Way::Delete) {
+        let completing = store::complete_and_delete(&mut connection, statements, worker, &attempts, Some(PATIENCE));
+        shared.desk.answer(completing).await
+    } else if is_all(Way::Complete) {
+        let completing = store::complete(&mut connection, statements, worker, &attempts, Some(PATIENCE));
+        shared.desk.answer(completing).await
+    } else {
+        let results: Vec<_> = batch.iter().map(|ended| ended.result.clone()).collect();
+        let finishing = store::finish(&mut connection, statements, worker, &results, Some(PATIENCE), wakes);
+        shared.desk.answer(finishing).await
+    };
+    connection.settle(finished)
+}
+
+const fn is_given_back(ended: &Ended) -> bool {
+    matches!(ended.result.verdict, Verdict::GiveBack)
+}

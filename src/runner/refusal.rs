@@ -1,0 +1,70 @@
+//! What the database refuses, and what is to be done about it.
+
+use crate::error::Error;
+use crate::store::Verdict;
+
+use super::completer::Ended;
+
+/// How the error begins that takes the place of what could not be stored.
+const NOT_STORED: &str = "the result could not be stored";
+
+/// Whether the same statement would fail the same way again: the database did not like its data.
+pub(super) fn is_hopeless(error: &Error) -> bool {
+    match error {
+        Error::Database(sqlx::Error::Database(database)) => {
+            // Data exceptions, constraint violations and limits; but a full queue of notifications empties again.
+            database.code().is_some_and(|code| is_of(&code, &["22", "23", "54"])) && !is_unheard(error)
+        }
+        Error::Database(sqlx::Error::Encode(_)) => true,
+        _ => false,
+    }
+}
+
+/// Whether the server said no to this statement, perhaps for the sake of a single row. It says nothing of one where it
+/// cannot be reached, is short of something, starts, stops, or takes no writes at all.
+pub(super) fn is_refusal(error: &Error) -> bool {
+    const OF_THE_SERVER: [&str; 7] = ["08", "25", "28", "3D", "53", "57P", "F0"];
+    match error {
+        Error::Database(sqlx::Error::Database(database)) => {
+            database.code().is_some_and(|code| !is_of(&code, &OF_THE_SERVER)) && !error.is_lock_timeout()
+        }
+        _ => is_hopeless(error),
+    }
+}
+
+/// Whether nobody can be notified, since the server's queue of notifications is full: some session listens in a
+/// transaction that it leaves open. The code stands for other limits as well; the text may be in the server's language, and
+/// has the command's name in any.
+pub(super) fn is_unheard(error: &Error) -> bool {
+    let Error::Database(sqlx::Error::Database(database)) = error else { return false };
+    database.code().is_some_and(|code| code == "54000") && database.message().contains("NOTIFY")
+}
+
+/// Makes of a result that cannot be stored one that can, which says so. `false`: there is nothing more to leave out.
+pub(super) fn replace_by_failure(ended: &mut Ended, error: &Error) -> bool {
+    // What a job said of its progress must not cost it its result.
+    if ended.result.progress.take().is_some() {
+        return true;
+    }
+    let reason = format!("{NOT_STORED}: {error}");
+    let told = match &ended.result.verdict {
+        // They have nothing of the job's own in them, so it has nothing to answer for.
+        Verdict::GiveBack | Verdict::Snooze { .. } => return false,
+        Verdict::Retry { error, .. } => Some(error),
+        Verdict::Discard { reason } => Some(reason),
+        Verdict::Complete { .. } | Verdict::Cancel { .. } => None,
+    };
+    if told.is_some_and(|told| told.starts_with(NOT_STORED)) {
+        return false;
+    }
+    ended.result.verdict = match ended.result.verdict {
+        Verdict::Retry { delay, .. } => Verdict::Retry { delay, error: reason },
+        _ => Verdict::Discard { reason },
+    };
+    true
+}
+
+/// Whether a code is of one of these classes.
+fn is_of(code: &str, classes: &[&str]) -> bool {
+    classes.iter().any(|class| code.starts_with(class))
+}

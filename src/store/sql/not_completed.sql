@@ -1,0 +1,5 @@
+-- Which of these jobs are there and not completed.
+SELECT j.id
+FROM /* schema */job AS j
+WHERE j.id = ANY ($1::uuid[])
+    AND j.state <> 'completed'

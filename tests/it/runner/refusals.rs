@@ -1,0 +1,150 @@
+//! Results that the database refuses.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use uniqueue::{JobState, Runner, RunningJob};
+
+use super::{Task, quick, until};
+use crate::support::{Database, WAIT};
+
+/// A rule of somebody's own: jobs that it is `about` do not end.
+async fn refuse(database: &Database, about: &str, code: &str) {
+    let function = format!(
+        "CREATE FUNCTION {{schema}}.refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'not this one' USING ERRCODE = '{code}'; END $$"
+    );
+    database.execute(&function).await;
+    let trigger = format!(
+        "CREATE TRIGGER refuse BEFORE UPDATE ON {{schema}}.job FOR EACH ROW
+        WHEN (NEW.state IN ('completed', 'discarded') AND ({about})) EXECUTE FUNCTION {{schema}}.refuse()"
+    );
+    database.execute(&trigger).await;
+}
+
+async fn allow(database: &Database) {
+    database.execute("DROP TRIGGER refuse ON {schema}.job").await;
+}
+
+async fn until_number(database: &Database, query: &str, wanted: i64) {
+    let began = Instant::now();
+    loop {
+        let found = database.number(query).await;
+        if found == wanted {
+            return;
+        }
+        assert!(began.elapsed() < WAIT, "{found}, not {wanted}: {query}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+const COMPLETED: &str = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
+
+#[tokio::test]
+async fn a_result_that_the_database_refuses_holds_up_no_other_and_counts_when_it_is_allowed() {
+    // A trigger's own error; a constraint, which refuses the failure that is recorded instead as well.
+    for (code, state) in [("P0001", JobState::Completed), ("23514", JobState::Discarded)] {
+        let database = Database::new().await;
+        refuse(&database, "NEW.args->>'n' = '13'", code).await;
+        let jobs = database.client.insert_many((0..500).map(|n| Task { n })).await.unwrap();
+        let runner = Runner::new(database.client.clone()).queue("default", 500);
+        let runner = runner.worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+        until_number(&database, COMPLETED, 499).await;
+        allow(&database).await;
+        until(&database, jobs[13].id(), state).await;
+        runner.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_ever_for_results_that_the_database_refuses() {
+    for about in ["NEW.args->>'n' = '13'", "true"] {
+        let database = Database::new().await;
+        refuse(&database, about, "P0001").await;
+        database.client.insert_many((0..500).map(|n| Task { n })).await.unwrap();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&runs);
+        let work = move |_: RunningJob<Task>| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async {}
+        };
+        let runner = Runner::new(database.client.clone()).queue("default", 500).lease(Duration::from_secs(2));
+        let runner = runner.stop_timeout(Duration::from_secs(1)).worker(work).start().await.unwrap();
+        let began = Instant::now();
+        while runs.load(Ordering::SeqCst) < 500 {
+            assert!(began.elapsed() < WAIT);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        tokio::time::timeout(WAIT, runner.stop()).await.expect("the stop ends").unwrap();
+        let left = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await;
+        assert_eq!(left, if about == "true" { 500 } else { 1 });
+    }
+}
+
+#[tokio::test]
+async fn a_runner_whose_results_are_not_recorded_fetches_no_more_until_they_are() {
+    const JOBS: u32 = 45_000;
+    // Twenty thousand that are not recorded, and what was on its way by then.
+    const MOST: usize = 30_000;
+    let database = Database::new().await;
+    refuse(&database, "true", "P0001").await;
+    for _ in 0..9 {
+        database.client.insert_many((0..JOBS / 9).map(|n| Task { n })).await.unwrap();
+    }
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let work = move |_: RunningJob<Task>| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async {}
+    };
+    let runner = Runner::new(database.client.clone()).queue("default", 2_000).worker(work).start().await.unwrap();
+    let (mut seen, mut seen_at) = (0, Instant::now());
+    while seen == 0 || seen_at.elapsed() < Duration::from_secs(2) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let now = runs.load(Ordering::SeqCst);
+        if now > seen {
+            (seen, seen_at) = (now, Instant::now());
+        }
+        assert!(seen_at.elapsed() < WAIT, "nothing runs");
+    }
+    assert!((20_000..MOST).contains(&seen), "{seen}");
+    allow(&database).await;
+    let began = Instant::now();
+    while database.number(COMPLETED).await < i64::from(JOBS) {
+        assert!(began.elapsed() < 3 * WAIT, "{} jobs ran", runs.load(Ordering::SeqCst));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_job_that_is_given_back_is_kept_where_nobody_can_be_notified() {
+    let database = Database::new().await;
+    let started = Arc::new(Notify::new());
+    let signal = Arc::clone(&started);
+    let work = move |_: RunningJob<Task>| {
+        signal.notify_one();
+        std::future::pending::<()>()
+    };
+    let runner = quick(&database.client).stop_grace(Duration::ZERO).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    // As a full queue of notifications fails: when the transaction commits.
+    for statement in [
+        "CREATE TABLE {schema}.heard ()",
+        "CREATE FUNCTION {schema}.unheard() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '54000'; END $$",
+        "CREATE CONSTRAINT TRIGGER unheard AFTER INSERT ON {schema}.heard DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION {schema}.unheard()",
+        "CREATE OR REPLACE FUNCTION {schema}.wake_runners(queues text[]) RETURNS integer LANGUAGE plpgsql AS
+            $$ BEGIN INSERT INTO {schema}.heard DEFAULT VALUES; RETURN 1; END $$",
+    ] {
+        database.execute(statement).await;
+    }
+    let stopping = runner.stop_within(Duration::ZERO);
+    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap();
+    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!((row.state, row.attempt, row.errors.len()), (JobState::Available, 0, 0), "{:?}", row.errors);
+}
