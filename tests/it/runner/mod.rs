@@ -9,6 +9,7 @@ mod failures;
 mod fencing;
 mod grace;
 mod line;
+mod locked;
 mod metrics;
 mod middleware;
 mod mishaps;
