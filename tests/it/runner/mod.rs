@@ -4,6 +4,7 @@ mod ahead;
 mod beginning;
 mod concurrency;
 mod control;
+mod doubt;
 mod events;
 mod failures;
 mod fencing;
