@@ -82,7 +82,8 @@ impl RunnerHandle {
     /// ([`StopReason::Stopping`]), and dropped at its next `.await` after the
     /// [grace](crate::Runner::stop_grace). It is given back without using up the attempt. So jobs
     /// run no longer than the stop timeout and the grace; recording their results takes as long as
-    /// the database does, and no longer than a lease when it does not answer.
+    /// the database does. When it does not answer, a stop takes no longer than a lease, and up to a quarter of one to
+    /// close what is open.
     ///
     /// Once begun it goes on to its end, also where the future is dropped.
     ///
@@ -130,11 +131,11 @@ impl RunnerHandle {
             shared.leases.current().lost.cancel();
             shared.aside.wait().await;
         }
-        shared.desk.close().await;
         closing.cancel();
         background.close();
-        background.wait().await;
-        let removed = ended("heartbeat", heartbeat).await.unwrap_or(Ok(()));
+        // At once, since each waits for a database that may not answer.
+        let (removed, (), ()) = tokio::join!(ended("heartbeat", heartbeat), shared.desk.close(), background.wait());
+        let removed = removed.unwrap_or(Ok(()));
         tracing::info!("runner stopped");
         removed
     }

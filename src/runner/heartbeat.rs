@@ -65,7 +65,10 @@ pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: Cancellat
             () = sleep_until(ask_at.unwrap_or(beat_at)), if ask_at.is_some() => {
                 ask_at = None;
                 asked_at = Instant::now();
-                ask(&shared, &mut line, beat_at.max(asked_at + rhythm)).await;
+                tokio::select! {
+                    () = closing.cancelled() => break,
+                    () = ask(&shared, &mut line, beat_at.max(asked_at + rhythm)) => {}
+                }
             }
             () = shared.control.ask.notified() => {
                 ask_at.get_or_insert(asked_at + LEAST_WAIT);
@@ -73,7 +76,8 @@ pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: Cancellat
             heard = line.hear() => heed(&shared, heard),
         }
     }
-    give_up(&shared, line).await
+    // Without the database the lease runs out by itself, so there is no use in waiting longer than that.
+    give_up(&shared, line, (extended_at + shared.leases.term).max(Instant::now() + rhythm)).await
 }
 
 fn heed(shared: &Shared, heard: Heard) {
@@ -144,7 +148,15 @@ async fn renew(shared: &Shared, line: &mut Line) -> bool {
         let connection = line.connection().await?;
         Lease::take(connection, shared.client.statements(), &leases.row, leases.term).await
     };
-    match timeout(leases.term / 4, taking).await {
+    let taken = tokio::select! {
+        taken = timeout(leases.term / 4, taking) => taken,
+        // A runner that is as good as stopped needs none.
+        () = shared.drained.cancelled() => {
+            line.cut();
+            return false;
+        }
+    };
+    match taken {
         Ok(Ok((lease, said))) => {
             leases.replace(lease);
             shared.keeping.heed(said);
@@ -173,9 +185,8 @@ async fn ask(shared: &Shared, line: &mut Line, until: Instant) {
     line.cut();
 }
 
-/// Takes the runner's row out. Without the database the lease runs out by itself, so there is no
-/// use in waiting longer than that.
-async fn give_up(shared: &Shared, mut line: Line) -> Result<()> {
+/// Takes the runner's row out.
+async fn give_up(shared: &Shared, mut line: Line, until: Instant) -> Result<()> {
     let (lease, statements) = (shared.leases.current(), shared.client.statements());
     let giving_up = async {
         let mut given_up = lease.give_up(line.connection().await?, statements).await;
@@ -186,7 +197,7 @@ async fn give_up(shared: &Shared, mut line: Line) -> Result<()> {
         line.close().await;
         given_up
     };
-    match timeout(shared.leases.term, giving_up).await {
+    match timeout_at(until, giving_up).await {
         Ok(given_up) => given_up,
         Err(_) => Err(sqlx::Error::PoolTimedOut.into()),
     }

@@ -97,7 +97,11 @@ impl<'a> Sleeper<'a> {
             let told = desk.answer(store::set_runner_idle(&mut connection, client.statements(), id, is_idle)).await;
             connection.settle(told)
         };
-        let told = told.await;
+        let told = tokio::select! {
+            told = told => told,
+            // A database that does not answer must not hold up a stop.
+            () = self.shared.stopping.cancelled() => return false,
+        };
         if let Err(error) = &told {
             tracing::debug!(%error, "could not tell whether the runner is idle");
         }

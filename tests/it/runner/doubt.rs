@@ -1,4 +1,5 @@
-//! A fetch that failed can have worked all the same: what it took is given back, soon and also at a stop.
+//! A fetch that failed can have worked all the same: what it took is given back, soon and also at a stop, which does not
+//! wait for that for ever.
 
 use std::time::{Duration, Instant};
 
@@ -102,4 +103,32 @@ async fn a_stop_gives_back_what_a_fetch_took_that_failed_meanwhile() {
     tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
     let row = database.client.job(lost).await.unwrap().unwrap();
     assert_eq!((row.state, row.attempt, row.errors.len()), (JobState::Available, 0, 0));
+}
+
+#[tokio::test]
+async fn a_stop_that_the_database_does_not_answer_takes_a_lease_and_a_bit_also_after_a_fetch_that_failed() {
+    const LEASE: Duration = Duration::from_secs(4);
+    const LOOKING: &str = "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+        WHERE l.relation = '{schema}.job'::regclass AND NOT l.granted AND a.query LIKE '%Gives back what a runner was given%'";
+    // In the second case the lease is lost meanwhile.
+    for locked in ["{schema}.job", "{schema}.job, {schema}.runner"] {
+        let database = Database::new().await;
+        let runner = Runner::new(database.client.clone()).queue("default", 1).poll_interval(Duration::from_millis(10));
+        let runner = runner.lease(LEASE).worker(async |_: RunningJob<Task>| {}).start().await.unwrap();
+        let lock = hang(&database).await;
+        break_off(&database).await;
+        let lock_more = database.sql(&format!("LOCK TABLE {locked} IN ACCESS EXCLUSIVE MODE"));
+        let mut more = database.pool().begin().await.unwrap();
+        sqlx::query(lock_more).execute(&mut *more).await.unwrap();
+        lock.rollback().await.unwrap();
+        let began = Instant::now();
+        while database.number(&format!("SELECT count(*) {LOOKING}")).await == 0 {
+            assert!(began.elapsed() < WAIT, "nobody looks for lost jobs");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let began = Instant::now();
+        let _ = runner.stop().await;
+        assert!(began.elapsed() < LEASE * 7 / 4, "with {locked} locked: {:?}", began.elapsed());
+        more.rollback().await.unwrap();
+    }
 }
