@@ -63,7 +63,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             () = shared.stopping.cancelled() => break,
             () = shared.freed.notified(), if looks.len() < hands => continue,
             () = slots::stale(&shared.queues) => continue,
-            () = doubt.due(), if looks.is_empty() && !lease.lost.is_cancelled() => continue,
+            () = doubt.due(), if doubt.is_in() && looks.is_empty() && !lease.lost.is_cancelled() => continue,
             Some(looked) = looks.join_next() => looked,
         };
         match ended(looked) {
