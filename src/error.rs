@@ -263,6 +263,11 @@ impl Error {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03"))
     }
 
+    /// Whether the server ended a statement that took too long.
+    pub(crate) fn is_statement_timeout(&self) -> bool {
+        matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("57014"))
+    }
+
     /// Whether a pooler mixed up the prepared statements of its clients.
     pub(crate) fn is_mix_up(&self) -> bool {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if is_mix_up(&**error))

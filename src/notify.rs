@@ -35,6 +35,8 @@ pub(crate) struct Line {
     options: PgConnectOptions,
     /// Where to listen. `None`: nowhere.
     channels: Option<Channels>,
+    /// When the server ends a statement. `None`: as the role's setting has it.
+    longest: Option<Duration>,
     up: Option<Up>,
     /// Whether the line came up and nobody was told yet.
     is_new: bool,
@@ -71,12 +73,18 @@ impl Line {
     /// A line that is down, and will listen when it is up.
     pub(crate) fn listening(options: PgConnectOptions, schema: &SchemaName) -> Self {
         let channels = Channels { job: store::job_channel(schema), control: store::control_channel(schema) };
-        Self { options, channels: Some(channels), up: None, is_new: false }
+        Self { options, channels: Some(channels), longest: None, up: None, is_new: false }
     }
 
     /// A line that is down, and never listens.
     pub(crate) fn deaf(options: PgConnectOptions) -> Self {
-        Self { options, channels: None, up: None, is_new: false }
+        Self { options, channels: None, longest: None, up: None, is_new: false }
+    }
+
+    /// Has the server end each statement that takes longer than this. Only where what is set for a session stays with
+    /// it: no pooler gives it to others.
+    pub(crate) fn end_after(&mut self, longest: Duration) {
+        self.longest = Some(longest);
     }
 
     /// The connection, for statements. What is heard meanwhile is kept.
@@ -148,6 +156,9 @@ impl Line {
         listener.eager_reconnect(false);
         if let Some(Channels { job, control }) = &self.channels {
             listener.listen_all([job.as_str(), control.as_str()]).await?;
+        }
+        if let Some(longest) = self.longest {
+            store::end_after(listener.acquire().await?, longest).await?;
         }
         Ok(Up { pool, listener })
     }

@@ -1,5 +1,7 @@
 //! The connection that the services share.
 
+use std::future::Future;
+use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -48,6 +50,19 @@ impl SharedConnection {
     /// A connection for one run that takes long by nature.
     pub(crate) async fn another(&self) -> Result<PgConnection> {
         Ok(PgConnection::connect_with(&self.options).await?)
+    }
+
+    /// Waits for what is done over the connection, no longer than a turn over it may take: for services that also do
+    /// something over [another](SharedConnection::another), which takes longer.
+    pub(crate) async fn answer<T>(&self, answer: impl Future<Output = Result<T>>) -> Result<T> {
+        match tokio::time::timeout(LONGEST_TURN, answer).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.cut();
+                let problem = format!("no answer within {LONGEST_TURN:?}");
+                Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, problem)).into())
+            }
+        }
     }
 
     /// Gives the connection up, and opens another when one is next needed.

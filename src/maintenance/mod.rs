@@ -41,7 +41,7 @@ pub(crate) use self::rescuer::Rescuer;
 pub(crate) use self::tenure::Holder;
 
 use self::tenure::Tenure;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// How many rows a service takes in one statement.
 const BATCH: i64 = 1_000;
@@ -107,6 +107,10 @@ async fn work<S: Service>(service: &mut S, tenure: &mut Tenure) -> Infallible {
             }
             Ok(Err(error)) => {
                 tracing::warn!(service = S::NAME, %error, "maintenance failed, trying again");
+                // Somebody holds the connection for longer than anything takes that is answered.
+                if matches!(error, Error::Database(sqlx::Error::PoolTimedOut)) {
+                    tenure.holder().connection.cut();
+                }
                 failed()
             }
             Err(_) => {

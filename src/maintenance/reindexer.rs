@@ -42,6 +42,19 @@ impl Reindexer {
         Self { interval, has_complained: false }
     }
 
+    /// Whether failed rebuilds left something behind, and whether there is something to look at.
+    async fn look(&self, holder: &Holder) -> Result<(bool, bool)> {
+        let mut session = holder.connection.session().await?;
+        let (connection, statements) = (session.connection(), &holder.statements);
+        let has_leftovers = store::failed_indexes(connection, statements).await?.iter().any(|(_, is_owner)| *is_owner);
+        // A run that leftovers forbid is still due when they are gone.
+        let has_work = !has_leftovers
+            && store::begin_run(connection, statements, Self::NAME, self.interval).await?
+            && !store::large_tables(connection, statements, PAGES).await?.is_empty();
+        session.end().await?;
+        Ok((has_leftovers, has_work))
+    }
+
     /// Rebuilds what is bloated.
     async fn walk(&mut self, connection: &mut PgConnection, holder: &Holder) -> Result<()> {
         let statements = &holder.statements;
@@ -93,14 +106,7 @@ impl Service for Reindexer {
     }
 
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
-        let mut session = holder.connection.session().await?;
-        let (connection, statements) = (session.connection(), &holder.statements);
-        let has_leftovers = store::failed_indexes(connection, statements).await?.iter().any(|(_, is_owner)| *is_owner);
-        // A run that leftovers forbid is still due when they are gone.
-        let has_work = !has_leftovers
-            && store::begin_run(connection, statements, Self::NAME, self.interval).await?
-            && !store::large_tables(connection, statements, PAGES).await?.is_empty();
-        session.end().await?;
+        let (has_leftovers, has_work) = holder.connection.answer(self.look(holder)).await?;
         // A connection is opened only for what there is to do.
         if has_leftovers || has_work {
             let mut connection = holder.connection.another().await?;

@@ -51,10 +51,15 @@ impl Tenure {
     pub(super) async fn take(&mut self, term: Duration) -> Result<Option<Duration>> {
         let asked_at = Instant::now();
         let Holder { id, runner, connection, statements, client: _ } = &self.holder;
-        let mut session = connection.session().await?;
-        self.may_hold = true;
-        let taken = store::take_service(session.connection(), statements, self.service, *id, runner, term).await?;
-        session.end().await?;
+        let (service, may_hold) = (self.service, &mut self.may_hold);
+        let taking = async {
+            let mut session = connection.session().await?;
+            *may_hold = true;
+            let taken = store::take_service(session.connection(), statements, service, *id, runner, term).await?;
+            session.end().await?;
+            Ok(taken)
+        };
+        let taken = connection.answer(taking).await?;
         self.may_hold = taken.is_none();
         self.until = taken.is_none().then(|| asked_at + term);
         Ok(taken)

@@ -195,13 +195,15 @@ impl Runner {
         let connect_options = self.connect_options();
         let mut desk = Desk::new(connect_options.clone(), self.lease);
         // Before anything listens.
-        if pooler::check(&desk, self.client.statements(), self.is_listening).await? {
-            desk.own_sessions().await?;
-        }
+        let has_sessions = pooler::check(&desk, self.client.statements(), self.is_listening).await?;
         let mut line = match self.is_listening {
             true => Line::listening(connect_options, self.client.schema()),
             false => Line::deaf(connect_options),
         };
+        if has_sessions {
+            desk.own_sessions().await?;
+            line.end_after(heartbeat::longest_statement(self.lease));
+        }
         let name = self.name.clone().unwrap_or_else(|| format!("uniqueue {}", std::process::id()));
         let kinds = self.workers.kinds();
         let row = RunnerRow {

@@ -11,6 +11,10 @@
 //! - A connection on which a statement failed, or was not waited for to its end, is closed, and
 //!   whatever hangs of it hangs alone.
 //! - A database that does not answer within a lease counts as one that cannot be reached.
+//! - What nobody waits for any more does not go on in the server: it ends a statement a little before that. A backend
+//!   that waits for a lock does not notice that its client is gone, and without an end each statement that is tried
+//!   again while a table is locked would leave one more behind, and a fetch take jobs for nobody when the lock is gone.
+//!   (Through a pooler nothing can be set for a session. There the role's `statement_timeout` must do it.)
 
 use std::future::Future;
 use std::io;
@@ -64,12 +68,12 @@ impl Desk {
     }
 
     /// What is set for a session stays with it: no pooler gives it to others. So its statements are planned
-    /// once, by index.
+    /// once, by index, and the server ends those that take too long.
     pub(super) async fn own_sessions(&mut self) -> Result<()> {
         self.has_sessions = true;
         let idle = std::mem::take(&mut *lock(&self.idle));
         for mut idle in idle {
-            self.answer(store::plan_by_index(&mut idle.connection)).await?;
+            self.answer(store::plan_by_index(&mut idle.connection, self.longest())).await?;
             lock(&self.idle).push(idle);
         }
         Ok(())
@@ -95,9 +99,14 @@ impl Desk {
         }
         let mut connection = PgConnection::connect_with(&self.options).await?;
         if self.has_sessions {
-            store::plan_by_index(&mut connection).await?;
+            store::plan_by_index(&mut connection, self.longest()).await?;
         }
         Ok((connection, Instant::now()))
+    }
+
+    /// How long the server works on a statement at most: so long that its answer still finds somebody waiting.
+    fn longest(&self) -> Duration {
+        self.patience / 10 * 9
     }
 
     /// Waits for a statement's answer, no longer than a lease.

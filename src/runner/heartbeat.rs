@@ -6,13 +6,16 @@
 //!
 //! Invariants:
 //! - A heartbeat that is due comes before anything that is heard, and before any question.
-//! - Nothing on the line takes longer than until the next heartbeat is due.
+//! - No heartbeat takes longer than until the next one is due. A question can make one late, by the time between two.
+//! - The server ends what takes nearly so long, and the line is kept: to cut it would leave a backend that waits for
+//!   a lock behind each time.
 //! - A broken line alone costs no lease: a heartbeat that meets one tries once more on a new one.
 //!
 //! Failures: a database that says no, or does not answer for a whole term, ends the lease. Its jobs
 //! are stopped, since they are another's by now, and the runner goes on under a new lease.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -24,6 +27,12 @@ use crate::error::Result;
 use crate::notify::{Heard, Line};
 use crate::store;
 use crate::worker::StopReason;
+
+/// How long the server works on a statement of the line at most, by the term of the lease: so long that its answer still
+/// finds somebody waiting.
+pub(super) fn longest_statement(term: Duration) -> Duration {
+    term / 16 * 3
+}
 
 /// Keeps the runner alive until it is closing, and then takes it out.
 pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: CancellationToken) -> Result<()> {
@@ -56,7 +65,10 @@ pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: Cancellat
             () = sleep_until(ask_at.unwrap_or(beat_at)), if ask_at.is_some() => {
                 ask_at = None;
                 asked_at = Instant::now();
-                ask(&shared, &mut line, beat_at).await;
+                tokio::select! {
+                    () = closing.cancelled() => break,
+                    () = ask(&shared, &mut line, beat_at.max(asked_at + rhythm)) => {}
+                }
             }
             () = shared.control.ask.notified() => {
                 ask_at.get_or_insert(asked_at + LEAST_WAIT);
@@ -64,7 +76,8 @@ pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: Cancellat
             heard = line.hear() => heed(&shared, heard),
         }
     }
-    give_up(&shared, line).await
+    // Without the database the lease runs out by itself, so there is no use in waiting longer than that.
+    give_up(&shared, line, (extended_at + shared.leases.term).max(Instant::now() + rhythm)).await
 }
 
 fn heed(shared: &Shared, heard: Heard) {
@@ -91,7 +104,7 @@ fn heed(shared: &Shared, heard: Heard) {
 async fn extend(shared: &Shared, line: &mut Line, until: Instant) -> Option<bool> {
     let extending = async {
         match extend_once(shared, line).await {
-            Err(error) => {
+            Err(error) if !error.is_statement_timeout() => {
                 tracing::debug!(%error, "heartbeat failed, trying once more");
                 line.cut();
                 extend_once(shared, line).await
@@ -101,7 +114,12 @@ async fn extend(shared: &Shared, line: &mut Line, until: Instant) -> Option<bool
     };
     match timeout_at(until, extending).await {
         Ok(Ok(is_extended)) => return Some(is_extended),
-        Ok(Err(error)) => tracing::warn!(%error, "heartbeat failed"),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "heartbeat failed");
+            if error.is_statement_timeout() {
+                return None;
+            }
+        }
         // A database that does not answer in time is as bad as one that says no.
         Err(_) => tracing::warn!("heartbeat failed: no answer"),
     }
@@ -130,7 +148,15 @@ async fn renew(shared: &Shared, line: &mut Line) -> bool {
         let connection = line.connection().await?;
         Lease::take(connection, shared.client.statements(), &leases.row, leases.term).await
     };
-    match timeout(leases.term / 4, taking).await {
+    let taken = tokio::select! {
+        taken = timeout(leases.term / 4, taking) => taken,
+        // A runner that is as good as stopped needs none.
+        () = shared.drained.cancelled() => {
+            line.cut();
+            return false;
+        }
+    };
+    match taken {
         Ok(Ok((lease, said))) => {
             leases.replace(lease);
             shared.keeping.heed(said);
@@ -148,15 +174,19 @@ async fn ask(shared: &Shared, line: &mut Line, until: Instant) {
     let asking = async { stop_what_is_gone(shared, line.connection().await?).await };
     match timeout_at(until, asking).await {
         Ok(Ok(())) => return,
-        Ok(Err(error)) => tracing::warn!(%error, "could not ask which jobs were taken away"),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "could not ask which jobs were taken away");
+            if error.is_statement_timeout() {
+                return;
+            }
+        }
         Err(_) => tracing::warn!("could not ask which jobs were taken away: no answer"),
     }
     line.cut();
 }
 
-/// Takes the runner's row out. Without the database the lease runs out by itself, so there is no
-/// use in waiting longer than that.
-async fn give_up(shared: &Shared, mut line: Line) -> Result<()> {
+/// Takes the runner's row out.
+async fn give_up(shared: &Shared, mut line: Line, until: Instant) -> Result<()> {
     let (lease, statements) = (shared.leases.current(), shared.client.statements());
     let giving_up = async {
         let mut given_up = lease.give_up(line.connection().await?, statements).await;
@@ -167,7 +197,7 @@ async fn give_up(shared: &Shared, mut line: Line) -> Result<()> {
         line.close().await;
         given_up
     };
-    match timeout(shared.leases.term, giving_up).await {
+    match timeout_at(until, giving_up).await {
         Ok(given_up) => given_up,
         Err(_) => Err(sqlx::Error::PoolTimedOut.into()),
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use super::completer::Ended;
 use super::doubt::Doubt;
@@ -13,6 +13,7 @@ use super::scan::Scan;
 use super::sleeper::Sleeper;
 use super::slots;
 use super::{GrowingWait, Shared, executor};
+use crate::error::Result;
 use crate::metrics;
 use crate::store::{FinishResult, Verdict};
 
@@ -36,28 +37,42 @@ pub(super) async fn produce(shared: Arc<Shared>) {
         give_back_stale(&shared);
         tell_load(&shared);
         let hands = if is_full && !doubt.is_in() && slots::are_many(&shared.queues) { HANDS } else { 1 };
+        // What a fetch may have left behind comes before what another brings.
+        if doubt.is_due() && looks.is_empty() && !lease.lost.is_cancelled() {
+            let resolved = tokio::select! {
+                () = shared.stopping.cancelled() => break,
+                () = lease.lost.cancelled() => continue,
+                resolved = doubt.resolve(&shared, &lease) => resolved,
+            };
+            if let Err(error) = resolved {
+                tracing::debug!(%error, "could not look for lost jobs yet");
+                if doubt.holds_back() {
+                    tokio::select! {
+                        () = shared.stopping.cancelled() => break,
+                        () = tokio::time::sleep(failure_wait.grow()) => continue,
+                    }
+                }
+            }
+        }
         while looks.len() < hands && !lease.lost.is_cancelled() {
             let Some(wanted) = Wanted::now(&shared, was_told) else { break };
             was_told = wanted.is_told();
-            if looks.is_empty() {
-                doubt.resolve(&shared, &lease).await;
-            }
             looks.spawn(look(Arc::clone(&shared), Arc::clone(&lease), wanted, Arc::clone(&scan)));
         }
         let looked = tokio::select! {
             () = shared.stopping.cancelled() => break,
             () = shared.freed.notified(), if looks.len() < hands => continue,
             () = slots::stale(&shared.queues) => continue,
+            () = doubt.due(), if doubt.is_in() && looks.is_empty() && !lease.lost.is_cancelled() => continue,
             Some(looked) = looks.join_next() => looked,
         };
-        // A look that panicked failed as others do.
-        match looked.unwrap_or_else(|panic| Err(sqlx::Error::Io(io::Error::other(panic)).into())) {
+        match ended(looked) {
             Ok(Looked { fetched: 0, is_told, is_held_back, .. }) => {
                 is_full = false;
                 failure_wait.reset();
                 // One queue that is empty, or held back, says nothing of the others, nor what it is.
                 if looks.is_empty() && !is_told {
-                    sleeper.sleep(is_held_back).await;
+                    sleeper.sleep(is_held_back, doubt.due_in()).await;
                 }
             }
             Ok(looked) => {
@@ -72,12 +87,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             Err(error) => {
                 is_full = false;
                 tracing::warn!(%error, "fetch failed, trying again");
-                // From when the last of them may have failed.
-                while let Some(looked) = looks.join_next().await {
-                    if let Ok(Err(error)) = looked {
-                        tracing::warn!(%error, "fetch failed as well");
-                    }
-                }
+                // Anew with each, so from when the last of them may have failed.
                 doubt.begin(shared.leases.term);
                 tokio::select! {
                     () = shared.stopping.cancelled() => break,
@@ -86,10 +96,40 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             }
         }
     }
-    while looks.join_next().await.is_some() {}
+    settle(&shared, looks, doubt).await;
     for queue in &shared.queues {
         give_back(&shared, queue.clear());
     }
+}
+
+/// What a look came to. One that panicked failed as others do.
+fn ended(looked: std::result::Result<Result<Looked>, JoinError>) -> Result<Looked> {
+    looked.unwrap_or_else(|panic| Err(sqlx::Error::Io(io::Error::other(panic)).into()))
+}
+
+/// At a stop: waits for the fetches that are under way, and looks for lost jobs once, if there may be any. Nobody does
+/// so later, and they would be rescued with an attempt used up. No longer than a lease, which is how long a fetch may
+/// take; when the lease is lost the jobs are another's anyway.
+async fn settle(shared: &Shared, mut looks: JoinSet<Result<Looked>>, mut doubt: Doubt) {
+    let lease = shared.leases.current();
+    let settling = async {
+        while let Some(looked) = looks.join_next().await {
+            if let Err(error) = ended(looked) {
+                tracing::warn!(%error, "fetch failed while the runner stops");
+                doubt.begin(shared.leases.term);
+            }
+        }
+        doubt.resolve(shared, &lease).await
+    };
+    tokio::select! {
+        settled = settling => if let Err(error) = settled {
+            tracing::warn!(%error, "could not look for jobs of a fetch whose answer was lost: if there are any, they are rescued");
+        },
+        () = lease.lost.cancelled() => {}
+        () = tokio::time::sleep(shared.leases.term) => tracing::warn!("a fetch was not answered while the runner stops"),
+    }
+    // None of them may put jobs where nobody looks any more.
+    looks.shutdown().await;
 }
 
 /// Tells what each queue is busy with.

@@ -47,8 +47,8 @@ impl<'a> Sleeper<'a> {
         }
     }
 
-    /// Sleeps until there may be something to fetch.
-    pub(super) async fn sleep(&mut self, is_held_back: bool) {
+    /// Sleeps until there may be something to fetch, or for so long at most.
+    pub(super) async fn sleep(&mut self, is_held_back: bool, at_most: Duration) {
         if let Some(gathering) = self.flow.missed() {
             return self.gather(gathering, is_held_back).await;
         }
@@ -70,7 +70,7 @@ impl<'a> Sleeper<'a> {
             }
             () = shared.freed.notified() => {}
             () = slots::stale(&shared.queues) => {}
-            () = tokio::time::sleep(poll) => {}
+            () = tokio::time::sleep(poll.min(at_most)) => {}
         }
     }
 
@@ -97,7 +97,11 @@ impl<'a> Sleeper<'a> {
             let told = desk.answer(store::set_runner_idle(&mut connection, client.statements(), id, is_idle)).await;
             connection.settle(told)
         };
-        let told = told.await;
+        let told = tokio::select! {
+            told = told => told,
+            // A database that does not answer must not hold up a stop.
+            () = self.shared.stopping.cancelled() => return false,
+        };
         if let Err(error) = &told {
             tracing::debug!(%error, "could not tell whether the runner is idle");
         }

@@ -97,7 +97,7 @@ pub(crate) use self::remedy::{
     sql_to_roll_back_prepared, sql_to_serve, sql_to_show, sql_to_vacuum,
 };
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
-pub(crate) use self::service::{begin_bounded, bound, plan_by_index, release_service, take_service};
+pub(crate) use self::service::{begin_bounded, bound, end_after, plan_by_index, release_service, take_service};
 pub(crate) use self::stats::{stats_finished, stats_inserted, stats_pace};
 pub(crate) use self::watch::{failing_kinds, running_jobs};
 

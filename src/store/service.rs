@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqlx::{Executor, PgConnection, PgPool, Postgres, Row, Transaction};
+use sqlx::{AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, Row, Transaction};
 use uuid::Uuid;
 
 use super::{Statements, interval, milliseconds, query};
@@ -20,10 +20,24 @@ const BOUNDS_OF_TRANSACTION: &str =
 /// on reading a table would have such a plan compiled.)
 const PLANS: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
 
-/// Has every statement of a connection of one's own planned once, by index.
-pub(crate) async fn plan_by_index(connection: &mut PgConnection) -> Result<()> {
-    connection.execute(sqlx::raw_sql(PLANS)).await?;
+/// Has every statement of a connection of one's own planned once, by index, and ended by the server when it takes
+/// longer than this.
+pub(crate) async fn plan_by_index(connection: &mut PgConnection, longest: Duration) -> Result<()> {
+    let settings = AssertSqlSafe(format!("{PLANS}; {}", statement_timeout(longest)));
+    connection.execute(sqlx::raw_sql(settings)).await?;
     Ok(())
+}
+
+/// Has the server end every statement of a connection of one's own that takes longer than this.
+pub(crate) async fn end_after(connection: &mut PgConnection, longest: Duration) -> Result<()> {
+    connection.execute(sqlx::raw_sql(AssertSqlSafe(statement_timeout(longest)))).await?;
+    Ok(())
+}
+
+/// At least a millisecond, since zero is no limit; and no more than PostgreSQL takes.
+fn statement_timeout(longest: Duration) -> String {
+    let milliseconds = i32::try_from(longest.as_millis()).unwrap_or(i32::MAX).max(1);
+    format!("SET statement_timeout = {milliseconds}")
 }
 
 /// Limits every statement of a connection of one's own.

@@ -6,6 +6,7 @@ mod promoting;
 mod pruning;
 mod reindexing;
 mod rescuing;
+mod silence;
 
 use std::future::Future;
 use std::time::{Duration, Instant};

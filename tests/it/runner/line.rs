@@ -12,14 +12,14 @@ use super::{Task, quick, until};
 use crate::support::{Database, WAIT, url};
 
 /// A client of one connection, whose name in `pg_stat_activity` is the schema's.
-async fn named(database: &Database) -> Client {
+pub async fn named(database: &Database) -> Client {
     let options: PgConnectOptions = url().await.parse().unwrap();
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT);
     let pool = pool.connect_with(options.application_name(&database.schema)).await.unwrap();
     Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool)
 }
 
-async fn connections(pool: &PgPool, schema: &str) -> i64 {
+pub async fn connections(pool: &PgPool, schema: &str) -> i64 {
     let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
     sqlx::query_scalar(count).bind(schema).fetch_one(pool).await.unwrap()
 }
