@@ -43,7 +43,8 @@ use crate::unique::StateSet;
 /// than 0.1 s (a transaction that is left open) is changed when all others are, and the change waits
 /// for it as long as it takes. [`Change::tx`] makes one transaction of all, and waits as by ids. A job
 /// whose state is no longer one that the filter asks for is left alone, however late it changed, and
-/// so is one that is not final any more where the filter asks when it became so. An error in the middle leaves the earlier batches changed: making the same change again does the rest.
+/// so is one that is not final any more where the filter asks when it became so. An error in the middle
+/// leaves the earlier batches changed: making the same change again does the rest.
 #[derive(Debug)]
 #[must_use = "a change does nothing until it is awaited"]
 pub struct Change<'a> {

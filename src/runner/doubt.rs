@@ -36,17 +36,17 @@ impl Doubt {
         self.0.is_some()
     }
 
-    /// Whether lost jobs are to be looked for now.
+    /// Whether it is time to look for lost jobs.
     pub(super) fn is_due(&self) -> bool {
         self.0.is_some_and(|times| times.due_at <= Instant::now())
     }
 
-    /// Waits until they are. Without a doubt that is for ever.
+    /// Waits until it is. Without a doubt that is for ever.
     pub(super) async fn due(&self) {
         tokio::time::sleep(self.due_in()).await;
     }
 
-    /// How long until they are.
+    /// How long until it is.
     pub(super) fn due_in(&self) -> Duration {
         self.0.map_or(Duration::MAX, |times| times.due_at.saturating_duration_since(Instant::now()))
     }

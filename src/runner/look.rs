@@ -30,9 +30,9 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// What the queues want now. `None`: nothing, or too many results wait to be recorded. Where the runner was told of jobs in a queue, that queue comes first,
-    /// alone, unless the last look `was_told`: of two in a row one is at all queues, so that none waits for another, and
-    /// what holds a queue back is heeded.
+    /// What the queues want now. `None`: nothing, or too many results wait to be recorded. Where the runner was told of
+    /// jobs in a queue, that queue comes first, alone, unless the last look `was_told`: of two in a row one is at all
+    /// queues, so that none waits for another, and what holds a queue back is heeded.
     pub(super) fn now(shared: &Arc<Shared>, was_told: bool) -> Option<Self> {
         if shared.is_behind() {
             return None;

@@ -12,7 +12,6 @@
 //! Invariants: no result waits in the line for the sake of another's row; what waits aside takes one connection of the
 //! desk at a time; the runner fetches no more while too many results wait.
 
-use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,18 +146,17 @@ pub(super) async fn lost(shared: &Shared, mut batch: Vec<Ended>) {
 
 /// Takes the results of locked rows out of a batch, to be recorded when the locks are gone. Answers with the others.
 async fn set_aside(shared: &Arc<Shared>, batch: Vec<Ended>) -> Vec<Ended> {
-    let ids: Vec<_> = batch.iter().map(|ended| ended.result.id.as_uuid()).collect();
-    let unlocked = async {
+    let ids: Vec<_> = batch.iter().map(|ended| ended.result.id).collect();
+    let locked = async {
         let mut connection = shared.desk.connection().await?;
-        let unlocked = shared.desk.answer(store::unlocked(&mut connection, shared.client.statements(), &ids)).await;
-        connection.settle(unlocked)
+        let locked = shared.desk.answer(store::locked(&mut connection, shared.client.statements(), &ids)).await;
+        connection.settle(locked)
     };
-    let unlocked = unlocked.await.unwrap_or_else(|error| {
+    let locked = locked.await.unwrap_or_else(|error| {
         tracing::warn!(%error, results = ids.len(), "could not ask which jobs are locked: each result waits for itself");
-        Vec::new()
+        ids.into_iter().collect()
     });
-    let unlocked: HashSet<_> = unlocked.into_iter().collect();
-    let (free, locked): (Vec<_>, Vec<_>) = batch.into_iter().partition(|ended| unlocked.contains(&ended.result.id));
+    let (locked, free): (Vec<_>, Vec<_>) = batch.into_iter().partition(|ended| locked.contains(&ended.result.id));
     for ended in locked {
         tracing::debug!(job.id = %ended.result.id, "somebody has the job locked: its result waits aside");
         put_aside(shared, ended);

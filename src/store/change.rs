@@ -1,6 +1,5 @@
 //! Changing jobs by hand.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use sqlx::postgres::PgRow;
@@ -91,17 +90,6 @@ fn told(row: &PgRow) -> Result<Told> {
         attempt: row.try_get::<i16, _>("attempt")?.unsigned_abs(),
         state: row.try_get::<&str, _>("state")?.parse()?,
     })
-}
-
-/// Which of these jobs somebody else has locked.
-pub(crate) async fn locked(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    ids: &[JobId],
-) -> Result<HashSet<JobId>> {
-    let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
-    let rows = query(&statements.locked_jobs).bind(ids).fetch_all(connection).await?;
-    rows.iter().map(|row| Ok(JobId::from(row.try_get::<Uuid, _>("id")?))).collect()
 }
 
 /// Makes the holder of a key give up its claim for good.

@@ -1,6 +1,6 @@
 //! Ending attempts, fenced by worker and attempt.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -232,13 +232,14 @@ pub(crate) async fn not_completed(
     rows.iter().map(counted).collect()
 }
 
-/// Which of these jobs nobody else has locked.
-pub(crate) async fn unlocked(
+/// Which of these jobs somebody else has locked, be it only against their deletion.
+pub(crate) async fn locked(
     connection: &mut PgConnection,
     statements: &Statements,
-    ids: &[Uuid],
-) -> UniqueueResult<Vec<JobId>> {
-    let rows = query(&statements.unlocked_jobs).bind(ids).fetch_all(connection).await?;
+    ids: &[JobId],
+) -> UniqueueResult<HashSet<JobId>> {
+    let ids: Vec<_> = ids.iter().map(|id| id.as_uuid()).collect();
+    let rows = query(&statements.locked_jobs).bind(ids).fetch_all(connection).await?;
     rows.iter().map(counted).collect()
 }
 

@@ -54,13 +54,12 @@ pub(crate) use self::audit::{audit_duplicates, audited_kinds, fold_duplicates, s
 pub(crate) use self::backfill::{
     Keyed, Seen, Settled, Wanted, backfill_keys, backfill_rows, backfill_settle, begin_batch, holders,
 };
-pub(crate) use self::change::{Changed, Told, Verb, change, locked, release_claim};
+pub(crate) use self::change::{Changed, Told, Verb, change, release_claim};
 pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Place, Slots, Taken, Unreadable, fetch, fetch_queue, give_back};
 pub(crate) use self::finish::{
-    Counted, Result as FinishResult, Verdict, complete, complete_and_delete, finish, not_completed, still_held,
-    unlocked,
+    Counted, Result as FinishResult, Verdict, complete, complete_and_delete, finish, locked, not_completed, still_held,
 };
 pub(crate) use self::health::{
     HeldFromOutside, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue, PreparedTransaction,
@@ -278,7 +277,6 @@ statements! {
     take_service,
     #[cfg(feature = "testing")]
     time_shifts,
-    unlocked_jobs,
     waiting_inserts,
     watch_failing,
     watch_running,

@@ -1,29 +1,16 @@
 //! What somebody wrote into the tables by hand, within what their CHECKs allow, stops nobody.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sqlx::Connection;
 use uniqueue::{Job, JobFilter, Retention, Runner, RunnerHandle, RunningJob, UniqueKey, UniqueScope};
 
-use crate::support::{Database, WAIT, job};
+use crate::support::{Database, job};
 
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "task")]
 struct Task {}
-
-/// Waits until so many rows are counted.
-async fn until(database: &Database, count: &str, wanted: i64) {
-    let began = Instant::now();
-    loop {
-        let counted = database.number(count).await;
-        if counted == wanted {
-            return;
-        }
-        assert!(began.elapsed() < WAIT, "{counted}: {count}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
 
 /// A runner of tasks that prunes at once what is over for an hour.
 async fn runner(database: &Database) -> RunnerHandle {
@@ -74,7 +61,7 @@ async fn infinite_times_are_no_trouble_for_explain_queues_and_maintenance() {
     database.execute(services).await;
     let runner = runner(&database).await;
     let promoted = format!("SELECT count(*) FROM {{schema}}.job WHERE id = '{}' AND state = 'available'", due.id());
-    until(&database, &promoted, 1).await;
+    database.until(&promoted, 1).await;
     runner.stop().await.unwrap();
 }
 
@@ -90,7 +77,7 @@ async fn a_retention_of_more_years_than_there_are_keeps_its_jobs_and_no_others()
         .execute("SELECT * FROM {schema}.retain_queue('archive', '1000000 years', '1000000 years', '1000000 years')")
         .await;
     let runner = runner(&database).await;
-    until(&database, "SELECT count(*) FROM {schema}.job WHERE queue = 'other'", 0).await;
+    database.until("SELECT count(*) FROM {schema}.job WHERE queue = 'other'", 0).await;
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE queue = 'archive'").await, 50);
     runner.stop().await.unwrap();
 }

@@ -154,19 +154,6 @@ async fn lock(database: &Database, id: JobId, how: &str) -> sqlx::Transaction<'s
     open
 }
 
-/// Waits until so many rows are counted.
-async fn until(database: &Database, count: &str, wanted: i64) {
-    let began = Instant::now();
-    loop {
-        let counted = database.number(count).await;
-        if counted == wanted {
-            return;
-        }
-        assert!(began.elapsed() < WAIT, "{counted}: {count}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 #[tokio::test]
 async fn a_change_by_filter_goes_in_batches_that_no_locked_job_holds_up() {
     let database = Database::new().await;
@@ -183,11 +170,11 @@ async fn a_change_by_filter_goes_in_batches_that_no_locked_job_holds_up() {
         (changed, sizes)
     });
     let cancelled = "SELECT count(*) FROM {schema}.job WHERE state = 'cancelled'";
-    until(&database, cancelled, 2498).await;
+    database.until(cancelled, 2498).await;
     // What comes while the change is under way is not meant.
     let late = database.client.insert(job("a")).await.unwrap().id();
     short.commit().await.unwrap();
-    until(&database, cancelled, 2499).await;
+    database.until(cancelled, 2499).await;
     // Whoever waits for the last one has no other locked.
     let mut others = database.pool().begin().await.unwrap();
     let lock_all = database.sql("SELECT count(*) FROM (SELECT FROM {schema}.job FOR UPDATE SKIP LOCKED) AS free");
@@ -216,7 +203,7 @@ async fn a_change_by_filter_comes_back_for_what_was_locked_and_keeps_to_its_limi
     // The oldest are meant, not those that are free. The lock is what a foreign key takes.
     let open = lock(&database, ids[1], "FOR KEY SHARE").await;
     let changing = deleting(3);
-    until(&database, left, 8).await;
+    database.until(left, 8).await;
     open.commit().await.unwrap();
     let mut deleted = tokio::time::timeout(WAIT, changing).await.unwrap().unwrap();
     deleted.sort_unstable();
@@ -225,7 +212,7 @@ async fn a_change_by_filter_comes_back_for_what_was_locked_and_keeps_to_its_limi
     // One that is gone when it is free makes room for another.
     let mut open = lock(&database, ids[4], "FOR UPDATE").await;
     let changing = deleting(2);
-    until(&database, left, 6).await;
+    database.until(left, 6).await;
     let delete = database.sql("DELETE FROM {schema}.job WHERE id = $1");
     sqlx::query(delete).bind(ids[4].as_uuid()).execute(&mut *open).await.unwrap();
     open.commit().await.unwrap();
@@ -292,7 +279,7 @@ async fn a_job_that_came_back_is_not_deleted_as_one_that_was_final_long_ago() {
     client.retry(old).tx(&mut open).await.unwrap();
     let week_ago = OffsetDateTime::now_utc() - Duration::from_secs(7 * 86_400);
     let deleting = tokio::spawn(async move { client.delete(JobFilter::new().finalized_before(week_ago)).await });
-    until(&database, "SELECT count(*) FROM {schema}.job", 1).await;
+    database.until("SELECT count(*) FROM {schema}.job", 1).await;
     open.commit().await.unwrap();
     assert_eq!(tokio::time::timeout(WAIT, deleting).await.unwrap().unwrap().unwrap(), [other]);
     assert_eq!(database.client.job(old).await.unwrap().unwrap().state, JobState::Available);

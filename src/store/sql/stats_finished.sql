@@ -1,5 +1,6 @@
 -- How long the jobs that finished last waited and ran: of the newest $1 jobs, and of a tenth as many before the
--- head of each of the first 20 queues where jobs wait (those were worked just before), the $2 that finished last, of those that an attempt ended.
+-- head of each of the first 20 queues where jobs wait (those were worked just before), the $2 that finished last, of
+-- those that an attempt ended.
 -- No index knows when jobs finished: it would cost every completion.
 WITH RECURSIVE
 waiting AS (

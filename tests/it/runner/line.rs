@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::sync::{Semaphore, mpsc};
-use uniqueue::{Client, JobState, Runner, RunningJob, SchemaName};
+use uniqueue::{Client, JobState, Retention, Runner, RunningJob, SchemaName};
 
 use super::{Task, quick, until};
 use crate::support::{Database, WAIT, url};
@@ -193,5 +193,31 @@ async fn results_that_wait_for_locked_rows_leave_connections_to_the_others() {
     for job in &locked {
         until(&database, job.id(), JobState::Completed).await;
     }
+    runner.stop().await.unwrap();
+}
+
+/// A row of the application's that refers to a job keeps the job from being deleted until it is committed, and from
+/// nothing else.
+#[tokio::test]
+async fn a_job_that_is_locked_against_its_deletion_only_holds_up_no_other_result() {
+    let database = Database::new().await;
+    let go_on = Arc::new(Semaphore::new(0));
+    let gate = Arc::clone(&go_on);
+    let work = move |_: RunningJob<Task>| {
+        let gate = Arc::clone(&gate);
+        async move { gate.acquire().await.unwrap().forget() }
+    };
+    let jobs = database.client.insert_many((0..20).map(|n| Task { n })).await.unwrap();
+    let retention = Retention::default().completed(Duration::ZERO);
+    let runner = Runner::new(database.client.clone()).queue("default", 20).retention(retention).worker(work);
+    let runner = runner.start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'running'", 20).await;
+    let mut open = database.pool().begin().await.unwrap();
+    let lock = database.sql("SELECT id FROM {schema}.job WHERE id = $1 FOR KEY SHARE");
+    sqlx::query(lock).bind(jobs[7].id().as_uuid()).execute(&mut *open).await.unwrap();
+    go_on.add_permits(20);
+    database.until("SELECT count(*) FROM {schema}.job", 1).await;
+    open.rollback().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job", 0).await;
     runner.stop().await.unwrap();
 }

@@ -28,18 +28,6 @@ async fn allow(database: &Database) {
     database.execute("DROP TRIGGER refuse ON {schema}.job").await;
 }
 
-async fn until_number(database: &Database, query: &str, wanted: i64) {
-    let began = Instant::now();
-    loop {
-        let found = database.number(query).await;
-        if found == wanted {
-            return;
-        }
-        assert!(began.elapsed() < WAIT, "{found}, not {wanted}: {query}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
 const COMPLETED: &str = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
 
 #[tokio::test]
@@ -51,7 +39,7 @@ async fn a_result_that_the_database_refuses_holds_up_no_other_and_counts_when_it
         let jobs = database.client.insert_many((0..500).map(|n| Task { n })).await.unwrap();
         let runner = Runner::new(database.client.clone()).queue("default", 500);
         let runner = runner.worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
-        until_number(&database, COMPLETED, 499).await;
+        database.until(COMPLETED, 499).await;
         allow(&database).await;
         until(&database, jobs[13].id(), state).await;
         runner.stop().await.unwrap();

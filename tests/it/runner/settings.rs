@@ -1,19 +1,11 @@
 //! Settings of a runner at the ends of what can be.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use uniqueue::{JobState, Retention, Runner, RunningJob};
 
 use super::{Task, until};
 use crate::support::{Database, WAIT};
-
-async fn until_number(database: &Database, query: &str, wanted: i64) {
-    let began = Instant::now();
-    while database.number(query).await != wanted {
-        assert!(began.elapsed() < WAIT, "not {wanted}: {query}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
 
 #[tokio::test]
 async fn settings_longer_than_any_clock_goes_are_a_hundred_years() {
@@ -29,7 +21,7 @@ async fn settings_longer_than_any_clock_goes_are_a_hundred_years() {
     let leased = "SELECT count(*) FROM {schema}.runner WHERE leased_until < now() + interval '101 years'";
     assert_eq!(database.number(leased).await, 1);
     // Every part of it lives: the old job is pruned, a new one is worked, and so is one after a fetch that failed.
-    until_number(&database, "SELECT count(*) FROM {schema}.job", 0).await;
+    database.until("SELECT count(*) FROM {schema}.job", 0).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     until(&database, job.id(), JobState::Completed).await;
     database.execute("ALTER TABLE {schema}.queue RENAME TO away").await;
@@ -38,7 +30,7 @@ async fn settings_longer_than_any_clock_goes_are_a_hundred_years() {
     database.execute("SELECT pg_notify('{schema}.job', 'default')").await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     database.execute("ALTER TABLE {schema}.away RENAME TO queue").await;
-    until_number(&database, "SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 2).await;
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 2).await;
     tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
     assert_eq!(database.number("SELECT count(*) FROM {schema}.runner").await, 0);
 }

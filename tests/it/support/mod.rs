@@ -7,7 +7,7 @@ mod statements;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -93,6 +93,19 @@ impl Database {
     pub async fn number(&self, text: &str) -> i64 {
         let row = sqlx::query(self.sql(text)).fetch_one(self.pool()).await.expect(text);
         row.try_get(0).expect(text)
+    }
+
+    /// Waits until a query counts so many.
+    pub async fn until(&self, query: &str, wanted: i64) {
+        let began = Instant::now();
+        loop {
+            let counted = self.number(query).await;
+            if counted == wanted {
+                return;
+            }
+            assert!(began.elapsed() < WAIT, "{counted}, not {wanted}: {query}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     pub async fn text(&self, text: &str) -> String {

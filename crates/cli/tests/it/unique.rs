@@ -308,36 +308,37 @@ async fn killed_in_the_middle_a_backfill_goes_on_when_it_is_run_again() {
     assert_eq!(texts(&url, "SELECT count(*)::text FROM jobs.job WHERE claims").await, [JOBS.to_string()]);
 }
 
+/// Interrupts a command as soon as it waits for somebody's lock: it says this, and gives its statement up.
+async fn interrupted_as_it_waits(url: &str, arguments: &[&str], said: &str) {
+    let waits =
+        "SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let until = async |wanted: &str| {
+        let begun_at = Instant::now();
+        while texts(url, waits).await != [wanted] {
+            assert!(begun_at.elapsed().as_secs() < 20, "{wanted} statements that wait: {arguments:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let child = unique(url, arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    until("1").await;
+    assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), stderr), (Some(130), format!("error: interrupted: {said}\n")), "{arguments:?}");
+    until("0").await;
+}
+
 #[tokio::test]
 async fn interrupted_audit_does_not_say_that_nothing_was_changed() {
     let url = queue().await;
     let mut holder = PgConnection::connect(&url).await.unwrap();
     // The counters, which are listed after the audit has begun.
     sqlx::raw_sql("BEGIN; LOCK TABLE jobs.duplicate_count").execute(&mut holder).await.unwrap();
-    let waits =
-        "SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     for (arguments, said) in [
         (&["audit", "email.send", "--start"][..], "what was under way may have been done"),
         (&["audit"], "nothing was changed"),
     ] {
-        let child = unique(&url, arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let begun_at = Instant::now();
-        while texts(&url, waits).await != ["1"] {
-            assert!(begun_at.elapsed().as_secs() < 20, "the list waits");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
-        let output = child.wait_with_output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(
-            (output.status.code(), stderr),
-            (Some(130), format!("error: interrupted: {said}\n")),
-            "{arguments:?}"
-        );
-        while texts(&url, waits).await != ["0"] {
-            assert!(begun_at.elapsed().as_secs() < 20, "the list is given up");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        interrupted_as_it_waits(&url, arguments, said).await;
     }
     assert_eq!(texts(&url, "SELECT kind FROM jobs.duplicate_audit").await, ["email.send"], "the start was committed");
 }
@@ -348,31 +349,12 @@ async fn interrupted_backfill_says_what_it_may_have_left_unless_it_only_looked()
     insert(&url, "a", "{}", r#"{"key": "k"}"#).await;
     let mut holder = PgConnection::connect(&url).await.unwrap();
     sqlx::raw_sql("BEGIN; LOCK TABLE jobs.job").execute(&mut holder).await.unwrap();
-    let waits =
-        "SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     let line = ["backfill", "--kind", "a", "--policy", r#"{"keys": ["args"]}"#];
     for (arguments, said) in [
         (line.to_vec(), "batches that were done stay; run it again to go on"),
         ([&line[..], &["--dry-run"]].concat(), "nothing was changed"),
     ] {
-        let child = unique(&url, &arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let begun_at = Instant::now();
-        while texts(&url, waits).await != ["1"] {
-            assert!(begun_at.elapsed().as_secs() < 20, "the backfill waits");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
-        let output = child.wait_with_output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(
-            (output.status.code(), stderr),
-            (Some(130), format!("error: interrupted: {said}\n")),
-            "{arguments:?}"
-        );
-        while texts(&url, waits).await != ["0"] {
-            assert!(begun_at.elapsed().as_secs() < 20, "the backfill is given up");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        interrupted_as_it_waits(&url, &arguments, said).await;
     }
 }
 
