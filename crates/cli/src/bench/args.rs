@@ -13,14 +13,16 @@ use crate::args::QueueArguments;
 /// Measure every workload against plain SQL in the same run.
 ///
 /// Each workload and its counterpart take turns: ours, theirs, ours, theirs, as often as --rounds says, with the table
-/// emptied the same way in between; the medians are reported, and their ratio means something on any machine. The
-/// counterpart is the best plain SQL that we know, on the same table with the same indexes, over as many connections,
-/// with nothing of the client library. Its statements are in crates/cli/src/bench/sql.
+/// emptied the same way in between, and who begins changes from round to round. The medians are reported, the ratio's
+/// with its least and greatest; a ratio means something on any machine. The counterpart is plain SQL on the same table
+/// with the same indexes, with nothing of the client library. Its statements are in crates/cli/src/bench/sql.
 ///
-/// Without a database it starts a durable PostgreSQL of its own: what is committed is on the disk (fsync,
-/// synchronous_commit and full_page_writes are on). It is gone afterwards. TMPDIR says where its data are.
+/// It starts a durable PostgreSQL of its own: what is committed is on the disk (fsync, synchronous_commit and
+/// full_page_writes are on). It is gone afterwards. TMPDIR says where its data are. DATABASE_URL is not read.
 ///
-/// In your database it makes a schema, and drops it at the end. A schema that it did not make is left alone.
+/// With --database-url it measures in your database instead: it makes a schema there, fills it with up to some million
+/// rows, asks for a checkpoint before each turn where it may, and drops the schema at the end. A schema that it did not
+/// make is left alone.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchArguments {
@@ -28,11 +30,12 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',')]
     pub(super) workload: Vec<Workload>,
 
-    /// Jobs a round [default: each workload's own, some seconds' worth]
+    /// Jobs a round, and the most that end_to_end inserts [default: each workload's own, 250 to 500,000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     pub(super) n: Option<u32>,
 
-    /// Connections for ours and as many for theirs [default: each workload's own, 2 to 16]
+    /// Connections of our pool, and as many for theirs [default: each workload's own, 2 to 16]. A runner works over
+    /// connections of its own beside the pool, up to six; theirs, where jobs are worked, over these
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(super) connections: Option<u32>,
 
@@ -62,7 +65,7 @@ pub(crate) struct BenchArguments {
     pub(super) perf_control: Option<PathBuf>,
 
     /// Answer with exit code 1 if a target is missed
-    #[arg(long)]
+    #[arg(long, conflicts_with = "sweep")]
     pub(super) check: bool,
 
     /// Measure how the cost of a job grows instead; can be given several times
@@ -81,15 +84,16 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "DIR", default_value = "docs/performance", requires = "plot")]
     pub(super) out: PathBuf,
 
-    /// The database, such as postgres://user:password@host:5432/database
-    #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
+    /// Measure in this database, such as postgres://user:password@host:5432/database [default: a server of its own].
+    /// A password is better in PGPASSWORD, which no other user sees
+    #[arg(long, value_name = "URL")]
     pub(super) database_url: Option<String>,
 
     /// The schema to make, and to drop at the end
     #[arg(long, value_name = "NAME", default_value = "uniqueue_bench")]
     pub(super) schema: SchemaName,
 
-    /// Print one JSON object a workload, each on a line of its own, as soon as it is measured
+    /// Print one JSON object a workload, or a point of a sweep, each on a line of its own, as soon as it is measured
     #[arg(long)]
     pub(super) json: bool,
 }

@@ -1,6 +1,7 @@
 //! The counterpart of working: each connection fetches a thousand jobs, and ends them, in a loop.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, PgConnection, Row, SqlSafeStr, SqlStr};
@@ -19,6 +20,9 @@ use crate::failure::Failure;
 /// How many jobs a connection takes at a time.
 const FETCH: i64 = 1_000;
 
+/// As on a runner's own connections: plans are made once, and never compiled.
+const SETTINGS: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
+
 /// Works with plain SQL.
 pub(super) async fn theirs(ground: &mut Ground, works: Works) -> Result<Measure, Failure> {
     works.prepare(ground).await?;
@@ -29,11 +33,15 @@ pub(super) async fn theirs(ground: &mut Ground, works: Works) -> Result<Measure,
         Keep::Rows => include_str!("sql/complete.sql"),
         Keep::Nothing => include_str!("sql/delete.sql"),
     });
-    let connections = ground.connections(works.connections).await?;
+    let mut connections = ground.connections(works.connections).await?;
+    for connection in &mut connections {
+        sqlx::raw_sql(SETTINGS).execute(connection).await?;
+    }
     let snapshot = works.snapshot(ground).await?;
     let counter = Arc::new(Counter::new(works.n));
     let mut tasks = JoinSet::new();
     let meter = Meter::start(ground).await?;
+    let begun_at = Instant::now();
     for mut connection in connections {
         let (fetch, finish, interrupt) = (fetch.clone(), finish.clone(), ground.interrupt.clone());
         let (counter, worker) = (Arc::clone(&counter), Uuid::now_v7());
@@ -42,20 +50,20 @@ pub(super) async fn theirs(ground: &mut Ground, works: Works) -> Result<Measure,
                 if interrupt.is_cancelled() {
                     return Err(interrupted());
                 }
-                let work = |job| drop(std::hint::black_box(job));
+                let work = |job: NoOp| counter.count(std::hint::black_box(job).n);
                 let ids = fetch_jobs(&mut connection, &fetch, worker, work).await?;
                 if ids.is_empty() {
                     break;
                 }
-                ids.iter().for_each(|_| counter.count());
                 sqlx::query(finish.clone()).bind(ids).execute(&mut connection).await?;
             }
             Ok(())
         });
     }
     join(tasks).await?;
-    let done = counter.done();
-    let measure = meter.stop(ground, done).await?;
+    let done = counter.jobs();
+    let mut measure = meter.stop(ground, done.count).await?;
+    measure.tenths = counter.tenths(begun_at);
     drop(snapshot);
     check(ground, waiting, done, works.keep).await?;
     Ok(measure)

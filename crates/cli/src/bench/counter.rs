@@ -15,9 +15,18 @@ use crate::failure::Failure;
 /// So long without a single job means that something is broken.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// So many jobs, and their numbers added up.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Jobs {
+    pub(super) count: u64,
+    pub(super) sum: u64,
+}
+
 /// Counts jobs that ran, and says when there were enough.
 pub(super) struct Counter {
     done: AtomicU64,
+    /// The numbers of the jobs, added up: one that ran twice in another's place shows.
+    sum: AtomicU64,
     goal: AtomicU64,
     enough: Notify,
     /// A tenth of the goal, and when each was reached.
@@ -28,11 +37,12 @@ pub(super) struct Counter {
 impl Counter {
     pub(super) fn new(goal: u64) -> Self {
         let (done, goal, tenth) = (AtomicU64::new(0), AtomicU64::new(goal), goal / 10);
-        Self { done, goal, enough: Notify::new(), tenth, marks: Mutex::default() }
+        Self { done, sum: AtomicU64::new(0), goal, enough: Notify::new(), tenth, marks: Mutex::default() }
     }
 
-    /// One more.
-    pub(super) fn count(&self) {
+    /// One more, of this number.
+    pub(super) fn count(&self, number: u64) {
+        self.sum.fetch_add(number, Ordering::AcqRel);
         let done = self.done.fetch_add(1, Ordering::AcqRel) + 1;
         if self.tenth > 0 && done.is_multiple_of(self.tenth) {
             self.marks.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
@@ -52,6 +62,11 @@ impl Counter {
 
     pub(super) fn done(&self) -> u64 {
         self.done.load(Ordering::Acquire)
+    }
+
+    /// The jobs that ran.
+    pub(super) fn jobs(&self) -> Jobs {
+        Jobs { count: self.done(), sum: self.sum.load(Ordering::Acquire) }
     }
 
     /// Waits until there were enough.

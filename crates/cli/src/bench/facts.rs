@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
+use std::time::Instant;
 
 use serde::Serialize;
 use sqlx::{PgConnection, Row};
 use uniqueue::embedded::Postgres;
+
+use super::report::rounded;
 
 /// Settings that decide what a number means.
 const TOLD: [&str; 9] = [
@@ -37,6 +41,14 @@ pub(super) struct Facts {
     pub(super) filesystem: Option<String>,
     /// The processors of this machine, which the server need not run on.
     pub(super) processors: usize,
+    /// What they are called, as Linux tells it.
+    pub(super) processor: Option<String>,
+    pub(super) memory_gib: Option<f64>,
+    pub(super) kernel: Option<String>,
+    /// Milliseconds to have 8 kB on the disk where the embedded server's data are, the median of some.
+    pub(super) fsync_ms: Option<f64>,
+    /// Whether a checkpoint is made before each turn, for which the role may have no right.
+    pub(super) checkpoints: bool,
     pub(super) settings: BTreeMap<String, String>,
 }
 
@@ -61,6 +73,14 @@ impl Facts {
             embedded: postgres.is_some(),
             durable: is("fsync", &["on"]) && is("full_page_writes", &["on"]) && is("synchronous_commit", &commits),
             filesystem: postgres.and_then(|postgres| filesystem(postgres.data_dir())),
+            processor: line_of("/proc/cpuinfo", "model name"),
+            memory_gib: line_of("/proc/meminfo", "MemTotal").and_then(|text| {
+                let kibibytes: f64 = text.trim_end_matches("kB").trim().parse().ok()?;
+                Some(rounded(kibibytes / 1024.0 / 1024.0))
+            }),
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned()),
+            fsync_ms: postgres.and_then(|postgres| fsync(postgres.data_dir()).ok()).map(rounded),
+            checkpoints: false,
             processors: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             settings,
         })
@@ -79,6 +99,9 @@ impl Facts {
             warnings
                 .push("the data are in memory (tmpfs), where nothing is durable: set TMPDIR to a directory on a disk");
         }
+        if !self.checkpoints {
+            warnings.push("this role may not ask for checkpoints: one may fall into some turns and not into others");
+        }
         warnings
     }
 
@@ -88,15 +111,47 @@ impl Facts {
         let durable = if self.durable { "durable" } else { "NOT durable" };
         let settings: Vec<_> = self.settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
         let filesystem = self.filesystem.as_ref().map(|name| format!(", data on {name}")).unwrap_or_default();
+        let fsync = self.fsync_ms.map(|time| format!(", fsync {time:.2} ms")).unwrap_or_default();
+        let machine = [
+            Some(format!("{} processors", self.processors)),
+            self.processor.clone(),
+            self.memory_gib.map(|size| format!("{size:.0} GiB")),
+            self.kernel.as_ref().map(|kernel| format!("kernel {kernel}")),
+        ];
+        let machine: Vec<_> = machine.into_iter().flatten().collect();
         format!(
-            "uniqueue {} ({}), {} processors; PostgreSQL {} {server}, {durable}{filesystem}\n{}\n",
+            "uniqueue {} ({}); {}\nPostgreSQL {} {server}, {durable}{filesystem}{fsync}\n{}\n",
             self.version,
             self.build,
-            self.processors,
+            machine.join(", "),
             self.postgres,
             settings.join(", ")
         )
     }
+}
+
+/// What a file of /proc says of something.
+fn line_of(file: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// Milliseconds that a page takes to the disk.
+fn fsync(directory: &Path) -> std::io::Result<f64> {
+    const TIMES: usize = 51;
+    let path = directory.join("bench-fsync");
+    let mut file = fs::File::create(&path)?;
+    let mut times = Vec::with_capacity(TIMES);
+    for _ in 0..TIMES {
+        let began = Instant::now();
+        file.write_all(&[0; 8192])?;
+        file.sync_data()?;
+        times.push(began.elapsed().as_secs_f64() * 1e3);
+    }
+    fs::remove_file(path)?;
+    times.sort_by(f64::total_cmp);
+    Ok(times[TIMES / 2])
 }
 
 /// The kind of file system that a directory is on, as Linux tells it.
@@ -114,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_makes_numbers_worthless_is_said() {
-        let mut facts = Facts { build: "release", durable: true, ..Facts::default() };
+        let mut facts = Facts { build: "release", durable: true, checkpoints: true, ..Facts::default() };
         assert_eq!(facts.warnings(), [""; 0]);
         facts.filesystem = Some("tmpfs".to_owned());
         assert!(facts.warnings()[0].contains("in memory"));

@@ -20,17 +20,19 @@ pub(super) struct Fill {
     pub(super) pad: usize,
     pub(super) keyed: bool,
     pub(super) state: &'static str,
+    /// How long ago they were made, in PostgreSQL's words. Only the ids tell.
+    pub(super) age: &'static str,
 }
 
 impl Fill {
     /// Jobs that wait in the one queue.
     pub(super) const fn waiting(count: u64) -> Self {
-        Self { first: 0, count, queues: 1, pad: 0, keyed: false, state: "available" }
+        Self { first: 0, count, queues: 1, pad: 0, keyed: false, state: "available", age: "0" }
     }
 
     /// Inserts them as SQL, so that ours and theirs find the same.
     pub(super) async fn insert(self, ground: &mut Ground) -> Result<(), Failure> {
-        let Self { first, count, queues, pad, keyed, state } = self;
+        let Self { first, count, queues, pad, keyed, state, age } = self;
         let mut done = 0;
         while done < count {
             if ground.interrupt.is_cancelled() {
@@ -44,6 +46,7 @@ impl Fill {
                 .bind(i32::try_from(pad).unwrap_or(i32::MAX))
                 .bind(keyed)
                 .bind(state)
+                .bind(age)
                 .execute(&mut ground.connection)
                 .await?;
             done += portion;

@@ -1,7 +1,6 @@
 //! From end to end: some insert while one runner works.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
@@ -34,7 +33,7 @@ pub(super) async fn ours(ground: &mut Ground, flow: Flow) -> Result<Measure, Fai
     let client = ground.client(flow.works.connections).await?;
     let counter = Arc::new(Counter::new(u64::MAX));
     let runner = start(client.clone(), &flow.works, &counter).await?;
-    let (numbers, inserted) = (Arc::new(Numbers::new(flow.most)), Arc::new(AtomicU64::new(0)));
+    let (numbers, inserted) = (Arc::new(Numbers::new(flow.most)), Arc::new(Counter::new(u64::MAX)));
     let mut tasks = JoinSet::new();
     let meter = Meter::start(ground).await?;
     let begun_at = Instant::now();
@@ -49,23 +48,23 @@ pub(super) async fn ours(ground: &mut Ground, flow: Flow) -> Result<Measure, Fai
                     return Err(interrupted());
                 }
                 client.insert(Kind::PLAIN.job(taken.start)).await?;
-                inserted.fetch_add(1, Ordering::Relaxed);
+                inserted.count(taken.start);
             }
             Ok(())
         });
     }
     let flowed = async {
         join(tasks).await?;
-        counter.set_goal(inserted.load(Ordering::Relaxed));
+        counter.set_goal(inserted.done());
         counter.enough(&ground.interrupt).await
     };
     let flowed = flowed.await;
     runner.stop().await?;
     flowed?;
-    let done = counter.done();
-    let measure = meter.stop(ground, done).await?;
+    let done = counter.jobs();
+    let measure = meter.stop(ground, done.count).await?;
     inserter.pool().close().await;
     client.pool().close().await;
-    check(ground, inserted.load(Ordering::Relaxed), done, flow.works.keep).await?;
+    check(ground, inserted.jobs(), done, flow.works.keep).await?;
     Ok(measure)
 }

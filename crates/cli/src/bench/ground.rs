@@ -37,8 +37,6 @@ pub(super) struct Ground {
     pub(super) profiler: Profiler,
     pub(super) url: String,
     postgres: Option<Postgres>,
-    /// Whether this role may ask for checkpoints.
-    checkpoints: bool,
 }
 
 impl Ground {
@@ -58,7 +56,6 @@ impl Ground {
             profiler,
             url,
             postgres,
-            checkpoints: false,
         };
         ground.facts = Facts::read(&mut ground.connection, version, ground.postgres.as_ref()).await?;
         ground.claim().await?;
@@ -68,7 +65,7 @@ impl Ground {
             ground.close().await?;
             return Err(error.into());
         }
-        ground.checkpoints = sqlx::query("CHECKPOINT").execute(&mut ground.connection).await.is_ok();
+        ground.facts.checkpoints = sqlx::query("CHECKPOINT").execute(&mut ground.connection).await.is_ok();
         Ok(ground)
     }
 
@@ -153,7 +150,7 @@ impl Ground {
 
     /// Flushes what earlier rounds wrote, so that no round pays for another.
     pub(super) async fn checkpoint(&mut self) -> Result<(), Failure> {
-        if self.checkpoints {
+        if self.facts.checkpoints {
             self.execute("CHECKPOINT").await?;
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! How long a job waits for an idle runner.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use sqlx::{Connection, PgConnection};
@@ -69,6 +70,10 @@ pub(super) async fn measure(
         calls.push((called_at, Instant::now()));
     }
     let all = all_starts(&mut starts, calls.len()).await?;
+    let different = all.iter().map(|(number, _)| number).collect::<BTreeSet<_>>().len();
+    if different != all.len() {
+        return Err(wrong(format!("{} jobs ran, but only {different} different ones", all.len())));
+    }
     let mut measure = meter.stop(ground, n).await?;
     let mut since_answer = Vec::new();
     let mut since_call = Vec::new();

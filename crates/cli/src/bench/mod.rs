@@ -78,10 +78,11 @@ pub(crate) async fn run(arguments: BenchArguments) -> Result<Verdict, Failure> {
         () = dropped => Err(interrupted()),
     };
     progress.finish();
-    let closed = ground.close().await;
-    let verdict = measured?;
-    closed?;
-    Ok(verdict)
+    match (measured, ground.close().await) {
+        // Nothing is left behind only where that went well.
+        (Ok(_) | Err(Failure::Interrupted { .. }), Err(failure)) => Err(failure),
+        (measured, _) => measured,
+    }
 }
 
 async fn measure(ground: &mut Ground, arguments: &BenchArguments, progress: &Progress) -> Result<Verdict, Failure> {

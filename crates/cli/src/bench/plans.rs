@@ -17,7 +17,8 @@ pub(super) async fn plans(
     let statements = client.statements_text();
     client.pool().close().await;
     let mut plans = BTreeMap::new();
-    ground.execute("SET plan_cache_mode = force_generic_plan").await?;
+    // As on a runner's own connections.
+    ground.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off").await?;
     for name in names {
         let Some((_, text)) = statements.iter().find(|(known, _)| known == name) else { continue };
         ground.execute(&format!("PREPARE bench_plan AS {text}")).await?;
@@ -32,6 +33,6 @@ pub(super) async fn plans(
         plans.insert(*name, lines.iter().map(|line| line.try_get(0)).collect::<Result<_, _>>()?);
         ground.execute("DEALLOCATE bench_plan").await?;
     }
-    ground.execute("RESET plan_cache_mode").await?;
+    ground.execute("RESET plan_cache_mode; RESET enable_seqscan").await?;
     Ok(plans)
 }

@@ -80,7 +80,7 @@ pub(super) async fn ours(ground: &mut Ground, works: Works, runners: u32) -> Res
     let meter = Meter::start(ground).await?;
     ground.execute("COMMIT").await?;
     let finished = finished(ground).await;
-    let mut measure = meter.stop(ground, before).await?;
+    let mut measure = meter.stop(ground, before.count).await?;
     finished?;
     // The time of other processes is not in it.
     measure.client_cpu = None;

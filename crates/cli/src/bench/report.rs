@@ -20,7 +20,10 @@ pub(super) struct Line {
     pub(super) jobs_per_second: f64,
     /// The counterpart's. None of latency, whose rate is that of its ticks.
     pub(super) bare_per_second: Option<f64>,
+    /// The median of the rounds' ratios.
     pub(super) ratio: Option<f64>,
+    /// The least of them and the greatest.
+    pub(super) ratio_range: Option<[f64; 2]>,
     pub(super) wal_bytes_per_job: f64,
     pub(super) bare_wal_bytes_per_job: Option<f64>,
     /// Microseconds.
@@ -28,6 +31,9 @@ pub(super) struct Line {
     pub(super) server_cpu_per_job: Option<f64>,
     pub(super) bare_client_cpu_per_job: Option<f64>,
     pub(super) bare_server_cpu_per_job: Option<f64>,
+    /// Processors that client and server kept busy.
+    pub(super) cores: Option<f64>,
+    pub(super) bare_cores: Option<f64>,
     pub(super) tasks: Option<usize>,
     pub(super) counterpart: &'static str,
     pub(super) target_ratio: Option<f64>,
@@ -43,6 +49,7 @@ pub(super) struct Line {
     bare_p99_ms: Option<f64>,
     /// Jobs a second in the first and in the last tenth of the jobs.
     pub(super) tenths: Option<[f64; 2]>,
+    pub(super) bare_tenths: Option<[f64; 2]>,
     /// Jobs a second of every round: ours and theirs.
     pub(super) rounds: Vec<[Option<f64>; 2]>,
     #[serde(flatten)]
@@ -57,7 +64,8 @@ impl Line {
         let bare_latency = theirs.as_ref().and_then(|theirs| theirs.latency).map(rounded_latency);
         // A rate that the clock gives says nothing.
         let bare_rate = theirs.as_ref().filter(|theirs| theirs.latency.is_none()).map(|theirs| theirs.rate);
-        let ratio = bare_rate.map(|bare| ours.rate / bare);
+        let ratios = bare_rate.and_then(|_| rounds.ratios());
+        let ratio = ratios.map(|[ratio, ..]| ratio);
         let target = plan.workload.target(plan.tasks);
         let met = target.and_then(|target| match target {
             Target::Ratio(wanted) => ratio.map(|ratio| ratio >= wanted),
@@ -73,12 +81,15 @@ impl Line {
             jobs_per_second: rounded(ours.rate),
             bare_per_second: bare_rate.map(rounded),
             ratio: ratio.map(rounded),
+            ratio_range: ratios.map(|[_, least, most]| [rounded(least), rounded(most)]),
             wal_bytes_per_job: rounded(ours.wal_per_job),
             bare_wal_bytes_per_job: theirs_of(|theirs| theirs.wal_per_job),
             client_cpu_per_job: ours.client_cpu_per_job.map(rounded),
             server_cpu_per_job: ours.server_cpu_per_job.map(rounded),
             bare_client_cpu_per_job: theirs.as_ref().and_then(|theirs| theirs.client_cpu_per_job).map(rounded),
             bare_server_cpu_per_job: theirs.as_ref().and_then(|theirs| theirs.server_cpu_per_job).map(rounded),
+            cores: ours.cores.map(rounded),
+            bare_cores: theirs.as_ref().and_then(|theirs| theirs.cores).map(rounded),
             tasks: plan.tasks,
             counterpart: plan.workload.counterpart(),
             target_ratio: target.and_then(|target| match target {
@@ -91,6 +102,7 @@ impl Line {
             bare_p99_ms: bare_latency.map(|latency| latency.p99_ms),
             latency: ours.latency.map(rounded_latency),
             tenths: ours.tenths.map(|tenths| tenths.map(rounded)),
+            bare_tenths: theirs.as_ref().and_then(|theirs| theirs.tenths).map(|tenths| tenths.map(rounded)),
             rounds: (0..rounds.ours.len())
                 .map(|round| [&rounds.ours, &rounds.theirs].map(|side| side.get(round).map(|one| rounded(one.rate()))))
                 .collect(),
@@ -101,9 +113,10 @@ impl Line {
 
 /// All workloads, for people.
 pub(super) fn table(lines: &[Line]) -> String {
-    let header = ["workload", "tasks", "jobs/s", "counterpart", "its jobs/s", "ratio", "target", "met", "WAL B/job"];
+    let header =
+        ["workload", "tasks", "jobs/s", "counterpart", "its jobs/s", "ratio", "rounds", "target", "met", "WAL B/job"];
     let header = header.map(str::to_owned);
-    let is_number = [false, true, true, false, true, true, false, false, true];
+    let is_number = [false, true, true, false, true, true, false, false, false, true];
     let rows: Vec<Vec<String>> = lines.iter().map(cells).collect();
     format!("{}\n", output::table(&header, &is_number, &rows))
 }
@@ -132,6 +145,7 @@ fn cells(line: &Line) -> Vec<String> {
         value,
         line.bare_per_second.map(rate).unwrap_or_default(),
         line.ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
+        line.ratio_range.map(|[least, most]| format!("{least:.2}-{most:.2}")).unwrap_or_default(),
         target,
         line.met.map(|met| if met { "yes" } else { "NO" }).unwrap_or_default().to_owned(),
         rate(line.wal_bytes_per_job),

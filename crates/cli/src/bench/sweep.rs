@@ -59,7 +59,7 @@ pub(super) struct Point {
     client_cpu_per_job: Option<f64>,
     server_cpu_per_job: Option<f64>,
     /// How the database goes about ours, by statement: what EXPLAIN says.
-    plans: BTreeMap<&'static str, Vec<String>>,
+    pub(super) plans: BTreeMap<&'static str, Vec<String>>,
     #[serde(flatten)]
     facts: Facts,
 }
@@ -119,8 +119,10 @@ impl Sweep {
             for Task { series, x, connections, pair } in self.tasks(arguments, u64::from(x), n) {
                 progress.begin(format!("{} {}: {series}", self.name(), crate::output::count(x)));
                 let rounds = pair.run(ground, arguments.rounds, progress).await?;
-                if let Some(point) = Point::new(self, series, x, connections, &rounds, &ground.facts) {
-                    say(point.with_plans(ground).await?)?;
+                if let Some(mut point) = Point::new(self, series, x, connections, &rounds, &ground.facts) {
+                    // On the table as the last turn left it.
+                    point.plans = plans(ground, statements(self, series)).await?;
+                    say(point)?;
                 }
             }
         }
@@ -176,6 +178,18 @@ impl Sweep {
     }
 }
 
+/// The statements that a series is made of.
+pub(super) fn statements(sweep: Sweep, series: &str) -> &'static [&'static str] {
+    if series.starts_with("work") {
+        &["fetch", "fetch_onward", "complete"]
+    } else if sweep == Sweep::Keys {
+        // Inserted by functions: what takes time in them, beside the rows, is the probe for holders.
+        &["holder"]
+    } else {
+        &["insert_alike"]
+    }
+}
+
 impl Point {
     /// Adds up. `None`: there was no round.
     pub(super) fn new(
@@ -209,20 +223,6 @@ impl Point {
             plans: BTreeMap::new(),
             facts: facts.clone(),
         })
-    }
-
-    /// With the plans of its statements, on the table as it is now.
-    pub(super) async fn with_plans(mut self, ground: &mut Ground) -> Result<Self, Failure> {
-        let names: &[_] = if self.series.starts_with("work") {
-            &["fetch", "fetch_onward", "complete"]
-        } else if self.sweep == Sweep::Keys.name() {
-            // Inserted by functions: what takes time in them, beside the rows, is the probe for holders.
-            &["holder"]
-        } else {
-            &["insert_alike"]
-        };
-        self.plans = plans(ground, names).await?;
-        Ok(self)
     }
 
     /// The cells of a table for people.

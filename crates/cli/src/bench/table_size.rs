@@ -5,24 +5,27 @@
 use super::args::BenchArguments;
 use super::fill::Fill;
 use super::ground::Ground;
-use super::insert::{Inserts, Way};
+use super::insert::{Inserts, Way, wrong};
 use super::job::Kind;
 use super::meter::Measure;
+use super::plans::plans;
 use super::progress::Progress;
-use super::sweep::{Point, Sweep};
-use super::turn::{Rounds, Turn};
+use super::sweep::{Point, Sweep, statements};
+use super::turn::{Rounds, Turn, order};
 use super::work::{Keep, Works};
 use crate::failure::Failure;
 
-/// Ids of filled rows come before this, those that turns make after it. Jobs of the filling that were worked go, too.
+/// Filled rows are a year old by their ids, which tells them from those that turns make. Jobs of the filling that were
+/// worked go, too.
+const AGE: &str = "365 days";
 const TAKE_OUT: [(&str, &str); 2] = [
-    ("completed", "DELETE FROM /* schema */job WHERE id > '01900000-0000-7000-8000-000000000000'"),
-    (
-        "available",
-        "DELETE FROM /* schema */job
-        WHERE id > '01900000-0000-7000-8000-000000000000' OR finalized_at IS NOT NULL",
-    ),
+    ("completed", "DELETE FROM /* schema */job WHERE id > /* young */"),
+    ("available", "DELETE FROM /* schema */job WHERE id > /* young */ OR finalized_at IS NOT NULL"),
 ];
+
+/// The first id of half a year ago.
+const YOUNG: &str = "(lpad(to_hex((extract(epoch FROM now() - interval '180 days') * 1000)::bigint), 12, '0')
+    || '70008000000000000000')::uuid";
 
 /// What is done on a table of a size, in this order.
 struct Steps {
@@ -72,8 +75,13 @@ pub(super) async fn run(
         for x in points.iter().copied().map(u64::from) {
             progress.begin(format!("{} {}, {state}", Sweep::TableSize.name(), crate::output::count(x)));
             let (mut inserts, mut works) = (Rounds::default(), Rounds::default());
+            grow(ground, x, state, &mut next).await?;
+            let plans = [
+                plans(ground, statements(Sweep::TableSize, series[0])).await?,
+                plans(ground, statements(Sweep::TableSize, series[1])).await?,
+            ];
             for round in 1..=arguments.rounds {
-                for is_ours in [true, false] {
+                for is_ours in order(round) {
                     progress.round(round, arguments.rounds, if is_ours { "ours" } else { "theirs" });
                     grow(ground, x, state, &mut next).await?;
                     let [insert, work] = steps.take(ground, is_ours).await?;
@@ -84,13 +92,20 @@ pub(super) async fn run(
                     };
                     insert_side.push(insert);
                     work_side.push(work);
-                    ground.execute(take_out).await?;
+                    ground.execute(&take_out.replace("/* young */", YOUNG)).await?;
+                    // What is filled stays, or the next turn would not find what this one did.
+                    let left = ground.count("SELECT count(*) FROM /* schema */job").await?;
+                    if state == "completed" && left != x {
+                        return Err(wrong(format!("a turn left {left} jobs of {x}")));
+                    }
                     ground.execute("VACUUM /* schema */job").await?;
                 }
             }
-            for (series, connections, rounds) in [(series[0], inserters, &inserts), (series[1], workers, &works)] {
-                if let Some(point) = Point::new(Sweep::TableSize, series, x, connections, rounds, &ground.facts) {
-                    say(point.with_plans(ground).await?)?;
+            let sides = [(inserters, &inserts), (workers, &works)];
+            for ((series, plans), (connections, rounds)) in series.into_iter().zip(plans).zip(sides) {
+                if let Some(mut point) = Point::new(Sweep::TableSize, series, x, connections, rounds, &ground.facts) {
+                    point.plans = plans;
+                    say(point)?;
                 }
             }
         }
@@ -101,10 +116,13 @@ pub(super) async fn run(
 /// Brings the table to so many jobs.
 async fn grow(ground: &mut Ground, size: u64, state: &'static str, next: &mut u64) -> Result<(), Failure> {
     let there = ground.count("SELECT count(*) FROM /* schema */job").await?;
-    let count = size.saturating_sub(there);
+    if there > size {
+        return Err(wrong(format!("the table has {there} jobs where {size} are to be")));
+    }
+    let count = size - there;
     if count > 0 {
         // Those that wait have unique keys, so that every index is as large as it gets.
-        let fill = Fill { first: *next, keyed: state == "available", state, ..Fill::waiting(count) };
+        let fill = Fill { first: *next, keyed: state == "available", state, age: AGE, ..Fill::waiting(count) };
         fill.insert(ground).await?;
         *next += count;
         ground.execute("VACUUM (ANALYZE) /* schema */job").await?;

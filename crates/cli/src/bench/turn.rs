@@ -76,20 +76,25 @@ impl Pair {
     pub(super) async fn run(self, ground: &mut Ground, rounds: u32, progress: &Progress) -> Result<Rounds, Failure> {
         let mut all = Rounds::default();
         for round in 1..=rounds {
-            progress.round(round, rounds, "ours");
-            ground.profiler.is_ours = true;
-            let ours = self.ours.take(ground).await;
-            ground.profiler.is_ours = false;
-            all.ours.push(ours?);
-            self.ours.check(ground).await?;
-            if let Some(theirs) = self.theirs {
-                progress.round(round, rounds, "theirs");
-                all.theirs.push(theirs.take(ground).await?);
-                theirs.check(ground).await?;
+            for is_ours in order(round) {
+                let (turn, side) =
+                    if is_ours { (Some(self.ours), &mut all.ours) } else { (self.theirs, &mut all.theirs) };
+                let Some(turn) = turn else { continue };
+                progress.round(round, rounds, if is_ours { "ours" } else { "theirs" });
+                ground.profiler.is_ours = is_ours;
+                let taken = turn.take(ground).await;
+                ground.profiler.is_ours = false;
+                side.push(taken?);
+                turn.check(ground).await?;
             }
         }
         Ok(all)
     }
+}
+
+/// Whose turn it is: ours first in the first round, theirs in the next, so that who comes second gains nothing by it.
+pub(super) const fn order(round: u32) -> [bool; 2] {
+    if round % 2 == 1 { [true, false] } else { [false, true] }
 }
 
 /// What all rounds measured.
@@ -97,6 +102,18 @@ impl Pair {
 pub(super) struct Rounds {
     pub(super) ours: Vec<Measure>,
     pub(super) theirs: Vec<Measure>,
+}
+
+impl Rounds {
+    /// How many times their rate ours is: in the middle of all rounds, at the least and at the most. Of each round by
+    /// itself, since what drifts between rounds drifts for both.
+    pub(super) fn ratios(&self) -> Option<[f64; 3]> {
+        let ratios: Vec<f64> =
+            self.ours.iter().zip(&self.theirs).map(|(ours, theirs)| ours.rate() / theirs.rate()).collect();
+        let least = ratios.iter().copied().reduce(f64::min)?;
+        let most = ratios.iter().copied().reduce(f64::max)?;
+        Some([median(ratios)?, least, most])
+    }
 }
 
 /// One side, added up.
@@ -109,6 +126,8 @@ pub(super) struct Medians {
     /// Microseconds.
     pub(super) client_cpu_per_job: Option<f64>,
     pub(super) server_cpu_per_job: Option<f64>,
+    /// Processors that client and server kept busy.
+    pub(super) cores: Option<f64>,
     pub(super) latency: Option<Latency>,
     pub(super) tenths: Option<[f64; 2]>,
 }
@@ -130,6 +149,7 @@ impl Medians {
             wal_per_job: of(|measure| measure.wal / measure.jobs.max(1) as f64)?,
             client_cpu_per_job: of_some(&|measure| Some(per_job(measure.client_cpu?, measure))),
             server_cpu_per_job: of_some(&|measure| Some(per_job(measure.server_cpu?, measure))),
+            cores: of_some(&|measure| Some((measure.client_cpu? + measure.server_cpu?) / measure.seconds)),
             latency: latency(|latency| latency.p50_ms).and_then(|p50_ms| {
                 Some(Latency {
                     p50_ms,
@@ -154,6 +174,16 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_round_has_a_ratio_of_its_own() {
+        let side =
+            |seconds: [f64; 3]| seconds.map(|seconds| Measure { jobs: 10, seconds, ..Measure::default() }).to_vec();
+        let rounds = Rounds { ours: side([1.0, 2.0, 10.0]), theirs: side([1.0, 4.0, 5.0]) };
+        assert_eq!(rounds.ratios(), Some([1.0, 0.5, 2.0]));
+        assert_eq!(Rounds::default().ratios(), None);
+        assert_eq!([order(1), order(2), order(3)], [[true, false], [false, true], [true, false]]);
+    }
 
     #[test]
     fn medians_stand_in_the_middle() {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, PgConnection, Row};
 use uniqueue::{Client, Retention, Runner, RunnerHandle, RunningJob};
 
-use super::counter::Counter;
+use super::counter::{Counter, Jobs};
 use super::fill::{Fill, queue_names};
 use super::ground::Ground;
 use super::insert::wrong;
@@ -63,8 +63,8 @@ impl Works {
 /// A runner that counts what it works.
 pub(super) async fn start(client: Client, works: &Works, counter: &Arc<Counter>) -> Result<RunnerHandle, Failure> {
     let counter = Arc::clone(counter);
-    let worker = move |_: RunningJob<NoOp>| {
-        counter.count();
+    let worker = move |job: RunningJob<NoOp>| {
+        counter.count(job.args.n);
         std::future::ready(())
     };
     let mut runner = Runner::new(client).name("uniqueue bench").worker(worker);
@@ -90,8 +90,8 @@ pub(super) async fn ours(ground: &mut Ground, works: Works) -> Result<Measure, F
     let enough = counter.enough(&ground.interrupt).await;
     runner.stop().await?;
     enough?;
-    let done = counter.done();
-    let mut measure = meter.stop(ground, done).await?;
+    let done = counter.jobs();
+    let mut measure = meter.stop(ground, done.count).await?;
     measure.tenths = counter.tenths(begun_at);
     drop(snapshot);
     client.pool().close().await;
@@ -99,21 +99,32 @@ pub(super) async fn ours(ground: &mut Ground, works: Works) -> Result<Measure, F
     Ok(measure)
 }
 
-/// How many jobs a runner would find.
-pub(super) async fn waiting(ground: &mut Ground) -> Result<u64, Failure> {
-    Ok(ground.count("SELECT count(*) FROM /* schema */job WHERE ready").await?)
+/// The jobs that a runner would find.
+pub(super) async fn waiting(ground: &mut Ground) -> Result<Jobs, Failure> {
+    let sql = ground
+        .sql("SELECT count(*), coalesce(sum((args ->> 'n')::bigint), 0)::bigint FROM /* schema */job WHERE ready");
+    let row = sqlx::query(sql).fetch_one(&mut ground.connection).await?;
+    let number = |at: usize| row.try_get(at).map(i64::unsigned_abs);
+    Ok(Jobs { count: number(0)?, sum: number(1)? })
 }
 
-/// Checks that each job that ran, and no other, is completed.
-pub(super) async fn check(ground: &mut Ground, before: u64, done: u64, keep: Keep) -> Result<(), Failure> {
+/// Checks that each job that ran did so once and is completed, and no other.
+pub(super) async fn check(ground: &mut Ground, before: Jobs, done: Jobs, keep: Keep) -> Result<(), Failure> {
     let left = waiting(ground).await?;
     let running = ground.count("SELECT count(*) FROM /* schema */job WHERE state = 'running'").await?;
-    if before != left + done || running != 0 {
-        return Err(wrong(format!("of {before} jobs {done} ran, {left} wait and {running} are not finished")));
+    let Jobs { count: there, .. } = before;
+    let Jobs { count: ran, .. } = done;
+    if there != left.count + ran || running != 0 {
+        return Err(wrong(format!("of {there} jobs {ran} ran, {} wait and {running} are not finished", left.count)));
     }
-    let kept = ground.count("SELECT count(*) FROM /* schema */job WHERE finalized_at IS NOT NULL").await?;
-    if keep == Keep::Nothing && kept != 0 {
-        return Err(wrong(format!("of {done} jobs that should be deleted at completion, {kept} are still there")));
+    if before.sum != left.sum + done.sum {
+        return Err(wrong(format!("of {there} jobs as many ran or wait, but not the same ones: some ran twice")));
+    }
+    // Those that fill the table as completed never had an attempt.
+    let completed = "SELECT count(*) FROM /* schema */job WHERE state = 'completed' AND attempt = 1";
+    let (completed, wanted) = (ground.count(completed).await?, if keep == Keep::Rows { ran } else { 0 });
+    if completed != wanted {
+        return Err(wrong(format!("of {ran} jobs that ran, {completed} rows are completed, where {wanted} should be")));
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ pub(super) enum Workload {
     InsertTx,
     /// the same with a unique key each, all different
     InsertTxUnique,
-    /// the same while a runner that listens works the jobs
+    /// insert_tx while a runner that listens works the jobs
     InsertNotified,
     /// one insert at a time from each of many tasks
     InsertSingle,
@@ -101,7 +101,7 @@ impl Workload {
         }
     }
 
-    /// Connections: for inserts those of the pool, for work those of the runner's client.
+    /// Connections: those of the pool, and as many for plain SQL. A runner has its own beside its pool.
     pub(super) const fn connections(self) -> u32 {
         match self {
             Self::InsertBulk | Self::InsertBulkUnique => 4,

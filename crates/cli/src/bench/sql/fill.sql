@@ -1,9 +1,9 @@
--- Jobs numbered from $1, $2 of them, for $3 queues, with $4 bytes more of args, with keys or not.
--- Ids are of this moment, as those that clients make, and follow the numbers.
+-- Jobs numbered from $1, $2 of them, for $3 queues, with $4 bytes more of args, with keys or not, made $7 ago.
+-- Ids are of that moment, as those that clients make, and follow the numbers.
 INSERT INTO /* schema */job (id, kind, queue, args, priority, state, finalized_at, unique_key, unique_states)
 SELECT
     (
-        lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint), 12, '0') || '70008000' || lpad(to_hex(g.n), 12, '0')
+        lpad(to_hex((extract(epoch FROM now() - $7::interval) * 1000)::bigint), 12, '0') || '70008000' || lpad(to_hex(g.n), 12, '0')
     )::uuid,
     'bench',
     CASE WHEN $3 = 1 THEN 'bench' ELSE 'bench_' || g.n % $3 END,

@@ -1,6 +1,8 @@
 //! The grammar as a whole, without a single warning.
 #![deny(deprecated, unused)]
 #![deny(clippy::all)]
+// This package's own, which an application need not have.
+#![allow(missing_docs, unreachable_pub)]
 
 use serde::{Deserialize, Serialize};
 use uniqueue::Job;
