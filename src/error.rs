@@ -268,6 +268,14 @@ impl Error {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("57014"))
     }
 
+    /// Whether nobody can be notified, since the server's queue of notifications is full: some session listens in a
+    /// transaction that it leaves open. The code stands for other limits as well; the text may be in the server's
+    /// language, and has the command's name in any.
+    pub(crate) fn is_unheard(&self) -> bool {
+        let Error::Database(sqlx::Error::Database(error)) = self else { return false };
+        error.code().as_deref() == Some("54000") && error.message().contains("NOTIFY")
+    }
+
     /// Whether a pooler mixed up the prepared statements of its clients.
     pub(crate) fn is_mix_up(&self) -> bool {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if is_mix_up(&**error))

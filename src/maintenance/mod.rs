@@ -14,7 +14,8 @@
 //! - A stop is immediate, since every statement may be dropped in its middle, and gives the leases
 //!   up. A holder that is killed is followed when its term is over: a margin after its next run.
 //!
-//! Failures: an error is logged and costs a growing wait. A runner that cannot extend its lease goes
+//! Failures: an error is logged and costs a growing wait. A row that the database refuses to change holds up no other
+//! (see [`sifting`]). A runner that cannot extend its lease goes
 //! back to waiting for it.
 
 mod connection;
@@ -23,6 +24,7 @@ mod promoter;
 mod pruner;
 mod reindexer;
 mod rescuer;
+mod sifting;
 mod tenure;
 mod walk;
 
@@ -46,6 +48,11 @@ use crate::error::{Error, Result};
 /// How many rows a service takes in one statement.
 const BATCH: i64 = 1_000;
 
+/// Whether it is so many jobs that there may be more.
+fn is_batch(jobs: usize) -> bool {
+    i64::try_from(jobs).is_ok_and(|jobs| jobs >= BATCH)
+}
+
 /// The waits for a lease that is another's, at the least and at the most.
 const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -57,6 +64,9 @@ const LONGEST_TURN: Duration = Duration::from_secs(10);
 /// The waits after failures.
 const FIRST_FAILURE_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_FAILURE_WAIT: Duration = Duration::from_secs(5);
+
+/// The rest after a sifting that was cut short and did nothing: there may be jobs behind those that were refused.
+const REST_AFTER_REFUSALS: Duration = Duration::from_secs(1);
 
 /// How long a stop waits for the database to take a lease back. Without it the lease runs out.
 const RELEASE_WAIT: Duration = Duration::from_secs(2);

@@ -9,11 +9,14 @@
 
 use std::time::{Duration, Instant};
 
+use sqlx::PgConnection;
 use time::OffsetDateTime;
+use uuid::Uuid;
 
-use super::{BATCH, Holder, Service};
+use super::sifting::{Aside, Sifted, Step, run_whole, sift};
+use super::{BATCH, Holder, REST_AFTER_REFUSALS, Service, is_batch};
 use crate::error::Result;
-use crate::store;
+use crate::store::{self, Promoted, Statements};
 
 /// The shortest sleep: jobs that are due within it are promoted together.
 const SHORTEST_REST: Duration = Duration::from_millis(20);
@@ -28,11 +31,62 @@ pub(crate) struct Promoter {
     reached: Option<OffsetDateTime>,
     /// When the next look may start from the start.
     full_look_from: Instant,
+    aside: Aside,
 }
 
 impl Promoter {
     pub(crate) fn new(interval: Duration) -> Self {
-        Self { interval, reached: None, full_look_from: Instant::now() }
+        Self { interval, reached: None, full_look_from: Instant::now(), aside: Aside::default() }
+    }
+
+    /// How long to rest until the next job is due: never longer than the interval, however short that is.
+    fn rest(&self, next_in: Option<Duration>) -> Duration {
+        next_in.unwrap_or(self.interval).max(SHORTEST_REST).min(self.interval)
+    }
+
+    /// A look of which the database refuses some jobs. Leaves out what is aside.
+    async fn sift(&mut self, holder: &Holder, look: Look, aside: &[Uuid]) -> Result<Duration> {
+        let mut session = holder.connection.session().await?;
+        let (ids, reached) = store::due_jobs(session.connection(), &holder.statements, BATCH, look.from, aside).await?;
+        session.end().await?;
+        let is_full = is_batch(ids.len());
+        let Sifted { done, is_cut, failed } = sift(holder, &look, ids, &mut self.aside).await;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        // What is left is looked at once more.
+        self.reached = if is_cut { look.from } else { Some(reached) };
+        let has_promoted = done.iter().any(|done| done.promoted > 0);
+        Ok(match (is_full || is_cut, has_promoted) {
+            (true, true) => Duration::ZERO,
+            (true, false) => REST_AFTER_REFUSALS,
+            (false, _) => self.rest(done.last().and_then(|done| done.next_in)),
+        })
+    }
+}
+
+/// One look.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    from: Option<OffsetDateTime>,
+}
+
+impl Step for Look {
+    const DOES: &'static str = "promote";
+    type Done = Promoted;
+
+    async fn run(
+        &self,
+        connection: &mut PgConnection,
+        statements: &Statements,
+        only: Option<&[Uuid]>,
+        wakes: bool,
+    ) -> Result<Promoted> {
+        store::promote(connection, statements, BATCH, self.from, only, wakes).await
+    }
+
+    fn count(done: &Promoted) -> usize {
+        usize::try_from(done.promoted).unwrap_or_default()
     }
 }
 
@@ -44,19 +98,19 @@ impl Service for Promoter {
     }
 
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
-        let mut session = holder.connection.session().await?;
         let began = Instant::now();
         let from = if began >= self.full_look_from { None } else { self.reached };
-        let look = store::promote(session.connection(), &holder.statements, BATCH, from).await?;
-        session.end().await?;
+        let (look, aside) = (Look { from }, self.aside.ids(began));
+        let rest = match run_whole(holder, &look, &aside).await? {
+            Some(Promoted { promoted, reached, next_in }) => {
+                self.reached = Some(reached);
+                if promoted >= BATCH { Duration::ZERO } else { self.rest(next_in) }
+            }
+            None => self.sift(holder, look, &aside).await?,
+        };
         if from.is_none() {
             self.full_look_from = Instant::now() + began.elapsed() * SHARE_OF_FULL_LOOKS;
         }
-        self.reached = Some(look.reached);
-        if look.promoted >= BATCH {
-            return Ok(Duration::ZERO);
-        }
-        // Never longer than the interval, however short that is.
-        Ok(look.next_in.unwrap_or(self.interval).max(SHORTEST_REST).min(self.interval))
+        Ok(rest)
     }
 }

@@ -8,14 +8,16 @@
 
 use std::time::{Duration, Instant};
 
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::connection::Session;
+use super::sifting::{Aside, Sifted, Step, is_refusal, run_in, sift};
 use super::walk::{STRETCH, Visit, Walk, due_at};
 use super::{Holder, Service};
 use crate::error::Result;
 use crate::retention::Retention;
-use crate::store::{self, Keep, PruneBounds, Stretch};
+use crate::store::{self, Keep, PruneBounds, Pruned, Statements, Stretch};
 
 /// So many visits that delete little end a round.
 const VISITS: u32 = 50;
@@ -27,7 +29,8 @@ const WORTH: i64 = 10;
 const NOTES: i32 = 10_000;
 const FOLDS: u32 = 20;
 
-/// After so many rounds, jobs that were not final are looked at again, if they could be gone by then.
+/// After so many rounds, jobs that were not final are looked at again, if they could be gone by then; and so are those
+/// beside one that the database refused to delete, which would be refused each time.
 const ROUNDS_TO_FINISH: u32 = 20;
 
 #[derive(Debug)]
@@ -40,6 +43,8 @@ pub(crate) struct Pruner {
     walks: [Walk; 2],
     /// Where the last visit of each walk was.
     visited: [Option<Uuid>; 2],
+    /// What was refused lately, and need not be named again.
+    refused: Aside,
 }
 
 #[derive(Debug)]
@@ -66,6 +71,7 @@ impl Pruner {
             round: None,
             walks: [Walk::new(now), Walk::new(now)],
             visited: [None; 2],
+            refused: Aside::default(),
         }
     }
 
@@ -119,6 +125,70 @@ impl Pruner {
     }
 }
 
+/// One visit.
+#[derive(Debug)]
+struct Pruning {
+    stretch: Stretch,
+    keep: Keep,
+    open_for: Duration,
+    rest_after_refusals: Duration,
+}
+
+impl Pruning {
+    /// A visit to a stretch of which the database refuses some jobs. They are left behind, to be tried again in a day, or
+    /// when something else of the stretch may go.
+    async fn sift(&self, holder: &Holder, is_last: bool, refused: &mut Aside) -> Result<Pruned> {
+        let mut session = holder.connection.session().await?;
+        let ids = store::stretch_jobs(session.connection(), &holder.statements, self.stretch).await?;
+        session.end().await?;
+        let (jobs, last) = (ids.len(), ids.last().copied());
+        let Sifted { done, is_cut, failed } = sift(holder, self, ids, refused).await;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let jobs = i64::try_from(jobs).unwrap_or(i64::MAX);
+        let deleted: i64 = done.iter().map(|pruned| pruned.deleted).sum();
+        // What grows old beyond them is visited as ever.
+        let reached = last.filter(|_| is_last || jobs >= self.stretch.limit);
+        // Another sifting may find more of what is left, until one finds nothing.
+        let next_in = if (is_cut && deleted > 0) || (is_last && reached.is_none()) {
+            Some(Duration::ZERO)
+        } else {
+            let next_in = done.iter().filter_map(|pruned| pruned.next_in).min();
+            next_in.map(|next_in| next_in.max(self.rest_after_refusals))
+        };
+        Ok(Pruned { deleted, remaining: jobs - deleted, reached, next_in })
+    }
+}
+
+impl Step for Pruning {
+    const DOES: &'static str = "prune";
+    type Done = Pruned;
+
+    async fn run(
+        &self,
+        connection: &mut PgConnection,
+        statements: &Statements,
+        only: Option<&[Uuid]>,
+        _wakes: bool,
+    ) -> Result<Pruned> {
+        let stretch = match only {
+            None => self.stretch,
+            // They come in the order of ids, and so do all parts of them.
+            Some(ids) => {
+                let after = ids.first().map_or(0, |first| first.as_u128()).saturating_sub(1);
+                let upto = ids.last().copied().unwrap_or(Uuid::nil());
+                Stretch { after: Uuid::from_u128(after), upto, ..self.stretch }
+            }
+        };
+        store::prune(connection, statements, stretch, self.keep, self.open_for).await
+    }
+
+    fn count(pruned: &Pruned) -> usize {
+        usize::try_from(pruned.deleted).unwrap_or_default()
+    }
+}
+
 impl Service for Pruner {
     const NAME: &'static str = "pruner";
 
@@ -140,24 +210,31 @@ impl Service for Pruner {
                 }
             }
         };
-        let Some((begin, stretch, is_last)) = self.next(&mut round, now) else {
+        let next = if round.visits_left > 0 { self.next(&mut round, now) } else { None };
+        let Some((begin, stretch, is_last)) = next else {
             return self.end_round(holder, session).await;
         };
-        let pruned = store::prune(session.connection(), statements, stretch, self.keep, round.open_for).await?;
-        let visit = Visit {
-            remaining: pruned.remaining,
-            reached: pruned.reached,
-            // Jobs grow old beyond the end of the last stretch all the time.
-            due_at: due_at(now, if is_last { Some(Duration::ZERO) } else { pruned.next_in }, self.interval),
+        let pruning = Pruning {
+            stretch,
+            keep: self.keep,
+            open_for: round.open_for,
+            rest_after_refusals: self.interval * ROUNDS_TO_FINISH,
         };
-        self.walks[round.walk].note(begin, visit, now);
-        if pruned.deleted * WORTH < pruned.deleted + pruned.remaining {
+        let pruned = match run_in(session, statements, &pruning, None, true).await {
+            // Jobs grow old beyond the end of the last stretch all the time.
+            Ok(pruned) if is_last => Pruned { next_in: Some(Duration::ZERO), ..pruned },
+            Err(error) if is_refusal(&error) => pruning.sift(holder, is_last, &mut self.refused).await?,
+            pruned => pruned?,
+        };
+        let Pruned { deleted, remaining, reached, next_in } = pruned;
+        self.walks[round.walk].note(
+            begin,
+            Visit { remaining, reached, due_at: due_at(now, next_in, self.interval) },
+            now,
+        );
+        if deleted * WORTH < deleted + remaining {
             round.visits_left -= 1;
         }
-        if round.visits_left == 0 {
-            return self.end_round(holder, session).await;
-        }
-        session.end().await?;
         self.round = Some(round);
         Ok(Duration::ZERO)
     }

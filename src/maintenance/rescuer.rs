@@ -1,13 +1,17 @@
 //! Brings back the jobs of runners whose lease ran out, and forgets the dead.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::{BATCH, Holder, Service};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::sifting::{Aside, Sifted, Step, run_whole, sift};
+use super::{BATCH, Holder, REST_AFTER_REFUSALS, Service, is_batch};
 use crate::client::Client;
 use crate::error::Result;
 use crate::event::{Event, Happened};
 use crate::state::JobState;
-use crate::store::{self, Rescued};
+use crate::store::{self, Rescued, Statements};
 
 /// The longest sleep: a runner with a short lease may have come meanwhile.
 const LONGEST_REST: Duration = Duration::from_secs(10);
@@ -23,11 +27,64 @@ pub(crate) struct Rescuer {
     /// Half the runner's lease, within limits: what a run sleeps at most, and what another waits
     /// before it follows. Together no longer than the jobs of a holder that died wait anyway.
     half_lease: Duration,
+    aside: Aside,
 }
 
 impl Rescuer {
     pub(crate) fn new(lease: Duration) -> Self {
-        Self { half_lease: (lease / 2).min(LONGEST_REST) }
+        Self { half_lease: (lease / 2).min(LONGEST_REST), aside: Aside::default() }
+    }
+
+    /// Awake when the first lease that is not extended runs out.
+    fn rest(&self, next_in: Option<Duration>) -> Duration {
+        next_in.unwrap_or(self.half_lease).clamp(SHORTEST_REST, self.half_lease)
+    }
+
+    /// A look of which the database refuses some jobs. Leaves out what is aside.
+    async fn sift(&mut self, holder: &Holder, aside: &[Uuid]) -> Result<Duration> {
+        let mut session = holder.connection.session().await?;
+        let ids = store::lost_jobs(session.connection(), &holder.statements, BATCH, aside).await?;
+        session.end().await?;
+        let is_full = is_batch(ids.len());
+        let Sifted { done, is_cut, failed } = sift(holder, &Look, ids, &mut self.aside).await;
+        let next_in = done.last().and_then(|(_, next_in)| *next_in);
+        let rescued: Vec<_> = done.into_iter().flat_map(|(rescued, _)| rescued).collect();
+        let has_rescued = !rescued.is_empty();
+        tell(&holder.client, rescued);
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        Ok(match (is_full || is_cut, has_rescued) {
+            (true, true) => Duration::ZERO,
+            (true, false) => REST_AFTER_REFUSALS,
+            (false, _) => self.rest(next_in),
+        })
+    }
+}
+
+/// One look. Forgets the dead where there is nothing to bring back.
+struct Look;
+
+impl Step for Look {
+    const DOES: &'static str = "rescue";
+    type Done = (Vec<Rescued>, Option<Duration>);
+
+    async fn run(
+        &self,
+        connection: &mut PgConnection,
+        statements: &Statements,
+        only: Option<&[Uuid]>,
+        wakes: bool,
+    ) -> Result<Self::Done> {
+        let (rescued, next_in) = store::rescue(connection, statements, BATCH, only, wakes).await?;
+        if rescued.is_empty() && only.is_none_or(<[_]>::is_empty) {
+            store::remove_dead_runners(connection, statements).await?;
+        }
+        Ok((rescued, next_in))
+    }
+
+    fn count((rescued, _): &Self::Done) -> usize {
+        rescued.len()
     }
 }
 
@@ -39,30 +96,23 @@ impl Service for Rescuer {
     }
 
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
-        let mut session = holder.connection.session().await?;
-        let (rescued, next_in) = store::rescue(session.connection(), &holder.statements, BATCH).await?;
-        if rescued.is_empty() {
-            store::remove_dead_runners(session.connection(), &holder.statements).await?;
-        }
-        session.end().await?;
-        let is_full = i64::try_from(rescued.len()).is_ok_and(|rescued| rescued >= BATCH);
-        for job in rescued {
-            tell(&holder.client, job);
-        }
-        if is_full {
-            return Ok(Duration::ZERO);
-        }
-        // Awake when the first lease that is not extended runs out.
-        Ok(next_in.unwrap_or(self.half_lease).clamp(SHORTEST_REST, self.half_lease))
+        let aside = self.aside.ids(Instant::now());
+        let Some((rescued, next_in)) = run_whole(holder, &Look, &aside).await? else {
+            return self.sift(holder, &aside).await;
+        };
+        let is_full = is_batch(rescued.len());
+        tell(&holder.client, rescued);
+        Ok(if is_full { Duration::ZERO } else { self.rest(next_in) })
     }
 }
 
-fn tell(client: &Client, job: Rescued) {
-    let Rescued { id, kind, queue, attempt, state } = job;
-    tracing::warn!(job.id = %id, job.kind = %kind, %queue, attempt, %state, "rescued from a runner that died");
-    let happened = match state {
-        JobState::Discarded => Happened::Discarded { reason: DIED.to_owned() },
-        _ => Happened::Rescued,
-    };
-    client.tell(Event { id, kind, queue, attempt, happened });
+fn tell(client: &Client, rescued: Vec<Rescued>) {
+    for Rescued { id, kind, queue, attempt, state } in rescued {
+        tracing::warn!(job.id = %id, job.kind = %kind, %queue, attempt, %state, "rescued from a runner that died");
+        let happened = match state {
+            JobState::Discarded => Happened::Discarded { reason: DIED.to_owned() },
+            _ => Happened::Rescued,
+        };
+        client.tell(Event { id, kind, queue, attempt, happened });
+    }
 }

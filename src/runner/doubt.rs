@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use uuid::Uuid;
+
 use super::Shared;
 use super::lease::Lease;
 use crate::error::Result;
@@ -62,13 +64,11 @@ impl Doubt {
         let Some(Times { until, .. }) = self.0 else { return Ok(()) };
         let began = Instant::now();
         let in_hand = shared.jobs_in_hand();
-        let given_back = async {
-            let mut connection = shared.desk.connection().await?;
-            let giving_back = store::give_back(&mut connection, shared.client.statements(), lease.id, &in_hand);
-            let given_back = shared.desk.answer(giving_back).await;
-            connection.settle(given_back)
+        let given_back = match give_back(shared, lease, &in_hand, true).await {
+            // Nobody can be told of it. Who could work it finds it when it looks the next time.
+            Err(error) if error.is_unheard() => give_back(shared, lease, &in_hand, false).await,
+            given_back => given_back,
         };
-        let given_back = given_back.await;
         let again_at = Instant::now() + INTERVAL;
         self.0 = match given_back {
             Ok(_) if began >= until => None,
@@ -82,4 +82,11 @@ impl Doubt {
         }
         Ok(())
     }
+}
+
+async fn give_back(shared: &Shared, lease: &Lease, in_hand: &[Uuid], wakes: bool) -> Result<i64> {
+    let mut connection = shared.desk.connection().await?;
+    let giving_back = store::give_back(&mut connection, shared.client.statements(), lease.id, in_hand, wakes);
+    let given_back = shared.desk.answer(giving_back).await;
+    connection.settle(given_back)
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::PgArguments;
+use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 use time::OffsetDateTime;
@@ -17,7 +17,7 @@ use crate::state::JobState;
 
 /// A look at the jobs that wait for their time.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct Promoted {
     pub(crate) promoted: i64,
     /// Up to when the jobs were looked at.
     pub(crate) reached: OffsetDateTime,
@@ -25,19 +25,36 @@ pub(crate) struct Look {
     pub(crate) next_in: Option<Duration>,
 }
 
-/// Makes up to `limit` due jobs available, of those that were due at `from` or later.
+/// Makes up to `limit` due jobs available, of those that were due at `from` or later, and of `only` some of
+/// them where it says so. What becomes available `wakes` runners.
 pub(crate) async fn promote(
     connection: &mut PgConnection,
     statements: &Statements,
     limit: i64,
     from: Option<OffsetDateTime>,
-) -> Result<Look> {
-    let row = query(&statements.promote).persistent(false).bind(limit).bind(from).fetch_one(connection).await?;
-    Ok(Look {
+    only: Option<&[Uuid]>,
+    wakes: bool,
+) -> Result<Promoted> {
+    let query = query(&statements.promote).persistent(false).bind(limit).bind(from);
+    let row = query.bind(only).bind(wakes).fetch_one(connection).await?;
+    Ok(Promoted {
         promoted: row.try_get("promoted")?,
         reached: row.try_get::<Stored, _>("reached")?.0,
         next_in: row.try_get::<Option<i64>, _>("next_in")?.map(milliseconds),
     })
+}
+
+/// What [`promote`] looks at, but for the jobs to `skip`; and up to when that looked.
+pub(crate) async fn due_jobs(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    limit: i64,
+    from: Option<OffsetDateTime>,
+    skip: &[Uuid],
+) -> Result<(Vec<Uuid>, OffsetDateTime)> {
+    let query = query(&statements.due_jobs).persistent(false).bind(limit).bind(from).bind(skip);
+    let row = query.fetch_one(connection).await?;
+    Ok((row.try_get("ids")?, row.try_get::<Stored, _>("reached")?.0))
 }
 
 /// A job that was taken from a runner that died.
@@ -52,14 +69,17 @@ pub(crate) struct Rescued {
     pub(crate) state: JobState,
 }
 
-/// Brings back up to `limit` jobs of dead runners. Answers with them, and how long until the next
-/// lease could run out.
+/// Brings back up to `limit` jobs of dead runners, and of `only` some of them where it says so. Answers with
+/// them, and how long until the next lease could run out. What becomes available `wakes` runners.
 pub(crate) async fn rescue(
     connection: &mut PgConnection,
     statements: &Statements,
     limit: i64,
+    only: Option<&[Uuid]>,
+    wakes: bool,
 ) -> Result<(Vec<Rescued>, Option<Duration>)> {
-    let rows = query(&statements.rescue).persistent(false).bind(limit).fetch_all(connection).await?;
+    let query = query(&statements.rescue).persistent(false).bind(limit).bind(only).bind(wakes);
+    let rows = query.fetch_all(connection).await?;
     let next_in = rows.first().map(|row| row.try_get::<Option<i64>, _>("next_in")).transpose()?.flatten();
     let mut rescued = Vec::with_capacity(rows.len());
     for row in &rows {
@@ -73,6 +93,17 @@ pub(crate) async fn rescue(
         });
     }
     Ok((rescued, next_in.map(milliseconds)))
+}
+
+/// What [`rescue`] looks at, but for the jobs to `skip`.
+pub(crate) async fn lost_jobs(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    limit: i64,
+    skip: &[Uuid],
+) -> Result<Vec<Uuid>> {
+    let query = query(&statements.lost_jobs).persistent(false).bind(limit).bind(skip);
+    ids(&query.fetch_all(connection).await?)
 }
 
 /// How long final jobs are kept. `None`: for ever.
@@ -155,4 +186,19 @@ pub(crate) async fn prune(
         reached: row.try_get("reached")?,
         next_in: row.try_get::<Option<i64>, _>("next_in")?.map(milliseconds),
     })
+}
+
+/// The jobs that [`prune`] looks at, in the order of ids.
+pub(crate) async fn stretch_jobs(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    stretch: Stretch,
+) -> Result<Vec<Uuid>> {
+    let Stretch { after, upto, limit } = stretch;
+    let query = query(&statements.stretch_jobs).persistent(false).bind(after).bind(upto).bind(limit);
+    ids(&query.fetch_all(connection).await?)
+}
+
+fn ids(rows: &[PgRow]) -> Result<Vec<Uuid>> {
+    rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
 }

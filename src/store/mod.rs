@@ -77,7 +77,10 @@ pub(crate) use self::lease::{
     set_runner_idle,
 };
 pub(crate) use self::look::{Pooling, database_time, holder, job_by_id, pooling};
-pub(crate) use self::maintain::{Keep, PruneBounds, Rescued, Stretch, promote, prune, prune_bounds, rescue};
+pub(crate) use self::maintain::{
+    Keep, Promoted, PruneBounds, Pruned, Rescued, Stretch, due_jobs, lost_jobs, promote, prune, prune_bounds, rescue,
+    stretch_jobs,
+};
 pub(crate) use self::migrate::{LATEST_VERSION, migrate, migration_sql, schema_version, waiting_migrations};
 pub(crate) use self::periodic::{
     Definition, DuePeriodic, PeriodicVerb, Ran, change_periodic, define_periodic, due_periodic, flag_periodic,
@@ -178,6 +181,7 @@ statements! {
     define_periodic,
     delete_completed,
     delete_jobs,
+    due_jobs,
     due_periodic,
     #[cfg(feature = "testing")]
     end_connections,
@@ -230,6 +234,7 @@ statements! {
     list_periodic,
     list_queues,
     locked_jobs,
+    lost_jobs,
     matching_ids,
     #[cfg(feature = "testing")]
     may_create_databases,
@@ -273,6 +278,7 @@ statements! {
     stats_pace,
     still_held,
     store_progress,
+    stretch_jobs,
     suppressed_duplicates,
     take_service,
     #[cfg(feature = "testing")]

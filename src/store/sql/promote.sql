@@ -1,13 +1,15 @@
--- Makes scheduled and retryable jobs available when they are due, and wakes their runners. Looks at
--- those that were due at $2 or later; null: at all. Always one row: how many it took, up to when it
--- looked, and in how many milliseconds the next job is due. The statement's own time is a bound
--- that the index can serve, which clock_timestamp() would not be.
+-- Makes scheduled and retryable jobs available when they are due, and wakes their runners if $4. Looks
+-- at those that were due at $2 or later; null: at all; and of these at those in $3; null: at all.
+-- Always one row: how many it took, up to when it looked, and in how many milliseconds the next job is
+-- due. The statement's own time is a bound that the index can serve, which clock_timestamp() would not
+-- be.
 WITH due AS (
     SELECT j.id, j.scheduled_at
     FROM /* schema */job AS j
     WHERE j.waiting
         AND j.scheduled_at >= coalesce($2::timestamptz, '-infinity')
         AND j.scheduled_at <= statement_timestamp()
+        AND ($3::uuid[] IS NULL OR j.id = ANY ($3))
     ORDER BY j.scheduled_at
     LIMIT $1
     FOR UPDATE SKIP LOCKED
@@ -23,7 +25,7 @@ promoted AS (
 settled AS MATERIALIZED (
     SELECT
         count(*) AS promoted,
-        /* schema */wake_runners(array_agg(DISTINCT p.queue)) AS woken,
+        CASE WHEN $4 THEN /* schema */wake_runners(array_agg(DISTINCT p.queue)) END AS woken,
         /* schema */take_claims(array_agg(p.id) FILTER (WHERE p.unique_yielded)) AS discarded
     FROM promoted AS p
     HAVING count(*) > 0

@@ -1,6 +1,7 @@
--- Brings back the jobs of runners whose lease ran out. The attempt is used up; a job out of
--- attempts is discarded, with the reason. Answers with a row a job, or one without a job, each with
--- the milliseconds until the next lease could run out.
+-- Brings back up to $1 jobs of runners whose lease ran out, of those in $2; null: of all; and wakes
+-- others if $3. The attempt is used up; a job out of attempts is discarded, with the reason. Answers
+-- with a row a job, or one without a job, each with the milliseconds until the next lease could run
+-- out.
 WITH lost AS (
     SELECT j.id
     FROM /* schema */job AS j
@@ -9,6 +10,7 @@ WITH lost AS (
             SELECT FROM /* schema */runner AS r
             WHERE r.id = j.worker AND r.leased_until > clock_timestamp()
         )
+        AND ($2::uuid[] IS NULL OR j.id = ANY ($2))
     LIMIT $1
     FOR UPDATE SKIP LOCKED
 ),
@@ -36,7 +38,7 @@ rescued AS (
 ),
 settled AS MATERIALIZED (
     SELECT
-        /* schema */wake_runners(array_agg(DISTINCT r.queue)) AS woken,
+        CASE WHEN $3 THEN /* schema */wake_runners(array_agg(DISTINCT r.queue)) END AS woken,
         /* schema */take_claims(array_agg(r.id) FILTER (WHERE r.unique_yielded)) AS discarded
     FROM rescued AS r
     HAVING count(*) > 0

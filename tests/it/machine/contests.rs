@@ -29,6 +29,7 @@ async fn r6_contested_keys_delay_a_promotion_little_and_deadlock_nobody() {
     let promotion = tokio::spawn(async move {
         let began = Instant::now();
         let query = moves.query("promote").bind(1000_i64).bind(None::<time::OffsetDateTime>);
+        let query = query.bind(None::<Vec<uuid::Uuid>>).bind(true);
         query.fetch_optional(&mut *connection).await.unwrap();
         began.elapsed()
     });

@@ -204,12 +204,13 @@ impl Moves {
 
     pub(super) async fn promote(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         let query = self.query("promote").bind(100_i64).bind(None::<time::OffsetDateTime>);
+        let query = query.bind(None::<Vec<Uuid>>).bind(true);
         query.fetch_optional(connection).await?;
         Ok(())
     }
 
     pub(super) async fn rescue(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        self.query("rescue").bind(100_i64).fetch_optional(connection).await?;
+        self.query("rescue").bind(100_i64).bind(None::<Vec<Uuid>>).bind(true).fetch_optional(connection).await?;
         Ok(())
     }
 

@@ -4,6 +4,7 @@ mod leases;
 mod periodic;
 mod promoting;
 mod pruning;
+mod refusing;
 mod reindexing;
 mod rescuing;
 mod silence;

@@ -51,6 +51,7 @@ async fn an_idle_look_reads_a_handful_of_pages_however_many_jobs_wait() {
     let statements = database.client.statements_text();
     let (_, promote) = statements.iter().find(|(name, _)| *name == "promote").unwrap();
     let explain = promote.replace("$1", "1000::bigint").replace("$2", "NULL");
+    let explain = explain.replace("$3", "NULL").replace("$4", "true");
     let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {explain}");
     let plan: Value = sqlx::query_scalar(database.sql(&explain)).fetch_one(database.pool()).await.unwrap();
     let read = &plan[0]["Plan"];

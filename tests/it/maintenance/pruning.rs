@@ -11,7 +11,7 @@ const JOBS: &str = "SELECT count(*) FROM {schema}.job";
 const QUICK: Duration = Duration::from_millis(10);
 
 /// Enters final jobs that ended so many seconds ago, with ids of that time.
-async fn final_jobs(database: &Database, queue: &str, state: &str, ago: u32, count: u32) {
+pub(super) async fn final_jobs(database: &Database, queue: &str, state: &str, ago: u32, count: u32) {
     let insert = format!(
         "INSERT INTO {{schema}}.job (id, kind, queue, state, created_at, finalized_at)
         SELECT (substr({{schema}}.id_at(now() - interval '{ago} s')::text, 1, 14) || substr(gen_random_uuid()::text, 15))::uuid,

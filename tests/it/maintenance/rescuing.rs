@@ -8,7 +8,7 @@ use super::{Task, caretaker, until};
 use crate::support::Database;
 
 /// Gives all jobs to a runner that dies now, with so much of its lease left.
-async fn die(database: &Database, left: Duration) {
+pub(super) async fn die(database: &Database, left: Duration) {
     let given = format!(
         "WITH dead AS (
             INSERT INTO {{schema}}.runner (id, name, queues, leased_until)

@@ -194,6 +194,32 @@ pub async fn final_jobs_are_pruned(ground: Ground) {
     runner.stop().await.unwrap();
 }
 
+pub async fn jobs_that_the_database_refuses_to_change_hold_up_no_other(ground: Ground) {
+    let due = |n| NewJob::from(Task { n }).scheduled_in(Duration::from_millis(100));
+    let jobs = ground.client.insert_many((0..20).map(due)).await.unwrap();
+    let rules = format!(
+        "CREATE TABLE {{schema}}.report (job uuid REFERENCES {{schema}}.job (id) DEFERRABLE INITIALLY DEFERRED);
+        INSERT INTO {{schema}}.report VALUES ('{}');
+        CREATE FUNCTION {{schema}}.refuse() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN RAISE EXCEPTION 'not this one'; END $$;
+        CREATE TRIGGER refuse BEFORE UPDATE ON {{schema}}.job FOR EACH ROW
+            WHEN (NEW.args->>'n' = '7') EXECUTE FUNCTION {{schema}}.refuse()",
+        jobs[13].id()
+    );
+    sqlx::raw_sql(ground.database.sql(&rules)).execute(ground.database.pool()).await.unwrap();
+    let retention = Retention::forever().completed(Duration::from_millis(1));
+    let runner = ground.runner().retention(retention).prune_interval(Duration::from_millis(10));
+    let runner = runner.worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let began = Instant::now();
+    while ground.database.number("SELECT count(*) FROM {schema}.job").await > 2 {
+        assert!(began.elapsed() < WAIT, "held up");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(ground.client.job(jobs[7].id()).await.unwrap().unwrap().state, JobState::Scheduled);
+    assert_eq!(ground.client.job(jobs[13].id()).await.unwrap().unwrap().state, JobState::Completed);
+    runner.stop().await.unwrap();
+}
+
 pub async fn inserts_of_every_sort_mean_the_same(ground: Ground) {
     let client = &ground.client;
     let unique =

@@ -108,6 +108,7 @@ in_every_mode! {
     effects_commit_with_their_completion_exactly_once,
     the_jobs_of_a_dead_runner_come_back,
     final_jobs_are_pruned,
+    jobs_that_the_database_refuses_to_change_hold_up_no_other,
     inserts_of_every_sort_mean_the_same,
     a_wait_for_a_rival_is_bounded_and_leaves_no_bound_behind,
     changes_by_hand_change,
