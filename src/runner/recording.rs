@@ -62,8 +62,8 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
     track::warn_of_stale(&over);
     let mut failure_wait = GrowingWait::new();
     let mut refusals = 0;
-    // What waits aside is tried at once when a stop comes to it, however long its turn was still to come.
-    let mut is_last_call_due = place == Place::Aside;
+    // What waits is tried at once when a stop comes to it, however long its turn was still to come.
+    let mut is_last_call_due = true;
     let finished = loop {
         let sending = async {
             // One at a time of those that wait aside: together they would take every connection of the desk.
@@ -92,7 +92,12 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
             // Nor must a result that the database refuses.
             Place::Line if is_hopeless(&error) || (is_refusal(&error) && refusals >= REFUSALS) => {
                 tracing::warn!(%error, results = batch.len(), "the database refuses results: sending them part by part");
+                let sent = batch.len();
                 batch = sift(&shared, &lease, batch).await;
+                if batch.len() < sent {
+                    // It gets on, and what the database would take may come only after thousands that it refuses.
+                    failure_wait.reset();
+                }
             }
             Place::Aside if error.is_lock_timeout() => {
                 tracing::debug!("somebody still has the job of a result locked");

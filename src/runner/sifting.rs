@@ -2,7 +2,8 @@
 //! refuses alone waits aside.
 //!
 //! Where it refuses everything, sifting every batch to its end would be thousands of statements for nothing. So it stops
-//! after a few results of which none was taken, and the rest waits in the line, whole; these few are out of its way.
+//! after a few results of which none was taken, and the rest waits in the line, whole; these few are out of its way. At a
+//! stop it goes on to the end: what the database would take is not tried again later.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub(super) async fn sift(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<En
     let mut refused = 0;
     // The next part is the last. In the order of ids, so that what is left is in it as well.
     let mut parts = halves(batch);
-    while refused < ENOUGH
+    while (refused < ENOUGH || shared.drained.is_cancelled())
         && let Some(mut part) = parts.pop()
     {
         let sent = tokio::select! {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
-use uniqueue::{JobState, Runner, RunningJob};
+use tokio::sync::{Notify, Semaphore};
+use uniqueue::{JobState, Runner, RunnerHandle, RunningJob};
 
 use super::{Task, quick, until};
 use crate::support::{Database, WAIT};
@@ -44,6 +44,45 @@ async fn a_result_that_the_database_refuses_holds_up_no_other_and_counts_when_it
         until(&database, jobs[13].id(), state).await;
         runner.stop().await.unwrap();
     }
+}
+
+/// A runner whose jobs end all together, when they may: many that the database refuses, and then some that it would take.
+async fn many_and_then_some(database: &Database) -> (RunnerHandle, Arc<Semaphore>) {
+    refuse(database, "(NEW.args->>'n')::integer < 600", "P0001").await;
+    let (started, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let signals = (Arc::clone(&started), Arc::clone(&go_on));
+    let work = move |_: RunningJob<Task>| {
+        let (started, go_on) = signals.clone();
+        async move {
+            started.add_permits(1);
+            go_on.acquire().await.unwrap().forget();
+        }
+    };
+    database.client.insert_many((0..620).map(|n| Task { n })).await.unwrap();
+    let runner = Runner::new(database.client.clone()).queue("default", 620).lease(Duration::from_secs(2)).worker(work);
+    let runner = runner.start().await.unwrap();
+    tokio::time::timeout(WAIT, started.acquire_many(620)).await.expect("all begin").unwrap().forget();
+    (runner, go_on)
+}
+
+#[tokio::test]
+async fn hundreds_of_refused_results_hold_up_those_behind_them_for_moments_only() {
+    let database = Database::new().await;
+    let (runner, go_on) = many_and_then_some(&database).await;
+    go_on.add_permits(620);
+    database.until(COMPLETED, 20).await;
+    allow(&database).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_records_what_comes_behind_hundreds_of_refused_results() {
+    let database = Database::new().await;
+    let (runner, go_on) = many_and_then_some(&database).await;
+    go_on.add_permits(620);
+    let stopping = runner.stop_within(Duration::from_secs(1));
+    tokio::time::timeout(WAIT, stopping).await.expect("the stop ends").unwrap();
+    assert_eq!(database.number(COMPLETED).await, 20);
 }
 
 #[tokio::test]
