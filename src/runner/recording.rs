@@ -4,8 +4,8 @@
 //! line ──sent──▶ recorded
 //!  │ │ ▲
 //!  │ │ └─ waits: the database is away ◀──┐
-//!  │ └──▶ some rows are locked: these wait aside, one by one
-//!  └────▶ refused: sent part by part; what is refused alone waits aside (sifting)
+//!  │ └──▶ some jobs are locked: these wait aside, one by one
+//!  └────▶ refused, or held up by another lock: sent part by part; what is refused alone waits aside (sifting)
 //! aside ──sent──▶ recorded, or waits, until the lease is lost or a stop runs out of time
 //! ```
 //!
@@ -79,19 +79,24 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
             () = lease.lost.cancelled() => return lost(&shared, batch).await,
         };
         let Err(error) = sent else { break sent };
-        refusals += u32::from(is_refusal(&error));
-        match place {
+        if place == Place::Line && error.is_lock_timeout() {
+            let sent = batch.len();
             // A transaction that somebody left open must not hold up the others' results.
-            Place::Line if error.is_lock_timeout() => match set_aside(&shared, batch).await {
-                free if free.is_empty() => return,
-                free => {
-                    batch = free;
-                    continue;
-                }
-            },
+            batch = set_aside(&shared, batch).await;
+            if batch.is_empty() {
+                return;
+            }
+            if batch.len() < sent {
+                continue;
+            }
+        }
+        // Nobody has the jobs: a lock on something else, such as a row that a trigger changes, is as good as a refusal.
+        let is_refused = is_refusal(&error) || (place == Place::Line && error.is_lock_timeout());
+        refusals += u32::from(is_refused);
+        match place {
             // Nor must a result that the database refuses.
-            Place::Line if is_hopeless(&error) || (is_refusal(&error) && refusals >= REFUSALS) => {
-                tracing::warn!(%error, results = batch.len(), "the database refuses results: sending them part by part");
+            Place::Line if is_hopeless(&error) || (is_refused && refusals >= REFUSALS) => {
+                tracing::warn!(%error, results = batch.len(), "the database takes no batch: sending it part by part");
                 let sent = batch.len();
                 batch = sift(&shared, &lease, batch).await;
                 if batch.len() < sent {
@@ -100,7 +105,7 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
                 }
             }
             Place::Aside if error.is_lock_timeout() => {
-                tracing::debug!("somebody still has the job of a result locked");
+                tracing::debug!("somebody's lock is still in the way of a result");
             }
             Place::Aside if is_hopeless(&error) && replace(&mut batch, &error) => {
                 tracing::error!(%error, "the database refuses a result: recording a failure instead");

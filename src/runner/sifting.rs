@@ -1,5 +1,5 @@
 //! Sifting: sends a batch that the database refuses part by part, so that what it takes is recorded, and what it
-//! refuses alone waits aside.
+//! refuses alone waits aside. A lock that is in a result's way counts as a refusal.
 //!
 //! Where it refuses everything, sifting every batch to its end would be thousands of statements for nothing. So it stops
 //! after a few results of which none was taken, and the rest waits in the line, whole; these few are out of its way. At a
@@ -37,7 +37,7 @@ pub(super) async fn sift(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<En
                 refused = 0;
                 recorded(shared, lease, part, &finished).await;
             }
-            Err(error) if !is_refusal(&error) => {
+            Err(error) if !is_refusal(&error) && !error.is_lock_timeout() => {
                 tracing::warn!(%error, "results not recorded yet, trying again");
                 parts.push(part);
                 break;
@@ -49,11 +49,15 @@ pub(super) async fn sift(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<En
                 if is_hopeless(&error) && replace_by_failure(&mut ended, &error) {
                     tracing::error!(job.id = %id, %error, "the database refuses a result: recording a failure instead");
                     parts.push(vec![ended]);
+                    continue;
+                }
+                if error.is_lock_timeout() {
+                    tracing::warn!(job.id = %id, %error, "somebody's lock is in the way of a result: it waits aside");
                 } else {
                     tracing::error!(job.id = %id, %error, "the database refuses a result: it waits aside");
-                    refused += 1;
-                    put_aside(shared, ended);
                 }
+                refused += 1;
+                put_aside(shared, ended);
             }
         }
     }

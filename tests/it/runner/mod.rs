@@ -1,6 +1,7 @@
 //! The runner, against a real database: outcomes, fencing, wake-ups, leases, stops.
 
 mod ahead;
+mod aside;
 mod beginning;
 mod completed_in;
 mod concurrency;
