@@ -268,6 +268,14 @@ impl Error {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("57014"))
     }
 
+    /// Whether the server says no whatever it is asked over this connection: it starts, stops, is short of something, or
+    /// takes no writes, as a primary that became a standby.
+    pub(crate) fn is_of_server(&self) -> bool {
+        const CLASSES: [&str; 7] = ["08", "25", "28", "3D", "53", "57P", "F0"];
+        matches!(self, Error::Database(sqlx::Error::Database(error))
+            if error.code().is_some_and(|code| CLASSES.iter().any(|class| code.starts_with(class))))
+    }
+
     /// Whether a pooler mixed up the prepared statements of its clients.
     pub(crate) fn is_mix_up(&self) -> bool {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if is_mix_up(&**error))

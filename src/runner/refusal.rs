@@ -13,7 +13,8 @@ pub(super) fn is_hopeless(error: &Error) -> bool {
     match error {
         Error::Database(sqlx::Error::Database(database)) => {
             // Data exceptions, constraint violations and limits; but a full queue of notifications empties again.
-            database.code().is_some_and(|code| is_of(&code, &["22", "23", "54"])) && !is_unheard(error)
+            let is_of_data = |code: &str| ["22", "23", "54"].iter().any(|class| code.starts_with(class));
+            database.code().is_some_and(|code| is_of_data(&code)) && !is_unheard(error)
         }
         Error::Database(sqlx::Error::Encode(_)) => true,
         _ => false,
@@ -21,13 +22,10 @@ pub(super) fn is_hopeless(error: &Error) -> bool {
 }
 
 /// Whether the server said no to this statement, perhaps for the sake of a single row. It says nothing of one where it
-/// cannot be reached, is short of something, starts, stops, or takes no writes at all.
+/// cannot be reached, or [says no to everything](Error::is_of_server).
 pub(super) fn is_refusal(error: &Error) -> bool {
-    const OF_THE_SERVER: [&str; 7] = ["08", "25", "28", "3D", "53", "57P", "F0"];
     match error {
-        Error::Database(sqlx::Error::Database(database)) => {
-            database.code().is_some_and(|code| !is_of(&code, &OF_THE_SERVER)) && !error.is_lock_timeout()
-        }
+        Error::Database(sqlx::Error::Database(_)) => !error.is_of_server() && !error.is_lock_timeout(),
         _ => is_hopeless(error),
     }
 }
@@ -62,9 +60,4 @@ pub(super) fn replace_by_failure(ended: &mut Ended, error: &Error) -> bool {
         _ => Verdict::Discard { reason },
     };
     true
-}
-
-/// Whether a code is of one of these classes.
-fn is_of(code: &str, classes: &[&str]) -> bool {
-    classes.iter().any(|class| code.starts_with(class))
 }

@@ -8,6 +8,7 @@ mod concurrency;
 mod control;
 mod doubt;
 mod events;
+mod failover;
 mod failures;
 mod fencing;
 mod grace;
