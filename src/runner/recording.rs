@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use super::completer::{Ended, Way};
 use super::lease::Lease;
-use super::refusal::{is_hopeless, is_refusal, is_unheard, replace_by_failure};
+use super::refusal::{self, is_hopeless, is_refusal, is_unheard};
 use super::sifting::sift;
 use super::track;
 use super::{GrowingWait, Shared, completed_in};
@@ -107,9 +107,7 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
             Place::Aside if error.is_lock_timeout() => {
                 tracing::debug!("somebody's lock is still in the way of a result");
             }
-            Place::Aside if is_hopeless(&error) && replace(&mut batch, &error) => {
-                tracing::error!(%error, "the database refuses a result: recording a failure instead");
-            }
+            Place::Aside if is_hopeless(&error) && replace_each(&mut batch, &error) => {}
             // It was told when it went aside.
             Place::Aside if refusals > 1 => tracing::debug!(%error, "the database still refuses a result"),
             _ => tracing::warn!(%error, "results not recorded yet, trying again"),
@@ -132,10 +130,17 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
 }
 
 /// Replaces the results that can be. `true`: one was.
-fn replace(batch: &mut [Ended], error: &Error) -> bool {
-    let replaced = batch.iter_mut().map(|ended| replace_by_failure(ended, error));
+fn replace_each(batch: &mut [Ended], error: &Error) -> bool {
+    let replaced = batch.iter_mut().map(|ended| replace(ended, error));
     // Every one of them, also after the first.
     replaced.filter(|is_replaced| *is_replaced).count() > 0
+}
+
+/// Replaces a result by one that can be stored, if there is one.
+pub(super) fn replace(ended: &mut Ended, error: &Error) -> bool {
+    let Some(instead) = refusal::replace(ended, error) else { return false };
+    tracing::error!(job.id = %ended.result.id, %error, instead, "the database refuses a result: it is replaced");
+    true
 }
 
 /// Lets results go that are recorded: `finished` is what became of them.

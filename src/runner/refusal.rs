@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::store::Verdict;
 
-use super::completer::Ended;
+use super::completer::{Ended, Way};
 
 /// How the error begins that takes the place of what could not be stored.
 const NOT_STORED: &str = "the result could not be stored";
@@ -38,26 +38,32 @@ pub(super) fn is_unheard(error: &Error) -> bool {
     database.code().is_some_and(|code| code == "54000") && database.message().contains("NOTIFY")
 }
 
-/// Makes of a result that cannot be stored one that can, which says so. `false`: there is nothing more to leave out.
-pub(super) fn replace_by_failure(ended: &mut Ended, error: &Error) -> bool {
+/// Makes of a result that cannot be stored one that can, and answers with what it is. `None`: there is nothing more to
+/// leave out.
+pub(super) fn replace(ended: &mut Ended, error: &Error) -> Option<&'static str> {
+    // Somebody's row may refer to the job's. That is pruned when it can be.
+    if ended.way() == Way::Delete {
+        ended.is_deleted = false;
+        return Some("the job is kept");
+    }
     // What a job said of its progress must not cost it its result.
     if ended.result.progress.take().is_some() {
-        return true;
+        return Some("without progress");
     }
     let reason = format!("{NOT_STORED}: {error}");
     let told = match &ended.result.verdict {
         // They have nothing of the job's own in them, so it has nothing to answer for.
-        Verdict::GiveBack | Verdict::Snooze { .. } => return false,
+        Verdict::Complete { output: None } | Verdict::GiveBack | Verdict::Snooze { .. } => return None,
         Verdict::Retry { error, .. } => Some(error),
         Verdict::Discard { reason } => Some(reason),
-        Verdict::Complete { .. } | Verdict::Cancel { .. } => None,
+        Verdict::Complete { output: Some(_) } | Verdict::Cancel { .. } => None,
     };
     if told.is_some_and(|told| told.starts_with(NOT_STORED)) {
-        return false;
+        return None;
     }
     ended.result.verdict = match ended.result.verdict {
         Verdict::Retry { delay, .. } => Verdict::Retry { delay, error: reason },
         _ => Verdict::Discard { reason },
     };
-    true
+    Some("a failure")
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::Shared;
 use super::completer::Ended;
 use super::lease::Lease;
-use super::recording::{lost, put_aside, recorded, send};
-use super::refusal::{is_hopeless, is_refusal, replace_by_failure};
+use super::recording::{lost, put_aside, recorded, replace, send};
+use super::refusal::{is_hopeless, is_refusal};
 
 /// So many single results in a row that are refused end the sifting.
 const ENOUGH: u32 = 16;
@@ -46,8 +46,7 @@ pub(super) async fn sift(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<En
             Err(error) => {
                 let Some(mut ended) = part.pop() else { continue };
                 let id = ended.result.id;
-                if is_hopeless(&error) && replace_by_failure(&mut ended, &error) {
-                    tracing::error!(job.id = %id, %error, "the database refuses a result: recording a failure instead");
+                if is_hopeless(&error) && replace(&mut ended, &error) {
                     parts.push(vec![ended]);
                     continue;
                 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tokio::sync::{Notify, Semaphore};
-use uniqueue::{JobState, Runner, RunnerHandle, RunningJob};
+use uniqueue::{Happened, JobState, Outcome, Retention, Runner, RunnerHandle, RunningJob};
 
 use super::{Task, quick, until};
 use crate::support::{Database, WAIT};
@@ -32,18 +33,48 @@ const COMPLETED: &str = "SELECT count(*) FROM {schema}.job WHERE state = 'comple
 
 #[tokio::test]
 async fn a_result_that_the_database_refuses_holds_up_no_other_and_counts_when_it_is_allowed() {
-    // A trigger's own error; a constraint, which refuses the failure that is recorded instead as well.
-    for (code, state) in [("P0001", JobState::Completed), ("23514", JobState::Discarded)] {
+    // A trigger's own error; a constraint, which refuses the failure that is recorded instead of an output as well.
+    for (code, output, state) in [
+        ("P0001", None, JobState::Completed),
+        ("23514", None, JobState::Completed),
+        ("23514", Some(13), JobState::Discarded),
+    ] {
         let database = Database::new().await;
         refuse(&database, "NEW.args->>'n' = '13'", code).await;
         let jobs = database.client.insert_many((0..500).map(|n| Task { n })).await.unwrap();
         let runner = Runner::new(database.client.clone()).queue("default", 500);
-        let runner = runner.worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+        let work = move |_: RunningJob<Task>| async move { Outcome::Complete { output: output.map(Value::from) } };
+        let runner = runner.worker(work).start().await.unwrap();
         database.until(COMPLETED, 499).await;
         allow(&database).await;
-        until(&database, jobs[13].id(), state).await;
+        let row = until(&database, jobs[13].id(), state).await;
+        assert_eq!(row.errors.len(), usize::from(output.is_some()));
         runner.stop().await.unwrap();
     }
+}
+
+/// The application's rows may refer to jobs. Where these are not kept, that must not make a failure of their completion.
+#[tokio::test]
+async fn a_completed_job_that_cannot_be_deleted_is_completed_and_kept() {
+    let database = Database::new().await;
+    database.execute("CREATE TABLE {schema}.mine (job uuid REFERENCES {schema}.job)").await;
+    let jobs = database.client.insert_many((0..100).map(|n| Task { n })).await.unwrap();
+    database.execute(&format!("INSERT INTO {{schema}}.mine VALUES ('{}')", jobs[13].id())).await;
+    let mut events = database.client.events();
+    let retention = Retention::default().completed(Duration::ZERO);
+    let runner = Runner::new(database.client.clone()).queue("default", 100).retention(retention);
+    let runner = runner.prune_interval(Duration::from_millis(20)).worker(|_: RunningJob<Task>| async {});
+    let runner = runner.start().await.unwrap();
+    let row = until(&database, jobs[13].id(), JobState::Completed).await;
+    assert_eq!(row.errors.len(), 0);
+    database.execute("DELETE FROM {schema}.mine").await;
+    database.until("SELECT count(*) FROM {schema}.job", 0).await;
+    runner.stop().await.unwrap();
+    let mut completed = 0;
+    while let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, events.recv()).await {
+        completed += usize::from(event.happened == Happened::Completed);
+    }
+    assert_eq!(completed, 100);
 }
 
 /// A runner whose jobs end all together, when they may: many that the database refuses, and then some that it would take.
