@@ -12,7 +12,8 @@ use crate::error::Result;
 use crate::ident::JobId;
 use crate::store::{self, Counted};
 
-/// How long a lost lease waits for the answer: perhaps it was lost because the database gives none.
+/// How long results wait for the answer: the line stands still meanwhile, and a lost lease perhaps was lost because the
+/// database gives none.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Corrects which results were completed in a transaction, of those that did not count.
@@ -21,10 +22,11 @@ pub(super) async fn look(shared: &Shared, batch: &mut [Ended], finished: &Counte
     if ids.is_empty() {
         return;
     }
-    match open(shared, &ids).await {
-        Ok(open) => correct(batch, |id| !open.contains(&id)),
+    match tokio::time::timeout(PATIENCE, open(shared, &ids)).await {
+        Ok(Ok(open)) => correct(batch, |id| !open.contains(&id)),
         // Most did.
-        Err(error) => tracing::debug!(%error, "could not ask which jobs were completed in a transaction"),
+        Ok(Err(error)) => tracing::debug!(%error, "could not ask which jobs were completed in a transaction"),
+        Err(_) => tracing::debug!("could not ask which jobs were completed in a transaction: no answer"),
     }
 }
 

@@ -12,6 +12,7 @@
 //! Invariants: no result waits in the line for the sake of another's row; what waits aside takes one connection of the
 //! desk at a time; the runner fetches no more while too many results wait.
 
+use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use super::sifting::sift;
 use super::track;
 use super::{GrowingWait, Shared, completed_in};
 use crate::error::{Error, Result};
+use crate::ident::JobId;
 use crate::metrics::Timer;
 use crate::store::{self, Counted, Verdict};
 
@@ -81,8 +83,12 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
         let Err(error) = sent else { break sent };
         if place == Place::Line && error.is_lock_timeout() {
             let sent = batch.len();
+            let locked = tokio::select! {
+                locked = locked(&shared, &batch) => locked,
+                () = lease.lost.cancelled() => return lost(&shared, batch).await,
+            };
             // A transaction that somebody left open must not hold up the others' results.
-            batch = set_aside(&shared, batch).await;
+            batch = set_aside(&shared, batch, &locked);
             if batch.is_empty() {
                 return;
             }
@@ -159,18 +165,22 @@ pub(super) async fn lost(shared: &Shared, mut batch: Vec<Ended>) {
     track::ended(&shared.client, batch, &nothing);
 }
 
-/// Takes the results of locked rows out of a batch, to be recorded when the locks are gone. Answers with the others.
-async fn set_aside(shared: &Arc<Shared>, batch: Vec<Ended>) -> Vec<Ended> {
+/// The jobs of a batch that somebody has locked.
+async fn locked(shared: &Shared, batch: &[Ended]) -> HashSet<JobId> {
     let ids: Vec<_> = batch.iter().map(|ended| ended.result.id).collect();
     let locked = async {
         let mut connection = shared.desk.connection().await?;
         let locked = shared.desk.answer(store::locked(&mut connection, shared.client.statements(), &ids)).await;
         connection.settle(locked)
     };
-    let locked = locked.await.unwrap_or_else(|error| {
+    locked.await.unwrap_or_else(|error| {
         tracing::warn!(%error, results = ids.len(), "could not ask which jobs are locked: each result waits for itself");
         ids.into_iter().collect()
-    });
+    })
+}
+
+/// Takes the results of locked rows out of a batch, to be recorded when the locks are gone. Answers with the others.
+fn set_aside(shared: &Arc<Shared>, batch: Vec<Ended>, locked: &HashSet<JobId>) -> Vec<Ended> {
     let (locked, free): (Vec<_>, Vec<_>) = batch.into_iter().partition(|ended| locked.contains(&ended.result.id));
     for ended in locked {
         tracing::debug!(job.id = %ended.result.id, "somebody has the job locked: its result waits aside");

@@ -28,6 +28,7 @@ mod settings;
 mod states;
 mod stopping;
 mod tracing;
+mod unanswered;
 mod waking;
 
 use std::time::Duration;
