@@ -34,6 +34,10 @@ use crate::store::{self, Counted, Verdict};
 /// runner's fetch that came by when the job was not running yet. Short, since it keeps a connection of the desk.
 const PATIENCE: Duration = Duration::from_millis(50);
 
+/// The same of what waits aside, where it is tried again anyway and others wait for their turn; and of what is sent part
+/// by part. The shortest that there is: none would be no limit.
+pub(super) const IMPATIENCE: Duration = Duration::from_millis(1);
+
 /// A batch that the server refused so often is sifted. What may pass, such as a deadlock, has passed by then.
 const REFUSALS: u32 = 3;
 
@@ -69,11 +73,11 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
     let finished = loop {
         let sending = async {
             // One at a time of those that wait aside: together they would take every connection of the desk.
-            let _turn = match place {
-                Place::Aside => shared.aside_turn.acquire().await.ok(),
-                Place::Line => None,
+            let (_turn, patience) = match place {
+                Place::Aside => (shared.aside_turn.acquire().await.ok(), IMPATIENCE),
+                Place::Line => (None, PATIENCE),
             };
-            send(&shared, lease.id, &batch).await
+            send(&shared, lease.id, &batch, patience).await
         };
         let sent = tokio::select! {
             sent = sending => sent,
@@ -198,13 +202,13 @@ pub(super) fn put_aside(shared: &Arc<Shared>, ended: Ended) {
 }
 
 /// Answers with what became of the results.
-pub(super) async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<Counted> {
+pub(super) async fn send(shared: &Shared, worker: Uuid, batch: &[Ended], patience: Duration) -> Result<Counted> {
     let timer = Timer::start();
-    let sent = match send_once(shared, worker, batch, true).await {
+    let sent = match send_once(shared, worker, batch, patience, true).await {
         // Nobody can be told of what is given back. Who could work it finds it when it looks the next time.
         Err(error) if is_unheard(&error) && batch.iter().any(is_given_back) => {
             tracing::warn!(%error, "giving jobs back without a notification");
-            send_once(shared, worker, batch, false).await
+            send_once(shared, worker, batch, patience, false).await
         }
         sent => sent,
     };
@@ -214,21 +218,21 @@ pub(super) async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Resu
     sent
 }
 
-async fn send_once(shared: &Shared, worker: Uuid, batch: &[Ended], wakes: bool) -> Result<Counted> {
+async fn send_once(shared: &Shared, worker: Uuid, batch: &[Ended], patience: Duration, wakes: bool) -> Result<Counted> {
     let mut connection = shared.desk.connection().await?;
     let statements = shared.client.statements();
     // A batch goes one way, unless its results had to be replaced.
     let is_all = |way: Way| batch.iter().all(|ended| ended.way() == way);
     let attempts: Vec<_> = batch.iter().map(|ended| (ended.result.id, ended.result.attempt)).collect();
     let finished = if is_all(Way::Delete) {
-        let completing = store::complete_and_delete(&mut connection, statements, worker, &attempts, Some(PATIENCE));
+        let completing = store::complete_and_delete(&mut connection, statements, worker, &attempts, Some(patience));
         shared.desk.answer(completing).await
     } else if is_all(Way::Complete) {
-        let completing = store::complete(&mut connection, statements, worker, &attempts, Some(PATIENCE));
+        let completing = store::complete(&mut connection, statements, worker, &attempts, Some(patience));
         shared.desk.answer(completing).await
     } else {
         let results: Vec<_> = batch.iter().map(|ended| ended.result.clone()).collect();
-        let finishing = store::finish(&mut connection, statements, worker, &results, Some(PATIENCE), wakes);
+        let finishing = store::finish(&mut connection, statements, worker, &results, Some(patience), wakes);
         shared.desk.answer(finishing).await
     };
     connection.settle(finished)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::Shared;
 use super::completer::Ended;
 use super::lease::Lease;
-use super::recording::{lost, put_aside, recorded, replace, send};
+use super::recording::{IMPATIENCE, lost, put_aside, recorded, replace, send};
 use super::refusal::{is_hopeless, is_refusal};
 
 /// So many single results in a row that are refused end the sifting.
@@ -25,7 +25,7 @@ pub(super) async fn sift(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<En
         && let Some(mut part) = parts.pop()
     {
         let sent = tokio::select! {
-            sent = send(shared, lease.id, &part) => sent,
+            sent = send(shared, lease.id, &part, IMPATIENCE) => sent,
             () = lease.lost.cancelled() => {
                 parts.push(part);
                 lost(shared, rest(parts)).await;

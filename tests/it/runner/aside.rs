@@ -1,6 +1,7 @@
 //! Results that wait aside for somebody's lock: they hold up no other, and each other for a moment only.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use sqlx::{Postgres, Transaction};
 use tokio::sync::Semaphore;
@@ -50,5 +51,25 @@ async fn a_lock_on_something_else_than_a_job_holds_up_only_the_results_that_it_i
     database.until(COMPLETED, 98).await;
     open.rollback().await.unwrap();
     database.until(COMPLETED, 100).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn hundreds_of_results_that_wait_for_locks_keep_one_whose_lock_is_gone_for_moments_only() {
+    // The longest wait of a result that waits aside, and several times what all the others take.
+    const ENOUGH: Duration = Duration::from_secs(12);
+    let database = Database::new().await;
+    let (runner, go_on) = running(&database, 800).await;
+    let all_but_one = lock(&database, "SELECT id FROM {schema}.job WHERE args->>'n' <> '400'").await;
+    let one = lock(&database, "SELECT id FROM {schema}.job WHERE args->>'n' = '400'").await;
+    go_on.add_permits(800);
+    // So long that each waits its longest between two tries.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    one.rollback().await.unwrap();
+    let began = Instant::now();
+    database.until(COMPLETED, 1).await;
+    assert!(began.elapsed() < ENOUGH, "{:?}", began.elapsed());
+    all_but_one.rollback().await.unwrap();
+    database.until(COMPLETED, 800).await;
     runner.stop().await.unwrap();
 }
