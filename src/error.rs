@@ -263,7 +263,7 @@ impl Error {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03"))
     }
 
-    /// Whether the server ended a statement that took too long.
+    /// Whether the server ended a statement that took too long, or somebody else cancelled it.
     pub(crate) fn is_statement_timeout(&self) -> bool {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("57014"))
     }

@@ -30,7 +30,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::error::{Error, Result};
 use crate::store;
 
-/// Two for the producer, one for the completer's line, one for what waits aside.
+/// Two for the producer, one for the completer's line, one for what waits aside. Progress, which is stored once a second,
+/// takes whichever is free.
 const CONNECTIONS: usize = 4;
 
 /// A connection that answered this lately is used without asking whether it still lives.

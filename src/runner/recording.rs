@@ -119,7 +119,7 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
             }
             Place::Aside if is_hopeless(&error) && replace_each(&mut batch, &error) => {}
             // It was told when it went aside.
-            Place::Aside if refusals > 1 => tracing::debug!(%error, "the database still refuses a result"),
+            Place::Aside if refusals > 1 => tracing::debug!(%error, "the database still does not take a result"),
             _ => tracing::warn!(%error, "results not recorded yet, trying again"),
         }
         // Where only the answer was lost, a job that was given back may be here again, as the same

@@ -52,6 +52,8 @@ pub(super) async fn sift(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<En
                 }
                 if error.is_lock_timeout() {
                     tracing::warn!(job.id = %id, %error, "somebody's lock is in the way of a result: it waits aside");
+                } else if error.is_statement_timeout() {
+                    tracing::warn!(job.id = %id, %error, "a result takes the database too long: it waits aside");
                 } else {
                     tracing::error!(job.id = %id, %error, "the database refuses a result: it waits aside");
                 }
