@@ -38,9 +38,9 @@ pub(super) struct Ended {
     pub(super) result: FinishResult,
     /// Whether the row goes if the attempt completed the job.
     pub(super) is_deleted: bool,
-    /// Whether the worker completed the job in a transaction of its own: then the database is
-    /// expected to drop this result.
-    pub(super) was_completed_in: bool,
+    /// Whether the job may be completed before the database takes this result, and drops it: by the worker, in a
+    /// transaction of its own, or by this result, sent before, where only the answer was lost.
+    pub(super) may_be_completed: bool,
 }
 
 impl Ended {

@@ -85,6 +85,7 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
             () = lease.lost.cancelled() => return lost(&shared, batch).await,
         };
         let Err(error) = sent else { break sent };
+        completed_in::doubt(&mut batch, &error);
         if place == Place::Line && error.is_lock_timeout() {
             let sent = batch.len();
             let locked = tokio::select! {

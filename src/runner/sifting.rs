@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
-use super::Shared;
 use super::completer::Ended;
 use super::lease::Lease;
 use super::recording::{IMPATIENCE, lost, put_aside, recorded, replace, send};
 use super::refusal::{is_hopeless, is_refusal};
+use super::{Shared, completed_in};
 
 /// So many single results in a row that are refused end the sifting.
 const ENOUGH: u32 = 16;
@@ -39,6 +39,7 @@ pub(super) async fn sift(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<En
             }
             Err(error) if !is_refusal(&error) && !error.is_lock_timeout() => {
                 tracing::warn!(%error, "results not recorded yet, trying again");
+                completed_in::doubt(&mut part, &error);
                 parts.push(part);
                 break;
             }
@@ -53,7 +54,7 @@ pub(super) async fn sift(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<En
                 if error.is_lock_timeout() {
                     tracing::warn!(job.id = %id, %error, "somebody's lock is in the way of a result: it waits aside");
                 } else if error.is_statement_timeout() {
-                    tracing::warn!(job.id = %id, %error, "a result takes the database too long: it waits aside");
+                    tracing::warn!(job.id = %id, %error, "a result takes the database too long, or is behind somebody's lock: it waits aside");
                 } else {
                     tracing::error!(job.id = %id, %error, "the database refuses a result: it waits aside");
                 }

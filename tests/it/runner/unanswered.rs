@@ -1,15 +1,18 @@
 //! Questions about results that the database does not answer hold the results up for a moment only.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sqlx::postgres::PgPoolOptions;
 use sqlx::{Postgres, Transaction};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
-use uniqueue::{BoxError, Events, Happened, JobId, Runner, RunnerHandle, RunningJob};
+use uniqueue::{BoxError, Client, Events, Happened, JobId, Retention, Runner, RunnerHandle, RunningJob};
 
 use super::Task;
-use crate::support::{Database, WAIT};
+use crate::chaos::proxy::Proxy;
+use crate::support::{Database, WAIT, url};
 
 /// The server ends what takes nearly so long.
 const LEASE: Duration = Duration::from_secs(12);
@@ -17,7 +20,7 @@ const LEASE: Duration = Duration::from_secs(12);
 /// What takes results waits for somebody who has this lock.
 const GATE: &str = "CREATE FUNCTION {schema}.gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         PERFORM pg_advisory_xact_lock_shared(hashtext('{schema}')); RETURN NULL; END $$;
-    CREATE TRIGGER gate BEFORE UPDATE ON {schema}.job FOR EACH STATEMENT EXECUTE FUNCTION {schema}.gate()";
+    CREATE TRIGGER gate BEFORE UPDATE OR DELETE ON {schema}.job FOR EACH STATEMENT EXECUTE FUNCTION {schema}.gate()";
 
 async fn begin(database: &Database, statement: &str) -> Transaction<'static, Postgres> {
     let mut open = database.pool().begin().await.unwrap();
@@ -34,8 +37,8 @@ async fn until_waiting(database: &Database, locks: &str) {
     }
 }
 
-/// Lets the result of the one job that runs come to the database, and has the next question after it wait for the table.
-async fn hang_after(database: &Database, go_on: &Notify) -> JoinHandle<Transaction<'static, Postgres>> {
+/// Lets the result of the one job that runs come to the database, where it waits until this is over.
+async fn hold_up(database: &Database, go_on: &Notify) -> Transaction<'static, Postgres> {
     let gate = begin(database, "SELECT pg_advisory_xact_lock(hashtext('{schema}'))").await;
     go_on.notify_one();
     until_waiting(
@@ -43,6 +46,12 @@ async fn hang_after(database: &Database, go_on: &Notify) -> JoinHandle<Transacti
         "NOT l.granted AND l.locktype = 'advisory' AND a.query ~ 'Ends attempts|Completes attempts'",
     )
     .await;
+    gate
+}
+
+/// The same, and has the next question after it wait for the table.
+async fn hang_after(database: &Database, go_on: &Notify) -> JoinHandle<Transaction<'static, Postgres>> {
+    let gate = hold_up(database, go_on).await;
     let (pool, lock) = (database.pool().clone(), database.sql("LOCK TABLE {schema}.job IN ACCESS EXCLUSIVE MODE"));
     let locking = tokio::spawn(async move {
         let mut table = pool.begin().await.unwrap();
@@ -58,7 +67,8 @@ async fn hang_after(database: &Database, go_on: &Notify) -> JoinHandle<Transacti
     locking
 }
 
-async fn start(database: &Database, is_completed_in: bool) -> (RunnerHandle, Arc<Notify>, JobId) {
+/// A runner with a job that has begun, and ends when it may.
+async fn start(database: &Database, runner: Runner, is_completed_in: bool) -> (RunnerHandle, Arc<Notify>, JobId) {
     sqlx::raw_sql(database.sql(GATE)).execute(database.pool()).await.unwrap();
     let (begun, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let signals = (Arc::clone(&begun), Arc::clone(&go_on));
@@ -75,8 +85,7 @@ async fn start(database: &Database, is_completed_in: bool) -> (RunnerHandle, Arc
             Ok::<_, BoxError>(())
         }
     };
-    let runner = Runner::new(database.client.clone()).queue("default", 10).lease(LEASE).worker(work).start();
-    let runner = runner.await.unwrap();
+    let runner = runner.queue("default", 10).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     tokio::time::timeout(WAIT, begun.acquire()).await.unwrap().unwrap().forget();
     (runner, go_on, job.id())
@@ -95,7 +104,7 @@ async fn end(events: &mut Events, id: JobId) -> Happened {
 async fn what_a_worker_completed_is_told_also_while_nobody_says_so() {
     let database = Database::new().await;
     let mut events = database.client.events();
-    let (runner, go_on, job) = start(&database, true).await;
+    let (runner, go_on, job) = start(&database, Runner::new(database.client.clone()).lease(LEASE), true).await;
     let table = hang_after(&database, &go_on).await.await.unwrap();
     let began = Instant::now();
     assert_eq!(end(&mut events, job).await, Happened::Completed);
@@ -108,7 +117,7 @@ async fn what_a_worker_completed_is_told_also_while_nobody_says_so() {
 async fn a_lost_lease_ends_the_question_which_jobs_are_locked() {
     let database = Database::new().await;
     let mut events = database.client.events();
-    let (runner, go_on, job) = start(&database, false).await;
+    let (runner, go_on, job) = start(&database, Runner::new(database.client.clone()).lease(LEASE), false).await;
     let row = begin(&database, &format!("SELECT FROM {{schema}}.job WHERE id = '{job}' FOR UPDATE")).await;
     let locking = hang_after(&database, &go_on).await;
     until_waiting(
@@ -123,4 +132,24 @@ async fn a_lost_lease_ends_the_question_which_jobs_are_locked() {
     row.rollback().await.unwrap();
     locking.await.unwrap().rollback().await.unwrap();
     runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_completion_whose_answer_was_lost_is_told_as_completed() {
+    let database = Database::new().await;
+    let (_, home) = url().await.split_once("host=").expect("a socket");
+    let proxy = Proxy::start(PathBuf::from(home.replace("%2F", "/")).join(".s.PGSQL.5432")).await;
+    for retention in [Retention::default(), Retention::default().completed(Duration::ZERO)] {
+        let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect(&proxy.url()).await.unwrap();
+        let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
+        let mut events = client.events();
+        let runner = Runner::new(client).lease(Duration::from_secs(4)).retention(retention);
+        let (runner, go_on, job) = start(&database, runner, false).await;
+        let gate = hold_up(&database, &go_on).await;
+        proxy.freeze();
+        gate.rollback().await.unwrap();
+        assert_eq!(end(&mut events, job).await, Happened::Completed);
+        runner.stop().await.unwrap();
+        database.execute("DROP FUNCTION {schema}.gate CASCADE").await;
+    }
 }
