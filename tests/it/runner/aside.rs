@@ -60,8 +60,8 @@ async fn hundreds_of_results_that_wait_for_locks_keep_one_whose_lock_is_gone_for
     const ENOUGH: Duration = Duration::from_secs(12);
     let database = Database::new().await;
     let (runner, go_on) = running(&database, 800).await;
-    let all_but_one = lock(&database, "SELECT id FROM {schema}.job WHERE args->>'n' <> '400'").await;
-    let one = lock(&database, "SELECT id FROM {schema}.job WHERE args->>'n' = '400'").await;
+    let all_but_one = lock(&database, "SELECT id FROM {schema}.job WHERE args->>'n' <> '790'").await;
+    let one = lock(&database, "SELECT id FROM {schema}.job WHERE args->>'n' = '790'").await;
     go_on.add_permits(800);
     // So long that each waits its longest between two tries.
     tokio::time::sleep(Duration::from_secs(8)).await;
