@@ -85,7 +85,8 @@ impl RunnerHandle {
     /// the database does, and no longer than a lease when it does not answer or says no to everything. Single
     /// results that it refuses take it a statement or two each; these, and those of jobs that somebody has locked, are
     /// waited for as long as is left of the stop timeout. What is not recorded by then is dropped, and the jobs are
-    /// rescued by another runner. A database that does not answer takes up to a quarter of a lease more, to close what is open.
+    /// rescued by another runner. A database that does not answer takes up to a quarter of a lease more, to close what is
+    /// open.
     ///
     /// Once begun it goes on to its end, also where the future is dropped.
     ///

@@ -108,7 +108,7 @@ fn heed(shared: &Shared, heard: Heard) {
     }
 }
 
-/// One heartbeat. `None`: the database did not say whether the lease goes on.
+/// One heartbeat. `None`: the database did not say whether the lease goes on. It is not asked for one whose time is over.
 async fn extend(shared: &Shared, line: &mut Line, until: Instant) -> Option<bool> {
     if until <= Instant::now() && !shared.leases.current().lost.is_cancelled() {
         return Some(false);

@@ -37,7 +37,11 @@ pub(super) async fn sift(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<En
                 refused = 0;
                 recorded(shared, lease, part, &finished).await;
             }
-            Err(error) if !is_refusal(&error) && !error.is_lock_timeout() => {
+            // At a stop there is no time for what takes the database as long as a statement may take.
+            Err(error)
+                if !(is_refusal(&error) || error.is_lock_timeout())
+                    || (error.is_statement_timeout() && shared.drained.is_cancelled()) =>
+            {
                 tracing::warn!(%error, "results not recorded yet, trying again");
                 completed_in::doubt(&mut part, &error);
                 parts.push(part);
