@@ -263,7 +263,7 @@ impl Error {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03"))
     }
 
-    /// Whether the server ended a statement that took too long.
+    /// Whether the server ended a statement that took too long, or somebody else cancelled it.
     pub(crate) fn is_statement_timeout(&self) -> bool {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("57014"))
     }
@@ -274,6 +274,14 @@ impl Error {
     pub(crate) fn is_unheard(&self) -> bool {
         let Error::Database(sqlx::Error::Database(error)) = self else { return false };
         error.code().as_deref() == Some("54000") && error.message().contains("NOTIFY")
+    }
+
+    /// Whether the server says no whatever it is asked over this connection: it starts, stops, is short of something, or
+    /// takes no writes, as a primary that became a standby.
+    pub(crate) fn is_of_server(&self) -> bool {
+        const CLASSES: [&str; 7] = ["08", "25", "28", "3D", "53", "57P", "F0"];
+        matches!(self, Error::Database(sqlx::Error::Database(error))
+            if error.code().is_some_and(|code| CLASSES.iter().any(|class| code.starts_with(class))))
     }
 
     /// Whether a pooler mixed up the prepared statements of its clients.

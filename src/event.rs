@@ -99,7 +99,8 @@ pub enum Happened {
     /// The runner that had it could not work it, and gave it back. The attempt is not used up.
     GivenBack,
     /// The result of an attempt came too late and was dropped: the job was rescued, cancelled or
-    /// retried meanwhile. The event's attempt is that of the result.
+    /// retried meanwhile. Or it had been recorded before, and only the answer was lost: where that completed the job, it
+    /// is told as `Completed`. The event's attempt is that of the result.
     Stale,
 }
 

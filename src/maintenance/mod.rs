@@ -117,8 +117,9 @@ async fn work<S: Service>(service: &mut S, tenure: &mut Tenure) -> Infallible {
             }
             Ok(Err(error)) => {
                 tracing::warn!(service = S::NAME, %error, "maintenance failed, trying again");
-                // Somebody holds the connection for longer than anything takes that is answered.
-                if matches!(error, Error::Database(sqlx::Error::PoolTimedOut)) {
+                // Somebody holds the connection for longer than anything takes that is answered; or it leads to a server
+                // that says no to everything, as a primary that became a standby, and another leads to the new one.
+                if matches!(error, Error::Database(sqlx::Error::PoolTimedOut)) || error.is_of_server() {
                     tenure.holder().connection.cut();
                 }
                 failed()

@@ -97,7 +97,7 @@ pub(super) async fn run_in<S: Step>(
 /// such as a deadlock or a lock that somebody has, does not count.
 pub(super) fn is_refusal(error: &Error) -> bool {
     let is_said = matches!(error, Error::Database(sqlx::Error::Database(said)) if said.code().is_some());
-    is_said && !error.is_retryable() && !error.is_mix_up() && !error.is_unheard()
+    is_said && !error.is_of_server() && !error.is_retryable() && !error.is_mix_up() && !error.is_unheard()
 }
 
 /// What a sifting came to.

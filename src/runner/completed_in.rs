@@ -1,30 +1,45 @@
-//! Results of jobs that their workers completed in transactions of their own: the row says whether that came to pass.
+//! Results of jobs that may be completed already: their workers did so in transactions of their own, or the result was
+//! sent before, and only the answer was lost. The row says whether that came to pass.
 //!
-//! Where it did, the job was over before its result came, and the database drops the result. It drops it as well where
-//! the transaction was rolled back and somebody cancelled the job meanwhile; and after a lost lease nobody sends it.
+//! Where it did, the job was over before this result came, and the database drops it. It drops it as well where the
+//! transaction was rolled back and somebody cancelled the job meanwhile; and after a lost lease nobody sends it.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use super::Shared;
 use super::completer::Ended;
-use crate::error::Result;
+use super::refusal::is_refusal;
+use crate::error::{Error, Result};
 use crate::ident::JobId;
-use crate::store::{self, Counted};
+use crate::store::{self, Counted, Verdict};
 
-/// How long a lost lease waits for the answer: perhaps it was lost because the database gives none.
+/// How long results wait for the answer: the line stands still meanwhile, and a lost lease perhaps was lost because the
+/// database gives none.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Corrects which results were completed in a transaction, of those that did not count.
+/// Notes that a try to record these failed, perhaps only after they were recorded.
+pub(super) fn doubt(batch: &mut [Ended], error: &Error) {
+    // A statement that the server refused did nothing.
+    if is_refusal(error) || error.is_lock_timeout() {
+        return;
+    }
+    for ended in batch {
+        ended.may_be_completed |= matches!(ended.result.verdict, Verdict::Complete { .. });
+    }
+}
+
+/// Corrects which jobs were completed already, of those whose results did not count.
 pub(super) async fn look(shared: &Shared, batch: &mut [Ended], finished: &Counted) {
     let ids = told(batch, |ended| finished.state(ended.result.id).is_none());
     if ids.is_empty() {
         return;
     }
-    match open(shared, &ids).await {
-        Ok(open) => correct(batch, |id| !open.contains(&id)),
+    match tokio::time::timeout(PATIENCE, open(shared, &ids)).await {
+        Ok(Ok(open)) => correct(batch, |id| !open.contains(&id)),
         // Most did.
-        Err(error) => tracing::debug!(%error, "could not ask which jobs were completed in a transaction"),
+        Ok(Err(error)) => tracing::debug!(%error, "could not ask which jobs were completed already"),
+        Err(_) => tracing::debug!("could not ask which jobs were completed already: no answer"),
     }
 }
 
@@ -38,15 +53,15 @@ pub(super) async fn look_once_more(shared: &Shared, batch: &mut [Ended]) {
     correct(batch, |id| matches!(&open, Ok(Ok(open)) if !open.contains(&id)));
 }
 
-/// The jobs of which the worker said so.
+/// The jobs of which it may be so.
 fn told(batch: &[Ended], is_sought: impl Fn(&Ended) -> bool) -> Vec<uuid::Uuid> {
-    let told = batch.iter().filter(|ended| ended.was_completed_in && is_sought(ended));
+    let told = batch.iter().filter(|ended| ended.may_be_completed && is_sought(ended));
     told.map(|ended| ended.result.id.as_uuid()).collect()
 }
 
 fn correct(batch: &mut [Ended], is_completed: impl Fn(JobId) -> bool) {
     for ended in batch {
-        ended.was_completed_in &= is_completed(ended.result.id);
+        ended.may_be_completed &= is_completed(ended.result.id);
     }
 }
 

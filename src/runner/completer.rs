@@ -9,14 +9,14 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::Shared;
 use super::lease::Lease;
 use super::recording::{Place, record};
 use super::track::Track;
+use super::{Shared, weight};
 use crate::store::{FinishResult, Verdict};
 use crate::worker::Stop;
 
-/// The most results in one statement.
+/// The most results in one statement, unless they are [heavy](weight).
 pub(super) const BATCH: usize = 2_000;
 
 /// Results that come this many at a time are worth waiting for others.
@@ -38,9 +38,9 @@ pub(super) struct Ended {
     pub(super) result: FinishResult,
     /// Whether the row goes if the attempt completed the job.
     pub(super) is_deleted: bool,
-    /// Whether the worker completed the job in a transaction of its own: then the database is
-    /// expected to drop this result.
-    pub(super) was_completed_in: bool,
+    /// Whether the job may be completed before the database takes this result, and drops it: by the worker, in a
+    /// transaction of its own, or by this result, sent before, where only the answer was lost.
+    pub(super) may_be_completed: bool,
 }
 
 impl Ended {
@@ -88,7 +88,7 @@ pub(super) async fn complete(shared: Arc<Shared>, mut results: mpsc::UnboundedRe
         for ended in gathered.drain(..) {
             batches.entry((ended.lease.id, ended.way())).or_default().push(ended);
         }
-        for batch in batches.into_values() {
+        for batch in batches.into_values().flat_map(weight::parts) {
             record(Arc::clone(&shared), batch, Place::Line).await;
         }
     }

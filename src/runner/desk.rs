@@ -8,8 +8,9 @@
 //!
 //! Invariants:
 //! - What is sent over these connections is a transaction by itself, so none is ever left open.
-//! - A connection on which a statement failed, or was not waited for to its end, is closed, and
-//!   whatever hangs of it hangs alone.
+//! - A connection stays open only if the server did what it was asked, or refused it for its own sake. One that was not
+//!   waited for to its end is closed, and whatever hangs of it hangs alone; so is one over which the server says no to
+//!   everything: a primary that became a standby would do so for ever, and the next connection goes to the new one.
 //! - A database that does not answer within a lease counts as one that cannot be reached.
 //! - What nobody waits for any more does not go on in the server: it ends a statement a little before that. A backend
 //!   that waits for a lock does not notice that its client is gone, and without an end each statement that is tried
@@ -29,7 +30,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::error::{Error, Result};
 use crate::store;
 
-/// Two for the producer, one for the completer's line, one for what waits aside.
+/// Two for the producer, one for the completer's line, one for what waits aside. Progress, which is stored once a second,
+/// takes whichever is free.
 const CONNECTIONS: usize = 4;
 
 /// A connection that answered this lately is used without asking whether it still lives.
@@ -140,7 +142,7 @@ fn lock(idle: &Mutex<Vec<Idle>>) -> MutexGuard<'_, Vec<Idle>> {
     idle.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A connection that is closed rather than used again, unless the server answered on it.
+/// A connection that is closed rather than used again, unless it is [settled](DeskConnection::settle).
 pub(super) struct DeskConnection {
     connection: PgConnection,
     opened_at: Instant,
@@ -149,10 +151,13 @@ pub(super) struct DeskConnection {
 }
 
 impl DeskConnection {
-    /// Hands the answer on, and lets the connection be used again if it is the server's own.
+    /// Hands the answer on, and lets the connection be used again if the server can be asked other things over it.
     pub(super) fn settle<T>(self, answer: Result<T>) -> Result<T> {
-        let is_answered = matches!(&answer, Ok(_) | Err(Error::Database(sqlx::Error::Database(_))));
-        if is_answered && self.opened_at.elapsed() < LIFETIME {
+        let is_of_use = match &answer {
+            Ok(_) => true,
+            Err(error) => matches!(error, Error::Database(sqlx::Error::Database(_))) && !error.is_of_server(),
+        };
+        if is_of_use && self.opened_at.elapsed() < LIFETIME {
             let Self { connection, opened_at, idle, .. } = self;
             let mut idle = lock(&idle);
             idle.retain(|other| other.answered_at.elapsed() < IDLE);

@@ -191,11 +191,11 @@ impl Drop for Ending {
         let progress = self.shared.reports.take(self.attempt.reporter(), &self.attempt.is_over);
         let result = FinishResult { progress, ..FinishResult::of(row, verdict) };
         let is_deleted = self.attempt.is_deleted;
-        let was_completed_in = self.attempt.is_completed_in.load(Ordering::Acquire);
+        let may_be_completed = self.attempt.is_completed_in.load(Ordering::Acquire);
         // The completer outlives every attempt, so somebody receives this.
         let (lease, stop) = (Arc::clone(&self.lease), Arc::clone(&self.attempt.stop));
         let track = Arc::clone(&self.track);
-        let _ = self.shared.ended.send(Ended { lease, stop, track, result, is_deleted, was_completed_in });
+        let _ = self.shared.ended.send(Ended { lease, stop, track, result, is_deleted, may_be_completed });
         if self.shared.is_completer_waiting.swap(false, Ordering::AcqRel) {
             HAS_WOKEN.set(true);
         }

@@ -82,10 +82,11 @@ impl RunnerHandle {
     /// ([`StopReason::Stopping`]), and dropped at its next `.await` after the
     /// [grace](crate::Runner::stop_grace). It is given back without using up the attempt. So jobs
     /// run no longer than the stop timeout and the grace; recording their results takes as long as
-    /// the database does, and no longer than a lease when it does not answer or takes none of them. Single
-    /// results that it refuses, and those of jobs that somebody has locked, are waited for as long as is left of the stop
-    /// timeout. What is not recorded by then is dropped, and the jobs are rescued by another runner.
-    /// A database that does not answer takes up to a quarter of a lease more, to close what is open.
+    /// the database does, and no longer than a lease when it does not answer or says no to everything. Single
+    /// results that it refuses take it a statement or two each; these, and those of jobs that somebody has locked, are
+    /// waited for as long as is left of the stop timeout. What is not recorded by then is dropped, and the jobs are
+    /// rescued by another runner. A database that does not answer takes up to a quarter of a lease more, to close what is
+    /// open.
     ///
     /// Once begun it goes on to its end, also where the future is dropped.
     ///
@@ -171,15 +172,16 @@ impl Drop for Running {
     }
 }
 
-/// Waits for the completer, as long as it gets on: a database that takes none of the results for a whole lease is not
-/// waited for.
+/// Waits for the completer, as long as it gets on: as results are recorded, or go aside. A database with which it does not
+/// for a whole lease is not waited for.
 async fn last_results(shared: &Shared, mut completer: JoinHandle<()>) -> Result<(), JoinError> {
-    let mut left = shared.jobs_in_hand().len();
+    let in_line = || shared.jobs_in_hand().len().saturating_sub(shared.aside.len());
+    let mut left = in_line();
     loop {
         if let Ok(ended) = tokio::time::timeout(shared.leases.term, &mut completer).await {
             return ended;
         }
-        let before = std::mem::replace(&mut left, shared.jobs_in_hand().len());
+        let before = std::mem::replace(&mut left, in_line());
         if left >= before {
             tracing::error!(results = left, "the database takes no results: they are dropped, and their jobs rescued");
             shared.leases.current().lost.cancel();

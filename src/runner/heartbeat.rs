@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! - A heartbeat that is due comes before anything that is heard, and before any question.
-//! - No heartbeat takes longer than until the next one is due. A question can make one late, by the time between two.
+//! - No heartbeat takes longer than until the next one is due, nor longer than the lease lives, which is counted from
+//!   before the database was asked. A question can make one late, by the time between two.
 //! - The server ends what takes nearly so long, and the line is kept: to cut it would leave a backend that waits for
 //!   a lock behind each time.
 //! - A broken line alone costs no lease: a heartbeat that meets one tries once more on a new one.
@@ -36,8 +37,9 @@ pub(super) fn longest_statement(term: Duration) -> Duration {
 
 /// Keeps the runner alive until it is closing, and then takes it out.
 pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: CancellationToken) -> Result<()> {
-    let rhythm = shared.leases.term / 4;
-    let mut extended_at = Instant::now();
+    let term = shared.leases.term;
+    let rhythm = term / 4;
+    let mut extended_at = shared.leases.current().asked_at;
     let mut beat_at = extended_at + rhythm;
     let mut asked_at = extended_at;
     let mut ask_at = None;
@@ -47,19 +49,25 @@ pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: Cancellat
             biased;
             () = closing.cancelled() => break,
             () = sleep_until(beat_at) => {
-                let began = Instant::now();
+                let (began, ends_at) = (Instant::now(), extended_at + term);
                 beat_at = began + rhythm;
                 let is_alive = tokio::select! {
                     () = closing.cancelled() => break,
-                    is_alive = extend(&shared, &mut line, beat_at) => is_alive,
+                    is_alive = extend(&shared, &mut line, beat_at.min(ends_at)) => is_alive,
                 };
-                if is_alive.unwrap_or_else(|| extended_at.elapsed() < shared.leases.term) {
-                    if is_alive.is_some() {
+                match is_alive {
+                    Some(true) => {
                         extended_at = began;
                         ask_at = Some(began);
                     }
-                } else if renew(&shared, &mut line).await {
-                    extended_at = Instant::now();
+                    // The next one is due at the end at the latest, to see it.
+                    None if Instant::now() < ends_at => beat_at = beat_at.min(ends_at),
+                    _ => {
+                        if renew(&shared, &mut line).await {
+                            extended_at = shared.leases.current().asked_at;
+                            beat_at = extended_at + rhythm;
+                        }
+                    }
                 }
             }
             () = sleep_until(ask_at.unwrap_or(beat_at)), if ask_at.is_some() => {
@@ -67,7 +75,7 @@ pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: Cancellat
                 asked_at = Instant::now();
                 tokio::select! {
                     () = closing.cancelled() => break,
-                    () = ask(&shared, &mut line, beat_at.max(asked_at + rhythm)) => {}
+                    () = ask(&shared, &mut line, beat_at.max(asked_at + rhythm).min(extended_at + term)) => {}
                 }
             }
             () = shared.control.ask.notified() => {
@@ -77,7 +85,7 @@ pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: Cancellat
         }
     }
     // Without the database the lease runs out by itself, so there is no use in waiting longer than that.
-    give_up(&shared, line, (extended_at + shared.leases.term).max(Instant::now() + rhythm)).await
+    give_up(&shared, line, (extended_at + term).max(Instant::now() + rhythm)).await
 }
 
 fn heed(shared: &Shared, heard: Heard) {
@@ -100,8 +108,11 @@ fn heed(shared: &Shared, heard: Heard) {
     }
 }
 
-/// One heartbeat. `None`: the database did not say whether the lease goes on.
+/// One heartbeat. `None`: the database did not say whether the lease goes on. It is not asked for one whose time is over.
 async fn extend(shared: &Shared, line: &mut Line, until: Instant) -> Option<bool> {
+    if until <= Instant::now() && !shared.leases.current().lost.is_cancelled() {
+        return Some(false);
+    }
     let extending = async {
         match extend_once(shared, line).await {
             Err(error) if !error.is_statement_timeout() => {

@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use sqlx::PgConnection;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -16,6 +17,8 @@ pub(super) struct Lease {
     pub(super) id: Uuid,
     /// Fires when the lease is lost.
     pub(super) lost: CancellationToken,
+    /// Before the database was asked for it: by then it had not begun.
+    pub(super) asked_at: Instant,
     /// What was worked off under it.
     pub(super) pace: Pace,
 }
@@ -29,8 +32,9 @@ impl Lease {
         term: Duration,
     ) -> Result<(Self, CompletedKept)> {
         let id = Uuid::now_v7();
+        let asked_at = Instant::now();
         let said = store::register_runner(connection, statements, id, row, term).await?;
-        Ok((Self { id, lost: CancellationToken::new(), pace: Pace::default() }, said))
+        Ok((Self { id, lost: CancellationToken::new(), asked_at, pace: Pace::default() }, said))
     }
 
     /// Marks a lease that ran out. Its jobs are another's by now, and must be stopped.

@@ -105,7 +105,7 @@ pub(super) async fn look(
         let verdict = Verdict::Retry { delay: wait_after(shared.retry_policy, attempt), error: problem };
         let result = FinishResult { id, attempt, since: None, verdict, progress: None };
         let (lease, track) = (Arc::clone(&lease), shared.tracks.of(&kind, &queue));
-        let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, was_completed_in: false });
+        let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, may_be_completed: false });
     }
     for job in jobs {
         // Fetched by queue, so it is one of them.

@@ -55,6 +55,7 @@ mod span;
 mod track;
 mod upkeep;
 mod verdict;
+mod weight;
 mod work;
 
 pub use self::builder::Runner;

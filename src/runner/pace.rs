@@ -20,8 +20,8 @@ impl Pace {
         for ended in batch {
             match (finished.state(ended.result.id), &ended.result.verdict) {
                 (Some(JobState::Completed), _) => completed += 1,
-                // Completed in a transaction of the worker's own, before its result.
-                (None, _) if ended.was_completed_in => completed += 1,
+                // Completed before this result: in a transaction of the worker's own, or by a try whose answer was lost.
+                (None, _) if ended.may_be_completed => completed += 1,
                 (Some(_), Verdict::Retry { .. } | Verdict::Discard { .. }) => failed += 1,
                 _ => {}
             }

@@ -157,6 +157,6 @@ fn give_back(shared: &Shared, jobs: impl IntoIterator<Item = slots::Fetched>) {
     for slots::Fetched { lease, attempt, track, .. } in jobs {
         let result = FinishResult::of(&attempt.row, Verdict::GiveBack);
         let stop = Arc::clone(&attempt.stop);
-        let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, was_completed_in: false });
+        let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, may_be_completed: false });
     }
 }

@@ -4,14 +4,15 @@
 //! line ──sent──▶ recorded
 //!  │ │ ▲
 //!  │ │ └─ waits: the database is away ◀──┐
-//!  │ └──▶ some rows are locked: these wait aside, one by one
-//!  └────▶ refused: sent part by part; what is refused alone waits aside (sifting)
+//!  │ └──▶ some jobs are locked: these wait aside, one by one
+//!  └────▶ refused, or held up by another lock: sent part by part; what is refused alone waits aside (sifting)
 //! aside ──sent──▶ recorded, or waits, until the lease is lost or a stop runs out of time
 //! ```
 //!
 //! Invariants: no result waits in the line for the sake of another's row; what waits aside takes one connection of the
 //! desk at a time; the runner fetches no more while too many results wait.
 
+use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,17 +21,22 @@ use uuid::Uuid;
 
 use super::completer::{Ended, Way};
 use super::lease::Lease;
-use super::refusal::{is_hopeless, is_refusal, is_unheard, replace_by_failure};
+use super::refusal::{self, is_hopeless, is_refusal};
 use super::sifting::sift;
 use super::track;
 use super::{GrowingWait, Shared, completed_in};
 use crate::error::{Error, Result};
+use crate::ident::JobId;
 use crate::metrics::Timer;
 use crate::store::{self, Counted, Verdict};
 
 /// How long a batch waits for a row that somebody has locked: an open transaction, or for a moment another
 /// runner's fetch that came by when the job was not running yet. Short, since it keeps a connection of the desk.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// The same of what waits aside, where it is tried again anyway and others wait for their turn; and of what is sent part
+/// by part. The shortest that there is: none would be no limit.
+pub(super) const IMPATIENCE: Duration = Duration::from_millis(1);
 
 /// A batch that the server refused so often is sifted. What may pass, such as a deadlock, has passed by then.
 const REFUSALS: u32 = 3;
@@ -62,16 +68,16 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
     track::warn_of_stale(&over);
     let mut failure_wait = GrowingWait::new();
     let mut refusals = 0;
-    // What waits aside is tried at once when a stop comes to it, however long its turn was still to come.
-    let mut is_last_call_due = place == Place::Aside;
+    // What waits is tried at once when a stop comes to it, however long its turn was still to come.
+    let mut is_last_call_due = true;
     let finished = loop {
         let sending = async {
             // One at a time of those that wait aside: together they would take every connection of the desk.
-            let _turn = match place {
-                Place::Aside => shared.aside_turn.acquire().await.ok(),
-                Place::Line => None,
+            let (_turn, patience) = match place {
+                Place::Aside => (shared.aside_turn.acquire().await.ok(), IMPATIENCE),
+                Place::Line => (None, PATIENCE),
             };
-            send(&shared, lease.id, &batch).await
+            send(&shared, lease.id, &batch, patience).await
         };
         let sent = tokio::select! {
             sent = sending => sent,
@@ -79,29 +85,42 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
             () = lease.lost.cancelled() => return lost(&shared, batch).await,
         };
         let Err(error) = sent else { break sent };
-        refusals += u32::from(is_refusal(&error));
-        match place {
+        completed_in::doubt(&mut batch, &error);
+        if place == Place::Line && error.is_lock_timeout() {
+            let sent = batch.len();
+            let locked = tokio::select! {
+                locked = locked(&shared, &batch) => locked,
+                () = lease.lost.cancelled() => return lost(&shared, batch).await,
+            };
             // A transaction that somebody left open must not hold up the others' results.
-            Place::Line if error.is_lock_timeout() => match set_aside(&shared, batch).await {
-                free if free.is_empty() => return,
-                free => {
-                    batch = free;
-                    continue;
-                }
-            },
+            batch = set_aside(&shared, batch, &locked);
+            if batch.is_empty() {
+                return;
+            }
+            if batch.len() < sent {
+                continue;
+            }
+        }
+        // Nobody has the jobs: a lock on something else, such as a row that a trigger changes, is as good as a refusal.
+        let is_refused = is_refusal(&error) || (place == Place::Line && error.is_lock_timeout());
+        refusals += u32::from(is_refused);
+        match place {
             // Nor must a result that the database refuses.
-            Place::Line if is_hopeless(&error) || (is_refusal(&error) && refusals >= REFUSALS) => {
-                tracing::warn!(%error, results = batch.len(), "the database refuses results: sending them part by part");
+            Place::Line if is_hopeless(&error) || (is_refused && refusals >= REFUSALS) => {
+                tracing::warn!(%error, results = batch.len(), "the database takes no batch: sending it part by part");
+                let sent = batch.len();
                 batch = sift(&shared, &lease, batch).await;
+                if batch.len() < sent {
+                    // It gets on, and what the database would take may come only after thousands that it refuses.
+                    failure_wait.reset();
+                }
             }
             Place::Aside if error.is_lock_timeout() => {
-                tracing::debug!("somebody still has the job of a result locked");
+                tracing::debug!("somebody's lock is still in the way of a result");
             }
-            Place::Aside if is_hopeless(&error) && replace(&mut batch, &error) => {
-                tracing::error!(%error, "the database refuses a result: recording a failure instead");
-            }
+            Place::Aside if is_hopeless(&error) && replace_each(&mut batch, &error) => {}
             // It was told when it went aside.
-            Place::Aside if refusals > 1 => tracing::debug!(%error, "the database still refuses a result"),
+            Place::Aside if refusals > 1 => tracing::debug!(%error, "the database still does not take a result"),
             _ => tracing::warn!(%error, "results not recorded yet, trying again"),
         }
         // Where only the answer was lost, a job that was given back may be here again, as the same
@@ -122,10 +141,17 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
 }
 
 /// Replaces the results that can be. `true`: one was.
-fn replace(batch: &mut [Ended], error: &Error) -> bool {
-    let replaced = batch.iter_mut().map(|ended| replace_by_failure(ended, error));
+fn replace_each(batch: &mut [Ended], error: &Error) -> bool {
+    let replaced = batch.iter_mut().map(|ended| replace(ended, error));
     // Every one of them, also after the first.
     replaced.filter(|is_replaced| *is_replaced).count() > 0
+}
+
+/// Replaces a result by one that can be stored, if there is one.
+pub(super) fn replace(ended: &mut Ended, error: &Error) -> bool {
+    let Some(instead) = refusal::replace(ended, error) else { return false };
+    tracing::error!(job.id = %ended.result.id, %error, instead, "the database refuses a result: it is replaced");
+    true
 }
 
 /// Lets results go that are recorded: `finished` is what became of them.
@@ -144,18 +170,22 @@ pub(super) async fn lost(shared: &Shared, mut batch: Vec<Ended>) {
     track::ended(&shared.client, batch, &nothing);
 }
 
-/// Takes the results of locked rows out of a batch, to be recorded when the locks are gone. Answers with the others.
-async fn set_aside(shared: &Arc<Shared>, batch: Vec<Ended>) -> Vec<Ended> {
+/// The jobs of a batch that somebody has locked.
+async fn locked(shared: &Shared, batch: &[Ended]) -> HashSet<JobId> {
     let ids: Vec<_> = batch.iter().map(|ended| ended.result.id).collect();
     let locked = async {
         let mut connection = shared.desk.connection().await?;
         let locked = shared.desk.answer(store::locked(&mut connection, shared.client.statements(), &ids)).await;
         connection.settle(locked)
     };
-    let locked = locked.await.unwrap_or_else(|error| {
+    locked.await.unwrap_or_else(|error| {
         tracing::warn!(%error, results = ids.len(), "could not ask which jobs are locked: each result waits for itself");
         ids.into_iter().collect()
-    });
+    })
+}
+
+/// Takes the results of locked rows out of a batch, to be recorded when the locks are gone. Answers with the others.
+fn set_aside(shared: &Arc<Shared>, batch: Vec<Ended>, locked: &HashSet<JobId>) -> Vec<Ended> {
     let (locked, free): (Vec<_>, Vec<_>) = batch.into_iter().partition(|ended| locked.contains(&ended.result.id));
     for ended in locked {
         tracing::debug!(job.id = %ended.result.id, "somebody has the job locked: its result waits aside");
@@ -173,13 +203,13 @@ pub(super) fn put_aside(shared: &Arc<Shared>, ended: Ended) {
 }
 
 /// Answers with what became of the results.
-pub(super) async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Result<Counted> {
+pub(super) async fn send(shared: &Shared, worker: Uuid, batch: &[Ended], patience: Duration) -> Result<Counted> {
     let timer = Timer::start();
-    let sent = match send_once(shared, worker, batch, true).await {
+    let sent = match send_once(shared, worker, batch, patience, true).await {
         // Nobody can be told of what is given back. Who could work it finds it when it looks the next time.
-        Err(error) if is_unheard(&error) && batch.iter().any(is_given_back) => {
+        Err(error) if error.is_unheard() && batch.iter().any(is_given_back) => {
             tracing::warn!(%error, "giving jobs back without a notification");
-            send_once(shared, worker, batch, false).await
+            send_once(shared, worker, batch, patience, false).await
         }
         sent => sent,
     };
@@ -189,21 +219,21 @@ pub(super) async fn send(shared: &Shared, worker: Uuid, batch: &[Ended]) -> Resu
     sent
 }
 
-async fn send_once(shared: &Shared, worker: Uuid, batch: &[Ended], wakes: bool) -> Result<Counted> {
+async fn send_once(shared: &Shared, worker: Uuid, batch: &[Ended], patience: Duration, wakes: bool) -> Result<Counted> {
     let mut connection = shared.desk.connection().await?;
     let statements = shared.client.statements();
     // A batch goes one way, unless its results had to be replaced.
     let is_all = |way: Way| batch.iter().all(|ended| ended.way() == way);
     let attempts: Vec<_> = batch.iter().map(|ended| (ended.result.id, ended.result.attempt)).collect();
     let finished = if is_all(Way::Delete) {
-        let completing = store::complete_and_delete(&mut connection, statements, worker, &attempts, Some(PATIENCE));
+        let completing = store::complete_and_delete(&mut connection, statements, worker, &attempts, Some(patience));
         shared.desk.answer(completing).await
     } else if is_all(Way::Complete) {
-        let completing = store::complete(&mut connection, statements, worker, &attempts, Some(PATIENCE));
+        let completing = store::complete(&mut connection, statements, worker, &attempts, Some(patience));
         shared.desk.answer(completing).await
     } else {
         let results: Vec<_> = batch.iter().map(|ended| ended.result.clone()).collect();
-        let finishing = store::finish(&mut connection, statements, worker, &results, Some(PATIENCE), wakes);
+        let finishing = store::finish(&mut connection, statements, worker, &results, Some(patience), wakes);
         shared.desk.answer(finishing).await
     };
     connection.settle(finished)

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::store::Verdict;
 
-use super::completer::Ended;
+use super::completer::{Ended, Way};
 
 /// How the error begins that takes the place of what could not be stored.
 const NOT_STORED: &str = "the result could not be stored";
@@ -13,7 +13,8 @@ pub(super) fn is_hopeless(error: &Error) -> bool {
     match error {
         Error::Database(sqlx::Error::Database(database)) => {
             // Data exceptions, constraint violations and limits; but a full queue of notifications empties again.
-            database.code().is_some_and(|code| is_of(&code, &["22", "23", "54"])) && !is_unheard(error)
+            let is_of_data = |code: &str| ["22", "23", "54"].iter().any(|class| code.starts_with(class));
+            database.code().is_some_and(|code| is_of_data(&code)) && !error.is_unheard()
         }
         Error::Database(sqlx::Error::Encode(_)) => true,
         _ => false,
@@ -21,50 +22,40 @@ pub(super) fn is_hopeless(error: &Error) -> bool {
 }
 
 /// Whether the server said no to this statement, perhaps for the sake of a single row. It says nothing of one where it
-/// cannot be reached, is short of something, starts, stops, or takes no writes at all.
+/// cannot be reached, or [says no to everything](Error::is_of_server).
 pub(super) fn is_refusal(error: &Error) -> bool {
-    const OF_THE_SERVER: [&str; 7] = ["08", "25", "28", "3D", "53", "57P", "F0"];
     match error {
-        Error::Database(sqlx::Error::Database(database)) => {
-            database.code().is_some_and(|code| !is_of(&code, &OF_THE_SERVER)) && !error.is_lock_timeout()
-        }
+        Error::Database(sqlx::Error::Database(_)) => !error.is_of_server() && !error.is_lock_timeout(),
         _ => is_hopeless(error),
     }
 }
 
-/// Whether nobody can be notified, since the server's queue of notifications is full: some session listens in a
-/// transaction that it leaves open. The code stands for other limits as well; the text may be in the server's language, and
-/// has the command's name in any.
-pub(super) fn is_unheard(error: &Error) -> bool {
-    let Error::Database(sqlx::Error::Database(database)) = error else { return false };
-    database.code().is_some_and(|code| code == "54000") && database.message().contains("NOTIFY")
-}
-
-/// Makes of a result that cannot be stored one that can, which says so. `false`: there is nothing more to leave out.
-pub(super) fn replace_by_failure(ended: &mut Ended, error: &Error) -> bool {
+/// Makes of a result that cannot be stored one that can, and answers with what it is. `None`: there is nothing more to
+/// leave out.
+pub(super) fn replace(ended: &mut Ended, error: &Error) -> Option<&'static str> {
+    // Somebody's row may refer to the job's. That is pruned when it can be.
+    if ended.way() == Way::Delete {
+        ended.is_deleted = false;
+        return Some("the job is kept");
+    }
     // What a job said of its progress must not cost it its result.
     if ended.result.progress.take().is_some() {
-        return true;
+        return Some("without progress");
     }
     let reason = format!("{NOT_STORED}: {error}");
     let told = match &ended.result.verdict {
         // They have nothing of the job's own in them, so it has nothing to answer for.
-        Verdict::GiveBack | Verdict::Snooze { .. } => return false,
+        Verdict::Complete { output: None } | Verdict::GiveBack | Verdict::Snooze { .. } => return None,
         Verdict::Retry { error, .. } => Some(error),
         Verdict::Discard { reason } => Some(reason),
-        Verdict::Complete { .. } | Verdict::Cancel { .. } => None,
+        Verdict::Complete { output: Some(_) } | Verdict::Cancel { .. } => None,
     };
     if told.is_some_and(|told| told.starts_with(NOT_STORED)) {
-        return false;
+        return None;
     }
     ended.result.verdict = match ended.result.verdict {
         Verdict::Retry { delay, .. } => Verdict::Retry { delay, error: reason },
         _ => Verdict::Discard { reason },
     };
-    true
-}
-
-/// Whether a code is of one of these classes.
-fn is_of(code: &str, classes: &[&str]) -> bool {
-    classes.iter().any(|class| code.starts_with(class))
+    Some("a failure")
 }

@@ -8,7 +8,8 @@
 //! What appears behind such a place is not seen by them: a job of a transaction that was open longer
 //! than others, a promoted one, a new priority. So two deeper looks come in between: one that
 //! begins a moment before the places, and one at the head. Each may take a tenth of the time at most:
-//! after a look that took 50 ms, the next of its depth is due in half a second. Where a look is cheap,
+//! after a look that took 50 ms, the next of its depth is due in half a second; but ten seconds later in
+//! any case, since one that was slow for another reason says nothing of the next. Where a look is cheap,
 //! which is where nothing is in the way, every fetch is at the head, and order is exact.
 
 use std::collections::{BTreeMap, HashMap};
@@ -26,6 +27,9 @@ const CHEAP: Duration = Duration::from_millis(2);
 
 /// A dear walk may be made again after so many times its own duration.
 const PAUSE: u32 = 9;
+
+/// And in any case after this: the disk may have stood still for once, or the server's clock have been set.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// How long most transactions are over after their jobs were inserted: how far the middle look goes
 /// back.
@@ -155,7 +159,7 @@ struct Due {
 
 impl Due {
     fn after(&mut self, took: Duration, now: Instant) {
-        self.at = if took <= CHEAP { now } else { now + took * PAUSE };
+        self.at = if took <= CHEAP { now } else { now + took.saturating_mul(PAUSE).min(LONGEST_PAUSE) };
     }
 }
 
@@ -185,6 +189,17 @@ mod tests {
         assert_eq!(scan.depth(start + 89 * MS), Depth::Onward);
         assert_eq!(scan.depth(start + 90 * MS), Depth::Recent);
         assert_eq!(scan.depth(start + 450 * MS), Depth::Full);
+    }
+
+    #[test]
+    fn one_slow_look_puts_the_next_off_for_seconds_only() {
+        let start = Instant::now();
+        for took in [Duration::from_secs(20), Duration::MAX] {
+            let mut scan = Scan::new(start);
+            scan.looked(Depth::Full, took, start);
+            assert_ne!(scan.depth(start + LONGEST_PAUSE - MS), Depth::Full);
+            assert_eq!(scan.depth(start + LONGEST_PAUSE), Depth::Full);
+        }
     }
 
     #[test]

@@ -1,16 +1,17 @@
 //! Sifting: sends a batch that the database refuses part by part, so that what it takes is recorded, and what it
-//! refuses alone waits aside.
+//! refuses alone waits aside. A lock that is in a result's way counts as a refusal.
 //!
 //! Where it refuses everything, sifting every batch to its end would be thousands of statements for nothing. So it stops
-//! after a few results of which none was taken, and the rest waits in the line, whole; these few are out of its way.
+//! after a few results of which none was taken, and the rest waits in the line, whole; these few are out of its way. At a
+//! stop it goes on to the end: what the database would take is not tried again later.
 
 use std::sync::Arc;
 
-use super::Shared;
 use super::completer::Ended;
 use super::lease::Lease;
-use super::recording::{lost, put_aside, recorded, send};
-use super::refusal::{is_hopeless, is_refusal, replace_by_failure};
+use super::recording::{IMPATIENCE, lost, put_aside, recorded, replace, send};
+use super::refusal::{is_hopeless, is_refusal};
+use super::{Shared, completed_in};
 
 /// So many single results in a row that are refused end the sifting.
 const ENOUGH: u32 = 16;
@@ -20,11 +21,11 @@ pub(super) async fn sift(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<En
     let mut refused = 0;
     // The next part is the last. In the order of ids, so that what is left is in it as well.
     let mut parts = halves(batch);
-    while refused < ENOUGH
+    while (refused < ENOUGH || shared.drained.is_cancelled())
         && let Some(mut part) = parts.pop()
     {
         let sent = tokio::select! {
-            sent = send(shared, lease.id, &part) => sent,
+            sent = send(shared, lease.id, &part, IMPATIENCE) => sent,
             () = lease.lost.cancelled() => {
                 parts.push(part);
                 lost(shared, rest(parts)).await;
@@ -36,8 +37,13 @@ pub(super) async fn sift(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<En
                 refused = 0;
                 recorded(shared, lease, part, &finished).await;
             }
-            Err(error) if !is_refusal(&error) => {
+            // At a stop there is no time for what takes the database as long as a statement may take.
+            Err(error)
+                if !(is_refusal(&error) || error.is_lock_timeout())
+                    || (error.is_statement_timeout() && shared.drained.is_cancelled()) =>
+            {
                 tracing::warn!(%error, "results not recorded yet, trying again");
+                completed_in::doubt(&mut part, &error);
                 parts.push(part);
                 break;
             }
@@ -45,14 +51,19 @@ pub(super) async fn sift(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<En
             Err(error) => {
                 let Some(mut ended) = part.pop() else { continue };
                 let id = ended.result.id;
-                if is_hopeless(&error) && replace_by_failure(&mut ended, &error) {
-                    tracing::error!(job.id = %id, %error, "the database refuses a result: recording a failure instead");
+                if is_hopeless(&error) && replace(&mut ended, &error) {
                     parts.push(vec![ended]);
+                    continue;
+                }
+                if error.is_lock_timeout() {
+                    tracing::warn!(job.id = %id, %error, "somebody's lock is in the way of a result: it waits aside");
+                } else if error.is_statement_timeout() {
+                    tracing::warn!(job.id = %id, %error, "a result takes the database too long, or is behind somebody's lock: it waits aside");
                 } else {
                     tracing::error!(job.id = %id, %error, "the database refuses a result: it waits aside");
-                    refused += 1;
-                    put_aside(shared, ended);
                 }
+                refused += 1;
+                put_aside(shared, ended);
             }
         }
     }

@@ -80,13 +80,13 @@ pub(super) fn ended(client: &Client, batch: Vec<Ended>, finished: &Counted) {
     let mut dropped = Vec::new();
     for ended in batch {
         match finished.state(ended.result.id) {
-            None if !ended.was_completed_in => {
+            None if !ended.may_be_completed => {
                 dropped.push((ended.result.id, ended.result.attempt));
                 stale(client, &ended);
             }
             _ if !is_told => {}
             state => {
-                // What a worker completed in a transaction of its own was there before its result.
+                // What was completed already was so before its result.
                 let state = state.unwrap_or(JobState::Completed);
                 let happened = happened(ended.result.verdict, state);
                 ended.track.tell(client, ended.result.id, ended.result.attempt, happened);

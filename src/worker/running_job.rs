@@ -103,8 +103,8 @@ impl<J: Job> RunningJob<J> {
         self.attempt.states.of()
     }
 
-    /// Resolves when the work should stop, with the reason: the job was cancelled, or the runner is
-    /// being stopped hard or has lost its lease.
+    /// Resolves when the work should stop, with the reason: the job was cancelled, its time is over (its
+    /// [timeout](crate::Runner::timeout)), or the runner is being stopped hard or has lost its lease.
     ///
     /// The work then has the runner's [`stop_grace`](crate::Runner::stop_grace) to clean up, and what
     /// it returns in that time still counts as its [`StopReason`] says. After the grace it is dropped

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, Semaphore};
-use uniqueue::{BoxError, Error, JobState, Retention, Runner, RunningJob};
+use tokio::sync::{Notify, Semaphore, mpsc};
+use uniqueue::{BoxError, Error, JobState, Retention, Runner, RunningJob, StopReason};
 
 use super::{Task, quick, until};
 use crate::support::{Database, WAIT};
@@ -233,4 +233,30 @@ async fn a_lease_that_was_declared_lost_is_not_extended_again_by_what_was_asked_
         runner.stop_within(Duration::ZERO).await.unwrap();
         database.execute("DELETE FROM {schema}.job").await;
     }
+}
+
+#[tokio::test]
+async fn a_lease_that_cannot_be_extended_is_lost_when_its_term_is_over_and_no_later() {
+    const LEASE: Duration = Duration::from_secs(6);
+    let database = Database::new().await;
+    let (sender, mut stopped) = mpsc::unbounded_channel();
+    let work = move |job: RunningJob<Task>| {
+        let sender = sender.clone();
+        async move { sender.send((job.stopped().await, Instant::now())) }
+    };
+    let runner = quick(&database.client).lease(LEASE).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    until(&database, job.id(), JobState::Running).await;
+    let beats = "SELECT count(*) FROM {schema}.runner WHERE heartbeat_at > started_at";
+    database.until(beats, 1).await;
+    let extended_at = Instant::now();
+    // Heartbeats wait, and the server ends them.
+    let mut lock = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("LOCK TABLE {schema}.runner IN ACCESS EXCLUSIVE MODE")).execute(&mut *lock).await.unwrap();
+    let (reason, stopped_at) = tokio::time::timeout(WAIT, stopped.recv()).await.unwrap().unwrap();
+    lock.rollback().await.unwrap();
+    assert_eq!(reason, StopReason::LeaseLost);
+    let after = stopped_at - extended_at;
+    assert!(after > LEASE * 9 / 10 && after < LEASE * 11 / 10, "{after:?}");
+    runner.stop().await.unwrap();
 }

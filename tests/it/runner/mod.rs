@@ -1,12 +1,14 @@
 //! The runner, against a real database: outcomes, fencing, wake-ups, leases, stops.
 
 mod ahead;
+mod aside;
 mod beginning;
 mod completed_in;
 mod concurrency;
 mod control;
 mod doubt;
 mod events;
+mod failover;
 mod failures;
 mod fencing;
 mod grace;
@@ -26,6 +28,7 @@ mod settings;
 mod states;
 mod stopping;
 mod tracing;
+mod unanswered;
 mod waking;
 
 use std::time::Duration;

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use uniqueue::{BoxError, JobState, NewJob, Outcome, RetryPolicy, RunningJob, Worker};
+use tokio::sync::Semaphore;
+use uniqueue::{BoxError, JobState, NewJob, Outcome, RetryPolicy, Runner, RunningJob, Worker};
 
 use super::{Task, quick, until};
-use crate::support::Database;
+use crate::support::{Database, WAIT, statements_of};
 
 #[tokio::test]
 async fn a_function_and_a_type_can_be_workers() {
@@ -166,4 +167,34 @@ async fn results_that_cannot_be_stored_end_the_job_and_hold_up_nobody() {
     assert!(row.errors[0].error.contains("could not be stored"), "{:?}", row.errors);
     until(&database, answers[2].id(), JobState::Completed).await;
     runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn large_outputs_are_recorded_by_a_few_statements_of_some_megabytes_each() {
+    const JOBS: u32 = 40;
+    const SIZE: usize = 1_000_000;
+    let database = Database::new().await;
+    let (started, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let signals = (started.clone(), go_on.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (started, go_on) = signals.clone();
+        async move {
+            started.add_permits(1);
+            go_on.acquire().await.unwrap().forget();
+            Outcome::Complete { output: Some("x".repeat(SIZE).into()) }
+        }
+    };
+    database.client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
+    let running = async {
+        let runner = Runner::new(database.client.clone()).queue("default", JOBS as usize).worker(work);
+        let runner = runner.start().await.unwrap();
+        tokio::time::timeout(WAIT, started.acquire_many(JOBS)).await.unwrap().unwrap().forget();
+        go_on.add_permits(JOBS as usize);
+        let stored = format!("SELECT count(*) FROM {{schema}}.job WHERE length(output #>> '{{}}') = {SIZE}");
+        database.until(&stored, JOBS.into()).await;
+        runner.stop().await.unwrap();
+    };
+    let ((), statements) = statements_of(running).await;
+    let sent = statements.iter().filter(|statement| statement.contains("Ends attempts")).count();
+    assert!((3..10).contains(&sent), "{sent}");
 }

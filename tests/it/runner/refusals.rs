@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
-use uniqueue::{JobState, Runner, RunningJob};
+use serde_json::Value;
+use tokio::sync::{Notify, Semaphore};
+use uniqueue::{Happened, JobState, Outcome, Retention, Runner, RunnerHandle, RunningJob};
 
 use super::{Task, quick, until};
 use crate::support::{Database, WAIT};
@@ -32,18 +33,87 @@ const COMPLETED: &str = "SELECT count(*) FROM {schema}.job WHERE state = 'comple
 
 #[tokio::test]
 async fn a_result_that_the_database_refuses_holds_up_no_other_and_counts_when_it_is_allowed() {
-    // A trigger's own error; a constraint, which refuses the failure that is recorded instead as well.
-    for (code, state) in [("P0001", JobState::Completed), ("23514", JobState::Discarded)] {
+    // A trigger's own error; a constraint, which refuses the failure that is recorded instead of an output as well.
+    for (code, output, state) in [
+        ("P0001", None, JobState::Completed),
+        ("23514", None, JobState::Completed),
+        ("23514", Some(13), JobState::Discarded),
+    ] {
         let database = Database::new().await;
         refuse(&database, "NEW.args->>'n' = '13'", code).await;
         let jobs = database.client.insert_many((0..500).map(|n| Task { n })).await.unwrap();
         let runner = Runner::new(database.client.clone()).queue("default", 500);
-        let runner = runner.worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+        let work = move |_: RunningJob<Task>| async move { Outcome::Complete { output: output.map(Value::from) } };
+        let runner = runner.worker(work).start().await.unwrap();
         database.until(COMPLETED, 499).await;
         allow(&database).await;
-        until(&database, jobs[13].id(), state).await;
+        let row = until(&database, jobs[13].id(), state).await;
+        assert_eq!(row.errors.len(), usize::from(output.is_some()));
         runner.stop().await.unwrap();
     }
+}
+
+/// The application's rows may refer to jobs. Where these are not kept, that must not make a failure of their completion.
+#[tokio::test]
+async fn a_completed_job_that_cannot_be_deleted_is_completed_and_kept() {
+    let database = Database::new().await;
+    database.execute("CREATE TABLE {schema}.mine (job uuid REFERENCES {schema}.job)").await;
+    let jobs = database.client.insert_many((0..100).map(|n| Task { n })).await.unwrap();
+    database.execute(&format!("INSERT INTO {{schema}}.mine VALUES ('{}')", jobs[13].id())).await;
+    let mut events = database.client.events();
+    let retention = Retention::default().completed(Duration::ZERO);
+    let runner = Runner::new(database.client.clone()).queue("default", 100).retention(retention);
+    let runner = runner.prune_interval(Duration::from_millis(20)).worker(|_: RunningJob<Task>| async {});
+    let runner = runner.start().await.unwrap();
+    let row = until(&database, jobs[13].id(), JobState::Completed).await;
+    assert_eq!(row.errors.len(), 0);
+    database.execute("DELETE FROM {schema}.mine").await;
+    database.until("SELECT count(*) FROM {schema}.job", 0).await;
+    runner.stop().await.unwrap();
+    let mut completed = 0;
+    while let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, events.recv()).await {
+        completed += usize::from(event.happened == Happened::Completed);
+    }
+    assert_eq!(completed, 100);
+}
+
+/// A runner whose jobs end all together, when they may: many that the database refuses, and then some that it would take.
+async fn many_and_then_some(database: &Database) -> (RunnerHandle, Arc<Semaphore>) {
+    refuse(database, "(NEW.args->>'n')::integer < 600", "P0001").await;
+    let (started, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let signals = (Arc::clone(&started), Arc::clone(&go_on));
+    let work = move |_: RunningJob<Task>| {
+        let (started, go_on) = signals.clone();
+        async move {
+            started.add_permits(1);
+            go_on.acquire().await.unwrap().forget();
+        }
+    };
+    database.client.insert_many((0..620).map(|n| Task { n })).await.unwrap();
+    let runner = Runner::new(database.client.clone()).queue("default", 620).lease(Duration::from_secs(2)).worker(work);
+    let runner = runner.start().await.unwrap();
+    tokio::time::timeout(WAIT, started.acquire_many(620)).await.expect("all begin").unwrap().forget();
+    (runner, go_on)
+}
+
+#[tokio::test]
+async fn hundreds_of_refused_results_hold_up_those_behind_them_for_moments_only() {
+    let database = Database::new().await;
+    let (runner, go_on) = many_and_then_some(&database).await;
+    go_on.add_permits(620);
+    database.until(COMPLETED, 20).await;
+    allow(&database).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_records_what_comes_behind_hundreds_of_refused_results() {
+    let database = Database::new().await;
+    let (runner, go_on) = many_and_then_some(&database).await;
+    go_on.add_permits(620);
+    let stopping = runner.stop_within(Duration::from_secs(1));
+    tokio::time::timeout(WAIT, stopping).await.expect("the stop ends").unwrap();
+    assert_eq!(database.number(COMPLETED).await, 20);
 }
 
 #[tokio::test]
@@ -119,18 +189,7 @@ async fn a_job_that_is_given_back_is_kept_where_nobody_can_be_notified() {
     let runner = quick(&database.client).stop_grace(Duration::ZERO).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
-    // As a full queue of notifications fails: when the transaction commits.
-    for statement in [
-        "CREATE TABLE {schema}.heard ()",
-        "CREATE FUNCTION {schema}.unheard() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '54000'; END $$",
-        "CREATE CONSTRAINT TRIGGER unheard AFTER INSERT ON {schema}.heard DEFERRABLE INITIALLY DEFERRED
-            FOR EACH ROW EXECUTE FUNCTION {schema}.unheard()",
-        "CREATE OR REPLACE FUNCTION {schema}.wake_runners(queues text[]) RETURNS integer LANGUAGE plpgsql AS
-            $$ BEGIN INSERT INTO {schema}.heard DEFAULT VALUES; RETURN 1; END $$",
-    ] {
-        database.execute(statement).await;
-    }
+    database.fill_notify_queue().await;
     let stopping = runner.stop_within(Duration::ZERO);
     tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap();
     let row = database.client.job(job.id()).await.unwrap().unwrap();
