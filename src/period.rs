@@ -141,8 +141,10 @@ fn times(number: &str, size: u64) -> Result<u64, &'static str> {
     let whole: u64 = whole.parse().map_err(|_| TOO_LONG)?;
     let parts = if fraction.is_empty() {
         0
-    } else {
+    } else if fraction.len() > 19 {
         // Even of a week, more than 13 digits are never whole microseconds, and 19 fit.
+        return Err(TOO_FINE);
+    } else {
         let parts = u128::from(fraction.parse::<u64>().map_err(|_| TOO_FINE)?) * u128::from(size);
         let scale = 10_u128.pow(fraction.len() as u32);
         if parts % scale != 0 {
@@ -227,6 +229,7 @@ mod tests {
             ("PT0.5H1M", "only the last unit may have a fraction"),
             ("PT0.0000001S", TOO_FINE),
             ("PT0.0000000000000000000000000000001H", TOO_FINE),
+            ("PT0.00000000000000000000000000000000000000001S", TOO_FINE),
             ("P36525DT1S", TOO_LONG),
             ("P99999999999999999999D", TOO_LONG),
             ("PT18446744073709551615S", TOO_LONG),

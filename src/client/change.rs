@@ -255,7 +255,8 @@ impl Client {
     }
 
     /// Gives jobs that wait another time. A time that has passed makes them available at once. What
-    /// another job's hold on the key does is as for [`Client::retry`].
+    /// another job's hold on the key does is as for [`Client::retry`]. A claim with a deadline (`period`, `ttl`)
+    /// is not prolonged: it can end while the job still waits.
     ///
     /// # Errors
     ///

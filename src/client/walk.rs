@@ -4,7 +4,8 @@
 //! of theirs is taken. So one job that somebody keeps locked (a worker's transaction that is open for an
 //! hour) must not make its batch wait. What is not to be had within [`PATIENCE`] is set aside, and the
 //! others are changed; when the walk is over it comes back to the jobs set aside, as long as it takes, and
-//! meanwhile holds no lock and no snapshot.
+//! meanwhile holds no lock and no snapshot. Where none of the batch is locked, what held it up was something else, such
+//! as a lock on a whole table: it is tried again after a pause, as often as it takes.
 //!
 //! That is so on a connection of our own. In the caller's transaction every lock is kept to its end
 //! anyway, and the caller's own `lock_timeout` says how long to wait.
@@ -26,7 +27,7 @@ const BATCH: u32 = 1_000;
 /// How long a batch waits for a job that somebody has locked: longer than whoever works in order.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How soon it looks again whether the jobs set aside are free. Each time it waits twice as long,
+/// How soon it looks again whether the jobs set aside are free, or tries a batch again. Each time it waits twice as long,
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
 /// up to this.
@@ -91,6 +92,7 @@ impl Walk<'_, '_> {
             Place::Ours => Some(PATIENCE),
             Place::Callers => None,
         };
+        let mut pause = FIRST_PAUSE;
         loop {
             let states = self.filter.states_meant();
             match change_batch(self.client, self.connection, self.verb, &ids, states, patience).await {
@@ -104,6 +106,11 @@ impl Walk<'_, '_> {
                         jobs = locked.len(),
                         "somebody has jobs locked: they are changed when they are free"
                     );
+                    if locked.is_empty() {
+                        // Each try leaves its rows behind as dead ones.
+                        tokio::time::sleep(pause).await;
+                        pause = LONGEST_PAUSE.min(pause * 2);
+                    }
                     ids.retain(|id| !locked.contains(id));
                     aside.extend(locked);
                     if ids.is_empty() {

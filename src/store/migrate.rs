@@ -42,6 +42,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V21__insert_new", include_str!("../../migrations/V21__insert_new.sql")),
     ("V22__duplicate_audit", include_str!("../../migrations/V22__duplicate_audit.sql")),
     ("V23__delete_completed", include_str!("../../migrations/V23__delete_completed.sql")),
+    ("V24__whatever_size", include_str!("../../migrations/V24__whatever_size.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.

@@ -22,6 +22,7 @@ mod insert_middleware;
 mod machine;
 mod maintenance;
 mod modes;
+mod notifying;
 mod open_transaction;
 mod plans;
 mod queues;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use sqlx::{Connection, Row};
+use sqlx::{AssertSqlSafe, Connection, Row};
 use tokio::sync::mpsc;
 use uniqueue::{Job, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
 
@@ -73,6 +73,31 @@ async fn holders_are_looked_up_by_a_plan_that_is_made_once_and_fits_a_table_that
     let lines = sqlx::raw_sql("EXPLAIN EXECUTE prepared_held_jobs ('{k}')").fetch_all(&mut *connection).await.unwrap();
     let plan = lines.iter().map(|line| line.get(0)).collect::<Vec<String>>().join("\n");
     assert!(plan.contains("job_unique_key") && !plan.contains("Seq Scan on job"), "{plan}");
+    assert!(!plan.contains("not_by_scan"), "{plan}");
+    connection.detach().close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_single_new_job_is_looked_for_by_a_plan_that_is_made_once_and_fits_a_table_that_grows() {
+    let database = Database::new().await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    let jobs = "INSERT INTO {schema}.job (id, kind, unique_key, unique_states)
+        SELECT {schema}.new_job_id(), 'a', 'k', 31";
+    database.execute(jobs).await;
+    database.execute("ANALYZE {schema}.job").await;
+    database.prepare(&mut connection, "insert_new_one").await;
+    let execute = "EXECUTE prepared_insert_new_one (gen_random_uuid(), '{}', 'a', 'default', '{}', 0::smallint,
+        25::smallint, 'k', 31::smallint, false, false, NULL)";
+    for _ in 1..10 {
+        let inserted = sqlx::raw_sql(execute).fetch_all(&mut *connection).await.unwrap();
+        assert_eq!(inserted.len(), 0, "the key is held");
+    }
+    let made_once = "SELECT generic_plans > 0 FROM pg_prepared_statements WHERE name = 'prepared_insert_new_one'";
+    assert!(sqlx::query_scalar::<_, bool>(made_once).fetch_one(&mut *connection).await.unwrap());
+    let lines = sqlx::raw_sql(AssertSqlSafe(format!("EXPLAIN {execute}"))).fetch_all(&mut *connection).await.unwrap();
+    let plan = lines.iter().map(|line| line.get(0)).collect::<Vec<String>>().join("\n");
+    assert!(plan.contains("using job_unique_key") && !plan.contains("Seq Scan on job"), "{plan}");
     assert!(!plan.contains("not_by_scan"), "{plan}");
     connection.detach().close().await.unwrap();
 }

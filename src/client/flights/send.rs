@@ -1,6 +1,7 @@
 //! Sending a batch: the statement that fits it, and an answer for everybody.
 
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use sqlx::PgConnection;
@@ -156,17 +157,93 @@ fn did_nothing(error: &Error) -> bool {
     }
 }
 
-/// The same error for one more caller: most cannot be cloned.
+/// The same error for one more caller: most cannot be cloned. It
+/// [is retryable](Error::is_retryable) if the error is.
 pub(super) fn alike(error: &Error) -> Error {
     let alike = match error {
         Error::Database(sqlx::Error::PoolTimedOut) => sqlx::Error::PoolTimedOut,
         Error::Database(sqlx::Error::PoolClosed) => sqlx::Error::PoolClosed,
+        Error::Database(sqlx::Error::WorkerCrashed) => sqlx::Error::WorkerCrashed,
         Error::Database(sqlx::Error::Io(error)) => {
             sqlx::Error::Io(std::io::Error::new(error.kind(), error.to_string()))
         }
-        Error::Database(sqlx::Error::Database(error)) => sqlx::Error::Protocol(error.message().to_owned()),
+        Error::Database(sqlx::Error::Database(said)) if error.is_retryable() => {
+            sqlx::Error::Io(std::io::Error::new(ErrorKind::ConnectionAborted, said.message()))
+        }
+        Error::Database(sqlx::Error::Database(said)) => sqlx::Error::Protocol(said.message().to_owned()),
         Error::Database(error) => sqlx::Error::Protocol(error.to_string()),
         error => sqlx::Error::Protocol(error.to_string()),
     };
     alike.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+    use std::fmt;
+
+    use sqlx::error::DatabaseError;
+
+    use super::*;
+
+    /// What a server says, with this code.
+    #[derive(Debug)]
+    struct Said(&'static str);
+
+    impl fmt::Display for Said {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.message())
+        }
+    }
+
+    impl std::error::Error for Said {}
+
+    impl DatabaseError for Said {
+        fn message(&self) -> &'static str {
+            "as the server says"
+        }
+
+        fn code(&self) -> Option<Cow<'_, str>> {
+            Some(self.0.into())
+        }
+
+        fn as_error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+
+        fn as_error_mut(&mut self) -> &mut (dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+
+        fn into_error(self: Box<Self>) -> Box<dyn std::error::Error + Send + Sync + 'static> {
+            self
+        }
+
+        fn kind(&self) -> sqlx::error::ErrorKind {
+            sqlx::error::ErrorKind::Other
+        }
+    }
+
+    #[test]
+    fn whether_an_error_is_worth_another_try_is_the_same_for_all_who_share_it() {
+        let said = |code| Error::from(sqlx::Error::Database(Box::new(Said(code))));
+        let aborted = std::io::Error::from(ErrorKind::ConnectionReset);
+        for (error, is_retryable) in [
+            (said("57P01"), true),
+            (said("08006"), true),
+            (said("53300"), true),
+            (said("23514"), false),
+            (sqlx::Error::WorkerCrashed.into(), true),
+            (sqlx::Error::PoolTimedOut.into(), true),
+            (sqlx::Error::PoolClosed.into(), false),
+            (sqlx::Error::Io(aborted).into(), true),
+            (sqlx::Error::RowNotFound.into(), false),
+        ] {
+            let alike = alike(&error);
+            assert_eq!((error.is_retryable(), alike.is_retryable()), (is_retryable, is_retryable), "{error}: {alike}");
+            if matches!(error, Error::Database(sqlx::Error::Database(_))) {
+                assert!(alike.to_string().contains("as the server says"), "{alike}");
+            }
+        }
+    }
 }

@@ -7,7 +7,15 @@ INSERT INTO /* schema */job AS j (
 )
 SELECT
     $1, $3, $4, $2, $5, $6, $7, statement_timestamp(), statement_timestamp(), $8, $9, $10, $11
-WHERE $12::text IS NULL OR set_config('lock_timeout', $12, true) IS NOT NULL
+WHERE
+    -- ON CONFLICT would wait for whoever is just changing a holder, which a look does not.
+    NOT EXISTS (
+        SELECT
+        FROM /* schema */job AS h
+        -- As in held_jobs: a scan of the table would have to ask, so the planner takes the index.
+        WHERE h.unique_key = $8 AND h.claims AND (h.claims OR /* schema */not_by_scan(h.claims))
+    )
+    AND ($12::text IS NULL OR set_config('lock_timeout', $12, true) IS NOT NULL)
 ON CONFLICT (unique_key) WHERE claims DO NOTHING
 RETURNING
     j.created_at,

@@ -1,7 +1,7 @@
 //! R10: a batch means what its inserts one after another would mean.
 
 use std::future::IntoFuture;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 use uniqueue::{JobId, JobState, NewJob, OnConflict, UniqueKey, UniqueScope};
@@ -293,4 +293,38 @@ async fn r10_ten_thousand_mixed_jobs_take_one_statement() {
     let (answers, statements) = counting_statements(inserting).await;
     assert_eq!(answers.unwrap().len(), 10_000);
     assert_eq!(statements, 1);
+}
+
+#[tokio::test]
+async fn r10_a_batch_takes_time_in_proportion_to_its_jobs() {
+    const SIZE: usize = 20_000;
+    let database = Database::with_connections(1).await;
+    let insert = "SELECT count(*) FROM {schema}.insert_jobs(
+        (SELECT array_agg(gen_random_uuid()) FROM generate_series(1, $1)), array_fill('a'::text, ARRAY[$1]),
+        array_fill('default'::text, ARRAY[$1]), array_fill('{}'::jsonb, ARRAY[$1]), array_fill('{}'::jsonb, ARRAY[$1]),
+        array_fill(0::smallint, ARRAY[$1]), array_fill(25::smallint, ARRAY[$1]),
+        array_fill(NULL::timestamptz, ARRAY[$1]), array_fill(NULL::interval, ARRAY[$1]), array_fill(false, ARRAY[$1]),
+        array_fill('k'::text, ARRAY[$1]), array_fill(31::smallint, ARRAY[$1]), array_fill(NULL::interval, ARRAY[$1]),
+        array_fill(NULL::interval, ARRAY[$1]), array_fill(false, ARRAY[$1]), array_fill(false, ARRAY[$1]),
+        array_fill('ignore'::text, ARRAY[$1]), in_order => true
+    )";
+    let insert = async |batches: usize| {
+        let began = Instant::now();
+        for _ in 0..batches {
+            let answered = sqlx::query_scalar(database.sql(insert)).bind(i32::try_from(SIZE / batches).unwrap());
+            let answered: i64 = answered.fetch_one(database.pool()).await.unwrap();
+            assert_eq!(answered.unsigned_abs() as usize, SIZE / batches);
+        }
+        began.elapsed()
+    };
+    // The machine may be busy with something else for a while.
+    let mut times = Vec::new();
+    for _ in 0..3 {
+        let (small, large) = (insert(20).await, insert(1).await);
+        if large < small * 3 {
+            return;
+        }
+        times.push((small, large));
+    }
+    panic!("in 20 batches, in one: {times:?}");
 }

@@ -171,6 +171,23 @@ async fn r10_after_many_new_jobs_an_insert_in_a_transaction_that_meets_somebody_
 }
 
 #[tokio::test]
+async fn r3_after_many_new_jobs_a_single_insert_waits_for_nobody_who_is_changing_its_holder() {
+    let database = Database::with_connections(3).await;
+    let client = &database.client;
+    client.insert_many((0..400).map(|n| unique(&format!("k{n}")))).await.unwrap();
+    let mut changing = database.pool().begin().await.unwrap();
+    let change = database.sql("UPDATE {schema}.job SET progress = '{}' WHERE unique_key = 'k7'");
+    sqlx::query(change).execute(&mut *changing).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    let inserting = timeout(WAIT, client.insert(unique("k7")).tx(&mut tx).into_future());
+    let (met, statements) = counting_statements(inserting).await;
+    let met = met.expect("an answer at once").unwrap();
+    assert_eq!((met.duplicate, met.job.unique_key.as_deref(), statements), (true, Some("k7"), 2));
+    tx.commit().await.unwrap();
+    changing.rollback().await.unwrap();
+}
+
+#[tokio::test]
 async fn new_jobs_are_looked_for_by_index_however_small_the_table_was() {
     let database = Database::with_connections(1).await;
     let mut tx = begin(&database, "lock_timeout = 0").await;

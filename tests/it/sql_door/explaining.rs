@@ -203,3 +203,25 @@ async fn rust_explains_in_a_transaction_that_cannot_write() {
     assert!(found.would_insert && found.holder.is_none());
     assert!(database.client.explain(job().queue("")).tx(&mut transaction).await.is_err());
 }
+
+#[tokio::test]
+async fn a_holder_is_found_by_index_however_small_the_table_was() {
+    let database = Database::with_connections(1).await;
+    // One row, which is read faster than any index.
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    insert(&database, "'a'").await.unwrap();
+    database.execute("ANALYZE {schema}.job").await;
+    let mut tx = database.pool().begin().await.unwrap();
+    let explain = |n: u32| format!(r#"'a', id => '{}', unique_policy => '{{"key": "{n}"}}'"#, Uuid::now_v7());
+    // PostgreSQL plans some times anew before it takes to one plan.
+    for n in 0..10 {
+        assert!(explain_on(&database, &mut tx, &explain(n)).await.would_insert);
+    }
+    let jobs = "INSERT INTO {schema}.job (id, kind, unique_key, unique_states)
+        SELECT {schema}.new_job_id(), 'a', n::text, 31 FROM generate_series(1, 3000) AS n";
+    sqlx::query(database.sql(jobs)).execute(&mut *tx).await.unwrap();
+    let read = "SELECT seq_tup_read FROM pg_stat_xact_user_tables WHERE relid = '{schema}.job'::regclass";
+    let before: i64 = sqlx::query_scalar(database.sql(read)).fetch_one(&mut *tx).await.unwrap();
+    assert!(!explain_on(&database, &mut tx, &explain(3000)).await.would_insert);
+    assert_eq!(sqlx::query_scalar::<_, i64>(database.sql(read)).fetch_one(&mut *tx).await.unwrap(), before);
+}

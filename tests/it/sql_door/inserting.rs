@@ -273,3 +273,20 @@ async fn a_new_job_wakes_an_idle_runner() {
     let woken = tokio::time::timeout(crate::support::WAIT, listener.recv()).await.unwrap().unwrap();
     assert_eq!(woken.payload(), "default");
 }
+
+/// A snapshot that has to know of many subtransactions slows everybody down.
+#[tokio::test]
+async fn jobs_that_ignore_duplicates_take_no_subtransaction_each() {
+    let database = Database::new().await;
+    let policy = r#"'{"keys": ["args"], "ttl": "PT1H"}'"#;
+    for policy in ["NULL", policy] {
+        let insert = format!(
+            "SELECT count(*) FROM generate_series(1, 100) AS g (n)
+            CROSS JOIN LATERAL {{schema}}.insert_job('a', to_jsonb(n), unique_policy => {policy}) AS i
+            WHERE NOT i.duplicate AND i.state = 'available'"
+        );
+        assert_eq!(database.number(&insert).await, 100);
+    }
+    let writers = "SELECT count(DISTINCT xmin::text) FROM {schema}.job";
+    assert_eq!(database.number(writers).await, 2);
+}

@@ -107,6 +107,14 @@ async fn failing_kind_counts_what_failed_and_shows_the_last_error() {
             coalesce(to_char(last_failed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS'), 'when?'), are_all), '; ')
         FROM {schema}.failing_kind";
     assert_eq!(database.text(rows).await, "a {q,r} 1 2 6 last 2026-02-03 04:05:07.000 t; b {q} 0 1 2 by hand when? t");
+    let mut connection = database.pool().acquire().await.unwrap();
+    sqlx::raw_sql("SET standard_conforming_strings = off").execute(&mut *connection).await.unwrap();
+    let told: i64 = sqlx::query_scalar(database.sql("SELECT count(last_failed_at) FROM {schema}.failing_kind"))
+        .fetch_one(&mut *connection)
+        .await
+        .unwrap();
+    assert_eq!(told, 1, "whatever a backslash means");
+    connection.detach();
     // What is looked at is bounded, and the answer says so.
     let bounded = "SELECT string_agg(concat_ws(' ', kind, discarded, are_all), '; ') FROM {schema}.failing_kinds(1)";
     assert_eq!(database.text(bounded).await, "a 0 f; b 1 f");
