@@ -102,15 +102,17 @@ impl Walk<'_, '_> {
                 }
                 Err(error) if patience.is_some() && error.is_lock_timeout() => {
                     let locked = store::locked(self.connection, self.client.statements(), &ids).await?;
+                    if locked.is_empty() {
+                        tracing::debug!(?pause, "a change is held up, and by no locked job: it is tried again");
+                        // Each try leaves its rows behind as dead ones.
+                        tokio::time::sleep(pause).await;
+                        pause = LONGEST_PAUSE.min(pause * 2);
+                        continue;
+                    }
                     tracing::debug!(
                         jobs = locked.len(),
                         "somebody has jobs locked: they are changed when they are free"
                     );
-                    if locked.is_empty() {
-                        // Each try leaves its rows behind as dead ones.
-                        tokio::time::sleep(pause).await;
-                        pause = LONGEST_PAUSE.min(pause * 2);
-                    }
                     ids.retain(|id| !locked.contains(id));
                     aside.extend(locked);
                     if ids.is_empty() {
