@@ -73,8 +73,20 @@ async fn patience_ends_where_the_rows_and_keys_are_taken() {
     let client = &database.client;
     let id = client.insert(job("a").scheduled_in(WAIT)).await.unwrap().id();
     let pending = client.insert(job("a").pending()).await.unwrap().id();
+    let running = client.insert(job("a")).await.unwrap().id();
+    let worker = uuid::Uuid::now_v7();
+    let run =
+        format!("UPDATE {{schema}}.job SET state = 'running', attempt = 1, attempted_at = now(), worker = '{worker}'");
+    database.execute(&format!("{run} WHERE id = '{running}'")).await;
     let mut connection = database.pool().acquire().await.unwrap();
     for (name, arguments) in [
+        (
+            "finish",
+            format!(
+                "'{worker}', '{{{running}}}', '{{1}}', '{{give_back}}', '{{null}}', '{{null}}', '{{null}}', '100ms',
+                '{{null}}', '{{null}}', true"
+            ),
+        ),
         ("cancel_jobs", format!("'{{{id}}}', NULL, '100ms'")),
         ("release_jobs", format!("'{{{pending}}}', NULL, '100ms'")),
         ("reschedule_jobs", format!("'{{{id}}}', NULL, now(), '100ms'")),

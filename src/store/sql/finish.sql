@@ -67,7 +67,9 @@ settled AS MATERIALIZED (
         CASE
             WHEN bool_or(f.outcome = 'give_back') AND $11
                 THEN /* schema */wake_runners(array_agg(DISTINCT f.queue) FILTER (WHERE f.outcome = 'give_back'))
-        END
+        END,
+        -- Asked when all are changed: what a commit that notifies waits for is not what patience is for.
+        CASE WHEN $8::text IS NOT NULL THEN set_config('lock_timeout', '0', true) END
     FROM finished AS f
 )
 SELECT f.id, CASE WHEN f.id = ANY (s.discarded) THEN 'discarded' ELSE f.state::text END AS state
