@@ -65,9 +65,6 @@ const LONGEST_TURN: Duration = Duration::from_secs(10);
 const FIRST_FAILURE_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_FAILURE_WAIT: Duration = Duration::from_secs(5);
 
-/// The rest after a sifting that was cut short and did nothing: there may be jobs behind those that were refused.
-const REST_AFTER_REFUSALS: Duration = Duration::from_secs(1);
-
 /// How long a stop waits for the database to take a lease back. Without it the lease runs out.
 const RELEASE_WAIT: Duration = Duration::from_secs(2);
 

@@ -13,8 +13,8 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::sifting::{Aside, Sifted, Step, run_whole, sift};
-use super::{BATCH, Holder, REST_AFTER_REFUSALS, Service, is_batch};
+use super::sifting::{Aside, Sifted, Step, rest, run_whole, sift};
+use super::{BATCH, Holder, Service, is_batch};
 use crate::error::Result;
 use crate::store::{self, Promoted, Statements};
 
@@ -57,11 +57,8 @@ impl Promoter {
         // What is left is looked at once more.
         self.reached = if is_cut { look.from } else { Some(reached) };
         let has_promoted = done.iter().any(|done| done.promoted > 0);
-        Ok(match (is_full || is_cut, has_promoted) {
-            (true, true) => Duration::ZERO,
-            (true, false) => REST_AFTER_REFUSALS,
-            (false, _) => self.rest(done.last().and_then(|done| done.next_in)),
-        })
+        Ok(rest(is_full || is_cut, has_promoted)
+            .unwrap_or_else(|| self.rest(done.last().and_then(|done| done.next_in))))
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::sifting::{Aside, Sifted, Step, run_whole, sift};
-use super::{BATCH, Holder, REST_AFTER_REFUSALS, Service, is_batch};
+use super::sifting::{Aside, Sifted, Step, rest, run_whole, sift};
+use super::{BATCH, Holder, Service, is_batch};
 use crate::client::Client;
 use crate::error::Result;
 use crate::event::{Event, Happened};
@@ -54,11 +54,7 @@ impl Rescuer {
         if let Some(error) = failed {
             return Err(error);
         }
-        Ok(match (is_full || is_cut, has_rescued) {
-            (true, true) => Duration::ZERO,
-            (true, false) => REST_AFTER_REFUSALS,
-            (false, _) => self.rest(next_in),
-        })
+        Ok(rest(is_full || is_cut, has_rescued).unwrap_or_else(|| self.rest(next_in)))
     }
 }
 

@@ -30,6 +30,9 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// How long a job that was refused is not tried again, or not named again at least.
 const ASIDE: Duration = Duration::from_secs(600);
 
+/// The rest after a sifting that did nothing and left something.
+const REST: Duration = Duration::from_secs(1);
+
 /// So many jobs are named in one line of the log.
 const NAMED: usize = 20;
 
@@ -162,6 +165,11 @@ pub(super) async fn sift<S: Step>(holder: &Holder, step: &S, ids: Vec<Uuid>, asi
     }
     aside.put(S::DOES, refused);
     sifted
+}
+
+/// How long to rest after a sifting, where there may be jobs behind those that were refused. `None`: as ever.
+pub(super) fn rest(is_something_left: bool, has_done_something: bool) -> Option<Duration> {
+    is_something_left.then_some(if has_done_something { Duration::ZERO } else { REST })
 }
 
 /// A part in two, in an order that is left to chance.

@@ -86,7 +86,8 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
         };
         let Err(error) = sent else { break sent };
         completed_in::doubt(&mut batch, &error);
-        if place == Place::Line && error.is_lock_timeout() {
+        let is_held_up = place == Place::Line && error.is_lock_timeout();
+        if is_held_up {
             let sent = batch.len();
             let locked = tokio::select! {
                 locked = locked(&shared, &batch) => locked,
@@ -102,7 +103,7 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
             }
         }
         // Nobody has the jobs: a lock on something else, such as a row that a trigger changes, is as good as a refusal.
-        let is_refused = is_refusal(&error) || (place == Place::Line && error.is_lock_timeout());
+        let is_refused = is_refusal(&error) || is_held_up;
         refusals += u32::from(is_refused);
         match place {
             // Nor must a result that the database refuses.

@@ -16,6 +16,9 @@ pub(super) fn parts(batch: Vec<Ended>) -> Vec<Vec<Ended>> {
 }
 
 fn cut<T>(batch: Vec<T>, weight: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    if batch.iter().map(&weight).fold(0, usize::saturating_add) <= MOST {
+        return vec![batch];
+    }
     let (mut parts, mut part, mut sum) = (Vec::new(), Vec::new(), 0_usize);
     for item in batch {
         let weight = weight(&item);

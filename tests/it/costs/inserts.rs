@@ -21,21 +21,21 @@ struct Bound {
     wal: i64,
 }
 
-/// Inserts jobs in some way, after others that are all new, and compares what it took.
-async fn costs(wanted: Bound, jobs: i64, insert: impl AsyncFnOnce(&Client)) {
+/// Inserts jobs in some way, after so many others that are all new, and compares what it took.
+async fn costs(others: i64, wanted: Bound, jobs: i64, insert: impl AsyncFnOnce(&Client)) {
     let quiet = Quiet::new().await;
-    quiet.client.insert_many(Quiet::unique(1_000_000, WARM_UP)).await.unwrap();
+    quiet.client.insert_many(Quiet::unique(1_000_000, others)).await.unwrap();
     let ((), wal, statements) = cost_of(jobs, insert(&quiet.client)).await;
     quiet.client.pool().close().await;
-    let reading = quiet.reading(WARM_UP + wanted.rows).await;
-    assert_eq!((reading.inserted, reading.updated, reading.deleted), (WARM_UP + wanted.rows, 0, 0));
+    let reading = quiet.reading(others + wanted.rows).await;
+    assert_eq!((reading.inserted, reading.updated, reading.deleted), (others + wanted.rows, 0, 0));
     assert_eq!(statements, wanted.statements, "statements");
     assert!(wal <= wanted.wal, "{wal} bytes of WAL a job");
 }
 
 #[tokio::test]
 async fn batch_of_plain_jobs_is_one_statement_and_one_row_each() {
-    costs(Bound { statements: 1, rows: BATCH, wal: 375 }, BATCH, async |client| {
+    costs(WARM_UP, Bound { statements: 1, rows: BATCH, wal: 375 }, BATCH, async |client| {
         assert_eq!(client.insert_many(Quiet::jobs(BATCH)).await.unwrap().len() as i64, BATCH);
     })
     .await;
@@ -43,20 +43,16 @@ async fn batch_of_plain_jobs_is_one_statement_and_one_row_each() {
 
 #[tokio::test]
 async fn batch_of_unique_jobs_is_one_statement_and_one_row_each_also_when_nothing_is_known() {
-    let quiet = Quiet::new().await;
-    let (answers, wal, statements) =
-        cost_of(BATCH, quiet.client.insert_many(Quiet::unique(0, BATCH)).into_future()).await;
-    assert!(answers.unwrap().iter().all(|answer| !answer.duplicate));
-    assert_eq!(statements, 1);
-    assert!(wal <= 700, "{wal} bytes of WAL a job");
-    quiet.client.pool().close().await;
-    let reading = quiet.reading(BATCH).await;
-    assert_eq!((reading.inserted, reading.updated, reading.deleted), (BATCH, 0, 0));
+    costs(0, Bound { statements: 1, rows: BATCH, wal: 700 }, BATCH, async |client| {
+        let answers = client.insert_many(Quiet::unique(0, BATCH)).await.unwrap();
+        assert!(answers.iter().all(|answer| !answer.duplicate));
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn batch_of_unique_jobs_that_are_expected_to_be_new_is_one_statement_and_one_row_each() {
-    costs(Bound { statements: 1, rows: BATCH, wal: 850 }, BATCH, async |client| {
+    costs(WARM_UP, Bound { statements: 1, rows: BATCH, wal: 850 }, BATCH, async |client| {
         let answers = client.insert_many(Quiet::unique(0, BATCH)).await.unwrap();
         assert!(answers.iter().all(|answer| !answer.duplicate));
     })
@@ -66,7 +62,7 @@ async fn batch_of_unique_jobs_that_are_expected_to_be_new_is_one_statement_and_o
 #[tokio::test]
 async fn batch_of_duplicates_is_one_statement_and_writes_nothing_but_one_row_where_new_ones_were_expected() {
     // The first batch is tried as one of new jobs, until its first key is found taken.
-    costs(Bound { statements: 3, rows: 1, wal: 20 }, 2 * BATCH, async |client| {
+    costs(WARM_UP, Bound { statements: 3, rows: 1, wal: 20 }, 2 * BATCH, async |client| {
         for _ in 0..2 {
             let answers = client.insert_many(Quiet::unique(1_000_000, BATCH)).await.unwrap();
             assert!(answers.iter().all(|answer| answer.duplicate));
@@ -77,7 +73,7 @@ async fn batch_of_duplicates_is_one_statement_and_writes_nothing_but_one_row_whe
 
 #[tokio::test]
 async fn plain_job_is_one_statement_and_one_row() {
-    costs(Bound { statements: SINGLES as u64, rows: SINGLES, wal: 420 }, SINGLES, async |client| {
+    costs(WARM_UP, Bound { statements: SINGLES as u64, rows: SINGLES, wal: 420 }, SINGLES, async |client| {
         for job in Quiet::jobs(SINGLES) {
             client.insert(job).await.unwrap();
         }
@@ -87,7 +83,7 @@ async fn plain_job_is_one_statement_and_one_row() {
 
 #[tokio::test]
 async fn unique_job_that_is_expected_to_be_new_is_one_statement_and_one_row() {
-    costs(Bound { statements: SINGLES as u64, rows: SINGLES, wal: 700 }, SINGLES, async |client| {
+    costs(WARM_UP, Bound { statements: SINGLES as u64, rows: SINGLES, wal: 700 }, SINGLES, async |client| {
         for job in Quiet::unique(0, SINGLES) {
             assert!(!client.insert(job).await.unwrap().duplicate);
         }
@@ -98,7 +94,7 @@ async fn unique_job_that_is_expected_to_be_new_is_one_statement_and_one_row() {
 #[tokio::test]
 async fn duplicate_is_one_statement_and_writes_nothing() {
     // The first is looked for as a new job would be, and then asked for.
-    costs(Bound { statements: SINGLES as u64 + 1, rows: 0, wal: 10 }, SINGLES, async |client| {
+    costs(WARM_UP, Bound { statements: SINGLES as u64 + 1, rows: 0, wal: 10 }, SINGLES, async |client| {
         for job in Quiet::unique(1_000_000, SINGLES) {
             assert!(client.insert(job).await.unwrap().duplicate);
         }
@@ -110,7 +106,7 @@ async fn duplicate_is_one_statement_and_writes_nothing() {
 async fn jobs_in_the_caller_s_transaction_are_one_statement_and_one_row_each() {
     // Besides, the transaction ends. (Its beginning is not logged.)
     let (all, statements) = (2 * SINGLES, 2 * SINGLES as u64 + 1);
-    costs(Bound { statements, rows: all, wal: 510 }, all, async |client| {
+    costs(WARM_UP, Bound { statements, rows: all, wal: 510 }, all, async |client| {
         let mut connection = client.pool().acquire().await.unwrap();
         let mut tx = connection.begin().await.unwrap();
         for job in Quiet::unique(0, SINGLES) {

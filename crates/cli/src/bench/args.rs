@@ -113,7 +113,7 @@ work_held_snapshot and end_to_end are measured against our own work.
 A machine that does other things gives other numbers, and a debug build says nothing: build with --release.
 
 Examples:
-  uniqueue bench                                        every workload, some minutes
+  uniqueue bench                                        every workload, six minutes and more
   uniqueue bench --workload work,work_delete --rounds 5
   uniqueue bench --json | tee bench.jsonl | jq -r '[.workload, .tasks, .ratio] | @tsv'
   uniqueue bench --sweep table-size --points 10000,100000,1000000 --json >> sweeps.jsonl

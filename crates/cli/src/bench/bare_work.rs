@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::counter::Counter;
-use super::ground::Ground;
+use super::ground::{Ground, RUNNERS_SETTINGS};
 use super::insert::join;
 use super::interrupted;
 use super::job::NoOp;
@@ -19,9 +19,6 @@ use crate::failure::Failure;
 
 /// How many jobs a connection takes at a time.
 const FETCH: i64 = 1_000;
-
-/// As on a runner's own connections: plans are made once, and never compiled.
-const SETTINGS: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
 
 /// Works with plain SQL.
 pub(super) async fn theirs(ground: &mut Ground, works: Works) -> Result<Measure, Failure> {
@@ -35,7 +32,7 @@ pub(super) async fn theirs(ground: &mut Ground, works: Works) -> Result<Measure,
     });
     let mut connections = ground.connections(works.connections).await?;
     for connection in &mut connections {
-        sqlx::raw_sql(SETTINGS).execute(connection).await?;
+        sqlx::raw_sql(RUNNERS_SETTINGS).execute(connection).await?;
     }
     let snapshot = works.snapshot(ground).await?;
     let counter = Arc::new(Counter::new(works.n));

@@ -26,6 +26,10 @@ const MARK: &str = "made by uniqueue bench, which drops it";
 const SETTINGS: [(&str, &str); 3] =
     [("shared_buffers", "512MB"), ("max_wal_size", "8GB"), ("checkpoint_timeout", "30min")];
 
+/// A runner's own connections have these: plans are made once, by index, and never compiled.
+pub(super) const RUNNERS_SETTINGS: &str =
+    "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
+
 /// A database with a schema to measure in.
 pub(super) struct Ground {
     /// Beside those that are measured.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sqlx::{AssertSqlSafe, Row};
 use uniqueue::Client;
 
-use super::ground::Ground;
+use super::ground::{Ground, RUNNERS_SETTINGS};
 use crate::failure::Failure;
 
 /// The plans of statements of the client, by name: those that a long-lived connection comes to, whatever the arguments.
@@ -17,8 +17,7 @@ pub(super) async fn plans(
     let statements = client.statements_text();
     client.pool().close().await;
     let mut plans = BTreeMap::new();
-    // As on a runner's own connections.
-    ground.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off").await?;
+    ground.execute(RUNNERS_SETTINGS).await?;
     for name in names {
         let Some((_, text)) = statements.iter().find(|(known, _)| known == name) else { continue };
         ground.execute(&format!("PREPARE bench_plan AS {text}")).await?;
@@ -33,6 +32,6 @@ pub(super) async fn plans(
         plans.insert(*name, lines.iter().map(|line| line.try_get(0)).collect::<Result<_, _>>()?);
         ground.execute("DEALLOCATE bench_plan").await?;
     }
-    ground.execute("RESET plan_cache_mode; RESET enable_seqscan").await?;
+    ground.execute("RESET enable_seqscan; RESET plan_cache_mode; RESET jit").await?;
     Ok(plans)
 }

@@ -112,8 +112,7 @@ pub(super) async fn waiting(ground: &mut Ground) -> Result<Jobs, Failure> {
 pub(super) async fn check(ground: &mut Ground, before: Jobs, done: Jobs, keep: Keep) -> Result<(), Failure> {
     let left = waiting(ground).await?;
     let running = ground.count("SELECT count(*) FROM /* schema */job WHERE state = 'running'").await?;
-    let Jobs { count: there, .. } = before;
-    let Jobs { count: ran, .. } = done;
+    let (there, ran) = (before.count, done.count);
     if there != left.count + ran || running != 0 {
         return Err(wrong(format!("of {there} jobs {ran} ran, {} wait and {running} are not finished", left.count)));
     }
