@@ -15,11 +15,12 @@
 //!   up. A holder that is killed is followed when its term is over: a margin after its next run.
 //!
 //! Failures: an error is logged and costs a growing wait. A row that the database refuses to change holds up no other
-//! (see [`sifting`]). A runner that cannot extend its lease goes
-//! back to waiting for it.
+//! (see [`sifting`]); where a batch takes too long, the next is smaller (see [`portion`]). A runner that cannot extend its
+//! lease goes back to waiting for it.
 
 mod connection;
 mod periodic;
+mod portion;
 mod promoter;
 mod pruner;
 mod reindexer;
@@ -45,13 +46,8 @@ pub(crate) use self::tenure::Holder;
 use self::tenure::Tenure;
 use crate::error::{Error, Result};
 
-/// How many rows a service takes in one statement.
+/// How many rows a service takes in one statement at most.
 const BATCH: i64 = 1_000;
-
-/// Whether it is so many jobs that there may be more.
-fn is_batch(jobs: usize) -> bool {
-    i64::try_from(jobs).is_ok_and(|jobs| jobs >= BATCH)
-}
 
 /// The waits for a lease that is another's, at the least and at the most.
 const SHORTEST_WAIT: Duration = Duration::from_millis(50);

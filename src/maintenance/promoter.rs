@@ -13,8 +13,9 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::portion::Portion;
 use super::sifting::{Aside, Sifted, Step, rest, run_whole, sift};
-use super::{BATCH, Holder, Service, is_batch};
+use super::{BATCH, Holder, Service};
 use crate::error::Result;
 use crate::store::{self, Promoted, Statements};
 
@@ -31,12 +32,14 @@ pub(crate) struct Promoter {
     reached: Option<OffsetDateTime>,
     /// When the next look may start from the start.
     full_look_from: Instant,
+    portion: Portion,
     aside: Aside,
 }
 
 impl Promoter {
     pub(crate) fn new(interval: Duration) -> Self {
-        Self { interval, reached: None, full_look_from: Instant::now(), aside: Aside::default() }
+        let (portion, aside) = (Portion::new(BATCH), Aside::default());
+        Self { interval, reached: None, full_look_from: Instant::now(), portion, aside }
     }
 
     /// How long to rest until the next job is due: never longer than the interval, however short that is.
@@ -46,18 +49,21 @@ impl Promoter {
 
     /// A look of which the database refuses some jobs. Leaves out what is aside.
     async fn sift(&mut self, holder: &Holder, look: Look, aside: &[Uuid]) -> Result<Duration> {
+        let began = Instant::now();
         let mut session = holder.connection.session().await?;
-        let (ids, reached) = store::due_jobs(session.connection(), &holder.statements, BATCH, look.from, aside).await?;
+        let (ids, reached) =
+            store::due_jobs(session.connection(), &holder.statements, look.limit, look.from, aside).await?;
         session.end().await?;
-        let is_full = is_batch(ids.len());
+        let is_full = self.portion.is_full(ids.len());
         let Sifted { done, is_cut, failed } = sift(holder, &look, ids, &mut self.aside).await;
         if let Some(error) = failed {
             return Err(error);
         }
         // What is left is looked at once more.
         self.reached = if is_cut { look.from } else { Some(reached) };
-        let has_promoted = done.iter().any(|done| done.promoted > 0);
-        Ok(rest(is_full || is_cut, has_promoted)
+        let promoted = done.iter().map(Look::count).sum();
+        self.portion.worked(promoted, began.elapsed());
+        Ok(rest(is_full || is_cut, promoted > 0)
             .unwrap_or_else(|| self.rest(done.last().and_then(|done| done.next_in))))
     }
 }
@@ -66,6 +72,7 @@ impl Promoter {
 #[derive(Clone, Copy, Debug)]
 struct Look {
     from: Option<OffsetDateTime>,
+    limit: i64,
 }
 
 impl Step for Look {
@@ -77,9 +84,8 @@ impl Step for Look {
         connection: &mut PgConnection,
         statements: &Statements,
         only: Option<&[Uuid]>,
-        wakes: bool,
     ) -> Result<Promoted> {
-        store::promote(connection, statements, BATCH, self.from, only, wakes).await
+        store::promote(connection, statements, self.limit, self.from, only).await
     }
 
     fn count(done: &Promoted) -> usize {
@@ -95,13 +101,25 @@ impl Service for Promoter {
     }
 
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
+        match self.look(holder).await {
+            Err(error) if self.portion.is_cut(&error) => Ok(Duration::ZERO),
+            looked => looked,
+        }
+    }
+}
+
+impl Promoter {
+    async fn look(&mut self, holder: &Holder) -> Result<Duration> {
         let began = Instant::now();
         let from = if began >= self.full_look_from { None } else { self.reached };
-        let (look, aside) = (Look { from }, self.aside.ids(began));
+        let (look, aside) = (Look { from, limit: self.portion.jobs() }, self.aside.ids(began));
         let rest = match run_whole(holder, &look, &aside).await? {
-            Some(Promoted { promoted, reached, next_in }) => {
-                self.reached = Some(reached);
-                if promoted >= BATCH { Duration::ZERO } else { self.rest(next_in) }
+            Some(done) => {
+                let promoted = Look::count(&done);
+                let is_full = self.portion.is_full(promoted);
+                self.portion.worked(promoted, began.elapsed());
+                self.reached = Some(done.reached);
+                if is_full { Duration::ZERO } else { self.rest(done.next_in) }
             }
             None => self.sift(holder, look, &aside).await?,
         };

@@ -12,6 +12,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::connection::Session;
+use super::portion::Portion;
 use super::sifting::{Aside, Sifted, Step, is_refusal, run_in, sift};
 use super::walk::{STRETCH, Visit, Walk, due_at};
 use super::{Holder, Service};
@@ -43,6 +44,7 @@ pub(crate) struct Pruner {
     walks: [Walk; 2],
     /// Where the last visit of each walk was.
     visited: [Option<Uuid>; 2],
+    portion: Portion,
     /// What was refused lately, and need not be named again.
     refused: Aside,
 }
@@ -71,6 +73,7 @@ impl Pruner {
             round: None,
             walks: [Walk::new(now), Walk::new(now)],
             visited: [None; 2],
+            portion: Portion::new(STRETCH),
             refused: Aside::default(),
         }
     }
@@ -101,9 +104,10 @@ impl Pruner {
             self.visited[round.walk] = Some(begin);
             let is_last = end.is_none();
             let end = end.unwrap_or(Uuid::max());
+            let limit = self.portion.jobs();
             let stretch = match round.walk {
-                0 => Stretch { after: begin, upto: end.min(round.young_from), limit: STRETCH },
-                _ => Stretch { after: begin.max(round.young_to), upto: end, limit: STRETCH },
+                0 => Stretch { after: begin, upto: end.min(round.young_from), limit },
+                _ => Stretch { after: begin.max(round.young_to), upto: end, limit },
             };
             return Some((begin, stretch, is_last));
         }
@@ -170,7 +174,6 @@ impl Step for Pruning {
         connection: &mut PgConnection,
         statements: &Statements,
         only: Option<&[Uuid]>,
-        _wakes: bool,
     ) -> Result<Pruned> {
         let stretch = match only {
             None => self.stretch,
@@ -220,12 +223,18 @@ impl Service for Pruner {
             open_for: round.open_for,
             rest_after_refusals: self.interval * ROUNDS_TO_FINISH,
         };
-        let pruned = match run_in(session, statements, &pruning, None, true).await {
+        let pruned = match run_in(session, statements, &pruning, None).await {
             // Jobs grow old beyond the end of the last stretch all the time.
-            Ok(pruned) if is_last => Pruned { next_in: Some(Duration::ZERO), ..pruned },
-            Err(error) if is_refusal(&error) => pruning.sift(holder, is_last, &mut self.refused).await?,
+            Ok(pruned) if is_last => Ok(Pruned { next_in: Some(Duration::ZERO), ..pruned }),
+            Err(error) if is_refusal(&error) => pruning.sift(holder, is_last, &mut self.refused).await,
+            pruned => pruned,
+        };
+        let pruned = match pruned {
+            // The stretch is still due, and another round comes to it.
+            Err(error) if self.portion.is_cut(&error) => return Ok(Duration::ZERO),
             pruned => pruned?,
         };
+        self.portion.worked(Pruning::count(&pruned), now.elapsed());
         let Pruned { deleted, remaining, reached, next_in } = pruned;
         self.walks[round.walk].note(
             begin,

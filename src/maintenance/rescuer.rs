@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::portion::Portion;
 use super::sifting::{Aside, Sifted, Step, rest, run_whole, sift};
-use super::{BATCH, Holder, Service, is_batch};
+use super::{BATCH, Holder, Service};
 use crate::client::Client;
 use crate::error::Result;
 use crate::event::{Event, Happened};
@@ -27,12 +28,14 @@ pub(crate) struct Rescuer {
     /// Half the runner's lease, within limits: what a run sleeps at most, and what another waits
     /// before it follows. Together no longer than the jobs of a holder that died wait anyway.
     half_lease: Duration,
+    portion: Portion,
     aside: Aside,
 }
 
 impl Rescuer {
     pub(crate) fn new(lease: Duration) -> Self {
-        Self { half_lease: (lease / 2).min(LONGEST_REST), aside: Aside::default() }
+        let half_lease = (lease / 2).min(LONGEST_REST);
+        Self { half_lease, portion: Portion::new(BATCH), aside: Aside::default() }
     }
 
     /// Awake when the first lease that is not extended runs out.
@@ -41,25 +44,30 @@ impl Rescuer {
     }
 
     /// A look of which the database refuses some jobs. Leaves out what is aside.
-    async fn sift(&mut self, holder: &Holder, aside: &[Uuid]) -> Result<Duration> {
+    async fn sift(&mut self, holder: &Holder, look: Look, aside: &[Uuid]) -> Result<Duration> {
+        let began = Instant::now();
         let mut session = holder.connection.session().await?;
-        let ids = store::lost_jobs(session.connection(), &holder.statements, BATCH, aside).await?;
+        let ids = store::lost_jobs(session.connection(), &holder.statements, look.limit, aside).await?;
         session.end().await?;
-        let is_full = is_batch(ids.len());
-        let Sifted { done, is_cut, failed } = sift(holder, &Look, ids, &mut self.aside).await;
+        let is_full = self.portion.is_full(ids.len());
+        let Sifted { done, is_cut, failed } = sift(holder, &look, ids, &mut self.aside).await;
         let next_in = done.last().and_then(|(_, next_in)| *next_in);
         let rescued: Vec<_> = done.into_iter().flat_map(|(rescued, _)| rescued).collect();
-        let has_rescued = !rescued.is_empty();
+        let count = rescued.len();
         tell(&holder.client, rescued);
         if let Some(error) = failed {
             return Err(error);
         }
-        Ok(rest(is_full || is_cut, has_rescued).unwrap_or_else(|| self.rest(next_in)))
+        self.portion.worked(count, began.elapsed());
+        Ok(rest(is_full || is_cut, count > 0).unwrap_or_else(|| self.rest(next_in)))
     }
 }
 
 /// One look. Forgets the dead where there is nothing to bring back.
-struct Look;
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    limit: i64,
+}
 
 impl Step for Look {
     const DOES: &'static str = "rescue";
@@ -70,9 +78,8 @@ impl Step for Look {
         connection: &mut PgConnection,
         statements: &Statements,
         only: Option<&[Uuid]>,
-        wakes: bool,
     ) -> Result<Self::Done> {
-        let (rescued, next_in) = store::rescue(connection, statements, BATCH, only, wakes).await?;
+        let (rescued, next_in) = store::rescue(connection, statements, self.limit, only).await?;
         if rescued.is_empty() && only.is_none_or(<[_]>::is_empty) {
             store::remove_dead_runners(connection, statements).await?;
         }
@@ -92,11 +99,22 @@ impl Service for Rescuer {
     }
 
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
-        let aside = self.aside.ids(Instant::now());
-        let Some((rescued, next_in)) = run_whole(holder, &Look, &aside).await? else {
-            return self.sift(holder, &aside).await;
+        match self.look(holder).await {
+            Err(error) if self.portion.is_cut(&error) => Ok(Duration::ZERO),
+            looked => looked,
+        }
+    }
+}
+
+impl Rescuer {
+    async fn look(&mut self, holder: &Holder) -> Result<Duration> {
+        let began = Instant::now();
+        let (look, aside) = (Look { limit: self.portion.jobs() }, self.aside.ids(began));
+        let Some((rescued, next_in)) = run_whole(holder, &look, &aside).await? else {
+            return self.sift(holder, look, &aside).await;
         };
-        let is_full = is_batch(rescued.len());
+        let is_full = self.portion.is_full(rescued.len());
+        self.portion.worked(rescued.len(), began.elapsed());
         tell(&holder.client, rescued);
         Ok(if is_full { Duration::ZERO } else { self.rest(next_in) })
     }

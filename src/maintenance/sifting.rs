@@ -42,13 +42,12 @@ pub(super) trait Step: Sync {
     const DOES: &'static str;
     type Done: Send;
 
-    /// Does it for the jobs that it finds, or `only` for some of them. What becomes available `wakes` runners.
+    /// Does it for the jobs that it finds, or `only` for some of them.
     fn run(
         &self,
         connection: &mut PgConnection,
         statements: &Statements,
         only: Option<&[Uuid]>,
-        wakes: bool,
     ) -> impl Future<Output = Result<Self::Done>> + Send;
 
     /// For how many jobs it was done.
@@ -67,20 +66,9 @@ pub(super) async fn run_whole<S: Step>(holder: &Holder, step: &S, aside: &[Uuid]
     }
 }
 
-/// Runs a step, and once more without a notification where nobody can be notified.
 async fn run<S: Step>(holder: &Holder, step: &S, only: Option<&[Uuid]>) -> Result<S::Done> {
-    let run_once = async |wakes| {
-        let session = holder.connection.session().await?;
-        run_in(session, &holder.statements, step, only, wakes).await
-    };
-    match run_once(true).await {
-        // Who could work what becomes available finds it when it looks the next time.
-        Err(error) if error.is_unheard() => {
-            tracing::debug!(%error, "waking nobody");
-            run_once(false).await
-        }
-        done => done,
-    }
+    let session = holder.connection.session().await?;
+    run_in(session, &holder.statements, step, only).await
 }
 
 /// Runs a step in a session, and ends that: only then it counts.
@@ -89,9 +77,8 @@ pub(super) async fn run_in<S: Step>(
     statements: &Statements,
     step: &S,
     only: Option<&[Uuid]>,
-    wakes: bool,
 ) -> Result<S::Done> {
-    let done = step.run(session.connection(), statements, only, wakes).await?;
+    let done = step.run(session.connection(), statements, only).await?;
     session.end().await?;
     Ok(done)
 }

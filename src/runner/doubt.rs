@@ -64,11 +64,7 @@ impl Doubt {
         let Some(Times { until, .. }) = self.0 else { return Ok(()) };
         let began = Instant::now();
         let in_hand = shared.jobs_in_hand();
-        let given_back = match give_back(shared, lease, &in_hand, true).await {
-            // Nobody can be told of it. Who could work it finds it when it looks the next time.
-            Err(error) if error.is_unheard() => give_back(shared, lease, &in_hand, false).await,
-            given_back => given_back,
-        };
+        let given_back = give_back(shared, lease, &in_hand).await;
         let again_at = Instant::now() + INTERVAL;
         self.0 = match given_back {
             Ok(_) if began >= until => None,
@@ -84,9 +80,9 @@ impl Doubt {
     }
 }
 
-async fn give_back(shared: &Shared, lease: &Lease, in_hand: &[Uuid], wakes: bool) -> Result<i64> {
+async fn give_back(shared: &Shared, lease: &Lease, in_hand: &[Uuid]) -> Result<i64> {
     let mut connection = shared.desk.connection().await?;
-    let giving_back = store::give_back(&mut connection, shared.client.statements(), lease.id, in_hand, wakes);
+    let giving_back = store::give_back(&mut connection, shared.client.statements(), lease.id, in_hand);
     let given_back = shared.desk.answer(giving_back).await;
     connection.settle(given_back)
 }

@@ -28,7 +28,7 @@ use super::{GrowingWait, Shared, completed_in};
 use crate::error::{Error, Result};
 use crate::ident::JobId;
 use crate::metrics::Timer;
-use crate::store::{self, Counted, Verdict};
+use crate::store::{self, Counted};
 
 /// How long a batch waits for a row that somebody has locked: an open transaction, or for a moment another
 /// runner's fetch that came by when the job was not running yet. Short, since it keeps a connection of the desk.
@@ -206,21 +206,6 @@ pub(super) fn put_aside(shared: &Arc<Shared>, ended: Ended) {
 /// Answers with what became of the results.
 pub(super) async fn send(shared: &Shared, worker: Uuid, batch: &[Ended], patience: Duration) -> Result<Counted> {
     let timer = Timer::start();
-    let sent = match send_once(shared, worker, batch, patience, true).await {
-        // Nobody can be told of what is given back. Who could work it finds it when it looks the next time.
-        Err(error) if error.is_unheard() && batch.iter().any(is_given_back) => {
-            tracing::warn!(%error, "giving jobs back without a notification");
-            send_once(shared, worker, batch, patience, false).await
-        }
-        sent => sent,
-    };
-    if sent.is_ok() {
-        shared.meter.finished(timer, batch.len());
-    }
-    sent
-}
-
-async fn send_once(shared: &Shared, worker: Uuid, batch: &[Ended], patience: Duration, wakes: bool) -> Result<Counted> {
     let mut connection = shared.desk.connection().await?;
     let statements = shared.client.statements();
     // A batch goes one way, unless its results had to be replaced.
@@ -234,12 +219,12 @@ async fn send_once(shared: &Shared, worker: Uuid, batch: &[Ended], patience: Dur
         shared.desk.answer(completing).await
     } else {
         let results: Vec<_> = batch.iter().map(|ended| ended.result.clone()).collect();
-        let finishing = store::finish(&mut connection, statements, worker, &results, Some(patience), wakes);
+        let finishing = store::finish(&mut connection, statements, worker, &results, Some(patience));
         shared.desk.answer(finishing).await
     };
-    connection.settle(finished)
-}
-
-const fn is_given_back(ended: &Ended) -> bool {
-    matches!(ended.result.verdict, Verdict::GiveBack)
+    let sent = connection.settle(finished);
+    if sent.is_ok() {
+        shared.meter.finished(timer, batch.len());
+    }
+    sent
 }

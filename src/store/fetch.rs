@@ -273,15 +273,14 @@ impl Usual {
 }
 
 /// Gives back the jobs that run under this lease according to the database and are not in hand.
-/// Answers how many it was. It `wakes` runners that could work them.
+/// Answers how many it was.
 pub(crate) async fn give_back(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
     in_hand: &[Uuid],
-    wakes: bool,
 ) -> Result<i64> {
-    let query = query(&statements.give_back).bind(worker).bind(in_hand).bind(wakes);
+    let query = query(&statements.give_back).bind(worker).bind(in_hand);
     let row = query.fetch_optional(connection).await?;
     Ok(row.map_or(Ok(0), |row| row.try_get("given_back"))?)
 }

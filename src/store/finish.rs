@@ -150,14 +150,13 @@ fn counted_plainly(answer: &PgRow) -> UniqueueResult<Counted> {
     })
 }
 
-/// Ends attempts in any way, as [`complete`] does. What is given back `wakes` other runners.
+/// Ends attempts in any way, as [`complete`] does.
 pub(crate) async fn finish(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
     results: &[Result],
     patience: Option<Duration>,
-    wakes: bool,
 ) -> UniqueueResult<Counted> {
     let mut ids = Vec::with_capacity(results.len());
     let mut attempts = Vec::with_capacity(results.len());
@@ -194,7 +193,6 @@ pub(crate) async fn finish(
         .bind(patience.map(lock_timeout))
         .bind(&progress)
         .bind(results.iter().map(|result| result.since).collect::<Vec<_>>())
-        .bind(wakes)
         .fetch_all(connection)
         .await?;
     let states = rows.iter().map(|row| Ok((counted(row)?, row.try_get::<&str, _>("state")?.parse()?)));

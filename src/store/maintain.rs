@@ -26,17 +26,16 @@ pub(crate) struct Promoted {
 }
 
 /// Makes up to `limit` due jobs available, of those that were due at `from` or later, and of `only` some of
-/// them where it says so. What becomes available `wakes` runners.
+/// them where it says so.
 pub(crate) async fn promote(
     connection: &mut PgConnection,
     statements: &Statements,
     limit: i64,
     from: Option<OffsetDateTime>,
     only: Option<&[Uuid]>,
-    wakes: bool,
 ) -> Result<Promoted> {
     let query = query(&statements.promote).persistent(false).bind(limit).bind(from);
-    let row = query.bind(only).bind(wakes).fetch_one(connection).await?;
+    let row = query.bind(only).fetch_one(connection).await?;
     Ok(Promoted {
         promoted: row.try_get("promoted")?,
         reached: row.try_get::<Stored, _>("reached")?.0,
@@ -70,15 +69,14 @@ pub(crate) struct Rescued {
 }
 
 /// Brings back up to `limit` jobs of dead runners, and of `only` some of them where it says so. Answers with
-/// them, and how long until the next lease could run out. What becomes available `wakes` runners.
+/// them, and how long until the next lease could run out.
 pub(crate) async fn rescue(
     connection: &mut PgConnection,
     statements: &Statements,
     limit: i64,
     only: Option<&[Uuid]>,
-    wakes: bool,
 ) -> Result<(Vec<Rescued>, Option<Duration>)> {
-    let query = query(&statements.rescue).persistent(false).bind(limit).bind(only).bind(wakes);
+    let query = query(&statements.rescue).persistent(false).bind(limit).bind(only);
     let rows = query.fetch_all(connection).await?;
     let next_in = rows.first().map(|row| row.try_get::<Option<i64>, _>("next_in")).transpose()?.flatten();
     let mut rescued = Vec::with_capacity(rows.len());

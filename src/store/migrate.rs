@@ -43,6 +43,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V22__duplicate_audit", include_str!("../../migrations/V22__duplicate_audit.sql")),
     ("V23__delete_completed", include_str!("../../migrations/V23__delete_completed.sql")),
     ("V24__whatever_size", include_str!("../../migrations/V24__whatever_size.sql")),
+    ("V25__notify_queue", include_str!("../../migrations/V25__notify_queue.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.

@@ -93,14 +93,14 @@ pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advance
         }
     }
     loop {
-        let promoted = store::promote(&mut connection, statements, BATCH, None, None, true).await?.promoted;
+        let promoted = store::promote(&mut connection, statements, BATCH, None, None).await?.promoted;
         advanced.promoted += promoted.unsigned_abs();
         if promoted < BATCH {
             break;
         }
     }
     loop {
-        let (rescued, _) = store::rescue(&mut connection, statements, BATCH, None, true).await?;
+        let (rescued, _) = store::rescue(&mut connection, statements, BATCH, None).await?;
         advanced.rescued += rescued.len() as u64;
         if (rescued.len() as u64) < BATCH.unsigned_abs() {
             return Ok(advanced);

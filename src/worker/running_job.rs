@@ -223,7 +223,7 @@ impl<J: Job> RunningJob<J> {
             store::complete(connection, statements, attempt.worker, &[(id, number)], None).await?
         } else {
             let result = FinishResult { progress, ..FinishResult::of(&attempt.row, Verdict::Complete { output }) };
-            store::finish(connection, statements, attempt.worker, &[result], None, true).await?
+            store::finish(connection, statements, attempt.worker, &[result], None).await?
         };
         if finished.state(id).is_none() {
             return Err(Error::Stale { id, attempt: number });

@@ -62,10 +62,9 @@ settled AS MATERIALIZED (
             WHEN bool_or(f.unique_yielded)
                 THEN /* schema */take_claims(array_agg(f.id) FILTER (WHERE f.unique_yielded))
         END AS discarded,
-        -- What a runner gives back when it stops is another's to work, at once; or, where notifications fail, when the
-        -- other looks the next time.
+        -- What a runner gives back when it stops is another's to work, at once.
         CASE
-            WHEN bool_or(f.outcome = 'give_back') AND $11
+            WHEN bool_or(f.outcome = 'give_back')
                 THEN /* schema */wake_runners(array_agg(DISTINCT f.queue) FILTER (WHERE f.outcome = 'give_back'))
         END,
         -- Asked when all are changed: what a commit that notifies waits for is not what patience is for.

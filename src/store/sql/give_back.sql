@@ -1,6 +1,6 @@
 -- Gives back what a runner was given without its knowledge: the answer to a fetch can be lost on
 -- its way, and no lease runs out while the runner lives. Attempts that nobody started do not count.
--- Wakes who could work it if $3.
+-- Wakes who could work it.
 WITH lost AS (
     SELECT j.id
     FROM /* schema */job AS j
@@ -17,7 +17,7 @@ given_back AS (
 )
 SELECT
     count(*) AS given_back,
-    CASE WHEN $3 THEN /* schema */wake_runners(array_agg(DISTINCT g.queue)) END AS woken,
+    /* schema */wake_runners(array_agg(DISTINCT g.queue)) AS woken,
     /* schema */take_claims(array_agg(g.id) FILTER (WHERE g.unique_yielded)) AS discarded
 FROM given_back AS g
 HAVING count(*) > 0

@@ -1,4 +1,4 @@
--- Makes scheduled and retryable jobs available when they are due, and wakes their runners if $4. Looks
+-- Makes scheduled and retryable jobs available when they are due, and wakes their runners. Looks
 -- at those that were due at $2 or later; null: at all; and of these at those in $3; null: at all.
 -- Always one row: how many it took, up to when it looked, and in how many milliseconds the next job is
 -- due. The statement's own time is a bound that the index can serve, which clock_timestamp() would not
@@ -25,7 +25,7 @@ promoted AS (
 settled AS MATERIALIZED (
     SELECT
         count(*) AS promoted,
-        CASE WHEN $4 THEN /* schema */wake_runners(array_agg(DISTINCT p.queue)) END AS woken,
+        /* schema */wake_runners(array_agg(DISTINCT p.queue)) AS woken,
         /* schema */take_claims(array_agg(p.id) FILTER (WHERE p.unique_yielded)) AS discarded
     FROM promoted AS p
     HAVING count(*) > 0

@@ -1,5 +1,5 @@
 -- Brings back up to $1 jobs of runners whose lease ran out, of those in $2; null: of all; and wakes
--- others if $3. The attempt is used up; a job out of attempts is discarded, with the reason. Answers
+-- others. The attempt is used up; a job out of attempts is discarded, with the reason. Answers
 -- with a row a job, or one without a job, each with the milliseconds until the next lease could run
 -- out.
 WITH lost AS (
@@ -38,7 +38,7 @@ rescued AS (
 ),
 settled AS MATERIALIZED (
     SELECT
-        CASE WHEN $3 THEN /* schema */wake_runners(array_agg(DISTINCT r.queue)) END AS woken,
+        /* schema */wake_runners(array_agg(DISTINCT r.queue)) AS woken,
         /* schema */take_claims(array_agg(r.id) FILTER (WHERE r.unique_yielded)) AS discarded
     FROM rescued AS r
     HAVING count(*) > 0

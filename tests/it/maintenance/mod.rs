@@ -8,6 +8,7 @@ mod refusing;
 mod reindexing;
 mod rescuing;
 mod silence;
+mod slow;
 
 use std::future::Future;
 use std::time::{Duration, Instant};

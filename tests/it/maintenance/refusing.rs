@@ -146,20 +146,3 @@ async fn jobs_that_may_not_be_promoted_keep_no_other_from_it() {
     assert!(tries < 500, "{tries} tries");
     runner.stop().await.unwrap();
 }
-
-#[tokio::test]
-async fn jobs_are_promoted_and_rescued_where_nobody_can_be_notified() {
-    let database = Database::new().await;
-    let lost = database.client.insert(Task { n: 1 }).queue("unworked").await.unwrap();
-    die(&database, Duration::ZERO).await;
-    let due = database.client.insert(Task { n: 2 }).scheduled_in(Duration::from_millis(1)).await.unwrap();
-    database.fill_notify_queue().await;
-    let runner = caretaker(&database).start().await.unwrap();
-    for job in [lost, due] {
-        until("it does not come back", async || {
-            database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Available
-        })
-        .await;
-    }
-    runner.stop().await.unwrap();
-}

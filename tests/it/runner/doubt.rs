@@ -66,22 +66,6 @@ async fn what_a_lost_fetch_took_is_given_back_also_while_every_slot_is_taken() {
 }
 
 #[tokio::test]
-async fn what_a_lost_fetch_took_is_given_back_where_nobody_can_be_notified() {
-    let database = Database::new().await;
-    let runner = start(&database).await;
-    let lock = hang(&database).await;
-    let lost = lost(&database, &runner).await;
-    // Of a queue that this runner does not work, or it would fetch the job again at once.
-    database.execute(&format!("UPDATE {{schema}}.job SET queue = 'other' WHERE id = '{lost}'")).await;
-    database.fill_notify_queue().await;
-    break_off(&database).await;
-    lock.rollback().await.unwrap();
-    let row = until(&database, lost, JobState::Available).await;
-    assert_eq!((row.attempt, row.errors.len()), (0, 0));
-    runner.stop().await.unwrap();
-}
-
-#[tokio::test]
 async fn nothing_is_fetched_before_lost_jobs_could_be_looked_for() {
     let database = Database::new().await;
     let refuse = "CREATE FUNCTION {schema}.not_yet() RETURNS trigger LANGUAGE plpgsql

@@ -191,6 +191,21 @@ async fn nothing_is_notified_unless_an_idle_runner_wants_the_queue() {
 }
 
 #[tokio::test]
+async fn an_idle_runner_finds_jobs_where_nobody_can_be_notified() {
+    let database = Database::new().await;
+    database.fill_notify_queue().await;
+    let (sender, mut started) = mpsc::unbounded_channel();
+    let interval = Duration::from_millis(50);
+    let runner = quick(&database.client).poll_interval(interval).worker(reporting(sender)).start().await.unwrap();
+    for n in 0..3 {
+        until_idle(&database).await;
+        database.client.insert(Task { n }).await.unwrap();
+        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn higher_priority_runs_first_then_earlier_schedule_then_id() {
     let database = Database::new().await;
     let past = time::OffsetDateTime::UNIX_EPOCH;

@@ -83,6 +83,31 @@ async fn runners_are_woken_and_told_as_by_the_client() {
     database.execute(&format!("UPDATE {{schema}}.job SET state = 'running', worker = '{runner}'")).await;
     assert_eq!(heard(format!("cancel_jobs(ARRAY['{id}'::uuid])")).await, ("control".to_owned(), runner));
     assert_eq!(heard(format!("retry_jobs(ARRAY['{id}'::uuid])")).await, woken);
+    assert_eq!(heard("insert_job('b', queue => 'q')".to_owned()).await, woken);
+}
+
+#[tokio::test]
+async fn nobody_is_notified_where_the_queue_of_notifications_is_full() {
+    let database = Database::new().await;
+    assert_eq!(database.text("SELECT {schema}.may_notify()::text").await, "true");
+    let mut listener = PgListener::connect_with(database.pool()).await.unwrap();
+    let channels = ["job", "control"].map(|channel| format!("{}.{channel}", database.schema));
+    listener.listen_all(channels.iter().map(|channel| &**channel)).await.unwrap();
+    let runner = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until)
+        VALUES (gen_random_uuid(), 'r', '{q}', true, now() + interval '1 hour') RETURNING id::text";
+    let runner = database.text(runner).await;
+    database.fill_notify_queue().await;
+    let id = database.client.insert(job("a")).queue("q").await.unwrap().id();
+    database.client.insert_many((0..3).map(|_| job("b").queue("q"))).await.unwrap();
+    database.execute("SELECT * FROM {schema}.insert_job('b', queue => 'q')").await;
+    database.execute("SELECT * FROM {schema}.resume_queue('q')").await;
+    let running = format!("UPDATE {{schema}}.job SET state = 'running', worker = '{runner}' WHERE id = '{id}'");
+    database.execute(&running).await;
+    database.execute(&format!("SELECT * FROM {{schema}}.cancel_jobs(ARRAY['{id}'::uuid])")).await;
+    database.execute(&format!("SELECT * FROM {{schema}}.retry_jobs(ARRAY['{id}'::uuid])")).await;
+    sqlx::query("SELECT pg_notify($1, 'the end')").bind(&channels[0]).execute(&mut listener).await.unwrap();
+    let heard = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+    assert_eq!(heard.payload(), "the end");
 }
 
 #[tokio::test]
