@@ -18,7 +18,7 @@
 //! | `uniqueue_stale_total` | counter | attempts | `kind`, `queue` | whose result came too late and was dropped |
 //! | `uniqueue_wait_seconds` | histogram | seconds | `kind`, `queue` | from when the job was due to the fetch that started it, by the database's clock |
 //! | `uniqueue_work_seconds` | histogram | seconds | `kind`, `queue` | from the start of an attempt to its end, whatever the outcome |
-//! | `uniqueue_fetch_seconds` | histogram | seconds | | a fetch there and back, with the wait for a connection |
+//! | `uniqueue_fetch_seconds` | histogram | seconds | | a fetch there and back, with the wait for a connection, without that for a turn |
 //! | `uniqueue_fetch_jobs` | histogram | jobs | | fetched at once, 0 for a look that found none |
 //! | `uniqueue_finish_seconds` | histogram | seconds | | a batch of results there and back, with the wait for a connection |
 //! | `uniqueue_finish_jobs` | histogram | results | | recorded at once |

@@ -7,7 +7,8 @@
 //! whether it still lives when it is taken and when it is given back: two round trips for each statement.
 //!
 //! Invariants:
-//! - What is sent over these connections is a transaction by itself, so none is ever left open.
+//! - What is sent over these connections is a transaction by itself, so none is ever left open; but for a fetch in its turn
+//!   ([`look`](super::look)), which ends what it began, or closes the connection.
 //! - A connection stays open only if the server did what it was asked, or refused it for its own sake. One that was not
 //!   waited for to its end is closed, and whatever hangs of it hangs alone; so is one over which the server says no to
 //!   everything: a primary that became a standby would do so for ever, and the next connection goes to the new one.
@@ -79,6 +80,11 @@ impl Desk {
             lock(&self.idle).push(idle);
         }
         Ok(())
+    }
+
+    /// Whether what is set for a session stays with it.
+    pub(super) const fn has_sessions(&self) -> bool {
+        self.has_sessions
     }
 
     /// A connection for one statement, whose answer is then [settled](DeskConnection::settle).

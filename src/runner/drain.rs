@@ -85,7 +85,8 @@ impl Drainer {
                 .map(|name| Slots { queue: (*name).clone(), free: 1 })
                 .collect();
             let lease = shared.leases.current();
-            let fetched = store::fetch(&mut connection, statements, lease.id, &slots, &shared.kinds, &[]).await?;
+            let fetched =
+                store::fetch(&mut connection, statements, lease.id, &slots, &shared.kinds, &[], false).await?;
             let Taken { mut jobs, unreadable } = fetched.taken;
             if let Some(unreadable) = unreadable.into_iter().next() {
                 let problem = format!("job {}: {}", unreadable.id, unreadable.problem);

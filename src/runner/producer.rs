@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::{JoinError, JoinSet};
 
@@ -20,6 +20,9 @@ use crate::store::{FinishResult, Verdict};
 /// How many fetches may be under way at once: the database takes the next jobs while the runner reads the last.
 const HANDS: usize = 2;
 
+/// How long no turns are taken after one that did not come: too many wait, or one holds the others up.
+const WITHOUT_TURNS: Duration = Duration::from_secs(10);
+
 pub(super) async fn produce(shared: Arc<Shared>) {
     let mut sleeper = Sleeper::new(&shared);
     let mut failure_wait = GrowingWait::new();
@@ -30,6 +33,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
     let mut is_full = true;
     // Whether the last look was at one queue only.
     let mut was_told = false;
+    let mut turns_from = Instant::now();
     while !shared.stopping.is_cancelled() {
         let lease = shared.leases.current();
         // Somebody died, or slots became more.
@@ -54,8 +58,10 @@ pub(super) async fn produce(shared: Arc<Shared>) {
                 }
             }
         }
+        // Through a pooler who waits would keep a session of the server from others.
+        let takes_turn = is_full && shared.desk.has_sessions() && turns_from <= Instant::now();
         while looks.len() < hands && !lease.lost.is_cancelled() {
-            let Some(wanted) = Wanted::now(&shared, was_told) else { break };
+            let Some(wanted) = Wanted::now(&shared, was_told, takes_turn) else { break };
             was_told = wanted.is_told();
             looks.spawn(look(Arc::clone(&shared), Arc::clone(&lease), wanted, Arc::clone(&scan)));
         }
@@ -66,7 +72,11 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             () = doubt.due(), if doubt.is_in() && looks.is_empty() && !lease.lost.is_cancelled() => continue,
             Some(looked) = looks.join_next() => looked,
         };
-        match ended(looked) {
+        let looked = ended(looked);
+        if looked.as_ref().is_ok_and(|looked| looked.missed_turn) {
+            turns_from = Instant::now() + WITHOUT_TURNS;
+        }
+        match looked {
             Ok(Looked { fetched: 0, is_told, is_held_back, .. }) => {
                 is_full = false;
                 failure_wait.reset();

@@ -12,6 +12,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::row::{Stored, count};
+use super::turn::end_turn;
 use super::{Statements, query};
 use crate::error::{Error, Result};
 use crate::ident::{JobId, Kind, QueueName};
@@ -103,7 +104,8 @@ pub(crate) struct Unreadable {
 }
 
 /// Takes up to the free slots of each queue, of the given kinds only, in the order of work. Queues
-/// with places are looked at behind those only, which come with the highest priority first.
+/// with places are looked at behind those only, which come with the highest priority first. Ends the [turn](super::begin_turn)
+/// that it is in.
 pub(crate) async fn fetch(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -111,6 +113,7 @@ pub(crate) async fn fetch(
     slots: &[Slots],
     kinds: &[String],
     places: &[Place],
+    is_in_turn: bool,
 ) -> Result<Fetched> {
     let queues: Vec<_> = slots.iter().map(|slot| slot.queue.as_str()).collect();
     let free: Vec<_> = slots.iter().map(Slots::free).collect();
@@ -124,6 +127,10 @@ pub(crate) async fn fetch(
             .bind(places.iter().map(|place| place.id).collect::<Vec<_>>());
     }
     let rows = query.fetch_all(&mut *connection).await?;
+    if is_in_turn {
+        // Before they are read, since others wait.
+        end_turn(connection).await?;
+    }
     let (look, jobs) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
     let (began_at, ended_at, held_back, limited): Look = look.try_get(LOOK)?;
     let usual = Usual::of(worker, slots.first(), kinds, ended_at.0);

@@ -44,6 +44,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V23__delete_completed", include_str!("../../migrations/V23__delete_completed.sql")),
     ("V24__whatever_size", include_str!("../../migrations/V24__whatever_size.sql")),
     ("V25__notify_queue", include_str!("../../migrations/V25__notify_queue.sql")),
+    ("V26__take_turn", include_str!("../../migrations/V26__take_turn.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.

@@ -40,6 +40,7 @@ mod service;
 #[cfg(feature = "testing")]
 mod shift;
 mod stats;
+mod turn;
 mod watch;
 
 use std::sync::Arc;
@@ -101,6 +102,7 @@ pub(crate) use self::remedy::{
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, end_after, plan_by_index, release_service, take_service};
 pub(crate) use self::stats::{stats_finished, stats_inserted, stats_pace};
+pub(crate) use self::turn::begin_turn;
 pub(crate) use self::watch::{failing_kinds, running_jobs};
 
 #[cfg(feature = "testing")]
@@ -281,6 +283,7 @@ statements! {
     stretch_jobs,
     suppressed_duplicates,
     take_service,
+    take_turn,
     #[cfg(feature = "testing")]
     time_shifts,
     waiting_inserts,

@@ -28,6 +28,7 @@ mod settings;
 mod states;
 mod stopping;
 mod tracing;
+mod turns;
 mod unanswered;
 mod waking;
 
