@@ -1,7 +1,8 @@
 //! How many jobs a statement takes: fewer after one that the server ended since it took too long.
 //!
 //! What each row costs is not the queue's to say: it may have a trigger of the application's, or rows that refer to it by a
-//! foreign key without an index. A statement that is ended does nothing, and would be ended each time.
+//! foreign key without an index. A statement that is ended does nothing, and would be ended each time. What is ended with a
+//! single job is that job's matter: [sifting](super::sifting) leaves it out for a while.
 
 use std::time::Duration;
 
@@ -31,11 +32,16 @@ impl Portion {
         i64::try_from(jobs).map_or(true, |jobs| jobs >= self.jobs)
     }
 
+    /// Whether it takes one at a time.
+    pub(super) const fn is_single(&self) -> bool {
+        self.jobs == 1
+    }
+
     /// Takes fewer if that helps against an error. `true`: it may.
     pub(super) fn is_cut(&mut self, error: &Error) -> bool {
-        let helps = error.is_statement_timeout() && self.jobs > 1;
+        let helps = error.is_statement_timeout() && !self.is_single();
         if helps {
-            self.jobs = (self.jobs / 4).max(1);
+            self.jobs = (self.jobs / 10).max(1);
             tracing::debug!(%error, jobs = self.jobs, "fewer at once");
         }
         helps

@@ -47,7 +47,7 @@ impl Promoter {
         next_in.unwrap_or(self.interval).max(SHORTEST_REST).min(self.interval)
     }
 
-    /// A look of which the database refuses some jobs. Leaves out what is aside.
+    /// A look of which the database refuses some jobs, or of one that may take too long. Leaves out what is aside.
     async fn sift(&mut self, holder: &Holder, look: Look, aside: &[Uuid]) -> Result<Duration> {
         let began = Instant::now();
         let mut session = holder.connection.session().await?;
@@ -113,7 +113,7 @@ impl Promoter {
         let began = Instant::now();
         let from = if began >= self.full_look_from { None } else { self.reached };
         let (look, aside) = (Look { from, limit: self.portion.jobs() }, self.aside.ids(began));
-        let rest = match run_whole(holder, &look, &aside).await? {
+        let rest = match run_whole(holder, &look, &aside, self.portion.is_single()).await? {
             Some(done) => {
                 let promoted = Look::count(&done);
                 let is_full = self.portion.is_full(promoted);

@@ -139,7 +139,7 @@ struct Pruning {
 }
 
 impl Pruning {
-    /// A visit to a stretch of which the database refuses some jobs. They are left behind, to be tried again in a day, or
+    /// A visit to a stretch of which the database refuses some jobs, or to one that may take too long. They are left behind, to be tried again in a day, or
     /// when something else of the stretch may go.
     async fn sift(&self, holder: &Holder, is_last: bool, refused: &mut Aside) -> Result<Pruned> {
         let mut session = holder.connection.session().await?;
@@ -223,11 +223,16 @@ impl Service for Pruner {
             open_for: round.open_for,
             rest_after_refusals: self.interval * ROUNDS_TO_FINISH,
         };
-        let pruned = match run_in(session, statements, &pruning, None).await {
-            // Jobs grow old beyond the end of the last stretch all the time.
-            Ok(pruned) if is_last => Ok(Pruned { next_in: Some(Duration::ZERO), ..pruned }),
-            Err(error) if is_refusal(&error) => pruning.sift(holder, is_last, &mut self.refused).await,
-            pruned => pruned,
+        let pruned = if self.portion.is_single() {
+            session.end().await?;
+            pruning.sift(holder, is_last, &mut self.refused).await
+        } else {
+            match run_in(session, statements, &pruning, None).await {
+                // Jobs grow old beyond the end of the last stretch all the time.
+                Ok(pruned) if is_last => Ok(Pruned { next_in: Some(Duration::ZERO), ..pruned }),
+                Err(error) if is_refusal(&error) => pruning.sift(holder, is_last, &mut self.refused).await,
+                pruned => pruned,
+            }
         };
         let pruned = match pruned {
             // The stretch is still due, and another round comes to it.

@@ -43,7 +43,7 @@ impl Rescuer {
         next_in.unwrap_or(self.half_lease).clamp(SHORTEST_REST, self.half_lease)
     }
 
-    /// A look of which the database refuses some jobs. Leaves out what is aside.
+    /// A look of which the database refuses some jobs, or of one that may take too long. Leaves out what is aside.
     async fn sift(&mut self, holder: &Holder, look: Look, aside: &[Uuid]) -> Result<Duration> {
         let began = Instant::now();
         let mut session = holder.connection.session().await?;
@@ -110,7 +110,7 @@ impl Rescuer {
     async fn look(&mut self, holder: &Holder) -> Result<Duration> {
         let began = Instant::now();
         let (look, aside) = (Look { limit: self.portion.jobs() }, self.aside.ids(began));
-        let Some((rescued, next_in)) = run_whole(holder, &look, &aside).await? else {
+        let Some((rescued, next_in)) = run_whole(holder, &look, &aside, self.portion.is_single()).await? else {
             return self.sift(holder, look, &aside).await;
         };
         let is_full = self.portion.is_full(rescued.len());

@@ -55,9 +55,14 @@ pub(super) trait Step: Sync {
 }
 
 /// Runs a step for the jobs that it finds. `None`: it must be sifted, since the database refuses it for the sake of one
-/// of them, or would, since some are aside.
-pub(super) async fn run_whole<S: Step>(holder: &Holder, step: &S, aside: &[Uuid]) -> Result<Option<S::Done>> {
-    if !aside.is_empty() {
+/// of them, or would, since some are aside; or since it `is_single`, and one that takes too long is to be left out.
+pub(super) async fn run_whole<S: Step>(
+    holder: &Holder,
+    step: &S,
+    aside: &[Uuid],
+    is_single: bool,
+) -> Result<Option<S::Done>> {
+    if is_single || !aside.is_empty() {
         return Ok(None);
     }
     match run(holder, step, None).await {
@@ -123,9 +128,10 @@ pub(super) async fn sift<S: Step>(holder: &Holder, step: &S, ids: Vec<Uuid>, asi
             }
             Err(error) => error,
         };
+        let takes_too_long = part.len() == 1 && error.is_statement_timeout();
         // A statement that is refused for no job at all is so for something else: a privilege, or a server that takes no
         // writes.
-        let is_of_jobs = is_refusal(&error) && !part.is_empty();
+        let is_of_jobs = (is_refusal(&error) || takes_too_long) && !part.is_empty();
         if is_of_jobs && !std::mem::replace(&mut was_asked_for_none, true) {
             match run(holder, step, Some(&[])).await {
                 Ok(done) => sifted.done.push(done),

@@ -1,36 +1,43 @@
 //! Rows that take long each, because of a trigger or of rows that refer to them: what takes longer than a statement may is
 //! done in smaller batches.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use uniqueue::{Retention, Runner};
 
 use super::pruning::final_jobs;
 use super::rescuing::die;
-use super::{Task, caretaker, until};
-use crate::support::Database;
+use super::{Task, caretaker};
+use crate::support::{Database, WAIT};
 
 /// More than a batch takes, so long each that the batch takes longer than a statement may: five seconds.
 const JOBS: u32 = 2000;
+const HALF: i64 = 1000;
 const TAKES: f64 = 0.006;
 
-async fn slow(database: &Database, event: &str) {
+async fn slow(database: &Database, event: &str, about: &str, takes: f64) {
     let function = format!(
         "CREATE FUNCTION {{schema}}.slow() RETURNS trigger LANGUAGE plpgsql AS
-            $$ BEGIN PERFORM pg_sleep({TAKES}); RETURN coalesce(NEW, OLD); END $$"
+            $$ BEGIN PERFORM pg_sleep({takes}); RETURN coalesce(NEW, OLD); END $$"
     );
     database.execute(&function).await;
-    let trigger =
-        format!("CREATE TRIGGER slow BEFORE {event} ON {{schema}}.job FOR EACH ROW EXECUTE FUNCTION {{schema}}.slow()");
+    let trigger = format!(
+        "CREATE TRIGGER slow BEFORE {event} ON {{schema}}.job FOR EACH ROW WHEN ({about})
+            EXECUTE FUNCTION {{schema}}.slow()"
+    );
     database.execute(&trigger).await;
 }
 
-/// Waits until some batches are done and fewer than `left` of the jobs that these look for are left.
-async fn done(database: &Database, runner: Runner, left: &str) {
-    let left = format!("SELECT count(*) FROM {{schema}}.job WHERE {left}");
-    assert_eq!(database.number(&left).await, i64::from(JOBS));
+/// Runs a runner until so few of these jobs are left: the statements that are ended first take five seconds each.
+async fn run_until(database: &Database, runner: Runner, left: i64, jobs: &str) {
+    let count = format!("SELECT count(*) FROM {{schema}}.job WHERE {jobs}");
+    assert!(database.number(&count).await > left);
     let runner = runner.start().await.unwrap();
-    until("nothing is done", async || database.number(&left).await < i64::from(JOBS / 2)).await;
+    let began = Instant::now();
+    while database.number(&count).await > left {
+        assert!(began.elapsed() < 3 * WAIT, "they wait");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     runner.stop().await.unwrap();
 }
 
@@ -38,10 +45,10 @@ async fn done(database: &Database, runner: Runner, left: &str) {
 async fn jobs_that_take_long_to_delete_are_pruned_in_smaller_batches() {
     let database = Database::new().await;
     final_jobs(&database, "a", "completed", 8 * 3600, JOBS).await;
-    slow(&database, "DELETE").await;
+    slow(&database, "DELETE", "true", TAKES).await;
     let retention = Retention::forever().completed(Duration::from_secs(3600));
     let runner = caretaker(&database).retention(retention).prune_interval(Duration::from_millis(10));
-    done(&database, runner, "state = 'completed'").await;
+    run_until(&database, runner, HALF, "state = 'completed'").await;
 }
 
 #[tokio::test]
@@ -49,8 +56,8 @@ async fn jobs_that_take_long_to_change_are_promoted_in_smaller_batches() {
     let database = Database::new().await;
     let jobs = (0..JOBS).map(|n| uniqueue::NewJob::from(Task { n }).scheduled_in(Duration::from_millis(1)));
     database.client.insert_many(jobs).await.unwrap();
-    slow(&database, "UPDATE").await;
-    done(&database, caretaker(&database), "waiting").await;
+    slow(&database, "UPDATE", "true", TAKES).await;
+    run_until(&database, caretaker(&database), HALF, "waiting").await;
 }
 
 #[tokio::test]
@@ -58,6 +65,17 @@ async fn jobs_that_take_long_to_change_are_rescued_in_smaller_batches() {
     let database = Database::new().await;
     database.client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
     die(&database, Duration::ZERO).await;
-    slow(&database, "UPDATE").await;
-    done(&database, caretaker(&database), "state = 'running'").await;
+    slow(&database, "UPDATE", "true", TAKES).await;
+    run_until(&database, caretaker(&database), HALF, "state = 'running'").await;
+}
+
+#[tokio::test]
+async fn a_job_that_takes_longer_than_a_statement_may_keeps_no_other_from_being_promoted() {
+    let database = Database::new().await;
+    let jobs = (0..5).map(|n| uniqueue::NewJob::from(Task { n }).scheduled_in(Duration::from_millis(1)));
+    database.client.insert_many(jobs).await.unwrap();
+    let first = "UPDATE {schema}.job SET scheduled_at = scheduled_at - interval '1 s' WHERE args->>'n' = '0'";
+    assert_eq!(database.execute(first).await, 1);
+    slow(&database, "UPDATE", "OLD.args->>'n' = '0'", 6.0).await;
+    run_until(&database, caretaker(&database), 1, "waiting").await;
 }
