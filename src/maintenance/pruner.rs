@@ -139,8 +139,8 @@ struct Pruning {
 }
 
 impl Pruning {
-    /// A visit to a stretch of which the database refuses some jobs, or to one that may take too long. They are left behind, to be tried again in a day, or
-    /// when something else of the stretch may go.
+    /// A visit to a stretch of which the database refuses some jobs, or to one job that may take too long. They are left
+    /// behind, to be tried again in a day, or when something else of the stretch may go.
     async fn sift(&self, holder: &Holder, is_last: bool, refused: &mut Aside) -> Result<Pruned> {
         let mut session = holder.connection.session().await?;
         let ids = store::stretch_jobs(session.connection(), &holder.statements, self.stretch).await?;

@@ -113,7 +113,7 @@ pub(super) async fn look(
         let turn = store::begin_turn(&mut connection, shared.client.statements(), queue, patience);
         is_in_turn = tokio::select! {
             turn = shared.desk.answer(turn) => match turn {
-                // The role's patience is shorter.
+                // Under a short lease the server ends the statement first.
                 Err(error) if error.is_statement_timeout() => {
                     drop(connection);
                     connection = shared.desk.connection().await?;

@@ -41,8 +41,18 @@ async fn run_until(database: &Database, runner: Runner, left: i64, jobs: &str) {
     runner.stop().await.unwrap();
 }
 
+// Each mostly sleeps, so they do it together.
 #[tokio::test]
-async fn jobs_that_take_long_to_delete_are_pruned_in_smaller_batches() {
+async fn jobs_that_take_long_are_pruned_promoted_and_rescued_in_smaller_batches() {
+    tokio::join!(many_are_pruned(), many_are_promoted(), many_are_rescued());
+}
+
+#[tokio::test]
+async fn a_job_that_takes_longer_than_a_statement_may_holds_up_no_other() {
+    tokio::join!(others_are_pruned(), others_are_promoted(), others_are_rescued());
+}
+
+async fn many_are_pruned() {
     let database = Database::new().await;
     final_jobs(&database, "a", "completed", 8 * 3600, JOBS).await;
     slow(&database, "DELETE", "true", TAKES).await;
@@ -51,8 +61,7 @@ async fn jobs_that_take_long_to_delete_are_pruned_in_smaller_batches() {
     run_until(&database, runner, HALF, "state = 'completed'").await;
 }
 
-#[tokio::test]
-async fn jobs_that_take_long_to_change_are_promoted_in_smaller_batches() {
+async fn many_are_promoted() {
     let database = Database::new().await;
     let jobs = (0..JOBS).map(|n| uniqueue::NewJob::from(Task { n }).scheduled_in(Duration::from_millis(1)));
     database.client.insert_many(jobs).await.unwrap();
@@ -60,8 +69,7 @@ async fn jobs_that_take_long_to_change_are_promoted_in_smaller_batches() {
     run_until(&database, caretaker(&database), HALF, "waiting").await;
 }
 
-#[tokio::test]
-async fn jobs_that_take_long_to_change_are_rescued_in_smaller_batches() {
+async fn many_are_rescued() {
     let database = Database::new().await;
     database.client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
     die(&database, Duration::ZERO).await;
@@ -69,8 +77,7 @@ async fn jobs_that_take_long_to_change_are_rescued_in_smaller_batches() {
     run_until(&database, caretaker(&database), HALF, "state = 'running'").await;
 }
 
-#[tokio::test]
-async fn a_job_that_takes_longer_than_a_statement_may_keeps_no_other_from_being_promoted() {
+async fn others_are_promoted() {
     let database = Database::new().await;
     let jobs = (0..5).map(|n| uniqueue::NewJob::from(Task { n }).scheduled_in(Duration::from_millis(1)));
     database.client.insert_many(jobs).await.unwrap();
@@ -78,4 +85,22 @@ async fn a_job_that_takes_longer_than_a_statement_may_keeps_no_other_from_being_
     assert_eq!(database.execute(first).await, 1);
     slow(&database, "UPDATE", "OLD.args->>'n' = '0'", 6.0).await;
     run_until(&database, caretaker(&database), 1, "waiting").await;
+}
+
+async fn others_are_rescued() {
+    let database = Database::new().await;
+    database.client.insert_many((0..5).map(|n| Task { n })).await.unwrap();
+    die(&database, Duration::ZERO).await;
+    slow(&database, "UPDATE", "OLD.args->>'n' = '0'", 6.0).await;
+    run_until(&database, caretaker(&database), 1, "state = 'running'").await;
+}
+
+async fn others_are_pruned() {
+    let database = Database::new().await;
+    final_jobs(&database, "slow", "completed", 9 * 3600, 1).await;
+    final_jobs(&database, "a", "completed", 8 * 3600, 5).await;
+    slow(&database, "DELETE", "OLD.queue = 'slow'", 6.0).await;
+    let retention = Retention::forever().completed(Duration::from_secs(3600));
+    let runner = caretaker(&database).retention(retention).prune_interval(Duration::from_millis(10));
+    run_until(&database, runner, 1, "state = 'completed'").await;
 }
