@@ -193,6 +193,17 @@ pub enum Error {
         known: i32,
     },
 
+    /// The schema was made by another pre-release of uniqueue. Until the first release the migrations themselves change.
+    #[error(
+        "schema {schema} was made by another pre-release of uniqueue, of which it has migration {found}\nhint: there is no way from one pre-release to the next: drop it (`DROP SCHEMA {schema} CASCADE`), and migrate again"
+    )]
+    IncompatibleSchema {
+        /// The schema.
+        schema: SchemaName,
+        /// The first migration that is not this library's, such as `V1 job_queue`.
+        found: String,
+    },
+
     /// A migration failed; the transaction it ran in was rolled back, so nothing of it remains.
     #[error("cannot migrate schema {schema}: {problem}")]
     Migration {

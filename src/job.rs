@@ -290,11 +290,6 @@ pub struct Inserted {
 }
 
 impl Inserted {
-    /// The answer for a job that met nobody.
-    pub(crate) fn of_new(job: JobRow) -> Self {
-        Self { answered_at: job.created_at, job, duplicate: false, replaced: None }
-    }
-
     /// The id of the new job, or of the holder.
     #[must_use]
     pub const fn id(&self) -> JobId {

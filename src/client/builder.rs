@@ -7,9 +7,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 
 use super::events::{Bus, EVENT_BUFFER};
-use super::flights::Flights;
-use super::middleware::{InsertLayers, InsertMiddleware};
-use super::outlook::Outlook;
+use super::insert::{Coalescer, InsertLayers, InsertMiddleware};
 use super::{Client, Inner};
 use crate::error::{Error, Result};
 use crate::ident::SchemaName;
@@ -80,8 +78,7 @@ impl ClientBuilder {
             statements: Statements::new(self.schema),
             defaults: self.defaults,
             insert_middleware: self.insert_middleware,
-            flights: Flights::default(),
-            outlook: Outlook::default(),
+            coalescer: Coalescer::default(),
             bus: Bus::new(self.event_buffer.unwrap_or(EVENT_BUFFER)),
         };
         Client { inner: Arc::new(inner) }

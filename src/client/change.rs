@@ -8,7 +8,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::prepare::check_schedule;
+use super::insert::check_schedule;
 use super::walk::{Place, Walk};
 use super::{Client, Request};
 use crate::error::Result;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use sqlx::PgConnection;
 
 use super::Client;
-use super::prepare::prepare_one;
+use super::insert::prepare_one;
 use crate::error::Result;
 use crate::job::NewJob;
 use crate::state::JobState;

@@ -13,7 +13,8 @@ use crate::store;
 ///
 /// # Errors
 ///
-/// [`Error::NewerSchema`] when a newer uniqueue migrated it, [`Error::Migration`] when the database
+/// [`Error::NewerSchema`] when a newer uniqueue migrated it, [`Error::IncompatibleSchema`] when another pre-release made
+/// it, [`Error::Migration`] when the database
 /// refuses, or the lock timeout ran out. Nothing is half done: it all runs in one transaction.
 #[derive(Debug)]
 #[must_use = "nothing is migrated until it is awaited"]
@@ -101,7 +102,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::NotMigrated`] or [`Error::NewerSchema`].
+    /// [`Error::NotMigrated`], [`Error::NewerSchema`] or [`Error::IncompatibleSchema`].
     pub async fn check_schema(&self) -> Result<()> {
         let mut connection = self.connection().await?;
         let found = store::schema_version(&mut connection, self.statements()).await?;

@@ -7,16 +7,10 @@ mod change;
 mod claims;
 mod events;
 mod explain;
-mod flights;
 mod insert;
-mod insert_many;
 mod jobs;
-mod middleware;
 mod migration;
-mod outlook;
-mod payload;
 mod periodic;
-mod prepare;
 mod queues;
 mod request;
 mod stats;
@@ -38,19 +32,15 @@ pub use self::change::Change;
 pub use self::claims::Claims;
 pub use self::events::Events;
 pub use self::explain::{Explain, Explanation};
-pub use self::insert::Insert;
-pub use self::insert_many::InsertMany;
+pub use self::insert::{Insert, InsertMany, InsertMiddleware, NextInsert};
 pub use self::jobs::Jobs;
-pub use self::middleware::{InsertMiddleware, NextInsert};
 pub use self::migration::Migration;
 pub use self::periodic::Periodic;
 pub use self::queues::{Queue, QueueChange, Queues};
 pub use self::request::Request;
 pub use self::stats::AskStats;
 
-use self::flights::Flights;
-use self::middleware::{AnyInsertMiddleware, InsertLayers};
-use self::outlook::Outlook;
+use self::insert::{AnyInsertMiddleware, Coalescer, InsertLayers};
 use crate::error::Result;
 use crate::ident::{JobId, SchemaName};
 use crate::job::{JobRow, NewJob};
@@ -88,8 +78,7 @@ struct Inner {
     defaults: InsertOptions,
     bus: events::Bus,
     insert_middleware: InsertLayers,
-    flights: Flights,
-    outlook: Outlook,
+    coalescer: Coalescer,
 }
 
 impl Client {
@@ -137,7 +126,7 @@ impl Client {
         Insert::new(self, job.into())
     }
 
-    /// Inserts any number of jobs, of any mix of kinds, all or nothing, in one statement, or three at the most.
+    /// Inserts any number of jobs, of any mix of kinds, all or nothing, in one statement.
     ///
     /// ```no_run
     /// # use uniqueue::{Client, NewJob, UniqueKey};
@@ -234,12 +223,8 @@ impl Client {
         &self.inner.statements
     }
 
-    fn flights(&self) -> &Flights {
-        &self.inner.flights
-    }
-
-    fn outlook(&self) -> &Outlook {
-        &self.inner.outlook
+    fn coalescer(&self) -> &Coalescer {
+        &self.inner.coalescer
     }
 
     fn insert_middleware(&self) -> &[Arc<dyn AnyInsertMiddleware>] {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::prepare::{needs_clock, prepare_one};
+use super::insert::{needs_clock, prepare_one};
 use super::{Client, Request};
 use crate::error::{Error, Result};
 use crate::ident::{JobId, PeriodicName};

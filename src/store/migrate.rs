@@ -19,32 +19,15 @@ use crate::error::{Error, Result, with_causes};
 use crate::ident::SchemaName;
 
 pub(super) const MIGRATIONS: &[(&str, &str)] = &[
-    ("V1__job_queue", include_str!("../../migrations/V1__job_queue.sql")),
-    ("V2__unique_jobs", include_str!("../../migrations/V2__unique_jobs.sql")),
-    ("V3__canonical_json", include_str!("../../migrations/V3__canonical_json.sql")),
-    ("V4__unique_key", include_str!("../../migrations/V4__unique_key.sql")),
-    ("V5__sql_door", include_str!("../../migrations/V5__sql_door.sql")),
-    ("V6__control", include_str!("../../migrations/V6__control.sql")),
-    ("V7__time", include_str!("../../migrations/V7__time.sql")),
-    ("V8__progress", include_str!("../../migrations/V8__progress.sql")),
-    ("V9__speed", include_str!("../../migrations/V9__speed.sql")),
-    ("V10__views", include_str!("../../migrations/V10__views.sql")),
-    ("V11__duplicate_audit", include_str!("../../migrations/V11__duplicate_audit.sql")),
-    ("V12__operators", include_str!("../../migrations/V12__operators.sql")),
-    ("V13__health", include_str!("../../migrations/V13__health.sql")),
-    ("V14__runner_says", include_str!("../../migrations/V14__runner_says.sql")),
-    ("V15__pace", include_str!("../../migrations/V15__pace.sql")),
-    ("V16__take_claims", include_str!("../../migrations/V16__take_claims.sql")),
-    ("V17__wake", include_str!("../../migrations/V17__wake.sql")),
-    ("V18__held", include_str!("../../migrations/V18__held.sql")),
-    ("V19__whatever_is_there", include_str!("../../migrations/V19__whatever_is_there.sql")),
-    ("V20__given_order", include_str!("../../migrations/V20__given_order.sql")),
-    ("V21__insert_new", include_str!("../../migrations/V21__insert_new.sql")),
-    ("V22__duplicate_audit", include_str!("../../migrations/V22__duplicate_audit.sql")),
-    ("V23__delete_completed", include_str!("../../migrations/V23__delete_completed.sql")),
-    ("V24__whatever_size", include_str!("../../migrations/V24__whatever_size.sql")),
-    ("V25__notify_queue", include_str!("../../migrations/V25__notify_queue.sql")),
-    ("V26__take_turn", include_str!("../../migrations/V26__take_turn.sql")),
+    ("V1__job", include_str!("../../migrations/V1__job.sql")),
+    ("V2__runner_and_queue", include_str!("../../migrations/V2__runner_and_queue.sql")),
+    ("V3__canonical_key", include_str!("../../migrations/V3__canonical_key.sql")),
+    ("V4__duplicate_audit", include_str!("../../migrations/V4__duplicate_audit.sql")),
+    ("V5__insert", include_str!("../../migrations/V5__insert.sql")),
+    ("V6__change", include_str!("../../migrations/V6__change.sql")),
+    ("V7__periodic", include_str!("../../migrations/V7__periodic.sql")),
+    ("V8__views", include_str!("../../migrations/V8__views.sql")),
+    ("V9__health", include_str!("../../migrations/V9__health.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.
@@ -122,6 +105,11 @@ fn ended(sql: &str) -> String {
 }
 
 /// The version of the schema in the database; 0 where there is none.
+///
+/// # Errors
+///
+/// [`Error::IncompatibleSchema`] where a migration that it has seen is not this library's: until the first release the
+/// migrations themselves are edited.
 pub(crate) async fn schema_version(connection: &mut PgConnection, statements: &Statements) -> Result<i32> {
     let has_history: bool = sqlx::query("SELECT to_regclass($1) IS NOT NULL")
         .bind(format!("{}.{HISTORY}", statements.schema().quoted()))
@@ -131,8 +119,26 @@ pub(crate) async fn schema_version(connection: &mut PgConnection, statements: &S
     if !has_history {
         return Ok(0);
     }
-    let row = query(&statements.schema_version).fetch_one(connection).await?;
-    Ok(row.try_get("version")?)
+    let known = known_migrations().map_err(|source| failed(statements.schema(), source))?;
+    let mut latest = 0;
+    for row in query(&statements.schema_version).fetch_all(connection).await? {
+        let (version, name): (i32, String) = (row.try_get("version")?, row.try_get("name")?);
+        let is_known = known.iter().find(|known| known.version() == version);
+        if is_known.is_some_and(|known| known.checksum().to_string() != row.get::<&str, _>("checksum")) {
+            return Err(Error::IncompatibleSchema { schema: statements.schema().clone(), found: label(version, &name) });
+        }
+        latest = version;
+    }
+    Ok(latest)
+}
+
+fn known_migrations() -> Result<Vec<Migration>, refinery::Error> {
+    MIGRATIONS.iter().map(|(name, sql)| Migration::unapplied(name, sql)).collect()
+}
+
+/// Such as `V1 job`.
+fn label(version: i32, name: &str) -> String {
+    format!("V{version} {name}")
 }
 
 const HISTORY_COMMENTS: &str = "
@@ -192,7 +198,7 @@ impl Script {
             let comment = "IS 'uniqueue: a job queue with unique jobs.'";
             script.sent.push(format!("COMMENT ON SCHEMA {} {comment}", schema.quoted()));
         }
-        // pg_temp last, so that nobody's temporary table stands in for one of the queue's.
+        // pg_temp last, so that no temporary table stands in for one of the queue's.
         script.sent.push(format!("SET LOCAL search_path = {}, pg_temp", schema.quoted()));
         script.write(schema)?;
         if found == 0 {
@@ -203,11 +209,7 @@ impl Script {
 
     /// Has refinery write what is lacking.
     fn write(&mut self, schema: &SchemaName) -> Result<()> {
-        let migrations = MIGRATIONS
-            .iter()
-            .map(|(name, sql)| Migration::unapplied(name, sql))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|source| failed(schema, source))?;
+        let migrations = known_migrations().map_err(|source| failed(schema, source))?;
         let mut runner = Runner::new(&migrations).set_grouped(true);
         runner.set_migration_table_name(HISTORY);
         let report = {
@@ -219,7 +221,7 @@ impl Script {
             }
         };
         for migration in report.applied_migrations() {
-            self.applied.push(format!("V{} {}", migration.version(), migration.name()));
+            self.applied.push(label(migration.version(), migration.name()));
             // By the database's clock, and when it is run.
             if let Some(Ok(at)) = migration.applied_on().map(|at| at.format(&Rfc3339)) {
                 let now = |sql: &String| sql.replace(&format!("'{at}'"), APPLIED_NOW);

@@ -11,14 +11,11 @@ mod audit;
 mod backfill;
 mod change;
 mod claims;
-mod columns;
 mod explain;
 mod fetch;
 mod finish;
 mod health;
 mod insert;
-mod insert_new;
-mod insert_unique;
 mod interval;
 mod lease;
 mod look;
@@ -68,9 +65,7 @@ pub(crate) use self::health::{
     hidden_sessions, idle_claims, invalid_indexes, itself, neglected, open_transactions, overdue,
     prepared_transactions, runners, schema_objects, stuck_jobs, tables, unknown_kinds,
 };
-pub(crate) use self::insert::{Entered, NewRow, insert_plain};
-pub(crate) use self::insert_new::{Look, index_decides, insert_new};
-pub(crate) use self::insert_unique::{Answer, Outcome, Quick, held, insert_all, insert_each, insert_unique};
+pub(crate) use self::insert::{Answer, Batch, NewRow, Outcome, insert, insert_each};
 use self::interval::lock_timeout;
 pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::lease::{
@@ -211,18 +206,13 @@ statements! {
     health_sessions,
     health_stuck,
     health_tables,
-    held_jobs,
     holder,
     holders,
-    insert_alike,
-    insert_all,
-    insert_each,
-    insert_new,
-    insert_new_one,
-    insert_now,
-    insert_one,
+    insert_jobs,
     insert_plain,
+    insert_plain_one,
     insert_unique,
+    insert_unique_one,
     job_by_id,
     key_history,
     large_tables,

@@ -14,7 +14,7 @@
             SELECT j.ctid
             FROM /* schema */job AS j
             WHERE j.queue = p.queue
-                AND j.ready
+                AND j.state = 'available'
                 AND j.priority = p.priority
                 AND (j.scheduled_at, j.id) > (p.scheduled_at, p.id)
                 AND j.kind = ANY ($3::text[])

@@ -4,9 +4,6 @@ use super::SchemaObject;
 use super::migrate::MIGRATIONS;
 use crate::ident::SchemaName;
 
-/// Where a statement of the migrations ends at the latest: every object is followed by its comment.
-const NEXT: [&str; 4] = ["\nCOMMENT ON ", "\nCREATE ", "\nALTER ", "\nDROP "];
-
 /// Makes an object that is missing. `golden`: all that the migrations make.
 pub(crate) fn sql_to_make(schema: &SchemaName, object: &SchemaObject, golden: &[SchemaObject]) -> String {
     in_schema(schema, &create(object, golden))
@@ -24,7 +21,7 @@ pub(crate) fn sql_to_mend(schema: &SchemaName, is: &SchemaObject, should: &Schem
         // With other columns it cannot be replaced; otherwise it can, and keeps its grants.
         "view" if is_made_anew(is, should) => format!("DROP VIEW {name};\n{}", create(should, &[])),
         "column" => alter_column(table, name, &is.definition, &should.definition),
-        "type" => format!("-- {name} should be: {}\n-- ALTER TYPE {name} ADD VALUE adds one.", should.definition),
+        "type" => format!("-- ALTER TYPE or ALTER DOMAIN: {name} should be {}", should.definition),
         _ => create(should, &[]),
     };
     in_schema(schema, &sql)
@@ -81,10 +78,8 @@ fn create(object: &SchemaObject, golden: &[SchemaObject]) -> String {
             let indexes: String = indexes.map(|o| format!("\n{};", o.definition)).collect();
             format!("CREATE {} {name} (\n{}\n);{indexes}", object.definition, parts.join(",\n"))
         }
-        "type" => {
-            let labels: Vec<_> = object.definition.split(' ').map(|label| format!("'{label}'")).collect();
-            format!("CREATE TYPE {name} AS ENUM ({});", labels.join(", "))
-        }
+        "type" if object.definition.starts_with("ENUM ") => format!("CREATE TYPE {name} AS {};", object.definition),
+        "type" => format!("CREATE DOMAIN {name} AS {};", object.definition),
         kind => source(kind, name.split('(').next().unwrap_or(name)).unwrap_or_default(),
     }
 }
@@ -132,22 +127,16 @@ fn in_schema(schema: &SchemaName, sql: &str) -> String {
     format!("SET search_path = {}, pg_temp;\n{sql}\nRESET search_path;", schema.quoted())
 }
 
-/// The latest statement that creates a function or a view, by its name without arguments, written so that it
-/// replaces what is there.
+/// The statement that creates a function or a view, by its name without arguments, written so that it replaces an object
+/// that exists. The migrations define each object once, followed by its comment.
 fn source(kind: &str, name: &str) -> Option<String> {
-    let kind = kind.to_uppercase();
-    MIGRATIONS.iter().rev().find_map(|(_, text)| {
-        let heads = ["", "OR REPLACE "].map(|replace| format!("\nCREATE {replace}{kind} {name}"));
-        let found = heads.iter().filter_map(|head| {
-            let ends = text.match_indices(head.as_str()).map(|(place, _)| place + head.len());
-            ends.filter(|end| text[*end..].starts_with(['(', ' ', '\n'])).last()
-        });
-        let behind_name = found.max()?;
-        let rest = &text[behind_name..];
-        let end = NEXT.iter().filter_map(|next| rest.find(next)).min().unwrap_or(rest.len());
-        // What follows the statement's end is the comment before the next one.
-        let end = rest[..end].rfind(';')? + 1;
-        Some(format!("CREATE OR REPLACE {kind} {name}{}", &rest[..end]))
+    let head = format!("\nCREATE {} {name}", kind.to_uppercase());
+    MIGRATIONS.iter().find_map(|(_, text)| {
+        let mut places = text.match_indices(&head).map(|(place, _)| place);
+        let place = places.find(|place| text[place + head.len()..].starts_with(['(', ' ', '\n']))?;
+        let statement = &text[place + "\nCREATE ".len()..];
+        let end = statement.find("\nCOMMENT ON ").unwrap_or(statement.len());
+        Some(format!("CREATE OR REPLACE {}", &statement[..end]))
     })
 }
 

@@ -31,7 +31,7 @@ started AS (
                 AND j.replaced_by IS NULL
                 THEN NULL
             ELSE ROW(
-                j.kind, j.queue, j.created_at, j.priority, j.max_attempts,
+                j.kind::text, j.queue::text, j.created_at, j.priority, j.max_attempts::smallint,
                 j.claims, j.until_start, j.unique_until, j.replaced_by
             )
         END AS particulars,
@@ -43,7 +43,7 @@ started AS (
                 AND j.output IS NULL
                 AND j.progress IS NULL
                 THEN NULL
-            ELSE ROW(j.meta, j.errors, j.output, j.progress)
+            ELSE ROW(j.meta::jsonb, j.errors, j.output, j.progress)
         END AS papers,
         j.unique_yielded
 )

@@ -223,16 +223,6 @@ async fn fold_while_others_insert(database: &Database) {
 }
 
 #[tokio::test]
-async fn a_transaction_that_may_only_read_still_gets_its_answer() {
-    let database = audited().await;
-    let mut tx = database.pool().begin().await.unwrap();
-    sqlx::query("SET TRANSACTION READ ONLY").execute(&mut *tx).await.unwrap();
-    assert!(database.client.insert(ignored()).tx(&mut tx).await.unwrap().duplicate);
-    tx.commit().await.unwrap();
-    assert_eq!(counted(&database).await, 0);
-}
-
-#[tokio::test]
 async fn stopping_keeps_what_was_counted_and_deleting_forgets_it() {
     let database = audited().await;
     let client = &database.client;

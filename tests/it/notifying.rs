@@ -61,7 +61,7 @@ async fn what_waits_to_be_committed_is_not_begun_anew() {
     let (all, statements) = statements_of(all).await;
     let (retried, inserted, ()) = all.unwrap();
     assert_eq!((retried.unwrap().len(), inserted.unwrap().duplicate), (jobs.len(), false));
-    assert_eq!((calls(&statements, "retry_jobs"), calls(&statements, "insert_each")), (1, 1));
+    assert_eq!((calls(&statements, "retry_jobs"), calls(&statements, "INSERT INTO")), (1, 1));
     timeout(WAIT, slow).await.unwrap().unwrap();
     pool.close().await;
     server.stop().await.unwrap();
@@ -104,9 +104,9 @@ async fn patience_ends_where_the_rows_and_keys_are_taken() {
 
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::raw_sql("SET LOCAL lock_timeout = '7s'").execute(&mut *tx).await.unwrap();
-    let insert = "SELECT count(*) FROM {schema}.insert_each(
+    let insert = "SELECT count(*) FROM {schema}.insert_unique(
         ARRAY[gen_random_uuid()], '{a}', '{default}', '{\"{}\"}', '{\"{}\"}', '{0}', '{25}', '{}', '{}', '{}', '{k}',
-        '{31}', '{}', '{}', '{f}', '{f}', patience => '50 ms'
+        '{31}', '{}', '{}', '{f}', '{f}', max_wait => '50 ms'
     )";
     sqlx::raw_sql(database.sql(insert)).execute(&mut *tx).await.unwrap();
     let left: String = sqlx::query_scalar("SHOW lock_timeout").fetch_one(&mut *tx).await.unwrap();

@@ -120,7 +120,7 @@ async fn a_worker_can_run_jobs_and_cannot_change_the_schema() {
         "DELETE FROM {schema}.periodic",
         "DELETE FROM {schema}.schema_history",
         "TRUNCATE {schema}.job",
-        "ALTER TABLE {schema}.job DROP CONSTRAINT job_kind_length",
+        "ALTER TABLE {schema}.job DROP CONSTRAINT job_state_fits",
         "ALTER TABLE {schema}.job DISABLE TRIGGER ALL",
         "DROP INDEX {schema}.job_unique_key",
         "DROP TABLE {schema}.job",

@@ -136,7 +136,7 @@ async fn the_printed_sql_makes_what_a_migration_makes() {
         let run = async |sql: &str| database.pool().execute(sqlx::raw_sql(database.sql(sql))).await;
         let whole = database.client.migration().sql().await.unwrap();
         if case == "older" {
-            let until = whole.find("'canonical_json'").unwrap();
+            let until = whole.find("'canonical_key'").unwrap();
             let until = until + whole[until..].find(";\n").unwrap();
             // What is said of the history comes last, the first time.
             let comments = whole.find("COMMENT ON TABLE schema_history").unwrap();
@@ -145,7 +145,7 @@ async fn the_printed_sql_makes_what_a_migration_makes() {
             run("CREATE SCHEMA {schema}; COMMENT ON SCHEMA {schema} IS 'mine'").await.unwrap();
         }
         let waiting = database.client.migration().waiting().await.unwrap();
-        assert_eq!(waiting[0], if case == "older" { "V4 unique_key" } else { "V1 job_queue" });
+        assert_eq!(waiting[0], if case == "older" { "V4 duplicate_audit" } else { "V1 job" });
         let script = database.client.migration().sql().await.unwrap();
         assert!(script.starts_with("BEGIN;\n") && script.ends_with("COMMIT;\n\n"), "{case}");
         run(&script).await.unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -186,6 +186,17 @@ async fn a_newer_schema_is_refused_and_left_alone() {
     for error in [database.client.migrate().await.unwrap_err(), database.client.check_schema().await.unwrap_err()] {
         assert!(matches!(error, Error::NewerSchema { found: 999, .. }), "{error}");
         assert!(error.to_string().contains("hint: upgrade"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_schema_of_another_pre_release_is_to_be_dropped() {
+    let database = Database::unmigrated(1).await;
+    database.client.migrate().await.unwrap();
+    database.execute("UPDATE {schema}.schema_history SET name = 'job_queue', checksum = '7' WHERE version = 1").await;
+    for error in [database.client.migrate().await.unwrap_err(), database.client.check_schema().await.unwrap_err()] {
+        assert!(matches!(&error, Error::IncompatibleSchema { found, .. } if found == "V1 job_queue"), "{error}");
+        assert!(error.to_string().contains(&format!("DROP SCHEMA {} CASCADE", database.schema)), "{error}");
     }
 }
 

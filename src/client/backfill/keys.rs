@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use time::OffsetDateTime;
 
-use crate::client::payload::read_args;
+use crate::client::insert::read_args;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::opts::{InsertOptions, Unique};

@@ -6,7 +6,7 @@ SELECT
 FROM (
     SELECT j.id, j.scheduled_at
     FROM /* schema */job AS j
-    WHERE j.waiting
+    WHERE j.state IN ('scheduled', 'retryable')
         AND j.scheduled_at >= coalesce($2::timestamptz, '-infinity')
         AND j.scheduled_at <= statement_timestamp()
         AND j.id <> ALL ($3::uuid[])

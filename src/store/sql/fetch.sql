@@ -25,7 +25,7 @@ next AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT j.ctid
         FROM /* schema */job AS j
-        WHERE j.queue = w.queue AND j.ready AND j.kind = ANY ($3::text[])
+        WHERE j.queue = w.queue AND j.state = 'available' AND j.kind = ANY ($3::text[])
         ORDER BY j.priority DESC, j.scheduled_at, j.id
         LIMIT w.slots
         FOR UPDATE SKIP LOCKED

@@ -4,7 +4,7 @@
 WITH next AS MATERIALIZED (
     SELECT j.ctid
     FROM /* schema */job AS j
-    WHERE j.queue = ($1::text[])[1] AND j.ready AND j.kind = ANY ($3::text[])
+    WHERE j.queue = ($1::text[])[1] AND j.state = 'available' AND j.kind = ANY ($3::text[])
     ORDER BY j.priority DESC, j.scheduled_at, j.id
     LIMIT CASE
         WHEN EXISTS (

@@ -4,12 +4,12 @@
 -- know any.
 WITH RECURSIVE available AS (
     -- From one queue to the next, without what lies between.
-    (SELECT j.queue FROM /* schema */job AS j WHERE j.ready ORDER BY j.queue LIMIT 1)
+    (SELECT j.queue FROM /* schema */job AS j WHERE j.state = 'available' ORDER BY j.queue LIMIT 1)
     UNION ALL
     SELECT n.queue
     FROM available AS a
     CROSS JOIN LATERAL (
-        SELECT j.queue FROM /* schema */job AS j WHERE j.ready AND j.queue > a.queue ORDER BY j.queue LIMIT 1
+        SELECT j.queue FROM /* schema */job AS j WHERE j.state = 'available' AND j.queue > a.queue ORDER BY j.queue LIMIT 1
     ) AS n
 ),
 live AS MATERIALIZED (
@@ -21,7 +21,7 @@ head AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT j.kind, j.scheduled_at
         FROM /* schema */job AS j
-        WHERE j.queue = a.queue AND j.ready
+        WHERE j.queue = a.queue AND j.state = 'available'
         ORDER BY j.priority DESC, j.scheduled_at, j.id
         LIMIT $1
     ) AS h

@@ -8,13 +8,23 @@ SELECT to_jsonb(o)
 FROM (
     SELECT
         'type' AS kind, t.typname::text AS name, NULL::text AS of_table,
-        (
-            SELECT string_agg(e.enumlabel, ' ' ORDER BY e.enumsortorder)
-            FROM pg_enum AS e
-            WHERE e.enumtypid = t.oid
-        ) AS definition
+        CASE t.typtype
+            WHEN 'e' THEN (
+                SELECT format('ENUM (%s)', string_agg(quote_literal(e.enumlabel), ', ' ORDER BY e.enumsortorder))
+                FROM pg_enum AS e
+                WHERE e.enumtypid = t.oid
+            )
+            ELSE concat_ws(
+                ' ',
+                format_type(t.typbasetype, t.typtypmod),
+                CASE WHEN t.typcollation <> b.typcollation THEN 'COLLATE ' || quote_ident(l.collname) END,
+                (SELECT string_agg(pg_get_constraintdef(o.oid), ' ') FROM pg_constraint AS o WHERE o.contypid = t.oid)
+            )
+        END AS definition
     FROM pg_type AS t
-    WHERE t.typnamespace = to_regnamespace($1) AND t.typtype = 'e'
+    LEFT JOIN pg_type AS b ON b.oid = t.typbasetype
+    LEFT JOIN pg_collation AS l ON l.oid = t.typcollation
+    WHERE t.typnamespace = to_regnamespace($1) AND t.typtype IN ('e', 'd')
     UNION ALL
     SELECT
         'table', c.relname::text, c.relname::text,

@@ -1,12 +1,11 @@
--- Inserts any mix of unique and plain jobs, all or nothing. Of a new job the caller knows all but
--- what the database decides, so only the row of a holder, and what may have been there, is sent
--- back whole.
+-- Inserts jobs with new ids and different keys, each for itself: the unique way. Of a new job the caller knows all but
+-- what the database decides, so only the row of a holder is sent back whole.
 SELECT
-    r.input_id, r.outcome, r.replaced, clock_timestamp() AS answered_at,
-    (r.job).state::text AS new_state, (r.job).created_at AS new_created_at, (r.job).scheduled_at AS new_scheduled_at,
-    (r.job).unique_until AS new_unique_until,
+    r.place, r.outcome, r.replaced, clock_timestamp() AS answered_at,
+    r.state::text AS new_state, r.created_at AS new_created_at, r.scheduled_at AS new_scheduled_at,
+    r.unique_until AS new_unique_until,
     /* columns */j.*
-FROM /* schema */insert_jobs(
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20
+FROM /* schema */insert_unique(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, folded => $17, max_wait => $18
 ) AS r
-LEFT JOIN LATERAL (SELECT (r.job).* WHERE r.outcome <> 'inserted' OR $18) AS j ON true
+LEFT JOIN LATERAL (SELECT (r.job).* WHERE r.outcome = 'duplicate') AS j ON true

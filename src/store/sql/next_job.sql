@@ -1,6 +1,6 @@
 -- The job that comes first over several queues.
 SELECT j.id, j.queue
 FROM /* schema */job AS j
-WHERE j.ready AND j.queue = ANY ($1::text[]) AND j.kind = ANY ($2::text[])
+WHERE j.state = 'available' AND j.queue = ANY ($1::text[]) AND j.kind = ANY ($2::text[])
 ORDER BY j.priority DESC, j.scheduled_at, j.id
 LIMIT 1

@@ -6,7 +6,7 @@
 WITH due AS (
     SELECT j.id, j.scheduled_at
     FROM /* schema */job AS j
-    WHERE j.waiting
+    WHERE j.state IN ('scheduled', 'retryable')
         AND j.scheduled_at >= coalesce($2::timestamptz, '-infinity')
         AND j.scheduled_at <= statement_timestamp()
         AND ($3::uuid[] IS NULL OR j.id = ANY ($3))
@@ -40,7 +40,7 @@ SELECT
     (
         SELECT (extract(epoch FROM least(min(j.scheduled_at), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
         FROM /* schema */job AS j
-        WHERE j.waiting AND j.scheduled_at > statement_timestamp()
+        WHERE j.state IN ('scheduled', 'retryable') AND j.scheduled_at > statement_timestamp()
     ) AS next_in
 FROM (SELECT) AS always
 LEFT JOIN settled AS s ON true

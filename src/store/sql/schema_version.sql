@@ -1,3 +1,4 @@
--- The version of the latest migration that this schema has seen.
-SELECT coalesce(max(h.version), 0) AS version
+-- The migrations that this schema has seen.
+SELECT h.version, h.name, h.checksum
 FROM /* schema */schema_history AS h
+ORDER BY h.version

@@ -2,8 +2,8 @@
 -- start.
 UPDATE /* schema */job AS j
 SET state = 'running',
-    attempt = $2,
-    max_attempts = greatest(j.max_attempts, $2),
+    attempt = $2::smallint,
+    max_attempts = greatest(j.max_attempts, $2::smallint),
     attempted_at = clock_timestamp(),
     worker = $3,
     unique_states = CASE WHEN j.until_start AND j.unique_states > 0 THEN 0 ELSE j.unique_states END

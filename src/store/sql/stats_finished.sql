@@ -7,7 +7,7 @@ waiting AS (
     (
         SELECT j.queue, 1 AS place
         FROM /* schema */job AS j
-        WHERE j.ready
+        WHERE j.state = 'available'
         ORDER BY j.queue
         LIMIT 1
     )
@@ -17,7 +17,7 @@ waiting AS (
     CROSS JOIN LATERAL (
         SELECT j.queue
         FROM /* schema */job AS j
-        WHERE j.ready AND j.queue > w.queue
+        WHERE j.state = 'available' AND j.queue > w.queue
         ORDER BY j.queue
         LIMIT 1
     ) AS n
@@ -36,7 +36,7 @@ looked_at AS (
     CROSS JOIN LATERAL (
         SELECT j.id
         FROM /* schema */job AS j
-        WHERE j.ready AND j.queue = w.queue
+        WHERE j.state = 'available' AND j.queue = w.queue
         ORDER BY j.priority DESC, j.scheduled_at, j.id
         LIMIT 1
     ) AS h

@@ -29,18 +29,18 @@ const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
         "smallint NOT NULL DEFAULT 5, and should be smallint NOT NULL DEFAULT 0",
     ),
     (
-        "ALTER TABLE {schema}.job DROP CONSTRAINT job_kind_length",
+        "ALTER TABLE {schema}.job DROP CONSTRAINT job_state_fits",
         ObjectMissing,
         Warning,
-        "constraint job_kind_length of job",
+        "constraint job_state_fits of job",
         "missing",
     ),
     (
-        "ALTER TABLE {schema}.job DROP CONSTRAINT job_attempt_range;
-         ALTER TABLE {schema}.job ADD CONSTRAINT job_attempt_range CHECK (attempt >= 0) NOT VALID",
+        "ALTER TABLE {schema}.queue DROP CONSTRAINT queue_max_running_range;
+         ALTER TABLE {schema}.queue ADD CONSTRAINT queue_max_running_range CHECK (max_running >= 1) NOT VALID",
         ObjectChanged,
         Warning,
-        "constraint job_attempt_range of job",
+        "constraint queue_max_running_range of queue",
         "NOT VALID",
     ),
     (

@@ -192,7 +192,7 @@ impl Crowd {
         let due = self.database.sql(
             "UPDATE {schema}.job SET scheduled_at = now()
              WHERE id IN (
-                SELECT j.id FROM {schema}.job AS j WHERE j.waiting LIMIT 10 FOR UPDATE SKIP LOCKED
+                SELECT j.id FROM {schema}.job AS j WHERE j.state IN ('scheduled', 'retryable') LIMIT 10 FOR UPDATE SKIP LOCKED
              )",
         );
         let mut connection = self.database.pool().acquire().await.unwrap();
@@ -268,7 +268,7 @@ impl Crowd {
                 unique_yielded = unique_yielded OR {schema}.enters_claim(unique_states, state, 'available')
              WHERE state = 'pending'";
         self.database.execute(release).await;
-        self.database.execute("UPDATE {schema}.job SET scheduled_at = now() WHERE waiting").await;
+        self.database.execute("UPDATE {schema}.job SET scheduled_at = now() WHERE state IN ('scheduled', 'retryable')").await;
         let work = |job: RunningJob<Task>| async move {
             match job.id().as_uuid().as_u128() % 4 {
                 0 if job.attempt() < 3 => Outcome::retry(Duration::ZERO, "once more"),

@@ -159,7 +159,7 @@ async fn rows_inserted_in_plain_sql_run_and_bad_ones_say_why_and_stop_nobody() {
     let insert = "INSERT INTO {schema}.periodic (name, kind, schedule, time_zone, unique_policy, args) VALUES
         ('bad schedule', 'tick', 'every now and then', 'UTC', NULL, '{}'),
         ('bad zone', 'tick', '* * * * * *', 'Europe/Atlantis', NULL, '{}'),
-        ('bad kind', '', '* * * * * *', 'UTC', NULL, '{}'),
+        ('bad kind', E'tick\\x01', '* * * * * *', 'UTC', NULL, '{}'),
         ('bad policy', 'tick', '* * * * * *', 'UTC', '{\"scope\": \"sometimes\"}', '{}'),
         ('good', 'tick', 'PT1S', 'UTC', NULL, '{\"n\": 1}')";
     database.execute(insert).await;

@@ -8,7 +8,7 @@ use uniqueue::NewJob;
 use super::{Task, caretaker, until};
 use crate::support::{Database, job};
 
-const WAITING: &str = "SELECT count(*) FROM {schema}.job WHERE waiting";
+const WAITING: &str = "SELECT count(*) FROM {schema}.job WHERE state IN ('scheduled', 'retryable')";
 
 #[tokio::test]
 async fn the_promoter_sleeps_until_the_next_job_is_due() {
@@ -35,7 +35,7 @@ async fn many_jobs_that_are_due_together_become_available_together() {
     // busy machine has a few seconds.
     let late = "SELECT extract(epoch FROM now() - max(scheduled_at))::bigint FROM {schema}.job";
     assert!(database.number(late).await < 6, "{} s late", database.number(late).await);
-    let early = "SELECT count(*) FROM {schema}.job WHERE ready AND scheduled_at > now()";
+    let early = "SELECT count(*) FROM {schema}.job WHERE state = 'available' AND scheduled_at > now()";
     assert_eq!(database.number(early).await, 0);
     runner.stop().await.unwrap();
 }

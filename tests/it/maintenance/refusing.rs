@@ -135,7 +135,7 @@ async fn jobs_that_may_not_be_promoted_keep_no_other_from_it() {
     }
     refuse(&database, "UPDATE", "NEW.state = 'available' AND (NEW.args->>'n')::int < 40").await;
     let runner = caretaker(&database).promote_interval(QUICK).start().await.unwrap();
-    let waiting = "SELECT count(*) FROM {schema}.job WHERE waiting";
+    let waiting = "SELECT count(*) FROM {schema}.job WHERE state IN ('scheduled', 'retryable')";
     until("the others wait", async || database.number(waiting).await == 40).await;
     let later = database.client.insert(Task { n: 60 }).scheduled_in(Duration::from_millis(100)).await.unwrap();
     until("a later one waits", async || {

@@ -12,9 +12,13 @@ const OBJECTS: &[(&str, &str)] = &[
     (
         "types",
         "SELECT format('%s: %s — %s', t.typname,
-                (SELECT string_agg(e.enumlabel, ' ' ORDER BY e.enumsortorder) FROM pg_enum AS e WHERE e.enumtypid = t.oid),
+                coalesce(
+                    (SELECT string_agg(e.enumlabel, ' ' ORDER BY e.enumsortorder) FROM pg_enum AS e WHERE e.enumtypid = t.oid),
+                    (SELECT format_type(t.typbasetype, NULL) || ' ' || string_agg(pg_get_constraintdef(o.oid), ' ')
+                     FROM pg_constraint AS o WHERE o.contypid = t.oid)
+                ),
                 coalesce(obj_description(t.oid, 'pg_type'), 'NO COMMENT'))
-         FROM pg_type AS t WHERE t.typnamespace = $1::regnamespace AND t.typtype = 'e' ORDER BY 1",
+         FROM pg_type AS t WHERE t.typnamespace = $1::regnamespace AND t.typtype IN ('e', 'd') ORDER BY 1",
     ),
     (
         "tables and views",

@@ -105,7 +105,7 @@ fn spawn(ground: &Ground, works: &Works) -> Result<Child, Failure> {
 }
 
 async fn finished(ground: &mut Ground) -> Result<(), Failure> {
-    let unfinished = "SELECT (EXISTS (SELECT FROM /* schema */job WHERE ready)
+    let unfinished = "SELECT (EXISTS (SELECT FROM /* schema */job WHERE state = 'available')
         OR EXISTS (SELECT FROM /* schema */job WHERE state = 'running'))::integer::bigint";
     while ground.count(unfinished).await? > 0 {
         tokio::select! {

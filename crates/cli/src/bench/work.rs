@@ -102,7 +102,7 @@ pub(super) async fn ours(ground: &mut Ground, works: Works) -> Result<Measure, F
 /// The jobs that a runner would find.
 pub(super) async fn waiting(ground: &mut Ground) -> Result<Jobs, Failure> {
     let sql = ground
-        .sql("SELECT count(*), coalesce(sum((args ->> 'n')::bigint), 0)::bigint FROM /* schema */job WHERE ready");
+        .sql("SELECT count(*), coalesce(sum((args ->> 'n')::bigint), 0)::bigint FROM /* schema */job WHERE state = 'available'");
     let row = sqlx::query(sql).fetch_one(&mut ground.connection).await?;
     let number = |at: usize| row.try_get(at).map(i64::unsigned_abs);
     Ok(Jobs { count: number(0)?, sum: number(1)? })

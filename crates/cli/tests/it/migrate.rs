@@ -47,18 +47,18 @@ async fn status_lists_what_is_applied_and_what_is_waiting() {
         text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let before = status(1);
-    assert!(before[0] == "V1 job_queue, waiting" && before[1].starts_with("V2 unique_jobs, waiting"), "{before:?}");
+    assert!(before[0] == "V1 job, waiting" && before[1].starts_with("V2 runner_and_queue, waiting"), "{before:?}");
 
     assert_eq!(run_json(&mut migrate(&url, &[])).0, 0);
     assert!(!status(0).iter().any(|line| line.contains("waiting")));
-    execute(&url, "DELETE FROM jobs.schema_history WHERE version > 15").await;
+    execute(&url, "DELETE FROM jobs.schema_history WHERE version > 5").await;
     let (code, behind) = run_json(&mut migrate(&url, &["--status"]));
-    assert_eq!((code, behind["migrations"].as_array().unwrap().len()), (1, 15));
+    assert_eq!((code, behind["migrations"].as_array().unwrap().len()), (1, 5));
     let waiting: Vec<_> = behind["waiting"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
-    assert_eq!(waiting[..2], ["V16 take_claims", "V17 wake"]);
-    assert_eq!(waiting.len() as u64, behind["needed"].as_u64().unwrap() - 15);
+    assert_eq!(waiting[..2], ["V6 change", "V7 periodic"]);
+    assert_eq!(waiting.len() as u64, behind["needed"].as_u64().unwrap() - 5);
     let lines = status(1);
-    assert!(lines[14].starts_with("V15 pace, applied 20") && lines[15] == "V16 take_claims, waiting", "{lines:?}");
+    assert!(lines[4].starts_with("V5 insert, applied 20") && lines[5] == "V6 change, waiting", "{lines:?}");
 }
 
 #[tokio::test]

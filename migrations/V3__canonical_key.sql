@@ -1,0 +1,700 @@
+-- Unique keys: the canonical form of JSON (RFC 8785 with all digits of integers), and the key that a policy makes.
+-- Rust makes the same keys (src/unique); tests hold both to the same vectors.
+
+CREATE FUNCTION nfc_around_u11a7(given text) RETURNS text
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN (
+        SELECT string_agg(normalize(p.part, NFC), chr(4519) ORDER BY p.place)
+        FROM unnest(string_to_array(given, chr(4519))) WITH ORDINALITY AS p (part, place)
+    );
+COMMENT ON FUNCTION nfc_around_u11a7(text) IS
+    'As nfc, for texts with U+11A7: PostgreSQL takes that for a final consonant and drops it after a Hangul syllable. It composes with nothing, so the parts on its sides can be normalized each on its own.';
+
+CREATE FUNCTION nfc(given text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE
+        -- ASCII, which NFC leaves as it is, has as many bytes as characters.
+        WHEN octet_length(given) = length(given) THEN given
+        WHEN strpos(given, chr(4519)) = 0 THEN normalize(given, NFC)
+        ELSE nfc_around_u11a7(given)
+    END;
+COMMENT ON FUNCTION nfc(text) IS
+    'The text in Unicode Normalization Form C, by the Unicode version of this server: characters younger than that stay as they are. Needs a database with encoding UTF8.';
+
+CREATE FUNCTION utf16_order(name text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    -- In UTF-16 the characters above U+FFFF are surrogate pairs, which come before U+E000 to
+    -- U+FFFF. Marked with U+10FFFF, the last character of all, those come last in bytes too;
+    -- U+10FFFF itself gets the lowest character behind it, so that it stays before them.
+    RETURN CASE
+        WHEN octet_length(name) = length(name) THEN name
+        ELSE regexp_replace(
+            replace(name, chr(1114111), chr(1114111) || chr(1)),
+            E'([\\uE000-\\uFFFF])',
+            chr(1114111) || E'\\1',
+            'g'
+        )
+    END COLLATE "C";
+COMMENT ON FUNCTION utf16_order(text) IS
+    'A text to sort by: its order in bytes is the order of the names in UTF-16 code units, which RFC 8785 asks for.';
+
+CREATE FUNCTION double_text(given numeric) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path FROM CURRENT
+    SET extra_float_digits = 1
+AS $$
+DECLARE
+    nearest double precision;
+    shortest text;
+    decimal numeric;
+    place integer;
+    candidate numeric;
+    plain text;
+    digits text;
+    exponent integer;
+BEGIN
+    -- The casts below would fail where a reader of JSON takes 0, or would call it by another name.
+    IF abs(given) < 1e-323 AND abs(given) * power(2::numeric, 1075) <= 1 THEN
+        RETURN '0';
+    ELSIF abs(given) >= power(2::numeric, 1024) - power(2::numeric, 970) THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('invalid unique key: the number is out of range: "%s"', left(given::text, 80));
+    END IF;
+    nearest := given::double precision;
+    shortest := nearest::text;
+    decimal := shortest::numeric;
+
+    -- PostgreSQL writes the shortest digits that lie strictly between the neighbours' borders;
+    -- ECMAScript also takes a border, where reading rounds it to this double. Then one digit
+    -- fewer is enough. With 15 digits or fewer that cannot be: each of those is a double's own.
+    IF length(shortest) > 15 THEN
+        -- Of the last digit, counted from the point to the right.
+        place := length(split_part(split_part(shortest, 'e', 1), '.', 2))
+            - coalesce(nullif(split_part(shortest, 'e', 2), ''), '0')::integer;
+        candidate := trunc(decimal, place - 1);
+        IF candidate::double precision <> nearest THEN
+            candidate := candidate + sign(decimal) * ('1e' || 1 - place)::numeric;
+        END IF;
+        IF abs(candidate) <= 1.7976931348623157e308 AND candidate::double precision = nearest THEN
+            decimal := candidate;
+        END IF;
+    END IF;
+
+    -- From here as ECMAScript's Number::toString: plain from 1e-6 to below 1e21, otherwise with
+    -- an exponent.
+    plain := trim_scale(abs(decimal))::text;
+    IF decimal = 0 OR (abs(decimal) >= 1e-6 AND abs(decimal) < 1e21) THEN
+        RETURN CASE WHEN decimal < 0 THEN '-' ELSE '' END || plain;
+    END IF;
+    digits := trim('0' FROM replace(plain, '.', ''));
+    exponent := CASE
+        WHEN abs(decimal) >= 1 THEN length(plain) - 1
+        ELSE length(ltrim(substr(plain, 3), '0')) - length(substr(plain, 3)) - 1
+    END;
+    RETURN CASE WHEN decimal < 0 THEN '-' ELSE '' END
+        || left(digits, 1)
+        || CASE WHEN length(digits) > 1 THEN '.' ELSE '' END
+        || substr(digits, 2)
+        || CASE WHEN exponent > 0 THEN 'e+' ELSE 'e' END
+        || exponent;
+END
+$$;
+COMMENT ON FUNCTION double_text(numeric) IS
+    'The double nearest to a number, as ECMAScript writes it: 1e21 is 1e+21, 0.1 is 0.1. Error 22023: a number beyond the doubles (1.8e308).';
+
+CREATE FUNCTION canonical_number(given numeric) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE
+        WHEN scale(given) = 0 AND given BETWEEN -9223372036854775808 AND 18446744073709551615 THEN given::text
+        ELSE double_text(given)
+    END;
+COMMENT ON FUNCTION canonical_number(numeric) IS
+    'A number of canonical JSON: an integer from -2^63 to 2^64-1 with all its digits, anything else as a double. 1.0 is the double 1, since jsonb keeps its zero.';
+
+CREATE FUNCTION canonical_value(given jsonb) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    inner_text text;
+    names text[];
+BEGIN
+    IF jsonb_typeof(given) NOT IN ('object', 'array') THEN
+        RETURN CASE jsonb_typeof(given)
+            WHEN 'string' THEN to_json(nfc(given #>> '{}'))::text
+            WHEN 'number' THEN canonical_number(given::numeric)
+            ELSE given::text
+        END;
+    END IF;
+
+    IF jsonb_typeof(given) = 'array' THEN
+        SELECT string_agg(
+            CASE jsonb_typeof(i.item)
+                WHEN 'string' THEN to_json(nfc(i.item #>> '{}'))::text
+                WHEN 'number' THEN canonical_number(i.item::numeric)
+                ELSE canonical_value(i.item)
+            END,
+            ',' ORDER BY i.place
+        )
+        INTO inner_text
+        FROM jsonb_array_elements(given) WITH ORDINALITY AS i (item, place);
+        RETURN '[' || coalesce(inner_text, '') || ']';
+    END IF;
+
+    SELECT
+        string_agg(
+            to_json(m.name)::text || ':' || CASE jsonb_typeof(m.member)
+                WHEN 'string' THEN to_json(nfc(m.member #>> '{}'))::text
+                WHEN 'number' THEN canonical_number(m.member::numeric)
+                ELSE canonical_value(m.member)
+            END,
+            ',' ORDER BY utf16_order(m.name)
+        ),
+        array_agg(m.name) FILTER (WHERE octet_length(m.name) <> length(m.name))
+    INTO inner_text, names
+    FROM (SELECT nfc(e.key) AS name, e.value AS member FROM jsonb_each(given) AS e) AS m;
+    -- jsonb keeps names apart that only NFC makes one.
+    IF cardinality(names) > 1 AND EXISTS (SELECT FROM unnest(names) AS n (name) GROUP BY n.name HAVING count(*) > 1) THEN
+        RAISE invalid_parameter_value USING MESSAGE = format(
+            'invalid unique key: two members have one name after Unicode NFC: %s',
+            (SELECT to_json(min(n.name)) FROM unnest(names) AS n (name) GROUP BY n.name HAVING count(*) > 1 LIMIT 1)
+        );
+    END IF;
+    RETURN '{' || coalesce(inner_text, '') || '}';
+END
+$$;
+COMMENT ON FUNCTION canonical_value(jsonb) IS
+    'The recursion of canonical_json, which checks the depth first.';
+
+CREATE FUNCTION canonical_json(given jsonb) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    IF getdatabaseencoding() <> 'UTF8' THEN
+        RAISE feature_not_supported USING
+            MESSAGE = format('canonical JSON needs a database with encoding UTF8: this one has %s', getdatabaseencoding()),
+            HINT = 'Make the keys in the client, and pass them as {"key": "…"}.';
+    -- As deep as the Rust library reads.
+    ELSIF jsonb_path_exists(given, 'strict $.**{127} ? (@.type() == "array" || @.type() == "object")') THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'invalid unique key: values nest too deeply: "more than 127 levels"';
+    END IF;
+    RETURN canonical_value(given);
+END
+$$;
+COMMENT ON FUNCTION canonical_json(jsonb) IS
+    'The canonical text of JSON: RFC 8785 (members sorted by UTF-16 code units, no white space, ECMAScript numbers) after Unicode NFC, with integers from -2^63 to 2^64-1 exact. Two values are the same exactly when their canonical texts are. Errors 22023: names that collide after NFC, more than 127 levels, a number beyond the doubles.';
+
+-- However many digits there are, it is this function that says what is wrong with them.
+CREATE FUNCTION period_seconds(given text, field text) RETURNS numeric
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+-- Not a cast to interval, which takes months, signs and words, and counts days by the time zone.
+DECLARE
+    number CONSTANT text := '([0-9]+(?:[.,][0-9]+)?)';
+    sizes CONSTANT integer[] := ARRAY[604800, 86400, 3600, 60, 1];
+    parts CONSTANT text[] := regexp_match(given, format(
+        '^P(?:%1$sW)?(?:%1$sD)?(?:T(?:%1$sH)?(?:%1$sM)?(?:%1$sS)?)?$', number
+    ));
+    has_fraction boolean := false;
+    figure text;
+    seconds numeric := 0;
+    problem text;
+BEGIN
+    IF parts IS NULL OR right(given, 1) IN ('P', 'T') THEN
+        problem := CASE
+            WHEN given ~ '^-?P' AND strpos(given, '-') > 0 THEN 'must not be negative'
+            WHEN given ~ '^P([0-9.,WD]*[0-9]M|[0-9.,WDTHMS]*[0-9]Y)' THEN 'years and months have no fixed length'
+            ELSE 'is not an ISO 8601 duration'
+        END;
+    ELSE
+        FOR unit IN 1..5 LOOP
+            CONTINUE WHEN parts[unit] IS NULL;
+            IF has_fraction THEN
+                problem := coalesce(problem, 'only the last unit may have a fraction');
+            END IF;
+            has_fraction := parts[unit] ~ '[.,]';
+            figure := CASE WHEN has_fraction THEN rtrim(replace(parts[unit], ',', '.'), '0') ELSE parts[unit] END;
+            -- More digits than numeric can hold could not be cast.
+            problem := coalesce(problem, CASE
+                WHEN figure ~ '^0*[1-9][0-9]{20}' THEN 'must not be longer than 100 years'
+                WHEN figure ~ '[.][0-9]{20}' THEN 'must be whole microseconds'
+            END);
+            EXIT WHEN problem IS NOT NULL;
+            seconds := seconds + figure::numeric * sizes[unit];
+        END LOOP;
+        problem := CASE
+            WHEN problem IS NOT NULL THEN problem
+            WHEN seconds > 3155760000 THEN 'must not be longer than 100 years'
+            WHEN seconds * 1000000 <> trunc(seconds * 1000000) THEN 'must be whole microseconds'
+            WHEN seconds = 0 THEN 'must be longer than nothing'
+            WHEN field = 'window' AND seconds <> trunc(seconds) THEN 'must be whole seconds'
+        END;
+    END IF;
+    IF problem IS NOT NULL THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format(
+                CASE field WHEN 'period' THEN 'invalid %s: %s: %s' ELSE 'invalid unique policy: %s: %s: %s' END,
+                field, problem, to_json(given)
+            ),
+            HINT = 'An ISO 8601 duration of weeks, days, hours, minutes or seconds, such as PT15M or P7D.';
+    END IF;
+    RETURN seconds;
+END
+$$;
+COMMENT ON FUNCTION period_seconds(text, text) IS
+    'The length of an ISO 8601 duration of weeks, days, hours, minutes and seconds; a day is 24 hours. field: where it stands, for the error. Error 22023: anything else, nothing, more than 100 years, parts of a microsecond, for a window parts of a second.';
+
+CREATE FUNCTION window_text(instant timestamptz, seconds numeric) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    -- -62135596800 is Monday 0001-01-01 00:00 UTC in Unix seconds. div is exact, while / rounds the
+    -- last microsecond of a window up into the next.
+    RETURN to_char(
+        to_timestamp(div(extract(epoch FROM instant) + 62135596800, seconds) * seconds - 62135596800)
+            AT TIME ZONE 'UTC',
+        'YYYY-MM-DD"T"HH24:MI:SS"Z/PT"'
+    ) || trunc(seconds) || 'S';
+COMMENT ON FUNCTION window_text(timestamptz, numeric) IS
+    'The window that an instant falls into, as it stands in the fingerprint: 2026-02-12T15:15:00Z/PT900S. Windows are multiples of the length from Monday 0001-01-01 00:00 UTC, whatever the session''s time zone.';
+
+CREATE FUNCTION part_path(part text, field text) RETURNS text[]
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    problem text;
+    segments text[];
+BEGIN
+    IF part <> '' AND left(part, 1) <> '/' THEN
+        RETURN ARRAY[part];
+    END IF;
+    -- Of "/" the only segment is the empty name.
+    segments := CASE part WHEN '/' THEN ARRAY[''] ELSE string_to_array(substr(part, 2), '/') END;
+    problem := CASE
+        WHEN part = '' THEN 'must not be empty: it would select everything'
+        WHEN cardinality(segments) > 127 THEN 'must not be deeper than 127 levels'
+        WHEN part ~ '~([^01]|$)' THEN 'in a JSON Pointer ~ must be written ~0 and / within a name ~1'
+    END;
+    IF problem IS NOT NULL THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('invalid unique policy: %s: %s: %s', field, problem, to_json(part));
+    END IF;
+    FOR place IN 1..cardinality(segments) LOOP
+        segments[place] := replace(replace(segments[place], '~1', '/'), '~0', '~');
+    END LOOP;
+    RETURN segments;
+END
+$$;
+COMMENT ON FUNCTION part_path(text, text) IS
+    'The way to a chosen part: a plain name is a top-level member, literally; what starts with / is a JSON Pointer (RFC 6901). field: for the error. Error 22023: a malformed pointer.';
+
+CREATE FUNCTION add_part(source jsonb, path text[], chosen jsonb) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    name CONSTANT text := path[1];
+    place integer;
+    part jsonb;
+BEGIN
+    IF name IS NULL THEN
+        RETURN source;
+    ELSIF jsonb_typeof(source) = 'object' THEN
+        part := add_part(source -> name, path[2:], chosen -> name);
+        RETURN CASE
+            WHEN part IS NULL THEN NULL
+            WHEN jsonb_typeof(chosen) = 'object' THEN chosen || jsonb_build_object(name, part)
+            ELSE jsonb_build_object(name, part)
+        END;
+    ELSIF jsonb_typeof(source) = 'array' AND name ~ '^(0|[1-9][0-9]{0,8})$' THEN
+        place := name;
+        part := add_part(source -> place, path[2:], chosen -> place);
+        RETURN CASE WHEN part IS NOT NULL THEN (
+            -- Items before the last chosen one that were not chosen are null.
+            SELECT jsonb_agg(CASE i.i WHEN place THEN part ELSE coalesce(chosen -> i.i, 'null') END ORDER BY i.i)
+            FROM generate_series(
+                0,
+                greatest(place, CASE jsonb_typeof(chosen) WHEN 'array' THEN jsonb_array_length(chosen) - 1 END)
+            ) AS i (i)
+        ) END;
+    END IF;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION add_part(jsonb, text[], jsonb) IS
+    'What was chosen so far and the part of source at path, which keeps its nesting; null where source has no such part.';
+
+CREATE FUNCTION chosen_parts(source jsonb, parts text[], field text, chosen jsonb DEFAULT NULL) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    part text;
+    more jsonb;
+BEGIN
+    FOREACH part IN ARRAY coalesce(parts, '{}') LOOP
+        IF jsonb_typeof(source) = 'object' AND part !~ '^(/|$)' THEN
+            -- The usual case, a member by its name, without the calls.
+            more := CASE WHEN source ? part THEN coalesce(chosen, '{}') || jsonb_build_object(part, source -> part) END;
+        ELSE
+            more := add_part(source, part_path(part, field), chosen);
+        END IF;
+        IF more IS NULL AND field = 'args_keys' THEN
+            RAISE invalid_parameter_value USING
+                MESSAGE = format('invalid unique policy: %s: the job has no member %s', field, to_json(part));
+        END IF;
+        chosen := coalesce(more, chosen);
+    END LOOP;
+    RETURN chosen;
+END
+$$;
+COMMENT ON FUNCTION chosen_parts(jsonb, text[], text, jsonb) IS
+    'What was chosen so far and these parts of source. Error 22023: with field args_keys, a part that source does not have; others are left out.';
+
+CREATE FUNCTION read_unique_policy(
+    document jsonb,
+    OUT key text,
+    OUT has_type boolean,
+    OUT has_queue boolean,
+    OUT has_args boolean,
+    OUT has_meta boolean,
+    OUT args_keys text[],
+    OUT optional_args_keys text[],
+    OUT meta_keys text[],
+    OUT period_length numeric,
+    OUT ttl_length numeric,
+    OUT window_length numeric,
+    OUT unique_states smallint,
+    OUT until_start boolean,
+    OUT discard_on_reentry boolean,
+    OUT on_conflict text
+)
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_variable
+DECLARE
+    key_makers CONSTANT text[] :=
+        ARRAY['keys', 'args_keys', 'optional_args_keys', 'meta_keys', 'window', 'exclude_type'];
+    member text;
+    given jsonb;
+    words text[];
+    word text;
+    choices text[];
+    keys text[];
+    states text[];
+    scope text;
+    until text;
+    exclude_type boolean := false;
+    -- The member at fault and what is wrong with it, ending in the value.
+    field text;
+    problem text;
+BEGIN
+    on_conflict := 'ignore';
+    discard_on_reentry := false;
+    IF jsonb_typeof(document) <> 'object' THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('invalid unique policy: unique_policy: must be an object: %s', left(document::text, 80));
+    END IF;
+
+    -- One by one: the members' types and words.
+    FOR member, given IN SELECT e.key, e.value FROM jsonb_each(document) AS e LOOP
+        CASE
+            WHEN member IN ('args_keys', 'optional_args_keys', 'meta_keys', 'period', 'ttl', 'window')
+                AND given = 'null'
+            THEN
+                CONTINUE;
+            WHEN member IN ('keys', 'args_keys', 'optional_args_keys', 'meta_keys', 'states') THEN
+                IF jsonb_typeof(given) <> 'array' OR jsonb_path_exists(given, 'strict $[*] ? (@.type() != "string")') THEN
+                    field := member;
+                    problem := format('must be a list of strings: %s', given);
+                    EXIT;
+                END IF;
+                words := ARRAY(SELECT jsonb_array_elements_text(given));
+                CASE member
+                    WHEN 'keys' THEN keys := words;
+                    WHEN 'args_keys' THEN args_keys := words;
+                    WHEN 'optional_args_keys' THEN optional_args_keys := words;
+                    WHEN 'meta_keys' THEN meta_keys := words;
+                    WHEN 'states' THEN states := words;
+                END CASE;
+            WHEN member = 'exclude_type' THEN
+                IF jsonb_typeof(given) <> 'boolean' THEN
+                    field := member;
+                    problem := format('must be true or false: %s', given);
+                    EXIT;
+                END IF;
+                exclude_type := given::boolean;
+            WHEN member IN ('key', 'period', 'ttl', 'window', 'scope', 'until', 'on_conflict', 'on_reentry') THEN
+                word := given #>> '{}';
+                choices := CASE member
+                    WHEN 'scope' THEN ARRAY['queued', 'active', 'completed', 'exists']
+                    WHEN 'until' THEN ARRAY['success', 'start']
+                    WHEN 'on_conflict' THEN ARRAY['ignore', 'reject', 'replace', 'replace_except_schedule']
+                    WHEN 'on_reentry' THEN ARRAY['go_on', 'discard']
+                END;
+                IF jsonb_typeof(given) <> 'string' THEN
+                    field := member;
+                    problem := format('must be a string: %s', given);
+                    EXIT;
+                ELSIF word <> ALL (choices) THEN
+                    field := member;
+                    problem := format('must be one of %s: %s', array_to_string(choices, ', '), given);
+                    EXIT;
+                END IF;
+                CASE member
+                    WHEN 'key' THEN key := word;
+                    WHEN 'period' THEN period_length := period_seconds(word, member);
+                    WHEN 'ttl' THEN ttl_length := period_seconds(word, member);
+                    WHEN 'window' THEN window_length := period_seconds(word, member);
+                    WHEN 'scope' THEN scope := word;
+                    WHEN 'until' THEN until := word;
+                    WHEN 'on_conflict' THEN on_conflict := word;
+                    WHEN 'on_reentry' THEN discard_on_reentry := word = 'discard';
+                END CASE;
+            ELSE
+                field := 'unknown member';
+                problem := to_json(member);
+                EXIT;
+        END CASE;
+    END LOOP;
+
+    has_type := NOT exclude_type;
+    has_queue := coalesce('queue' = ANY (keys), false);
+    has_args := coalesce('args' = ANY (keys), false);
+    has_meta := coalesce('meta' = ANY (keys), false);
+    until_start := coalesce(until = 'start', false);
+
+    -- Then what they say together.
+    IF problem IS NOT NULL THEN
+        NULL;
+    ELSIF document ? 'key' AND document ?| key_makers THEN
+        field := 'key';
+        problem := format('stands alone, without %s', (SELECT m FROM unnest(key_makers) AS m WHERE document ? m LIMIT 1));
+    ELSIF NOT keys <@ ARRAY['type', 'queue', 'args', 'meta'] THEN
+        field := 'keys';
+        problem := format('must be type, queue, args or meta: %s', (
+            SELECT to_json(k) FROM unnest(keys) AS k WHERE k NOT IN ('type', 'queue', 'args', 'meta') LIMIT 1
+        ));
+    ELSIF NOT has_args AND cardinality(args_keys) > 0 THEN
+        field := 'args_keys';
+        problem := format('needs "args" in keys: %s', document -> 'args_keys');
+    ELSIF NOT has_args AND cardinality(optional_args_keys) > 0 THEN
+        field := 'optional_args_keys';
+        problem := format('needs "args" in keys: %s', document -> 'optional_args_keys');
+    ELSIF NOT has_meta AND cardinality(meta_keys) > 0 THEN
+        field := 'meta_keys';
+        problem := format('needs "meta" in keys: %s', document -> 'meta_keys');
+    ELSIF has_args AND (
+        args_keys = '{}' OR (args_keys IS NULL AND optional_args_keys = '{}')
+    ) THEN
+        field := 'args_keys';
+        problem := 'must name at least one member: []';
+    ELSIF has_meta AND coalesce(meta_keys, '{}') = '{}' THEN
+        field := 'meta_keys';
+        problem := 'must name at least one member: []';
+    ELSIF exclude_type AND 'type' = ANY (keys) THEN
+        field := 'exclude_type';
+        problem := 'contradicts "type" in keys: true';
+    ELSIF exclude_type AND NOT has_queue AND NOT has_args AND NOT has_meta AND window_length IS NULL THEN
+        field := 'exclude_type';
+        problem := 'leaves nothing to make a key from: true';
+    ELSIF states IS NOT NULL AND scope IS NOT NULL THEN
+        field := 'scope';
+        problem := format('stands beside states, which say the same: %s', scope);
+    ELSIF states = '{}' THEN
+        field := 'states';
+        problem := 'must name at least one state: []';
+    ELSIF NOT states <@ (state_names(255::smallint) || 'active'::text) THEN
+        field := 'states';
+        problem := format('unknown state: %s', (
+            SELECT to_json(s) FROM unnest(states) AS s WHERE s <> ALL (state_names(255::smallint) || 'active'::text) LIMIT 1
+        ));
+    ELSIF period_length IS NOT NULL AND ttl_length IS NOT NULL THEN
+        field := 'ttl';
+        problem := format(
+            'stands beside period, and only one of period, ttl and window may limit a claim: %s and %s',
+            document ->> 'period', document ->> 'ttl'
+        );
+    ELSIF window_length IS NOT NULL AND coalesce(period_length, ttl_length) IS NOT NULL THEN
+        field := 'window';
+        problem := format(
+            'stands beside period or ttl, and only one of them may limit time: %s and %s',
+            document ->> 'window', coalesce(document ->> 'period', document ->> 'ttl')
+        );
+    ELSE
+        unique_states := CASE
+            WHEN states IS NOT NULL THEN (
+                SELECT bit_or(state_bit(replace(s, 'active', 'running')::job_state)) FROM unnest(states) AS s
+            )
+            WHEN scope = 'queued' THEN 177
+            WHEN scope = 'completed' THEN 245
+            WHEN scope = 'exists' THEN 255
+            WHEN scope IS NULL AND until = 'success' THEN 251
+            ELSE 241
+        END;
+        IF until_start AND unique_states & 177 = 0 THEN
+            field := 'until';
+            problem := format(
+                'start ends the claim at the fetch, and the states hold none before it: %s',
+                array_to_string(state_names(unique_states), ', ')
+            );
+        END IF;
+    END IF;
+    IF problem IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('invalid unique policy: %s: %s', field, problem);
+    END IF;
+    IF octet_length(key) NOT BETWEEN 1 AND 512 THEN
+        RAISE invalid_parameter_value USING MESSAGE = format(
+            'invalid unique key: must %s: %s',
+            CASE key WHEN '' THEN 'not be empty' ELSE 'not be longer than 512 bytes' END, to_json(left(key, 80))
+        );
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION read_unique_policy(jsonb) IS
+    'Reads a policy''s document (see unique_key) strictly. Lengths are in seconds, unique_states is the bitmask of job.unique_states. Error 22023 naming the member at fault.';
+
+CREATE FUNCTION job_claim(
+    kind text,
+    args jsonb,
+    queue text,
+    meta jsonb,
+    priority integer,
+    max_attempts integer,
+    scheduled_at timestamptz,
+    unique_policy jsonb,
+    OUT canonical text,
+    OUT unique_key text,
+    OUT unique_states smallint,
+    OUT period interval,
+    OUT ttl interval,
+    OUT until_start boolean,
+    OUT discard_on_reentry boolean,
+    OUT on_conflict text
+)
+    LANGUAGE plpgsql STABLE PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    -- More than the 127 levels that the Rust library reads back.
+    too_deep CONSTANT jsonpath := 'strict $.**{127} ? (@.type() == "array" || @.type() == "object")';
+    beyond_doubles CONSTANT jsonpath := 'strict $.** ? (@ > 1.7976931348623157e308 || @ < -1.7976931348623157e308)';
+    policy record;
+    source jsonb;
+    problem text;
+BEGIN
+    problem := CASE
+        WHEN kind IS NULL THEN 'kind: must not be null'
+        WHEN kind = '' THEN 'kind: must not be empty: ""'
+        WHEN octet_length(kind) > 128 THEN format('kind: must not be longer than 128 bytes: %s', to_json(kind))
+        WHEN kind COLLATE "C" ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' THEN
+            format('kind: must not hold control characters: %s', to_json(kind))
+        WHEN queue IS NULL THEN 'queue: must not be null'
+        WHEN queue = '' THEN 'queue: must not be empty: ""'
+        WHEN octet_length(queue) > 128 THEN format('queue: must not be longer than 128 bytes: %s', to_json(queue))
+        WHEN queue COLLATE "C" ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' THEN
+            format('queue: must not hold control characters: %s', to_json(queue))
+        WHEN priority NOT BETWEEN -32768 AND 32767 THEN format('priority: must be -32768 to 32767: %s', priority)
+        WHEN max_attempts NOT BETWEEN 1 AND 32767 THEN format('max_attempts: must be 1 to 32767: %s', max_attempts)
+        WHEN scheduled_at < '0001-01-01 00:00:00+00' OR scheduled_at >= '9001-01-01 00:00:00+00' THEN
+            format('scheduled_at: must be in the years 1 to 9000: %s', scheduled_at)
+        WHEN args IS NULL THEN format('args of %s: must not be null', to_json(kind))
+        WHEN jsonb_path_exists(args, too_deep) THEN
+            format('args of %s: values nest too deeply: "more than 127 levels"', to_json(kind))
+        WHEN meta IS NULL THEN format('meta of %s: must not be null', to_json(kind))
+        WHEN jsonb_typeof(meta) <> 'object' THEN
+            format('meta of %s: must be an object: %s', to_json(kind), left(meta::text, 80))
+        WHEN jsonb_path_exists(meta, too_deep) THEN
+            format('meta of %s: values nest too deeply: "more than 127 levels"', to_json(kind))
+        -- A runner that meets one cannot read the row.
+        WHEN jsonb_path_exists(meta, beyond_doubles) THEN
+            format('meta of %s: the number is out of range: "beyond 1.8e308"', to_json(kind))
+    END;
+    IF problem IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'invalid ' || problem;
+    ELSIF unique_policy IS NULL THEN
+        RETURN;
+    END IF;
+
+    SELECT p.* INTO policy FROM read_unique_policy(unique_policy) AS p;
+    unique_states := policy.unique_states;
+    period := (policy.period_length * 1000000)::bigint * interval '1 microsecond';
+    ttl := (policy.ttl_length * 1000000)::bigint * interval '1 microsecond';
+    until_start := policy.until_start;
+    discard_on_reentry := policy.discard_on_reentry;
+    on_conflict := policy.on_conflict;
+    IF policy.key IS NOT NULL THEN
+        unique_key := policy.key;
+        RETURN;
+    ELSIF getdatabaseencoding() <> 'UTF8' THEN
+        RAISE feature_not_supported USING
+            MESSAGE = format('unique keys need a database with encoding UTF8: this one has %s', getdatabaseencoding()),
+            HINT = 'Make the key in the client, and pass it as {"key": "…"}.';
+    END IF;
+
+    canonical := '';
+    IF policy.has_args THEN
+        source := args;
+        IF coalesce(policy.args_keys, policy.optional_args_keys) IS NOT NULL THEN
+            -- Positional args are chosen from in their first item when that is an object.
+            source := CASE WHEN jsonb_typeof(args) = 'array' AND jsonb_typeof(args -> 0) = 'object' THEN args -> 0 ELSE args END;
+            source := coalesce(
+                chosen_parts(
+                    source, policy.optional_args_keys, 'optional_args_keys',
+                    chosen_parts(source, policy.args_keys, 'args_keys')
+                ),
+                '{}'
+            );
+        END IF;
+        canonical := canonical || ',"args":' || canonical_value(source);
+    END IF;
+    IF policy.has_meta THEN
+        source := coalesce(chosen_parts(meta, policy.meta_keys, 'meta_keys'), '{}');
+        canonical := canonical || ',"meta":' || canonical_value(source);
+    END IF;
+    IF policy.window_length IS NOT NULL THEN
+        canonical := canonical || ',"period":"' || window_text(coalesce(scheduled_at, clock_timestamp()), policy.window_length) || '"';
+    END IF;
+    IF policy.has_queue THEN
+        canonical := canonical || ',"queue":' || to_json(nfc(queue));
+    END IF;
+    IF policy.has_type THEN
+        canonical := canonical || ',"type":' || to_json(nfc(kind));
+    END IF;
+    canonical := '{' || substr(canonical, 2) || '}';
+    unique_key := encode(sha256(convert_to(canonical, 'UTF8')), 'hex');
+END
+$$;
+COMMENT ON FUNCTION job_claim(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb) IS
+    'Checks the arguments of insert_job and makes the claim: the canonical text of the fingerprint (null for a raw key), its SHA-256, and the terms. All null for a plain job. Errors as insert_job.';
+
+CREATE FUNCTION unique_key(
+    kind text,
+    args jsonb DEFAULT '{}',
+    queue text DEFAULT 'default',
+    meta jsonb DEFAULT '{}',
+    unique_policy jsonb DEFAULT '{}',
+    scheduled_at timestamptz DEFAULT NULL
+) RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN (SELECT c.unique_key FROM job_claim(kind, args, queue, meta, 0, NULL, scheduled_at, unique_policy) AS c);
+COMMENT ON FUNCTION unique_key(text, jsonb, text, jsonb, jsonb, timestamptz) IS
+    'The unique key that a job gets by a policy: lowercase hex SHA-256 of its fingerprint''s canonical text, the same as the Rust library makes.
+kind: 1 to 128 bytes, no control characters. args: default {}. queue: default "default". meta: an object, default {}. scheduled_at: decides the window; default now.
+unique_policy: an object; default {}, the kind alone; null: no key. Members, all optional:
+  keys: list of type (always in), queue, args, meta.
+  args_keys, optional_args_keys: parts of the args, by name or JSON Pointer; the optional ones may be missing.
+  meta_keys: parts of the meta; may be missing.
+  exclude_type: true leaves the type out.
+  window: ISO 8601 duration of whole seconds; the window is part of the key.
+  key: a raw key of 1 to 512 bytes, which stands alone.
+  states: list of states in which the job claims its key (active is running); or
+  scope: queued, active (default), completed, exists.
+  period: the claim ends so long after created_at; ttl: after the later of created_at and scheduled_at.
+  until: start (the fetch ends the claim) or success (all states but completed).
+  on_conflict: ignore (default), reject, replace, replace_except_schedule.
+  on_reentry: go_on (default) or discard.
+Errors 22023, naming the argument or the member: anything else.';

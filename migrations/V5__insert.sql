@@ -1,0 +1,658 @@
+-- Inserting, with or without a unique key.
+
+CREATE FUNCTION new_job_id() RETURNS uuid
+    LANGUAGE sql VOLATILE PARALLEL SAFE
+    -- RFC 9562, version 7: milliseconds, then microseconds as twelve bits, then random ones, of
+    -- which version 4 has the variant in the right place.
+    RETURN (
+        SELECT (
+            lpad(to_hex(c.microseconds / 1000), 12, '0')
+            || '7'
+            || lpad(to_hex(c.microseconds % 1000 * 4096 / 1000), 3, '0')
+            || substr(replace(gen_random_uuid()::text, '-', ''), 17)
+        )::uuid
+        FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS microseconds) AS c
+    );
+COMMENT ON FUNCTION new_job_id() IS
+    'A new UUIDv7. Ids follow the clock to the microsecond.';
+
+-- Three ways lead into the job table, and each is one statement of the client (src/store/insert):
+--
+--   plain       rows without a key: INSERT, and nothing else.
+--   unique      insert_unique: INSERT ... ON CONFLICT DO NOTHING, then a look at what the other rows met. Each row is
+--               settled for itself: inserted, duplicate, or contested, where its key takes more than a look.
+--   one by one  insert_jobs: the batch is all or nothing. It tries the unique way in a subtransaction. Where a row is
+--               contested, or asks for more than ignore, it takes the keys one by one, in their order.
+--
+-- In all arrays, a place stands for a job. An array of one element stands for all places, an empty one for nulls.
+
+CREATE FUNCTION not_by_scan(claims boolean) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    COST 1000000
+AS $$
+BEGIN
+    RETURN claims;
+END
+$$;
+COMMENT ON FUNCTION not_by_scan(boolean) IS
+    'Returns its argument, at a high declared price, which the planner counts for each row that a scan of the table would have to ask it about. Beside a condition that an index on claiming jobs implies, it is never called. It keeps a statement that is planned while the table is small, and kept, from reading the whole table later.';
+
+CREATE FUNCTION insert_unique(
+    ids uuid[],
+    kinds text[],
+    queues text[],
+    args jsonb[],
+    metas jsonb[],
+    priorities smallint[],
+    max_attempts smallint[],
+    scheduled_ats timestamptz[],
+    delays interval[],
+    pendings boolean[],
+    unique_keys text[],
+    unique_states smallint[],
+    periods interval[],
+    ttls interval[],
+    until_starts boolean[],
+    discards_on_reentry boolean[],
+    folded integer[] DEFAULT NULL,
+    max_wait interval DEFAULT NULL,
+    all_or_nothing boolean DEFAULT false
+)
+RETURNS TABLE (
+    place integer, outcome text, replaced uuid, state job_state, created_at timestamptz, scheduled_at timestamptz,
+    unique_until timestamptz, job job
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    -- One plan, made once, that probes by index however small the table was when it was made. What enable_seqscan
+    -- adds to a cost would set off the JIT.
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    -- now() stands still in the caller's transaction; a claim must not begin, or end, before its time.
+    instant CONSTANT timestamptz := clock_timestamp();
+    caller_lock_timeout CONSTANT text := current_setting('lock_timeout');
+    size CONSTANT integer := cardinality(ids);
+    has_times CONSTANT boolean := cardinality(scheduled_ats) + cardinality(delays) + cardinality(pendings)
+        + cardinality(periods) + cardinality(ttls) > 0;
+    entered uuid[];
+    holders uuid[];
+    met record;
+BEGIN
+    IF max_wait IS NOT NULL THEN
+        PERFORM set_config('lock_timeout', greatest(1, ceil(extract(epoch FROM max_wait) * 1000)) || 'ms', true);
+    END IF;
+    WITH added AS (
+        INSERT INTO job AS j (
+            id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
+            unique_key, unique_states, unique_until, until_start, discard_on_reentry
+        )
+        SELECT
+            u.id, coalesce(u.kind, kinds[1]), coalesce(u.queue, queues[1]), u.args, coalesce(u.meta, metas[1]),
+            coalesce(u.priority, priorities[1]), coalesce(u.max_attempts, insert_unique.max_attempts[1]),
+            instant, d.due_at,
+            CASE WHEN u.is_pending THEN 'pending' WHEN d.due_at > instant THEN 'scheduled' ELSE 'available' END
+                ::job_state,
+            u.unique_key,
+            CASE WHEN u.unique_key IS NOT NULL THEN coalesce(u.unique_states, insert_unique.unique_states[1]) END,
+            coalesce(instant + u.period, greatest(instant, d.due_at) + u.ttl),
+            coalesce(u.until_start, until_starts[1]), coalesce(u.discard_on_reentry, discards_on_reentry[1])
+        FROM unnest(
+            ids, kinds, queues, insert_unique.args, metas, priorities, insert_unique.max_attempts, scheduled_ats, delays,
+            pendings, unique_keys, insert_unique.unique_states, periods, ttls, until_starts, discards_on_reentry
+        ) AS u (
+            id, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending,
+            unique_key, unique_states, period, ttl, until_start, discard_on_reentry
+        )
+        CROSS JOIN LATERAL (SELECT coalesce(u.scheduled_at, instant + u.delay, instant)) AS d (due_at)
+        -- The index alone does not tell: a job that does not claim its key in its first state meets no entry there. A
+        -- look costs a tenth of an insert that comes to nothing, and waits for no transaction that changes a holder.
+        WHERE NOT EXISTS (
+            -- LIMIT keeps this a probe for each key, whatever the planner believes.
+            SELECT FROM job AS c WHERE c.unique_key = u.unique_key AND c.claims LIMIT 1
+        )
+        -- One fixed order for all, so that two batches can never deadlock.
+        ORDER BY u.unique_key COLLATE "C"
+        ON CONFLICT (unique_key) WHERE claims DO NOTHING
+        RETURNING j.id
+    )
+    SELECT coalesce(array_agg(a.id), '{}') INTO entered FROM added AS a;
+    IF max_wait IS NOT NULL THEN
+        -- The keys are taken. The commit may have waits of its own.
+        PERFORM set_config('lock_timeout', caller_lock_timeout, true);
+    END IF;
+
+    -- A statement of its own, which sees rivals that committed while the insert waited for them. An expired claim takes
+    -- more than a look.
+    IF cardinality(entered) < size THEN
+        holders := array_fill(NULL::uuid, ARRAY[size]);
+        FOR met IN
+            SELECT u.place, h.id AS holder_id, h::job AS holder
+            FROM unnest(ids, unique_keys) WITH ORDINALITY AS u (id, unique_key, place)
+            LEFT JOIN LATERAL (
+                SELECT c.* FROM job AS c WHERE c.unique_key = u.unique_key AND c.claims LIMIT 1
+            ) AS h ON h.unique_until IS NULL OR h.unique_until > clock_timestamp()
+            WHERE u.id NOT IN (SELECT e.id FROM unnest(entered) AS e (id))
+        LOOP
+            IF met.holder_id IS NULL AND all_or_nothing THEN
+                RAISE EXCEPTION USING ERRCODE = 'UQ001', MESSAGE = 'contested';
+            END IF;
+            place := met.place;
+            outcome := CASE WHEN met.holder_id IS NULL THEN 'contested' ELSE 'duplicate' END;
+            job := met.holder;
+            holders[met.place] := met.holder_id;
+            RETURN NEXT;
+        END LOOP;
+    END IF;
+    IF (holders IS NOT NULL OR folded IS NOT NULL)
+        AND EXISTS (SELECT FROM duplicate_audit AS a WHERE a.stopped_at IS NULL)
+    THEN
+        PERFORM note_duplicates(
+            array_agg(coalesce(u.kind, kinds[1])), array_agg(u.unique_key), array_agg(coalesce(u.holder, u.id)),
+            array_agg(coalesce(u.folded, 0) + (u.holder IS NOT NULL)::integer)
+        )
+        FROM unnest(ids, kinds, unique_keys, folded, holders) AS u (id, kind, unique_key, folded, holder)
+        WHERE u.holder IS NOT NULL OR (u.folded > 0 AND u.id IN (SELECT e.id FROM unnest(entered) AS e (id)));
+    END IF;
+
+    IF cardinality(entered) > 0 THEN
+        IF EXISTS (SELECT FROM runner AS r WHERE r.idle AND r.queues && insert_unique.queues) THEN
+            PERFORM wake_runners(array_agg(DISTINCT j.queue::text))
+            FROM job AS j
+            WHERE j.id = ANY (entered) AND j.state = 'available'
+            HAVING count(*) > 0;
+        END IF;
+        IF has_times THEN
+            RETURN QUERY
+            SELECT
+                u.place::integer, 'inserted', NULL::uuid, j.state, j.created_at, j.scheduled_at, j.unique_until, NULL::job
+            FROM unnest(ids) WITH ORDINALITY AS u (id, place)
+            INNER JOIN job AS j ON j.id = u.id
+            WHERE j.id = ANY (entered);
+        ELSE
+            RETURN QUERY
+            SELECT
+                NULL::integer, 'inserted', NULL::uuid, 'available'::job_state, instant, instant, NULL::timestamptz,
+                NULL::job;
+        END IF;
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION insert_unique(
+    uuid[], text[], text[], jsonb[], jsonb[], smallint[], smallint[], timestamptz[], interval[], boolean[],
+    text[], smallint[], interval[], interval[], boolean[], boolean[], integer[], interval, boolean
+) IS
+    'Inserts jobs with new ids and different keys that ignore duplicates, each for itself: inserted, duplicate (job is the one that claims the key), or contested (nothing was done: insert_jobs settles it). An answer without a place stands for every place that no other names. max_wait: how long to wait for each key of an open transaction; an error 55P03 after that. folded: how many more inputs of the caller each place stands for, which are its duplicates, for the audit. With all_or_nothing a contested one is error UQ001 instead.';
+
+CREATE FUNCTION insert_jobs(
+    ids uuid[],
+    kinds text[],
+    queues text[],
+    args jsonb[],
+    metas jsonb[],
+    priorities smallint[],
+    max_attempts smallint[],
+    scheduled_ats timestamptz[],
+    delays interval[],
+    pendings boolean[],
+    unique_keys text[],
+    unique_states smallint[],
+    periods interval[],
+    ttls interval[],
+    until_starts boolean[],
+    discards_on_reentry boolean[],
+    on_conflicts text[],
+    in_order boolean DEFAULT false,
+    max_wait interval DEFAULT NULL,
+    folded integer[] DEFAULT NULL
+)
+RETURNS TABLE (
+    place integer, outcome text, replaced uuid, state job_state, created_at timestamptz, scheduled_at timestamptz,
+    unique_until timestamptz, job job
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    -- As in insert_unique.
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    instant CONSTANT timestamptz := clock_timestamp();
+    caller_lock_timeout CONSTANT text := current_setting('lock_timeout');
+    size CONSTANT integer := coalesce(cardinality(ids), 0);
+    -- Where a job of this batch can replace another of it: the place of each id.
+    places CONSTANT jsonb := (
+        SELECT jsonb_object_agg(i.id, i.place)
+        FROM unnest(ids) WITH ORDINALITY AS i (id, place)
+        WHERE (SELECT count(k.key) > count(DISTINCT k.key) FROM unnest(unique_keys) AS k (key))
+    );
+    answer record;
+    given record;
+    holder job;
+    entered job;
+    is_replaced boolean;
+    is_rejected boolean := false;
+    rounds integer;
+    arrived timestamptz;
+    due timestamptz;
+    earlier integer;
+    jobs job[] := array_fill(NULL::job, ARRAY[size]);
+    outcomes text[] := array_fill(NULL::text, ARRAY[size]);
+    successions uuid[] := array_fill(NULL::uuid, ARRAY[size]);
+BEGIN
+    IF max_wait IS NOT NULL THEN
+        PERFORM set_config(
+            'lock_timeout',
+            -- 0 would mean for ever, and PostgreSQL counts up to 24 days.
+            least(2147483647, greatest(1, ceil(extract(epoch FROM max_wait) * 1000)))::bigint || 'ms',
+            true
+        );
+    END IF;
+
+    IF NOT in_order THEN
+        -- In a subtransaction, so that a contested row gives every lock back before the keys are taken one by one.
+        BEGIN
+            RETURN QUERY
+            SELECT a.*
+            FROM insert_unique(
+                ids, kinds, queues, insert_jobs.args, metas, priorities, insert_jobs.max_attempts, scheduled_ats,
+                delays, pendings, unique_keys, insert_jobs.unique_states, periods, ttls, until_starts,
+                discards_on_reentry, folded, all_or_nothing => true
+            ) AS a;
+            PERFORM set_config('lock_timeout', caller_lock_timeout, true);
+            RETURN;
+        EXCEPTION
+            WHEN SQLSTATE 'UQ001' THEN
+                NULL;
+            WHEN lock_not_available THEN
+                IF max_wait IS NULL THEN
+                    RAISE;
+                END IF;
+                PERFORM set_config('lock_timeout', caller_lock_timeout, true);
+                outcome := 'busy';
+                RETURN NEXT;
+                RETURN;
+        END;
+    END IF;
+
+    -- Key by key in the same fixed order, each settled before the next is touched. In a block of its own, so that a
+    -- rejection undoes the whole batch and nothing else.
+    BEGIN
+        FOR given IN
+            SELECT
+                u.id, coalesce(u.kind, kinds[1]) AS kind, coalesce(u.queue, queues[1]) AS queue, u.args,
+                coalesce(u.meta, metas[1]) AS meta, coalesce(u.priority, priorities[1]) AS priority,
+                coalesce(u.max_attempts, insert_jobs.max_attempts[1]) AS max_attempts, u.scheduled_at, u.delay,
+                u.is_pending, u.unique_key,
+                CASE WHEN u.unique_key IS NOT NULL THEN coalesce(u.unique_states, insert_jobs.unique_states[1]) END
+                    AS unique_states,
+                u.period, u.ttl, coalesce(u.until_start, until_starts[1]) AS until_start,
+                coalesce(u.discard_on_reentry, discards_on_reentry[1]) AS discard_on_reentry,
+                coalesce(u.on_conflict, on_conflicts[1]) AS on_conflict, u.place
+            FROM unnest(
+                ids, kinds, queues, insert_jobs.args, metas, priorities, insert_jobs.max_attempts, scheduled_ats, delays,
+                pendings, unique_keys, insert_jobs.unique_states, periods, ttls, until_starts, discards_on_reentry,
+                on_conflicts
+            ) WITH ORDINALITY AS u (
+                id, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending,
+                unique_key, unique_states, period, ttl, until_start, discard_on_reentry, on_conflict, place
+            )
+            -- Jobs without a key can still meet by their ids, so those are taken in one order, too.
+            ORDER BY u.unique_key COLLATE "C", CASE WHEN u.unique_key IS NULL THEN u.id END, u.place
+        LOOP
+            rounds := 0;
+            -- A rival that committed meanwhile won each round that is lost, so the inserts as a whole make progress.
+            WHILE outcomes[given.place] IS NULL LOOP
+                rounds := rounds + 1;
+                IF rounds > 10000 THEN
+                    RAISE EXCEPTION USING
+                        ERRCODE = 'serialization_failure',
+                        MESSAGE = 'insert lost 10000 rounds against rivals for one unique key',
+                        HINT = 'Other sessions insert and finish jobs with this key without pause. Try again.';
+                END IF;
+
+                -- The same insert, sent again.
+                SELECT j.* INTO entered FROM job AS j WHERE j.id = given.id;
+                IF FOUND THEN
+                    jobs[given.place] := entered;
+                    outcomes[given.place] := 'inserted';
+                    CONTINUE;
+                END IF;
+
+                holder := NULL;
+                IF given.unique_key IS NOT NULL THEN
+                    SELECT h.* INTO holder FROM job AS h WHERE h.unique_key = given.unique_key COLLATE "C" AND h.claims;
+                END IF;
+
+                IF holder.unique_until <= clock_timestamp() THEN
+                    UPDATE job AS h
+                    SET unique_states = 0
+                    WHERE h.id = holder.id AND h.claims AND h.unique_until <= clock_timestamp();
+                ELSIF holder.id IS NOT NULL AND given.on_conflict = 'ignore' THEN
+                    jobs[given.place] := holder;
+                    outcomes[given.place] := 'duplicate';
+                    CONTINUE;
+                ELSIF given.on_conflict NOT IN ('ignore', 'reject', 'replace', 'replace_except_schedule') THEN
+                    RAISE EXCEPTION USING
+                        ERRCODE = 'invalid_parameter_value',
+                        MESSAGE = format('unknown on_conflict: %L', given.on_conflict),
+                        HINT = 'One of ignore, reject, replace, replace_except_schedule.';
+                ELSIF holder.id IS NOT NULL AND (given.on_conflict = 'reject' OR holder.state = 'running') THEN
+                    jobs[given.place] := holder;
+                    outcomes[given.place] := 'rejected';
+                    is_rejected := true;
+                    CONTINUE;
+                ELSIF holder.id IS NOT NULL THEN
+                    -- Replace. In a block of its own, so that a holder that started or finished meanwhile is not left
+                    -- locked by an update that changed nothing.
+                    BEGIN
+                        UPDATE job AS h
+                        SET unique_states = 0,
+                            replaced_by = given.id,
+                            state = CASE WHEN h.finalized_at IS NULL THEN 'cancelled' ELSE h.state END,
+                            finalized_at = coalesce(h.finalized_at, clock_timestamp())
+                        WHERE h.id = holder.id AND h.claims AND h.state <> 'running'
+                        RETURNING h.* INTO entered;
+                        is_replaced := FOUND;
+                        IF NOT is_replaced THEN
+                            RAISE EXCEPTION USING ERRCODE = 'UQ002', MESSAGE = 'the holder moved on';
+                        END IF;
+                    EXCEPTION
+                        WHEN SQLSTATE 'UQ002' THEN
+                            NULL;
+                    END;
+                    CONTINUE WHEN NOT is_replaced;
+                    successions[given.place] := holder.id;
+                    earlier := (places ->> holder.id::text)::integer;
+                    IF earlier IS NOT NULL THEN
+                        jobs[earlier] := entered;
+                    END IF;
+                    -- A holder that was due at once, or has started, has no schedule to keep. One whose time has come
+                    -- has, though it is available now; and so has one that an operator gave a time, or let go.
+                    IF given.on_conflict = 'replace_except_schedule' AND (
+                        holder.state = 'scheduled' OR (
+                            holder.state IN ('available', 'pending')
+                            AND holder.attempt = 0
+                            AND holder.scheduled_at > holder.created_at
+                        )
+                    ) THEN
+                        given.scheduled_at := holder.scheduled_at;
+                    END IF;
+                END IF;
+
+                arrived := clock_timestamp();
+                -- For the jobs of a batch time begins at one instant, so that they are worked in the order in which they
+                -- were given, not in that of their keys.
+                due := coalesce(
+                    given.scheduled_at,
+                    CASE WHEN size = 1 THEN arrived ELSE instant END + coalesce(given.delay, interval '0')
+                );
+                INSERT INTO job AS j (
+                    id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
+                    unique_key, unique_states, unique_until, until_start, discard_on_reentry
+                )
+                VALUES (
+                    given.id, given.kind, given.queue, given.args, given.meta, given.priority, given.max_attempts,
+                    arrived, due,
+                    CASE
+                        WHEN given.is_pending THEN 'pending'
+                        WHEN due > arrived THEN 'scheduled'
+                        ELSE 'available'
+                    END::job_state,
+                    given.unique_key, given.unique_states,
+                    coalesce(arrived + given.period, greatest(arrived, due) + given.ttl),
+                    given.until_start, given.discard_on_reentry
+                )
+                ON CONFLICT DO NOTHING
+                RETURNING j.* INTO entered;
+                IF FOUND THEN
+                    jobs[given.place] := entered;
+                    outcomes[given.place] := 'inserted';
+                END IF;
+            END LOOP;
+        END LOOP;
+        IF is_rejected THEN
+            RAISE EXCEPTION USING ERRCODE = 'UQ001', MESSAGE = 'rejected';
+        END IF;
+    EXCEPTION
+        WHEN SQLSTATE 'UQ001' THEN
+            NULL;
+        WHEN lock_not_available THEN
+            IF max_wait IS NULL THEN
+                RAISE;
+            END IF;
+            PERFORM set_config('lock_timeout', caller_lock_timeout, true);
+            outcome := 'busy';
+            RETURN NEXT;
+            RETURN;
+    END;
+    PERFORM set_config('lock_timeout', caller_lock_timeout, true);
+    IF (is_rejected OR folded IS NOT NULL OR 'duplicate' = ANY (outcomes))
+        AND EXISTS (SELECT FROM duplicate_audit AS a WHERE a.stopped_at IS NULL)
+    THEN
+        PERFORM note_duplicates(
+            array_agg(coalesce(u.kind, kinds[1])), array_agg(u.unique_key), array_agg((jobs[u.place]).id),
+            array_agg(coalesce(u.folded, 0) + (u.outcome <> 'inserted')::integer)
+        )
+        FROM unnest(kinds, unique_keys, folded, outcomes)
+            WITH ORDINALITY AS u (kind, unique_key, folded, outcome, place)
+        WHERE u.outcome = 'rejected' OR (NOT is_rejected AND (u.outcome = 'duplicate' OR u.folded > 0));
+    END IF;
+    IF NOT is_rejected THEN
+        PERFORM wake_runners(array_agg(DISTINCT (jobs[u.place]).queue::text))
+        FROM generate_series(1, size) AS u (place)
+        WHERE outcomes[u.place] = 'inserted' AND (jobs[u.place]).state = 'available'
+        HAVING count(*) > 0;
+    END IF;
+    RETURN QUERY
+    SELECT
+        u.place, outcomes[u.place], successions[u.place], NULL::job_state, NULL::timestamptz, NULL::timestamptz,
+        NULL::timestamptz, jobs[u.place]
+    FROM generate_series(1, size) AS u (place)
+    WHERE NOT is_rejected OR outcomes[u.place] = 'rejected';
+END
+$$;
+COMMENT ON FUNCTION insert_jobs(
+    uuid[], text[], text[], jsonb[], jsonb[], smallint[], smallint[], timestamptz[], interval[], boolean[],
+    text[], smallint[], interval[], interval[], boolean[], boolean[], text[], boolean, interval, integer[]
+) IS
+    'Inserts a batch of jobs, all or nothing, as insert_unique where that is enough, else key by key. Answers inserted, duplicate (job is the holder), rejected (nothing was inserted, and only the rejected places are answered), or once, without a place, busy (max_wait ran out, nothing was inserted). in_order takes key by key at once, as on_conflict other than ignore, equal keys in the batch and ids that may exist need. folded: as in insert_unique. The front door for people is insert_job.';
+
+CREATE FUNCTION enter_job(
+    kind text,
+    args jsonb,
+    queue text,
+    meta jsonb,
+    priority integer,
+    max_attempts integer,
+    scheduled_at timestamptz,
+    unique_policy jsonb,
+    id uuid,
+    OUT outcome text,
+    OUT replaced uuid,
+    OUT entered job
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    -- As in insert_unique.
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+    new_id CONSTANT uuid := coalesce(id, new_job_id());
+    claim record;
+    answer record;
+BEGIN
+    SELECT c.* INTO claim
+    FROM job_claim(kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy) AS c;
+    -- Without a subtransaction, of which a transaction of many inserts would soon have more than the snapshots of
+    -- others can hold.
+    IF id IS NULL AND coalesce(claim.on_conflict, 'ignore') = 'ignore' THEN
+        SELECT e.outcome, e.job AS entered INTO answer
+        FROM insert_unique(
+            ids => ARRAY[new_id],
+            kinds => ARRAY[kind],
+            queues => ARRAY[queue],
+            args => ARRAY[args],
+            metas => ARRAY[meta],
+            priorities => ARRAY[coalesce(priority, 0)::smallint],
+            max_attempts => ARRAY[coalesce(max_attempts, 25)::smallint],
+            scheduled_ats => array_remove(ARRAY[scheduled_at], NULL),
+            delays => '{}',
+            pendings => '{}',
+            unique_keys => ARRAY[claim.unique_key],
+            unique_states => ARRAY[claim.unique_states],
+            periods => array_remove(ARRAY[claim.period], NULL),
+            ttls => array_remove(ARRAY[claim.ttl], NULL),
+            until_starts => ARRAY[coalesce(claim.until_start, false)],
+            discards_on_reentry => ARRAY[coalesce(claim.discard_on_reentry, false)]
+        ) AS e;
+        IF answer.outcome <> 'contested' THEN
+            outcome := answer.outcome;
+            entered := answer.entered;
+            IF outcome = 'inserted' THEN
+                SELECT j.* INTO entered FROM job AS j WHERE j.id = new_id;
+            END IF;
+            RETURN;
+        END IF;
+    END IF;
+
+    SELECT r.outcome, r.replaced, r.job INTO answer
+    FROM insert_jobs(
+        ids => ARRAY[new_id],
+        kinds => ARRAY[kind],
+        queues => ARRAY[queue],
+        args => ARRAY[args],
+        metas => ARRAY[meta],
+        priorities => ARRAY[coalesce(priority, 0)::smallint],
+        max_attempts => ARRAY[coalesce(max_attempts, 25)::smallint],
+        scheduled_ats => ARRAY[scheduled_at],
+        delays => ARRAY[NULL::interval],
+        pendings => ARRAY[false],
+        unique_keys => ARRAY[claim.unique_key],
+        unique_states => ARRAY[claim.unique_states],
+        periods => ARRAY[claim.period],
+        ttls => ARRAY[claim.ttl],
+        until_starts => ARRAY[coalesce(claim.until_start, false)],
+        discards_on_reentry => ARRAY[coalesce(claim.discard_on_reentry, false)],
+        on_conflicts => ARRAY[coalesce(claim.on_conflict, 'ignore')],
+        -- What the quick way cannot do: another on_conflict, an id that may be there, a claim that is over.
+        in_order => true
+    ) AS r;
+    outcome := answer.outcome;
+    replaced := answer.replaced;
+    entered := answer.job;
+    IF outcome = 'rejected' THEN
+        RAISE unique_violation USING
+            MESSAGE = format('duplicate: the unique key is held by job %s (%s)', entered.id, entered.state),
+            DETAIL = format('{"holder": "%s", "state": "%s"}', entered.id, entered.state),
+            HINT = 'Nothing was inserted. To go on with the transaction, insert within a savepoint.',
+            SCHEMA = current_schema(),
+            TABLE = 'job',
+            CONSTRAINT = 'job_unique_key';
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION enter_job(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid) IS
+    'What insert_job does, in PL/pgSQL, where an argument and a column of the answer cannot both be named id.';
+
+CREATE FUNCTION insert_job(
+    kind text,
+    args jsonb DEFAULT '{}',
+    queue text DEFAULT 'default',
+    meta jsonb DEFAULT '{}',
+    priority integer DEFAULT 0,
+    max_attempts integer DEFAULT NULL,
+    scheduled_at timestamptz DEFAULT NULL,
+    unique_policy jsonb DEFAULT NULL,
+    id uuid DEFAULT NULL
+) RETURNS TABLE (id uuid, state text, duplicate boolean, replaced uuid, unique_key text)
+    LANGUAGE sql VOLATILE
+    ROWS 1
+BEGIN ATOMIC
+    SELECT (e.entered).id, (e.entered).state::text, e.outcome = 'duplicate', e.replaced, (e.entered).unique_key
+    FROM enter_job(
+        insert_job.kind, insert_job.args, insert_job.queue, insert_job.meta, insert_job.priority,
+        insert_job.max_attempts, insert_job.scheduled_at, insert_job.unique_policy, insert_job.id
+    ) AS e;
+END;
+COMMENT ON FUNCTION insert_job(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid) IS
+    'Inserts a job in the caller''s transaction. Answers with the new job; or, with duplicate set, with the job that claims the key, which stays as it is and unlocked.
+kind, args, queue, meta: as unique_key. priority: higher runs first, -32768 to 32767, default 0. max_attempts: 1 to 32767, default 25. scheduled_at: when it may run, at the earliest; default now. unique_policy: as unique_key; default null: not unique. id: default a new UUIDv7; an id that is there already is answered with its job.
+replaced: the job that this one took the place of.
+on_conflict reject, and replace on a running holder: error 23505 on constraint job_unique_key, with {"holder": id, "state": state} as DETAIL. As every error it aborts the transaction, unless the insert stands within a savepoint.
+Errors 22023, naming the argument or the policy''s member: a value outside its limits. Waits for an uncommitted rival with the same key, as long as lock_timeout allows.';
+
+CREATE FUNCTION claim_end(unique_states smallint, until_start boolean, unique_until timestamptz) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE
+        WHEN unique_states = 255 AND until_start THEN 'when a worker fetches it or it is deleted'
+        WHEN unique_states = 255 THEN 'when it is deleted'
+        WHEN until_start THEN
+            'when a worker fetches it or it leaves ' || array_to_string(state_names(unique_states), ', ')
+        ELSE 'when it leaves ' || array_to_string(state_names(unique_states), ', ')
+    END
+    || coalesce('; at the latest at ' || to_char(unique_until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), '');
+COMMENT ON FUNCTION claim_end(smallint, boolean, timestamptz) IS
+    'When a holder''s claim ends, as a sentence; the arguments are columns of job.';
+
+CREATE FUNCTION explain_unique(
+    kind text,
+    args jsonb DEFAULT '{}',
+    queue text DEFAULT 'default',
+    meta jsonb DEFAULT '{}',
+    priority integer DEFAULT 0,
+    max_attempts integer DEFAULT NULL,
+    scheduled_at timestamptz DEFAULT NULL,
+    unique_policy jsonb DEFAULT NULL,
+    id uuid DEFAULT NULL
+) RETURNS TABLE (
+    canonical text, unique_key text, would_insert boolean, holder uuid, holder_state text,
+    holder_age interval, claims_in text[], frees text
+)
+    LANGUAGE plpgsql STABLE
+    ROWS 1
+    SET search_path FROM CURRENT
+    -- As in insert_unique.
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    given_id CONSTANT uuid := id;
+    claim record;
+BEGIN
+    SELECT c.* INTO claim
+    FROM job_claim(kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy) AS c;
+    -- One row, whether there is a holder or not. An expired claim holds nothing: the insert that
+    -- meets it releases it.
+    RETURN QUERY
+    SELECT
+        claim.canonical,
+        claim.unique_key,
+        (h.id IS NULL OR (claim.on_conflict LIKE 'replace%' AND h.state <> 'running'))
+            AND NOT EXISTS (SELECT FROM job AS j WHERE j.id = given_id),
+        h.id,
+        h.state::text,
+        clock_timestamp() - h.created_at,
+        state_names(h.unique_states),
+        claim_end(h.unique_states, h.until_start, h.unique_until)
+    FROM (SELECT claim.unique_key COLLATE "C" AS unique_key) AS c
+    LEFT JOIN job AS h
+        ON h.unique_key = c.unique_key
+        AND h.claims
+        AND (h.unique_until IS NULL OR h.unique_until > clock_timestamp());
+END
+$$;
+COMMENT ON FUNCTION explain_unique(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid) IS
+    'What insert_job would do with the same arguments, and why; without locks or writes, so another transaction may change it meanwhile.
+canonical: the text whose SHA-256 is the key; null for a raw key. would_insert: false where the answer would be the holder, an error, or the job that has the id already. holder, holder_state, holder_age: the job that claims the key, since its created_at; null where the key is free. claims_in: the states in which the holder claims it. frees: when its claim ends.
+Errors 22023 as insert_job.';

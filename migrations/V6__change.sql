@@ -1,0 +1,422 @@
+-- Changing jobs and queues.
+
+-- The rest as it was, whole: from here `doctor` takes the text of an object that somebody changed.
+CREATE FUNCTION take_claims(ids uuid[]) RETURNS uuid[]
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET lock_timeout = '10ms'
+    -- A session plans what a function asks after five calls for good, for the table as it is then: on a small one a scan.
+    SET enable_seqscan = off
+    SET plan_cache_mode = force_generic_plan
+    SET jit = off
+AS $$
+-- A job that comes back to its unique states has yielded its claim in the same statement. Here it
+-- takes the claim back if the key is free. Every contest is in a block of its own and lost within
+-- 10 ms, within 1 ms once a batch has lost 100 ms, and after 300 ms the rest of the batch goes on
+-- without its claims: contested keys never stop a batch, a promotion or a queue. The caller's rows
+-- stay locked meanwhile, so an insert that waits for one of them and holds a contested key is in a
+-- deadlock with this; it must be over before deadlock_timeout (1 s) makes that insert its victim.
+--
+-- The holder is sought by the key as a value and never by a join: a plan that was made, and kept,
+-- while next to no key was claimed may join by reading every claim there is.
+DECLARE
+    comer record;
+    patience text := current_setting('lock_timeout');
+    discarded uuid[] := '{}';
+    is_taken boolean;
+    began timestamptz;
+    lost interval := '0';
+BEGIN
+    FOR comer IN
+        SELECT j.id, j.unique_key, j.discard_on_reentry
+        FROM job AS j
+        WHERE j.id = ANY (ids)
+            AND j.unique_yielded
+            AND j.unique_states & state_bit(j.state) <> 0
+            AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp())
+        ORDER BY j.unique_key, j.id
+    LOOP
+        is_taken := false;
+        IF lost <= interval '300 ms' THEN
+            began := clock_timestamp();
+            BEGIN
+                UPDATE job AS expired
+                SET unique_states = 0
+                WHERE expired.unique_key = comer.unique_key
+                    AND expired.claims
+                    AND expired.unique_until <= clock_timestamp();
+                UPDATE job AS j
+                SET unique_yielded = false
+                WHERE j.id = comer.id
+                    AND j.unique_yielded
+                    AND j.unique_states & state_bit(j.state) <> 0
+                    AND NOT EXISTS (
+                        SELECT FROM job AS holder
+                        WHERE holder.unique_key = comer.unique_key AND holder.claims
+                    );
+                is_taken := FOUND;
+            EXCEPTION
+                WHEN unique_violation OR lock_not_available OR deadlock_detected OR serialization_failure THEN
+                    lost := lost + (clock_timestamp() - began);
+                    IF lost > interval '100 ms' THEN
+                        patience := '1ms';
+                        PERFORM set_config('lock_timeout', patience, true);
+                    END IF;
+            END;
+        END IF;
+        IF NOT is_taken AND comer.discard_on_reentry THEN
+            -- The row is the caller's own, so nobody's lock can hold this up; but lock_timeout also
+            -- counts the wait for the table's next page, and this must not fail.
+            PERFORM set_config('lock_timeout', '0', true);
+            -- Only a holder that is there can cost a job its life: a contest lost to a transaction
+            -- that is still open may have been lost to nobody.
+            UPDATE job AS j
+            SET state = 'discarded',
+                finalized_at = clock_timestamp(),
+                errors = j.errors || jsonb_build_object(
+                    'attempt', j.attempt,
+                    'at', clock_timestamp(),
+                    'error', 'discarded on re-entry: another job holds the unique key'
+                )
+            WHERE j.id = comer.id
+                AND j.unique_states & state_bit(j.state) <> 0
+                AND j.state NOT IN ('completed', 'cancelled', 'discarded')
+                AND EXISTS (
+                    SELECT FROM job AS holder
+                    WHERE holder.unique_key = comer.unique_key
+                        AND holder.claims
+                        AND holder.id <> comer.id
+                        AND (holder.unique_until IS NULL OR holder.unique_until > clock_timestamp())
+                );
+            IF FOUND THEN
+                discarded := discarded || comer.id;
+            END IF;
+            PERFORM set_config('lock_timeout', patience, true);
+        END IF;
+    END LOOP;
+    RETURN discarded;
+END
+$$;
+COMMENT ON FUNCTION take_claims(uuid[]) IS
+    'Gives jobs that yielded their claim on re-entry their claim back where the key is free. The others go on without, or are discarded where their policy says so. Returns the ids of those it discarded.';
+
+CREATE FUNCTION release_claim(unique_key text) RETURNS uuid
+    LANGUAGE sql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+    UPDATE job AS j
+    SET unique_states = 0
+    WHERE j.unique_key = release_claim.unique_key COLLATE "C" AND j.claims
+    RETURNING j.id
+$$;
+COMMENT ON FUNCTION release_claim(text) IS
+    'For operators: the job that claims the key gives its claim up for good, and otherwise stays as it is. Answers with its id, also where the claim had expired already; null where no job has it.';
+
+CREATE FUNCTION refuse(problem text) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+AS $$
+BEGIN
+    RAISE invalid_parameter_value USING MESSAGE = problem;
+END
+$$;
+COMMENT ON FUNCTION refuse(text) IS 'Fails with error 22023 and this message: for arguments outside their limits.';
+
+CREATE FUNCTION queue_may_be(queue_name text) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN queue_name IS NULL THEN refuse('invalid queue: must not be null')
+        WHEN queue_name = '' THEN refuse('invalid queue: must not be empty: ""')
+        WHEN octet_length(queue_name) > 128 THEN
+            refuse(format('invalid queue: must not be longer than 128 bytes: %s', to_json(queue_name)))
+        WHEN queue_name COLLATE "C" ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' THEN
+            refuse(format('invalid queue: must not hold control characters: %s', to_json(queue_name)))
+        ELSE true
+    END;
+COMMENT ON FUNCTION queue_may_be(text) IS 'True for what can be a queue''s name; error 22023 for anything else, as in insert_job.';
+
+CREATE FUNCTION cancel_jobs(ids uuid[], states text[] DEFAULT NULL)
+RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    WITH wanted AS (
+        SELECT j.id, CASE WHEN j.state = 'running' THEN j.worker END AS worker
+        FROM job AS j
+        WHERE j.id = ANY (cancel_jobs.ids)
+            AND (cancel_jobs.states IS NULL OR j.state = ANY (cancel_jobs.states::job_state[]))
+            AND j.finalized_at IS NULL
+        ORDER BY j.id
+        FOR UPDATE
+    ),
+    changed AS (
+        UPDATE job AS j
+        SET state = 'cancelled',
+            finalized_at = clock_timestamp(),
+            unique_yielded = j.unique_yielded OR enters_claim(j.unique_states, j.state, 'cancelled')
+        FROM wanted AS w
+        WHERE j.id = w.id
+        RETURNING j.id, j.kind, j.queue, j.attempt, j.unique_yielded, w.worker
+    ),
+    settled AS MATERIALIZED (
+        SELECT
+            take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded)) AS discarded,
+            tell_runners(array_agg(DISTINCT c.worker) FILTER (WHERE c.worker IS NOT NULL)) AS told
+        FROM changed AS c
+    )
+    SELECT c.id, c.kind, c.queue, c.attempt, 'cancelled'
+    FROM changed AS c
+    CROSS JOIN settled AS s;
+END;
+COMMENT ON FUNCTION cancel_jobs(uuid[], text[]) IS
+    'Cancels jobs that are not final, of those with these ids; with states only those in one of them. A running one is over at once as well: its worker''s result will be stale, and its runner is told. Answers with a row a job that was cancelled.';
+
+CREATE FUNCTION retry_jobs(ids uuid[], states text[] DEFAULT NULL)
+RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    WITH wanted AS (
+        SELECT j.id
+        FROM job AS j
+        WHERE j.id = ANY (retry_jobs.ids)
+            AND (retry_jobs.states IS NULL OR j.state = ANY (retry_jobs.states::job_state[]))
+            AND j.state IN ('cancelled', 'completed', 'discarded', 'retryable', 'scheduled')
+        ORDER BY j.id
+        FOR UPDATE
+    ),
+    changed AS (
+        UPDATE job AS j
+        SET state = 'available',
+            scheduled_at = clock_timestamp(),
+            finalized_at = NULL,
+            max_attempts = greatest(j.max_attempts, least(j.attempt::integer + 1, 32767)),
+            unique_yielded = j.unique_yielded OR enters_claim(j.unique_states, j.state, 'available')
+        FROM wanted AS w
+        WHERE j.id = w.id
+        RETURNING j.id, j.kind, j.queue, j.attempt, j.unique_yielded
+    ),
+    settled AS MATERIALIZED (
+        SELECT
+            take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded)) AS discarded,
+            wake_runners(array_agg(DISTINCT c.queue)) AS woken
+        FROM changed AS c
+    )
+    SELECT
+        c.id, c.kind, c.queue, c.attempt,
+        CASE WHEN c.id = ANY (s.discarded) THEN 'discarded' ELSE 'available' END
+    FROM changed AS c
+    CROSS JOIN settled AS s;
+END;
+COMMENT ON FUNCTION retry_jobs(uuid[], text[]) IS
+    'Makes final and waiting jobs available at once, with at least one attempt left, of those with these ids; with states only those in one of them. A job that comes back takes its claim back where the key is free; else it goes on without, or is discarded where its policy says so. Wakes runners. Answers with a row a job: available or discarded.';
+
+-- A job that was held back for days has not waited for a runner for days.
+CREATE FUNCTION release_jobs(ids uuid[], states text[] DEFAULT NULL)
+RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    WITH wanted AS (
+        SELECT
+            j.id,
+            CASE WHEN j.scheduled_at > clock_timestamp() THEN 'scheduled' ELSE 'available' END::job_state AS state
+        FROM job AS j
+        WHERE j.id = ANY (release_jobs.ids)
+            AND (release_jobs.states IS NULL OR j.state = ANY (release_jobs.states::job_state[]))
+            AND j.state = 'pending'
+        ORDER BY j.id
+        FOR UPDATE
+    ),
+    changed AS (
+        UPDATE job AS j
+        SET state = w.state,
+            -- It waits for a runner from now on, not since it was inserted.
+            scheduled_at = greatest(j.scheduled_at, clock_timestamp()),
+            unique_yielded = j.unique_yielded OR enters_claim(j.unique_states, j.state, w.state)
+        FROM wanted AS w
+        WHERE j.id = w.id
+        RETURNING j.id, j.kind, j.queue, j.attempt, j.state, j.unique_yielded
+    ),
+    settled AS MATERIALIZED (
+        SELECT
+            take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded)) AS discarded,
+            wake_runners(array_agg(DISTINCT c.queue) FILTER (WHERE c.state = 'available')) AS woken
+        FROM changed AS c
+    )
+    SELECT
+        c.id, c.kind, c.queue, c.attempt,
+        CASE WHEN c.id = ANY (s.discarded) THEN 'discarded' ELSE c.state::text END
+    FROM changed AS c
+    CROSS JOIN settled AS s;
+END;
+COMMENT ON FUNCTION release_jobs(uuid[], text[]) IS
+    'Lets pending jobs go, of those with these ids: available and due now, or scheduled where their time has not come. states: only those in one of them. Wakes runners. Answers with a row a job, and the state that it is in since.';
+
+CREATE FUNCTION reschedule_jobs(ids uuid[], scheduled_at timestamptz, states text[] DEFAULT NULL)
+RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    WITH wanted AS (
+        SELECT
+            j.id,
+            CASE
+                WHEN j.state = 'pending' THEN 'pending'
+                WHEN reschedule_jobs.scheduled_at <= clock_timestamp() THEN 'available'
+                WHEN j.state = 'retryable' THEN 'retryable'
+                ELSE 'scheduled'
+            END::job_state AS state
+        FROM job AS j
+        WHERE j.id = ANY (reschedule_jobs.ids)
+            AND (reschedule_jobs.states IS NULL OR j.state = ANY (reschedule_jobs.states::job_state[]))
+            AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
+            AND CASE
+                WHEN reschedule_jobs.scheduled_at IS NULL THEN refuse('invalid scheduled_at: must not be null')
+                WHEN reschedule_jobs.scheduled_at < '0001-01-01 00:00:00+00'
+                    OR reschedule_jobs.scheduled_at >= '9001-01-01 00:00:00+00' THEN
+                    refuse(format('invalid scheduled_at: must be in the years 1 to 9000: %s', reschedule_jobs.scheduled_at))
+                ELSE true
+            END
+        ORDER BY j.id
+        FOR UPDATE
+    ),
+    changed AS (
+        UPDATE job AS j
+        SET state = w.state,
+            scheduled_at = reschedule_jobs.scheduled_at,
+            unique_yielded = j.unique_yielded OR enters_claim(j.unique_states, j.state, w.state)
+        FROM wanted AS w
+        WHERE j.id = w.id
+        RETURNING j.id, j.kind, j.queue, j.attempt, j.state, j.unique_yielded
+    ),
+    settled AS MATERIALIZED (
+        SELECT
+            take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded)) AS discarded,
+            wake_runners(array_agg(DISTINCT c.queue) FILTER (WHERE c.state = 'available')) AS woken
+        FROM changed AS c
+    )
+    SELECT
+        c.id, c.kind, c.queue, c.attempt,
+        CASE WHEN c.id = ANY (s.discarded) THEN 'discarded' ELSE c.state::text END
+    FROM changed AS c
+    CROSS JOIN settled AS s;
+END;
+COMMENT ON FUNCTION reschedule_jobs(uuid[], timestamptz, text[]) IS
+    'Gives waiting jobs another time, of those with these ids; with states only those in one of them. Those that are due become available at once and wake runners, the others wait; pending ones stay pending. Answers with a row a job, and the state that it is in since. Error 22023 for a time that is null or outside the years 1 to 9000.';
+
+CREATE FUNCTION set_priority(ids uuid[], priority integer, states text[] DEFAULT NULL)
+RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    WITH wanted AS (
+        SELECT j.id
+        FROM job AS j
+        WHERE j.id = ANY (set_priority.ids)
+            AND (set_priority.states IS NULL OR j.state = ANY (set_priority.states::job_state[]))
+            AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
+            AND CASE
+                WHEN set_priority.priority BETWEEN -32768 AND 32767 THEN true
+                ELSE refuse(format('invalid priority: must be -32768 to 32767: %s', coalesce(set_priority.priority::text, 'null')))
+            END
+        ORDER BY j.id
+        FOR UPDATE
+    )
+    UPDATE job AS j
+    -- Within its type's bounds for the planner as well, which casts before anything is refused.
+    SET priority = greatest(-32768, least(set_priority.priority, 32767))
+    FROM wanted AS w
+    WHERE j.id = w.id
+    RETURNING j.id, j.kind, j.queue, j.attempt, j.state::text;
+END;
+COMMENT ON FUNCTION set_priority(uuid[], integer, text[]) IS
+    'Gives waiting jobs another priority, of those with these ids; with states only those in one of them. Higher runs first. Answers with a row a job. Error 22023 for a priority that is null or outside -32768 to 32767.';
+
+CREATE FUNCTION delete_jobs(ids uuid[], states text[] DEFAULT NULL)
+RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    WITH wanted AS (
+        SELECT j.id
+        FROM job AS j
+        WHERE j.id = ANY (delete_jobs.ids)
+            AND (delete_jobs.states IS NULL OR j.state = ANY (delete_jobs.states::job_state[]))
+            AND j.state <> 'running'
+        ORDER BY j.id
+        FOR UPDATE
+    )
+    DELETE FROM job AS j
+    USING wanted AS w
+    WHERE j.id = w.id
+    RETURNING j.id, j.kind, j.queue, j.attempt, j.state::text;
+END;
+COMMENT ON FUNCTION delete_jobs(uuid[], text[]) IS
+    'Deletes jobs that no worker has, of those with these ids; with states only those in one of them. Whatever they claimed is free. Answers with a row a job, and the state that it was in.';
+
+CREATE FUNCTION pause_queue(queue_name text)
+RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    INSERT INTO queue AS q (name, paused_at)
+    SELECT pause_queue.queue_name, clock_timestamp() WHERE queue_may_be(pause_queue.queue_name)
+    ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(q.paused_at, excluded.paused_at)
+    RETURNING q.name, q.paused_at, q.max_running;
+END;
+COMMENT ON FUNCTION pause_queue(text) IS
+    'Pauses a queue everywhere: no runner fetches from it any more, and what runs is finished. Already paused, it stays paused since then. The queue need not have jobs. Answers with how it is set.';
+
+CREATE FUNCTION resume_queue(queue_name text)
+RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    WITH resumed AS (
+        UPDATE queue AS q
+        SET paused_at = NULL
+        WHERE q.name = resume_queue.queue_name AND q.paused_at IS NOT NULL
+        RETURNING q.name, q.paused_at, q.max_running, wake_runners(ARRAY[q.name]) AS woken
+    )
+    SELECT r.name, r.paused_at, r.max_running FROM resumed AS r;
+END;
+COMMENT ON FUNCTION resume_queue(text) IS
+    'Lets a paused queue go on, and wakes runners that sleep. Answers with how it is set; no row where it was not paused.';
+
+CREATE FUNCTION limit_queue(queue_name text, max_running integer)
+RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    WITH limited AS (
+        INSERT INTO queue AS q (name, max_running)
+        SELECT limit_queue.queue_name, limit_queue.max_running
+        WHERE queue_may_be(limit_queue.queue_name) AND CASE
+            WHEN limit_queue.max_running < 1 THEN
+                refuse(format('invalid max_running: must be at least 1; to run nothing, pause the queue: %s', limit_queue.max_running))
+            ELSE true
+        END
+        ON CONFLICT (name) DO UPDATE SET max_running = excluded.max_running
+        RETURNING q.name, q.paused_at, q.max_running, wake_runners(ARRAY[q.name]) AS woken
+    )
+    SELECT l.name, l.paused_at, l.max_running FROM limited AS l;
+END;
+COMMENT ON FUNCTION limit_queue(text, integer) IS
+    'Limits how many of a queue''s jobs run at once, over all runners; null: no limit. Wakes runners that sleep, as there may be room. Answers with how the queue is set. Error 22023 for less than 1.';
+
+CREATE FUNCTION retain_queue(
+    queue_name text, keep_completed interval, keep_cancelled interval, keep_discarded interval
+)
+RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    INSERT INTO queue AS q (name, keep_completed, keep_cancelled, keep_discarded)
+    SELECT
+        retain_queue.queue_name, retain_queue.keep_completed, retain_queue.keep_cancelled, retain_queue.keep_discarded
+    WHERE queue_may_be(retain_queue.queue_name) AND CASE
+        WHEN least(retain_queue.keep_completed, retain_queue.keep_cancelled, retain_queue.keep_discarded) < interval '0' THEN
+            refuse(format(
+                'invalid retention: must not be negative: %s',
+                least(retain_queue.keep_completed, retain_queue.keep_cancelled, retain_queue.keep_discarded)
+            ))
+        ELSE true
+    END
+    ON CONFLICT (name) DO UPDATE
+    SET keep_completed = excluded.keep_completed,
+        keep_cancelled = excluded.keep_cancelled,
+        keep_discarded = excluded.keep_discarded
+    RETURNING q.name, q.paused_at, q.max_running;
+END;
+COMMENT ON FUNCTION retain_queue(text, interval, interval, interval) IS
+    'Says how long a queue''s completed, cancelled and discarded jobs are kept: 0 completed deletes them when they complete; null leaves it to the runners; for ever is a long time, such as 1000 years. Answers with how the queue is set. Error 22023 for a negative time.';

@@ -1,0 +1,140 @@
+-- Periodic jobs.
+
+CREATE TABLE periodic (
+    name short_name NOT NULL,
+    starts_at timestamptz NOT NULL DEFAULT now(),
+    next_at timestamptz,
+    last_at timestamptz,
+    paused_at timestamptz,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    last_job uuid,
+    priority smallint NOT NULL DEFAULT 0,
+    max_attempts attempt_limit NOT NULL DEFAULT 25,
+    kind short_name NOT NULL,
+    queue short_name NOT NULL DEFAULT 'default',
+    schedule text NOT NULL,
+    time_zone text NOT NULL DEFAULT 'UTC',
+    catch_up text NOT NULL DEFAULT 'latest',
+    source text NOT NULL DEFAULT 'database',
+    problem text,
+    args jsonb NOT NULL DEFAULT '{}',
+    meta json_object NOT NULL DEFAULT '{}',
+    unique_policy jsonb,
+    CONSTRAINT periodic_pkey PRIMARY KEY (name),
+    CONSTRAINT periodic_catch_up_known CHECK (catch_up IN ('skip', 'latest', 'all')),
+    CONSTRAINT periodic_source_known CHECK (source IN ('code', 'database'))
+);
+COMMENT ON TABLE periodic IS
+    'One row a periodic job: what is inserted at each slot of a schedule. Rows may be inserted, changed and deleted by hand; runners notice within seconds.';
+COMMENT ON COLUMN periodic.name IS 'What it is called; 1 to 128 bytes.';
+COMMENT ON COLUMN periodic.starts_at IS 'The first slot comes after this. Counts when next_at is null.';
+COMMENT ON COLUMN periodic.next_at IS 'The next slot; null: the first after starts_at. Filled in by the runners. Another time makes that the next slot.';
+COMMENT ON COLUMN periodic.last_at IS 'The last slot whose turn came.';
+COMMENT ON COLUMN periodic.paused_at IS 'Since when no slot is run; null: it is not paused. To go on without what was missed, set next_at to null and starts_at to now() as well.';
+COMMENT ON COLUMN periodic.created_at IS 'When it was defined.';
+COMMENT ON COLUMN periodic.last_job IS 'The job that was inserted last.';
+COMMENT ON COLUMN periodic.priority IS 'Of its jobs.';
+COMMENT ON COLUMN periodic.max_attempts IS 'Of its jobs.';
+COMMENT ON COLUMN periodic.kind IS 'Of its jobs.';
+COMMENT ON COLUMN periodic.queue IS 'Of its jobs.';
+COMMENT ON COLUMN periodic.schedule IS 'A cron expression of five fields, or six with seconds first (0 9 * * MON-FRI), or an interval as an ISO 8601 duration of whole seconds (PT15M).';
+COMMENT ON COLUMN periodic.time_zone IS 'The IANA name of the zone in which the cron expression is read.';
+COMMENT ON COLUMN periodic.catch_up IS 'What becomes of slots that no runner was there for: skip (none is run), latest (the last one is), all (each is, up to 1,000).';
+COMMENT ON COLUMN periodic.source IS 'Who defined it: code (a runner does at its start, and overwrites changes) or database.';
+COMMENT ON COLUMN periodic.problem IS 'Why its slots cannot be run; null: they can. Looked at again every few seconds.';
+COMMENT ON COLUMN periodic.args IS 'Of its jobs.';
+COMMENT ON COLUMN periodic.meta IS 'Of its jobs, which get a member periodic besides: {"name", "slot"}.';
+COMMENT ON COLUMN periodic.unique_policy IS 'As in insert_job. A slot that meets a job which claims the key is skipped. Null: each slot has a key of its own.';
+COMMENT ON CONSTRAINT periodic_pkey ON periodic IS 'One row a name.';
+COMMENT ON CONSTRAINT periodic_catch_up_known ON periodic IS 'One of skip, latest, all.';
+COMMENT ON CONSTRAINT periodic_source_known ON periodic IS 'One of code, database.';
+
+CREATE FUNCTION slot_text(slot timestamptz) RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN to_char(slot AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS')
+        || coalesce('.' || nullif(rtrim(to_char(slot AT TIME ZONE 'UTC', 'US'), '0'), ''), '')
+        || 'Z';
+COMMENT ON FUNCTION slot_text(timestamptz) IS 'A slot in RFC 3339, as in keys and meta of periodic jobs.';
+
+CREATE FUNCTION slot_id(name text, slot timestamptz) RETURNS uuid
+    LANGUAGE sql STABLE PARALLEL SAFE
+    -- A UUIDv7 of the slot's time; what is random in others is made from name and slot.
+    RETURN (
+        SELECT overlay(
+            overlay(overlay(id_at(slot)::text PLACING '7' || substr(h.hex, 1, 3) FROM 15 FOR 4) PLACING '8' FROM 20 FOR 1)
+            PLACING substr(h.hex, 4, 3) || '-' || substr(h.hex, 7, 12) FROM 21
+        )::uuid
+        FROM (SELECT encode(sha256(convert_to(name || ' ' || slot_text(slot), 'UTF8')), 'hex') AS hex) AS h
+    );
+COMMENT ON FUNCTION slot_id(text, timestamptz) IS
+    'The id of the job of a periodic job''s slot: always the same, so that a second insert of it is recognised.';
+
+CREATE FUNCTION run_periodic(which text, was_at timestamptz, slots timestamptz[], moves_to timestamptz)
+    RETURNS TABLE (slot timestamptz, outcome text, job uuid)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_column
+-- Any number of runners may call this for the same slots at once. The row's lock lets one through,
+-- which moves next_at on in the same transaction; the others find it moved. Should somebody move it
+-- back, the job's id, and its key if the slot has one, tell that the slot was run.
+DECLARE
+    definition periodic;
+    slot_at timestamptz;
+    entered record;
+    latest uuid;
+BEGIN
+    SELECT p.* INTO definition
+    FROM periodic AS p
+    WHERE p.name = which AND p.next_at IS NOT DISTINCT FROM was_at AND p.paused_at IS NULL
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    FOREACH slot_at IN ARRAY slots LOOP
+        slot := slot_at;
+        BEGIN
+            SELECT e.outcome, (e.entered).id INTO entered
+            FROM enter_job(
+                definition.kind,
+                definition.args,
+                definition.queue,
+                definition.meta || jsonb_build_object(
+                    'periodic', jsonb_build_object('name', which, 'slot', slot_text(slot_at))
+                ),
+                definition.priority,
+                definition.max_attempts,
+                slot_at,
+                -- Ten minutes outlast every runner that still believes the slot to be due, also where
+                -- completed jobs are not kept.
+                coalesce(
+                    definition.unique_policy,
+                    jsonb_build_object(
+                        'key', 'periodic:' || which || ':' || slot_text(slot_at), 'scope', 'exists', 'ttl', 'PT10M'
+                    )
+                ),
+                slot_id(which, slot_at)
+            ) AS e;
+            outcome := entered.outcome;
+            job := entered.id;
+        EXCEPTION
+            -- A policy that rejects has nobody to tell: the slot is skipped, as with ignore.
+            WHEN unique_violation THEN
+                outcome := 'rejected';
+                job := NULL;
+        END;
+        IF outcome = 'inserted' THEN
+            latest := job;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+    UPDATE periodic AS p
+    SET next_at = moves_to,
+        last_at = coalesce(slots[cardinality(slots)], p.last_at),
+        last_job = coalesce(latest, p.last_job),
+        problem = NULL
+    WHERE p.name = which;
+END
+$$;
+COMMENT ON FUNCTION run_periodic(text, timestamptz, timestamptz[], timestamptz) IS
+    'Inserts the jobs of these slots of a periodic job and moves it on to its next one, if next_at is still what the caller saw. Answers with a row a slot: inserted, duplicate (a job claims the key of its policy) or rejected (the same, for policies that reject). No row: another runner was there before.';

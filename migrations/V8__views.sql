@@ -1,0 +1,489 @@
+-- Views of jobs and queues, for people.
+
+-- Nor has one that was inserted with a time that had passed.
+CREATE FUNCTION queues(count_to integer DEFAULT 10000, look_at integer DEFAULT 20000)
+RETURNS TABLE (
+    name text, paused_at timestamptz, max_running integer, runners bigint,
+    available bigint, running bigint, scheduled bigint, retryable bigint,
+    discarded bigint, pending bigint, completed bigint, cancelled bigint,
+    waiting_are_all boolean, discarded_are_all boolean, last_are_all boolean,
+    oldest_available_age interval
+)
+    LANGUAGE sql STABLE
+    SET search_path FROM CURRENT
+    -- Every part stops at a limit, which only a walk along an index in its order can do. To compile
+    -- the whole would take ten times as long as to run it.
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+-- Available and running jobs are counted queue by queue, by index. Of the others, the first waiting
+-- ones, the last discarded ones and the last of all are looked at.
+WITH RECURSIVE available AS (
+    -- From one queue to the next, without what lies between.
+    (SELECT j.queue FROM job AS j WHERE j.state = 'available' ORDER BY j.queue LIMIT 1)
+    UNION ALL
+    SELECT n.queue
+    FROM available AS a
+    CROSS JOIN LATERAL (
+        SELECT j.queue FROM job AS j WHERE j.state = 'available' AND j.queue > a.queue ORDER BY j.queue LIMIT 1
+    ) AS n
+),
+running AS (
+    (SELECT j.queue FROM job AS j WHERE j.state = 'running' ORDER BY j.queue LIMIT 1)
+    UNION ALL
+    SELECT n.queue
+    FROM running AS r
+    CROSS JOIN LATERAL (
+        SELECT j.queue
+        FROM job AS j
+        WHERE j.state = 'running' AND j.queue > r.queue
+        ORDER BY j.queue
+        LIMIT 1
+    ) AS n
+),
+waiting_jobs AS MATERIALIZED (
+    SELECT j.queue, j.state FROM job AS j WHERE j.state IN ('scheduled', 'retryable') ORDER BY j.scheduled_at LIMIT look_at
+),
+discarded_jobs AS MATERIALIZED (
+    SELECT j.queue FROM job AS j WHERE j.state = 'discarded' ORDER BY j.id DESC LIMIT look_at
+),
+last_jobs AS MATERIALIZED (
+    SELECT j.queue, j.state FROM job AS j ORDER BY j.id DESC LIMIT look_at
+),
+waiting AS (
+    SELECT
+        w.queue,
+        count(*) FILTER (WHERE w.state = 'scheduled') AS scheduled,
+        count(*) FILTER (WHERE w.state = 'retryable') AS retryable
+    FROM waiting_jobs AS w
+    GROUP BY w.queue
+),
+discarded AS (
+    SELECT d.queue, count(*) AS discarded FROM discarded_jobs AS d GROUP BY d.queue
+),
+last AS (
+    SELECT
+        l.queue,
+        count(*) FILTER (WHERE l.state = 'pending') AS pending,
+        count(*) FILTER (WHERE l.state = 'completed') AS completed,
+        count(*) FILTER (WHERE l.state = 'cancelled') AS cancelled
+    FROM last_jobs AS l
+    GROUP BY l.queue
+),
+worked AS (
+    SELECT u.queue, count(*) AS runners
+    FROM runner AS r
+    CROSS JOIN LATERAL unnest(r.queues) AS u (queue)
+    WHERE r.leased_until > clock_timestamp()
+    GROUP BY u.queue
+),
+named AS (
+    SELECT q.name FROM queue AS q
+    UNION SELECT w.queue FROM worked AS w
+    UNION SELECT a.queue FROM available AS a
+    UNION SELECT r.queue FROM running AS r
+    UNION SELECT w.queue FROM waiting AS w
+    UNION SELECT d.queue FROM discarded AS d
+    UNION SELECT l.queue FROM last AS l
+)
+SELECT
+    n.name, q.paused_at, q.max_running, coalesce(w.runners, 0) AS runners,
+    a.available, r.running,
+    coalesce(t.scheduled, 0) AS scheduled, coalesce(t.retryable, 0) AS retryable,
+    coalesce(d.discarded, 0) AS discarded,
+    coalesce(l.pending, 0) AS pending, coalesce(l.completed, 0) AS completed, coalesce(l.cancelled, 0) AS cancelled,
+    (SELECT count(*) < look_at FROM waiting_jobs) AS waiting_are_all,
+    (SELECT count(*) < look_at FROM discarded_jobs) AS discarded_are_all,
+    (SELECT count(*) < look_at FROM last_jobs) AS last_are_all,
+    -- greatest alone would make nothing of null.
+    CASE WHEN o.oldest IS NOT NULL THEN greatest(clock_timestamp() - o.oldest, interval '0') END
+FROM named AS n
+LEFT JOIN queue AS q ON q.name = n.name
+LEFT JOIN worked AS w ON w.queue = n.name
+LEFT JOIN waiting AS t ON t.queue = n.name
+LEFT JOIN discarded AS d ON d.queue = n.name
+LEFT JOIN last AS l ON l.queue = n.name
+CROSS JOIN LATERAL (
+    SELECT count(*) AS available
+    FROM (
+        -- In the index's order, so that it is walked to the limit and not read whole.
+        SELECT
+        FROM job AS j
+        WHERE j.queue = n.name AND j.state = 'available'
+        ORDER BY j.priority DESC, j.scheduled_at
+        LIMIT count_to + 1
+    ) AS c
+) AS a
+CROSS JOIN LATERAL (
+    SELECT count(*) AS running
+    FROM (SELECT FROM job AS j WHERE j.queue = n.name AND j.state = 'running' LIMIT count_to + 1) AS c
+) AS r
+CROSS JOIN LATERAL (
+    -- The first ones of each priority: those that have waited longest are among them, but where many were inserted
+    -- with a time that had passed.
+    WITH RECURSIVE first AS (
+        (
+            SELECT j.priority
+            FROM job AS j
+            WHERE j.queue = n.name AND j.state = 'available'
+            ORDER BY j.priority DESC, j.scheduled_at
+            LIMIT 1
+        )
+        UNION ALL
+        SELECT b.priority
+        FROM first AS f
+        CROSS JOIN LATERAL (
+            SELECT j.priority
+            FROM job AS j
+            WHERE j.queue = n.name AND j.state = 'available' AND j.priority < f.priority
+            ORDER BY j.priority DESC, j.scheduled_at
+            LIMIT 1
+        ) AS b
+    )
+    SELECT min(s.since) FILTER (WHERE isfinite(s.since)) AS oldest
+    FROM (
+        SELECT greatest(j.scheduled_at, j.created_at) AS since
+        FROM (SELECT f.priority FROM first AS f LIMIT 1000) AS f
+        CROSS JOIN LATERAL (
+            SELECT j.scheduled_at, j.created_at
+            FROM job AS j
+            WHERE j.queue = n.name AND j.state = 'available' AND j.priority = f.priority
+            ORDER BY j.priority DESC, j.scheduled_at
+            LIMIT 10
+        ) AS j
+    ) AS s
+) AS o
+ORDER BY n.name
+$$;
+COMMENT ON FUNCTION queues(integer, integer) IS
+    'Every queue that has settings, a live runner or jobs, with its jobs by state; cheap however many jobs there are. available and running stop at count_to + 1. The others are counted among the look_at first waiting jobs (scheduled, retryable), the look_at last discarded jobs, and the look_at last jobs of all (pending, completed, cancelled); *_are_all says whether that was all there are. A queue is missing where all it has are older jobs of the last sort. oldest_available_age: how long the oldest available job could have run already, of the first ten of each priority.';
+
+-- Without a backslash, which means something else where standard_conforming_strings is off.
+CREATE FUNCTION failing_kinds(look_at integer DEFAULT 20000)
+RETURNS TABLE (
+    kind text, queues text[], retryable bigint, discarded bigint, attempts_used bigint,
+    last_failed_at timestamptz, last_error text, last_job uuid, are_all boolean
+)
+    LANGUAGE sql STABLE
+    SET search_path FROM CURRENT
+    -- As in queues(): every part stops at a limit, by a walk along an index in its order.
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+WITH waiting_jobs AS MATERIALIZED (
+    SELECT j.id, j.kind, j.queue, j.state, j.attempt, j.attempted_at AS at
+    FROM job AS j
+    WHERE j.state IN ('scheduled', 'retryable')
+    ORDER BY j.scheduled_at
+    LIMIT look_at
+),
+discarded_jobs AS MATERIALIZED (
+    SELECT j.id, j.kind, j.queue, j.state, j.attempt, j.finalized_at AS at
+    FROM job AS j
+    WHERE j.state = 'discarded'
+    ORDER BY j.id DESC
+    LIMIT look_at
+),
+failed AS (
+    SELECT w.id, w.kind, w.queue, w.state, w.attempt, w.at FROM waiting_jobs AS w WHERE w.state = 'retryable'
+    UNION ALL
+    SELECT d.id, d.kind, d.queue, d.state, d.attempt, d.at FROM discarded_jobs AS d
+),
+counted AS (
+    SELECT
+        f.kind,
+        array_agg(DISTINCT f.queue) AS queues,
+        count(*) FILTER (WHERE f.state = 'retryable') AS retryable,
+        count(*) FILTER (WHERE f.state = 'discarded') AS discarded,
+        sum(f.attempt)::bigint AS attempts_used,
+        (array_agg(f.id ORDER BY f.at DESC NULLS LAST, f.id DESC))[1] AS last_job
+    FROM failed AS f
+    GROUP BY f.kind
+)
+SELECT
+    c.kind, c.queues, c.retryable, c.discarded, c.attempts_used,
+    -- Whatever somebody wrote there by hand must not break the view.
+    CASE
+        WHEN e.last ->> 'at' ~ '^[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]'
+            THEN (e.last ->> 'at')::timestamptz
+    END,
+    e.last ->> 'error',
+    c.last_job,
+    (SELECT count(*) < look_at FROM waiting_jobs) AND (SELECT count(*) < look_at FROM discarded_jobs)
+FROM counted AS c
+LEFT JOIN LATERAL (SELECT j.errors -> -1 AS last FROM job AS j WHERE j.id = c.last_job) AS e ON true
+ORDER BY c.retryable + c.discarded DESC, c.kind
+$$;
+COMMENT ON FUNCTION failing_kinds(integer) IS
+    'The rows of the view failing_kind, from the look_at waiting jobs that are due first and the look_at last discarded ones.';
+
+CREATE FUNCTION stuck_jobs(
+    running_longer_than interval DEFAULT '1 hour',
+    waiting_longer_than interval DEFAULT '1 minute',
+    look_at integer DEFAULT 1000
+)
+RETURNS TABLE (
+    id uuid, kind text, queue text, state text, attempt smallint, runner uuid,
+    since timestamptz, stuck_for interval, reason text, remedy text
+)
+    LANGUAGE sql STABLE
+    SET search_path FROM CURRENT
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+WITH RECURSIVE live_runner AS MATERIALIZED (
+    SELECT r.id, r.queues, r.started_at FROM runner AS r WHERE r.leased_until > statement_timestamp()
+),
+running AS (
+    SELECT
+        j.id, j.kind, j.queue, 'running' AS state, j.attempt, j.worker,
+        CASE WHEN l.is_lost THEN coalesce(r.leased_until, j.attempted_at) ELSE j.attempted_at END AS since,
+        CASE WHEN l.is_lost THEN 'its runner died' ELSE 'runs long' END AS reason,
+        CASE
+            WHEN l.is_lost THEN 'Start a runner: it takes the jobs of dead ones back within seconds.'
+            ELSE format('Wait, or: SELECT * FROM %I.cancel_jobs(ARRAY[%L::uuid]);', current_schema(), j.id)
+        END AS remedy
+    FROM job AS j
+    LEFT JOIN runner AS r ON r.id = j.worker
+    -- The rescuer comes within ten seconds.
+    CROSS JOIN LATERAL (
+        SELECT coalesce(r.leased_until < statement_timestamp() - interval '15 s', r.id IS NULL) AS is_lost
+    ) AS l
+    WHERE j.state = 'running'
+        AND (l.is_lost OR j.attempted_at < statement_timestamp() - running_longer_than)
+    LIMIT look_at
+),
+waiting AS (
+    SELECT
+        j.id, j.kind, j.queue, j.state::text, j.attempt, NULL::uuid, j.scheduled_at,
+        'is due and not promoted',
+        CASE
+            WHEN NOT EXISTS (SELECT FROM live_runner) THEN 'Start a runner: one of them makes due jobs available.'
+            ELSE format('Look who should do it: SELECT * FROM %I.maintenance WHERE service = ''promoter'';', current_schema())
+        END
+    FROM job AS j
+    WHERE j.state IN ('scheduled', 'retryable') AND j.scheduled_at < statement_timestamp() - waiting_longer_than
+    ORDER BY j.scheduled_at
+    LIMIT look_at
+),
+next_queue AS (
+    -- From one queue to the next, without what lies between.
+    (SELECT j.queue FROM job AS j WHERE j.state = 'available' ORDER BY j.queue LIMIT 1)
+    UNION ALL
+    SELECT n.queue
+    FROM next_queue AS q
+    CROSS JOIN LATERAL (
+        SELECT j.queue FROM job AS j WHERE j.state = 'available' AND j.queue > q.queue ORDER BY j.queue LIMIT 1
+    ) AS n
+),
+available_queue AS MATERIALIZED (
+    SELECT
+        n.queue, q.paused_at,
+        EXISTS (SELECT FROM live_runner AS r WHERE n.queue = ANY (r.queues)) AS is_worked,
+        -- A runner that has none of the queue's jobs would take the next one, if it knew its kind. So
+        -- would one that has started a job from behind it.
+        NOT coalesce(c.running >= q.max_running, false) AND EXISTS (
+            SELECT FROM live_runner AS r
+            WHERE n.queue = ANY (r.queues)
+                AND r.started_at < statement_timestamp() - waiting_longer_than
+                AND NOT EXISTS (
+                    SELECT FROM job AS j WHERE j.queue = n.queue AND j.state = 'running' AND j.worker = r.id
+                )
+        ) AS has_free_runner
+    FROM next_queue AS n
+    LEFT JOIN queue AS q ON q.name = n.queue
+    LEFT JOIN LATERAL (
+        SELECT count(*) AS running
+        FROM (
+            SELECT FROM job AS j WHERE j.queue = n.queue AND j.state = 'running' LIMIT q.max_running
+        ) AS r
+        WHERE q.max_running IS NOT NULL
+    ) AS c ON true
+),
+passing AS MATERIALIZED (
+    SELECT j.queue, j.priority, max(j.scheduled_at) AS last_scheduled_at
+    FROM job AS j
+    WHERE j.state = 'running' AND j.attempted_at > statement_timestamp() - waiting_longer_than
+    GROUP BY j.queue, j.priority
+),
+available AS (
+    SELECT
+        j.id, j.kind, j.queue, 'available', j.attempt, NULL::uuid,
+        greatest(j.scheduled_at, j.created_at, q.paused_at),
+        w.reason,
+        CASE w.reason
+            WHEN 'its queue is paused' THEN format('SELECT * FROM %I.resume_queue(%L);', current_schema(), j.queue)
+            WHEN 'no runner works its queue' THEN format('Start a runner that works queue %s.', to_json(j.queue))
+            ELSE format('Start a runner of queue %s that knows kind %s.', to_json(j.queue), to_json(j.kind))
+        END
+    FROM available_queue AS q
+    CROSS JOIN LATERAL (
+        SELECT j.id, j.kind, j.queue, j.attempt, j.priority, j.scheduled_at, j.created_at
+        FROM job AS j
+        WHERE j.queue = q.queue AND j.state = 'available'
+        ORDER BY j.priority DESC, j.scheduled_at, j.id
+        LIMIT least(100, look_at)
+    ) AS j
+    CROSS JOIN LATERAL (
+        SELECT CASE
+            WHEN q.paused_at IS NOT NULL THEN 'its queue is paused'
+            WHEN NOT q.is_worked THEN 'no runner works its queue'
+            WHEN q.has_free_runner OR EXISTS (
+                SELECT FROM passing AS p
+                WHERE p.queue = j.queue
+                    AND (
+                        p.priority < j.priority
+                        OR (p.priority = j.priority AND p.last_scheduled_at > j.scheduled_at)
+                    )
+            ) THEN 'no runner takes it'
+        END AS reason
+    ) AS w
+    WHERE w.reason IS NOT NULL
+        AND greatest(j.scheduled_at, j.created_at, q.paused_at) < statement_timestamp() - waiting_longer_than
+    LIMIT look_at
+)
+SELECT
+    s.id, s.kind, s.queue, s.state, s.attempt, s.worker, s.since,
+    -- A job may be due since '-infinity', which cannot be subtracted.
+    CASE WHEN isfinite(s.since) THEN statement_timestamp() - s.since END,
+    s.reason, s.remedy
+FROM (
+    SELECT r.id, r.kind, r.queue, r.state, r.attempt, r.worker, r.since, r.reason, r.remedy FROM running AS r
+    UNION ALL
+    SELECT w.* FROM waiting AS w
+    UNION ALL
+    SELECT a.* FROM available AS a
+) AS s
+ORDER BY s.since, s.id
+$$;
+COMMENT ON FUNCTION stuck_jobs(interval, interval, integer) IS
+    'The rows of the view stuck_job: for each reason up to look_at jobs, of the available ones up to 100 a queue, those that would be fetched next. running_longer_than: from when on a running job is listed although its runner lives. waiting_longer_than: from when on a job that is due or available is.';
+
+CREATE VIEW unique_claim AS
+SELECT
+    j.unique_key, j.id AS holder, j.kind, j.queue, j.state::text AS state,
+    state_names(j.unique_states) AS claims_in,
+    j.unique_until AS claimed_until,
+    claim_end(j.unique_states, j.until_start, j.unique_until) AS frees,
+    j.created_at, statement_timestamp() - j.created_at AS age,
+    j.scheduled_at, j.attempted_at, j.finalized_at, j.attempt, j.worker
+FROM job AS j
+WHERE j.claims AND (j.unique_until IS NULL OR j.unique_until > statement_timestamp());
+COMMENT ON VIEW unique_claim IS
+    'One row a unique key that a job claims now: an insert with the key is a duplicate of that job. By its key a row is found at once; a list of many is quick in the order of unique_key.';
+COMMENT ON COLUMN unique_claim.unique_key IS 'The key.';
+COMMENT ON COLUMN unique_claim.holder IS 'The job that claims it: job.id.';
+COMMENT ON COLUMN unique_claim.kind IS 'Of the holder.';
+COMMENT ON COLUMN unique_claim.queue IS 'Of the holder.';
+COMMENT ON COLUMN unique_claim.state IS 'Of the holder.';
+COMMENT ON COLUMN unique_claim.claims_in IS 'The states in which the holder claims the key.';
+COMMENT ON COLUMN unique_claim.claimed_until IS 'When the claim ends at the latest; null: only with the state.';
+COMMENT ON COLUMN unique_claim.frees IS 'When the claim ends, as a sentence.';
+COMMENT ON COLUMN unique_claim.created_at IS 'Of the holder.';
+COMMENT ON COLUMN unique_claim.age IS 'How long ago the holder was inserted.';
+COMMENT ON COLUMN unique_claim.scheduled_at IS 'Of the holder.';
+COMMENT ON COLUMN unique_claim.attempted_at IS 'Of the holder.';
+COMMENT ON COLUMN unique_claim.finalized_at IS 'Of the holder; set where it claims its key although it is final.';
+COMMENT ON COLUMN unique_claim.attempt IS 'Of the holder.';
+COMMENT ON COLUMN unique_claim.worker IS 'The runner that has, or last had, the holder.';
+
+CREATE VIEW running_job AS
+SELECT
+    j.id, j.kind, j.queue, j.attempt, j.max_attempts, j.priority,
+    j.attempted_at AS started_at, statement_timestamp() - j.attempted_at AS running_for,
+    j.worker AS runner, r.name AS runner_name,
+    coalesce(r.leased_until > statement_timestamp(), false) AS runner_is_alive,
+    r.leased_until - statement_timestamp() AS lease_left,
+    j.progress, j.unique_key, j.claims
+FROM job AS j
+LEFT JOIN runner AS r ON r.id = j.worker
+WHERE j.state = 'running';
+COMMENT ON VIEW running_job IS
+    'One row a running job, with the runner that has it. A runner fetches ahead up to 50 ms of work, so the youngest may not have begun.';
+COMMENT ON COLUMN running_job.id IS 'The job.';
+COMMENT ON COLUMN running_job.kind IS 'Its type name.';
+COMMENT ON COLUMN running_job.queue IS 'Its queue.';
+COMMENT ON COLUMN running_job.attempt IS 'Which attempt this is.';
+COMMENT ON COLUMN running_job.max_attempts IS 'Attempts before it is discarded.';
+COMMENT ON COLUMN running_job.priority IS 'Higher runs first.';
+COMMENT ON COLUMN running_job.started_at IS 'When this attempt started.';
+COMMENT ON COLUMN running_job.running_for IS 'How long ago that was.';
+COMMENT ON COLUMN running_job.runner IS 'The runner that has it: runner.id.';
+COMMENT ON COLUMN running_job.runner_name IS 'The runner''s name; null: its row is gone.';
+COMMENT ON COLUMN running_job.runner_is_alive IS 'Whether the runner''s lease holds. Where not, the job is about to be rescued.';
+COMMENT ON COLUMN running_job.lease_left IS 'How long the lease holds without another heartbeat, which comes four times a lease; negative: it ran out so long ago.';
+COMMENT ON COLUMN running_job.progress IS 'How far the job said it was, last.';
+COMMENT ON COLUMN running_job.unique_key IS 'Its unique key, if it has one.';
+COMMENT ON COLUMN running_job.claims IS 'Whether it claims that key now.';
+
+CREATE VIEW queue_status AS
+SELECT
+    q.name AS queue,
+    CASE
+        WHEN q.paused_at IS NOT NULL THEN 'paused'
+        WHEN q.runners = 0 AND q.available + q.running + q.scheduled + q.retryable > 0 THEN 'no runner'
+        WHEN q.running >= q.max_running THEN 'at its limit'
+        WHEN q.running > 0 THEN 'working'
+        WHEN q.available > 0 THEN 'waiting'
+        ELSE 'idle'
+    END AS status,
+    q.paused_at, q.max_running, q.runners,
+    q.available, q.running, q.scheduled, q.retryable, q.discarded, q.pending, q.completed, q.cancelled,
+    q.oldest_available_age, q.waiting_are_all, q.discarded_are_all, q.last_are_all
+FROM queues() AS q;
+COMMENT ON VIEW queue_status IS
+    'One row a queue that has settings, a live runner or jobs, with its jobs by state, counted no further than needed: queues() says how far, and counts further when told. Reads with the caller''s rights.';
+COMMENT ON COLUMN queue_status.queue IS 'The queue''s name.';
+COMMENT ON COLUMN queue_status.status IS
+    'paused; no runner (jobs, and nobody alive who works them); at its limit (max_running jobs run); working; waiting (jobs are available and none runs); idle.';
+COMMENT ON COLUMN queue_status.paused_at IS 'Since when nothing is fetched from it; null: it is not paused.';
+COMMENT ON COLUMN queue_status.max_running IS 'How many of its jobs may run at once, over all runners; null: no limit.';
+COMMENT ON COLUMN queue_status.runners IS 'How many live runners work it.';
+COMMENT ON COLUMN queue_status.available IS 'Jobs that wait for a free worker; 10001: more than 10,000.';
+COMMENT ON COLUMN queue_status.running IS 'Jobs in the hands of a worker; 10001: more than 10,000.';
+COMMENT ON COLUMN queue_status.scheduled IS 'Jobs that wait for their time, among those looked at (waiting_are_all).';
+COMMENT ON COLUMN queue_status.retryable IS 'Jobs that failed and wait for their next attempt, among those looked at (waiting_are_all).';
+COMMENT ON COLUMN queue_status.discarded IS 'Jobs that were given up, among those looked at (discarded_are_all).';
+COMMENT ON COLUMN queue_status.pending IS 'Jobs that are held back, among those looked at (last_are_all).';
+COMMENT ON COLUMN queue_status.completed IS 'Jobs that were worked, among those looked at (last_are_all).';
+COMMENT ON COLUMN queue_status.cancelled IS 'Jobs that were stopped, among those looked at (last_are_all).';
+COMMENT ON COLUMN queue_status.oldest_available_age IS 'How long its oldest available job could have run already; null: none is available.';
+COMMENT ON COLUMN queue_status.waiting_are_all IS 'Whether all waiting jobs of all queues were looked at, not only the 20,000 that are due first.';
+COMMENT ON COLUMN queue_status.discarded_are_all IS 'Whether all discarded jobs of all queues were looked at, not only the last 20,000.';
+COMMENT ON COLUMN queue_status.last_are_all IS 'Whether all jobs were looked at, not only the last 20,000.';
+
+CREATE VIEW failing_kind AS
+SELECT
+    f.kind, f.queues, f.retryable, f.discarded, f.attempts_used, f.last_failed_at, f.last_error, f.last_job, f.are_all
+FROM failing_kinds() AS f;
+COMMENT ON VIEW failing_kind IS
+    'One row a kind of which jobs have failed and wait to be tried again, or were given up; the worst first. Looks at the 20,000 waiting jobs that are due first and at the last 20,000 discarded ones; failing_kinds() looks further when told. Reads with the caller''s rights.';
+COMMENT ON COLUMN failing_kind.kind IS 'The kind.';
+COMMENT ON COLUMN failing_kind.queues IS 'The queues of these jobs.';
+COMMENT ON COLUMN failing_kind.retryable IS 'Jobs that failed and wait for their next attempt.';
+COMMENT ON COLUMN failing_kind.discarded IS 'Jobs that were given up.';
+COMMENT ON COLUMN failing_kind.attempts_used IS 'How often these jobs were started, all together.';
+COMMENT ON COLUMN failing_kind.last_failed_at IS 'When the last of them failed.';
+COMMENT ON COLUMN failing_kind.last_error IS 'What the last of them failed with.';
+COMMENT ON COLUMN failing_kind.last_job IS 'That job.';
+COMMENT ON COLUMN failing_kind.are_all IS 'Whether there are no more waiting and discarded jobs than those looked at.';
+
+CREATE VIEW stuck_job AS
+SELECT s.id, s.kind, s.queue, s.state, s.attempt, s.runner, s.since, s.stuck_for, s.reason, s.remedy
+FROM stuck_jobs() AS s;
+COMMENT ON VIEW stuck_job IS
+    'One row a job that should have moved and has not, with the reason and the remedy; the longest stuck first, at most 1,000 a reason. stuck_jobs() takes other limits. Pending jobs are not among them: they wait for their release. Reads with the caller''s rights.';
+COMMENT ON COLUMN stuck_job.id IS 'The job.';
+COMMENT ON COLUMN stuck_job.kind IS 'Its type name.';
+COMMENT ON COLUMN stuck_job.queue IS 'Its queue.';
+COMMENT ON COLUMN stuck_job.state IS 'Its state.';
+COMMENT ON COLUMN stuck_job.attempt IS 'How often it was started.';
+COMMENT ON COLUMN stuck_job.runner IS 'The runner that has it, where it runs.';
+COMMENT ON COLUMN stuck_job.since IS 'Since when it is stuck: for a running job, since its runner''s lease ran out or it started; for another, since it could have run or its queue was paused.';
+COMMENT ON COLUMN stuck_job.stuck_for IS 'How long that is.';
+COMMENT ON COLUMN stuck_job.reason IS
+    'its runner died; runs long (over an hour); is due and not promoted (for over a minute); its queue is paused; no runner works its queue; no runner takes it (runners of its queue have room or start later jobs, so they do not know its kind).';
+COMMENT ON COLUMN stuck_job.remedy IS 'What to do, often a statement.';

@@ -1,0 +1,298 @@
+-- Views of what lies under the queue: retention, the tables, and inserts that wait.
+
+CREATE FUNCTION retentions(look_at integer DEFAULT 20000)
+RETURNS TABLE (
+    queue text, state text, keep interval, is_default boolean, overdue bigint, overdue_by interval, has_pruner boolean
+)
+    LANGUAGE sql STABLE
+    SET search_path FROM CURRENT
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+-- Ids follow time. What is past its retention lies below the border where jobs of that age begin; a
+-- pruner that keeps up leaves none there, and one that does not leaves them at the border and at the
+-- start. So these are looked at, and no index on finalized_at is needed.
+WITH kept AS (
+    SELECT q.name AS queue, k.state, k.keep
+    FROM queue AS q
+    CROSS JOIN LATERAL (
+        VALUES ('completed', q.keep_completed), ('cancelled', q.keep_cancelled), ('discarded', q.keep_discarded)
+    ) AS k (state, keep)
+),
+usual AS (
+    SELECT u.state, u.keep
+    FROM (
+        VALUES ('completed', interval '1 day'), ('cancelled', interval '1 day'), ('discarded', interval '7 days')
+    ) AS u (state, keep)
+),
+border AS (
+    SELECT id_at(statement_timestamp() - b.keep - interval '5 minutes') AS id, count(*) OVER () AS borders
+    FROM (
+        SELECT least(k.keep, interval '1000 years') AS keep FROM kept AS k WHERE k.keep IS NOT NULL
+        UNION
+        SELECT u.keep FROM usual AS u
+        ORDER BY keep
+        LIMIT 20
+    ) AS b
+),
+looked_at AS MATERIALIZED (
+    SELECT s.id, s.queue, s.state, s.finalized_at, s.held_until
+    FROM border AS b
+    CROSS JOIN LATERAL (
+        SELECT j.id, j.queue, j.state::text, j.finalized_at, CASE WHEN j.claims THEN j.unique_until END AS held_until
+        FROM job AS j
+        WHERE j.id < b.id
+        ORDER BY j.id DESC
+        LIMIT look_at / b.borders
+    ) AS s
+    UNION
+    (
+        SELECT j.id, j.queue, j.state::text, j.finalized_at, CASE WHEN j.claims THEN j.unique_until END
+        FROM job AS j
+        ORDER BY j.id
+        LIMIT look_at
+    )
+),
+late AS (
+    SELECT l.queue, l.state, count(*) AS overdue, max(o.overdue_by) AS overdue_by
+    FROM looked_at AS l
+    JOIN usual AS u ON u.state = l.state
+    LEFT JOIN kept AS k ON k.queue = l.queue AND k.state = l.state
+    CROSS JOIN LATERAL (
+        SELECT statement_timestamp()
+            - greatest(l.finalized_at + least(coalesce(k.keep, u.keep), interval '1000 years'), l.held_until) AS overdue_by
+    ) AS o
+    WHERE o.overdue_by > interval '5 minutes'
+    GROUP BY l.queue, l.state
+),
+named AS (
+    SELECT q.name FROM queue AS q
+    UNION
+    SELECT l.queue FROM looked_at AS l WHERE l.finalized_at IS NOT NULL
+)
+SELECT
+    n.name, u.state, coalesce(k.keep, u.keep), k.keep IS NULL,
+    coalesce(l.overdue, 0), l.overdue_by,
+    EXISTS (
+        SELECT FROM maintenance AS m
+        WHERE m.service = 'pruner' AND m.holder IS NOT NULL AND m.leased_until > statement_timestamp()
+    )
+FROM named AS n
+CROSS JOIN usual AS u
+LEFT JOIN kept AS k ON k.queue = n.name AND k.state = u.state
+LEFT JOIN late AS l ON l.queue = n.name AND l.state = u.state
+ORDER BY n.name, u.state
+$$;
+COMMENT ON FUNCTION retentions(integer) IS
+    'The rows of the view retention. Overdue jobs are looked for among the look_at oldest jobs, and among look_at more that are just old enough to go.';
+
+CREATE VIEW retention AS
+SELECT r.queue, r.state, r.keep, r.is_default, r.overdue, r.overdue_by, r.has_pruner
+FROM retentions() AS r;
+COMMENT ON VIEW retention IS
+    'One row a queue and final state: how long such jobs are kept, and how many should have been deleted already. Where those are many, the pruner does not keep up. Looks at 40,000 jobs at most; retentions() looks further when told. Reads with the caller''s rights.';
+COMMENT ON COLUMN retention.queue IS 'The queue.';
+COMMENT ON COLUMN retention.state IS 'completed, cancelled or discarded.';
+COMMENT ON COLUMN retention.keep IS 'How long such jobs are kept.';
+COMMENT ON COLUMN retention.is_default IS 'Whether the queue leaves it to the runners: keep is then what they say when they are told nothing.';
+COMMENT ON COLUMN retention.overdue IS 'How many of the jobs looked at should have been deleted more than five minutes ago.';
+COMMENT ON COLUMN retention.overdue_by IS 'How long ago the first of them should have been; null: none.';
+COMMENT ON COLUMN retention.has_pruner IS 'Whether a live runner prunes.';
+
+CREATE VIEW table_health AS
+WITH option AS (
+    SELECT
+        c.oid AS relid,
+        (SELECT o.option_value FROM pg_options_to_table(c.reloptions) AS o WHERE o.option_name = 'autovacuum_enabled')
+            AS autovacuum_enabled,
+        (SELECT o.option_value FROM pg_options_to_table(c.reloptions) AS o WHERE o.option_name = 'autovacuum_vacuum_threshold')
+            AS threshold,
+        (SELECT o.option_value FROM pg_options_to_table(c.reloptions) AS o WHERE o.option_name = 'autovacuum_vacuum_scale_factor')
+            AS scale_factor,
+        (SELECT o.option_value FROM pg_options_to_table(c.reloptions) AS o WHERE o.option_name = 'autovacuum_vacuum_max_threshold')
+            AS max_threshold
+    FROM pg_class AS c
+    WHERE c.relkind = 'r' AND c.relnamespace = (SELECT j.relnamespace FROM pg_class AS j WHERE j.oid = 'job'::regclass)
+),
+snapshot AS (
+    -- Whatever keeps dead rows from being cleaned up in this database.
+    SELECT
+        CASE WHEN a.datid IS NULL THEN 'standby' ELSE 'session' END AS holder,
+        a.application_name AS name, a.pid, a.state, a.query,
+        statement_timestamp() - a.xact_start AS age,
+        greatest(age(a.backend_xmin), age(a.backend_xid)) AS transactions,
+        coalesce(age(a.backend_xid), 0) AS own_transactions
+    FROM pg_stat_activity AS a
+    WHERE (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL)
+        AND a.pid <> pg_backend_pid()
+        AND (a.datid IS NULL OR a.datname = current_database())
+        -- A vacuum does not hold up the others.
+        AND NOT EXISTS (SELECT FROM pg_stat_progress_vacuum AS v WHERE v.pid = a.pid)
+    UNION ALL
+    SELECT 'prepared transaction', p.gid, NULL, NULL, NULL, statement_timestamp() - p.prepared, age(p.transaction), age(p.transaction)
+    FROM pg_prepared_xacts AS p
+    WHERE p.database = current_database()
+    UNION ALL
+    SELECT 'replication slot', s.slot_name::text, s.active_pid, NULL, NULL, NULL, age(s.xmin), 0
+    FROM pg_replication_slots AS s
+    WHERE s.xmin IS NOT NULL
+),
+oldest AS MATERIALIZED (
+    SELECT s.holder, s.name, s.pid, s.state, s.query, s.age, s.transactions
+    FROM snapshot AS s
+    -- Of two that are equally old the one that the other's snapshot waits for.
+    ORDER BY s.transactions DESC, s.own_transactions DESC, s.age DESC NULLS LAST
+    LIMIT 1
+),
+health AS (
+    SELECT
+        c.oid, c.relname::text AS table_name,
+        coalesce(nullif(pg_stat_get_live_tuples(c.oid), 0), greatest(c.reltuples, 0)::bigint) AS live_rows,
+        pg_stat_get_dead_tuples(c.oid) AS dead_rows,
+        pg_table_size(c.oid) AS table_bytes,
+        pg_indexes_size(c.oid) AS index_bytes,
+        greatest(pg_stat_get_last_vacuum_time(c.oid), pg_stat_get_last_autovacuum_time(c.oid)) AS last_vacuum_at,
+        greatest(pg_stat_get_last_analyze_time(c.oid), pg_stat_get_last_autoanalyze_time(c.oid)) AS last_analyze_at,
+        current_setting('autovacuum')::boolean
+            AND current_setting('track_counts')::boolean
+            AND coalesce(o.autovacuum_enabled::boolean, true) AS autovacuum_is_on,
+        least(
+            coalesce(o.threshold, current_setting('autovacuum_vacuum_threshold'))::double precision
+                + coalesce(o.scale_factor, current_setting('autovacuum_vacuum_scale_factor'))::double precision
+                * greatest(c.reltuples, 0),
+            -- From PostgreSQL 18 on; -1 is none.
+            nullif(coalesce(o.max_threshold, current_setting('autovacuum_vacuum_max_threshold', true))::double precision, -1)
+        )::bigint AS vacuum_at_dead_rows
+    FROM option AS o
+    JOIN pg_class AS c ON c.oid = o.relid
+)
+SELECT
+    h.table_name, h.live_rows, h.dead_rows,
+    coalesce(h.dead_rows / nullif(h.live_rows + h.dead_rows, 0)::double precision, 0) AS dead_part,
+    h.table_bytes, h.index_bytes, h.table_bytes + h.index_bytes AS total_bytes,
+    h.last_vacuum_at, h.last_analyze_at, h.autovacuum_is_on, h.vacuum_at_dead_rows,
+    h.dead_rows > h.vacuum_at_dead_rows AS vacuum_is_due,
+    EXISTS (SELECT FROM pg_stat_progress_vacuum AS v WHERE v.relid = h.oid) AS is_being_vacuumed,
+    s.age AS oldest_snapshot_age, s.transactions::bigint AS oldest_snapshot_transactions,
+    s.pid AS oldest_snapshot_pid, s.holder AS oldest_snapshot_holder, s.name AS oldest_snapshot_name,
+    s.state AS oldest_snapshot_state, s.query AS oldest_snapshot_query
+FROM health AS h
+LEFT JOIN oldest AS s ON true
+ORDER BY h.table_bytes + h.index_bytes DESC, h.table_name;
+COMMENT ON VIEW table_health IS
+    'One row a table of the schema, the largest first: how many rows are dead, whether vacuum comes, and in every row who holds the oldest snapshot of the database, which keeps vacuum from cleaning up. Who is neither a member of pg_read_all_stats nor of the other session''s role sees of that session the pid, the name and how many transactions it is behind, but not its age, state and query, and not whether a vacuum runs.';
+COMMENT ON COLUMN table_health.table_name IS 'The table.';
+COMMENT ON COLUMN table_health.live_rows IS 'Rows, as the statistics reckon.';
+COMMENT ON COLUMN table_health.dead_rows IS 'Dead row versions that no vacuum has removed yet, as the statistics reckon.';
+COMMENT ON COLUMN table_health.dead_part IS 'Their part of all, 0 to 1.';
+COMMENT ON COLUMN table_health.table_bytes IS 'Size of the table with what is stored out of line.';
+COMMENT ON COLUMN table_health.index_bytes IS 'Size of its indexes.';
+COMMENT ON COLUMN table_health.total_bytes IS 'Both.';
+COMMENT ON COLUMN table_health.last_vacuum_at IS 'When a vacuum last ended, by hand or by itself; null: never, or before the statistics were reset.';
+COMMENT ON COLUMN table_health.last_analyze_at IS 'The same for ANALYZE.';
+COMMENT ON COLUMN table_health.autovacuum_is_on IS 'Whether autovacuum looks after the table.';
+COMMENT ON COLUMN table_health.vacuum_at_dead_rows IS 'At how many dead rows it begins, by the settings in force.';
+COMMENT ON COLUMN table_health.vacuum_is_due IS 'Whether there are more.';
+COMMENT ON COLUMN table_health.is_being_vacuumed IS 'Whether a vacuum works on it now.';
+COMMENT ON COLUMN table_health.oldest_snapshot_age IS 'How long ago the transaction with the oldest snapshot began; null: nobody else has one, or it cannot be seen.';
+COMMENT ON COLUMN table_health.oldest_snapshot_transactions IS 'How many transactions were begun since; null: nobody else has a snapshot.';
+COMMENT ON COLUMN table_health.oldest_snapshot_pid IS 'Its session: pg_terminate_backend(pid) ends it. Null for a prepared transaction.';
+COMMENT ON COLUMN table_health.oldest_snapshot_holder IS 'session, prepared transaction, replication slot or standby.';
+COMMENT ON COLUMN table_health.oldest_snapshot_name IS 'The session''s or standby''s application_name, the prepared transaction''s gid, or the slot''s name.';
+COMMENT ON COLUMN table_health.oldest_snapshot_state IS 'What the session does, such as idle in transaction.';
+COMMENT ON COLUMN table_health.oldest_snapshot_query IS 'Its statement, or its last one.';
+
+CREATE VIEW waiting_insert AS
+WITH key_index AS MATERIALIZED (
+    -- By its name: a rebuild while everybody goes on gives an index another OID.
+    SELECT x.indexrelid AS oid
+    FROM pg_index AS x
+    JOIN pg_class AS c ON c.oid = x.indexrelid
+    WHERE x.indrelid = 'job'::regclass AND c.relname = 'job_unique_key'
+),
+lock AS MATERIALIZED (
+    SELECT
+        l.pid, l.virtualtransaction, l.locktype, l.relation, l.page, l.tuple, l.transactionid, l.objid,
+        l.mode, l.granted, l.waitstart
+    FROM pg_locks AS l
+    WHERE l.locktype IN ('transactionid', 'spectoken')
+        OR (
+            l.locktype IN ('relation', 'tuple')
+            AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+            AND (l.relation = 'job'::regclass OR l.relation = (SELECT i.oid FROM key_index AS i))
+        )
+),
+waiter AS (
+    -- Who waits for another transaction in the middle of a write to the job table. Who waits to change
+    -- or lock a row has locked its place first, or waits for that lock behind another; an insert that
+    -- has met a key has no place to lock.
+    SELECT
+        w.pid, w.waitstart,
+        coalesce(p.page, w.page) AS page, coalesce(p.tuple, w.tuple) AS tuple,
+        -- Behind others: for the transaction that the first of them waits for.
+        CASE WHEN w.locktype = 'tuple' THEN f.locktype ELSE w.locktype END AS locktype,
+        coalesce(w.transactionid, f.transactionid) AS transactionid,
+        coalesce(w.objid, f.objid) AS objid
+    FROM lock AS w
+    LEFT JOIN lock AS p
+        ON p.locktype = 'tuple'
+        AND p.relation = 'job'::regclass
+        AND p.granted
+        AND (p.pid = w.pid OR (w.locktype = 'tuple' AND (p.page, p.tuple) = (w.page, w.tuple)))
+    LEFT JOIN lock AS f ON w.locktype = 'tuple' AND f.pid = p.pid AND f.locktype = 'transactionid' AND NOT f.granted
+    WHERE NOT w.granted
+        AND w.locktype <> 'relation'
+        AND EXISTS (
+            SELECT FROM lock AS k
+            WHERE k.pid = w.pid
+                AND k.relation = (SELECT i.oid FROM key_index AS i)
+                AND k.locktype = 'relation'
+                AND k.mode = 'RowExclusiveLock'
+        )
+)
+SELECT
+    w.pid, a.application_name AS application, a.usename::text AS role_name, a.query,
+    w.waitstart AS waiting_since, statement_timestamp() - w.waitstart AS waiting_for,
+    CASE WHEN w.page IS NULL THEN 'a key' ELSE 'a job' END AS waits_for,
+    h.unique_key, h.id AS holder,
+    b.pid AS blocker_pid, coalesce(o.application_name, p.gid) AS blocker_application,
+    coalesce(o.usename, p.owner)::text AS blocker_role,
+    CASE WHEN p.gid IS NOT NULL THEN 'prepared transaction' ELSE o.state END AS blocker_state,
+    o.query AS blocker_query,
+    statement_timestamp() - coalesce(o.xact_start, p.prepared) AS blocker_open_for
+FROM waiter AS w
+JOIN lock AS b
+    ON b.granted
+    AND b.mode = 'ExclusiveLock'
+    AND b.locktype = w.locktype
+    AND b.transactionid = w.transactionid
+    AND b.objid IS NOT DISTINCT FROM w.objid
+LEFT JOIN pg_stat_activity AS a ON a.pid = w.pid
+LEFT JOIN pg_stat_activity AS o ON o.pid = b.pid
+LEFT JOIN pg_prepared_xacts AS p ON p.transaction = w.transactionid
+LEFT JOIN job AS h ON h.ctid = ('(' || w.page || ',' || w.tuple || ')')::tid
+WHERE (w.page IS NULL OR a.query ILIKE '%insert%' OR a.query = '<insufficient privilege>')
+    AND EXISTS (
+        SELECT FROM lock AS k
+        WHERE k.virtualtransaction = b.virtualtransaction AND k.locktype = 'relation' AND k.relation = 'job'::regclass
+    )
+ORDER BY w.waitstart;
+COMMENT ON VIEW waiting_insert IS
+    'One row an insert that waits for another transaction: one that has inserted a job with the same unique key (or id) and is open still, or one that is changing the holder, which a replace and an insert that meets an expired claim must wait for. Ended by the commit or rollback of the blocker; bounded by lock_timeout or max_wait. Who is neither a member of pg_read_all_stats nor of the other session''s role sees pids, applications and times of waiting, but neither queries nor states nor ages of transactions.';
+COMMENT ON COLUMN waiting_insert.pid IS 'The session that waits.';
+COMMENT ON COLUMN waiting_insert.application IS 'Its application_name.';
+COMMENT ON COLUMN waiting_insert.role_name IS 'Its role.';
+COMMENT ON COLUMN waiting_insert.query IS 'Its statement.';
+COMMENT ON COLUMN waiting_insert.waiting_since IS 'Since when it waits; null for a moment at the start.';
+COMMENT ON COLUMN waiting_insert.waiting_for IS 'How long that is.';
+COMMENT ON COLUMN waiting_insert.waits_for IS
+    'a key: an uncommitted job has it, which nobody can see from outside, so the key is not named; a job: the holder that is named is being changed.';
+COMMENT ON COLUMN waiting_insert.unique_key IS 'The key of the job that is waited for, where it can be seen.';
+COMMENT ON COLUMN waiting_insert.holder IS 'That job.';
+COMMENT ON COLUMN waiting_insert.blocker_pid IS 'The session that is waited for: pg_terminate_backend(pid) rolls it back. Null: a prepared transaction.';
+COMMENT ON COLUMN waiting_insert.blocker_application IS 'Its application_name, or the prepared transaction''s gid.';
+COMMENT ON COLUMN waiting_insert.blocker_role IS 'Its role.';
+COMMENT ON COLUMN waiting_insert.blocker_state IS 'What it does: idle in transaction, active, prepared transaction.';
+COMMENT ON COLUMN waiting_insert.blocker_query IS 'Its statement, or its last one.';
+COMMENT ON COLUMN waiting_insert.blocker_open_for IS 'How long its transaction is open.';

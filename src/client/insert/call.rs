@@ -1,0 +1,86 @@
+//! One call: from its jobs to their answers.
+
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use super::Client;
+use super::batch::Batch;
+use super::coalescer::{Coalescer, may_share};
+use super::rows::Layered;
+use super::send::send;
+use crate::error::Result;
+use crate::event::Event;
+use crate::job::{Inserted, NewJob};
+use crate::metrics;
+use crate::store;
+
+/// Where an insert goes, and how long it waits.
+pub(super) struct Call<'a> {
+    pub(super) client: &'a Client,
+    /// The caller's. `None`: one of the pool.
+    pub(super) connection: Option<&'a mut PgConnection>,
+    pub(super) max_wait: Option<Duration>,
+}
+
+impl Call<'_> {
+    /// Inserts the jobs, counts them, and publishes their events.
+    pub(super) async fn run(self, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Self { client, connection, max_wait } = self;
+        let answers = match connection {
+            Some(connection) => Box::pin(insert_on(client, connection, jobs, max_wait)).await?,
+            None if max_wait.is_none() && jobs.len() == 1 => insert_single(client, jobs).await?,
+            None => Box::pin(insert_pooled(client, jobs, max_wait)).await?,
+        };
+        metrics::inserted(&answers);
+        let bus = client.bus();
+        if bus.is_heard() {
+            answers.iter().for_each(|answer| bus.tell(Event::of_insert(answer)));
+        }
+        Ok(answers)
+    }
+}
+
+/// Inserts one job, together with others that come at the same time where that is possible.
+async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
+    let layered = Layered::new(client, jobs);
+    let now = if layered.needs_clock() {
+        let asking = async { store::database_time(&mut *client.connection().await?, client.statements()).await };
+        Some(Box::pin(asking).await?)
+    } else {
+        None
+    };
+    let has_given_ids = layered.has_given_ids();
+    let mut rows = layered.rows(now)?;
+    if !has_given_ids && let Some(row) = rows.pop_if(|row| may_share(row)) {
+        return Ok(vec![Coalescer::insert(client, row).await?]);
+    }
+    let batch = Batch::fold(rows, has_given_ids);
+    Box::pin(async { send(client, &mut *client.connection().await?, batch, None).await }).await
+}
+
+async fn insert_pooled(client: &Client, jobs: Vec<NewJob>, max_wait: Option<Duration>) -> Result<Vec<Inserted>> {
+    insert_on(client, &mut *client.connection().await?, jobs, max_wait).await
+}
+
+/// Inserts over a connection, which may be in a transaction of the caller's. Every job is checked before anything is
+/// sent. The database is asked for its time only where a key depends on it.
+async fn insert_on(
+    client: &Client,
+    connection: &mut PgConnection,
+    jobs: Vec<NewJob>,
+    max_wait: Option<Duration>,
+) -> Result<Vec<Inserted>> {
+    let layered = Layered::new(client, jobs);
+    let now = if layered.needs_clock() {
+        Some(store::database_time(connection, client.statements()).await?)
+    } else {
+        None
+    };
+    let has_given_ids = layered.has_given_ids();
+    let batch = Batch::fold(layered.rows(now)?, has_given_ids);
+    send(client, connection, batch, max_wait).await
+}

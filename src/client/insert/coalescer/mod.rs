@@ -1,0 +1,140 @@
+//! The coalescer: single inserts that come at the same time share a statement and a commit.
+//!
+//! An insert that finds no statement under way is sent at once, alone. Inserts that come while others are under way wait,
+//! and the next statement takes them. At most two statements are under way at a time. No timer is involved: nothing is
+//! added while it is quiet, and under load one commit serves many callers. Inserts of a caller's transaction never come
+//! here.
+//!
+//! Invariants:
+//! - Each caller gets its own job, duplicate or error. A statement that the database refuses has done nothing, so each
+//!   of its inserts is sent again alone.
+//! - No insert waits for another insert's key. A statement that meets the key of an open transaction gives up after a
+//!   few milliseconds, and each of its inserts is sent alone, on a connection of its own.
+//! - A sender ends in the moment in which it sees that no insert waits, so none is left behind.
+//! - No insert waits longer than a second for a statement that is not its own.
+//!
+//! Failures: a connection that breaks is an error for every insert that was under way on it. Whether they were inserted
+//! is as open as with any statement. A caller that gave up before its statement was sent is left out. A pool that has no
+//! connection in time is an error for every insert that waits by then.
+
+mod sender;
+mod shared;
+
+use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use self::sender::start;
+use super::Client;
+use crate::error::{Error, Rejection, Result};
+use crate::job::Inserted;
+use crate::store::NewRow;
+use crate::unique::OnConflict;
+
+/// The most statements under way at once: while one commits, the next runs.
+const MAX_SENDERS: usize = 2;
+
+/// So many inserts must wait before a second statement runs beside the first. Fewer are better off with the next one:
+/// a statement and a commit cost what many rows do.
+const MIN_WAITING_FOR_SECOND: usize = 64;
+
+/// How often an insert waits again when a sender ended before it was sent.
+const MAX_TRIES: u32 = 3;
+
+/// Where the single inserts of one client wait.
+#[derive(Debug, Default)]
+pub(in crate::client) struct Coalescer {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: Vec<SharedInsert>,
+    senders: usize,
+}
+
+impl State {
+    /// Whether another sender may start, which then counts.
+    fn may_start(&mut self) -> bool {
+        let starts =
+            self.senders == 0 || self.senders < MAX_SENDERS && self.waiting.len() >= MIN_WAITING_FOR_SECOND;
+        self.senders += usize::from(starts);
+        starts
+    }
+}
+
+/// One insert, and where its caller waits for the answer.
+#[derive(Debug)]
+struct SharedInsert {
+    row: NewRow,
+    answer: oneshot::Sender<Reply>,
+}
+
+/// What a caller receives.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every reply is an answer, and a box would be one more allocation for each"
+)]
+enum Reply {
+    Answer(Result<Inserted>),
+    /// The sender ended before this was sent: its runtime shut down. The caller's runtime may be another.
+    Unsent(Box<NewRow>),
+}
+
+/// Whether a row may share a statement: its outcome must be its own.
+pub(super) fn may_share(row: &NewRow) -> bool {
+    match row.claim.as_ref().map(|claim| claim.on_conflict) {
+        None | Some(OnConflict::Ignore | OnConflict::Reject) => true,
+        Some(OnConflict::Replace | OnConflict::ReplaceExceptSchedule) => false,
+    }
+}
+
+impl Coalescer {
+    /// Inserts one job, together with those that come at the same time.
+    pub(super) fn insert(client: &Client, mut row: NewRow) -> impl Future<Output = Result<Inserted>> {
+        // A rejection must not be the whole batch's. For one job it says what a duplicate says.
+        let rejects = row
+            .claim
+            .as_mut()
+            .is_some_and(|claim| std::mem::replace(&mut claim.on_conflict, OnConflict::Ignore) == OnConflict::Reject);
+        // Before the future, so that the future holds no row.
+        let mut answered = enqueue(client, row);
+        async move {
+            let mut tries = 1;
+            let inserted = loop {
+                match answered.await {
+                    Ok(Reply::Answer(inserted)) => break inserted?,
+                    Ok(Reply::Unsent(unsent)) if tries < MAX_TRIES => answered = enqueue(client, *unsent),
+                    // The statement's task died with its runtime. Whether the job was inserted is open.
+                    Ok(Reply::Unsent(_)) | Err(_) => return Err(sqlx::Error::WorkerCrashed.into()),
+                }
+                tries += 1;
+            };
+            match inserted.duplicate_of() {
+                Some(duplicate) if rejects => Err(Error::Rejected(vec![Rejection::new(0, None, duplicate)])),
+                _ => Ok(inserted),
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it holds the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lets a row wait for the next statement.
+fn enqueue(client: &Client, row: NewRow) -> oneshot::Receiver<Reply> {
+    let (answer, answered) = oneshot::channel();
+    let mut state = client.coalescer().state();
+    state.waiting.push(SharedInsert { row, answer });
+    let starts = state.may_start();
+    drop(state);
+    if starts {
+        // A task of its own: the caller may give up, and others share the statement.
+        start(client);
+    }
+    answered
+}

@@ -1,0 +1,181 @@
+//! Sending inserts that share a statement, and answering each.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use super::{Reply, SharedInsert};
+use crate::client::Client;
+use crate::client::insert::batch::Batch;
+use crate::client::insert::send::{send, send_each};
+use crate::error::{Error, Result};
+use crate::job::Inserted;
+
+/// How long a shared statement waits for a key of an open transaction before each insert is sent alone.
+const MAX_SHARED_WAIT: Duration = Duration::from_millis(5);
+
+/// Sends a batch and answers every caller. `false`: the connection should be checked.
+pub(super) async fn send_shared(
+    client: &Client,
+    connection: &mut PgConnection,
+    mut inserts: Vec<SharedInsert>,
+) -> bool {
+    // One without a key meets none, so it waits for no other transaction.
+    if let Some(insert) = inserts.pop_if(|insert| insert.row.claim.is_none()) {
+        if inserts.is_empty() {
+            return insert.send(client, connection).await;
+        }
+        inserts.push(insert);
+    }
+    let rows = inserts.iter().map(|insert| insert.row.clone()).collect();
+    match send_each(client, connection, Batch::fold(rows, false), MAX_SHARED_WAIT).await {
+        Ok(answers) => {
+            for (insert, answer) in inserts.into_iter().zip(answers) {
+                match answer {
+                    Some(inserted) => insert.answer(Ok(inserted)),
+                    None => drop(tokio::spawn(send_alone(client.clone(), insert))),
+                }
+            }
+            true
+        }
+        Err(error) if did_nothing(&error) => {
+            for insert in inserts {
+                tokio::spawn(send_alone(client.clone(), insert));
+            }
+            matches!(error, Error::Busy { .. }) || error.is_lock_timeout()
+        }
+        Err(error) => {
+            inserts.into_iter().for_each(|insert| insert.answer(Err(error_for_each(&error))));
+            false
+        }
+    }
+}
+
+/// Sends an insert that was not settled with others.
+async fn send_alone(client: Client, insert: SharedInsert) {
+    match client.connection().await {
+        Ok(mut connection) => drop(insert.send(&client, &mut connection).await),
+        Err(error) => insert.answer(Err(error)),
+    }
+}
+
+impl SharedInsert {
+    /// Sends it alone, without a limit on its wait. `false`: the connection should be checked.
+    async fn send(self, client: &Client, connection: &mut PgConnection) -> bool {
+        let Self { row, answer } = self;
+        let inserted = send(client, connection, Batch::fold(vec![row], false), None).await;
+        let is_well = inserted.is_ok();
+        let inserted = inserted.and_then(|mut inserted| inserted.pop().ok_or_else(|| sqlx::Error::RowNotFound.into()));
+        drop(answer.send(Reply::Answer(inserted)));
+        is_well
+    }
+
+    /// Answers the caller, if it still waits.
+    pub(super) fn answer(self, inserted: Result<Inserted>) {
+        drop(self.answer.send(Reply::Answer(inserted)));
+    }
+}
+
+/// Whether the database refused the statement, so that nothing of it counts. What a pooler says of a lost connection, or
+/// a server that is shutting down, leaves that open.
+fn did_nothing(error: &Error) -> bool {
+    match error {
+        Error::Busy { .. } => true,
+        Error::Database(sqlx::Error::Database(error)) => {
+            !error.code().is_some_and(|code| code.starts_with("08") || code.starts_with("57P"))
+        }
+        _ => false,
+    }
+}
+
+/// The same error for one more caller, since most cannot be cloned. It [is retryable](Error::is_retryable) if the error
+/// is.
+pub(super) fn error_for_each(error: &Error) -> Error {
+    let alike = match error {
+        Error::Database(sqlx::Error::PoolTimedOut) => sqlx::Error::PoolTimedOut,
+        Error::Database(sqlx::Error::PoolClosed) => sqlx::Error::PoolClosed,
+        Error::Database(sqlx::Error::WorkerCrashed) => sqlx::Error::WorkerCrashed,
+        Error::Database(sqlx::Error::Io(error)) => {
+            sqlx::Error::Io(std::io::Error::new(error.kind(), error.to_string()))
+        }
+        Error::Database(sqlx::Error::Database(said)) if error.is_retryable() => {
+            sqlx::Error::Io(std::io::Error::new(ErrorKind::ConnectionAborted, said.message()))
+        }
+        Error::Database(sqlx::Error::Database(said)) => sqlx::Error::Protocol(said.message().to_owned()),
+        Error::Database(error) => sqlx::Error::Protocol(error.to_string()),
+        error => sqlx::Error::Protocol(error.to_string()),
+    };
+    alike.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+    use std::fmt;
+
+    use sqlx::error::DatabaseError;
+
+    use super::*;
+
+    /// What a server says, with this code.
+    #[derive(Debug)]
+    struct Said(&'static str);
+
+    impl fmt::Display for Said {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.message())
+        }
+    }
+
+    impl std::error::Error for Said {}
+
+    impl DatabaseError for Said {
+        fn message(&self) -> &'static str {
+            "as the server says"
+        }
+
+        fn code(&self) -> Option<Cow<'_, str>> {
+            Some(self.0.into())
+        }
+
+        fn as_error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+
+        fn as_error_mut(&mut self) -> &mut (dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+
+        fn into_error(self: Box<Self>) -> Box<dyn std::error::Error + Send + Sync + 'static> {
+            self
+        }
+
+        fn kind(&self) -> sqlx::error::ErrorKind {
+            sqlx::error::ErrorKind::Other
+        }
+    }
+
+    #[test]
+    fn an_error_is_as_retryable_for_each_insert_as_for_the_statement() {
+        let said = |code| Error::from(sqlx::Error::Database(Box::new(Said(code))));
+        let aborted = std::io::Error::from(ErrorKind::ConnectionReset);
+        for (error, is_retryable) in [
+            (said("57P01"), true),
+            (said("08006"), true),
+            (said("53300"), true),
+            (said("23514"), false),
+            (sqlx::Error::WorkerCrashed.into(), true),
+            (sqlx::Error::PoolTimedOut.into(), true),
+            (sqlx::Error::PoolClosed.into(), false),
+            (sqlx::Error::Io(aborted).into(), true),
+            (sqlx::Error::RowNotFound.into(), false),
+        ] {
+            let alike = error_for_each(&error);
+            assert_eq!((error.is_retryable(), alike.is_retryable()), (is_retryable, is_retryable), "{error}: {alike}");
+            if matches!(error, Error::Database(sqlx::Error::Database(_))) {
+                assert!(alike.to_string().contains("as the server says"), "{alike}");
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Inserting many jobs.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use super::Client;
+use super::call::Call;
+use super::middleware::NextInsert;
+use crate::error::Result;
+use crate::job::{Inserted, NewJob};
+#[cfg(feature = "opentelemetry")]
+use crate::trace;
+
+/// A batch of inserts, to be awaited. Made by [`Client::insert_many`].
+///
+/// A batch means what inserting its jobs one after another would mean, in one statement: equal keys fold (under `ignore`
+/// onto the first, under `replace` the last one lives). Answers come in input order, one an input. It is all or nothing:
+/// under `reject` the error names every duplicate and nothing is inserted. Two batches never deadlock, since keys are
+/// taken in one fixed order. Two *transactions* that each insert several batches can deadlock, as with any rows.
+///
+/// # Errors
+///
+/// As for [`Insert`](super::Insert).
+///
+/// # Limits
+///
+/// The whole batch travels as one message, which PostgreSQL limits to 1 GB.
+#[derive(Debug)]
+#[must_use = "an insert does nothing until it is awaited"]
+pub struct InsertMany<'a> {
+    client: &'a Client,
+    connection: Option<&'a mut PgConnection>,
+    max_wait: Option<Duration>,
+    pub(super) jobs: Vec<NewJob>,
+}
+
+impl<'a> InsertMany<'a> {
+    pub(in crate::client) const fn new(client: &'a Client, jobs: Vec<NewJob>) -> Self {
+        Self { client, connection: None, max_wait: None, jobs }
+    }
+
+    /// Inserts in the caller's own transaction, or on any connection of the caller's.
+    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
+        self.connection = Some(connection);
+        self
+    }
+
+    /// Waits no longer than this for each uncommitted rival with the same key. Default: for ever,
+    /// or the connection's `lock_timeout`.
+    pub fn max_wait(mut self, max_wait: Duration) -> Self {
+        self.max_wait = Some(max_wait);
+        self
+    }
+}
+
+impl<'a> IntoFuture for InsertMany<'a> {
+    type Output = Result<Vec<Inserted>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { client, connection, max_wait, jobs } = self;
+            #[cfg(feature = "opentelemetry")]
+            let jobs = {
+                let mut jobs = jobs;
+                trace::carry(&mut jobs);
+                jobs
+            };
+            let call = Call { client, connection, max_wait };
+            let middleware = client.insert_middleware();
+            if middleware.is_empty() || jobs.is_empty() {
+                return call.run(jobs).await;
+            }
+            // A box for each branch that is rarely taken: the future of an insert is as large as its largest part.
+            Box::pin(NextInsert { call, middleware }.run(jobs)).await
+        })
+    }
+}

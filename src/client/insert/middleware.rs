@@ -1,0 +1,102 @@
+//! Middleware around inserts.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::call::Call;
+use crate::error::{Error, Result};
+use crate::job::{Inserted, NewJob};
+
+/// Runs around every insert of a client: to add meta, to refuse jobs, to see what came of them.
+/// Given with [`ClientBuilder::insert_middleware`](crate::ClientBuilder::insert_middleware).
+///
+/// It is called once for each `insert` and each `insert_many`, in the caller's transaction or not,
+/// with all the jobs of the call, before anything is checked or sent. What it changes counts as if the
+/// caller had said it, so meta that it adds is part of a unique key whose policy selects it.
+///
+/// ```
+/// use uniqueue::{Error, Inserted, InsertMiddleware, NewJob, NextInsert, Result};
+///
+/// struct Tenant(u32);
+///
+/// impl InsertMiddleware for Tenant {
+///     async fn call(&self, jobs: Vec<NewJob>, next: NextInsert<'_>) -> Result<Vec<Inserted>> {
+///         if jobs.iter().any(|job| job.kind().starts_with("internal.")) {
+///             return Err(Error::refused("internal jobs are not for tenants"));
+///         }
+///         next.run(jobs.into_iter().map(|job| job.meta("tenant", self.0)).collect()).await
+///     }
+/// }
+/// ```
+///
+/// [`Client::explain`](crate::Client::explain) does not insert, and calls no middleware. Nor does what the
+/// database inserts by itself: the jobs of periodic schedules, and those of `insert_job` in SQL.
+pub trait InsertMiddleware: Send + Sync + 'static {
+    /// Runs around one insert. The answers must be those of the jobs it was called with, one each,
+    /// in their order.
+    fn call(&self, jobs: Vec<NewJob>, next: NextInsert<'_>) -> impl Future<Output = Result<Vec<Inserted>>> + Send;
+}
+
+/// The rest of an insert: the middleware further in, then the database.
+#[must_use = "nothing is inserted unless this is run"]
+pub struct NextInsert<'a> {
+    pub(super) call: Call<'a>,
+    pub(super) middleware: &'a [Arc<dyn AnyInsertMiddleware>],
+}
+
+impl NextInsert<'_> {
+    /// Inserts the jobs and answers with what came of them, one an input, in their order.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Insert`](super::Insert), or what a middleware further in says.
+    pub async fn run(self, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
+        let Self { call, middleware } = self;
+        let Some((outer, middleware)) = middleware.split_first() else {
+            return call.run(jobs).await;
+        };
+        let wanted = jobs.len();
+        let answers = outer.call(jobs, NextInsert { call, middleware }).await?;
+        if answers.len() != wanted {
+            let problem = format!("an insert middleware gave {} answers for {wanted} jobs", answers.len());
+            return Err(Error::refused(problem));
+        }
+        Ok(answers)
+    }
+}
+
+impl std::fmt::Debug for NextInsert<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NextInsert").field("left", &self.middleware.len()).finish_non_exhaustive()
+    }
+}
+
+/// An insert middleware whose type is forgotten.
+pub(in crate::client) trait AnyInsertMiddleware: Send + Sync {
+    fn call<'a>(
+        &'a self,
+        jobs: Vec<NewJob>,
+        next: NextInsert<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Inserted>>> + Send + 'a>>;
+}
+
+impl<M: InsertMiddleware> AnyInsertMiddleware for M {
+    fn call<'a>(
+        &'a self,
+        jobs: Vec<NewJob>,
+        next: NextInsert<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Inserted>>> + Send + 'a>> {
+        Box::pin(InsertMiddleware::call(self, jobs, next))
+    }
+}
+
+/// The insert middleware of a client, the outermost first.
+#[derive(Clone, Default)]
+pub(in crate::client) struct InsertLayers(pub(in crate::client) Vec<Arc<dyn AnyInsertMiddleware>>);
+
+impl std::fmt::Debug for InsertLayers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("InsertLayers").field(&self.0.len()).finish()
+    }
+}

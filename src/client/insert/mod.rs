@@ -1,0 +1,31 @@
+//! Inserting jobs.
+//!
+//! ```text
+//! one, many ─▶ middleware ─▶ call ─▶ rows ─▶ batch ──────────────▶ send ─▶ store::insert
+//!                                      └─ a single job ─▶ coalescer ──┘
+//! ```
+//!
+//! `call` has the jobs layered with their options and checked (`rows`), folds equal keys (`batch`), and sends the batch
+//! over the caller's connection or one of the pool. A single job of its own transaction goes through the `coalescer`,
+//! which sends it together with others that come at the same time. The answers come back the same way.
+
+mod batch;
+mod call;
+mod coalescer;
+mod many;
+mod middleware;
+mod one;
+mod payload;
+mod rows;
+mod send;
+
+pub use self::many::InsertMany;
+pub use self::middleware::{InsertMiddleware, NextInsert};
+pub use self::one::Insert;
+
+pub(super) use self::coalescer::Coalescer;
+pub(super) use self::middleware::{AnyInsertMiddleware, InsertLayers};
+pub(super) use self::payload::read_args;
+pub(super) use self::rows::{check_schedule, needs_clock, prepare_one};
+
+use super::Client;

@@ -1,0 +1,73 @@
+//! Inserting one job.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use super::Client;
+use super::many::InsertMany;
+use crate::error::Result;
+use crate::job::{Inserted, NewJob};
+use crate::opts::{InsertOptions, insert_setters};
+
+/// One insert, to be awaited. Made by [`Client::insert`].
+///
+/// The answer is the new job, or, where a job that claims the same unique key was there first,
+/// that job with `duplicate` set. A duplicate is no error, writes nothing, and leaves the holder
+/// and the caller's transaction alone.
+///
+/// # Errors
+///
+/// - [`Error::Rejected`](crate::Error::Rejected) under `reject`, or under `replace` when the holder
+///   is running. The caller's transaction is still usable.
+/// - [`Error::Busy`](crate::Error::Busy) when `max_wait` ran out. The same holds.
+/// - an `Invalid…` error for a name, an option, args or a policy that cannot be right; nothing was
+///   sent.
+/// - [`Error::Database`](crate::Error::Database); under `REPEATABLE READ` or `SERIALIZABLE` also a
+///   conflict with a job newer than the snapshot, which
+///   [`is_retryable`](crate::Error::is_retryable).
+#[derive(Debug)]
+#[must_use = "an insert does nothing until it is awaited"]
+pub struct Insert<'a> {
+    many: InsertMany<'a>,
+}
+
+impl<'a> Insert<'a> {
+    pub(in crate::client) fn new(client: &'a Client, job: NewJob) -> Self {
+        Self { many: InsertMany::new(client, vec![job]) }
+    }
+
+    /// Inserts in the caller's own transaction, or on any connection of the caller's.
+    pub fn tx(self, connection: &'a mut PgConnection) -> Self {
+        Self { many: self.many.tx(connection) }
+    }
+
+    /// Waits no longer than this for an uncommitted rival with the same key. Default: for ever,
+    /// or the connection's `lock_timeout`.
+    pub fn max_wait(self, max_wait: Duration) -> Self {
+        Self { many: self.many.max_wait(max_wait) }
+    }
+
+    fn options_mut(&mut self) -> &mut InsertOptions {
+        // `new` put exactly one job in.
+        &mut self.many.jobs[0].options
+    }
+}
+
+insert_setters!(Insert<'a>);
+
+impl<'a> IntoFuture for Insert<'a> {
+    type Output = Result<Inserted>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let answers = self.many.into_future();
+        Box::pin(async move {
+            let mut answers = answers.await?;
+            // One job in, one answer out.
+            answers.pop().ok_or_else(|| sqlx::Error::RowNotFound.into())
+        })
+    }
+}

@@ -1,0 +1,253 @@
+//! From jobs to rows: layers the options, checks every value, makes the keys.
+
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use sqlx::PgConnection;
+use time::{OffsetDateTime, UtcOffset};
+
+use super::payload::{check_args, check_meta, read_args};
+use super::Client;
+use crate::error::{Error, Result};
+use crate::ident::{Kind, NewIds, QueueName};
+use crate::job::NewJob;
+use crate::opts::{InsertOptions, Start, Unique};
+use crate::store::{self, NewRow};
+use crate::unique::{Subject, UniquePolicy};
+
+const DEFAULT_MAX_ATTEMPTS: u16 = 25;
+const MAX_MAX_ATTEMPTS: u16 = 32_767;
+
+/// The longest wait, as for every other duration. Sums of times stay within what both sides can
+/// write.
+const LONGEST_DELAY: Duration = Duration::from_secs(36_525 * 86_400);
+const SCHEDULE_YEARS: std::ops::RangeInclusive<i32> = 1..=9_000;
+
+/// Jobs, and the options of the client's that are theirs where they have none.
+pub(super) struct Layered<'a> {
+    jobs: Vec<NewJob>,
+    defaults: &'a InsertOptions,
+}
+
+impl<'a> Layered<'a> {
+    pub(super) fn new(client: &'a Client, jobs: Vec<NewJob>) -> Self {
+        Self { jobs, defaults: client.defaults() }
+    }
+
+    /// Whether a key depends on the database's time.
+    pub(super) fn needs_clock(&self) -> bool {
+        self.jobs.iter().any(|job| needs_clock(&job.options, self.defaults))
+    }
+
+    /// Whether an id is the caller's, and so may be there already.
+    pub(super) fn has_given_ids(&self) -> bool {
+        self.jobs.iter().any(|job| job.options.id.is_some())
+    }
+
+    /// Checks every job and makes its row, given the database's time where a key depends on it.
+    pub(super) fn rows(self, now: Option<OffsetDateTime>) -> Result<Vec<NewRow>> {
+        let mut maker = RowMaker::new(now);
+        let defaults = Some(self.defaults).filter(|defaults| !defaults.is_empty());
+        let row = |NewJob { kind, args, options }| {
+            let options = match defaults {
+                Some(defaults) => options.or(defaults),
+                None => options,
+            };
+            maker.row(&kind, args, options)
+        };
+        self.jobs.into_iter().map(row).collect()
+    }
+}
+
+/// The row of one job, with the canonical text of its key where there is one.
+pub(in crate::client) async fn prepare_one(
+    client: &Client,
+    connection: &mut PgConnection,
+    job: NewJob,
+) -> Result<(NewRow, Option<String>)> {
+    let NewJob { kind, args, options } = job;
+    let now = if needs_clock(&options, client.defaults()) {
+        Some(store::database_time(connection, client.statements()).await?)
+    } else {
+        None
+    };
+    let options = options.or(client.defaults());
+    let start = options.start.unwrap_or(Start::Now);
+    let unique = options.unique.clone();
+    let row = RowMaker::new(now).row(&kind, args, options)?;
+    let canonical = match &unique {
+        Some(Unique::Policy(policy)) => {
+            let NewRow { kind, queue, args, meta, .. } = &row;
+            let unread = Unread { kind, queue, args, meta, window_at: window_at(start, now) };
+            unread.read(policy, |subject| policy.canonical(subject))?
+        }
+        Some(Unique::Key(_) | Unique::No) | None => None,
+    };
+    Ok((row, canonical))
+}
+
+pub(in crate::client) fn needs_clock(options: &InsertOptions, defaults: &InsertOptions) -> bool {
+    let unique = options.unique.as_ref().or(defaults.unique.as_ref());
+    let is_windowed = matches!(unique, Some(Unique::Policy(policy)) if policy.needs_clock());
+    is_windowed && !matches!(options.start.or(defaults.start), Some(Start::At(_)))
+}
+
+/// Makes rows of jobs. What those of a batch often have in common is made once.
+struct RowMaker {
+    /// The database's time, where a key depends on it.
+    now: Option<OffsetDateTime>,
+    ids: NewIds,
+    kind: Option<Kind>,
+    queue: Option<QueueName>,
+}
+
+impl RowMaker {
+    fn new(now: Option<OffsetDateTime>) -> Self {
+        Self { now, ids: NewIds::now(), kind: None, queue: None }
+    }
+
+    /// Checks a job, and makes its row.
+    fn row(&mut self, kind: &str, args: Result<Box<RawValue>, String>, options: InsertOptions) -> Result<NewRow> {
+        let InsertOptions { id, queue, priority, max_attempts, start, meta, unique } = options;
+        let kind = again(kind, &mut self.kind, Kind::parse)?;
+        let queue = match queue {
+            None => QueueName::default(),
+            Some(queue) => again(&queue, &mut self.queue, QueueName::parse)?,
+        };
+        let args = args.map_err(|problem| Error::InvalidJson { what: "args", kind: kind.to_string(), problem })?;
+        check_args(kind.as_str(), &args)?;
+        check_meta(kind.as_str(), &meta)?;
+        let max_attempts = max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS);
+        if !(1..=MAX_MAX_ATTEMPTS).contains(&max_attempts) {
+            return Err(Error::InvalidOption {
+                option: "max_attempts",
+                problem: "must be 1 to 32767",
+                given: max_attempts.to_string(),
+            });
+        }
+        let start = start.unwrap_or(Start::Now);
+        check_start(start)?;
+        let start = match (start, &unique, self.now) {
+            // Due in the window that its key is made for.
+            (Start::After(delay), Some(Unique::Policy(policy)), Some(now)) if policy.needs_clock() => {
+                Start::At(now + delay)
+            }
+            _ => start,
+        };
+        let claim = match unique {
+            None | Some(Unique::No) => None,
+            Some(Unique::Key(key)) => Some(key.claim()?),
+            Some(Unique::Policy(policy)) => {
+                let unread = Unread {
+                    kind: &kind,
+                    queue: &queue,
+                    args: &args,
+                    meta: &meta,
+                    window_at: window_at(start, self.now),
+                };
+                unread.read(&policy, |subject| policy.resolve(subject))?
+            }
+        };
+        Ok(NewRow {
+            id: id.unwrap_or_else(|| self.ids.generate()),
+            kind,
+            queue,
+            args,
+            meta,
+            priority: priority.unwrap_or(0),
+            max_attempts,
+            scheduled_at: match start {
+                Start::At(at) => Some(at),
+                _ => None,
+            },
+            delay: match start {
+                Start::After(delay) => Some(delay),
+                _ => None,
+            },
+            is_pending: start == Start::WhenReleased,
+            claim,
+        })
+    }
+}
+
+/// Parses a name, or shares the `last` one's text where it is the same again.
+fn again<N: AsRef<str> + Clone>(given: &str, last: &mut Option<N>, parse: fn(&str) -> Result<N>) -> Result<N> {
+    if let Some(last) = last.as_ref().filter(|last| last.as_ref() == given) {
+        return Ok(last.clone());
+    }
+    Ok(last.insert(parse(given)?).clone())
+}
+
+fn check_start(start: Start) -> Result<()> {
+    match start {
+        Start::After(delay) if delay > LONGEST_DELAY => Err(Error::InvalidOption {
+            option: "scheduled_in",
+            problem: "must not be longer than 100 years",
+            given: format!("{delay:?}"),
+        }),
+        Start::At(at) => check_schedule(at),
+        Start::Now | Start::After(_) | Start::WhenReleased => Ok(()),
+    }
+}
+
+pub(in crate::client) fn check_schedule(at: OffsetDateTime) -> Result<()> {
+    // In UTC, as the database does: an offset moves the year. Beyond 9999 there is no year in UTC.
+    if at.checked_to_offset(UtcOffset::UTC).is_some_and(|at| SCHEDULE_YEARS.contains(&at.year())) {
+        return Ok(());
+    }
+    Err(Error::InvalidOption {
+        option: "scheduled_at",
+        problem: "must be in the years 1 to 9000",
+        given: at.to_string(),
+    })
+}
+
+/// What a policy may look at, its JSON not yet read.
+struct Unread<'a> {
+    kind: &'a Kind,
+    queue: &'a QueueName,
+    args: &'a RawValue,
+    meta: &'a Map<String, Value>,
+    window_at: Option<OffsetDateTime>,
+}
+
+impl Unread<'_> {
+    /// Shows `make` the subject. Args and meta are read only when the policy's key needs them.
+    fn read<T>(&self, policy: &UniquePolicy, make: impl FnOnce(&Subject<'_>) -> Result<T>) -> Result<T> {
+        let args = if policy.needs_args() { read_args(self.kind.as_str(), self.args)? } else { Value::Null };
+        let meta = if policy.needs_meta() { Value::Object(self.meta.clone()) } else { Value::Null };
+        make(&Subject {
+            kind: self.kind.as_str(),
+            queue: self.queue.as_str(),
+            args: &args,
+            meta: &meta,
+            window_at: self.window_at,
+        })
+    }
+}
+
+/// The time that decides a window: the job's own where it has one, else the database's now.
+fn window_at(start: Start, now: Option<OffsetDateTime>) -> Option<OffsetDateTime> {
+    match start {
+        Start::At(at) => Some(at),
+        Start::After(delay) => now.map(|now| now + delay),
+        Start::Now | Start::WhenReleased => now,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_checked_once_and_shared_where_it_comes_again() {
+        let mut last = None;
+        let mut next = |given| again(given, &mut last, Kind::parse);
+        let first = next("a").unwrap();
+        assert_eq!(next("a").unwrap().as_str().as_ptr(), first.as_str().as_ptr());
+        assert!(next("").is_err());
+        assert_eq!(next("b").unwrap().as_str(), "b");
+        assert_eq!(next("a").unwrap(), first);
+    }
+}

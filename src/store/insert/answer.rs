@@ -1,0 +1,76 @@
+//! What became of rows that were sent, as the database says.
+
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::row::{Entered, NewRow};
+use crate::error::Result;
+use crate::ident::JobId;
+use crate::job::JobRow;
+use crate::store::row::{Stored, job_row};
+
+/// What became of one row.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Outcome {
+    Inserted,
+    Duplicate,
+    /// Nothing yet: its key takes more than a look.
+    Contested,
+    /// Nothing was inserted, since `max_wait` ran out.
+    Busy,
+    /// Nothing was inserted, since a job claims the key and the policy rejects duplicates.
+    Rejected,
+}
+
+/// What became of one row, and the job that answers it: its own, or the holder.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) outcome: Outcome,
+    pub(crate) replaced: Option<JobId>,
+    /// Absent when the outcome is `Contested` or `Busy`.
+    pub(crate) job: Option<JobRow>,
+    pub(crate) answered_at: OffsetDateTime,
+}
+
+impl Answer {
+    /// Reads the answer of a row that has no key.
+    pub(super) fn of_plain(row: NewRow, answer: &PgRow) -> Result<Self> {
+        let job = row.into_job(entered(answer)?);
+        Ok(Self { outcome: Outcome::Inserted, replaced: None, answered_at: job.created_at, job: Some(job) })
+    }
+
+    /// Reads the answer of a row of the other ways, which may come with a job that was there before.
+    pub(super) fn of_unique(row: NewRow, answer: &PgRow) -> Result<Self> {
+        let outcome = outcome(answer)?;
+        let job = match outcome {
+            _ if answer.try_get::<Option<Uuid>, _>("id")?.is_some() => Some(job_row(answer)?),
+            Outcome::Inserted => Some(row.into_job(entered(answer)?)),
+            _ => None,
+        };
+        let replaced = answer.try_get::<Option<Uuid>, _>("replaced")?.map(JobId::from);
+        Ok(Self { outcome, replaced, job, answered_at: answer.try_get("answered_at")? })
+    }
+}
+
+/// The outcome of an answer of the unique way, or of one by one.
+pub(super) fn outcome(answer: &PgRow) -> Result<Outcome> {
+    Ok(match answer.try_get::<&str, _>("outcome")? {
+        "inserted" => Outcome::Inserted,
+        "duplicate" => Outcome::Duplicate,
+        "contested" => Outcome::Contested,
+        "busy" => Outcome::Busy,
+        _ => Outcome::Rejected,
+    })
+}
+
+/// What the database decided of a new job.
+fn entered(answer: &PgRow) -> Result<Entered> {
+    Ok(Entered {
+        state: answer.try_get::<&str, _>("new_state")?.parse()?,
+        created_at: answer.try_get::<Stored, _>("new_created_at")?.0,
+        scheduled_at: answer.try_get::<Stored, _>("new_scheduled_at")?.0,
+        unique_until: answer.try_get::<Option<Stored>, _>("new_unique_until")?.map(|at| at.0),
+    })
+}

@@ -1,0 +1,124 @@
+//! Inserting jobs: the one place that chooses how.
+//!
+//! | the batch | goes |
+//! |---|---|
+//! | has no key and no given id | the plain way: `INSERT` |
+//! | has different keys and new ids, and ignores duplicates | the unique way: `INSERT … ON CONFLICT DO NOTHING`, then a look at what the others met |
+//! | anything else; and what the unique way left contested | one by one, in the order of keys |
+//!
+//! One row goes the first two ways without arrays. Several rows that must be all or nothing go to `insert_jobs`,
+//! which tries the unique way in a subtransaction of its own; rows of several callers are each
+//! [settled for itself](insert_each).
+
+mod answer;
+mod columns;
+mod row;
+
+use std::time::Duration;
+
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+
+use self::answer::outcome;
+pub(crate) use self::answer::{Answer, Outcome};
+use self::columns::Columns;
+pub(crate) use self::row::NewRow;
+use super::{Statements, interval, query};
+use crate::error::Result;
+
+/// Rows to be inserted, and what they need.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) rows: Vec<NewRow>,
+    /// Whether keys are taken one by one from the start, as equal keys in the batch, ids that may be there already and
+    /// every `on_conflict` but `ignore` need.
+    pub(crate) in_order: bool,
+    /// How many more inputs each row stands for, which the audit counts as its duplicates. `None`: none.
+    pub(crate) folded: Option<Vec<i32>>,
+}
+
+impl Batch {
+    /// Whether no row of it can meet a row that exists.
+    fn is_plain(&self) -> bool {
+        !self.in_order && self.rows.iter().all(|row| row.claim.is_none())
+    }
+}
+
+/// Inserts a batch, all or nothing. Answers once a row, in order; under a rejection only the rejected rows have an answer.
+/// `max_wait` limits the wait for each key of an open transaction.
+pub(crate) async fn insert(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    batch: Batch,
+    max_wait: Option<Duration>,
+) -> Result<Vec<Option<Answer>>> {
+    if batch.is_plain() {
+        return insert_plain(connection, statements, batch.rows).await;
+    }
+    let Batch { mut rows, mut in_order, folded } = batch;
+    if rows.len() == 1 && !in_order && folded.is_none() && max_wait.is_none() {
+        let inserting = rows[0].bind_to(query(&statements.insert_unique_one));
+        let answered = inserting.fetch_one(&mut *connection).await?;
+        if outcome(&answered)? != Outcome::Contested {
+            return rows.drain(..).map(|row| Answer::of_unique(row, &answered).map(Some)).collect();
+        }
+        in_order = true;
+    }
+    let columns = Columns::of(&rows);
+    let inserting = columns.bind_to(query(&statements.insert_jobs)).bind(&columns.on_conflicts);
+    let inserting = inserting.bind(in_order).bind(max_wait.map(interval)).bind(folded);
+    let answered = inserting.fetch_all(connection).await?;
+    deal(rows, &answered, Answer::of_unique)
+}
+
+/// Inserts the rows of a batch that is not `in_order`, each for itself, on a connection without a transaction.
+/// [`Outcome::Contested`] rows are not settled: they go through [`insert`].
+pub(crate) async fn insert_each(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    batch: Batch,
+    max_wait: Duration,
+) -> Result<Vec<Option<Answer>>> {
+    if batch.is_plain() {
+        return insert_plain(connection, statements, batch.rows).await;
+    }
+    let Batch { rows, folded, .. } = batch;
+    let columns = Columns::of(&rows);
+    let inserting = columns.bind_to(query(&statements.insert_unique)).bind(folded).bind(interval(max_wait));
+    let answered = inserting.fetch_all(connection).await?;
+    deal(rows, &answered, Answer::of_unique)
+}
+
+async fn insert_plain(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    rows: Vec<NewRow>,
+) -> Result<Vec<Option<Answer>>> {
+    let answered = if let [row] = rows.as_slice() {
+        vec![row.bind_job_to(query(&statements.insert_plain_one)).fetch_one(connection).await?]
+    } else {
+        let columns = Columns::of(&rows);
+        let inserting = columns.bind_jobs_to(query(&statements.insert_plain)).bind(columns.have_times());
+        inserting.fetch_all(connection).await?
+    };
+    deal(rows, &answered, Answer::of_plain)
+}
+
+/// Gives each row its answer. The answer without a place is that of every row that no other names.
+fn deal(
+    rows: Vec<NewRow>,
+    answered: &[PgRow],
+    read: fn(NewRow, &PgRow) -> Result<Answer>,
+) -> Result<Vec<Option<Answer>>> {
+    let mut by_place = vec![None; rows.len()];
+    let mut common = None;
+    for answer in answered {
+        match answer.try_get::<Option<i32>, _>("place")? {
+            // Places count from 1, as in every array of PostgreSQL.
+            Some(place) => by_place[usize::try_from(place - 1).unwrap_or_default()] = Some(answer),
+            None => common = Some(answer),
+        }
+    }
+    let answers = rows.into_iter().zip(by_place);
+    answers.map(|(row, answer)| answer.or(common).map(|answer| read(row, answer)).transpose()).collect()
+}

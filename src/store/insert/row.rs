@@ -1,0 +1,109 @@
+//! A row on its way into the job table.
+
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use sqlx::Postgres;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::types::Json;
+use time::OffsetDateTime;
+
+use crate::ident::{JobId, Kind, QueueName};
+use crate::job::JobRow;
+use crate::state::JobState;
+use crate::store::interval;
+use crate::unique::Claim;
+
+/// A job as it goes to the database: checked, layered, its key made.
+#[derive(Clone, Debug)]
+pub(crate) struct NewRow {
+    pub(crate) id: JobId,
+    pub(crate) kind: Kind,
+    pub(crate) queue: QueueName,
+    pub(crate) args: Box<RawValue>,
+    pub(crate) meta: Map<String, Value>,
+    pub(crate) priority: i16,
+    pub(crate) max_attempts: u16,
+    pub(crate) scheduled_at: Option<OffsetDateTime>,
+    pub(crate) delay: Option<Duration>,
+    pub(crate) is_pending: bool,
+    pub(crate) claim: Option<Claim>,
+}
+
+impl NewRow {
+    /// Binds all but the claim, as the statements for one row begin.
+    pub(super) fn bind_job_to<'q>(
+        &'q self,
+        query: Query<'q, Postgres, PgArguments>,
+    ) -> Query<'q, Postgres, PgArguments> {
+        query
+            .bind(self.id.as_uuid())
+            .bind(Json(&*self.args))
+            .bind(self.kind.as_str())
+            .bind(self.queue.as_str())
+            .bind(Json(&self.meta))
+            .bind(self.priority)
+            .bind(stored_count(self.max_attempts))
+            .bind(self.scheduled_at)
+            .bind(self.delay.map(interval))
+            .bind(self.is_pending)
+    }
+
+    /// Binds the whole row.
+    pub(super) fn bind_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+        let claim = self.claim.as_ref();
+        self.bind_job_to(query)
+            .bind(claim.map(|claim| claim.key.as_str()))
+            .bind(claim.map(|claim| claim.states.bits()))
+            .bind(claim.and_then(|claim| claim.period).map(interval))
+            .bind(claim.and_then(|claim| claim.ttl).map(interval))
+            .bind(claim.is_some_and(|claim| claim.until_start))
+            .bind(claim.is_some_and(|claim| claim.discard_on_reentry))
+    }
+
+    /// The job that it is now, given what the database decided.
+    pub(super) fn into_job(self, entered: Entered) -> JobRow {
+        let states = self.claim.as_ref().map(|claim| claim.states);
+        JobRow {
+            id: self.id,
+            kind: self.kind,
+            queue: self.queue,
+            state: entered.state,
+            priority: self.priority,
+            attempt: 0,
+            max_attempts: self.max_attempts,
+            created_at: entered.created_at,
+            scheduled_at: entered.scheduled_at,
+            attempted_at: None,
+            finalized_at: None,
+            args: self.args,
+            meta: self.meta,
+            errors: Vec::new(),
+            output: None,
+            progress: None,
+            unique_states: states,
+            until_start: self.claim.as_ref().is_some_and(|claim| claim.until_start),
+            unique_key: self.claim.map(|claim| claim.key),
+            unique_until: entered.unique_until,
+            claims: states.is_some_and(|states| states.contains(entered.state)),
+            replaced_by: None,
+            worker: None,
+        }
+    }
+}
+
+/// What the database decided of a new job.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entered {
+    pub(super) state: JobState,
+    pub(super) created_at: OffsetDateTime,
+    pub(super) scheduled_at: OffsetDateTime,
+    pub(super) unique_until: Option<OffsetDateTime>,
+}
+
+/// A count as the table stores it. The options keep it in range.
+pub(super) fn stored_count(count: u16) -> i16 {
+    i16::try_from(count).unwrap_or(i16::MAX)
+}

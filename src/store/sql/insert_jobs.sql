@@ -1,0 +1,10 @@
+-- Inserts any mix of unique and plain jobs, all or nothing: the unique way where that is enough, else one by one.
+SELECT
+    r.place, r.outcome, r.replaced, clock_timestamp() AS answered_at,
+    r.state::text AS new_state, r.created_at AS new_created_at, r.scheduled_at AS new_scheduled_at,
+    r.unique_until AS new_unique_until,
+    /* columns */j.*
+FROM /* schema */insert_jobs(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20
+) AS r
+LEFT JOIN LATERAL (SELECT (r.job).* WHERE (r.job).id IS NOT NULL) AS j ON true
