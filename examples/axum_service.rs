@@ -1,10 +1,10 @@
-//! A web service that inserts a job in the transaction of its request: account and welcome email are
-//! there together, or neither is. Who signs up twice is told which email is already on its way.
+//! A web service that inserts a job in the transaction of its request: the account and its welcome email
+//! are stored together, or neither is. A second sign-up returns the email job that already waits.
 //!
 //!     cargo run --example axum_service
 //!     curl --json '{"email": "ada@example.com"}' localhost:3000/accounts
 //!
-//! `DATABASE_URL` chooses the database, `PORT` the port. Without a URL a throw-away PostgreSQL is started.
+//! `DATABASE_URL` names the database, `PORT` the port. Without a URL the example starts a temporary PostgreSQL.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use uniqueue::{BoxError, Client, Job, JobId, JobState, embedded, shutdown_signal};
 
-/// Unique by its address: while one waits or runs, there is no second.
+/// Unique by its address: while one waits or runs, no second one is inserted.
 #[derive(Deserialize, Job, Serialize)]
 #[job(kind = "email.welcome", queue = "emails")]
 struct WelcomeEmail {
@@ -42,7 +42,7 @@ async fn sign_up(State(client): State<Client>, Json(SignUp { email }): Json<Sign
         .execute(&mut *tx)
         .await?;
     let welcome = client.insert(WelcomeEmail { to: email }).tx(&mut tx).await?;
-    // Before this line nobody sees the job; should it fail, there never was one.
+    // The job becomes visible here. If the commit fails, the job does not exist.
     tx.commit().await?;
 
     let status = if welcome.duplicate { StatusCode::OK } else { StatusCode::CREATED };
@@ -66,7 +66,7 @@ async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Any error is a 500. The transaction that was open is rolled back when it is dropped.
+/// Any error becomes a 500. An open transaction is rolled back when it is dropped.
 struct Failure(BoxError);
 
 impl<E: Into<BoxError>> From<E> for Failure {

@@ -1,13 +1,13 @@
-//! Effects that happen exactly once, although the process dies in the middle of its work.
+//! Effects that happen exactly once, although the process dies during its work.
 //!
 //!     cargo run --example exactly_once
 //!
-//! Two jobs pay one invoice each. One commits the payment and leaves it to the runner to record that it
-//! is done; the other completes its job in the payment's own transaction. A first process works
-//! both, and is gone, without any goodbye, when the one has paid and the other is about to commit. A second
-//! process finds both jobs a second later, when the lease of the dead has run out.
+//! Two jobs pay one invoice each. The first commits the payment, and the runner records the completion
+//! afterwards. The second completes its job in the payment's own transaction. A first process works
+//! both, and aborts when the first has paid and the second is about to commit. A second process works
+//! both jobs again a second later, when the lease of the first process has run out.
 //!
-//! `DATABASE_URL` chooses the database. Without it a throw-away PostgreSQL is started.
+//! `DATABASE_URL` names the database. Without it the example starts a temporary PostgreSQL.
 
 use std::process::{Command, abort};
 use std::sync::Arc;
@@ -30,17 +30,17 @@ struct PayInvoiceOnce {
     invoice: String,
 }
 
-/// Where the first process dies, when both jobs have come to it. The second has none.
+/// Where the first process aborts, once both jobs have reached it. The second process has `None`.
 type Crash = Option<Arc<Barrier>>;
 
-/// At least once: between the payment and its record lies a moment.
+/// At least once: the process can die between the payment and its record.
 async fn pay(job: RunningJob<PayInvoice>) -> Result<(), BoxError> {
     pay_into(&mut *job.client().pool().acquire().await?, &job.args.invoice).await?;
     crash_here(job.state()?).await;
     Ok(())
 }
 
-/// Exactly once: payment and record are one commit.
+/// Exactly once: payment and record commit together.
 async fn pay_once(job: RunningJob<PayInvoiceOnce>) -> Result<(), BoxError> {
     let mut tx = job.client().pool().begin().await?;
     pay_into(&mut tx, &job.args.invoice).await?;
@@ -58,13 +58,13 @@ async fn pay_into(connection: &mut PgConnection, invoice: &str) -> Result<(), sq
 async fn crash_here(crash: &Crash) {
     if let Some(both) = crash {
         both.wait().await;
-        // As kill -9 would: no destructor runs, nothing is given back.
+        // As with kill -9, no destructor runs, and no job is returned to the queue.
         abort();
     }
 }
 
 fn runner(client: Client, crash: Crash) -> Runner {
-    // So short a lease that the example does not make you wait. The default is 20 s.
+    // A short lease, so that the example ends soon. The default is 20 s.
     Runner::new(client).queue("default", 2).lease(Duration::from_secs(1)).state(crash).worker(pay).worker(pay_once)
 }
 

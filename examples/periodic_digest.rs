@@ -1,11 +1,11 @@
-//! A digest that goes out at every slot of its schedule, once, however many processes there are.
+//! A digest that is sent once at every slot of its schedule, however many processes there are.
 //!
 //!     cargo run --example periodic_digest
 //!
-//! Two runners, as two machines would have them, both bring the same schedule. What makes a slot run
-//! once is not an elected leader but the slot itself: it is part of the job's id and unique key.
+//! Two runners, as on two machines, define the same schedule. The slot is part of the job's id and unique
+//! key, so each slot inserts one job.
 //!
-//! `DATABASE_URL` chooses the database. Without it a throw-away PostgreSQL is started.
+//! `DATABASE_URL` names the database. Without it the example starts a temporary PostgreSQL.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ struct SendDigest {
     to: String,
 }
 
-/// Takes what no digest has told yet, and completes the job in the same transaction: nobody is told
-/// twice, and nobody is left out.
+/// Takes the accounts that no digest has contained yet, and completes the job in the same transaction, so
+/// that each account is in exactly one digest.
 async fn send_digest(job: RunningJob<SendDigest>) -> Result<(), BoxError> {
     let mut tx = job.client().pool().begin().await?;
     let take = "UPDATE account SET digested = true WHERE NOT digested RETURNING email";
@@ -37,9 +37,9 @@ fn runner(client: &Client) -> Runner {
     Runner::new(client.clone())
         .queue("digests", 1)
         .worker(send_digest)
-        // So often that the example has an end. Its slots are the full seconds, wherever it runs.
+        // Every second, so that the example ends soon. The slots are the full seconds.
         .periodic(PeriodicJob::every("digest", Duration::from_secs(1), digest()))
-        // As a digest would be in earnest. What was missed over the weekend is not made up for.
+        // A realistic schedule. Slots that were missed are not made up for.
         .periodic(
             PeriodicJob::cron("morning-digest", "0 9 * * MON-FRI", digest())
                 .time_zone("Europe/Berlin")

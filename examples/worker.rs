@@ -1,11 +1,11 @@
-//! A worker binary: what its jobs share, how they fail, and how it stops.
+//! A worker binary with shared state, failing jobs and an orderly stop.
 //!
 //!     cargo run --example worker          (Ctrl-C or SIGTERM stops it)
 //!
-//! On the signal it fetches no more, finishes what runs, and ends. What is still running after the
-//! stop timeout is told so, and is given back without having used up an attempt.
+//! On the signal it fetches no more jobs, finishes those that run, and ends. A job that still runs after
+//! the stop timeout is told to stop and is returned to the queue, without using up an attempt.
 //!
-//! `DATABASE_URL` chooses the database. Without it a throw-away PostgreSQL is started.
+//! `DATABASE_URL` names the database. Without it the example starts a temporary PostgreSQL.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -20,7 +20,7 @@ struct SendEmail {
     to: String,
 }
 
-/// What all jobs share: here a mailer, elsewhere a pool, an HTTP client, a configuration.
+/// State that all jobs share, such as a mailer, a pool, an HTTP client or a configuration.
 #[derive(Default)]
 struct Mailer {
     sent: AtomicU32,
@@ -36,11 +36,11 @@ impl Mailer {
     }
 }
 
-/// An `Err` tries again later. The outcome says what else is to become of the job.
+/// An `Err` is retried later. The outcome decides everything else.
 async fn send_email(job: RunningJob<SendEmail>) -> Result<Outcome, BoxError> {
     let to = &job.args.to;
     if !to.contains('@') {
-        // Trying again would not help.
+        // A retry would fail too.
         println!("gave up on {to:?}");
         return Ok(Outcome::discard(format!("not an address: {to:?}")));
     }
@@ -56,7 +56,7 @@ async fn main() -> Result<(), BoxError> {
     let client = Client::connect(database.url()).await?;
     client.migrate().await?;
 
-    // Something to do. In an application this is where its services are.
+    // Some jobs. In an application its services insert them.
     let addresses = ["flaky@example.com", "ada@example.com", "nobody", "ada@example.com"];
     for inserted in client.insert_many(addresses.map(|to| SendEmail { to: to.into() })).await? {
         println!("job {} {}", inserted.id(), if inserted.duplicate { "was there already" } else { "inserted" });

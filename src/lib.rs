@@ -94,17 +94,27 @@ pub use self::{opts::InsertOptions, state::JobState};
 #[cfg(feature = "derive")]
 pub use uniqueue_derive::Job;
 
-/// Runs the snippets of the guide.
+/// Compiles and runs the snippets of docs/unique.md.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/unique.md")]
 struct UniqueGuide;
 
-/// Runs the snippets of the guide for those who come from another queue.
+/// Compiles and runs the snippets of docs/coming-from.md.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/coming-from.md")]
 struct ComingFromGuide;
 
-/// Runs the snippets of the guide to workers.
+/// Compiles and runs the snippets of docs/workers.md.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/workers.md")]
 struct WorkersGuide;
+
+/// Compiles the snippets of docs/operations.md.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/operations.md")]
+struct OperationsGuide;
+
+/// Compiles the snippets of docs/doctor.md.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/doctor.md")]
+struct DoctorGuide;

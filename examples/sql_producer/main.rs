@@ -1,11 +1,11 @@
-//! Jobs that come from plain SQL, and a worker in Rust for them.
+//! Jobs inserted by plain SQL, and a worker for them in Rust.
 //!
 //!     cargo run --example sql_producer
 //!
-//! The producer is `examples/sql_producer/produce.sql`; `psql -f` runs it as well. It needs no library, only
+//! The producer is `examples/sql_producer/produce.sql`. `psql -f` runs it too. It needs no library, only
 //! the schema that `uniqueue migrate` makes.
 //!
-//! `DATABASE_URL` chooses the database. Without it a throw-away PostgreSQL is started.
+//! `DATABASE_URL` names the database. Without it the example starts a temporary PostgreSQL.
 
 use serde::{Deserialize, Serialize};
 use uniqueue::{BoxError, Client, Happened, Job, Runner, RunningJob, embedded};

@@ -1,5 +1,5 @@
--- A producer that is nothing but SQL: any language, any driver, psql, a function of the application's
--- own. The jobs are part of the transaction that they stand in.
+-- A producer in plain SQL, for any language, driver or function of your own. The jobs are part of the
+-- transaction that inserts them.
 BEGIN;
 
 CREATE TABLE IF NOT EXISTS parcel (number bigint PRIMARY KEY, address text NOT NULL);
@@ -8,7 +8,7 @@ INSERT INTO parcel VALUES (7, 'Rose Lane 1'), (8, 'Rose Lane 2') ON CONFLICT DO 
 -- A plain job.
 SELECT id, state, duplicate FROM uniqueue.insert_job('parcel.weigh', '{"parcel": 7}', queue => 'parcels');
 
--- Unique by kind and args: while one waits or runs, the next insert gets it back, flagged.
+-- Unique by kind and args: while the first job waits or runs, the second insert returns it as a duplicate.
 SELECT id, state, duplicate
 FROM uniqueue.insert_job(
     'parcel.ship', '{"parcel": 7}', queue => 'parcels', unique_policy => '{"keys": ["args"]}'
@@ -18,7 +18,7 @@ FROM uniqueue.insert_job(
     'parcel.ship', '{"parcel": 7}', queue => 'parcels', unique_policy => '{"keys": ["args"]}'
 );
 
--- One for each row, in one statement: those that have a job already say so.
+-- One job for each row, in one statement. Parcels that have a job already are duplicates.
 SELECT p.number, j.duplicate
 FROM parcel AS p
 CROSS JOIN LATERAL uniqueue.insert_job(
@@ -29,6 +29,6 @@ ORDER BY p.number;
 
 COMMIT;
 
--- What an insert would do, and why; nothing is written.
+-- The result of an insert, and the reason, without inserting.
 SELECT would_insert, holder_state, frees
 FROM uniqueue.explain_unique('parcel.ship', '{"parcel": 7}', 'parcels', unique_policy => '{"keys": ["args"]}');

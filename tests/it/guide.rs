@@ -78,13 +78,13 @@ async fn each_alert_is_raised_over_its_trouble() {
     sqlx::raw_sql(trouble).execute(database.pool()).await.unwrap();
     let raised = [
         ("Jobs have been waiting", "slow"),
-        ("Jobs, and nobody", "nobody"),
+        ("Jobs without a live runner", "nobody"),
         ("Forgotten pauses", "paused"),
         ("Jobs that should have moved", "no runner works its queue"),
-        ("Kinds that are being given up", "(bad,100,no)"),
-        ("Vacuum does not come", "job"),
+        ("Kinds whose jobs are being discarded", "(bad,100,no)"),
+        ("Autovacuum is off", "job"),
         ("Retention does not keep up", "completed"),
-        ("Maintenance that nobody does", "promoter"),
+        ("Maintenance services without a runner", "promoter"),
         ("Periodic jobs that cannot", "no such zone"),
     ];
     let alerts = statements("What to alert on");
@@ -100,7 +100,7 @@ async fn each_alert_is_raised_over_its_trouble() {
     let pool = database.pool().clone();
     let waiting = tokio::spawn(async move { sqlx::query(insert).execute(&pool).await.unwrap() });
     for (what, limit) in
-        [("Inserts that wait", "interval '5 s'"), ("A transaction that keeps", "interval '10 minutes'")]
+        [("Inserts that wait", "interval '5 s'"), ("An old snapshot prevents vacuum", "interval '10 minutes'")]
     {
         let (_, query) = alerts.iter().find(|(comment, _)| comment.contains(what)).expect(what);
         assert!(query.contains(limit), "{query}");

@@ -311,7 +311,7 @@ async fn only_the_audit_s_functions_lend_their_owner_s_rights() {
 async fn what_the_guide_tells_to_look_at_can_be_looked_at() {
     let database = Database::new().await;
     database.client.insert(job("a").unique_key(UniqueKey::raw("rebuild_index"))).await.unwrap();
-    let (_, looking) = GUIDE.split_once("## Looking\n\n```sql\n").unwrap();
+    let (_, looking) = GUIDE.split_once("## Inspecting\n\n```sql\n").unwrap();
     let (queries, _) = looking.split_once("```").unwrap();
     let queries: Vec<_> = queries.split(';').map(str::trim).filter(|query| !query.is_empty()).collect();
     assert_eq!(queries.len(), 5);

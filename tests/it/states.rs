@@ -86,7 +86,7 @@ impl Seen {
 
     fn table(&self) -> String {
         let mut text =
-            String::from("| who | from | to | attempt | `scheduled_at` | claim |\n|---|---|---|---|---|---|\n");
+            String::from("| change | from | to | attempt | `scheduled_at` | claim |\n|---|---|---|---|---|---|\n");
         for who in &self.order {
             let effects = self.effects.get(who).unwrap_or_else(|| panic!("{who} does nothing"));
             for (effect, from) in effects {
