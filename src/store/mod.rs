@@ -79,8 +79,8 @@ pub(crate) use self::lease::{
 };
 pub(crate) use self::look::{Pooling, database_time, holder, job_by_id, pooling};
 pub(crate) use self::maintain::{
-    Keep, Promoted, PruneBounds, Pruned, Rescued, Stretch, due_jobs, lost_jobs, promote, prune, prune_bounds, rescue,
-    stretch_jobs,
+    IdRange, Keep, Promoted, PruneBounds, Pruned, Rescued, due_jobs, jobs_in_range, lost_jobs, promote, prune,
+    prune_bounds, rescue,
 };
 pub(crate) use self::migrate::{LATEST_VERSION, migrate, migration_sql, schema_version, waiting_migrations};
 pub(crate) use self::periodic::{
@@ -224,6 +224,7 @@ statements! {
     insert_plain,
     insert_unique,
     job_by_id,
+    jobs_in_range,
     key_history,
     large_tables,
     last_id,
@@ -280,7 +281,6 @@ statements! {
     stats_pace,
     still_held,
     store_progress,
-    stretch_jobs,
     suppressed_duplicates,
     take_service,
     take_turn,
