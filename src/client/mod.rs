@@ -20,7 +20,6 @@ mod prepare;
 mod queues;
 mod request;
 mod stats;
-mod walk;
 mod watch;
 
 use std::sync::Arc;
@@ -46,7 +45,7 @@ pub use self::migration::Migration;
 pub use self::periodic::Periodic;
 pub use self::queues::{Queue, QueueChange, Queues};
 pub use self::request::Request;
-pub use self::stats::AskStats;
+pub use self::stats::StatsRequest;
 
 use self::flights::Flights;
 use self::middleware::{AnyInsertMiddleware, InsertLayers};
