@@ -64,7 +64,7 @@ pub(crate) use self::finish::{
 };
 pub(crate) use self::health::{
     HeldFromOutside, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue, PreparedTransaction,
-    RunnerSeen, SchemaObject, StuckJobs, TableSeen, UnknownKind, begin_look, golden_objects, held_from_outside,
+    RunnerSeen, SchemaObject, StuckJobs, TableSeen, UnknownKind, begin_check, golden_objects, held_from_outside,
     hidden_sessions, idle_claims, invalid_indexes, itself, neglected, open_transactions, overdue,
     prepared_transactions, runners, schema_objects, stuck_jobs, tables, unknown_kinds,
 };
