@@ -54,7 +54,7 @@ impl Promoter {
         }
         let promoted = done.iter().map(Promotion::count).sum();
         let last = done.last();
-        // Jobs of a batch that was bisected are looked for once more at the same place.
+        // After a bisection the next scan begins at the same place, for the jobs that are left.
         self.reached = if found.is_some() { from } else { last.map(|last| last.reached) };
         let is_full = self.batch.is_full(found.map_or(promoted, |found| found.len()));
         self.batch.grow_after(promoted, began.elapsed());

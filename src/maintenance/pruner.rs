@@ -145,7 +145,7 @@ impl Pruner {
         // Refused jobs stay behind, to be tried again after a day or when another job of the range may be deleted.
         let jobs = i64::try_from(ids.len()).unwrap_or(i64::MAX);
         let deleted: i64 = done.iter().map(|pruned| pruned.deleted).sum();
-        // The range beyond them is visited as ever.
+        // The rest of the range is visited as usual.
         let reached = ids.iter().max().copied().filter(|_| due.is_last || jobs >= due.range.limit);
         // Another bisection may delete more of the rest, until one deletes nothing.
         let next_in = if (has_rest && deleted > 0) || (due.is_last && reached.is_none()) {

@@ -34,7 +34,7 @@ impl SetAside {
         }
         for (error, ids) in new_by_error {
             let jobs = named(&ids);
-            tracing::warn!(%jobs, %error, "the database refuses to {verb} jobs: they are set aside for ten minutes");
+            tracing::warn!(%jobs, %error, "the database refuses to {verb} jobs: they are set aside");
         }
     }
 }

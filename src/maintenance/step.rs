@@ -144,7 +144,7 @@ async fn run_part<S: Step>(holder: &Holder, step: &S, only: Option<&[Uuid]>) -> 
 /// such as a deadlock or a lock timeout, is none.
 fn is_refusal(error: &Error) -> bool {
     let is_said = matches!(error, Error::Database(sqlx::Error::Database(said)) if said.code().is_some());
-    is_said && !error.is_of_server() && !error.is_retryable() && !error.is_mix_up() && !error.is_unheard()
+    is_said && !error.is_of_server() && !error.is_retryable() && !error.is_mix_up() && !error.is_notify_queue_full()
 }
 
 /// How long to rest after a step that may have more to do. `None`: it has not.

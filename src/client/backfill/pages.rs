@@ -142,7 +142,7 @@ impl Pages<'_> {
             self.give(batch).await?;
         }
         if is_first_time {
-            self.progress.scanned += page.walked;
+            self.progress.scanned += page.scanned;
         }
         if let Some(reached) = page.reached {
             self.progress.report(reached, self.report.jobs);
