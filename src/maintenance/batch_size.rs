@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use crate::error::Error;
 
+/// The batch size of most services.
+pub(super) const BATCH: i64 = 1_000;
+
 /// After a statement that was quicker than this, the batch size doubles: the statement timeout is five seconds.
 const QUICK: Duration = Duration::from_secs(1);
 

@@ -3,13 +3,17 @@
 use std::future::Future;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction, pool::PoolConnection};
 
-use super::LONGEST_RUN;
 use crate::error::Result;
 use crate::store;
+
+/// The longest that a run may take. The server ends each statement after half of it, so a run that takes longer gets no
+/// answer any more, or can go on in the next run.
+pub(super) const LONGEST_RUN: Duration = Duration::from_secs(10);
 
 /// One connection of the runner's own, so that the application's pool cannot stall the services.
 /// Every statement on it has a timeout, so that no service blocks the others for long. The timeout

@@ -7,7 +7,8 @@
 
 use std::time::Duration;
 
-use super::{Holder, Service};
+use super::lease::Holder;
+use super::service::Service;
 use crate::error::{Error, Result};
 use crate::event::{Event, Happened};
 use crate::schedule::{Due, Schedule};

@@ -12,10 +12,11 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::batch_size::BatchSize;
+use super::batch_size::{BATCH, BatchSize};
+use super::lease::Holder;
+use super::service::Service;
 use super::set_aside::SetAside;
 use super::step::{self, Ran, Step};
-use super::{BATCH, Holder, Service};
 use crate::error::Result;
 use crate::store::{self, Promoted, Statements};
 

@@ -12,9 +12,10 @@ use uuid::Uuid;
 
 use super::batch_size::BatchSize;
 use super::id_ranges::{IdRanges, RANGE, Visit, due_at};
+use super::lease::Holder;
+use super::service::Service;
 use super::set_aside::SetAside;
 use super::step::{self, Ran, Step};
-use super::{Holder, Service};
 use crate::error::Result;
 use crate::retention::Retention;
 use crate::store::{self, IdRange, Keep, PruneBounds, Pruned, Statements};

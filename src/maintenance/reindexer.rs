@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
 
-use super::{Holder, Service};
+use super::lease::Holder;
+use super::service::Service;
 use crate::error::Result;
 use crate::store::{self, BloatedIndex};
 

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::batch_size::BatchSize;
+use super::batch_size::{BATCH, BatchSize};
+use super::lease::Holder;
+use super::service::Service;
 use super::set_aside::SetAside;
 use super::step::{self, Ran, Step};
-use super::{BATCH, Holder, Service};
 use crate::client::Client;
 use crate::error::Result;
 use crate::event::{Event, Happened};

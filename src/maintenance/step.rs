@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::Holder;
+use super::lease::Holder;
 use super::set_aside::SetAside;
 use crate::bisection::Bisection;
 use crate::error::{Error, Result};
