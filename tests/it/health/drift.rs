@@ -9,8 +9,8 @@ use crate::support::Database;
 
 /// What somebody did; what is found; about what; a part of what was seen.
 const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
-    ("DROP INDEX {schema}.job_unique_key", IndexMissing, Critical, "index job_unique_key", "claiming one key"),
-    ("DROP INDEX {schema}.job_waiting", IndexMissing, Critical, "index job_waiting", "reads the whole table"),
+    ("DROP INDEX {schema}.job_unique_key", IndexMissing, Critical, "index job_unique_key", "can claim one key"),
+    ("DROP INDEX {schema}.job_waiting", IndexMissing, Critical, "index job_waiting", "read the whole table"),
     (
         "DROP INDEX {schema}.job_running; CREATE INDEX job_running ON {schema}.job (worker) WHERE state = 'running'",
         ObjectChanged,

@@ -145,7 +145,7 @@ async fn prepared_transactions_slots_and_full_notification_queues_are_named() {
     }
     let few = Thresholds::new().transactions_behind(Limit::new(3, 1_000_000));
     let finding = find(&database, few, FindingCode::ReplicationSlot, Severity::Warning, "left_behind").await;
-    assert!(finding.seen.contains("nobody is connected"), "{finding:?}");
+    assert!(finding.seen.contains("no consumer is connected"), "{finding:?}");
     paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
     gone(&database, few, FindingCode::ReplicationSlot, "").await;
 
