@@ -68,13 +68,8 @@ impl<'a> IntoFuture for AuditChange<'a> {
                 });
             }
             let statements = client.statements();
-            match connection {
-                Some(connection) => store::audit_duplicates(connection, statements, &kind, is_audited, keep).await,
-                None => {
-                    let mut connection = client.connection().await?;
-                    store::audit_duplicates(&mut connection, statements, &kind, is_audited, keep).await
-                }
-            }
+            let mut connection = client.connection_or(connection).await?;
+            store::audit_duplicates(&mut connection, statements, &kind, is_audited, keep).await
         })
     }
 }

@@ -79,10 +79,8 @@ impl<'a> IntoFuture for Claims<'a> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let Self { client, connection, filter } = self;
-            match connection {
-                Some(connection) => store::list_claims(connection, client.statements(), &filter).await,
-                None => store::list_claims(&mut *client.connection().await?, client.statements(), &filter).await,
-            }
+            let mut connection = client.connection_or(connection).await?;
+            store::list_claims(&mut connection, client.statements(), &filter).await
         })
     }
 }

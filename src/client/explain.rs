@@ -62,10 +62,8 @@ impl<'a> IntoFuture for Explain<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            match self.connection {
-                Some(connection) => explain(self.client, connection, self.job).await,
-                None => explain(self.client, &mut *self.client.connection().await?, self.job).await,
-            }
+            let Self { client, job, connection } = self;
+            explain(client, &mut *client.connection_or(connection).await?, job).await
         })
     }
 }

@@ -62,10 +62,8 @@ impl<'a> IntoFuture for Jobs<'a> {
             let Self { client, connection, filter, is_oldest_first, after } = self;
             filter.check()?;
             let page = Page { is_oldest_first, after, limit: filter.limit.unwrap_or(PAGE) };
-            match connection {
-                Some(connection) => store::list(connection, client.statements(), &filter, page).await,
-                None => store::list(&mut *client.connection().await?, client.statements(), &filter, page).await,
-            }
+            let mut connection = client.connection_or(connection).await?;
+            store::list(&mut connection, client.statements(), &filter, page).await
         })
     }
 }

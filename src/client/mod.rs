@@ -5,6 +5,7 @@ mod backfill;
 mod builder;
 mod change;
 mod claims;
+mod connection;
 mod events;
 mod explain;
 mod flights;

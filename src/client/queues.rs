@@ -141,10 +141,8 @@ impl<'a> IntoFuture for QueueChange<'a> {
         Box::pin(async move {
             let Self { queue: Queue { client, name }, connection, verb } = self;
             let (name, verb) = (QueueName::new(name)?, verb?);
-            match connection {
-                Some(connection) => store::change_queue(connection, client.statements(), verb, &name).await,
-                None => store::change_queue(&mut *client.connection().await?, client.statements(), verb, &name).await,
-            }
+            let mut connection = client.connection_or(connection).await?;
+            store::change_queue(&mut connection, client.statements(), verb, &name).await
         })
     }
 }
@@ -180,10 +178,8 @@ impl<'a> IntoFuture for Queues<'a> {
         Box::pin(async move {
             let Self { client, connection, up_to } = self;
             let up_to = i32::try_from(up_to).unwrap_or(i32::MAX - 1).min(i32::MAX - 1);
-            match connection {
-                Some(connection) => store::list_queues(connection, client.statements(), up_to).await,
-                None => store::list_queues(&mut *client.connection().await?, client.statements(), up_to).await,
-            }
+            let mut connection = client.connection_or(connection).await?;
+            store::list_queues(&mut connection, client.statements(), up_to).await
         })
     }
 }

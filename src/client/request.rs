@@ -63,11 +63,6 @@ impl<'a, T: 'a> IntoFuture for Request<'a, T> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { client, connection, call } = self;
-        Box::pin(async move {
-            match connection {
-                Some(connection) => call(client, connection).await,
-                None => call(client, &mut *client.connection().await?).await,
-            }
-        })
+        Box::pin(async move { call(client, &mut *client.connection_or(connection).await?).await })
     }
 }

@@ -63,10 +63,7 @@ impl<'a> IntoFuture for StatsRequest<'a> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let Self { client, connection, within, sample, up_to } = self;
-            match connection {
-                Some(connection) => ask(client, connection, within, sample, up_to).await,
-                None => ask(client, &mut *client.connection().await?, within, sample, up_to).await,
-            }
+            ask(client, &mut *client.connection_or(connection).await?, within, sample, up_to).await
         })
     }
 }

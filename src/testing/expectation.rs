@@ -195,14 +195,7 @@ impl<'a> Expectation<'a> {
             return Err(problem);
         }
         let failed = |error| format!("could not read the jobs: {error}");
-        let mut own;
-        let connection = match connection {
-            Some(connection) => connection,
-            None => {
-                own = client.connection().await.map_err(failed)?;
-                &mut *own
-            }
-        };
+        let connection = &mut *client.connection_or(connection).await.map_err(failed)?;
         let statements = client.statements();
         let found = store::seek(connection, statements, &criteria, true, None).await.map_err(failed)?;
         let found: Vec<_> = found.into_iter().map(|sought| sought.job).collect();

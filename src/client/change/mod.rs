@@ -117,14 +117,7 @@ impl<'a> IntoFuture for Change<'a> {
                 filter.check()?;
             }
             let is_callers = connection.is_some();
-            let mut own;
-            let connection = match connection {
-                Some(connection) => connection,
-                None => {
-                    own = client.connection().await?;
-                    &mut *own
-                }
-            };
+            let connection = &mut *client.connection_or(connection).await?;
             let listeners = &mut listeners;
             match &jobs.0 {
                 Selected::Ids(ids) => {

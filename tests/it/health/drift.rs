@@ -59,7 +59,7 @@ const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
         ObjectChanged,
         Critical,
         "function wake_runners",
-        "not as the migrations make it",
+        "differs from the migrations",
     ),
     (
         "CREATE FUNCTION {schema}.release_claim(unique_key varchar) RETURNS uuid LANGUAGE sql AS 'SELECT NULL::uuid'",
@@ -85,7 +85,7 @@ const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
         ObjectChanged,
         Warning,
         "view stuck_job",
-        "not as the migrations make it",
+        "differs from the migrations",
     ),
     (
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{schema}.job_waiting'::regclass",
@@ -100,7 +100,7 @@ const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
         IndexInvalid,
         Warning,
         "index job_fetch_ccnew of job",
-        "every write pays",
+        "every write maintains",
     ),
 ];
 
