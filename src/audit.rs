@@ -1,4 +1,4 @@
-//! Suppressed duplicates, as an operator sees them: how many, since when, of which kind and key.
+//! Counters of suppressed duplicates, by kind and key.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ pub struct AuditedKind {
     pub kind: Kind,
     /// Whether they are counted now.
     pub is_audited: bool,
-    /// Since when they are, or were, counted.
+    /// When counting began.
     #[serde(with = "time::serde::rfc3339")]
     pub since: OffsetDateTime,
-    /// Since when they are not any more. `None`: they are.
+    /// When counting stopped. `None`: they are counted now.
     #[serde(with = "time::serde::rfc3339::option")]
     pub stopped_at: Option<OffsetDateTime>,
     /// How many there were, over all keys.
@@ -30,8 +30,8 @@ pub struct AuditedKind {
     /// How long the counter of a key is kept after its last duplicate. Serialized in seconds.
     #[serde(serialize_with = "in_seconds")]
     pub keep: Duration,
-    /// Whether nothing is counted now, because nobody folds what was noted: no runner does
-    /// maintenance, or a transaction that is open keeps what was folded from being cleared away.
+    /// Whether nothing is counted now, because the records of duplicates are not folded: no runner does maintenance, or
+    /// an open transaction keeps folded records from being removed.
     pub tally_is_full: bool,
 }
 

@@ -1,11 +1,11 @@
-//! Giving jobs that are there already the keys of a policy: what may be chosen, and what came of it.
+//! Options and report of a backfill, which gives queued jobs the keys of a policy.
 
 use serde::Serialize;
 
 use crate::ident::{JobId, Kind};
 use crate::state::JobState;
 
-/// How many examples of a sort a report holds.
+/// The most collisions, and the most unfit jobs, that a report lists.
 pub(crate) const EXAMPLES: usize = 100;
 
 /// What becomes of a job whose key another job claims, when a backfill comes to it.
@@ -22,7 +22,7 @@ pub enum OnCollision {
     Cancel,
 }
 
-/// What a backfill did; or, of a dry run, would do.
+/// What a backfill did. For a dry run: what it would do.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct BackfillReport {
@@ -30,10 +30,10 @@ pub struct BackfillReport {
     pub kind: Kind,
     /// Whether nothing was changed.
     pub dry_run: bool,
-    /// Jobs of the kind that were looked at: those that are not final, and final ones in a state in
+    /// Jobs of the kind that were examined: those that are not final, and final ones in a state in
     /// which the policy claims.
     pub jobs: u64,
-    /// Of these, jobs that had what the policy gives already.
+    /// Of these, jobs that had the key and terms of the policy already.
     pub unchanged: u64,
     /// Jobs that got their key, and claim it.
     pub claimed: u64,
@@ -46,10 +46,10 @@ pub struct BackfillReport {
     pub collided: u64,
     /// Of these, jobs that were cancelled.
     pub cancelled: u64,
-    /// Jobs from which the policy makes no key, left as they are. Final jobs whose args cannot be read are
-    /// among them only where the policy claims in their state.
+    /// Jobs from which the policy makes no key, left as they are. Final jobs whose args cannot be read count only
+    /// where the policy claims in their state.
     pub unfit: u64,
-    /// Jobs that open transactions held fast until the end, or whose keys they did. Run it again.
+    /// Jobs that open transactions kept locked until the end, or whose keys they contested. Run the backfill again.
     pub contested: u64,
     /// The first hundred collisions.
     pub collisions: Vec<Collision>,
@@ -76,8 +76,8 @@ impl BackfillReport {
         }
     }
 
-    /// Whether nothing is left to decide or to do: every job has its key, and every collision was
-    /// settled by a cancellation.
+    /// Whether the backfill is complete: every job has its key, and every collision was settled by a
+    /// cancellation.
     #[must_use]
     pub const fn is_settled(&self) -> bool {
         self.other_key == 0 && self.collided == self.cancelled && self.unfit == 0 && self.contested == 0
@@ -121,7 +121,7 @@ pub struct Collision {
 pub struct UnfitJob {
     /// The job.
     pub job: JobId,
-    /// What is wrong, as an insert would say it.
+    /// The problem, as an insert would report it.
     pub problem: String,
 }
 
@@ -129,11 +129,11 @@ pub struct UnfitJob {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct BackfillProgress {
-    /// How many jobs of all kinds it has gone past.
-    pub walked: u64,
-    /// How many jobs of the kind it has looked at.
+    /// How many jobs of all kinds it has read.
+    pub scanned: u64,
+    /// How many jobs of the kind it has examined.
     pub jobs: u64,
-    /// How much of the time between the first job and the last it has gone through, 0 to 1. Never less
-    /// than before: 1 while contested jobs are tried again.
+    /// How much of the time between the first job and the last it has passed, 0 to 1. It never decreases, and is 1
+    /// while contested jobs are tried again.
     pub part: f64,
 }

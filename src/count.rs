@@ -1,12 +1,12 @@
-//! Counts that say whether counting went to the end.
+//! Counts that say whether they are exact.
 
 use std::fmt;
 use std::iter::Sum;
 
 use serde::Serialize;
 
-/// How many jobs there are: the number itself, or that there are at least so many. A queue may be
-/// ten million jobs deep, and nobody should wait for the last of them to be counted.
+/// A number of jobs: exact, or a lower bound. Counting a queue of ten million jobs to the end would take long, so
+/// counts stop at a limit.
 ///
 /// ```
 /// use uniqueue::JobCount;
@@ -38,13 +38,13 @@ impl JobCount {
         matches!(self, JobCount::Exactly(_))
     }
 
-    /// What a count with a limit of one more than `up_to` says.
+    /// From a count with a limit of one more than `up_to`.
     pub(crate) fn up_to(up_to: u64, found: u64) -> Self {
         if found > up_to { JobCount::AtLeast(up_to) } else { JobCount::Exactly(found) }
     }
 }
 
-/// Exact if all of them are.
+/// The sum is exact if every count is.
 impl Sum for JobCount {
     fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
         counts.fold(JobCount::Exactly(0), |sum, count| {

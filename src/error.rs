@@ -17,19 +17,19 @@ use crate::unique::Duplicate;
 /// A result with uniqueue's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that can go wrong, each with the value at fault and, where there is one, the remedy.
+/// Every error of this library, with the value at fault and a hint where there is one.
 ///
 /// Expected outcomes are not errors: a duplicate under `ignore` is a value
 /// ([`Inserted::duplicate`](crate::Inserted)).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A kind, queue or schema name that cannot be one.
+    /// An invalid name of a kind, queue, periodic job or schema.
     #[error("invalid {what}: {problem}: {given:?}")]
     InvalidName {
         /// Which name: `kind`, `queue`, `periodic job` or `schema`.
         what: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
         /// The name as given.
         given: String,
@@ -42,7 +42,7 @@ pub enum Error {
         given: String,
     },
 
-    /// A state that is none of the eight.
+    /// A text that is not one of the eight states.
     #[error(
         "unknown state: {given:?}\nhint: one of available, cancelled, completed, discarded, pending, retryable, running, scheduled"
     )]
@@ -56,7 +56,7 @@ pub enum Error {
     InvalidOption {
         /// The option's name.
         option: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
         /// The value as given.
         given: String,
@@ -65,18 +65,18 @@ pub enum Error {
     /// A unique key that cannot be stored: 1 to 512 bytes, no NUL.
     #[error("invalid unique key: {problem}: {given:?}")]
     InvalidKey {
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
         /// The key's first 80 characters.
         given: String,
     },
 
-    /// A unique policy that can never work, or does not fit the job it came with.
+    /// A unique policy that can never work, or does not fit its job.
     #[error("invalid unique policy: {field}: {problem}")]
     InvalidPolicy {
         /// The policy's field at fault, as its JSON document spells it.
         field: &'static str,
-        /// What is wrong, ending in the value.
+        /// The problem, ending in the value.
         problem: String,
     },
 
@@ -85,7 +85,7 @@ pub enum Error {
         "invalid period: {problem}: {given:?}\nhint: an ISO 8601 duration of weeks, days, hours, minutes or seconds, such as PT15M or P7D"
     )]
     InvalidPeriod {
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
         /// The text as given.
         given: String,
@@ -98,12 +98,12 @@ pub enum Error {
         what: &'static str,
         /// The job's kind.
         kind: String,
-        /// What is wrong, ending in the value where there is one.
+        /// The problem, ending in the value where there is one.
         problem: String,
     },
 
     /// An insert under `reject` (or a `replace` that met a running holder) found its key taken.
-    /// Nothing of the call was inserted; the caller's transaction is still usable.
+    /// Nothing of the call was inserted. The caller's transaction is still usable.
     #[error("{}", rejected_text(.0))]
     Rejected(Vec<Rejection>),
 
@@ -117,30 +117,30 @@ pub enum Error {
         "invalid schedule: {problem}: {given:?}\nhint: a cron expression such as \"0 9 * * MON-FRI\", or an interval of whole seconds such as \"PT15M\""
     )]
     InvalidSchedule {
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
         /// The schedule as given.
         given: String,
     },
 
-    /// A time zone that nobody knows.
+    /// A time zone that is not in the IANA database.
     #[error("unknown time zone: {given:?}\nhint: a name of the IANA database, such as Europe/Berlin")]
     UnknownTimeZone {
         /// The name as given.
         given: String,
     },
 
-    /// The insert waited longer than its `max_wait` for an uncommitted rival with the same key.
-    /// Nothing of the call was inserted; the caller's transaction is still usable.
+    /// The insert waited longer than its `max_wait` for another open transaction that inserts the same key or
+    /// changes its holder. Nothing of the call was inserted. The caller's transaction is still usable.
     #[error(
-        "another open transaction has the unique key, or its holder, in its hands: waited {waited:?}\nhint: try again, or allow a longer max_wait"
+        "another open transaction holds the unique key or locks its holder: waited {waited:?}\nhint: try again, or allow a longer max_wait"
     )]
     Busy {
         /// The limit that was reached.
         waited: std::time::Duration,
     },
 
-    /// A result came too late: the job is no longer in the hands of this attempt.
+    /// A result came too late: the job no longer belongs to this attempt.
     #[error(
         "stale result: job {id} is no longer running attempt {attempt} of this worker: it was cancelled, rescued or ended meanwhile"
     )]
@@ -151,7 +151,7 @@ pub enum Error {
         attempt: u16,
     },
 
-    /// A worker asked for state of a type that its runner was not given.
+    /// A worker asked for a value of a type that its runner was not given.
     #[error("{}", missing_state_text(wanted, given))]
     MissingState {
         /// The type's name.
@@ -163,7 +163,7 @@ pub enum Error {
     /// A runner was started without a worker or a queue, or with two workers of one kind.
     #[error("cannot start the runner: {problem}")]
     InvalidRunner {
-        /// What is missing or doubled.
+        /// What is missing or given twice.
         problem: String,
     },
 
@@ -209,25 +209,25 @@ pub enum Error {
     Migration {
         /// The schema.
         schema: SchemaName,
-        /// What the database said.
+        /// The error of the database.
         problem: String,
     },
 
     /// A database URL that cannot be read.
     #[error("invalid database URL: {problem}\nhint: postgres://user:password@host:5432/database")]
     InvalidUrl {
-        /// What is wrong with it. The URL itself is left out, since it may hold a password.
+        /// The problem. The URL itself is left out, since it may hold a password.
         problem: String,
     },
 
     /// The embedded PostgreSQL could not be found or started.
     #[error("{problem}\nhint: {hint}")]
     Embedded {
-        /// What went wrong, ending in the value at fault.
+        /// The problem, ending in the value at fault.
         problem: String,
         /// What to install or set.
         hint: String,
-        /// What the operating system said, where it said something.
+        /// The error of the operating system, if there is one.
         #[source]
         source: Option<std::io::Error>,
     },
@@ -238,7 +238,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What an [`InsertMiddleware`](crate::InsertMiddleware) says to keep jobs out.
+    /// The error of an [`InsertMiddleware`](crate::InsertMiddleware) that refuses jobs.
     pub fn refused(reason: impl Into<BoxError>) -> Self {
         Error::Refused(reason.into())
     }
@@ -249,8 +249,8 @@ impl Error {
         matches!(self, Error::Rejected(_))
     }
 
-    /// Whether the same call may succeed when tried again: a serialization failure, a deadlock,
-    /// a lost connection, a full pool, or a wait cut short.
+    /// Whether the same call may succeed when tried again: after a serialization failure, a deadlock, a lost
+    /// connection, a full pool, or a lock timeout.
     ///
     /// After a serialization failure or a lost connection, try again with a new transaction.
     #[must_use]
@@ -269,26 +269,25 @@ impl Error {
         }
     }
 
-    /// Whether a statement gave up waiting for somebody's lock.
+    /// Whether a statement timed out waiting for a lock.
     pub(crate) fn is_lock_timeout(&self) -> bool {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03"))
     }
 
-    /// Whether the server ended a statement that took too long, or somebody else cancelled it.
+    /// Whether a statement timed out, or was cancelled by another session.
     pub(crate) fn is_statement_timeout(&self) -> bool {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("57014"))
     }
 
-    /// Whether nobody can be notified, since the server's queue of notifications is full: some session listens in a
-    /// transaction that it leaves open. The code stands for other limits as well; the text may be in the server's
-    /// language, and has the command's name in any.
-    pub(crate) fn is_unheard(&self) -> bool {
+    /// Whether the server's queue of notifications is full, because a session listens in a transaction that it leaves
+    /// open. The code stands for other limits as well. The message can be in any language, but contains the command.
+    pub(crate) fn is_notify_queue_full(&self) -> bool {
         let Error::Database(sqlx::Error::Database(error)) = self else { return false };
         error.code().as_deref() == Some("54000") && error.message().contains("NOTIFY")
     }
 
-    /// Whether the server says no whatever it is asked over this connection: it starts, stops, is short of something, or
-    /// takes no writes, as a primary that became a standby.
+    /// Whether the server refuses every statement on this connection: it starts, stops, lacks a resource, or takes no
+    /// writes, as a primary that became a standby.
     pub(crate) fn is_of_server(&self) -> bool {
         const CLASSES: [&str; 7] = ["08", "25", "28", "3D", "53", "57P", "F0"];
         matches!(self, Error::Database(sqlx::Error::Database(error))
@@ -320,15 +319,15 @@ impl Error {
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Rejection {
-    /// The input's place in the call, counted from 0.
+    /// The index of the input in the call, counted from 0.
     pub index: usize,
-    /// The job that claims the key. Where `earlier` is set it was not inserted either.
+    /// The job that claims the key. If `earlier` is set, it was not inserted either.
     pub holder: JobId,
-    /// The holder's state when it was met.
+    /// The holder's state at the time of the insert.
     pub holder_state: JobState,
-    /// The place of the input that is the holder, where two inputs of one call have the same key.
+    /// The index of the input that is the holder, where two inputs of one call have the same key.
     pub earlier: Option<usize>,
-    /// Which key it is, for how long the holder has it, and what frees it.
+    /// The key, for how long the holder has it, and the event that frees it.
     pub duplicate: Duplicate,
 }
 

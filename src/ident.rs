@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// The longest kind or queue name, in bytes of UTF-8.
 pub const MAX_NAME_BYTES: usize = 128;
 
-/// The longest schema name, in bytes: PostgreSQL's 63, less what a NOTIFY channel adds.
+/// The longest schema name, in bytes: PostgreSQL's 63, less the suffix of a NOTIFY channel.
 pub const MAX_SCHEMA_BYTES: usize = 50;
 
 macro_rules! name {
@@ -101,7 +101,7 @@ name!(
 );
 
 impl QueueName {
-    /// The queue of jobs that name none.
+    /// The queue of jobs without a queue of their own.
     pub const DEFAULT: &'static str = "default";
 }
 
@@ -146,7 +146,7 @@ impl SchemaName {
         } else if given.len() > MAX_SCHEMA_BYTES {
             Some("must not be longer than 50 bytes")
         } else if given.starts_with("pg_") {
-            Some("must not start with pg_, which PostgreSQL keeps for itself")
+            Some("must not start with pg_, which PostgreSQL reserves")
         } else {
             None
         };
@@ -190,14 +190,14 @@ impl FromStr for SchemaName {
     }
 }
 
-/// A job's id: a UUIDv7 made by the client, so that ids follow time and an insert that is
-/// sent again with the same id is recognised.
+/// A job's id: a UUIDv7 made by the client. So ids follow time, and an insert that is sent again with the same id
+/// is recognised.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub struct JobId(Uuid);
 
 impl JobId {
-    /// A new id. Ids made by one process are in the order they were made.
+    /// A new id. Ids of one process are in the order in which they were made.
     #[must_use]
     pub fn generate() -> Self {
         NewIds::now().generate()
@@ -210,7 +210,7 @@ impl JobId {
     }
 }
 
-/// New ids of one moment: the clock is read once for many.
+/// New ids of one moment, for which the clock is read once.
 #[derive(Clone, Copy)]
 pub(crate) struct NewIds {
     since_epoch: Duration,
@@ -222,7 +222,7 @@ impl NewIds {
     }
 
     pub(crate) fn generate(self) -> JobId {
-        // One for the process, so that its ids are in order whoever makes them.
+        // One for the process, so that the ids of all its threads are in order.
         static ORDER: Mutex<ContextV7> = Mutex::new(ContextV7::new());
         let at = Timestamp::from_unix(&ORDER, self.since_epoch.as_secs(), self.since_epoch.subsec_nanos());
         JobId(Uuid::new_v7(at))

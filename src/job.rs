@@ -1,4 +1,4 @@
-//! Jobs: the [`Job`] trait for typed args, [`NewJob`] on its way in, [`JobRow`] as stored.
+//! Jobs: the [`Job`] trait for typed args, [`NewJob`] to insert, [`JobRow`] as stored.
 
 use std::borrow::Cow;
 
@@ -53,8 +53,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The job's type name, 1 to 128 bytes. It is stored with every job, so keep it stable.
     const KIND: &'static str;
 
-    /// What every insert of this kind starts from. A call's options come before these, these
-    /// before the client's. An id among them is left out: it can be one job's only.
+    /// The options of this kind. A call's options come before these, these before the client's. An id
+    /// among them is ignored, since it can belong to one job only.
     fn options() -> InsertOptions {
         InsertOptions::new()
     }
@@ -66,7 +66,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
     }
 }
 
-/// A job on its way in: kind, args and options. Made from any [`Job`], or by name.
+/// A job to insert: kind, args and options. Made from any [`Job`], or by name.
 ///
 /// ```
 /// use serde_json::json;
@@ -78,12 +78,12 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
 /// # let _ = job;
 /// ```
 ///
-/// A bad kind or unserialisable args are reported by the insert, not here.
+/// The insert reports an invalid kind, or args that do not serialise.
 #[derive(Clone, Debug)]
 #[must_use = "a job does nothing until it is inserted"]
 pub struct NewJob {
     pub(crate) kind: Cow<'static, str>,
-    /// JSON text, or why there is none.
+    /// JSON text, or the error of its serialisation.
     pub(crate) args: Result<Box<RawValue>, String>,
     pub(crate) options: InsertOptions,
 }
@@ -110,20 +110,19 @@ impl NewJob {
         &self.kind
     }
 
-    /// Its args as JSON text. `None` when they do not serialise, which the insert will report.
+    /// Its args as JSON text. `None`: they do not serialise, which the insert will report.
     #[must_use]
     pub fn args_json(&self) -> Option<&RawValue> {
         self.args.as_deref().ok()
     }
 
-    /// Its queue, where the job itself or its kind names one. The client's defaults come later.
+    /// Its queue, if the job itself or its kind names one. The client's defaults come later.
     #[must_use]
     pub fn queue_name(&self) -> Option<&str> {
         self.options.queue.as_deref()
     }
 
-    /// A member of its meta, where the job itself or its kind has one. The client's defaults come
-    /// later.
+    /// A member of its meta, if the job itself or its kind has one. The client's defaults come later.
     #[must_use]
     pub fn meta_value(&self, name: &str) -> Option<&Value> {
         self.options.meta.get(name)
@@ -139,7 +138,7 @@ insert_setters!(NewJob);
 impl<J: Job> From<J> for NewJob {
     fn from(job: J) -> Self {
         let mut new = Self::of(Cow::Borrowed(J::KIND), &job);
-        // An id is one job's only: with one for all, every later job would be answered with the first.
+        // With one id for all, the insert of every later job would return the first.
         new.options = InsertOptions { id: None, ..J::options() };
         match job.unique_key() {
             Some(key) => new.unique_key(key),
@@ -158,13 +157,13 @@ pub struct JobRow {
     pub kind: Kind,
     /// The queue it waits in.
     pub queue: QueueName,
-    /// Where it is in its life.
+    /// Its state.
     pub state: JobState,
     /// Higher runs first.
     pub priority: i16,
-    /// How often it was started.
+    /// The number of its latest attempt; 0 before the first.
     pub attempt: u16,
-    /// How often it may be started.
+    /// How many attempts it may have.
     pub max_attempts: u16,
     /// When it was inserted, by the database's clock.
     #[serde(with = "time::serde::rfc3339")]
@@ -178,32 +177,32 @@ pub struct JobRow {
     /// When it was completed, cancelled or discarded.
     #[serde(with = "time::serde::rfc3339::option")]
     pub finalized_at: Option<OffsetDateTime>,
-    /// The payload, as JSON text; [`JobRow::args_as`] reads it.
+    /// The payload as JSON text. [`JobRow::args_as`] reads it.
     pub args: Box<RawValue>,
     /// JSON that travels along.
     pub meta: Map<String, Value>,
-    /// What went wrong so far, oldest first.
+    /// The errors of its attempts, oldest first.
     pub errors: Vec<AttemptError>,
-    /// What it returned when it completed.
+    /// Its output when it completed.
     pub output: Option<Value>,
-    /// How far it said it was, last ([`RunningJob::progress`](crate::RunningJob::progress)). A job
-    /// that tries again finds here how far its last attempt came.
+    /// The progress that its worker reported last ([`RunningJob::progress`](crate::RunningJob::progress)).
+    /// A retry finds here how far the attempt before came.
     pub progress: Option<Value>,
     /// The key that two jobs share when they are the same.
     pub unique_key: Option<String>,
-    /// The states in which it claims its key; empty: given up for good.
+    /// The states in which it claims its key. Empty: it has given up its claim for good.
     pub unique_states: Option<StateSet>,
     /// When its claim expires.
     #[serde(with = "time::serde::rfc3339::option")]
     pub unique_until: Option<OffsetDateTime>,
-    /// Whether its state and policy claim the key. An expired claim still shows here until an
-    /// insert meets it: `unique_until` tells.
+    /// Whether its state and policy claim the key. An expired claim still shows here until an insert meets it:
+    /// compare `unique_until`.
     pub claims: bool,
     /// Whether it gives its claim up for good when a worker fetches it.
     pub until_start: bool,
     /// The job that took its place.
     pub replaced_by: Option<JobId>,
-    /// The runner that has, or last had, the job.
+    /// The runner that runs the job, or ran it last.
     pub worker: Option<Uuid>,
 }
 
@@ -223,7 +222,7 @@ impl JobRow {
 }
 
 impl JobRow {
-    /// What the job claims, for those who meet it at the given time. `None`: it has no key.
+    /// The job as the holder of its key, at the given time. `None`: it has no key.
     pub(crate) fn claim_at(&self, now: OffsetDateTime) -> Option<Duplicate> {
         Some(Duplicate {
             unique_key: self.unique_key.clone()?,
@@ -237,9 +236,9 @@ impl JobRow {
     }
 }
 
-/// What went wrong in one attempt.
+/// The error of one attempt.
 ///
-/// What somebody else wrote into a job's `errors`, a note, say, is read as the text that it is, of attempt 0 in 1970.
+/// An entry in `errors` that no runner wrote, such as a note by hand, is read as its text, with attempt 0 in 1970.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(from = "Value")]
 #[non_exhaustive]
@@ -253,7 +252,7 @@ pub struct AttemptError {
     pub error: String,
 }
 
-/// An item of `errors` as runners write it.
+/// An entry of `errors` as runners write it.
 #[derive(Deserialize)]
 struct ByRunner {
     attempt: u16,
@@ -274,17 +273,17 @@ impl From<Value> for AttemptError {
     }
 }
 
-/// What an insert did.
+/// The result of an insert.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Inserted {
-    /// The new job; or, of a duplicate, the job that holds the key.
+    /// The new job. For a duplicate: the job that holds the key.
     pub job: JobRow,
-    /// Whether a job that claims the key was there first, so that nothing was inserted.
+    /// Whether another job claims the key, so that nothing was inserted.
     pub duplicate: bool,
     /// The job that this one replaced, under `replace` and `replace_except_schedule`.
     pub replaced: Option<JobId>,
-    /// When the database answered, by its clock.
+    /// When the database returned this, by its clock.
     #[serde(with = "time::serde::rfc3339")]
     pub answered_at: OffsetDateTime,
 }
@@ -296,8 +295,8 @@ impl Inserted {
         self.job.id
     }
 
-    /// Which key made this insert a duplicate, who holds it and what frees it. `None` when the
-    /// job was inserted.
+    /// The key that made this insert a duplicate, its holder, and the event that frees it. `None`: the job was
+    /// inserted.
     #[must_use]
     pub fn duplicate_of(&self) -> Option<Duplicate> {
         if !self.duplicate {
@@ -312,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_in_the_options_of_a_kind_is_left_out() {
+    fn an_id_in_the_options_of_a_kind_is_ignored() {
         #[derive(Deserialize, Serialize)]
         struct Numbered;
         impl Job for Numbered {

@@ -4,6 +4,7 @@
 
 mod audit;
 mod backfill;
+mod bisection;
 mod client;
 mod count;
 #[cfg(all(feature = "embedded", unix))]
@@ -47,8 +48,8 @@ pub use self::audit::{AuditedKind, SuppressedDuplicate};
 pub use self::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 /// Inserting and looking.
 pub use self::client::{
-    AskStats, AuditChange, Backfill, Change, Claims, Client, ClientBuilder, Events, Explain, Explanation, Insert,
-    InsertMany, InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange, Queues, Request,
+    AuditChange, Backfill, Change, Claims, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany,
+    InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange, Queues, Request, StatsRequest,
     SuppressedDuplicates,
 };
 /// Errors.
@@ -56,7 +57,7 @@ pub use self::error::{Error, Rejection, Result};
 /// What happened.
 pub use self::event::{Event, Happened};
 /// What is wrong.
-pub use self::health::{Diagnose, Diagnosis, Finding, FindingCode, Limit, NotLookedAt, Remedy, Severity, Thresholds};
+pub use self::health::{Diagnose, Diagnosis, Finding, FindingCode, Limit, Remedy, Severity, SkippedCheck, Thresholds};
 /// Names.
 pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, PeriodicName, QueueName, SchemaName};
 /// Jobs.

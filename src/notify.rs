@@ -1,22 +1,21 @@
-//! The line: the one connection on which a runner beats, asks and listens.
+//! The line: the one connection over which a runner sends heartbeats and receives notifications.
 //!
-//! States: *down*, where every runner begins and every trouble ends; and *up*. It comes up when it
-//! is needed, and listens before anything else is sent over it.
+//! States: *down*, at the start and after every failure; and *up*. It comes up when it is needed, and
+//! listens before any other statement is sent over it.
 //!
 //! Invariants:
-//! - Between two notifications that are heard, none was lost without [`Heard::Gap`]: PostgreSQL
-//!   drops what is sent while nobody listens, so each time the line has come up, that is what is
-//!   heard first.
-//! - Hearing may be dropped at any time and loses nothing: sqlx takes a message out of its buffer
-//!   only when the whole of it is there.
-//! - A line that failed, or did not answer in time, is cut and never used again: what is left of it
-//!   may hang for as long as the operating system has patience. A new one has a pool of its own.
+//! - No notification is lost without [`Heard::Gap`]: PostgreSQL drops notifications while no session
+//!   listens, so each time the line has come up, a gap is returned first.
+//! - [`Line::hear`] may be cancelled at any time and loses nothing: sqlx takes a message out of its
+//!   buffer only when the whole message has arrived.
+//! - A line that failed, or did not answer in time, is cut and never used again: closing a dead
+//!   connection can hang until the operating system gives up on it. A new one has a pool of its own.
 //!
-//! Failures: a line that goes down costs wake-ups, not jobs. Polling goes on, the next heartbeat
-//! brings the line up again, and so does hearing, a second later.
+//! Failures: a line that goes down costs wake-ups, not jobs. Polling goes on. The next heartbeat
+//! brings the line up again, and so does [`Line::hear`] after a second.
 //!
-//! A line that is not to listen is for PgBouncer in transaction mode, where LISTEN succeeds and
-//! nothing is ever heard.
+//! A line that does not listen is for PgBouncer in transaction mode, where LISTEN succeeds and no
+//! notification ever arrives.
 
 use std::time::Duration;
 
@@ -33,12 +32,12 @@ const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 /// A runner's own connection.
 pub(crate) struct Line {
     options: PgConnectOptions,
-    /// Where to listen. `None`: nowhere.
+    /// The channels to listen on. `None`: the line does not listen.
     channels: Option<Channels>,
-    /// When the server ends a statement. `None`: as the role's setting has it.
+    /// The statement timeout. `None`: the role's own.
     longest: Option<Duration>,
     up: Option<Up>,
-    /// Whether the line came up and nobody was told yet.
+    /// Whether the line came up and the gap was not returned yet.
     is_new: bool,
 }
 
@@ -52,17 +51,17 @@ struct Up {
     listener: PgListener,
 }
 
-/// What came over the line.
+/// A notification, or a gap between notifications.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    /// The line came up. Whatever was sent before is lost, and must be looked for.
+    /// The line came up. Earlier notifications may be lost, so the runner must query for their subjects.
     Gap,
     /// A queue has jobs.
     Jobs {
         /// The queue.
         queue: String,
     },
-    /// Jobs were taken away from a runner.
+    /// Jobs of a runner were cancelled or given to another.
     TakenAway {
         /// The runner's id.
         worker: String,
@@ -81,13 +80,12 @@ impl Line {
         Self { options, channels: None, longest: None, up: None, is_new: false }
     }
 
-    /// Has the server end each statement that takes longer than this. Only where what is set for a session stays with
-    /// it: no pooler gives it to others.
+    /// Sets the statement timeout. Not behind a transaction pooler, where session settings would reach other clients.
     pub(crate) fn end_after(&mut self, longest: Duration) {
         self.longest = Some(longest);
     }
 
-    /// The connection, for statements. What is heard meanwhile is kept.
+    /// The connection, for statements. Notifications that arrive meanwhile are kept.
     pub(crate) async fn connection(&mut self) -> Result<&mut PgConnection> {
         let up = match self.up.take() {
             Some(up) => up,
@@ -100,8 +98,7 @@ impl Line {
         Ok(self.up.insert(up).listener.acquire().await?)
     }
 
-    /// The next thing that comes over the line, for as long as that takes. Brings the line up again
-    /// when it has gone down.
+    /// Waits for the next notification. Brings the line up again when it has gone down.
     pub(crate) async fn hear(&mut self) -> Heard {
         let Some(Channels { job, control }) = &self.channels else {
             return std::future::pending().await;
@@ -109,7 +106,7 @@ impl Line {
         let (job, control) = (job.clone(), control.clone());
         loop {
             if let Err(error) = self.connection().await {
-                tracing::debug!(%error, "nothing is heard yet");
+                tracing::debug!(%error, "cannot listen for notifications yet, trying again");
                 tokio::time::sleep(RECONNECT_WAIT).await;
                 continue;
             }
@@ -117,7 +114,7 @@ impl Line {
                 return Heard::Gap;
             }
             let Some(up) = &mut self.up else { continue };
-            // `None`: the connection was lost. Of some losses sqlx makes an error.
+            // A lost connection is `None` or an error, depending on how it was lost.
             let problem = match up.listener.try_recv().await {
                 Ok(Some(notification)) => {
                     let payload = notification.payload().to_owned();
@@ -130,18 +127,18 @@ impl Line {
                 Ok(None) => "the connection was closed".to_owned(),
                 Err(error) => error.to_string(),
             };
-            tracing::warn!(problem, "lost the connection that listens for wake-ups; polling goes on");
+            tracing::warn!(problem, "lost the connection that listens for notifications: polling goes on");
             self.cut();
             tokio::time::sleep(RECONNECT_WAIT).await;
         }
     }
 
-    /// Takes the line down without a word.
+    /// Drops the connection without closing it.
     pub(crate) fn cut(&mut self) {
         self.up = None;
     }
 
-    /// Takes the line down in order.
+    /// Closes the connection.
     pub(crate) async fn close(mut self) {
         if let Some(Up { pool, listener }) = self.up.take() {
             drop(listener);
@@ -150,7 +147,7 @@ impl Line {
     }
 
     async fn connect(&self) -> Result<Up> {
-        // A listener wants a pool. This one never has another connection.
+        // A listener needs a pool. This pool never has another connection.
         let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.options.clone());
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.eager_reconnect(false);

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use crate::ident::JobId;
 use crate::unique::{UniqueKey, UniquePolicy};
 
-/// How a job is inserted. Everything has a default, and what is not set here is taken from the
+/// How a job is inserted. Every option has a default, and an option that is not set here is taken from the
 /// next layer: the call's options, then the kind's ([`Job::options`](crate::Job::options)), then
 /// the client's ([`ClientBuilder::defaults`](crate::ClientBuilder::defaults)).
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,7 +33,7 @@ pub(crate) enum Start {
     WhenReleased,
 }
 
-/// What makes a job unique.
+/// How a job is unique.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Unique {
     No,
@@ -47,7 +47,7 @@ impl InsertOptions {
         Self::default()
     }
 
-    /// The queue that a kind names: what `#[derive(Job)]` writes, so that no job copies it.
+    /// The queue that a kind names, as `#[derive(Job)]` writes it: borrowed, so that no job copies it.
     #[doc(hidden)]
     pub fn queue_of_kind(mut self, queue: &'static str) -> Self {
         self.queue = Some(Cow::Borrowed(queue));
@@ -59,7 +59,7 @@ impl InsertOptions {
         *self == Self::default()
     }
 
-    /// Fills what is not set from the next layer.
+    /// Fills options that are not set from the next layer.
     pub(crate) fn or(self, next: &InsertOptions) -> Self {
         // Exhaustive, so that a new option cannot be forgotten here.
         let Self { id, queue, priority, max_attempts, start, mut meta, unique } = self;
@@ -119,13 +119,13 @@ macro_rules! insert_setters {
                 self
             }
 
-            /// Runs the job at once, whatever the kind or the client says.
+            /// Runs the job at once, even if the kind or the client schedules it.
             pub fn scheduled_now(mut self) -> Self {
                 self.options_mut().start = Some($crate::opts::Start::Now);
                 self
             }
 
-            /// Holds the job back in state `pending` until somebody makes it available.
+            /// Holds the job back in state `pending` until it is [released](crate::Client::release).
             pub fn pending(mut self) -> Self {
                 self.options_mut().start = Some($crate::opts::Start::WhenReleased);
                 self
@@ -141,26 +141,26 @@ macro_rules! insert_setters {
                 self
             }
 
-            /// Makes the job unique by a key of its own. Overrides what the kind would derive.
+            /// Makes the job unique by a key of its own. Overrides the key or policy of the kind.
             pub fn unique_key(mut self, key: $crate::unique::UniqueKey) -> Self {
                 self.options_mut().unique = Some($crate::opts::Unique::Key(key));
                 self
             }
 
-            /// Makes the job unique by a policy. Overrides what the kind would derive.
+            /// Makes the job unique by a policy. Overrides the key or policy of the kind.
             pub fn unique(mut self, policy: $crate::unique::UniquePolicy) -> Self {
                 self.options_mut().unique = Some($crate::opts::Unique::Policy(policy));
                 self
             }
 
-            /// Bypasses uniqueness: never a duplicate, and never in the way of one.
+            /// Bypasses uniqueness: the job is never a duplicate, and never the holder of a key.
             pub fn not_unique(mut self) -> Self {
                 self.options_mut().unique = Some($crate::opts::Unique::No);
                 self
             }
 
-            /// Gives the job this id. An insert that is sent again with the same id is recognised
-            /// and answered with the job that is there. Default: a new UUIDv7.
+            /// Gives the job this id. An insert that is sent again with the same id returns the existing job.
+            /// Default: a new UUIDv7.
             pub fn id(mut self, id: impl Into<$crate::ident::JobId>) -> Self {
                 self.options_mut().id = Some(id.into());
                 self

@@ -1,4 +1,4 @@
-//! What a worker can say at the end of an attempt.
+//! Outcomes: how a worker ends an attempt.
 
 use std::error::Error;
 use std::fmt;
@@ -14,19 +14,19 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The work is done, with something to keep or without.
+    /// The work is done, with or without an output.
     Complete {
         /// Stored in the job's `output`.
         output: Option<Value>,
     },
-    /// Try again after this long. Uses the attempt up, and the job is discarded when none is left.
+    /// Try again after a delay. Uses up the attempt. The job is discarded when none is left.
     Retry {
         /// From now, by the database's clock.
         after: Duration,
         /// Why, for the job's `errors`.
         reason: String,
     },
-    /// Come back after this long. Does not use up an attempt.
+    /// Run again after a delay. Does not use up an attempt.
     Snooze {
         /// From now, by the database's clock.
         after: Duration,
@@ -36,7 +36,7 @@ pub enum Outcome {
         /// Why, for the job's `errors`.
         reason: String,
     },
-    /// Give up for good: trying again cannot help.
+    /// Give up for good: another attempt cannot succeed.
     Discard {
         /// Why, for the job's `errors`.
         reason: String,
@@ -50,22 +50,22 @@ impl Outcome {
         Outcome::Complete { output: None }
     }
 
-    /// The work is done, and this is what came of it.
+    /// The work is done, with this output.
     ///
     /// # Errors
     ///
-    /// What serde_json says when the value does not serialise.
+    /// The error of serde_json if the value does not serialise.
     pub fn complete_with(output: impl Serialize) -> Result<Self, serde_json::Error> {
         Ok(Outcome::Complete { output: Some(serde_json::to_value(output)?) })
     }
 
-    /// Come back after this long, without using up an attempt.
+    /// Run again after a delay, without using up an attempt.
     #[must_use]
     pub const fn snooze(after: Duration) -> Self {
         Outcome::Snooze { after }
     }
 
-    /// Try again after this long.
+    /// Try again after a delay.
     #[must_use]
     pub fn retry(after: Duration, reason: impl Into<String>) -> Self {
         Outcome::Retry { after, reason: reason.into() }
@@ -90,8 +90,8 @@ impl From<()> for Outcome {
     }
 }
 
-/// What an async function may return to be a worker: `()`, an [`Outcome`], or a `Result` of either
-/// with any error. An error is a failed attempt.
+/// The return types of a worker function: `()`, an [`Outcome`], or a `Result` of either with any error. An error is
+/// a failed attempt.
 pub trait IntoResult {
     /// The attempt's result.
     ///
@@ -119,9 +119,9 @@ impl<T: Into<Outcome>, E: Into<BoxError>> IntoResult for Result<T, E> {
     }
 }
 
-/// An error that trying again cannot help: the job is discarded at once, with the error's text,
-/// however many attempts it has left. It works with `?`, from wherever in the error's chain of
-/// sources it is: adding context to it does not make the job try again.
+/// An error after which another attempt cannot succeed: the job is discarded at once, with the error's text, however
+/// many attempts it has left. It works with `?`, and anywhere in an error's chain of sources: with added context it is
+/// still permanent.
 ///
 /// ```
 /// use uniqueue::{BoxError, Permanent};
@@ -141,13 +141,13 @@ impl<T: Into<Outcome>, E: Into<BoxError>> IntoResult for Result<T, E> {
 #[derive(Debug)]
 pub struct Permanent(Cause);
 
-/// What is permanent. It shows in the chain of sources even where a wrapper hides the type of the
-/// error that it wraps, as anyhow's does.
+/// The marked error. It stays in the chain of sources even where a wrapper hides the type of the error that it
+/// wraps, as anyhow's does.
 #[derive(Debug)]
 struct Cause(BoxError);
 
 impl Permanent {
-    /// Marks an error, or a text, as one that must not be tried again.
+    /// Marks an error, or a text, as permanent.
     #[must_use]
     pub fn new(error: impl Into<BoxError>) -> Self {
         Self(Cause(error.into()))

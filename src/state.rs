@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Where a job is in its life.
+/// The state of a job.
 ///
 /// ```text
 /// pending ─▶ available ─▶ running ─▶ completed
@@ -22,17 +22,17 @@ use crate::error::{Error, Result};
 pub enum JobState {
     /// Waiting for a free worker.
     Available,
-    /// Stopped by a person, by the job itself or by a successor that replaced it. Final.
+    /// Stopped by an operator, by its worker or by a job that replaced it. Final.
     Cancelled,
-    /// Worked successfully. Final.
+    /// Its worker succeeded. Final.
     Completed,
-    /// Out of attempts, or given up on. Final.
+    /// Out of attempts, or discarded by its worker or its policy. Final.
     Discarded,
-    /// Held back until somebody makes it available.
+    /// Held back until it is released.
     Pending,
-    /// Failed, waiting for its next attempt at `scheduled_at`.
+    /// Failed, and waiting for its next attempt at `scheduled_at`.
     Retryable,
-    /// In the hands of a worker.
+    /// Run by a worker.
     Running,
     /// Waiting for its `scheduled_at`.
     Scheduled,

@@ -1,4 +1,4 @@
-//! The audit of suppressed duplicates: switching it on for a kind, and reading it.
+//! The audit of suppressed duplicates: switching it on for a kind, and reading its counters.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -12,15 +12,15 @@ use crate::error::{Error, Result};
 use crate::ident::Kind;
 use crate::store;
 
-/// The longest that a counter can be kept, as for every other duration.
+/// The longest time that a counter can be kept.
 const LONGEST_KEEP: Duration = Duration::from_secs(36_525 * 86_400);
 
 /// A change to which kinds are audited, to be awaited. Made by [`Client::audit_duplicates`].
 ///
 /// # Errors
 ///
-/// [`Error::InvalidName`] for what cannot be a kind, [`Error::InvalidOption`] for a `keep` of more
-/// than 100 years, [`Error::Database`].
+/// [`Error::InvalidName`] for an invalid kind, [`Error::InvalidOption`] for a `keep` of more than 100
+/// years, [`Error::Database`].
 #[derive(Debug)]
 #[must_use = "a change does nothing until it is awaited"]
 pub struct AuditChange<'a> {
@@ -32,7 +32,7 @@ pub struct AuditChange<'a> {
 }
 
 impl<'a> AuditChange<'a> {
-    /// Counts no more. What was counted stays, until its time is over.
+    /// Stops counting. The counters stay until their time is over.
     pub fn stop(mut self) -> Self {
         self.is_audited = false;
         self
@@ -45,7 +45,7 @@ impl<'a> AuditChange<'a> {
         self
     }
 
-    /// Makes the change in the caller's own transaction, or on any connection of the caller's.
+    /// Makes the change in the caller's own transaction, or on any other connection of the caller's.
     pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
         self.connection = Some(connection);
         self
@@ -68,13 +68,8 @@ impl<'a> IntoFuture for AuditChange<'a> {
                 });
             }
             let statements = client.statements();
-            match connection {
-                Some(connection) => store::audit_duplicates(connection, statements, &kind, is_audited, keep).await,
-                None => {
-                    let mut connection = client.connection().await?;
-                    store::audit_duplicates(&mut connection, statements, &kind, is_audited, keep).await
-                }
-            }
+            let mut connection = client.connection_or(connection).await?;
+            store::audit_duplicates(&mut connection, statements, &kind, is_audited, keep).await
         })
     }
 }
@@ -85,7 +80,7 @@ impl<'a> IntoFuture for AuditChange<'a> {
 ///
 /// [`Error::Database`].
 #[derive(Debug)]
-#[must_use = "a list is not asked for until it is awaited"]
+#[must_use = "a list is not read until it is awaited"]
 pub struct SuppressedDuplicates<'a> {
     client: &'a Client,
     kind: Option<String>,
@@ -128,9 +123,8 @@ impl<'a> IntoFuture for SuppressedDuplicates<'a> {
 }
 
 impl Client {
-    /// Counts the inserts of a kind that are duplicates, by their keys, from now on; or, with
-    /// [`stop`](AuditChange::stop), no more. Default: no kind is audited, and a duplicate writes
-    /// nothing.
+    /// Counts the inserts of a kind that are duplicates, by their keys, from now on. With
+    /// [`stop`](AuditChange::stop): stops counting. Default: no kind is audited, and a duplicate writes nothing.
     ///
     /// ```no_run
     /// # async fn run(client: uniqueue::Client) -> uniqueue::Result<()> {
@@ -141,8 +135,8 @@ impl Client {
     /// # Ok(()) }
     /// ```
     ///
-    /// It holds for every inserter from its commit on, in Rust and in SQL; neither code nor keys
-    /// change. What it costs, and what counts, is in docs/unique.md.
+    /// It applies to every insert after its commit, in Rust and in SQL. Neither code nor keys change. Costs and
+    /// details are in docs/unique.md.
     pub fn audit_duplicates(&self, kind: impl Into<String>) -> AuditChange<'_> {
         AuditChange { client: self, connection: None, kind: kind.into(), is_audited: true, keep: None }
     }

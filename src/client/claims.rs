@@ -1,4 +1,4 @@
-//! Keys and who claims them: a list, and what became of one key.
+//! Keys and their holders: a list, and the history of one key.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use crate::store::{self, ClaimFilter};
 use crate::unique::KeyHolder;
 use crate::waiting::WaitingInsert;
 
-/// The most jobs of one key that a history has.
+/// The most jobs in the history of a key.
 const HISTORY: u32 = 50;
 
 /// A list of claimed keys, to be awaited. Made by [`Client::claims`].
@@ -21,7 +21,7 @@ const HISTORY: u32 = 50;
 ///
 /// [`Error::Database`](crate::Error::Database).
 #[derive(Debug)]
-#[must_use = "a list is not asked for until it is awaited"]
+#[must_use = "a list is not read until it is awaited"]
 pub struct Claims<'a> {
     client: &'a Client,
     connection: Option<&'a mut PgConnection>,
@@ -47,13 +47,13 @@ impl<'a> Claims<'a> {
         self
     }
 
-    /// Only this key and those beyond it. Not together with [`prefix`](Self::prefix), which comes first.
+    /// Only this key and later ones. Ignored where there is a [`prefix`](Self::prefix).
     pub fn from(mut self, unique_key: impl Into<String>) -> Self {
         self.filter.from = Some(unique_key.into());
         self
     }
 
-    /// Only keys beyond this one: the next page, after the last key of the one before.
+    /// Only keys after this one: for the next page, the last key of the page before.
     pub fn after(mut self, unique_key: impl Into<String>) -> Self {
         self.filter.after = Some(unique_key.into());
         self
@@ -65,7 +65,7 @@ impl<'a> Claims<'a> {
         self
     }
 
-    /// Asks in the caller's own transaction, or on any connection of the caller's.
+    /// Asks in the caller's own transaction, or on any other connection of the caller's.
     pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
         self.connection = Some(connection);
         self
@@ -79,38 +79,37 @@ impl<'a> IntoFuture for Claims<'a> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let Self { client, connection, filter } = self;
-            match connection {
-                Some(connection) => store::list_claims(connection, client.statements(), &filter).await,
-                None => store::list_claims(&mut *client.connection().await?, client.statements(), &filter).await,
-            }
+            let mut connection = client.connection_or(connection).await?;
+            store::list_claims(&mut connection, client.statements(), &filter).await
         })
     }
 }
 
 impl Client {
-    /// The keys that are claimed now, in the order of their bytes, with the jobs that claim them.
+    /// Lists the keys that are claimed now, in the order of their bytes, with the jobs that claim them.
     ///
-    /// Read from the index of keys, so that a page is as quick on a table of any size. By kind or queue every
-    /// claim is looked at until the page is full.
+    /// A page is read from the index of keys, and takes equally long on a table of any size. With a kind or a queue,
+    /// claims are read until the page is full.
     pub fn claims(&self) -> Claims<'_> {
         Claims { client: self, connection: None, filter: ClaimFilter { limit: 100, ..ClaimFilter::default() } }
     }
 
-    /// The jobs that have a unique key, the youngest first: the one that claims it, and up to fifty among the
-    /// `look_at` last jobs of all kinds. Only claimed keys are in an index; 100,000 jobs are read in some
-    /// tenths of a second.
+    /// Lists the jobs that have a unique key, the youngest first: the one that claims it, and up to fifty among the
+    /// `among` last jobs of all kinds. Only claimed keys are in an index. Reading 100,000 jobs takes some tenths of a
+    /// second.
     ///
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn key_history(&self, unique_key: &str, look_at: u32) -> Request<'_, Vec<JobRow>> {
+    pub fn key_history(&self, unique_key: &str, among: u32) -> Request<'_, Vec<JobRow>> {
         let key = unique_key.to_owned();
         Request::new(self, move |client, connection| {
-            Box::pin(async move { store::key_history(connection, client.statements(), &key, look_at, HISTORY).await })
+            Box::pin(async move { store::key_history(connection, client.statements(), &key, among, HISTORY).await })
         })
     }
-    /// The inserts that wait for other transactions, the longest first, and who holds them up; a thousand at
-    /// most. What the view `waiting_insert` tells.
+
+    /// Lists the inserts that wait for other transactions, with these transactions: the longest wait first, a thousand
+    /// at most. As the view `waiting_insert`.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
-//! Events: from a client and its runners to whoever listens, without anybody waiting for anybody.
+//! Events: from a client and its runners to subscribers, without either side waiting.
 //!
-//! A ring of the latest events is made when the first subscriber comes. Telling one is a write into
-//! the ring, and a subscriber that is slower than the ring is long loses the oldest and is told how
-//! many. Without a subscriber nothing is made: whoever would tell asks first, once a batch.
+//! The first subscriber creates a ring of the latest events. Publishing an event is a write into the ring. A subscriber
+//! that falls behind by more than the ring holds loses the oldest events and learns how many. Without a subscriber no
+//! event is built: publishers check first, once a batch.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,10 +14,10 @@ use super::Client;
 use crate::event::Event;
 use crate::metrics;
 
-/// How many events a subscriber may be behind, unless the client says otherwise.
+/// The default number of events that a subscriber may be behind.
 pub(super) const EVENT_BUFFER: usize = 8_192;
 
-/// Tells events to the subscribers of one client and its clones.
+/// Publishes events to the subscribers of one client and its clones.
 #[derive(Debug)]
 pub(crate) struct Bus {
     subscribers: Arc<AtomicUsize>,
@@ -30,15 +30,15 @@ impl Bus {
         Self { subscribers: Arc::default(), ring: OnceLock::new(), buffer }
     }
 
-    /// Whether anybody listens. Asked before an event is made.
+    /// Whether there is a subscriber. Checked before an event is built.
     pub(crate) fn is_heard(&self) -> bool {
         self.subscribers.load(Ordering::Relaxed) > 0
     }
 
-    /// Tells those who listen. Never waits.
+    /// Publishes an event. Never waits.
     pub(crate) fn tell(&self, event: Event) {
         if let Some(ring) = self.ring.get() {
-            // An error says that the last subscriber has just gone.
+            // An error means that the last subscriber has just gone.
             let _ = ring.send(event);
         }
     }
@@ -53,7 +53,7 @@ impl Bus {
 
 /// A subscription to events. Made by [`Client::events`]; ends when it is dropped.
 #[derive(Debug)]
-#[must_use = "events go by unless they are received"]
+#[must_use = "events are lost unless they are received"]
 pub struct Events {
     receiver: broadcast::Receiver<Event>,
     subscribers: Arc<AtomicUsize>,
@@ -63,7 +63,7 @@ pub struct Events {
 impl Events {
     /// The next event. `None` when the client, its clones and its runners are all gone.
     ///
-    /// May be dropped while it waits, as in `tokio::select!`; no event is lost.
+    /// It may be dropped while it waits, as in `tokio::select!`: no event is lost.
     pub async fn recv(&mut self) -> Option<Event> {
         loop {
             match self.receiver.recv().await {
@@ -74,8 +74,8 @@ impl Events {
         }
     }
 
-    /// How many events went by unreceived since this was last asked, because the subscriber was too
-    /// far behind. They lie just before the event that was received last.
+    /// How many events were lost since the last call, because the subscriber was too far behind. They came just
+    /// before the event that was received last.
     pub fn missed(&mut self) -> u64 {
         std::mem::take(&mut self.missed)
     }
@@ -88,16 +88,15 @@ impl Drop for Events {
 }
 
 impl Client {
-    /// Subscribes to what this client, its clones and the runners made from them do to jobs, from
-    /// now on. What other processes do is not told here.
+    /// Subscribes to the events of this client, its clones and their runners, from now on. Events of other
+    /// processes are not among them.
     ///
-    /// Two things that the database does by itself are not told: a job that is due becomes available,
-    /// and a job whose policy says so is discarded when it is promoted or fetched while another job
-    /// holds its unique key.
+    /// Two changes that the database makes by itself have no event: a job that is due becomes available, and a job
+    /// whose policy says so is discarded when it is promoted or fetched while another job holds its unique key.
     ///
-    /// A subscriber can never slow a runner: it may be 8,192 events behind
-    /// ([`ClientBuilder::event_buffer`](super::ClientBuilder::event_buffer)), then it loses the
-    /// oldest, and [`Events::missed`] tells how many. Without a subscriber events cost nothing.
+    /// A subscriber never slows a runner: it may be 8,192 events behind
+    /// ([`ClientBuilder::event_buffer`](super::ClientBuilder::event_buffer)). Then it loses the oldest, and
+    /// [`Events::missed`] returns how many. Without a subscriber events cost nothing.
     ///
     /// ```no_run
     /// # use uniqueue::{Client, Happened};
@@ -113,12 +112,12 @@ impl Client {
     /// # }
     /// ```
     ///
-    /// See [`Happened`](crate::Happened) for what is told, and when.
+    /// See [`Happened`](crate::Happened) for the events and their times.
     pub fn events(&self) -> Events {
         self.inner.bus.subscribe()
     }
 
-    /// Counts an event that is too rare to keep a meter for, and tells those who listen.
+    /// Counts a rare event in the metrics, and publishes it if there is a subscriber.
     pub(crate) fn tell(&self, event: Event) {
         metrics::count(&event.happened, &event.kind, &event.queue);
         if self.bus().is_heard() {

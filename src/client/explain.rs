@@ -18,15 +18,15 @@ use crate::unique::{Duplicate, OnConflict};
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// The text whose SHA-256 is the key: what of the job makes it "the same" as another. `None`
+    /// The text whose SHA-256 is the key: the part of the job that makes it "the same" as another. `None`
     /// for a key of the caller's own and for a job that is not unique.
     pub canonical: Option<String>,
     /// The unique key; `None` for a job that is not unique.
     pub unique_key: Option<String>,
-    /// Whether the insert would make a new job. Otherwise its answer would be the holder, an
-    /// error that names it, or the job that has the id already.
+    /// Whether the insert would make a new job. Otherwise it would return the holder, an error that names
+    /// it, or the job that has the id already.
     pub would_insert: bool,
-    /// The job that claims the key: its state, its age, and what frees the key. `None` where the
+    /// The job that claims the key, with its state, its age, and the event that frees the key. `None`: the
     /// key is free.
     pub holder: Option<Duplicate>,
 }
@@ -35,7 +35,7 @@ pub struct Explanation {
 ///
 /// # Errors
 ///
-/// As [`Insert`](crate::Insert), but for those of a duplicate: here it is the answer.
+/// As [`Insert`](crate::Insert), without those of a duplicate.
 #[derive(Debug)]
 #[must_use = "an explanation does nothing until it is awaited"]
 pub struct Explain<'a> {
@@ -49,8 +49,8 @@ impl<'a> Explain<'a> {
         Self { client, job, connection: None }
     }
 
-    /// Explains what the insert would do in the caller's own transaction, or on any connection of
-    /// the caller's. The transaction may be read-only.
+    /// Explains what the insert would do in the caller's own transaction, or on any other connection
+    /// of the caller's. The transaction may be read-only.
     pub fn tx(self, connection: &'a mut PgConnection) -> Self {
         Self { connection: Some(connection), ..self }
     }
@@ -62,10 +62,8 @@ impl<'a> IntoFuture for Explain<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            match self.connection {
-                Some(connection) => explain(self.client, connection, self.job).await,
-                None => explain(self.client, &mut *self.client.connection().await?, self.job).await,
-            }
+            let Self { client, job, connection } = self;
+            explain(client, &mut *client.connection_or(connection).await?, job).await
         })
     }
 }

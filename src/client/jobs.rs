@@ -1,4 +1,4 @@
-//! Looking through jobs: pages of them, and how many there are.
+//! Listing and counting jobs.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -13,12 +13,12 @@ use crate::ident::JobId;
 use crate::job::JobRow;
 use crate::store::{self, Page};
 
-/// How long a page is, unless the filter says otherwise.
+/// The default length of a page.
 const PAGE: u32 = 100;
 
 /// A page of jobs, to be awaited. Made by [`Client::jobs`].
 #[derive(Debug)]
-#[must_use = "a list is not asked for until it is awaited"]
+#[must_use = "a list is not read until it is awaited"]
 pub struct Jobs<'a> {
     client: &'a Client,
     connection: Option<&'a mut PgConnection>,
@@ -34,20 +34,19 @@ impl<'a> Jobs<'a> {
         self
     }
 
-    /// At most so many jobs. Default: 100, or the filter's limit.
+    /// The most jobs on the page. Default: 100, or the filter's limit.
     pub fn limit(mut self, limit: u32) -> Self {
         self.filter.limit = Some(limit);
         self
     }
 
-    /// Goes on behind this job, the last of the page before. However deep the page, it costs the
-    /// same.
+    /// Goes on after this job, the last of the page before. A page far down costs no more than the first.
     pub fn after(mut self, id: impl Into<JobId>) -> Self {
         self.after = Some(id.into());
         self
     }
 
-    /// Asks in the caller's own transaction, or on any connection of the caller's.
+    /// Asks in the caller's own transaction, or on any other connection of the caller's.
     pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
         self.connection = Some(connection);
         self
@@ -63,10 +62,8 @@ impl<'a> IntoFuture for Jobs<'a> {
             let Self { client, connection, filter, is_oldest_first, after } = self;
             filter.check()?;
             let page = Page { is_oldest_first, after, limit: filter.limit.unwrap_or(PAGE) };
-            match connection {
-                Some(connection) => store::list(connection, client.statements(), &filter, page).await,
-                None => store::list(&mut *client.connection().await?, client.statements(), &filter, page).await,
-            }
+            let mut connection = client.connection_or(connection).await?;
+            store::list(&mut connection, client.statements(), &filter, page).await
         })
     }
 }
@@ -88,10 +85,9 @@ impl Client {
     /// # Ok(()) }
     /// ```
     ///
-    /// Ids follow time, so the pages are in time order, and a page starts where the last one ended.
-    /// What is rare in a large table may be looked for long: available, running, waiting and
-    /// discarded jobs, and the holder of a key, have an index; a condition on the kind or the args
-    /// alone is tested row by row.
+    /// Ids follow time, so the pages are in time order, and a page starts where the last one ended. Available,
+    /// running, waiting and discarded jobs have an index, and so has the holder of a key. A condition on the kind or
+    /// the args alone is tested row by row, which takes long where few rows of a large table match.
     ///
     /// # Errors
     ///
@@ -100,8 +96,7 @@ impl Client {
         Jobs { client: self, connection: None, filter, is_oldest_first: false, after: None }
     }
 
-    /// How many jobs a filter means, counted no further than `up_to`. A filter's own limit does not
-    /// matter here.
+    /// Counts the jobs that match a filter, no further than `up_to`. The filter's own limit is ignored.
     ///
     /// # Errors
     ///

@@ -8,8 +8,8 @@ use super::Client;
 use crate::error::{Error, Result};
 use crate::store;
 
-/// A migration of the schema, to be awaited. Made by [`Client::migration`]. The answer is the
-/// migrations that were applied.
+/// A migration of the schema, to be awaited. Made by [`Client::migration`]. It returns the migrations that
+/// were applied.
 ///
 /// # Errors
 ///
@@ -24,20 +24,19 @@ pub struct Migration<'a> {
 }
 
 impl<'a> Migration<'a> {
-    /// Gives up where another transaction holds a lock that is needed for longer than this, so that a
-    /// migration that waits does not hold up those behind it. Default: the connection's own
-    /// `lock_timeout`, which usually is none. At least a millisecond.
+    /// The longest wait for a lock of another transaction, after which the migration fails. While it waits, other
+    /// sessions queue up behind it. Default: the connection's own `lock_timeout`, which usually is none. At least
+    /// 1 ms.
     pub fn lock_timeout(mut self, lock_timeout: Duration) -> Self {
         self.lock_timeout = Some(lock_timeout);
         self
     }
 
-    /// What would be sent, as one script for somebody to run by hand: `BEGIN`, the statements, the rows of
-    /// the history by which a library knows afterwards that they ran, `COMMIT`. Empty: there is nothing to
-    /// do. Nothing is changed.
+    /// Returns the migration as one script, to be run by hand: `BEGIN`, the statements, the rows of the history that
+    /// record them, `COMMIT`. Empty: the schema is up to date. Nothing is changed.
     ///
-    /// It is for the schema as it is now: when a script is late, because a part of it has run, it fails
-    /// as a whole. In psql it is `psql -v ON_ERROR_STOP=1 -f script.sql`.
+    /// The script is for the schema as it is now. If a part of it has run meanwhile, it fails as a whole. In psql:
+    /// `psql -v ON_ERROR_STOP=1 -f script.sql`.
     ///
     /// # Errors
     ///
@@ -49,7 +48,7 @@ impl<'a> Migration<'a> {
         Ok(script.unwrap_or_default())
     }
 
-    /// The migrations that the schema lacks, such as `V2 unique_jobs`, in the order in which they would be
+    /// Lists the migrations that the schema lacks, such as `V2 unique_jobs`, in the order in which they would be
     /// applied. Empty: it has all. Nothing is changed.
     ///
     /// # Errors
@@ -74,8 +73,8 @@ impl<'a> IntoFuture for Migration<'a> {
 }
 
 impl Client {
-    /// Brings the schema to the version that this library needs, creating it if need be. Safe to
-    /// call from any number of processes at once. Answers with the migrations it applied.
+    /// Brings the schema to the version that this library needs, and creates it if it is missing. Any number of
+    /// processes may call it at once. Returns the migrations that it applied.
     ///
     /// # Errors
     ///
@@ -85,7 +84,7 @@ impl Client {
         self.migration().await
     }
 
-    /// As [`Client::migrate`], with options; or its SQL, for who may not run it.
+    /// As [`Client::migrate`], with options. Also returns its SQL, for a role that may not run it.
     ///
     /// ```no_run
     /// # use std::time::Duration;

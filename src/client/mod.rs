@@ -5,6 +5,7 @@ mod backfill;
 mod builder;
 mod change;
 mod claims;
+mod connection;
 mod events;
 mod explain;
 mod insert;
@@ -14,7 +15,6 @@ mod periodic;
 mod queues;
 mod request;
 mod stats;
-mod walk;
 mod watch;
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub use self::migration::Migration;
 pub use self::periodic::Periodic;
 pub use self::queues::{Queue, QueueChange, Queues};
 pub use self::request::Request;
-pub use self::stats::AskStats;
+pub use self::stats::StatsRequest;
 
 use self::insert::{AnyInsertMiddleware, Coalescer, InsertLayers};
 use crate::error::Result;

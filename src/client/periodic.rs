@@ -1,4 +1,4 @@
-//! Periodic jobs: defining, looking, pausing, running.
+//! Periodic jobs: defining, listing, pausing, running.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -16,8 +16,8 @@ use crate::unique::Claim;
 
 /// The periodic jobs of a schema. Made by [`Client::periodic`].
 ///
-/// Runners notice a change within seconds. Whatever is done here can be done in SQL as well, to the
-/// rows of the table `periodic`.
+/// Runners notice a change within seconds. Every change can be made in SQL as well, to the rows of the table
+/// `periodic`.
 #[derive(Clone, Copy, Debug)]
 pub struct Periodic<'a> {
     client: &'a Client,
@@ -52,7 +52,7 @@ impl<'a> Periodic<'a> {
     ///
     /// [`Error::InvalidName`]; [`Error::InvalidSchedule`] and [`Error::UnknownTimeZone`];
     /// [`Error::InvalidOption`] when the job has a start time, an id, or a unique policy with a
-    /// window; as for [`Insert`](crate::Insert) when the job is no good; [`Error::Database`].
+    /// window; as for [`Insert`](crate::Insert) when the job is invalid; [`Error::Database`].
     pub fn define(&self, periodic: PeriodicJob) -> Request<'a, ()> {
         self.define_from(periodic, PeriodicSource::Database)
     }
@@ -61,7 +61,7 @@ impl<'a> Periodic<'a> {
         Request::new(self.client, move |client, connection| Box::pin(define(client, connection, periodic, source)))
     }
 
-    /// All periodic jobs, by name.
+    /// Lists all periodic jobs, by name.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl<'a> Periodic<'a> {
         })
     }
 
-    /// One periodic job, if it exists.
+    /// Finds a periodic job.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl<'a> Periodic<'a> {
         })
     }
 
-    /// Runs no slot until it is resumed. Answers whether it exists.
+    /// Pauses it: no slot is run until it is resumed. Returns whether it exists.
     ///
     /// # Errors
     ///
@@ -93,8 +93,8 @@ impl<'a> Periodic<'a> {
         self.change(PeriodicVerb::Pause, name)
     }
 
-    /// Runs its slots again, from now on: what passed while it was paused is not caught up with,
-    /// whatever it says of missed slots. Answers whether it exists.
+    /// Runs its slots again, from now on. Slots that passed while it was paused are not caught up, whatever its
+    /// `catch_up`. Returns whether it exists.
     ///
     /// # Errors
     ///
@@ -103,8 +103,8 @@ impl<'a> Periodic<'a> {
         self.change(PeriodicVerb::Resume, name)
     }
 
-    /// Removes it. Its jobs stay. A definition in code comes back with the next start of a runner
-    /// that has it. Answers whether it existed.
+    /// Removes it. Its jobs stay. A definition in code comes back with the next start of a runner that has it.
+    /// Returns whether it existed.
     ///
     /// # Errors
     ///
@@ -113,9 +113,8 @@ impl<'a> Periodic<'a> {
         self.change(PeriodicVerb::Remove, name)
     }
 
-    /// Inserts one of its jobs at once, outside of the schedule, paused or not. Answers with the job,
-    /// or, where it has a unique key of its own that another job claims, with that one. `None`: there
-    /// is no periodic job of that name.
+    /// Inserts one of its jobs at once, outside of the schedule, paused or not. Returns the job, or the holder of the
+    /// unique key if the job has a key that another job claims. `None`: there is no periodic job of that name.
     ///
     /// # Errors
     ///
@@ -161,7 +160,7 @@ async fn define(
     store::define_periodic(connection, client.statements(), &definition).await
 }
 
-/// A claim as the document that `insert_job` takes. The job never changes, so nor does its key.
+/// A claim as the document that `insert_job` takes. The key is in it, since the job is the same at every slot.
 fn policy(claim: &Claim) -> Value {
     let mut document = json!({
         "key": claim.key,

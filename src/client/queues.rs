@@ -1,4 +1,4 @@
-//! Queues: pausing them, limiting them, and looking at them.
+//! Queues: pausing, limiting and listing them.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -16,8 +16,7 @@ use crate::store::{self, QueueVerb};
 
 const NO_LIMIT: &str = "must be 1 to 2147483647; to run nothing, pause the queue";
 
-/// A queue by its name. Made by [`Client::queue`]. A queue need not exist to be set: its jobs may
-/// come later.
+/// A queue by its name. Made by [`Client::queue`]. Its settings may be changed before it has jobs.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a handle does nothing by itself"]
 pub struct Queue<'a> {
@@ -26,23 +25,23 @@ pub struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    /// Pauses the queue everywhere: from now on no runner fetches from it. What runs is finished.
-    /// A queue that is paused already stays paused since then.
+    /// Pauses the queue everywhere: from now on no runner fetches from it. Running jobs finish. A queue that is
+    /// paused already keeps the time of its first pause.
     pub fn pause(self) -> QueueChange<'a> {
         self.change(QueueVerb::Pause)
     }
 
-    /// Lets the queue go on, and wakes idle runners at once.
+    /// Resumes the queue, and wakes idle runners at once.
     pub fn resume(self) -> QueueChange<'a> {
         self.change(QueueVerb::Resume)
     }
 
-    /// Limits how many of the queue's jobs run at once over all runners, however many there are.
-    /// `None`: no limit but the runners' own. At least 1; to run none, pause the queue.
+    /// Limits how many of the queue's jobs run at once over all runners. `None`: only the runners' own limits apply. At
+    /// least 1; to run none, pause the queue.
     ///
-    /// Fetches from a limited queue take turns, so a limit is for queues that run few jobs at once.
-    /// What runs already when a limit is set is finished. A limit counts jobs that are running for the
-    /// database: the place of a cancelled job is free at once, even while its worker tidies up.
+    /// Fetches from a limited queue wait for each other, so a limit is for queues that run few jobs at once. Jobs that
+    /// run already when a limit is set finish. A limit counts the jobs whose state is `running`: the place of a
+    /// cancelled job is free at once, even while its worker cleans up.
     pub fn limit(self, limit: Option<u32>) -> QueueChange<'a> {
         match limit.map(|limit| i32::try_from(limit).map_err(|_| limit)) {
             None => self.change(QueueVerb::Limit(None)),
@@ -52,8 +51,8 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Says how long the queue's final jobs are kept, whichever runner prunes. `None`: as the runners
-    /// say ([`Runner::retention`](crate::Runner::retention)), which is the default.
+    /// Sets how long the queue's final jobs are kept. `None`: the retention of the runners
+    /// ([`Runner::retention`](crate::Runner::retention)), which is the default.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -64,7 +63,7 @@ impl<'a> Queue<'a> {
     /// # Ok(()) }
     /// ```
     ///
-    /// Runners know it after their next heartbeat.
+    /// Runners apply it after their next heartbeat.
     pub fn retention(self, retention: Option<Retention>) -> QueueChange<'a> {
         let keep =
             |of: fn(Retention) -> Option<Duration>| Some(retention.map_or(Keep::AsRunnersSay, |all| of(all).into()));
@@ -75,7 +74,7 @@ impl<'a> Queue<'a> {
         ]))
     }
 
-    /// Says how long the queue's jobs in one final state are kept, and leaves the other states as they are.
+    /// Sets how long the queue's jobs in one final state are kept, and leaves the other states unchanged.
     ///
     /// # Errors
     ///
@@ -95,7 +94,7 @@ impl<'a> Queue<'a> {
         self.change(QueueVerb::Retain(all))
     }
 
-    /// How the queue is set.
+    /// Returns the queue's settings.
     pub fn settings(self) -> QueueChange<'a> {
         self.change(QueueVerb::Look)
     }
@@ -110,13 +109,13 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// A change to a queue's settings, or a look at them, to be awaited. Made by [`Queue`]. The answer
-/// is how the queue is set since.
+/// A change to a queue's settings, or a read of them, to be awaited. Made by [`Queue`]. It returns the settings
+/// after the change.
 ///
 /// # Errors
 ///
-/// [`Error::InvalidName`] for a name that cannot be a queue's, [`Error::InvalidOption`] for a limit
-/// that cannot be one or a state that is not final, [`Error::Database`].
+/// [`Error::InvalidName`] for an invalid queue name, [`Error::InvalidOption`] for an invalid limit or a state that
+/// is not final, [`Error::Database`].
 #[derive(Debug)]
 #[must_use = "a change does nothing until it is awaited"]
 pub struct QueueChange<'a> {
@@ -142,17 +141,15 @@ impl<'a> IntoFuture for QueueChange<'a> {
         Box::pin(async move {
             let Self { queue: Queue { client, name }, connection, verb } = self;
             let (name, verb) = (QueueName::new(name)?, verb?);
-            match connection {
-                Some(connection) => store::change_queue(connection, client.statements(), verb, &name).await,
-                None => store::change_queue(&mut *client.connection().await?, client.statements(), verb, &name).await,
-            }
+            let mut connection = client.connection_or(connection).await?;
+            store::change_queue(&mut connection, client.statements(), verb, &name).await
         })
     }
 }
 
 /// A list of the queues, to be awaited. Made by [`Client::queues`].
 #[derive(Debug)]
-#[must_use = "a list is not asked for until it is awaited"]
+#[must_use = "a list is not read until it is awaited"]
 pub struct Queues<'a> {
     client: &'a Client,
     connection: Option<&'a mut PgConnection>,
@@ -166,7 +163,7 @@ impl<'a> Queues<'a> {
         self
     }
 
-    /// Asks in the caller's own transaction, or on any connection of the caller's.
+    /// Asks in the caller's own transaction, or on any other connection of the caller's.
     pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
         self.connection = Some(connection);
         self
@@ -181,16 +178,14 @@ impl<'a> IntoFuture for Queues<'a> {
         Box::pin(async move {
             let Self { client, connection, up_to } = self;
             let up_to = i32::try_from(up_to).unwrap_or(i32::MAX - 1).min(i32::MAX - 1);
-            match connection {
-                Some(connection) => store::list_queues(connection, client.statements(), up_to).await,
-                None => store::list_queues(&mut *client.connection().await?, client.statements(), up_to).await,
-            }
+            let mut connection = client.connection_or(connection).await?;
+            store::list_queues(&mut connection, client.statements(), up_to).await
         })
     }
 }
 
 impl Client {
-    /// A queue by its name, to pause, resume or limit it, or to say how long its jobs are kept.
+    /// A queue by its name: to pause, resume or limit it, or to set its retention.
     ///
     /// ```no_run
     /// # async fn run(client: uniqueue::Client) -> uniqueue::Result<()> {
@@ -206,11 +201,10 @@ impl Client {
 
     /// Lists every queue that has settings, a live runner or jobs, by name, with its jobs by state.
     ///
-    /// It is as quick when a queue is ten million jobs deep: counts end at a limit and then say so
-    /// ([`JobCount`](crate::JobCount)). Final and pending jobs are counted among the last 20,000
-    /// inserted, waiting ones among the first 20,000 to be due, discarded ones among the last 20,000;
-    /// where there are more, counts are lower bounds. A queue that has nothing but older final jobs is
-    /// missing.
+    /// It is equally quick for a queue of ten million jobs: counts stop at a limit and then are lower bounds
+    /// ([`JobCount`](crate::JobCount)). Final and pending jobs are counted among the last 20,000 inserted, waiting ones
+    /// among the first 20,000 to be due, discarded ones among the last 20,000. A queue that has only older final jobs
+    /// is missing.
     ///
     /// # Errors
     ///

@@ -28,8 +28,8 @@ type Call<T> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> Answe
 ///
 /// # Errors
 ///
-/// [`Error::Database`](crate::Error::Database), and what the method that made it says.
-#[must_use = "nothing is asked or done until it is awaited"]
+/// [`Error::Database`](crate::Error::Database), and the errors of the method that made it.
+#[must_use = "a request is not sent until it is awaited"]
 pub struct Request<'a, T> {
     client: &'a Client,
     connection: Option<&'a mut PgConnection>,
@@ -44,8 +44,8 @@ impl<'a, T> Request<'a, T> {
         Self { client, connection: None, call: Box::new(call) }
     }
 
-    /// Does it in the caller's own transaction, or on any connection of the caller's: it sees what the transaction
-    /// did, and what it does is undone if the transaction is rolled back.
+    /// Sends it in the caller's own transaction, or on any other connection of the caller's. It sees the transaction's
+    /// changes, and its own are rolled back with the transaction.
     pub fn tx(self, connection: &'a mut PgConnection) -> Self {
         Self { connection: Some(connection), ..self }
     }
@@ -63,11 +63,6 @@ impl<'a, T: 'a> IntoFuture for Request<'a, T> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { client, connection, call } = self;
-        Box::pin(async move {
-            match connection {
-                Some(connection) => call(client, connection).await,
-                None => call(client, &mut *client.connection().await?).await,
-            }
-        })
+        Box::pin(async move { call(client, &mut *client.connection_or(connection).await?).await })
     }
 }

@@ -1,4 +1,4 @@
-//! How the queues are doing, in numbers.
+//! Statistics of the queues.
 
 use std::collections::BTreeMap;
 use std::future::{Future, IntoFuture};
@@ -14,14 +14,14 @@ use crate::state::JobState;
 use crate::stats::{Rates, Stats};
 use crate::store;
 
-/// A question for [`Stats`], to be awaited. Made by [`Client::stats`].
+/// A request for [`Stats`], to be awaited. Made by [`Client::stats`].
 ///
 /// # Errors
 ///
 /// [`Error::Database`](crate::Error::Database).
 #[derive(Debug)]
-#[must_use = "nothing is asked until it is awaited"]
-pub struct AskStats<'a> {
+#[must_use = "statistics are not read until they are awaited"]
+pub struct StatsRequest<'a> {
     client: &'a Client,
     connection: Option<&'a mut PgConnection>,
     within: Duration,
@@ -29,14 +29,14 @@ pub struct AskStats<'a> {
     up_to: u32,
 }
 
-impl<'a> AskStats<'a> {
-    /// Counts the jobs that were inserted within this time. Default: a minute. At least a millisecond.
+impl<'a> StatsRequest<'a> {
+    /// Counts the jobs that were inserted within this time. Default: a minute. At least 1 ms.
     pub fn within(mut self, within: Duration) -> Self {
         self.within = within.max(Duration::from_millis(1));
         self
     }
 
-    /// Tells how long so many of the jobs that finished last waited and ran. Default: 1,000, of those that are
+    /// Measures the waiting and running times of this many jobs that finished last. Default: 1,000, of those that are
     /// found.
     pub fn sample(mut self, sample: u32) -> Self {
         self.sample = sample;
@@ -49,24 +49,21 @@ impl<'a> AskStats<'a> {
         self
     }
 
-    /// Asks in the caller's own transaction, or on any connection of the caller's.
+    /// Asks in the caller's own transaction, or on any other connection of the caller's.
     pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
         self.connection = Some(connection);
         self
     }
 }
 
-impl<'a> IntoFuture for AskStats<'a> {
+impl<'a> IntoFuture for StatsRequest<'a> {
     type Output = Result<Stats>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let Self { client, connection, within, sample, up_to } = self;
-            match connection {
-                Some(connection) => ask(client, connection, within, sample, up_to).await,
-                None => ask(client, &mut *client.connection().await?, within, sample, up_to).await,
-            }
+            ask(client, &mut *client.connection_or(connection).await?, within, sample, up_to).await
         })
     }
 }
@@ -106,7 +103,7 @@ async fn ask(
 }
 
 impl Client {
-    /// Tells how the queues are doing: jobs by state, what comes and goes a second, the oldest available job,
+    /// Returns statistics of the queues: jobs by state, inserted and worked jobs per second, the oldest available job,
     /// and how long jobs waited and ran.
     ///
     /// ```no_run
@@ -119,11 +116,11 @@ impl Client {
     /// # Ok(()) }
     /// ```
     ///
-    /// Where nothing but reading the table would tell, it looks at the newest 20,000 jobs, and at the 2,000
-    /// before the head of each of the first 20 queues where jobs wait; runners tell what they work off with their heartbeats. What was
-    /// inserted long before and finished just now (a long schedule, a late retry) may be missing among the
-    /// times; it is in the rates.
-    pub fn stats(&self) -> AskStats<'_> {
-        AskStats { client: self, connection: None, within: Duration::from_secs(60), sample: 1_000, up_to: 10_000 }
+    /// Runners report the jobs that they worked with their heartbeats. Everything else is read from a part of the
+    /// table: the newest 20,000 jobs, and the 2,000 before the head of each of the first 20 queues where jobs wait. A job
+    /// that was inserted long ago and has just finished (a long schedule, a late retry) may be missing among the times.
+    /// It is counted in the rates.
+    pub fn stats(&self) -> StatsRequest<'_> {
+        StatsRequest { client: self, connection: None, within: Duration::from_secs(60), sample: 1_000, up_to: 10_000 }
     }
 }

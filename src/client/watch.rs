@@ -1,4 +1,4 @@
-//! Watching: jobs that run, and kinds that fail.
+//! Watching running jobs and failing kinds.
 
 use super::Client;
 use crate::error::Result;
@@ -6,8 +6,8 @@ use crate::store;
 use crate::watch::{FailingKind, RunningJobInfo};
 
 impl Client {
-    /// The jobs that run, those that have run for longest first, with their runners; at most so many. Read by index,
-    /// whatever the size of the table. What the view `running_job` tells.
+    /// Lists running jobs with their runners, the longest-running first, at most `limit`. Read by index, so the size of
+    /// the table does not matter. As the view `running_job`.
     ///
     /// # Errors
     ///
@@ -16,8 +16,8 @@ impl Client {
         store::running_jobs(&mut *self.connection().await?, self.statements(), limit).await
     }
 
-    /// The kinds of which jobs failed, the worst first: among the 20,000 waiting jobs that are due first and the last
-    /// 20,000 discarded ones. What the view `failing_kind` tells.
+    /// Lists the kinds with failed jobs, the worst first: among the 20,000 waiting jobs that are due first and the last
+    /// 20,000 discarded ones. As the view `failing_kind`.
     ///
     /// # Errors
     ///

@@ -6,20 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{fs, iter};
 
+use super::failure::{INSTALL_HINT, failure, failure_from};
+use super::npm;
 use super::user::ServerUser;
-use super::{Version, failure, failure_from, npm};
+use super::version::Version;
 use crate::Result;
 
-/// The hint when there is nothing to run.
-pub(super) const REMEDY: &str = "install PostgreSQL
-  Debian, Ubuntu:  sudo apt-get install postgresql
-  macOS:           brew install postgresql@18
-  Fedora:          sudo dnf install postgresql-server
-  Alpine:          apk add postgresql
-  others:          see postgresql.org/download, or install npm, which fetches it on the next start
-or set PG_BINDIR to the directory with initdb and postgres, or DATABASE_URL to a database that runs";
-
-/// Where installers put their versions: the parent, how the directories' names begin, and what follows.
+/// Where installers put their versions: the parent directory, the prefix of the name, and the rest of the path.
 const PLACES: [(&str, &str, &str); 7] = [
     ("/usr/lib/postgresql", "", "bin"),
     ("/opt/homebrew/opt", "postgresql", "bin"),
@@ -38,31 +31,33 @@ pub(super) struct Binaries {
 }
 
 impl Binaries {
-    /// Looks in the order that the module's documentation gives.
+    /// Searches in the order that the module's documentation gives.
     pub(super) fn find(user: ServerUser) -> Result<Self> {
         if let Some(directory) = env::var_os("PG_BINDIR").filter(|directory| !directory.is_empty()) {
             return Self::at(PathBuf::from(directory), "PG_BINDIR", user);
         }
         let places = PLACES.into_iter().flat_map(|(parent, name, rest)| newest_first(Path::new(parent), name, rest));
         let found = iter::once_with(configured).flatten().chain(places).chain(on_path()).find_map(|directory| {
-            Self::at(directory, "found", user).inspect_err(|why| tracing::debug!("passed over: {why}")).ok()
+            Self::at(directory, "found", user)
+                .inspect_err(|why| tracing::debug!(%why, "skipped a directory without usable PostgreSQL binaries"))
+                .ok()
         });
         if let Some(binaries) = found {
             return Ok(binaries);
         }
         let Some(directory) = npm::install(user)? else {
-            return Err(failure("found no PostgreSQL on this machine, and no npm to fetch it with", REMEDY));
+            return Err(failure("found no PostgreSQL on this machine, and no npm to fetch it with", INSTALL_HINT));
         };
         Self::at(directory, "npm", user)
     }
 
-    /// Takes a directory as it is, or says what is wrong with it and who named it.
+    /// Checks a directory. The error says what is wrong with it, and where its name came from.
     pub(super) fn at(directory: PathBuf, named_by: &str, user: ServerUser) -> Result<Self> {
         let shown = directory.display();
         if !holds_binaries(&directory) {
-            return Err(failure(format!("{named_by} does not hold initdb and postgres: {shown}"), REMEDY));
+            return Err(failure(format!("{named_by} does not hold initdb and postgres: {shown}"), INSTALL_HINT));
         }
-        // Run as the server's user: root may reach what that user may not.
+        // As the server's user, who may be denied directories that root can enter.
         let output = user.command(directory.join("postgres")).arg("--version").output().map_err(failure_from(
             format!("{named_by} holds a postgres that does not run: {shown}"),
             "check that it is for this machine, and that the server's user may read and enter every directory above it",
@@ -71,8 +66,8 @@ impl Binaries {
         let Some(version) = Version::of_output(&printed) else {
             let complaint = String::from_utf8_lossy(&output.stderr);
             return Err(failure(
-                format!("{named_by} holds a postgres that does not tell its version: {shown}: {}", complaint.trim()),
-                REMEDY,
+                format!("{named_by} holds a postgres that does not print its version: {shown}: {}", complaint.trim()),
+                INSTALL_HINT,
             ));
         };
         if version.major() < Version::OLDEST_MAJOR {
@@ -89,7 +84,8 @@ fn holds_binaries(directory: &Path) -> bool {
     ["initdb", "postgres"].iter().all(|name| directory.join(name).is_file())
 }
 
-/// What `pg_config` says. On some systems it comes with the client's headers, and names a directory without a server.
+/// The directory that `pg_config` prints. On some systems it comes with the client's headers, and names a directory
+/// without a server.
 fn configured() -> Option<PathBuf> {
     let output = Command::new("pg_config").arg("--bindir").stderr(Stdio::null()).output().ok()?;
     let directory = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
@@ -115,7 +111,7 @@ fn numbers_in(name: &str) -> Vec<u32> {
     name.split(|character: char| !character.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
-/// The directories behind `initdb` on the `PATH`, through symbolic links: often it alone is linked.
+/// The directories of `initdb` on the `PATH`, through symbolic links: often `initdb` alone is linked.
 fn on_path() -> impl Iterator<Item = PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let directories: Vec<_> = env::split_paths(&path).collect();

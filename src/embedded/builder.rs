@@ -1,10 +1,7 @@
-//! How a server is to be.
+//! Options of a server.
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
-
-use super::{Postgres, blocking, cluster};
-use crate::Result;
 
 /// Whether the data must survive a crash of the machine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -22,11 +19,11 @@ pub enum Listen {
     /// On a Unix socket that only the server's user and root can reach, at a new path each time.
     Socket,
     /// On this port of 127.0.0.1, never on other addresses. *Every* user of the machine can connect, as superuser and
-    /// without a password; that is a choice for one's own laptop or container.
+    /// without a password, so choose it only on a machine or container of your own.
     Tcp(NonZeroU16),
 }
 
-/// Options for a [`Postgres`], see [`Postgres::builder`].
+/// Options for a [`Postgres`](super::Postgres), see [`Postgres::builder`](super::Postgres::builder).
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing before start()"]
 pub struct PostgresBuilder {
@@ -40,8 +37,8 @@ pub struct PostgresBuilder {
 impl PostgresBuilder {
     /// Keeps the data in this directory, which is made if it is missing and used again on the next start.
     ///
-    /// Default: a new directory that goes away with the server. When root starts the server, the directory's owner
-    /// runs it, or gets a new directory; the server's log is in it as `server.log`.
+    /// Default: a new directory that is removed with the server. When root starts the server, it runs as the directory's
+    /// owner. Its log is in the directory as `server.log`.
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.data_dir = Some(directory.into());
         self
@@ -61,9 +58,9 @@ impl PostgresBuilder {
 
     /// Sets one of PostgreSQL's own settings, such as `log_statement` to `all`.
     ///
-    /// The last value of a name counts, also over those of [`Durability::Fast`]; but the address (`listen_addresses`,
-    /// `port`, `unix_socket_directories`) and the destination of the log (`logging_collector`, `log_destination`,
-    /// `lc_messages`) stay as they are, with a warning, since the URL and the errors depend on them.
+    /// The last value of a name counts, also over those of [`Durability::Fast`]. The address (`listen_addresses`, `port`,
+    /// `unix_socket_directories`) and the destination of the log (`logging_collector`, `log_destination`, `lc_messages`)
+    /// cannot be changed, since the URL and the errors depend on them: they are ignored with a warning.
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
         self
@@ -74,22 +71,10 @@ impl PostgresBuilder {
         self.setting("max_connections", limit.to_string())
     }
 
-    /// Uses the `initdb` and `postgres` in this directory. Default: see [where they come
+    /// Uses the `initdb` and `postgres` in this directory. Default: see [where the binaries come
     /// from](super#where-the-binaries-come-from).
     pub fn binaries(mut self, directory: impl Into<PathBuf>) -> Self {
         self.binaries = Some(directory.into());
         self
-    }
-
-    /// Starts the server and waits until it takes connections.
-    ///
-    /// Dropping the future before it is done stops the server as well.
-    ///
-    /// # Errors
-    ///
-    /// When no binaries are found; when the data directory is of another major version, in use by another server, or not
-    /// PostgreSQL's; when the port is taken or a setting is wrong. The error says which and what to do.
-    pub async fn start(self) -> Result<Postgres> {
-        blocking(move || cluster::start(self)).await
     }
 }

@@ -5,23 +5,24 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use super::binaries::Binaries;
+use super::builder::{Durability, Listen, PostgresBuilder};
 use super::data_dir::DataDir;
+use super::failure::{failure, failure_from};
 use super::guard::{Guard, Launch, Launched, Orders};
 use super::user::ServerUser;
-use super::{Durability, Listen, Postgres, PostgresBuilder, failure, failure_from};
+use super::{Postgres, blocking};
 use crate::error::{Error, Result};
 
-/// How long a server may take from its launch until it answers. Only the recovery of a large data directory takes more
-/// than a moment.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a server may take to start. Only the recovery of a large data directory takes more than a moment.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often the status file is read meanwhile, which costs microseconds.
-const POLL: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// How long a path of ours may be: systems allow 104 to 108 bytes for that of a socket.
+/// The longest path of a socket: systems allow 104 to 108 bytes.
 const PATH_LIMIT: usize = 100;
 
-/// What follows the temporary directory in the path of the socket.
+/// The path of the socket below the temporary directory.
 const SOCKET: &str = "/uniqueue-XXXXXX/.s.PGSQL.5432";
 
 const FAST: [(&str, &str); 6] = [
@@ -33,8 +34,22 @@ const FAST: [(&str, &str); 6] = [
     ("jit", "off"),
 ];
 
-/// Starts a server and waits until it takes connections.
-pub(super) fn start(options: PostgresBuilder) -> Result<Postgres> {
+impl PostgresBuilder {
+    /// Starts the server and waits until it accepts connections.
+    ///
+    /// Dropping the future earlier stops the server as well.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Embedded`](crate::Error::Embedded) when no binaries are found; when the data directory is of another
+    /// major version, in use by another server, or not PostgreSQL's; when the port is in use or a setting is wrong. It
+    /// says which, and what helps.
+    pub async fn start(self) -> Result<Postgres> {
+        blocking(move || start(self)).await
+    }
+}
+
+fn start(options: PostgresBuilder) -> Result<Postgres> {
     let PostgresBuilder { binaries, data_dir, durability, listen, settings } = options;
     let begun_at = Instant::now();
     let listen = listen.unwrap_or(Listen::Socket);
@@ -73,21 +88,22 @@ pub(super) fn start(options: PostgresBuilder) -> Result<Postgres> {
 
     let url = url(listen, &launch.home);
     let version = binaries.version;
-    tracing::debug!(%version, url, elapsed = ?begun_at.elapsed(), "embedded PostgreSQL runs");
+    tracing::debug!(%version, url, elapsed = ?begun_at.elapsed(), "embedded PostgreSQL started");
     Ok(Postgres { binaries: binaries.directory, data_dir: directory, guard: launch.guard, url, version })
 }
 
-/// What the URL and the errors depend on, so that a caller's value is left out. Where the socket is, an argument says.
+/// Settings that the URL and the errors depend on, so that a caller's values are ignored. The directory of the socket is
+/// an argument.
 const FIXED: [&str; 6] =
     ["listen_addresses", "port", "unix_socket_directories", "logging_collector", "log_destination", "lc_messages"];
 
-/// Our settings, then the caller's, which win, but for those that are [`FIXED`].
+/// The server's settings: the defaults, then the caller's, which override them unless they are [`FIXED`].
 fn all_settings(durability: Durability, listen: Listen, given: Vec<(String, String)>) -> Vec<(String, String)> {
-    let ours: &[_] = match durability {
+    let defaults: &[_] = match durability {
         Durability::Fast => &FAST,
         Durability::Durable => &[],
     };
-    // The complaint is read from standard error, in English.
+    // The reason of a failed start is read from standard error, in English.
     let log = [("logging_collector", "off"), ("log_destination", "stderr"), ("lc_messages", "C")];
     let port = port(listen).to_string();
     let address = match listen {
@@ -98,15 +114,18 @@ fn all_settings(durability: Durability, listen: Listen, given: Vec<(String, Stri
     };
     let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
     let given = given.into_iter().filter(|(name, _)| !is_fixed(name));
-    ours.iter().chain(&log).chain(&address).map(own).chain(given).collect()
+    defaults.iter().chain(&log).chain(&address).map(own).chain(given).collect()
 }
 
 fn is_fixed(name: &str) -> bool {
-    // As the server reads names.
+    // The server reads a dash as an underscore.
     let name = name.replace('-', "_");
     let is_fixed = FIXED.iter().any(|fixed| fixed.eq_ignore_ascii_case(&name));
     if is_fixed {
-        tracing::warn!(setting = name, "setting left out: the embedded server's address and log stay as they are");
+        tracing::warn!(
+            setting = name,
+            "setting ignored: the address and the log of an embedded server cannot be changed"
+        );
     }
     is_fixed
 }
@@ -124,15 +143,15 @@ fn temporary() -> PathBuf {
     }
 }
 
-/// Waits until the postmaster calls itself ready in its status file, as `pg_ctl --wait` does: line 1 of it is the process,
-/// line 8 the status. A connection would cost a backend for each attempt.
+/// Waits until the postmaster reports `ready` in its status file, as `pg_ctl --wait` does: line 1 of it is the process,
+/// line 8 the status. A connection would start a backend for each attempt.
 fn wait(launch: &mut Launch, data_dir: &Path, explain: impl Fn(&str) -> Error) -> Result<()> {
     let status_file = data_dir.join("postmaster.pid");
     let begun_at = Instant::now();
     loop {
         let status = fs::read_to_string(&status_file).unwrap_or_default();
         let mut lines = status.lines().map(str::trim);
-        // The file may be another server's, which holds the directory or crashed in it.
+        // The file may be of another server, which uses the directory or crashed in it.
         if lines.next() == Some(&launch.server) && lines.nth(6) == Some("ready") {
             return Ok(());
         }
@@ -140,17 +159,17 @@ fn wait(launch: &mut Launch, data_dir: &Path, explain: impl Fn(&str) -> Error) -
         if let Some(complaint) = complaint {
             return Err(explain(&complaint));
         }
-        if begun_at.elapsed() > PATIENCE {
+        if begun_at.elapsed() > START_TIMEOUT {
             return Err(failure(
-                format!("the server did not get ready within {PATIENCE:?}: {}", data_dir.display()),
+                format!("the server was not ready within {START_TIMEOUT:?}: {}", data_dir.display()),
                 "look into server.log there, and for other work on this machine",
             ));
         }
-        thread::sleep(POLL);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// Makes an error of what `initdb` or the server wrote before it ended.
+/// Makes an error from the output of `initdb` or the server.
 fn explain(complaint: &str, data_dir: Option<&Path>, listen: Listen) -> Error {
     tracing::debug!(complaint, "embedded PostgreSQL did not start");
     let in_use = [r#"lock file "postmaster.pid" already exists"#, "pre-existing shared memory block"];
@@ -171,7 +190,7 @@ fn explain(complaint: &str, data_dir: Option<&Path>, listen: Listen) -> Error {
         .unwrap_or("it gave no reason");
     failure(
         format!("PostgreSQL did not start: {}", line.trim()),
-        "check the settings and the free space; RUST_LOG=uniqueue=debug shows all that it said",
+        "check the settings and the free space; RUST_LOG=uniqueue=debug shows its whole output",
     )
 }
 

@@ -1,13 +1,14 @@
-//! A data directory that stays.
+//! A data directory that is kept.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
 
+use super::failure::{failure, failure_from};
 use super::user::ServerUser;
-use super::{Version, failure, failure_from};
+use super::version::Version;
 use crate::Result;
 
-/// A data directory that is empty or holds a cluster, and that no other start is busy with.
+/// A data directory that is empty or holds a cluster, and that no other start uses.
 #[derive(Debug)]
 pub(super) struct DataDir {
     pub(super) path: PathBuf,
@@ -18,7 +19,7 @@ pub(super) struct DataDir {
 }
 
 impl DataDir {
-    /// Opens or makes the directory, and says who is to run the server in it.
+    /// Opens or makes the directory, and returns the user to run the server in it.
     pub(super) fn open(given: PathBuf, user: ServerUser) -> Result<(Self, ServerUser)> {
         let shown = given.display().to_string();
         let hint = "choose a directory that you can write to";
@@ -38,13 +39,13 @@ impl DataDir {
                 format!("the data directory is neither empty nor PostgreSQL's: {shown}"),
                 "choose an empty directory, or one that does not exist yet",
             ))?;
-            // "9.6" of old clusters is no number, and no major version that any server here could be of.
+            // "9.6" of old clusters is no whole number, and no supported server is of that version.
             Some(version.trim().parse().unwrap_or(0))
         };
         Ok((Self { path, major, _lock: lock }, user))
     }
 
-    /// Refuses a server that could not work here: one of another major version cannot read the data.
+    /// Refuses a server of another major version, which could not read the data, and one without write permission.
     pub(super) fn require(&self, server: Version, user: ServerUser) -> Result<()> {
         let shown = self.path.display();
         if let Some(major) = self.major.filter(|&major| major != server.major()) {
@@ -56,7 +57,7 @@ impl DataDir {
         if user.is_other() && !user.can_write_to(&self.path) {
             return Err(failure(
                 format!("the server's user, who is not root, cannot write to the data directory: {shown}"),
-                "choose a directory that all users can get to, not one below /root, and chown it if it was root's",
+                "choose a directory that all users can enter, not one below /root, and chown it if it was root's",
             ));
         }
         Ok(())

@@ -1,11 +1,12 @@
-//! The database to use when nobody said which.
+//! The default database: `DATABASE_URL`, else a throw-away server.
 
 use std::env;
 
-use super::{Postgres, failure};
+use super::Postgres;
+use super::failure::failure;
 use crate::Result;
 
-/// A database to connect to: one that was given, or a server of our own.
+/// A database to connect to: a given one, or an embedded server.
 #[derive(Debug)]
 pub enum Database {
     /// The one that `DATABASE_URL` names.
@@ -29,11 +30,11 @@ impl Database {
 
 /// The database that `DATABASE_URL` names, else a throw-away server.
 ///
-/// An empty `DATABASE_URL` counts as none. One that is given is not tried out: connecting to it tells.
+/// An empty `DATABASE_URL` counts as none. A given one is not checked: the first connection does that.
 ///
 /// # Errors
 ///
-/// When `DATABASE_URL` is not Unicode, and those of [`Postgres::start`].
+/// [`Error::Embedded`](crate::Error::Embedded) when `DATABASE_URL` is not Unicode, and as for [`Postgres::start`].
 pub async fn find_or_start() -> Result<Database> {
     match env::var("DATABASE_URL") {
         Ok(url) if !url.trim().is_empty() => Ok(Database::Given { url }),

@@ -1,4 +1,4 @@
-//! The process between this one and the server, which stops the server and cleans up whatever happens to this one.
+//! The guard: the process between this one and the server. It stops the server and cleans up however this process ends.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -6,43 +6,43 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 use std::thread;
 
+use super::failure::{failure, failure_from};
 use super::user::ServerUser;
-use super::{failure, failure_from};
 use crate::Result;
 
 const SCRIPT: &str = include_str!("guard.sh");
 
-/// What the guard is to run.
+/// The guard's arguments.
 #[derive(Debug)]
 pub(super) struct Orders<'a> {
     pub(super) binaries: &'a Path,
     /// The data directory to keep, if any.
     pub(super) data_dir: Option<&'a Path>,
     pub(super) settings: &'a [(String, String)],
-    /// The end of a server whose data stays writes a checkpoint first.
+    /// A server whose data is kept writes a checkpoint before it ends.
     pub(super) stop_signal: &'static str,
     pub(super) sync: &'static str,
     pub(super) temporary: &'a Path,
 }
 
-/// A guard and the server under it, which are gone soon after this is dropped.
+/// A guard and the server under it, which end soon after this is dropped.
 #[derive(Debug)]
 pub(super) struct Guard {
-    /// `None` once it has been waited for. Its standard input is the pipe: nothing is written, its end is the signal. It
-    /// is close-on-exec, so that no other child of this process holds it open.
+    /// `None` once it has been waited for. Its standard input is the pipe: nothing is written, and its close is the signal
+    /// to stop. It is close-on-exec, so that no other child of this process holds it open.
     child: Option<Child>,
 }
 
-/// What became of a launch.
+/// The result of a launch.
 #[derive(Debug)]
 pub(super) enum Launched {
-    /// There is a cluster, and a server on its way.
+    /// There is a cluster, and the server was started.
     Started(Launch),
-    /// It came to an end before, with this complaint.
+    /// The guard ended before that, with this output.
     Ended { complaint: String },
 }
 
-/// A server that was launched, and may not answer yet.
+/// A server that was started, and may not accept connections yet.
 #[derive(Debug)]
 pub(super) struct Launch {
     pub(super) guard: Guard,
@@ -96,9 +96,9 @@ impl Guard {
         Ok(Launched::Ended { complaint })
     }
 
-    /// Ends the server and waits for it.
+    /// Stops the server and waits for its end.
     pub(super) fn stop(mut self) -> Result<()> {
-        let hint = "look into server.log in its data directory, if that was to stay";
+        let hint = "look into server.log in its data directory, if that is kept";
         let Some(mut child) = self.child.take() else { return Ok(()) };
         // This closes the pipe first.
         let status = child.wait().map_err(failure_from("cannot wait for the server's end", hint))?;
@@ -107,7 +107,7 @@ impl Guard {
 }
 
 impl Launch {
-    /// The server's complaint, if it has ended already.
+    /// The server's output, if it has ended already.
     pub(super) fn complaint(&mut self) -> io::Result<Option<String>> {
         let Some(child) = &mut self.guard.child else { return Ok(None) };
         if child.try_wait()?.is_none() {
@@ -123,8 +123,8 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             drop(child.stdin.take());
-            // Only to take the exit status, or a dead guard would stay in the process table until this process ends.
-            // Should there be no thread for it, nothing else is lost.
+            // The thread takes the exit status: else a dead guard would stay in the process table until this process
+            // ends. Without a thread nothing else is lost.
             let _ = thread::Builder::new().name("uniqueue-postgres".into()).spawn(move || child.wait());
         }
     }

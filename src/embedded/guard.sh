@@ -1,15 +1,15 @@
-# Runs one PostgreSQL server and outlives its owner by just the time it takes to clean up.
+# Runs one PostgreSQL server. After the end of its owner it stops the server, cleans up and ends.
 #
 #   sh -c "$(cat guard.sh)" guard TMP DATA BINARIES STOP SYNC [postgres argument]...
 #
 #   TMP       where to make the home directory: the socket, the log and, if DATA is empty, the data
-#   DATA      a data directory to keep, or empty for one that goes away
+#   DATA      a data directory to keep, or empty for one that is removed
 #   BINARIES  the directory with initdb and postgres
 #   STOP      the signal that ends the server: INT (with a checkpoint) or QUIT (without)
-#   SYNC      what initdb is told about flushing: --no-sync or nothing
+#   SYNC      initdb's option for flushing: --no-sync or nothing
 #
-# Standard input is a pipe whose other end only the owner has: its end is the order to stop, however the owner ended.
-# Standard output says "home PATH", "initdb PID" and "server PID"; anything else there is the reason for a failure.
+# Standard input is a pipe whose other end only the owner has. When it closes, the guard stops the server, however the
+# owner ended. Standard output gets "home PATH", "initdb PID" and "server PID". Other lines are the reason of a failure.
 
 tmp=$1 data=$2 binaries=$3 stop=$4 sync=$5
 shift 5

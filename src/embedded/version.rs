@@ -1,4 +1,4 @@
-//! The version of a PostgreSQL.
+//! The version of a PostgreSQL server.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ impl Version {
         self.minor
     }
 
-    /// Reads what `postgres --version` prints, such as `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`.
+    /// Reads the output of `postgres --version`, such as `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`.
     pub(super) fn of_output(output: &str) -> Option<Self> {
         let (_, numbers) = output.split_once("(PostgreSQL) ")?;
         let mut numbers = numbers.split(|character: char| !character.is_ascii_digit());
@@ -44,7 +44,7 @@ mod tests {
     use super::Version;
 
     #[test]
-    fn version_is_read_from_what_postgres_prints() {
+    fn version_is_read_from_the_output_of_postgres() {
         for (output, version) in [
             ("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n", Some("15.18")),
             ("postgres (PostgreSQL) 18.4\n", Some("18.4")),

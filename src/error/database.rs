@@ -1,6 +1,7 @@
-//! What is said of a database error: the server's words, and what helps.
+//! The text of a database error: the server's message and a hint.
 
-/// What a database error says. sqlx adds the line of PostgreSQL's source that it came from, which reads as one of the statement.
+/// The text of a database error, without the line number that sqlx adds: it is a line of PostgreSQL's source, and reads
+/// as one of the statement.
 pub(super) fn database_text(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Database(error) => format!("error returned from database: {}", error.message()),
@@ -8,7 +9,7 @@ pub(super) fn database_text(error: &sqlx::Error) -> String {
     }
 }
 
-/// The remedy for the database errors that a new user meets first.
+/// A hint for the database errors that a new user meets first.
 pub(super) fn database_hint(error: &sqlx::Error) -> &'static str {
     match error {
         sqlx::Error::Io(_) => "\nhint: is PostgreSQL running, and is the URL's host and port right?",
@@ -50,17 +51,17 @@ pub(crate) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
         } else if !text.contains(&said) {
             text = format!("{text}: {said}");
         }
-        // Below it the server's words come once more, with that line.
+        // Its source has the server's message once more, with that line number.
         next = error.source().filter(|_| !matches!(by_sqlx, Some(sqlx::Error::Database(_))));
     }
     text
 }
 
-/// For a client that shares its sessions with others through a pooler that mixes up their statements.
+/// The hint for a client of a pooler that mixes up the prepared statements of its clients.
 const MIXED_UP: &str = "\nhint: through PgBouncer in transaction mode, version 1.21 or newer is needed, with \
      max_prepared_statements above 0";
 
-/// Whether the server does not know a statement that was prepared, or knows it already: a pooler's doing.
+/// Whether a prepared statement is unknown to the server, or known already, because a pooler switched sessions.
 pub(super) fn is_mix_up(error: &dyn sqlx::error::DatabaseError) -> bool {
     match error.code().as_deref() {
         Some("26000" | "42P05") => true,

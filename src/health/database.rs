@@ -1,4 +1,4 @@
-//! What keeps the database from staying fast: dead rows, vacuum, indexes, and who holds an old snapshot.
+//! Problems that slow the database down: dead rows, vacuum, indexes, and holders of old snapshots.
 
 use super::finding::{Finding, FindingCode, Remedy, Severity};
 use super::thresholds::Thresholds;
@@ -8,7 +8,7 @@ use crate::store::{
     self, BloatedIndex, HeldFromOutside, InvalidIndex, OpenTransaction, PreparedTransaction, TableSeen,
 };
 
-/// Whether a finding names somebody who keeps dead rows from being cleaned up.
+/// Whether a finding names a holder of an old snapshot, which keeps dead rows from being cleaned up.
 pub(super) const fn holds_snapshot(code: FindingCode) -> bool {
     matches!(
         code,
@@ -25,7 +25,7 @@ pub(super) const fn holds_snapshot(code: FindingCode) -> bool {
 pub(super) fn open_transaction(open: &OpenTransaction, limits: &Thresholds) -> Option<Finding> {
     let severity = limits.transaction.judge_age(open.open_for)?;
     if open.waits && open.blocks == 0 {
-        // It goes on when the one that it waits for ends, and that one is named.
+        // It goes on when the transaction that it waits for ends, which is a finding of its own.
         return None;
     }
     let is_in_the_way = open.blocks > 0 || (open.is_idle && !open.changes.is_empty());
@@ -95,9 +95,9 @@ pub(super) fn held_from_outside(held: &HeldFromOutside, limits: &Thresholds) -> 
     let behind = counted(behind.unsigned_abs(), "transaction", "transactions");
     let name = plain(&held.name);
     if held.what == "slot" {
-        let activity = if held.is_active { "its consumer is connected" } else { "nobody is connected to it" };
+        let activity = if held.is_active { "its consumer is connected" } else { "no consumer is connected" };
         let seen = format!("{activity}; its snapshot is {behind} old, which keeps {what_of} from being cleaned up");
-        let remedy = Remedy::advice("See why its consumer is behind; drop the slot if nobody needs it any more")
+        let remedy = Remedy::advice("See why its consumer is behind; drop the slot if it is no longer needed")
             .sql(store::sql_to_drop_slot(&held.name));
         let subject = format!("replication slot {name}");
         return Some(Finding::new(FindingCode::ReplicationSlot, severity, subject, seen, remedy).with(held));
@@ -116,7 +116,7 @@ pub(super) fn table(schema: &SchemaName, table: &TableSeen, has_holder: bool, li
     let subject = format!("table {}", table.table_name);
     let dead = table.dead_rows.unsigned_abs();
     let vacuumed = match (table.is_being_vacuumed, table.vacuumed_ago) {
-        (true, _) => "a vacuum is at it".to_owned(),
+        (true, _) => "a vacuum is running".to_owned(),
         (false, Some(ago)) => format!("the last vacuum ended {} ago", age(ago)),
         (false, None) => "no vacuum is known".to_owned(),
     };
@@ -128,19 +128,19 @@ pub(super) fn table(schema: &SchemaName, table: &TableSeen, has_holder: bool, li
     );
     let mut findings = Vec::new();
     if !table.autovacuum_is_on {
-        // The small tables of a queue are changed all the time; without vacuum all of them grow.
+        // The small tables of a queue change all the time, and all of them grow without vacuum.
         let remedy = Remedy::advice("Switch it on for the table, and for the server: autovacuum and track_counts")
             .sql(store::sql_to_let_autovacuum(schema, &table.table_name));
         findings.push(Finding::new(
             FindingCode::AutovacuumOff,
             Severity::Warning,
             &subject,
-            format!("autovacuum does not look after it; {share}, {vacuumed}"),
+            format!("autovacuum is off for it; {share}, {vacuumed}"),
             remedy,
         ));
     }
     let is_many = dead >= limits.dead_rows;
-    // Autovacuum wakes up once a minute, so that what is due for a few minutes is on its way.
+    // Autovacuum wakes up once a minute by default, so it is late only after some minutes.
     let is_late = table.autovacuum_is_on
         && is_many
         && dead > 2 * table.vacuum_at_dead_rows.unsigned_abs()
@@ -160,7 +160,9 @@ pub(super) fn table(schema: &SchemaName, table: &TableSeen, has_holder: bool, li
     }
     if let Some(severity) = limits.dead_part.judge(&table.dead_part).filter(|_| is_many && !is_late) {
         let remedy = match has_holder {
-            true => Remedy::advice("End whoever holds the old snapshot, named in another finding; then vacuum"),
+            true => {
+                Remedy::advice("End the session that holds the old snapshot, named in another finding; then vacuum")
+            }
             false => Remedy::advice("Vacuum it"),
         };
         let remedy = remedy.sql(store::sql_to_vacuum(schema, &table.table_name));
@@ -168,7 +170,7 @@ pub(super) fn table(schema: &SchemaName, table: &TableSeen, has_holder: bool, li
             FindingCode::DeadRows,
             severity,
             &subject,
-            format!("{share}, {vacuumed}: fetches walk over them"),
+            format!("{share}, {vacuumed}: fetches read them"),
             remedy,
         ));
     }
@@ -176,7 +178,7 @@ pub(super) fn table(schema: &SchemaName, table: &TableSeen, has_holder: bool, li
 }
 
 pub(super) fn invalid_index(schema: &SchemaName, index: &InvalidIndex) -> Finding {
-    let cost = if index.is_written { "every write pays for it" } else { "it is empty" };
+    let cost = if index.is_written { "every write maintains it" } else { "it is empty" };
     let severity = match (index.may_be_building, index.is_leftover) {
         (true, _) => Severity::Notice,
         (false, true) => Severity::Warning,
@@ -190,7 +192,7 @@ pub(super) fn invalid_index(schema: &SchemaName, index: &InvalidIndex) -> Findin
     let remedy = match index.is_leftover {
         true => Remedy::advice("A failed rebuild left it behind: drop it, as the owner of the tables")
             .sql(store::sql_to_drop_index(schema, &index.name)),
-        false => Remedy::advice("Build it anew, while everybody goes on; as the owner of the tables")
+        false => Remedy::advice("Rebuild it without blocking writes, as the owner of the tables")
             .sql(store::sql_to_rebuild_index(schema, &index.name)),
     };
     let subject = format!("index {} of {}", plain(&index.name), plain(&index.of_table));
@@ -204,8 +206,8 @@ pub(super) fn bloated_index(schema: &SchemaName, index: &BloatedIndex) -> Findin
     let seen =
         format!("it has {} and needs about {}: {factor:.1} times as much", size(index.pages), size(index.needed));
     let remedy = Remedy::advice(
-        "A runner that owns the tables rebuilds it within a day (Runner::reindex_interval); or by hand, as the owner, \
-         while everybody goes on",
+        "A runner that owns the tables rebuilds it within a day (Runner::reindex_interval); or rebuild it by hand, \
+         as the owner, without blocking writes",
     )
     .sql(store::sql_to_rebuild_index(schema, &index.name));
     let facts = serde_json::json!({ "name": index.name, "pages": index.pages, "needed": index.needed });

@@ -1,4 +1,4 @@
-//! Asking, check by check.
+//! Making a diagnosis, check by check.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -8,30 +8,30 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Connection, PgConnection, Postgres};
 use time::OffsetDateTime;
 
-use super::finding::{Diagnosis, Finding, FindingCode, NotLookedAt, Remedy, Severity};
+use super::finding::{Diagnosis, Finding, FindingCode, Remedy, Severity, SkippedCheck};
 use super::thresholds::Thresholds;
-use super::{around, database, drift, work};
+use super::{database, drift, environment, work};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::store::{self, Pooling};
 
-/// How long a check may take, unless somebody says otherwise.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The default timeout of a check.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many jobs are looked at where an index does not lead to those that matter.
-const LOOK_AT: i64 = 1_000;
+/// The most jobs that a check reads where no index leads to those that matter.
+const MOST_JOBS: i64 = 1_000;
 
 /// A diagnosis to be awaited. Made by [`Client::diagnose`].
 #[derive(Debug)]
-#[must_use = "nothing is looked at until it is awaited"]
+#[must_use = "a diagnosis is not made until it is awaited"]
 pub struct Diagnose<'a> {
     client: &'a Client,
     thresholds: Thresholds,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Client {
-    /// Looks for what is wrong with the queue: its schema, its database, its runners and its jobs. Changes nothing.
+    /// Finds problems of the queue: its schema, its database, its runners and its jobs. Changes nothing.
     ///
     /// ```no_run
     /// # async fn run(client: uniqueue::Client) -> uniqueue::Result<()> {
@@ -43,30 +43,30 @@ impl Client {
     /// # Ok(()) }
     /// ```
     ///
-    /// It takes one connection of the pool and opens a second one for a moment, sends some twenty statements, each
-    /// bounded ([`Diagnose::timeout`]), and reads no table whole: fit for a health endpoint that is asked every few
-    /// seconds. What the role may not see is told, not passed over: who looks for all of it is a member of
-    /// `pg_monitor` and may read the queue's tables and views. docs/doctor.md lists the checks.
+    /// It takes one connection of the pool, opens a second one for a moment, and sends about twenty statements, each with a
+    /// timeout ([`Diagnose::timeout`]). It reads no whole table, so a health endpoint may call it every few seconds. Checks
+    /// for which the role lacks a privilege are reported as skipped: to make all of them, the role must be a member of
+    /// `pg_monitor` and read the queue's tables and views. docs/doctor.md lists the checks.
     ///
     /// # Errors
     ///
-    /// [`Error::Database`] when the database cannot be reached. What goes wrong later is in the answer.
+    /// [`Error::Database`] when the database cannot be reached. Later failures are in the diagnosis.
     pub fn diagnose(&self) -> Diagnose<'_> {
-        Diagnose { client: self, thresholds: Thresholds::default(), patience: PATIENCE }
+        Diagnose { client: self, thresholds: Thresholds::default(), timeout: TIMEOUT }
     }
 }
 
 impl<'a> Diagnose<'a> {
-    /// From when on something is wrong. Default: [`Thresholds::default`].
+    /// The limits of findings. Default: [`Thresholds::default`].
     pub fn thresholds(mut self, thresholds: Thresholds) -> Self {
         self.thresholds = thresholds;
         self
     }
 
-    /// How long each check may take, and wait for a lock. One that takes longer is told as not looked at. Default:
-    /// 5 s; at least 1 ms.
+    /// How long each check may take, and wait for a lock. A check that takes longer is reported as skipped. Default: 5 s;
+    /// at least 1 ms.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.patience = timeout;
+        self.timeout = timeout;
         self
     }
 }
@@ -77,9 +77,9 @@ impl<'a> IntoFuture for Diagnose<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, thresholds, patience } = self;
+            let Self { client, thresholds, timeout } = self;
             let connection = client.connection().await?;
-            Examination::new(client, connection, thresholds, patience).run().await
+            Examination::new(client, connection, thresholds, timeout).run().await
         })
     }
 }
@@ -89,23 +89,23 @@ struct Examination<'a> {
     client: &'a Client,
     connection: PoolConnection<Postgres>,
     thresholds: Thresholds,
-    patience: Duration,
+    timeout: Duration,
     findings: Vec<Finding>,
-    not_looked_at: Vec<NotLookedAt>,
-    looked_at: Vec<&'static str>,
+    skipped: Vec<SkippedCheck>,
+    checks: Vec<&'static str>,
 }
 
-/// Asks one question in a transaction of its own. `None`: it was not answered, and that is noted.
-macro_rules! look {
-    ($examination:ident, $check:literal, $look:path $(, $argument:expr)*) => {{
-        let looked = async {
-            let mut transaction = store::begin_look(&mut $examination.connection, $examination.patience).await?;
-            let found = $look(&mut transaction, $examination.client.statements() $(, $argument)*).await?;
+/// Makes one check in a transaction of its own. `None`: it failed, which is recorded.
+macro_rules! check {
+    ($examination:ident, $check:literal, $query:path $(, $argument:expr)*) => {{
+        let checked = async {
+            let mut transaction = store::begin_check(&mut $examination.connection, $examination.timeout).await?;
+            let found = $query(&mut transaction, $examination.client.statements() $(, $argument)*).await?;
             transaction.rollback().await?;
             Ok(found)
         };
-        let looked = looked.await;
-        $examination.settle($check, looked)?
+        let checked = checked.await;
+        $examination.settle($check, checked)?
     }};
 }
 
@@ -114,45 +114,45 @@ impl<'a> Examination<'a> {
         client: &'a Client,
         connection: PoolConnection<Postgres>,
         thresholds: Thresholds,
-        patience: Duration,
+        timeout: Duration,
     ) -> Self {
-        let (findings, not_looked_at, looked_at) = Default::default();
-        Self { client, connection, thresholds, patience, findings, not_looked_at, looked_at }
+        let (findings, skipped, checks) = Default::default();
+        Self { client, connection, thresholds, timeout, findings, skipped, checks }
     }
 
     async fn run(mut self) -> Result<Diagnosis> {
         let limits = self.thresholds;
         let (asked_at, began) = (OffsetDateTime::now_utc(), Instant::now());
         let itself = {
-            let mut transaction = store::begin_look(&mut self.connection, self.patience).await?;
+            let mut transaction = store::begin_check(&mut self.connection, self.timeout).await?;
             let itself = store::itself(&mut transaction, self.client.statements()).await?;
             transaction.rollback().await?;
             itself
         };
         let took = began.elapsed();
         let schema = self.client.schema().clone();
-        self.looked_at.push("clock");
-        self.findings.extend(around::clock_offset(&itself, asked_at, took, &limits));
-        self.findings.extend(around::notify_usage(&itself, &limits));
-        self.looked_at.push("notifications");
-        self.findings.extend(around::standby(&itself));
+        self.checks.push("clock");
+        self.findings.extend(environment::clock_offset(&itself, asked_at, took, &limits));
+        self.findings.extend(environment::notify_usage(&itself, &limits));
+        self.checks.push("notifications");
+        self.findings.extend(environment::standby(&itself));
 
         if let Some(pooling) = self.pooling().await? {
-            self.findings.extend(around::pooler(pooling));
+            self.findings.extend(environment::pooler(pooling));
         }
-        self.look_at_sessions(&itself).await?;
+        self.check_sessions(&itself).await?;
 
-        let is_current = self.look_at_schema(&itself).await?;
+        let is_current = self.check_schema(&itself).await?;
         if is_current {
-            self.look_at_tables().await?;
-            self.look_at_work().await?;
+            self.check_tables().await?;
+            self.check_work().await?;
         }
 
         self.findings.sort_by(|one, other| {
             let order = |finding: &Finding| (std::cmp::Reverse(finding.severity), finding.code.as_str());
             order(one).cmp(&order(other))
         });
-        let Self { findings, not_looked_at, looked_at, .. } = self;
+        let Self { findings, skipped, checks, .. } = self;
         let at = OffsetDateTime::UNIX_EPOCH + time::Duration::seconds_f64(itself.clock);
         Ok(Diagnosis {
             schema,
@@ -161,13 +161,13 @@ impl<'a> Examination<'a> {
             server_version: itself.version,
             at,
             findings,
-            not_looked_at,
-            looked_at,
+            skipped,
+            checks,
         })
     }
 
-    /// Whether the schema is at this library's version; else what reads its tables would fail or mislead.
-    async fn look_at_schema(&mut self, itself: &store::Itself) -> Result<bool> {
+    /// Whether the schema is at this library's version. At another version, checks of its tables would fail or mislead.
+    async fn check_schema(&mut self, itself: &store::Itself) -> Result<bool> {
         if itself.has_schema && !itself.may_use {
             self.skip(
                 "schema",
@@ -176,7 +176,7 @@ impl<'a> Examination<'a> {
             );
             return Ok(false);
         }
-        let Some(version) = look!(self, "version", store::schema_version) else { return Ok(false) };
+        let Some(version) = check!(self, "version", store::schema_version) else { return Ok(false) };
         let schema = self.client.schema();
         let wrong = drift::version(schema, version);
         let is_current = wrong.is_none();
@@ -185,23 +185,23 @@ impl<'a> Examination<'a> {
             self.skip("schema, tables, work", "the schema is not at the version that this uniqueue knows", None);
             return Ok(false);
         }
-        if let Some(found) = look!(self, "schema", store::schema_objects) {
+        if let Some(found) = check!(self, "schema", store::schema_objects) {
             self.findings.extend(drift::judge(schema, &store::golden_objects()?, &found));
         }
-        if let Some(indexes) = look!(self, "indexes", store::invalid_indexes) {
+        if let Some(indexes) = check!(self, "indexes", store::invalid_indexes) {
             self.findings.extend(indexes.iter().map(|index| database::invalid_index(schema, index)));
         }
         Ok(true)
     }
 
-    async fn look_at_sessions(&mut self, itself: &store::Itself) -> Result<()> {
+    async fn check_sessions(&mut self, itself: &store::Itself) -> Result<()> {
         let limits = self.thresholds;
         let at_least = limits.transaction.warning;
-        if let Some(open) = look!(self, "transactions", store::open_transactions, at_least) {
+        if let Some(open) = check!(self, "transactions", store::open_transactions, at_least) {
             self.findings.extend(open.iter().filter_map(|one| database::open_transaction(one, &limits)));
         }
         if !itself.sees_sessions {
-            let hidden = look!(self, "hidden sessions", store::hidden_sessions).unwrap_or(0);
+            let hidden = check!(self, "hidden sessions", store::hidden_sessions).unwrap_or(0);
             if hidden > 0 {
                 self.skip(
                     "transactions",
@@ -210,10 +210,10 @@ impl<'a> Examination<'a> {
                 );
             }
         }
-        if let Some(prepared) = look!(self, "prepared transactions", store::prepared_transactions, at_least) {
+        if let Some(prepared) = check!(self, "prepared transactions", store::prepared_transactions, at_least) {
             self.findings.extend(prepared.iter().filter_map(|one| database::prepared_transaction(one, &limits)));
         }
-        if let Some(held) = look!(self, "replication", store::held_from_outside) {
+        if let Some(held) = check!(self, "replication", store::held_from_outside) {
             self.findings.extend(held.iter().filter_map(|one| database::held_from_outside(one, &limits)));
             if !itself.sees_sessions {
                 self.skip(
@@ -226,51 +226,51 @@ impl<'a> Examination<'a> {
         Ok(())
     }
 
-    async fn look_at_tables(&mut self) -> Result<()> {
+    async fn check_tables(&mut self) -> Result<()> {
         let (limits, client) = (self.thresholds, self.client);
         let schema = client.schema();
-        if let Some(tables) = look!(self, "tables", store::tables) {
+        if let Some(tables) = check!(self, "tables", store::tables) {
             let has_holder = self.findings.iter().any(|finding| database::holds_snapshot(finding.code));
             self.findings.extend(tables.iter().flat_map(|table| database::table(schema, table, has_holder, &limits)));
         }
         let (pages, factor) = (i64::try_from(limits.bloat_bytes / 8_192), i64::from(limits.bloat_factor));
         let pages = pages.unwrap_or(i64::MAX);
-        if let Some(indexes) = look!(self, "index bloat", store::bloated_indexes, pages, factor) {
+        if let Some(indexes) = check!(self, "index bloat", store::bloated_indexes, pages, factor) {
             self.findings.extend(indexes.iter().map(|index| database::bloated_index(schema, index)));
         }
-        if let Some(overdue) = look!(self, "retention", store::overdue, limits.retention.warning) {
+        if let Some(overdue) = check!(self, "retention", store::overdue, limits.retention.warning) {
             self.findings.extend(overdue.iter().filter_map(|one| work::retention(schema, one, &limits)));
         }
         Ok(())
     }
 
-    async fn look_at_work(&mut self) -> Result<()> {
+    async fn check_work(&mut self) -> Result<()> {
         let (limits, client) = (self.thresholds, self.client);
         let schema = client.schema();
-        if let Some(runners) = look!(self, "runners", store::runners) {
+        if let Some(runners) = check!(self, "runners", store::runners) {
             self.findings.extend(runners.iter().filter_map(work::runner));
         }
-        if let Some(queues) = look!(self, "queues", store::list_queues, 10_000) {
+        if let Some(queues) = check!(self, "queues", store::list_queues, 10_000) {
             self.findings.extend(queues.iter().filter_map(|queue| work::queue(schema, queue, &limits)));
         }
-        if let Some(kinds) = look!(self, "kinds", store::unknown_kinds, LOOK_AT) {
+        if let Some(kinds) = check!(self, "kinds", store::unknown_kinds, MOST_JOBS) {
             self.findings.extend(kinds.iter().map(|kind| work::unknown_kind(schema, kind, &limits)));
         }
-        if let Some(stuck) = look!(self, "jobs", store::stuck_jobs, limits.running, limits.overdue.warning) {
+        if let Some(stuck) = check!(self, "jobs", store::stuck_jobs, limits.running, limits.overdue.warning) {
             self.findings.extend(stuck.iter().filter_map(|jobs| work::stuck(schema, jobs, &limits)));
         }
-        if let Some(claims) = look!(self, "claims", store::idle_claims, limits.claim, LOOK_AT) {
+        if let Some(claims) = check!(self, "claims", store::idle_claims, limits.claim, MOST_JOBS) {
             self.findings.extend(claims.iter().map(|claims| work::idle_claims(schema, claims)));
         }
-        if let Some(neglected) = look!(self, "maintenance", store::neglected, work::NEGLECTED_AFTER) {
+        if let Some(neglected) = check!(self, "maintenance", store::neglected, work::NEGLECTED_AFTER) {
             self.findings.extend(neglected.iter().map(|one| work::neglected(schema, one)));
         }
         Ok(())
     }
 
-    /// What stands between the client and the database. Needs two connections at once, so it opens one.
+    /// Finds a pooler between the client and the database. This needs two connections at once, so it opens one.
     async fn pooling(&mut self) -> Result<Option<Pooling>> {
-        let looking = async {
+        let checking = async {
             let options = self.client.pool().connect_options();
             let mut other = PgConnection::connect_with(&options).await?;
             let found = store::pooling(&mut self.connection, &mut other, self.client.statements()).await;
@@ -279,12 +279,12 @@ impl<'a> Examination<'a> {
             closed?;
             Ok(found)
         };
-        match tokio::time::timeout(self.patience, looking).await {
-            Ok(looked) => self.settle("pooler", looked),
+        match tokio::time::timeout(self.timeout, checking).await {
+            Ok(checked) => self.settle("pooler", checked),
             Err(_) => {
                 // The connection may be in the middle of an answer.
                 self.renew().await?;
-                self.skip("pooler", format!("no answer within {:?}", self.patience), None);
+                self.skip("pooler", format!("no answer within {:?}", self.timeout), None);
                 Ok(None)
             }
         }
@@ -298,22 +298,22 @@ impl<'a> Examination<'a> {
     }
 
     fn skip(&mut self, check: &str, why: impl Into<String>, remedy: Option<String>) {
-        self.not_looked_at.push(NotLookedAt { check: check.to_owned(), why: why.into(), remedy });
+        self.skipped.push(SkippedCheck { check: check.to_owned(), why: why.into(), remedy });
     }
 
-    /// Notes how a question ended. An error is the database's being gone, which ends everything.
-    fn settle<T>(&mut self, check: &'static str, looked: Result<T>) -> Result<Option<T>> {
-        let error = match looked {
+    /// Records the result of a check. An error means that the connection is lost, which ends the diagnosis.
+    fn settle<T>(&mut self, check: &'static str, checked: Result<T>) -> Result<Option<T>> {
+        let error = match checked {
             Ok(found) => {
-                self.looked_at.push(check);
+                self.checks.push(check);
                 return Ok(Some(found));
             }
             Err(error) => error,
         };
-        // The answer to whether there is a pooler, whatever was asked.
+        // Any check can meet a pooler that mixes up statements.
         if error.is_mix_up() {
             if !self.findings.iter().any(|finding| finding.code == FindingCode::Pooler) {
-                self.findings.extend(around::pooler(Pooling::MixesUp));
+                self.findings.extend(environment::pooler(Pooling::MixesUp));
             }
             self.skip(check, error.to_string(), None);
             return Ok(None);
@@ -337,12 +337,12 @@ impl<'a> Examination<'a> {
             _ => {
                 let is_late = matches!(code.as_str(), "57014" | "55P03");
                 let seen = match is_late {
-                    true => format!("no answer within {:?}", self.patience),
+                    true => format!("no answer within {:?}", self.timeout),
                     false => said,
                 };
                 self.skip(check, seen.clone(), None);
                 let advice = match is_late {
-                    true => "See whether the server is overloaded or the tables are locked; give it more time",
+                    true => "See whether the server is overloaded or the tables are locked, or allow more time",
                     false => "See the server's log",
                 };
                 let remedy = Remedy::advice(advice);

@@ -1,4 +1,4 @@
-//! The schema, against what the migrations of this library make.
+//! The schema, compared with the migrations of this library.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::finding::{Finding, FindingCode, Remedy, Severity};
 use crate::ident::SchemaName;
 use crate::store::{self, SchemaObject};
 
-/// What is wrong with the version, if anything.
+/// A schema version that this library does not work with.
 pub(super) fn version(schema: &SchemaName, found: i32) -> Option<Finding> {
     let known = store::LATEST_VERSION;
     let subject = format!("schema {schema}");
@@ -31,25 +31,26 @@ pub(super) fn version(schema: &SchemaName, found: i32) -> Option<Finding> {
             Severity::Warning,
             subject,
             format!("it is at version {found}, newer than this uniqueue, which knows {known}"),
-            Remedy::advice("Look with the uniqueue that migrated it, or a newer one"),
+            Remedy::advice("Check it with the uniqueue that migrated it, or a newer one"),
         )),
         _ => None,
     }
 }
 
-/// An object's name among all.
+/// The identity of an object.
 type Name<'a> = (&'a str, Option<&'a str>, &'a str);
 
-/// Where what is there differs from what should be.
+/// Compares the objects that exist with those of the migrations.
 pub(super) fn judge(schema: &SchemaName, all: &[SchemaObject], found: &[SchemaObject]) -> Vec<Finding> {
     let (golden, found) = (by_name(all), by_name(found));
     let has_table = |table: &str| found.contains_key(&("table", Some(table), table));
     let mut findings = Vec::new();
     for (name, should) in &golden {
-        // A table that is gone is told once, with all that belongs to it.
-        let is_told = should.kind != "table" && should.of_table.as_deref().is_some_and(|table| !has_table(table));
+        // A missing table is one finding, with all that belongs to it.
+        let is_of_missing_table =
+            should.kind != "table" && should.of_table.as_deref().is_some_and(|table| !has_table(table));
         match found.get(name) {
-            None if is_told => {}
+            None if is_of_missing_table => {}
             None => findings.push(missing(schema, should, all)),
             Some(is) if is.definition != should.definition => findings.push(changed(schema, is, should)),
             Some(_) => {}
@@ -60,7 +61,7 @@ pub(super) fn judge(schema: &SchemaName, all: &[SchemaObject], found: &[SchemaOb
     for (name, is) in &found {
         let concerns_us = match is.kind.as_str() {
             "function" => functions.contains(bare(&is.name)),
-            // Other tables and views are the application's own affair.
+            // Other tables and views are the application's.
             "table" | "view" | "type" => false,
             _ => is.of_table.as_deref().is_some_and(|table| tables.contains(table)),
         };
@@ -98,23 +99,20 @@ fn missing(schema: &SchemaName, should: &SchemaObject, all: &[SchemaObject]) -> 
     let code = if is_index { FindingCode::IndexMissing } else { FindingCode::ObjectMissing };
     let severity = if should.kind == "constraint" { Severity::Warning } else { Severity::Critical };
     let seen = match should.name.as_str() {
-        "job_unique_key" => "it is missing: nothing keeps two jobs from claiming one key".to_owned(),
-        _ if is_index => "it is missing: what it serves reads the whole table".to_owned(),
+        "job_unique_key" => "it is missing: two jobs can claim one key".to_owned(),
+        _ if is_index => "it is missing: the statements that need it read the whole table".to_owned(),
         _ => "it is missing".to_owned(),
     };
     let sql = store::sql_to_make(schema, should, all);
     let advice = match should.kind.as_str() {
-        "index" => "Build it, while everybody goes on; as the owner of the tables",
-        "table" => {
-            "Make it again, as the owner of the schema, and grant anew what was granted on it; what was in it only a \
-             backup has"
-        }
-        "column" => "Make it again, as the owner of the schema; what was in it only a backup has",
+        "index" => "Create it without blocking writes, as the owner of the tables",
+        "table" => "Create it again, as the owner of the schema, and repeat its grants. Only a backup has its rows",
+        "column" => "Create it again, as the owner of the schema. Only a backup has its values",
         "function" | "view" => {
-            "Make it again, as the owner of the schema, and grant anew what was granted on it (docs/operations.md). If it \
-             needs another that is missing, make that first, and look again"
+            "Create it again, as the owner of the schema, and repeat its grants (docs/operations.md). If it needs another \
+             missing object, create that first"
         }
-        _ => "Make it again, as the owner of the schema",
+        _ => "Create it again, as the owner of the schema",
     };
     Finding::new(code, severity, subject(should), seen, Remedy::advice(advice).sql(sql)).with(should)
 }
@@ -131,16 +129,16 @@ fn changed(schema: &SchemaName, is: &SchemaObject, should: &SchemaObject) -> Fin
         ("table", definition) if definition.starts_with("UNLOGGED") => {
             "it is UNLOGGED: after a crash of the server it is empty".to_owned()
         }
-        ("table", _) => "it is written to the WAL, and need not be".to_owned(),
-        ("function" | "view", _) => "it is not as the migrations make it".to_owned(),
+        ("table", _) => "it is written to the WAL, which it does not need".to_owned(),
+        ("function" | "view", _) => "it differs from the migrations".to_owned(),
         (_, definition) => format!("it is {definition}, and should be {}", should.definition),
     };
     let advice = match should.kind.as_str() {
-        "index" => "Build it anew, while everybody goes on; as the owner of the tables",
+        "index" => "Rebuild it without blocking writes, as the owner of the tables",
         _ if store::is_made_anew(is, should) => {
-            "Make it as it was, as the owner of the schema, and grant anew what was granted on it (docs/operations.md)"
+            "Restore it, as the owner of the schema, and repeat its grants (docs/operations.md)"
         }
-        _ => "Make it as it was, as the owner of the schema",
+        _ => "Restore it, as the owner of the schema",
     };
     let facts = serde_json::json!({ "is": is.definition, "should_be": should.definition });
     let remedy = Remedy::advice(advice).sql(store::sql_to_mend(schema, is, should));
@@ -149,15 +147,13 @@ fn changed(schema: &SchemaName, is: &SchemaObject, should: &SchemaObject) -> Fin
 
 fn extra(schema: &SchemaName, is: &SchemaObject) -> Finding {
     let (severity, seen) = match is.kind.as_str() {
-        "index" => (Severity::Notice, "it is not the queue's: every insert and every change of a job pays for it"),
-        "column" => (Severity::Notice, "it is not the queue's: a later migration may want the name"),
-        "constraint" => (Severity::Warning, "it is not the queue's: it may refuse what the queue writes"),
-        "function" => {
-            (Severity::Warning, "it has the name of one of the queue's and other arguments: calls may become ambiguous")
-        }
+        "index" => (Severity::Notice, "it is not the queue's: every insert and every change of a job maintains it"),
+        "column" => (Severity::Notice, "it is not the queue's: a later migration may need the name"),
+        "constraint" => (Severity::Warning, "it is not the queue's: it may refuse rows of the queue"),
+        "function" => (Severity::Warning, "it overloads a function of the queue: calls may become ambiguous"),
         _ => (Severity::Warning, "it is not the queue's: it runs in every insert or change of a job"),
     };
-    let remedy = Remedy::advice("Where nobody needs it, drop it, as the owner of the tables");
+    let remedy = Remedy::advice("If it is not needed, drop it, as the owner of the tables");
     let remedy = remedy.sql(store::sql_to_drop(schema, is));
     Finding::new(FindingCode::ObjectExtra, severity, subject(is), seen, remedy).with(is)
 }

@@ -1,4 +1,4 @@
-//! What a diagnosis says.
+//! The result of a diagnosis.
 
 use std::fmt;
 
@@ -9,18 +9,18 @@ use time::OffsetDateTime;
 use super::wording;
 use crate::ident::SchemaName;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Severity {
-    /// Nothing is wrong.
+    /// No problem.
     Ok,
-    /// Good to know; somebody may have meant it.
+    /// Good to know, and perhaps intended.
     Notice,
-    /// Work is held up, or will be.
+    /// Work is delayed, or will be.
     Warning,
-    /// Work stands still, or a promise of the queue does not hold.
+    /// Work has stopped, or a promise of the queue does not hold.
     Critical,
 }
 
@@ -45,8 +45,8 @@ impl fmt::Display for Severity {
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// What was found, as a word that stays the same from version to version: for alerts and scripts. What each
-        /// means, and from when on, is in docs/doctor.md.
+        /// The code of a finding, which stays the same from version to version: for alerts and scripts. docs/doctor.md
+        /// explains each code and its limits.
         #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
         #[non_exhaustive]
         pub enum FindingCode {
@@ -69,7 +69,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The schema is not there, or was never migrated.
+    /// The schema does not exist, or was never migrated.
     SchemaMissing = "schema_missing",
     /// Migrations have not been run.
     SchemaBehind = "schema_behind",
@@ -77,61 +77,61 @@ codes! {
     SchemaNewer = "schema_newer",
     /// A table, column, constraint, view or function is missing.
     ObjectMissing = "object_missing",
-    /// Something is there and is not as the migrations make it.
+    /// An object differs from the migrations.
     ObjectChanged = "object_changed",
-    /// Something on the queue's tables is not the queue's.
+    /// An object on the queue's tables is not the queue's.
     ObjectExtra = "object_extra",
     /// An index is missing.
     IndexMissing = "index_missing",
-    /// An index is there and no query uses it.
+    /// An index is invalid, so that no query uses it.
     IndexInvalid = "index_invalid",
     /// An index holds many times the pages that it needs.
     IndexBloated = "index_bloated",
     /// Much of a table is dead rows.
     DeadRows = "dead_rows",
-    /// Autovacuum does not look after a table.
+    /// Autovacuum is off for a table.
     AutovacuumOff = "autovacuum_off",
-    /// Autovacuum should have come and has not.
+    /// Autovacuum is overdue for a table.
     AutovacuumLate = "autovacuum_late",
-    /// A transaction that is open keeps others waiting, or sits on the queue's rows.
+    /// An open transaction blocks other sessions, or sits idle on changed rows of the queue.
     BlockingTransaction = "blocking_transaction",
     /// A session's snapshot keeps dead rows from being cleaned up.
     OldSnapshot = "old_snapshot",
-    /// A transaction was prepared and left.
+    /// A prepared transaction was not ended.
     PreparedTransaction = "prepared_transaction",
     /// A replication slot keeps dead rows from being cleaned up.
     ReplicationSlot = "replication_slot",
     /// A standby's feedback keeps dead rows from being cleaned up.
     StandbyFeedback = "standby_feedback",
-    /// A runner lives and has missed heartbeats.
+    /// A live runner has missed heartbeats.
     RunnerLate = "runner_late",
     /// A runner died.
     RunnerDead = "runner_dead",
-    /// Jobs wait longer than they should in a queue that is worked.
+    /// Jobs wait too long in a queue with live runners.
     QueueLate = "queue_late",
     /// Jobs wait in a queue that no live runner works.
     QueueUnworked = "queue_unworked",
     /// Jobs wait in a paused queue.
     QueuePaused = "queue_paused",
-    /// Jobs wait whose kind no live runner of their queue works.
+    /// Jobs wait, and no live runner of their queue works their kind.
     KindUnknown = "kind_unknown",
-    /// Jobs are running whose runner is dead.
+    /// Jobs of a dead runner are still running.
     JobStuck = "job_stuck",
-    /// Jobs have been running for long.
+    /// Jobs have been running for a long time.
     JobLong = "job_long",
-    /// Jobs are due and were not made available.
+    /// Due jobs were not made available.
     JobOverdue = "job_overdue",
-    /// Keys are held by jobs that nothing will move.
+    /// Keys are held by jobs that will not change state by themselves.
     ClaimIdle = "claim_idle",
     /// A maintenance service is switched off.
     ServiceOff = "service_off",
-    /// A maintenance service is done by nobody.
+    /// A maintenance service is run by no runner.
     ServiceIdle = "service_idle",
     /// A periodic job is not run.
     PeriodicProblem = "periodic_problem",
-    /// Final jobs stay longer than they should.
+    /// Final jobs are past their retention.
     RetentionLate = "retention_late",
-    /// The server's queue of notifications fills up.
+    /// The server's queue of notifications is filling up.
     NotifyQueue = "notify_queue",
     /// A pooler gives each transaction another session.
     Pooler = "pooler",
@@ -139,7 +139,7 @@ codes! {
     ClockOffset = "clock_offset",
     /// The database is a standby.
     Standby = "standby",
-    /// A check was not answered in time, or failed.
+    /// A check timed out or failed.
     CheckFailed = "check_failed",
 }
 
@@ -155,21 +155,21 @@ impl Serialize for FindingCode {
     }
 }
 
-/// Something that is wrong, and what helps.
+/// A problem and its remedy.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What it is.
+    /// Its code.
     pub code: FindingCode,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// What it is about: a table, a session, a runner, a queue.
+    /// Its subject: a table, a session, a runner, a queue.
     pub subject: String,
-    /// What was seen, with numbers, as a sentence.
+    /// The observation with its numbers, as a sentence.
     pub seen: String,
-    /// What helps.
+    /// Its remedy.
     pub remedy: Remedy,
-    /// What was seen, as the database told it. The members may change from version to version.
+    /// The observation as the database returned it. The members may change from version to version.
     pub facts: Map<String, Value>,
 }
 
@@ -184,7 +184,7 @@ impl Finding {
         Self { code, severity, subject: subject.into(), seen: seen.into(), remedy, facts: Map::new() }
     }
 
-    /// Adds what the database told.
+    /// Adds the database's own values.
     pub(super) fn with(mut self, facts: &impl Serialize) -> Self {
         if let Ok(Value::Object(facts)) = serde_json::to_value(facts) {
             self.facts = facts;
@@ -193,13 +193,13 @@ impl Finding {
     }
 }
 
-/// What helps against a finding.
+/// The remedy for a finding.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Remedy {
-    /// What to do, as a sentence.
+    /// The advice, as a sentence.
     pub advice: String,
-    /// SQL that does it, to be pasted into psql. It may take another role's rights than looking did.
+    /// SQL that does it, to be pasted into psql. It may need more privileges than the diagnosis.
     pub sql: Option<String>,
     /// A command that does it, to be pasted into a shell.
     pub command: Option<String>,
@@ -221,40 +221,40 @@ impl Remedy {
     }
 }
 
-/// A check that did not look, or not at everything.
+/// A check that was skipped as a whole or in part.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct NotLookedAt {
+pub struct SkippedCheck {
     /// The check.
     pub check: String,
-    /// What it could not see, and why.
+    /// What it could not read, and why.
     pub why: String,
-    /// What would let it.
+    /// A remedy, if there is one.
     pub remedy: Option<String>,
 }
 
-/// What [`Client::diagnose`](crate::Client::diagnose) found.
+/// The result of [`Client::diagnose`](crate::Client::diagnose).
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Diagnosis {
-    /// The schema that was looked at.
+    /// The schema.
     #[serde(serialize_with = "as_text")]
     pub schema: SchemaName,
     /// Its database.
     pub database: String,
-    /// The role that looked.
+    /// The role of the diagnosis.
     pub role: String,
     /// The server's version.
     pub server_version: String,
-    /// When, by the database's clock.
+    /// The time, by the database's clock.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
-    /// What is wrong, the worst first.
+    /// The problems, the worst first.
     pub findings: Vec<Finding>,
-    /// What was not looked at.
-    pub not_looked_at: Vec<NotLookedAt>,
-    /// The checks that looked.
-    pub looked_at: Vec<&'static str>,
+    /// The checks that were skipped, as a whole or in part.
+    pub skipped: Vec<SkippedCheck>,
+    /// The checks that were made.
+    pub checks: Vec<&'static str>,
 }
 
 fn as_text<S: serde::Serializer>(schema: &SchemaName, serializer: S) -> Result<S::Ok, S::Error> {
@@ -262,14 +262,13 @@ fn as_text<S: serde::Serializer>(schema: &SchemaName, serializer: S) -> Result<S
 }
 
 impl Diagnosis {
-    /// The worst that was found.
+    /// The worst severity of all findings.
     #[must_use]
     pub fn worst(&self) -> Severity {
         self.findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok)
     }
 
-    /// Whether nothing was found that is worse than a notice. A check that did not look does not count: see
-    /// [`Diagnosis::not_looked_at`].
+    /// Whether no finding is worse than a notice. Skipped checks do not count: see [`Diagnosis::skipped`].
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         self.worst() < Severity::Warning
@@ -277,7 +276,7 @@ impl Diagnosis {
 }
 
 impl fmt::Display for Diagnosis {
-    /// One line: `critical: 1 critical, 2 warnings, 1 notice; 18 checks, 1 not looked at`.
+    /// One line: `critical: 1 critical, 2 warnings, 1 notice; 18 checks, 1 skipped`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |severity| self.findings.iter().filter(|finding| finding.severity == severity).count() as u64;
         let mut parts = Vec::new();
@@ -292,10 +291,10 @@ impl fmt::Display for Diagnosis {
             }
         }
         let found = if parts.is_empty() { "nothing found".to_owned() } else { parts.join(", ") };
-        write!(f, "{}: {found}; {}", self.worst(), wording::counted(self.looked_at.len() as u64, "check", "checks"))?;
-        match self.not_looked_at.len() {
+        write!(f, "{}: {found}; {}", self.worst(), wording::counted(self.checks.len() as u64, "check", "checks"))?;
+        match self.skipped.len() {
             0 => Ok(()),
-            missing => write!(f, ", {missing} not looked at"),
+            skipped => write!(f, ", {skipped} skipped"),
         }
     }
 }

@@ -1,23 +1,23 @@
-//! What is wrong with a queue, how bad it is, and what helps.
+//! Diagnosis: the problems of a queue, their severity, and their remedies.
 //!
-//! A diagnosis is a row of checks. Each asks the database one bounded question in a read-only transaction of its own
-//! and judges the answer by [`Thresholds`]; what it finds is a [`Finding`]. A question that the role may not ask, or
-//! that is not answered in time, is told as [`NotLookedAt`]: nothing passes in silence.
+//! A diagnosis is a series of checks. Each check sends one bounded query in a read-only transaction of its own, and judges
+//! the result by [`Thresholds`]. A problem is a [`Finding`]. A check for which the role lacks a privilege, or that times
+//! out, is reported as a [`SkippedCheck`].
 //!
-//! - `drift`: the schema against what this library's migrations make.
-//! - `database`: dead rows, vacuum, indexes, and who holds an old snapshot.
+//! - `drift`: the schema, compared with the migrations of this library.
+//! - `database`: dead rows, vacuum, indexes, and holders of old snapshots.
 //! - `work`: runners, queues, jobs, claims, maintenance.
-//! - `around`: notifications, poolers, clocks.
+//! - `environment`: notifications, poolers, clocks.
 
-mod around;
 mod database;
 mod diagnose;
 mod drift;
+mod environment;
 mod finding;
 mod thresholds;
 mod wording;
 mod work;
 
 pub use self::diagnose::Diagnose;
-pub use self::finding::{Diagnosis, Finding, FindingCode, NotLookedAt, Remedy, Severity};
+pub use self::finding::{Diagnosis, Finding, FindingCode, Remedy, Severity, SkippedCheck};
 pub use self::thresholds::{Limit, Thresholds};

@@ -1,10 +1,10 @@
-//! From when on something is wrong.
+//! The limits of findings.
 
 use std::time::Duration;
 
 use super::finding::Severity;
 
-/// Two limits: from the first on it is a warning, from the second on critical.
+/// Two limits: of a warning, and of a critical finding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit<T> {
     /// A warning from here on.
@@ -19,7 +19,7 @@ impl<T: PartialOrd> Limit<T> {
         Self { warning, critical }
     }
 
-    /// How bad a value is. `None`: it is below both.
+    /// The severity of a value. `None`: it is below both limits.
     pub(super) fn judge(&self, value: &T) -> Option<Severity> {
         if *value >= self.critical {
             Some(Severity::Critical)
@@ -32,13 +32,13 @@ impl<T: PartialOrd> Limit<T> {
 }
 
 impl Limit<Duration> {
-    /// How bad an age in seconds is.
+    /// The severity of an age in seconds.
     pub(super) fn judge_age(&self, seconds: f64) -> Option<Severity> {
         self.judge(&Duration::try_from_secs_f64(seconds).unwrap_or_default())
     }
 }
 
-/// From when on something is wrong. The defaults suit queues whose jobs should start within minutes.
+/// The limits of findings. The defaults suit queues whose jobs should start within minutes.
 ///
 /// ```
 /// use std::time::Duration;
@@ -106,34 +106,34 @@ impl Thresholds {
 }
 
 setters! {
-    /// How long a transaction may be open that holds a snapshot, keeps others waiting or has changed rows of the
-    /// queue; a prepared one as well. Default: a minute, ten minutes.
+    /// How long a transaction may be open, or prepared, that holds a snapshot, blocks other sessions or has changed rows
+    /// of the queue. Default: a minute, ten minutes.
     transaction: Limit<Duration>,
-    /// How many transactions the snapshot of a replication slot or a standby may be behind. They have no time.
-    /// Default: 1,000,000 and 10,000,000.
+    /// How many transactions the snapshot of a replication slot or a standby may be behind. PostgreSQL does not know their
+    /// age. Default: 1,000,000 and 10,000,000.
     transactions_behind: Limit<u64>,
     /// How long the oldest available job of a queue may wait. Default: 5 minutes, an hour.
     waiting: Limit<Duration>,
-    /// How long a job may be due, or be in the hands of a dead runner, before somebody takes care of it. Default: a
-    /// minute, ten minutes.
+    /// How long a job may be due without being made available, or be held by a dead runner without being rescued.
+    /// Default: a minute, ten minutes.
     overdue: Limit<Duration>,
     /// How long a final job may stay after its retention. Default: an hour, a day.
     retention: Limit<Duration>,
     /// How much of a table may be dead rows, 0 to 1, where there are at least [`Thresholds::dead_rows`]. Default: 0.2
     /// and 0.5.
     dead_part: Limit<f64>,
-    /// How many dead rows nobody minds. Default: 50,000.
+    /// From how many dead rows on a table is judged. Default: 50,000.
     dead_rows: u64,
     /// How full the server's queue of notifications may be, 0 to 1. Default: 0.1 and 0.5.
     notify_usage: Limit<f64>,
     /// How far the clocks of client and database may be apart. Default: 2 seconds, a minute.
     clock_offset: Limit<Duration>,
-    /// From when on a running job is named, although its runner lives: a notice. Default: an hour.
+    /// From which running time on a job of a live runner is a notice. Default: an hour.
     running: Duration,
-    /// From when on a key is named that is held by a job which nothing will move: a notice. Default: an hour.
+    /// From which age on a key is a notice, if its holder will not change state by itself. Default: an hour.
     claim: Duration,
-    /// How many times the pages that it needs an index may hold. Default: 3.
+    /// How many times the pages that it needs an index may have. Default: 3.
     bloat_factor: u32,
-    /// Up to which size nobody minds how full an index is. Default: 8 MB.
+    /// From which size on an index is judged. Default: 8 MB.
     bloat_bytes: u64,
 }

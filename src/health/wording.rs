@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers for people. By hand, since a library's printer shows every unit: `5 h 21 min` is rounded on purpose.
 
 /// An age: `3 s`, `12 min`, `5 h 20 min`, `3 days`.
 pub(super) fn age(seconds: f64) -> String {
@@ -21,12 +21,12 @@ pub(super) fn age(seconds: f64) -> String {
     }
 }
 
-/// A count with its thousands set apart, and its noun.
+/// A count with thousands separators, and its noun.
 pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", thousands(number), if number == 1 { one } else { many })
 }
 
-/// A count with its thousands set apart.
+/// A count with thousands separators.
 pub(super) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -39,7 +39,7 @@ pub(super) fn thousands(number: u64) -> String {
     text
 }
 
-/// A part of a whole, 0 to 1, in hundredths.
+/// A part of a whole, 0 to 1, in percent.
 pub(super) fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
 }
@@ -54,7 +54,7 @@ pub(super) fn bytes(bytes: u64) -> String {
     format!("{} {}", thousands(size), UNITS[unit])
 }
 
-/// A text as one word of a shell. What could steer the terminal is spelled out as `$'…'`, which bash, zsh and ksh read.
+/// A text as one word of a shell. Control characters are escaped as `$'…'`, which bash, zsh and ksh read.
 pub(super) fn shell(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -63,15 +63,15 @@ pub(super) fn shell(text: &str) -> String {
     if !text.contains(char::is_control) {
         return format!("'{}'", text.replace('\'', r"'\''"));
     }
-    let spelled = text.chars().map(|character| match character {
+    let escaped = text.chars().map(|character| match character {
         '\'' | '\\' => format!("\\{character}"),
-        steering if steering.is_control() => format!("\\u{:04x}", u32::from(steering)),
+        control if control.is_control() => format!("\\u{:04x}", u32::from(control)),
         other => other.to_string(),
     });
-    format!("$'{}'", spelled.collect::<String>())
+    format!("$'{}'", escaped.collect::<String>())
 }
 
-/// A text from the database on one line, however somebody named things.
+/// A text from the database on one line: names in it may hold control characters.
 pub(super) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_as_precise_as_they_need_to_be() {
+    fn ages_have_one_or_two_units() {
         let texts = [-1.0, 0.5, 3.9, 61.0, 599.0, 725.0, 7_200.0, 19_260.0, 90_000.0, 259_200.0].map(age);
         assert_eq!(
             texts,

@@ -1,4 +1,4 @@
-//! What keeps jobs from being worked: runners, queues, kinds, claims, maintenance.
+//! Problems that keep jobs from being worked: runners, queues, kinds, claims, maintenance.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::ident::SchemaName;
 use crate::queue::QueueInfo;
 use crate::store::{self, IdleClaims, Neglected, Overdue, RunnerSeen, StuckJobs, UnknownKind};
 
-/// From when on maintenance counts as done by nobody. Runners that wait for a lease look once a minute at the least.
+/// After this time without a run a maintenance service counts as idle. Runners that wait for its lease check it once a
+/// minute at the least.
 pub(super) const NEGLECTED_AFTER: Duration = Duration::from_secs(180);
 
 /// A runner extends its lease four times a term: at more than half a term two heartbeats are missing.
@@ -21,12 +22,12 @@ pub(super) fn runner(runner: &RunnerSeen) -> Option<Finding> {
         let mut severity = Severity::Notice;
         if runner.running > 0 {
             let jobs = counted(runner.running.unsigned_abs(), "job", "jobs");
-            seen = format!("{seen}, and {jobs} of its are running still");
+            seen = format!("{seen}; it still has {jobs} running");
             severity = Severity::Warning;
         }
         let remedy = Remedy::advice(
-            "See why it died or lost the database; any live runner takes its jobs back within ten seconds of the end of \
-             its lease. The row goes by itself after a day",
+            "See why it died or lost the database. Any live runner rescues its jobs within ten seconds of the end of its \
+             lease. The row is removed after a day",
         );
         return Some(Finding::new(FindingCode::RunnerDead, severity, subject, seen, remedy).with(runner));
     }
@@ -35,14 +36,14 @@ pub(super) fn runner(runner: &RunnerSeen) -> Option<Finding> {
         return None;
     }
     let seen = format!(
-        "its last heartbeat was {} ago and should come every {}; its lease ends in {}, then its jobs are another's",
+        "its last heartbeat was {} ago and should come every {}; its lease ends in {}, then its jobs are rescued",
         age(since),
         age(lease / 4.0),
         age(runner.lease_left)
     );
     let remedy = Remedy::advice(
-        "See whether its process is stopped, out of CPU or blocked by work that does not yield, or its way to the \
-         database is slow; Runner::lease gives it longer",
+        "See whether its process is stopped, out of CPU or blocked by work that does not yield, or its connection to \
+         the database is slow. Runner::lease gives it more time",
     );
     Some(Finding::new(FindingCode::RunnerLate, Severity::Warning, subject, seen, remedy).with(runner))
 }
@@ -58,15 +59,15 @@ pub(super) fn queue(schema: &SchemaName, queue: &QueueInfo, limits: &Thresholds)
         age(oldest.as_secs_f64())
     );
     let found = if queue.settings.paused_at.is_some() {
-        // Somebody paused it, and may know why.
+        // The pause may be intended.
         let severity = if late.is_some() { Severity::Warning } else { Severity::Notice };
-        let remedy = Remedy::advice("Let it go on, if it may")
+        let remedy = Remedy::advice("Resume it, unless the pause is intended")
             .sql(store::sql_to_resume_queue(schema, &queue.settings.name))
             .command(command(schema, "queue resume", name));
         Finding::new(FindingCode::QueuePaused, severity, subject, format!("it is paused, with {waiting}"), remedy)
     } else if queue.runners == 0 {
         let remedy = Remedy::advice(
-            "Start a runner that works it: Runner::new(client).queue(…). If it is a misspelt name, cancel its jobs",
+            "Start a runner that works it: Runner::new(client).queue(…). If its name is misspelt, cancel its jobs",
         )
         .command(command(schema, "job list --state available --queue", name));
         let severity = late.unwrap_or(Severity::Notice);
@@ -87,20 +88,20 @@ pub(super) fn queue(schema: &SchemaName, queue: &QueueInfo, limits: &Thresholds)
             (Some(limit), _) => {
                 seen = format!("{seen}, which is its limit");
                 let more = limit.saturating_mul(2);
-                Remedy::advice("Raise its limit, or take it away with NULL, if what it protects allows it")
+                Remedy::advice("Raise its limit, or remove it with NULL, if the service that it protects allows it")
                     .sql(store::sql_to_limit_queue(schema, &queue.settings.name, more))
                     .command(format!("{} {more}", command(schema, "queue limit", name)))
             }
             (None, Some(limit)) => {
-                seen = format!("{seen} of the {limit} that it may");
+                seen = format!("{seen} of its limit of {limit}");
                 Remedy::advice(
-                    "A transaction that has changed the queue's row and stays open holds it up: see blocking_transaction. \
-                     Else its runners have too few slots",
+                    "An open transaction that has changed the queue's row blocks it: see blocking_transaction. Otherwise \
+                     its runners have too few slots",
                 )
             }
             (None, None) => Remedy::advice(
-                "Where all slots are busy, give it more runners or more concurrency; where they are not, see \
-                 blocking_transaction and kind_unknown for what holds its jobs up",
+                "Where all slots are busy, add runners or concurrency. Where they are not, see blocking_transaction and \
+                 kind_unknown",
             ),
         };
         Finding::new(FindingCode::QueueLate, severity, subject, seen, remedy)
@@ -117,8 +118,8 @@ pub(super) fn unknown_kind(schema: &SchemaName, unknown: &UnknownKind, limits: &
         age(unknown.oldest_age)
     );
     let remedy = Remedy::advice(
-        "Deploy a runner with a worker for it. If the kind is gone for good, cancel its jobs; if it is misspelt, insert \
-         them anew",
+        "Deploy a runner with a worker for it. If the kind was removed, cancel its jobs. If it is misspelt, insert them \
+         again",
     )
     .command(format!(
         "{} --kind {} --dry-run",
@@ -134,18 +135,18 @@ pub(super) fn stuck(schema: &SchemaName, stuck: &StuckJobs, limits: &Thresholds)
     let jobs = counted_jobs(stuck.jobs.unsigned_abs(), stuck.jobs < 1_000);
     let (job, oldest) = (stuck.job, age(stuck.oldest_age));
     let example = format!("such as {job} of kind {}", plain(&stuck.kind));
-    let look = command(schema, "job show", &job.to_string());
+    let show = command(schema, "job show", &job.to_string());
     let found = match stuck.reason.as_str() {
         "its runner died" => Finding::new(
             FindingCode::JobStuck,
             limits.overdue.judge_age(stuck.oldest_age)?,
             subject,
-            format!("{jobs} running whose runner is dead for up to {oldest}, {example}"),
+            format!("{jobs} of dead runners running for up to {oldest}, {example}"),
             Remedy::advice(
-                "Start a runner, of any queue: it takes them back within seconds. Where runners live, see service_off and \
+                "Start a runner, of any queue: it rescues them within seconds. With live runners, see service_off and \
                  service_idle for the rescuer",
             )
-            .command(look),
+            .command(show),
         ),
         "is due and not promoted" => Finding::new(
             FindingCode::JobOverdue,
@@ -153,10 +154,10 @@ pub(super) fn stuck(schema: &SchemaName, stuck: &StuckJobs, limits: &Thresholds)
             subject,
             format!("{jobs} due for up to {oldest} and not made available, {example}"),
             Remedy::advice(
-                "Start a runner, of any queue: it makes due jobs available. Where runners live, see service_off and \
+                "Start a runner, of any queue: it makes due jobs available. With live runners, see service_off and \
                  service_idle for the promoter",
             )
-            .command(look),
+            .command(show),
         ),
         _ => Finding::new(
             FindingCode::JobLong,
@@ -174,9 +175,9 @@ pub(super) fn stuck(schema: &SchemaName, stuck: &StuckJobs, limits: &Thresholds)
 pub(super) fn idle_claims(schema: &SchemaName, claims: &IdleClaims) -> Finding {
     let keys = counted(claims.keys.unsigned_abs(), "key is", "keys are");
     let why = match claims.state.as_str() {
-        "pending" => "nothing moves a pending job but a release",
+        "pending" => "a pending job waits until it is released",
         "running" => "its runner is dead",
-        _ => "its unique states cover that, until it is deleted",
+        _ => "its unique states include that state, until it is deleted",
     };
     let severity = if claims.state == "running" { Severity::Warning } else { Severity::Notice };
     let seen = format!(
@@ -188,8 +189,8 @@ pub(super) fn idle_claims(schema: &SchemaName, claims: &IdleClaims) -> Finding {
         claims.unique_key
     );
     let advice = match claims.state.as_str() {
-        "pending" => "Release or delete the job, or free its key, where it is wanted again",
-        _ => "Free the key, where it is wanted again; a scope without this state keeps it from coming back",
+        "pending" => "Release or delete the job, or free its key if it is needed again",
+        _ => "Free the key if it is needed again. A scope without this state avoids it",
     };
     let remedy = Remedy::advice(advice).sql(store::sql_to_release_claim(schema, &claims.unique_key)).command(command(
         schema,
@@ -207,18 +208,19 @@ pub(super) fn neglected(schema: &SchemaName, neglected: &Neglected) -> Finding {
         let (severity, seen) = match &neglected.problem {
             Some(problem) => (Severity::Critical, format!("its slots cannot be run: {}", plain(problem))),
             None if neglected.is_unseen => {
-                (Severity::Warning, format!("no runner has looked at it in the {late} since it was defined or resumed"))
+                (Severity::Warning, format!("no runner has read it in the {late} since it was defined or resumed"))
             }
             None => (Severity::Warning, format!("its slot passed {late} ago, and no runner has run it")),
         };
-        let remedy = Remedy::advice("Mend its row, or its definition in the code; start a runner where none lives")
-            .sql(store::sql_to_show(schema, "periodic", "name", &neglected.name));
+        let remedy =
+            Remedy::advice("Correct its row, or its definition in the code. Start a runner where none is live")
+                .sql(store::sql_to_show(schema, "periodic", "name", &neglected.name));
         let subject = format!("periodic job {name}");
         return Finding::new(FindingCode::PeriodicProblem, severity, subject, seen, remedy).with(neglected);
     }
     let without = match neglected.name.as_str() {
         "promoter" => "scheduled and failed jobs do not become available",
-        "rescuer" => "the jobs of runners that died stay running",
+        "rescuer" => "the jobs of dead runners stay running",
         "pruner" => "final jobs are kept for ever",
         "periodic" => "periodic jobs are not inserted",
         _ => "bloated indexes are not rebuilt",
@@ -234,14 +236,14 @@ pub(super) fn neglected(schema: &SchemaName, neglected: &Neglected) -> Finding {
         "See the runners' logs: their maintenance may lack a privilege (docs/operations.md, worker) or fail",
     )
     .sql(store::sql_to_show(schema, "maintenance", "service", &neglected.name));
-    let seen = format!("nobody has done it for {late}, although runners live: {without}");
+    let seen = format!("no runner has run it for {late}, although runners are live: {without}");
     Finding::new(FindingCode::ServiceIdle, Severity::Warning, subject, seen, remedy).with(neglected)
 }
 
 pub(super) fn retention(schema: &SchemaName, overdue: &Overdue, limits: &Thresholds) -> Option<Finding> {
     let severity = limits.retention.judge_age(overdue.overdue_by)?;
     let pruner = match overdue.has_pruner {
-        true => "the pruner works and cannot keep up, or a transaction has them locked",
+        true => "the pruner runs and cannot keep up, or a transaction has them locked",
         false => "no live runner has the pruner's lease",
     };
     let seen = format!(
@@ -253,7 +255,7 @@ pub(super) fn retention(schema: &SchemaName, overdue: &Overdue, limits: &Thresho
     );
     let advice = match overdue.has_pruner {
         true => {
-            "Keep fewer jobs (a retention of 0 deletes completed ones at once), let the pruner walk more often \
+            "Keep fewer jobs (a retention of 0 deletes completed ones at once), let the pruner run more often \
                  (Runner::prune_interval), or delete by hand, a batch at a time until nothing is deleted"
         }
         false => "Start a runner, or delete by hand, a batch at a time until nothing is deleted",
@@ -274,7 +276,7 @@ fn command(schema: &SchemaName, verb: &str, argument: &str) -> String {
         false => format!(" --schema {schema}"),
     };
     match argument.starts_with('-') {
-        // Else it would be read as an option.
+        // Otherwise it would be read as an option.
         true if verb.contains(" --") => format!("uniqueue {verb}={}{of_schema}", shell(argument)),
         true => format!("uniqueue {verb}{of_schema} -- {}", shell(argument)),
         false => format!("uniqueue {verb} {}{of_schema}", shell(argument)),

@@ -3,31 +3,35 @@
 use std::future::Future;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction, pool::PoolConnection};
 
-use super::LONGEST_TURN;
 use crate::error::Result;
 use crate::store;
 
+/// The longest that a run may take. The server ends each statement after half of it, so a run that takes longer gets no
+/// answer any more, or can go on in the next run.
+pub(super) const LONGEST_RUN: Duration = Duration::from_secs(10);
+
 /// One connection of the runner's own, so that the application's pool cannot stall the services.
-/// Every statement on it is limited in time, so that none of them stalls the others for long. A
-/// network that falls silent limits nothing: then the connection is [cut](SharedConnection::cut).
+/// Every statement on it has a timeout, so that no service blocks the others for long. The timeout
+/// does nothing on a dead network: there the connection is [replaced](SharedConnection::replace).
 #[derive(Clone, Debug)]
 pub(crate) struct SharedConnection {
     options: PgConnectOptions,
-    /// Another one after each cut, since what is left of the old one may hang for as long as the
-    /// operating system has patience.
+    /// Replaced as a whole, since closing a dead connection can hang until the operating system
+    /// gives up on it.
     pool: Arc<RwLock<PgPool>>,
     has_session: bool,
 }
 
 impl SharedConnection {
-    /// A connection that is opened when it is first needed. Without a session of its own (a pooler
-    /// may give each transaction another one), limits are set in every transaction anew.
+    /// A connection that is opened when it is first needed. Without a session of its own (behind a
+    /// transaction pooler), every transaction sets its limits anew.
     pub(crate) fn new(options: PgConnectOptions, has_session: bool) -> Self {
-        let pool = Arc::new(RwLock::new(one(&options, has_session)));
+        let pool = Arc::new(RwLock::new(pool_of_one(&options, has_session)));
         Self { options, pool, has_session }
     }
 
@@ -42,37 +46,37 @@ impl SharedConnection {
         })
     }
 
-    /// Whether what is set for a session stays with it.
+    /// Whether session settings and session locks last between transactions.
     pub(crate) const fn has_session(&self) -> bool {
         self.has_session
     }
 
-    /// A connection for one run that takes long by nature.
-    pub(crate) async fn another(&self) -> Result<PgConnection> {
+    /// Opens a connection for one run with long statements.
+    pub(crate) async fn open_another(&self) -> Result<PgConnection> {
         Ok(PgConnection::connect_with(&self.options).await?)
     }
 
-    /// Waits for what is done over the connection, no longer than a turn over it may take: for services that also do
-    /// something over [another](SharedConnection::another), which takes longer.
-    pub(crate) async fn answer<T>(&self, answer: impl Future<Output = Result<T>>) -> Result<T> {
-        match tokio::time::timeout(LONGEST_TURN, answer).await {
+    /// Waits for work over the connection, no longer than a run may take. Services that also work over
+    /// [another](SharedConnection::open_another) connection may run longer than that.
+    pub(crate) async fn within_a_run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        match tokio::time::timeout(LONGEST_RUN, work).await {
             Ok(answer) => answer,
             Err(_) => {
-                self.cut();
-                let problem = format!("no answer within {LONGEST_TURN:?}");
+                self.replace();
+                let problem = format!("no answer within {LONGEST_RUN:?}");
                 Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, problem)).into())
             }
         }
     }
 
-    /// Gives the connection up, and opens another when one is next needed.
-    pub(crate) fn cut(&self) {
-        *self.pool.write().unwrap_or_else(PoisonError::into_inner) = one(&self.options, self.has_session);
+    /// Drops the connection. The next session opens a new one.
+    pub(crate) fn replace(&self) {
+        *self.pool.write().unwrap_or_else(PoisonError::into_inner) = pool_of_one(&self.options, self.has_session);
     }
 }
 
-fn one(options: &PgConnectOptions, has_session: bool) -> PgPool {
-    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(LONGEST_TURN);
+fn pool_of_one(options: &PgConnectOptions, has_session: bool) -> PgPool {
+    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(LONGEST_RUN);
     let pool = if has_session {
         pool.after_connect(|connection, _| Box::pin(async move { store::bound(connection).await }))
     } else {
@@ -81,7 +85,7 @@ fn one(options: &PgConnectOptions, has_session: bool) -> PgPool {
     pool.connect_lazy_with(options.clone())
 }
 
-/// The shared connection, in the hands of one service.
+/// The shared connection while one service uses it.
 #[derive(Debug)]
 pub(crate) enum Session {
     Own(PoolConnection<Postgres>),
@@ -96,7 +100,7 @@ impl Session {
         }
     }
 
-    /// Makes what was done count. Without it a transaction's work is given back.
+    /// Commits the transaction, if the session is one. Dropped without this, it is rolled back.
     pub(crate) async fn end(self) -> Result<()> {
         match self {
             Self::Own(_) => Ok(()),

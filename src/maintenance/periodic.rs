@@ -1,27 +1,28 @@
 //! Inserts the jobs of periodic jobs when their slots come.
 //!
-//! What is due is asked of the database; which slots those are is worked out here; and one statement
-//! a periodic job inserts their jobs and moves it on, if no other runner did (`run_periodic` in the
-//! database tells why that is once a slot). A definition that is no good is told once and in its
-//! row, and holds up no other.
+//! The database returns the definitions that are due, and this module computes their slots. Then one statement per
+//! definition inserts the jobs and moves the definition on, if no other runner did (`run_periodic` in the database says
+//! why that happens once a slot). A definition that is invalid is logged once and flagged in its row, and delays no
+//! other.
 
 use std::time::Duration;
 
-use super::{Holder, Service};
+use super::lease::Holder;
+use super::service::Service;
 use crate::error::{Error, Result};
 use crate::event::{Event, Happened};
 use crate::schedule::{Due, Schedule};
 use crate::state::JobState;
 use crate::store::{self, DuePeriodic, Ran};
 
-/// How many definitions are looked at together.
-const TOGETHER: i64 = 100;
+/// The most definitions that one run reads.
+const BATCH: i64 = 100;
 
 /// The shortest sleep: slots within it are run together.
 const SHORTEST_REST: Duration = Duration::from_millis(20);
 
-/// The longest sleep: definitions may come, or change, meanwhile. The longer one also bounds how late
-/// another runner follows a holder that was killed.
+/// The longest sleep, since a definition may be added or changed meanwhile. The sleep without any definition also bounds
+/// how late another runner takes over from a holder that was killed.
 const LONGEST_REST: Duration = Duration::from_secs(3);
 const LONGEST_REST_WITHOUT_ANY: Duration = Duration::from_secs(10);
 
@@ -37,17 +38,17 @@ impl Service for Periodic {
 
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
         let mut session = holder.connection.session().await?;
-        let (due, next_in, has_any) = store::due_periodic(session.connection(), &holder.statements, TOGETHER).await?;
+        let (due, next_in, has_any) = store::due_periodic(session.connection(), &holder.statements, BATCH).await?;
         session.end().await?;
         let longest = if has_any { LONGEST_REST } else { LONGEST_REST_WITHOUT_ANY };
         let mut rest = next_in.map_or(longest, |next_in| next_in.min(longest));
         let mut failed = Ok(());
-        // Those with a problem come last, so a full hand of sound ones means that there are more.
-        let mut sound = 0;
+        // Flagged definitions come last, so a full batch of valid ones means that there are more.
+        let mut valid = 0;
         for periodic in due {
             match run(holder, &periodic).await {
                 Ok(next_in) => {
-                    sound += 1;
+                    valid += 1;
                     rest = rest.min(next_in);
                 }
                 Err(error) if is_of_the_definition(&error) => {
@@ -57,14 +58,14 @@ impl Service for Periodic {
             }
         }
         failed?;
-        if sound == TOGETHER {
+        if valid == BATCH {
             rest = SHORTEST_REST;
         }
         Ok(rest.max(SHORTEST_REST))
     }
 }
 
-/// Runs what is due of one periodic job. Answers how long until its next slot.
+/// Runs the due slots of one periodic job. Returns how long until its next slot.
 async fn run(holder: &Holder, periodic: &DuePeriodic) -> Result<Duration> {
     let DuePeriodic { name, schedule: text, time_zone, catch_up, starts_at, next_at, asked_at } = periodic;
     let schedule = Schedule::read(text, time_zone)?;
@@ -73,13 +74,13 @@ async fn run(holder: &Holder, periodic: &DuePeriodic) -> Result<Duration> {
     let Due { slots, next_at: moves_to } = schedule.due(first, *asked_at, *catch_up);
     let moves_to = moves_to.ok_or_else(is_over)?;
     if slots.is_empty() && first <= *asked_at {
-        tracing::warn!(periodic = name, slot = %first, "missed slots are skipped");
+        tracing::warn!(periodic = name, slot = %first, "missed slots of a periodic job are skipped");
     }
     let mut session = holder.connection.session().await?;
     let ran = store::run_periodic(session.connection(), &holder.statements, name, *next_at, &slots, moves_to).await?;
     session.end().await?;
     for Ran { slot, outcome, job, kind, queue } in ran {
-        tracing::debug!(periodic = name, %slot, outcome, "slot run");
+        tracing::debug!(periodic = name, %slot, outcome, "slot of a periodic job run");
         if let Some(id) = job.filter(|_| outcome == "inserted") {
             // A slot is run when it is due, so its job can start at once.
             let happened = Happened::Inserted { state: JobState::Available, replaced: None };
@@ -89,11 +90,11 @@ async fn run(holder: &Holder, periodic: &DuePeriodic) -> Result<Duration> {
     Ok((moves_to - *asked_at).try_into().unwrap_or(Duration::ZERO))
 }
 
-/// Whether the definition is at fault, so that trying again alone does not help.
+/// Whether the definition is at fault, so that another try fails as well.
 fn is_of_the_definition(error: &Error) -> bool {
     match error {
         Error::InvalidSchedule { .. } | Error::UnknownTimeZone { .. } => true,
-        // Data exceptions and constraint violations: what insert_job does not take.
+        // Data exceptions and constraint violations: insert_job refuses the options.
         Error::Database(sqlx::Error::Database(error)) => {
             error.code().is_some_and(|code| ["22", "23"].contains(&&code[..2]))
         }

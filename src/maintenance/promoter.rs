@@ -1,11 +1,10 @@
 //! Makes scheduled and retryable jobs available when they are due.
 //!
-//! Each look tells when the next job is due, and the promoter sleeps until then: at most its
-//! interval, since a job with a shorter wait may come meanwhile. While somebody holds an old
-//! snapshot, the index keeps an entry for every job that was promoted since, and a look from the
-//! start passes them all. So when such looks become dear, most go on from where the last one ended,
-//! and one in about ten of their costs looks from the start: for what was locked when its turn came,
-//! or was committed late.
+//! Each run returns when the next job is due, and the promoter sleeps until then: at most its interval, since a job that
+//! is due sooner may be inserted meanwhile. While a session holds an old snapshot, the index keeps an entry for every job
+//! that was promoted since, and a scan from the start reads them all. So where such scans become slow, most runs go on
+//! from where the last one ended. A tenth of the time goes to scans from the start: they find jobs that were locked
+//! before, or committed late.
 
 use std::time::{Duration, Instant};
 
@@ -13,83 +12,63 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::portion::Portion;
-use super::sifting::{Aside, Sifted, Step, rest, run_whole, sift};
-use super::{BATCH, Holder, Service};
+use super::batch_size::{BATCH, BatchSize};
+use super::lease::Holder;
+use super::service::Service;
+use super::set_aside::SetAside;
+use super::step::{self, Ran, Step};
 use crate::error::Result;
 use crate::store::{self, Promoted, Statements};
 
 /// The shortest sleep: jobs that are due within it are promoted together.
 const SHORTEST_REST: Duration = Duration::from_millis(20);
 
-/// Looks from the start may take up this part of the time.
-const SHARE_OF_FULL_LOOKS: u32 = 10;
+/// Scans from the start take up one part in this many of the time.
+const PART_OF_FULL_SCANS: u32 = 10;
 
 #[derive(Debug)]
 pub(crate) struct Promoter {
     interval: Duration,
-    /// Where the last look ended.
+    /// Where the last scan ended.
     reached: Option<OffsetDateTime>,
-    /// When the next look may start from the start.
-    full_look_from: Instant,
-    portion: Portion,
-    aside: Aside,
+    /// When the next scan may begin at the start.
+    full_scan_at: Instant,
+    batch: BatchSize,
+    aside: SetAside,
 }
 
 impl Promoter {
     pub(crate) fn new(interval: Duration) -> Self {
-        let (portion, aside) = (Portion::new(BATCH), Aside::default());
-        Self { interval, reached: None, full_look_from: Instant::now(), portion, aside }
+        let (batch, aside) = (BatchSize::new(BATCH), SetAside::default());
+        Self { interval, reached: None, full_scan_at: Instant::now(), batch, aside }
+    }
+
+    async fn promote(&mut self, holder: &Holder) -> Result<Duration> {
+        let began = Instant::now();
+        let from = if began >= self.full_scan_at { None } else { self.reached };
+        let promotion = Promotion { from, limit: self.batch.jobs() };
+        let skip = self.aside.ids(began);
+        let ran = step::run(holder, &promotion, &skip, self.batch.is_single(), &mut self.aside).await?;
+        let Ran { done, found, has_rest, failed } = ran;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let promoted = done.iter().map(Promotion::count).sum();
+        let last = done.last();
+        // After a bisection the next scan begins at the same place, for the jobs that are left.
+        self.reached = if found.is_some() { from } else { last.map(|last| last.reached) };
+        let is_full = self.batch.is_full(found.map_or(promoted, |found| found.len()));
+        self.batch.grow_after(promoted, began.elapsed());
+        if from.is_none() {
+            self.full_scan_at = Instant::now() + began.elapsed() * PART_OF_FULL_SCANS;
+        }
+        let next_in = last.and_then(|last| last.next_in);
+        Ok(step::rest(is_full || has_rest, promoted).unwrap_or_else(|| self.rest(next_in)))
     }
 
     /// How long to rest until the next job is due: never longer than the interval, however short that is.
     fn rest(&self, next_in: Option<Duration>) -> Duration {
         next_in.unwrap_or(self.interval).max(SHORTEST_REST).min(self.interval)
-    }
-
-    /// A look of which the database refuses some jobs, or of one that may take too long. Leaves out what is aside.
-    async fn sift(&mut self, holder: &Holder, look: Look, aside: &[Uuid]) -> Result<Duration> {
-        let began = Instant::now();
-        let mut session = holder.connection.session().await?;
-        let (ids, reached) =
-            store::due_jobs(session.connection(), &holder.statements, look.limit, look.from, aside).await?;
-        session.end().await?;
-        let is_full = self.portion.is_full(ids.len());
-        let Sifted { done, is_cut, failed } = sift(holder, &look, ids, &mut self.aside).await;
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        // What is left is looked at once more.
-        self.reached = if is_cut { look.from } else { Some(reached) };
-        let promoted = done.iter().map(Look::count).sum();
-        self.portion.worked(promoted, began.elapsed());
-        Ok(rest(is_full || is_cut, promoted > 0)
-            .unwrap_or_else(|| self.rest(done.last().and_then(|done| done.next_in))))
-    }
-}
-
-/// One look.
-#[derive(Clone, Copy, Debug)]
-struct Look {
-    from: Option<OffsetDateTime>,
-    limit: i64,
-}
-
-impl Step for Look {
-    const DOES: &'static str = "promote";
-    type Done = Promoted;
-
-    async fn run(
-        &self,
-        connection: &mut PgConnection,
-        statements: &Statements,
-        only: Option<&[Uuid]>,
-    ) -> Result<Promoted> {
-        store::promote(connection, statements, self.limit, self.from, only).await
-    }
-
-    fn count(done: &Promoted) -> usize {
-        usize::try_from(done.promoted).unwrap_or_default()
     }
 }
 
@@ -101,31 +80,37 @@ impl Service for Promoter {
     }
 
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
-        match self.look(holder).await {
-            Err(error) if self.portion.is_cut(&error) => Ok(Duration::ZERO),
-            looked => looked,
+        match self.promote(holder).await {
+            Err(error) if self.batch.shrink_after(&error) => Ok(Duration::ZERO),
+            rest => rest,
         }
     }
 }
 
-impl Promoter {
-    async fn look(&mut self, holder: &Holder) -> Result<Duration> {
-        let began = Instant::now();
-        let from = if began >= self.full_look_from { None } else { self.reached };
-        let (look, aside) = (Look { from, limit: self.portion.jobs() }, self.aside.ids(began));
-        let rest = match run_whole(holder, &look, &aside, self.portion.is_single()).await? {
-            Some(done) => {
-                let promoted = Look::count(&done);
-                let is_full = self.portion.is_full(promoted);
-                self.portion.worked(promoted, began.elapsed());
-                self.reached = Some(done.reached);
-                if is_full { Duration::ZERO } else { self.rest(done.next_in) }
-            }
-            None => self.sift(holder, look, &aside).await?,
-        };
-        if from.is_none() {
-            self.full_look_from = Instant::now() + began.elapsed() * SHARE_OF_FULL_LOOKS;
-        }
-        Ok(rest)
+#[derive(Clone, Copy, Debug)]
+struct Promotion {
+    from: Option<OffsetDateTime>,
+    limit: i64,
+}
+
+impl Step for Promotion {
+    const VERB: &'static str = "promote";
+    type Done = Promoted;
+
+    async fn run(
+        &self,
+        connection: &mut PgConnection,
+        statements: &Statements,
+        only: Option<&[Uuid]>,
+    ) -> Result<Promoted> {
+        store::promote(connection, statements, self.limit, self.from, only).await
+    }
+
+    async fn find(&self, connection: &mut PgConnection, statements: &Statements, skip: &[Uuid]) -> Result<Vec<Uuid>> {
+        store::due_jobs(connection, statements, self.limit, self.from, skip).await
+    }
+
+    fn count(done: &Promoted) -> usize {
+        usize::try_from(done.promoted).unwrap_or_default()
     }
 }

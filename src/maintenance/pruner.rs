@@ -1,37 +1,37 @@
 //! Deletes final jobs past their retention, wherever they are among those that stay.
 //!
-//! A round begins with the bounds: jobs whose ids are younger than the shortest retention cannot go,
-//! so they are not looked at. Ids from clients whose clocks are ahead, and ids that follow no clock,
-//! are beyond the young ones, in a walk of their own. Then all stretches of ids that are due are
-//! visited (see [`walk`](super::walk)), at once while much is deleted, and else so many a round, so
-//! that a table full of what may not go costs little.
+//! A round begins with the bounds: jobs whose ids are younger than the shortest retention stay, so they are not read.
+//! Ids from clients whose clocks are ahead, and ids that follow no clock, lie beyond the young ones, in [`IdRanges`] of
+//! their own. Then the round visits the ranges that are due: one after another while visits delete much, and else a
+//! limited number, so that a table full of retained jobs costs little.
 
 use std::time::{Duration, Instant};
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::connection::Session;
-use super::portion::Portion;
-use super::sifting::{Aside, Sifted, Step, is_refusal, run_in, sift};
-use super::walk::{STRETCH, Visit, Walk, due_at};
-use super::{Holder, Service};
+use super::batch_size::BatchSize;
+use super::id_ranges::{IdRanges, RANGE, Visit, due_at};
+use super::lease::Holder;
+use super::service::Service;
+use super::set_aside::SetAside;
+use super::step::{self, Ran, Step};
 use crate::error::Result;
 use crate::retention::Retention;
-use crate::store::{self, Keep, PruneBounds, Pruned, Statements, Stretch};
+use crate::store::{self, IdRange, Keep, PruneBounds, Pruned, Statements};
 
-/// So many visits that delete little end a round.
+/// The number of visits in a round that may delete little.
 const VISITS: u32 = 50;
 
-/// A visit is worth it when this part of the jobs it looked at went.
-const WORTH: i64 = 10;
+/// A visit deletes little if less than one in this many of its jobs went.
+const FEW: i64 = 10;
 
-/// So many notes of suppressed duplicates are folded by one statement, and so many statements a round.
-const NOTES: i32 = 10_000;
+/// The most records of suppressed duplicates that one statement folds, and the most such statements in a round.
+const RECORDS_TO_FOLD: i32 = 10_000;
 const FOLDS: u32 = 20;
 
-/// After so many rounds, jobs that were not final are looked at again, if they could be gone by then; and so are those
-/// beside one that the database refused to delete, which would be refused each time.
+/// After this many rounds, jobs that were not final are read again, if they may be deleted by then. So are the
+/// neighbours of jobs that the database refused to delete.
 const ROUNDS_TO_FINISH: u32 = 20;
 
 #[derive(Debug)]
@@ -41,25 +41,33 @@ pub(crate) struct Pruner {
     settings: String,
     round: Option<Round>,
     /// Ids up to the young ones, and those beyond.
-    walks: [Walk; 2],
-    /// Where the last visit of each walk was.
+    sections: [IdRanges; 2],
+    /// The last visit to each section.
     visited: [Option<Uuid>; 2],
-    portion: Portion,
-    /// What was refused lately, and need not be named again.
-    refused: Aside,
+    batch: BatchSize,
+    /// Refused jobs, which are tried again with their neighbours but not logged again.
+    refused: SetAside,
 }
 
 #[derive(Debug)]
 struct Round {
     young_from: Uuid,
     young_to: Uuid,
-    /// When a job that is not final may go, at the earliest, as far as it is worth looking.
+    /// When a job that is not final may be deleted, at the earliest.
     open_for: Duration,
     visits_left: u32,
-    /// Which walk it is at. Each is gone through once from where the last round left it, and once
-    /// more from its start.
-    walk: usize,
+    /// The section that the round is at. Each is paged through from where the last round left it, and once more from its
+    /// start.
+    section: usize,
     is_from_start: bool,
+}
+
+/// A range to visit.
+struct Due {
+    /// Its begin in its section.
+    begin: Uuid,
+    range: IdRange,
+    is_last: bool,
 }
 
 impl Pruner {
@@ -71,124 +79,96 @@ impl Pruner {
             keep: Keep { completed, cancelled, discarded },
             settings: String::new(),
             round: None,
-            walks: [Walk::new(now), Walk::new(now)],
+            sections: [IdRanges::new(now), IdRanges::new(now)],
             visited: [None; 2],
-            portion: Portion::new(STRETCH),
-            refused: Aside::default(),
+            batch: BatchSize::new(RANGE),
+            refused: SetAside::default(),
         }
     }
 
-    fn begin(&mut self, bounds: PruneBounds, now: Instant) -> Option<Round> {
-        if bounds.settings != self.settings {
-            self.settings = bounds.settings;
-            self.walks.iter_mut().for_each(|walk| walk.forget(now));
+    /// Begins a round. `None`: every job is kept.
+    async fn begin_round(&mut self, holder: &Holder, now: Instant) -> Result<Option<Round>> {
+        let mut session = holder.connection.session().await?;
+        let bounds = store::prune_bounds(session.connection(), &holder.statements, self.keep).await?;
+        session.end().await?;
+        let PruneBounds { young_from, young_to, shortest, settings } = bounds;
+        if settings != self.settings {
+            self.settings = settings;
+            self.sections.iter_mut().for_each(|ranges| ranges.make_all_due(now));
         }
-        let young_from = bounds.young_from?;
-        let open_for = bounds.shortest.unwrap_or_default().max(self.interval * ROUNDS_TO_FINISH);
-        let young_to = bounds.young_to;
-        Some(Round { young_from, young_to, open_for, visits_left: VISITS, walk: 0, is_from_start: false })
+        let open_for = shortest.unwrap_or_default().max(self.interval * ROUNDS_TO_FINISH);
+        Ok(young_from.map(|young_from| Round {
+            young_from,
+            young_to,
+            open_for,
+            visits_left: VISITS,
+            section: 0,
+            is_from_start: false,
+        }))
     }
 
-    /// The next stretch that is due in this round: the start by which its walk knows it, the ids to look
-    /// at, and whether it is the last.
-    fn next(&mut self, round: &mut Round, now: Instant) -> Option<(Uuid, Stretch, bool)> {
-        while let Some(walk) = self.walks.get(round.walk) {
-            let Some((begin, end)) = walk.next_due(self.visited[round.walk], now) else {
-                self.visited[round.walk] = None;
+    /// The next range that is due in this round.
+    fn next_due(&mut self, round: &mut Round, now: Instant) -> Option<Due> {
+        while round.visits_left > 0 {
+            let ranges = self.sections.get(round.section)?;
+            let Some((begin, end)) = ranges.next_due(self.visited[round.section], now) else {
+                self.visited[round.section] = None;
                 if round.is_from_start {
-                    round.walk += 1;
+                    round.section += 1;
                 }
                 round.is_from_start = !round.is_from_start;
                 continue;
             };
-            self.visited[round.walk] = Some(begin);
-            let is_last = end.is_none();
-            let end = end.unwrap_or(Uuid::max());
-            let limit = self.portion.jobs();
-            let stretch = match round.walk {
-                0 => Stretch { after: begin, upto: end.min(round.young_from), limit },
-                _ => Stretch { after: begin.max(round.young_to), upto: end, limit },
+            self.visited[round.section] = Some(begin);
+            let (upto, limit) = (end.unwrap_or(Uuid::max()), self.batch.jobs());
+            let range = match round.section {
+                0 => IdRange { after: begin, upto: upto.min(round.young_from), limit },
+                _ => IdRange { after: begin.max(round.young_to), upto, limit },
             };
-            return Some((begin, stretch, is_last));
+            return Some(Due { begin, range, is_last: end.is_none() });
         }
         None
     }
-}
 
-impl Pruner {
-    /// Folds what was noted of suppressed duplicates since the last round. Last, so that whatever may be
-    /// wrong with the audit keeps no job from being pruned.
-    async fn end_round(&self, holder: &Holder, mut session: Session) -> Result<Duration> {
+    async fn visit(&mut self, holder: &Holder, round: &Round, due: &Due) -> Result<Pruned> {
+        let prune = Prune { range: due.range, keep: self.keep, open_for: round.open_for };
+        let ran = step::run(holder, &prune, &[], self.batch.is_single(), &mut self.refused).await?;
+        let Ran { done, found, has_rest, failed } = ran;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let next_in = done.iter().filter_map(|pruned| pruned.next_in).min();
+        if let (None, Some(pruned)) = (&found, done.first()) {
+            // Jobs grow old beyond the end of the last range all the time.
+            return Ok(if due.is_last { Pruned { next_in: Some(Duration::ZERO), ..*pruned } } else { *pruned });
+        }
+        let ids = found.unwrap_or_default();
+        // Refused jobs stay behind, to be tried again after a day or when another job of the range may be deleted.
+        let jobs = i64::try_from(ids.len()).unwrap_or(i64::MAX);
+        let deleted: i64 = done.iter().map(|pruned| pruned.deleted).sum();
+        // The rest of the range is visited as usual.
+        let reached = ids.iter().max().copied().filter(|_| due.is_last || jobs >= due.range.limit);
+        // Another bisection may delete more of the rest, until one deletes nothing.
+        let next_in = if (has_rest && deleted > 0) || (due.is_last && reached.is_none()) {
+            Some(Duration::ZERO)
+        } else {
+            next_in.map(|next_in| next_in.max(self.interval * ROUNDS_TO_FINISH))
+        };
+        Ok(Pruned { deleted, remaining: jobs - deleted, reached, next_in })
+    }
+
+    /// Folds the records of suppressed duplicates since the last round. Last, so that a failure of the audit keeps no job
+    /// from being pruned.
+    async fn end_round(&self, holder: &Holder) -> Result<Duration> {
+        let mut session = holder.connection.session().await?;
         for _ in 0..FOLDS {
-            if store::fold_duplicates(session.connection(), &holder.statements, NOTES).await? < NOTES {
+            let folded = store::fold_duplicates(session.connection(), &holder.statements, RECORDS_TO_FOLD).await?;
+            if folded < RECORDS_TO_FOLD {
                 break;
             }
         }
         session.end().await?;
         Ok(self.interval)
-    }
-}
-
-/// One visit.
-#[derive(Debug)]
-struct Pruning {
-    stretch: Stretch,
-    keep: Keep,
-    open_for: Duration,
-    rest_after_refusals: Duration,
-}
-
-impl Pruning {
-    /// A visit to a stretch of which the database refuses some jobs, or to one job that may take too long. They are left
-    /// behind, to be tried again in a day, or when something else of the stretch may go.
-    async fn sift(&self, holder: &Holder, is_last: bool, refused: &mut Aside) -> Result<Pruned> {
-        let mut session = holder.connection.session().await?;
-        let ids = store::stretch_jobs(session.connection(), &holder.statements, self.stretch).await?;
-        session.end().await?;
-        let (jobs, last) = (ids.len(), ids.last().copied());
-        let Sifted { done, is_cut, failed } = sift(holder, self, ids, refused).await;
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        let jobs = i64::try_from(jobs).unwrap_or(i64::MAX);
-        let deleted: i64 = done.iter().map(|pruned| pruned.deleted).sum();
-        // What grows old beyond them is visited as ever.
-        let reached = last.filter(|_| is_last || jobs >= self.stretch.limit);
-        // Another sifting may find more of what is left, until one finds nothing.
-        let next_in = if (is_cut && deleted > 0) || (is_last && reached.is_none()) {
-            Some(Duration::ZERO)
-        } else {
-            let next_in = done.iter().filter_map(|pruned| pruned.next_in).min();
-            next_in.map(|next_in| next_in.max(self.rest_after_refusals))
-        };
-        Ok(Pruned { deleted, remaining: jobs - deleted, reached, next_in })
-    }
-}
-
-impl Step for Pruning {
-    const DOES: &'static str = "prune";
-    type Done = Pruned;
-
-    async fn run(
-        &self,
-        connection: &mut PgConnection,
-        statements: &Statements,
-        only: Option<&[Uuid]>,
-    ) -> Result<Pruned> {
-        let stretch = match only {
-            None => self.stretch,
-            // They come in the order of ids, and so do all parts of them.
-            Some(ids) => {
-                let after = ids.first().map_or(0, |first| first.as_u128()).saturating_sub(1);
-                let upto = ids.last().copied().unwrap_or(Uuid::nil());
-                Stretch { after: Uuid::from_u128(after), upto, ..self.stretch }
-            }
-        };
-        store::prune(connection, statements, stretch, self.keep, self.open_for).await
-    }
-
-    fn count(pruned: &Pruned) -> usize {
-        usize::try_from(pruned.deleted).unwrap_or_default()
     }
 }
 
@@ -199,57 +179,66 @@ impl Service for Pruner {
         Duration::from_secs(10)
     }
 
+    /// Visits one range.
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
-        let statements = &holder.statements;
-        let mut session = holder.connection.session().await?;
         let now = Instant::now();
-        let mut round = match self.round.take() {
-            Some(round) => round,
-            None => {
-                let bounds = store::prune_bounds(session.connection(), statements, self.keep).await?;
-                match self.begin(bounds, now) {
-                    Some(round) => round,
-                    None => return self.end_round(holder, session).await,
-                }
-            }
+        let round = match self.round.take() {
+            Some(round) => Some(round),
+            None => self.begin_round(holder, now).await?,
         };
-        let next = if round.visits_left > 0 { self.next(&mut round, now) } else { None };
-        let Some((begin, stretch, is_last)) = next else {
-            return self.end_round(holder, session).await;
-        };
-        let pruning = Pruning {
-            stretch,
-            keep: self.keep,
-            open_for: round.open_for,
-            rest_after_refusals: self.interval * ROUNDS_TO_FINISH,
-        };
-        let pruned = if self.portion.is_single() {
-            session.end().await?;
-            pruning.sift(holder, is_last, &mut self.refused).await
-        } else {
-            match run_in(session, statements, &pruning, None).await {
-                // Jobs grow old beyond the end of the last stretch all the time.
-                Ok(pruned) if is_last => Ok(Pruned { next_in: Some(Duration::ZERO), ..pruned }),
-                Err(error) if is_refusal(&error) => pruning.sift(holder, is_last, &mut self.refused).await,
-                pruned => pruned,
-            }
-        };
-        let pruned = match pruned {
-            // The stretch is still due, and another round comes to it.
-            Err(error) if self.portion.is_cut(&error) => return Ok(Duration::ZERO),
+        let Some(mut round) = round else { return self.end_round(holder).await };
+        let Some(due) = self.next_due(&mut round, now) else { return self.end_round(holder).await };
+        let pruned = match self.visit(holder, &round, &due).await {
+            // The range is still due, and another round comes to it.
+            Err(error) if self.batch.shrink_after(&error) => return Ok(Duration::ZERO),
             pruned => pruned?,
         };
-        self.portion.worked(Pruning::count(&pruned), now.elapsed());
+        self.batch.grow_after(Prune::count(&pruned), now.elapsed());
         let Pruned { deleted, remaining, reached, next_in } = pruned;
-        self.walks[round.walk].note(
-            begin,
-            Visit { remaining, reached, due_at: due_at(now, next_in, self.interval) },
-            now,
-        );
-        if deleted * WORTH < deleted + remaining {
+        let visit = Visit { remaining, reached, due_at: due_at(now, next_in, self.interval) };
+        self.sections[round.section].record(due.begin, visit, now);
+        if deleted * FEW < deleted + remaining {
             round.visits_left -= 1;
         }
         self.round = Some(round);
         Ok(Duration::ZERO)
+    }
+}
+
+#[derive(Debug)]
+struct Prune {
+    range: IdRange,
+    keep: Keep,
+    open_for: Duration,
+}
+
+impl Step for Prune {
+    const VERB: &'static str = "prune";
+    type Done = Pruned;
+
+    async fn run(
+        &self,
+        connection: &mut PgConnection,
+        statements: &Statements,
+        only: Option<&[Uuid]>,
+    ) -> Result<Pruned> {
+        let range = match only {
+            None => self.range,
+            // Every part is a range of its own.
+            Some(ids) => {
+                let first = ids.iter().min().map_or(0, |first| first.as_u128());
+                let upto = ids.iter().max().copied().unwrap_or(Uuid::nil());
+                IdRange { after: Uuid::from_u128(first.saturating_sub(1)), upto, ..self.range }
+            }
+        };
+        store::prune(connection, statements, range, self.keep, self.open_for).await
+    }
+
+    async fn find(&self, connection: &mut PgConnection, statements: &Statements, _: &[Uuid]) -> Result<Vec<Uuid>> {
+        store::jobs_in_range(connection, statements, self.range).await
+    }
+
+    fn count(pruned: &Pruned) -> usize {
+        usize::try_from(pruned.deleted).unwrap_or_default()
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn is_hopeless(error: &Error) -> bool {
         Error::Database(sqlx::Error::Database(database)) => {
             // Data exceptions, constraint violations and limits; but a full queue of notifications empties again.
             let is_of_data = |code: &str| ["22", "23", "54"].iter().any(|class| code.starts_with(class));
-            database.code().is_some_and(|code| is_of_data(&code)) && !error.is_unheard()
+            database.code().is_some_and(|code| is_of_data(&code)) && !error.is_notify_queue_full()
         }
         Error::Database(sqlx::Error::Encode(_)) => true,
         _ => false,

@@ -1,4 +1,4 @@
-//! Keys for jobs that are there already: what a backfill reads, and how it writes.
+//! Keys for queued jobs: what a backfill reads, and how it writes.
 
 use std::collections::HashMap;
 
@@ -39,28 +39,28 @@ pub(crate) struct Seen {
     pub(crate) has_yielded: bool,
 }
 
-/// A part of the walk over all jobs.
+/// A page of jobs.
 #[derive(Debug)]
-pub(crate) struct Walked {
-    /// How many jobs of all kinds it has.
-    pub(crate) walked: u64,
-    /// The last of them. `None`: there was none left.
+pub(crate) struct BackfillPage {
+    /// The number of its jobs, of all kinds.
+    pub(crate) scanned: u64,
+    /// The last of them. `None`: there were no more jobs.
     pub(crate) reached: Option<JobId>,
-    /// Those of the kind.
+    /// Its jobs of the kind.
     pub(crate) jobs: Vec<Seen>,
 }
 
-/// Which jobs of a stretch are read.
+/// The jobs of a page that are read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) kind: &'a Kind,
-    /// The final states that are looked at as well.
+    /// The final states of jobs that are read as well.
     pub(crate) final_states: StateSet,
     /// Only these, where some are given.
     pub(crate) ids: Option<&'a [Uuid]>,
 }
 
-/// Reads the next stretch of the walk: up to `limit` jobs beyond `after`, up to `last`.
+/// Reads the next page: up to `limit` jobs after `after`, up to `last`.
 pub(crate) async fn backfill_rows(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -68,7 +68,7 @@ pub(crate) async fn backfill_rows(
     after: JobId,
     last: JobId,
     limit: i64,
-) -> Result<Walked> {
+) -> Result<BackfillPage> {
     let query = query(&statements.backfill_rows).persistent(false);
     let rows = query
         .bind(after.as_uuid())
@@ -79,12 +79,12 @@ pub(crate) async fn backfill_rows(
         .bind(wanted.ids)
         .fetch_all(connection)
         .await?;
-    let mut walked = Walked { walked: 0, reached: None, jobs: Vec::with_capacity(rows.len()) };
+    let mut page = BackfillPage { scanned: 0, reached: None, jobs: Vec::with_capacity(rows.len()) };
     for row in &rows {
-        walked.walked = row.try_get::<i64, _>("walked")?.unsigned_abs();
-        walked.reached = row.try_get::<Option<Uuid>, _>("reached")?.map(JobId::from);
+        page.scanned = row.try_get::<i64, _>("walked")?.unsigned_abs();
+        page.reached = row.try_get::<Option<Uuid>, _>("reached")?.map(JobId::from);
         let Some(id) = row.try_get::<Option<Uuid>, _>("id")? else { continue };
-        walked.jobs.push(Seen {
+        page.jobs.push(Seen {
             id: JobId::from(id),
             queue: row.try_get("queue")?,
             state: row.try_get::<&str, _>("state")?.parse()?,
@@ -105,7 +105,7 @@ pub(crate) async fn backfill_rows(
             has_yielded: row.try_get("unique_yielded")?,
         });
     }
-    Ok(walked)
+    Ok(page)
 }
 
 /// What a job is to claim.

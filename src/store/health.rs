@@ -14,16 +14,16 @@ use uuid::Uuid;
 use super::{Statements, interval, query};
 use crate::error::Result;
 
-/// Begins a transaction that changes nothing, waits for no lock for long, and whose statements end in time. What is
-/// set goes with it, so that it is right through a pooler as well. Every part of a question stops at a limit, which only
-/// a walk along an index does, whatever the statistics say.
-pub(crate) async fn begin_look(
+/// Begins a read-only transaction with a statement timeout and a lock timeout. Its settings end with it, so that it works
+/// through a pooler as well. Every part of a check stops at a limit, which needs an index scan whatever the statistics
+/// say.
+pub(crate) async fn begin_check(
     connection: &mut PoolConnection<Postgres>,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Transaction<'_, Postgres>> {
-    let patience = patience.as_millis().clamp(1, 3_600_000);
+    let timeout = timeout.as_millis().clamp(1, 3_600_000);
     let begin = format!(
-        "BEGIN READ ONLY; SET LOCAL statement_timeout = {patience}; SET LOCAL lock_timeout = {patience}; \
+        "BEGIN READ ONLY; SET LOCAL statement_timeout = {timeout}; SET LOCAL lock_timeout = {timeout}; \
          SET LOCAL jit = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; \
          SET LOCAL idle_in_transaction_session_timeout = 0"
     );

@@ -43,17 +43,16 @@ pub(crate) async fn promote(
     })
 }
 
-/// What [`promote`] looks at, but for the jobs to `skip`; and up to when that looked.
+/// The jobs that [`promote`] finds, except those to `skip`.
 pub(crate) async fn due_jobs(
     connection: &mut PgConnection,
     statements: &Statements,
     limit: i64,
     from: Option<OffsetDateTime>,
     skip: &[Uuid],
-) -> Result<(Vec<Uuid>, OffsetDateTime)> {
+) -> Result<Vec<Uuid>> {
     let query = query(&statements.due_jobs).persistent(false).bind(limit).bind(from).bind(skip);
-    let row = query.fetch_one(connection).await?;
-    Ok((row.try_get("ids")?, row.try_get::<Stored, _>("reached")?.0))
+    ids(&query.fetch_all(connection).await?)
 }
 
 /// A job that was taken from a runner that died.
@@ -93,7 +92,7 @@ pub(crate) async fn rescue(
     Ok((rescued, next_in.map(milliseconds)))
 }
 
-/// What [`rescue`] looks at, but for the jobs to `skip`.
+/// The jobs that [`rescue`] finds, except those to `skip`.
 pub(crate) async fn lost_jobs(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -119,19 +118,19 @@ impl Keep {
     }
 }
 
-/// What a round of pruning must know first.
+/// The bounds of a round of pruning.
 #[derive(Debug)]
 pub(crate) struct PruneBounds {
-    /// Jobs with ids between these two are too young to go. `None`: nothing ever goes.
+    /// Jobs with ids between these two are too young to be deleted. `None`: every job is kept.
     pub(crate) young_from: Option<Uuid>,
     pub(crate) young_to: Uuid,
     /// The shortest retention of all.
     pub(crate) shortest: Option<Duration>,
-    /// What the queues say, as text: to notice a change.
+    /// The retention of the queues, as text, to notice a change.
     pub(crate) settings: String,
 }
 
-/// Asks how long jobs are kept, by the database's clock.
+/// The bounds of a round, by the database's clock.
 pub(crate) async fn prune_bounds(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -147,35 +146,35 @@ pub(crate) async fn prune_bounds(
     })
 }
 
-/// A stretch of ids: after one, up to another, at most so many.
+/// The first `limit` jobs of a range of ids, which excludes `after` and includes `upto`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct IdRange {
     pub(crate) after: Uuid,
     pub(crate) upto: Uuid,
     pub(crate) limit: i64,
 }
 
-/// What a visit to a stretch did.
+/// What pruning a range did.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pruned {
     pub(crate) deleted: i64,
     pub(crate) remaining: i64,
-    /// Where it ended, when the limit cut it short.
+    /// The last id that was read, if the limit ended it.
     pub(crate) reached: Option<Uuid>,
-    /// How long until something that remains may go.
+    /// How long until a job that remains may be deleted.
     pub(crate) next_in: Option<Duration>,
 }
 
-/// Deletes what is past its retention in a stretch. Jobs that are not final count as if they may go
-/// after `open_for`.
+/// Deletes the jobs of a range that are past their retention. Jobs that are not final count as if they may be
+/// deleted after `open_for`.
 pub(crate) async fn prune(
     connection: &mut PgConnection,
     statements: &Statements,
-    stretch: Stretch,
+    range: IdRange,
     keep: Keep,
     open_for: Duration,
 ) -> Result<Pruned> {
-    let Stretch { after, upto, limit } = stretch;
+    let IdRange { after, upto, limit } = range;
     let query = query(&statements.prune).persistent(false).bind(after).bind(upto).bind(limit);
     let row = keep.bind_to(query).bind(interval(open_for)).fetch_one(connection).await?;
     Ok(Pruned {
@@ -186,14 +185,14 @@ pub(crate) async fn prune(
     })
 }
 
-/// The jobs that [`prune`] looks at, in the order of ids.
-pub(crate) async fn stretch_jobs(
+/// The jobs that [`prune`] reads, in the order of ids.
+pub(crate) async fn jobs_in_range(
     connection: &mut PgConnection,
     statements: &Statements,
-    stretch: Stretch,
+    range: IdRange,
 ) -> Result<Vec<Uuid>> {
-    let Stretch { after, upto, limit } = stretch;
-    let query = query(&statements.stretch_jobs).persistent(false).bind(after).bind(upto).bind(limit);
+    let IdRange { after, upto, limit } = range;
+    let query = query(&statements.jobs_in_range).persistent(false).bind(after).bind(upto).bind(limit);
     ids(&query.fetch_all(connection).await?)
 }
 

@@ -61,7 +61,7 @@ pub(crate) use self::finish::{
 };
 pub(crate) use self::health::{
     HeldFromOutside, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue, PreparedTransaction,
-    RunnerSeen, SchemaObject, StuckJobs, TableSeen, UnknownKind, begin_look, golden_objects, held_from_outside,
+    RunnerSeen, SchemaObject, StuckJobs, TableSeen, UnknownKind, begin_check, golden_objects, held_from_outside,
     hidden_sessions, idle_claims, invalid_indexes, itself, neglected, open_transactions, overdue,
     prepared_transactions, runners, schema_objects, stuck_jobs, tables, unknown_kinds,
 };
@@ -74,8 +74,8 @@ pub(crate) use self::lease::{
 };
 pub(crate) use self::look::{Pooling, database_time, holder, job_by_id, pooling};
 pub(crate) use self::maintain::{
-    Keep, Promoted, PruneBounds, Pruned, Rescued, Stretch, due_jobs, lost_jobs, promote, prune, prune_bounds, rescue,
-    stretch_jobs,
+    IdRange, Keep, Promoted, PruneBounds, Pruned, Rescued, due_jobs, jobs_in_range, lost_jobs, promote, prune,
+    prune_bounds, rescue,
 };
 pub(crate) use self::migrate::{LATEST_VERSION, migrate, migration_sql, schema_version, waiting_migrations};
 pub(crate) use self::periodic::{
@@ -214,6 +214,7 @@ statements! {
     insert_unique,
     insert_unique_one,
     job_by_id,
+    jobs_in_range,
     key_history,
     large_tables,
     last_id,
@@ -270,7 +271,6 @@ statements! {
     stats_pace,
     still_held,
     store_progress,
-    stretch_jobs,
     suppressed_duplicates,
     take_service,
     take_turn,

@@ -17,7 +17,7 @@ use crate::store::{self, Statements};
 
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
-/// A migrated database of the test's own, which goes when it is dropped.
+/// A migrated database of the test's own, which is removed when it is dropped.
 ///
 /// ```
 /// use serde_json::json;
@@ -31,28 +31,26 @@ static NEXT: AtomicU32 = AtomicU32::new(1);
 /// # Ok(()) }
 /// ```
 ///
-/// Without `DATABASE_URL`, a server is [started](crate::embedded) by the first test of the process
-/// that asks, and shared by all of them; each test gets a *database* of its own, copied from a
-/// migrated template within 100 ms. The queue is in the schema `uniqueue`, so SQL reads as it does
-/// in production, and the application's own tables can be made beside it.
+/// Without `DATABASE_URL`, the first test of the process [starts](crate::embedded) a server, which all its tests share.
+/// Each test gets a *database* of its own, copied from a migrated template within 100 ms. The queue is in the schema
+/// `uniqueue`, so SQL reads as it does in production, and the application's own tables can be made beside it.
 ///
-/// With `DATABASE_URL`, each test gets a database of its own on that server, named `uniqueue_test_…`
-/// and made from `template1`: nothing of the database that the URL names is in it, extensions
-/// included. Making, migrating and dropping it takes about half a second.
+/// With `DATABASE_URL`, each test gets a database of its own on that server, named `uniqueue_test_…` and made from
+/// `template1`. Tables and extensions of the database that the URL names are not in it. Making, migrating and dropping it
+/// takes about half a second.
 ///
-/// Where the role of `DATABASE_URL` may not create databases, a warning says so, and each test gets a
-/// *schema* named like that in the URL's database, and a second one, `…_app`, for the application's
-/// own tables: every connection of [`Database::pool`] and [`Database::url`] finds both on its
-/// `search_path`, so SQL of the test's own should name tables without a schema. A client of the
-/// application's own must be told the [schema](Database::schema): without it, it works with the queue
+/// Where the role of `DATABASE_URL` may not create databases, a warning is logged. Then each test gets a *schema* of such
+/// a name in the URL's database, and a second one, `…_app`, for the application's own tables. Every connection of
+/// [`Database::pool`] and [`Database::url`] has both on its `search_path`, so the test's own SQL should name tables without
+/// a schema. A client of the application's own needs the [schema](Database::schema): without it, it works with the queue
 /// `uniqueue` of that database, which may be the developer's.
 ///
-/// What a test made is dropped with its `Database`; what a process left that was killed is dropped a
-/// day later, by the next test run.
+/// Dropping a `Database` removes it from the server. Databases of a process that was killed are removed a day later, by
+/// the next test run.
 ///
 /// Works with `cargo test` and nextest, on a current-thread and on a multi-thread runtime.
 #[derive(Debug)]
-#[must_use = "the database goes when this is dropped"]
+#[must_use = "the database is removed when this is dropped"]
 pub struct Database {
     client: Client,
     url: String,
@@ -65,19 +63,19 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// Those of the [server's start](crate::embedded::Postgres::start), and
-    /// [`Error::Database`](crate::Error::Database) when the server of `DATABASE_URL` cannot be
-    /// reached or lets its role create neither a database nor a schema.
+    /// As for the [server's start](crate::embedded::Postgres::start), and
+    /// [`Error::Database`](crate::Error::Database) when the server of `DATABASE_URL` cannot be reached, or its role may
+    /// create neither a database nor a schema.
     pub async fn new() -> Result<Self> {
         Self::builder().build().await
     }
 
-    /// Says how the database is to be.
+    /// Options of the database.
     pub fn builder() -> DatabaseBuilder {
         DatabaseBuilder::default()
     }
 
-    /// The client. It, its clones and its pool are of no use after the `Database` is dropped.
+    /// The client. The client, its clones and its pool fail after the `Database` is dropped.
     #[must_use]
     pub const fn client(&self) -> &Client {
         &self.client
@@ -96,8 +94,7 @@ impl Database {
         self.client.schema()
     }
 
-    /// Where to connect: for what makes its own connections, such as another process or `psql`. The queue is in
-    /// the schema [`Database::schema`] there.
+    /// The URL of the database: for another process, or `psql`. The queue is in the schema [`Database::schema`] there.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
@@ -124,28 +121,28 @@ impl Drop for Database {
         let (server, name) = (self.server, std::mem::take(&mut self.name));
         let schema = self.schema().clone();
         // The test's runtime may be gone, or busy with this very drop.
-        let spawned = thread::Builder::new().name("take a test database away".to_owned()).spawn(move || {
+        let spawned = thread::Builder::new().name("drop a test database".to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let taken = runtime
+            let removed = runtime
                 .map_err(sqlx::Error::Io)
                 .map_err(Into::into)
-                .and_then(|runtime| runtime.block_on(take_away(server, &name, schema)));
-            if let Err(error) = taken {
-                tracing::warn!(name, %error, "a test's database was not taken away");
+                .and_then(|runtime| runtime.block_on(remove(server, &name, schema)));
+            if let Err(error) = removed {
+                tracing::warn!(name, %error, "test database not removed");
             }
         });
-        // What is on a server of our own goes with the process at the latest; else wait for it.
+        // An embedded server is removed with the process at the latest. On another server, wait for the removal.
         if let (Server::Given { .. }, Ok(thread)) = (server, spawned) {
             let _ = thread.join();
         }
     }
 }
 
-async fn take_away(server: &Server, name: &str, schema: SchemaName) -> Result<()> {
+async fn remove(server: &Server, name: &str, schema: SchemaName) -> Result<()> {
     let mut connection = server.connect().await?;
     match server {
         Server::Given { share: Share::Schemas, .. } => {
-            // The test's connections may hold locks, and nobody runs to let them go.
+            // The test's connections may hold locks, and the test that would release them has ended.
             let application = application_schema(name);
             store::end_connections(&mut connection, &Statements::new(schema), name, &application).await?;
             for schema in [name, &application] {
@@ -177,7 +174,7 @@ impl DatabaseBuilder {
         self
     }
 
-    /// What the client's inserts start from, as [`ClientBuilder::defaults`](crate::ClientBuilder::defaults).
+    /// The client's default insert options, as [`ClientBuilder::defaults`](crate::ClientBuilder::defaults).
     pub fn defaults(mut self, defaults: InsertOptions) -> Self {
         self.defaults = defaults;
         self
@@ -206,7 +203,7 @@ impl DatabaseBuilder {
         let options = url.parse::<sqlx::postgres::PgConnectOptions>()?;
         let pool = PgPoolOptions::new().max_connections(self.max_connections.unwrap_or(10)).connect_lazy_with(options);
         let client = Client::builder().schema(schema).defaults(self.defaults).pool(pool);
-        // From here on it is taken away, also when the migration fails.
+        // From here on it is removed, also when the migration fails.
         let database = Database { client, url, name, server };
         if matches!(server, Server::Given { .. }) {
             database.client.migrate().await?;
@@ -215,11 +212,11 @@ impl DatabaseBuilder {
     }
 }
 
-/// A name that no other test has, in this process or in another. With the time, so that what a
-/// killed process leaves can be told from what is in use.
+/// A name that no other test has, in this process or in another. The time is in it, so that databases of killed processes
+/// can be told from those in use.
 fn unique_name() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    // The low bits of a UUIDv7 are random; the count is for those made in one moment.
+    // The low bits of a UUIDv7 are random. The count tells names of one moment apart.
     let random = Uuid::now_v7().as_u128() & 0xffff_ffff;
     let count = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("uniqueue_test_{seconds:010}_{random:08x}_{count}")
@@ -237,7 +234,7 @@ fn url_of_database(url: &str, name: &str) -> String {
     let (address, query) = url.split_once('?').unwrap_or((url, ""));
     let (scheme, rest) = address.split_once("://").unwrap_or(("postgres", address));
     let host = rest.split('/').next().unwrap_or_default();
-    // It would win over the path.
+    // `dbname` would override the path.
     let query: Vec<_> = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("dbname=")).collect();
     let separator = if query.is_empty() { "" } else { "?" };
     format!("{scheme}://{host}/{name}{separator}{}", query.join("&"))

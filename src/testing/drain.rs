@@ -1,4 +1,4 @@
-//! Working everything that is available, here and now.
+//! Working every available job in the test's task.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use crate::job::{Job, JobRow};
 use crate::runner::{Attempted, Drainer, Runner};
 use crate::state::JobState;
 
-/// How many attempts a drain makes before it takes the jobs for endless.
+/// The default number of attempts after which a drain panics.
 const LIMIT: usize = 10_000;
 
 /// Works every available job of a runner's queues and kinds in the current task, one after another,
 /// in the order of work: higher priority first, within one the older, over all queues. Jobs that are
-/// inserted meanwhile are worked as well. Ends when none is available, and says what happened.
+/// inserted meanwhile are worked as well. Ends when none is available, and returns every attempt.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -61,11 +61,10 @@ const LIMIT: usize = 10_000;
 /// # Ok(()) }
 /// ```
 ///
-/// It is the runner itself that works, with its workers, its retry policy, its fences and its
-/// records, but for what goes on beside the jobs: no heartbeat, no maintenance, no listening, no
-/// concurrency. So what waits for its time stays where it is, and [`advance`](super::advance) brings
-/// it. The runner's periodic jobs are defined, as [`Runner::start`] does, and their slots are run by
-/// [`advance`](super::advance) as well.
+/// The jobs run as in the runner itself: with its workers, its retry policy and its fencing, and results are recorded.
+/// There is no heartbeat, no maintenance, no listening and no concurrency. So scheduled jobs stay scheduled until
+/// [`advance`](super::advance) makes them available. The runner's periodic jobs are defined, as [`Runner::start`] does,
+/// and [`advance`](super::advance) runs their slots as well.
 ///
 /// # Errors
 ///
@@ -73,8 +72,7 @@ const LIMIT: usize = 10_000;
 ///
 /// # Panics
 ///
-/// After [`Drain::limit`] attempts: jobs that insert their like, or snooze for no time at all, have
-/// no end.
+/// After [`Drain::limit`] attempts: jobs that insert more of their kind, or snooze for no time, never end.
 pub fn drain(runner: Runner) -> Drain {
     Drain { runner, is_retrying: false, limit: LIMIT }
 }
@@ -89,8 +87,8 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// Retries what failed at once, until it succeeds or is out of attempts. Default: failed jobs
-    /// stay retryable.
+    /// Retries failed jobs at once, until they succeed or are out of attempts. Default: failed jobs stay
+    /// retryable.
     pub const fn retrying(mut self) -> Self {
         self.is_retrying = true;
         self
@@ -130,7 +128,7 @@ impl IntoFuture for Drain {
     }
 }
 
-/// What became of the jobs of a drain.
+/// The attempts of a drain.
 #[derive(Clone, Debug)]
 pub struct Drained {
     jobs: Vec<WorkedJob>,
@@ -160,13 +158,13 @@ impl Drained {
         self.count(|happened| matches!(happened, Happened::Completed))
     }
 
-    /// How many attempts failed: their job tries again, or was discarded.
+    /// How many attempts failed: their job is retryable, or was discarded.
     #[must_use]
     pub fn failed(&self) -> usize {
         self.count(|happened| matches!(happened, Happened::Retried { .. } | Happened::Discarded { .. }))
     }
 
-    /// How many attempts sent their job to sleep.
+    /// How many attempts snoozed their job.
     #[must_use]
     pub fn snoozed(&self) -> usize {
         self.count(|happened| matches!(happened, Happened::Snoozed { .. }))
@@ -178,7 +176,7 @@ impl Drained {
         self.count(|happened| matches!(happened, Happened::Cancelled { .. }))
     }
 
-    /// How many attempts were their job's last: it gave up, or was out of attempts.
+    /// How many attempts discarded their job: the worker discarded it, or no attempt was left.
     #[must_use]
     pub fn discarded(&self) -> usize {
         self.count(|happened| matches!(happened, Happened::Discarded { .. }))
@@ -193,17 +191,16 @@ impl Drained {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WorkedJob {
-    /// The job, as the attempt left it; as it was fetched where it has been deleted since.
+    /// The job after the attempt. If it has been deleted since: as it was fetched.
     pub job: JobRow,
-    /// Which attempt it was, counted from 1. (A snooze gives it back: the job's own count is lower
-    /// then.)
+    /// The attempt, counted from 1. (A snooze does not use it up: then the job's own count is lower.)
     pub attempt: u16,
     /// How it ended.
     pub happened: Happened,
 }
 
 impl WorkedJob {
-    /// What it failed with, or the reason that the worker gave for a retry, a cancel or a discard.
+    /// The error of the attempt, or the worker's reason for a retry, a cancel or a discard.
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         match &self.happened {

@@ -1,13 +1,13 @@
-//! Whether an insert was a duplicate, and of whom.
+//! Whether an insert was a duplicate, and of which job.
 
 use crate::error::{Error, Result};
 use crate::ident::JobId;
 use crate::job::{Inserted, JobRow};
 
-/// What an insert can answer: [`Inserted`], its `Result`, or the [`Error`] of one under `reject`.
+/// The outcome of an insert: [`Inserted`], its `Result`, or the [`Error`] under `reject`.
 /// For [`assert_duplicate!`](crate::assert_duplicate).
-pub trait InsertAnswer {
-    /// The job that was there first. `Err`: what happened instead, in words.
+pub trait InsertOutcome {
+    /// The job that holds the key. `Err`: a text that says what happened instead.
     ///
     /// # Errors
     ///
@@ -15,7 +15,7 @@ pub trait InsertAnswer {
     fn holder(&self) -> Result<JobId, String>;
 }
 
-impl InsertAnswer for Inserted {
+impl InsertOutcome for Inserted {
     fn holder(&self) -> Result<JobId, String> {
         if self.duplicate {
             return Ok(self.job.id);
@@ -28,7 +28,7 @@ impl InsertAnswer for Inserted {
     }
 }
 
-impl InsertAnswer for Error {
+impl InsertOutcome for Error {
     fn holder(&self) -> Result<JobId, String> {
         match self.rejections() {
             [one, ..] => Ok(one.holder),
@@ -37,60 +37,60 @@ impl InsertAnswer for Error {
     }
 }
 
-impl<T: InsertAnswer, E: InsertAnswer> InsertAnswer for std::result::Result<T, E> {
+impl<T: InsertOutcome, E: InsertOutcome> InsertOutcome for std::result::Result<T, E> {
     fn holder(&self) -> Result<JobId, String> {
         match self {
-            Ok(answer) => answer.holder(),
+            Ok(outcome) => outcome.holder(),
             Err(error) => error.holder(),
         }
     }
 }
 
-impl<T: InsertAnswer + ?Sized> InsertAnswer for &T {
+impl<T: InsertOutcome + ?Sized> InsertOutcome for &T {
     fn holder(&self) -> Result<JobId, String> {
         (**self).holder()
     }
 }
 
-/// What names one job: a [`JobId`], a [`JobRow`], or what an insert answered.
-pub trait NamesJob {
+/// One job: its [`JobId`], its [`JobRow`], or the result of its insert.
+pub trait AsJobId {
     /// The job's id.
     fn job_id(&self) -> JobId;
 }
 
-impl NamesJob for JobId {
+impl AsJobId for JobId {
     fn job_id(&self) -> JobId {
         *self
     }
 }
 
-impl NamesJob for JobRow {
+impl AsJobId for JobRow {
     fn job_id(&self) -> JobId {
         self.id
     }
 }
 
-impl NamesJob for Inserted {
+impl AsJobId for Inserted {
     fn job_id(&self) -> JobId {
         self.job.id
     }
 }
 
-impl<T: NamesJob + ?Sized> NamesJob for &T {
+impl<T: AsJobId + ?Sized> AsJobId for &T {
     fn job_id(&self) -> JobId {
         (**self).job_id()
     }
 }
 
-/// Checks that an insert was a duplicate, of a given job where there is one.
+/// Checks that an insert was a duplicate, and of the given job if there is one.
 ///
 /// # Errors
 ///
-/// What happened instead, in words.
+/// A text that says what happened instead.
 #[doc(hidden)]
-pub fn check_duplicate(answer: &dyn InsertAnswer, of: Option<&dyn NamesJob>) -> Result<JobId, String> {
-    let holder = answer.holder().map_err(|instead| format!("not a duplicate: {instead}"))?;
-    match of.map(NamesJob::job_id) {
+pub fn check_duplicate(outcome: &dyn InsertOutcome, of: Option<&dyn AsJobId>) -> Result<JobId, String> {
+    let holder = outcome.holder().map_err(|instead| format!("not a duplicate: {instead}"))?;
+    match of.map(AsJobId::job_id) {
         Some(of) if of != holder => Err(format!("a duplicate, but of job {holder} and not of {of}")),
         _ => Ok(holder),
     }
@@ -100,10 +100,10 @@ pub fn check_duplicate(answer: &dyn InsertAnswer, of: Option<&dyn NamesJob>) -> 
 ///
 /// # Errors
 ///
-/// Whose duplicate it is, or the insert's error.
+/// The holder, or the insert's error.
 #[doc(hidden)]
-pub fn check_not_duplicate(answer: &dyn InsertAnswer) -> Result<(), String> {
-    match answer.holder() {
+pub fn check_not_duplicate(outcome: &dyn InsertOutcome) -> Result<(), String> {
+    match outcome.holder() {
         Ok(holder) => Err(format!("a duplicate of job {holder}")),
         Err(instead) if instead.starts_with("the insert failed") => Err(instead),
         Err(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! What a test expects to be in the queue.
+//! The jobs that a test expects in the queue.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::job::{Job, JobRow};
 use crate::state::JobState;
 use crate::store::{self, Criteria, Sought};
 
-/// How many jobs a failure shows.
+/// The most jobs that a failure shows.
 const SHOWN: i64 = 10;
 
-/// How much of a job's args a failure shows, in characters.
+/// The most characters of a job's args that a failure shows.
 const ARGS_SHOWN: usize = 160;
 
-/// Jobs that a test expects to be there, or not to be there. What is not said may be anything.
+/// Jobs that a test expects in the queue, or expects not to be there. Properties that are not given may be anything.
 ///
 /// [`assert_inserted!`](crate::assert_inserted) and
 /// [`assert_not_inserted!`](crate::assert_not_inserted) make one from their arguments, which are
@@ -60,7 +60,7 @@ impl<'a> Expectation<'a> {
     /// Of this kind.
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
         let kind = kind.into();
-        self.say("kind", &kind);
+        self.describe("kind", &kind);
         self.criteria.kind = Some(kind);
         self
     }
@@ -73,17 +73,17 @@ impl<'a> Expectation<'a> {
     /// In this queue.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         let queue = queue.into();
-        self.say("queue", &queue);
+        self.describe("queue", &queue);
         self.criteria.queue = Some(queue);
         self
     }
 
-    /// With args that contain these, as PostgreSQL's `@>` has it: objects may have more members, at
-    /// every level, and arrays more items. A typed job as a whole expects each of its fields.
+    /// With args that contain these, as by PostgreSQL's `@>`: objects may have more members, at every
+    /// level, and arrays more items. A whole typed job expects each of its fields.
     pub fn args(mut self, args: impl Serialize) -> Self {
         match serde_json::to_value(args) {
             Ok(args) => {
-                self.say("args containing", &args);
+                self.describe("args containing", &args);
                 self.criteria.args = Some(args);
             }
             Err(error) => self.problem = Some(format!("the expected args do not serialise: {error}")),
@@ -95,7 +95,7 @@ impl<'a> Expectation<'a> {
     pub fn meta(mut self, meta: impl Serialize) -> Self {
         match serde_json::to_value(meta) {
             Ok(meta) => {
-                self.say("meta containing", &meta);
+                self.describe("meta containing", &meta);
                 self.criteria.meta = Some(meta);
             }
             Err(error) => self.problem = Some(format!("the expected meta does not serialise: {error}")),
@@ -105,28 +105,28 @@ impl<'a> Expectation<'a> {
 
     /// In this state now.
     pub fn state(mut self, state: JobState) -> Self {
-        self.say("state", &state);
+        self.describe("state", &state);
         self.criteria.state = Some(state);
         self
     }
 
     /// With this priority.
     pub fn priority(mut self, priority: i16) -> Self {
-        self.say("priority", &priority);
+        self.describe("priority", &priority);
         self.criteria.priority = Some(priority);
         self
     }
 
-    /// Scheduled at this time, give or take a second.
+    /// Scheduled at this time, within a second.
     pub fn scheduled_at(mut self, at: OffsetDateTime) -> Self {
-        self.say("scheduled_at", &at);
+        self.describe("scheduled_at", &at);
         self.criteria.scheduled_at = Some(at);
         self
     }
 
-    /// Scheduled this long after it was inserted, give or take a second.
+    /// Scheduled this long after its insert, within a second.
     pub fn scheduled_in(mut self, delay: Duration) -> Self {
-        self.say("scheduled_in", &format!("{delay:?}"));
+        self.describe("scheduled_in", &format!("{delay:?}"));
         self.criteria.scheduled_in = Some(delay);
         self
     }
@@ -134,7 +134,7 @@ impl<'a> Expectation<'a> {
     /// With this unique key, whether it claims it or not.
     pub fn unique_key(mut self, key: impl Into<String>) -> Self {
         let key = key.into();
-        self.say("unique_key", &key);
+        self.describe("unique_key", &key);
         self.criteria.unique_key = Some(key);
         self
     }
@@ -142,67 +142,60 @@ impl<'a> Expectation<'a> {
     /// With this id.
     pub fn id(mut self, id: impl Into<JobId>) -> Self {
         let id = id.into();
-        self.say("id", &id);
+        self.describe("id", &id);
         self.criteria.id = Some(id);
         self
     }
 
-    /// Exactly so many. Default: at least one.
+    /// Exactly this number of jobs. Default: at least one.
     pub const fn count(mut self, count: usize) -> Self {
         self.count = Some(count);
         self
     }
 
-    /// Looks inside the caller's own transaction, which sees what it has not committed yet.
+    /// Reads inside the caller's own transaction, which sees its uncommitted jobs.
     pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
         self.connection = Some(connection);
         self
     }
 
-    /// The jobs that fit, in the order they were inserted.
+    /// The jobs that match, in the order of their inserts.
     ///
     /// # Errors
     ///
-    /// When none fits, or not as many as were expected: a text that says what was expected and what
-    /// is there, what comes nearest first.
+    /// When none matches, or another number than expected: a text with the expectation and the jobs in the queue, the
+    /// most similar first.
     pub async fn check(self) -> Result<Vec<JobRow>, String> {
         let count = self.count;
-        let (found, story) = self.look().await?;
-        let fits = count.map_or(!found.is_empty(), |count| found.len() == count);
-        if fits { Ok(found) } else { Err(story) }
+        let (found, report) = self.find().await?;
+        let matches = count.map_or(!found.is_empty(), |count| found.len() == count);
+        if matches { Ok(found) } else { Err(report) }
     }
 
-    /// Checks that no job fits.
+    /// Checks that no job matches.
     ///
     /// # Errors
     ///
-    /// A text that names the jobs that do.
+    /// A text that names the jobs that match.
     pub async fn check_absent(mut self) -> Result<(), String> {
         self.count = Some(0);
         self.check().await.map(drop)
     }
 
-    fn say(&mut self, what: &str, value: &dyn std::fmt::Display) {
+    fn describe(&mut self, what: &str, value: &dyn std::fmt::Display) {
         let separator = if self.text.is_empty() { "" } else { ", " };
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ = write!(self.text, "{separator}{what} {value}");
     }
 
-    /// The jobs that fit, and the story to tell should they be too few or too many.
-    async fn look(self) -> Result<(Vec<JobRow>, String), String> {
+    /// The jobs that match, and a report in case they are too few or too many.
+    async fn find(self) -> Result<(Vec<JobRow>, String), String> {
         let Self { client, connection, criteria, count, text, problem } = self;
         if let Some(problem) = problem {
             return Err(problem);
         }
-        let failed = |error| format!("could not look for jobs: {error}");
-        let mut own;
-        let connection = match connection {
-            Some(connection) => connection,
-            None => {
-                own = client.connection().await.map_err(failed)?;
-                &mut *own
-            }
-        };
+        let failed = |error| format!("could not read the jobs: {error}");
+        let connection = &mut *client.connection_or(connection).await.map_err(failed)?;
         let statements = client.statements();
         let found = store::seek(connection, statements, &criteria, true, None).await.map_err(failed)?;
         let found: Vec<_> = found.into_iter().map(|sought| sought.job).collect();
@@ -215,13 +208,13 @@ impl<'a> Expectation<'a> {
             1 => "exactly one job".to_owned(),
             count => format!("exactly {count} jobs"),
         });
-        let story = story(&wanted, &text, found.len(), &there);
-        Ok((found, story))
+        let report = report(&wanted, &text, found.len(), &there);
+        Ok((found, report))
     }
 }
 
-/// What was expected, what was found, and what is there.
-fn story(wanted: &str, criteria: &str, found: usize, there: &[Sought]) -> String {
+/// The expectation, the number of matches, and the jobs in the queue.
+fn report(wanted: &str, criteria: &str, found: usize, there: &[Sought]) -> String {
     let with = if criteria.is_empty() { String::new() } else { format!(" with {criteria}") };
     let mut text = format!("expected {wanted}{with}; found {found}");
     let total = there.first().map_or(0, |sought| sought.total);

@@ -1,13 +1,12 @@
 //! The assertions.
 
-/// Asserts that jobs are in the queue, and answers with their rows, oldest first.
+/// Asserts that jobs are in the queue, and returns their rows, oldest first.
 ///
-/// What comes first is where to look: a [`testing::Database`](crate::testing::Database) or a
-/// [`Client`](crate::Client). Then the kind, as a job type, as text, or `_` for any, and what else
-/// is expected, each named as a method of [`Expectation`](crate::testing::Expectation): `queue`,
-/// `args`, `meta`, `state`, `priority`, `scheduled_at`, `scheduled_in`, `unique_key`, `id`, `count`, and
-/// `tx` to look inside a transaction that has not committed. `args` and `meta` are contained, not
-/// compared; they can be written as JSON.
+/// The first argument is a [`testing::Database`](crate::testing::Database) or a [`Client`](crate::Client). The second is
+/// the kind: a job type, text, or `_` for any. The others are expected properties, each named as a method of
+/// [`Expectation`](crate::testing::Expectation): `queue`, `args`, `meta`, `state`, `priority`, `scheduled_at`,
+/// `scheduled_in`, `unique_key`, `id`, `count`, and `tx` to read inside a transaction that has not committed. `args` and
+/// `meta` must be contained in the job's. They can be written as JSON.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -30,7 +29,7 @@
 /// let mut tx = database.pool().begin().await?;
 /// database.client().insert(email).scheduled_in(hour).tx(&mut tx).await?;
 /// assert_inserted!(database, SendEmail, tx = &mut tx);
-/// assert_not_inserted!(database, SendEmail); // others do not see it yet
+/// assert_not_inserted!(database, SendEmail); // not visible to others yet
 /// tx.commit().await?;
 ///
 /// let jobs = assert_inserted!(database, SendEmail, args = {"to": "ada@example.com"}, scheduled_in = hour);
@@ -40,11 +39,11 @@
 /// # Ok(()) }
 /// ```
 ///
-/// It awaits, so it belongs into async code.
+/// It awaits, so it can be used in async code only.
 ///
 /// # Panics
 ///
-/// When no job fits, or not `count` of them. The message shows what is there:
+/// When no job matches, or another number than `count`. The message shows the jobs in the queue:
 ///
 /// ```text
 /// expected at least one job with kind email.send, args containing {"to":"bob@example.com"}; found 0
@@ -56,13 +55,13 @@ macro_rules! assert_inserted {
     ($source:expr, $($wanted:tt)+) => {
         match $crate::__expectation!(@first ($crate::testing::Expectation::new(&$source)) $($wanted)+).check().await {
             ::std::result::Result::Ok(jobs) => jobs,
-            ::std::result::Result::Err(story) => ::std::panic!("{story}"),
+            ::std::result::Result::Err(report) => ::std::panic!("{report}"),
         }
     };
 }
 
-/// Asserts that no job in the queue fits. Takes what [`assert_inserted!`](crate::assert_inserted) takes,
-/// but for `count`.
+/// Asserts that no job in the queue matches. Takes the arguments of [`assert_inserted!`](crate::assert_inserted), except
+/// `count`.
 ///
 /// ```
 /// # use uniqueue::{assert_not_inserted, testing};
@@ -70,13 +69,13 @@ macro_rules! assert_inserted {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let database = testing::Database::new().await?;
 /// assert_not_inserted!(database, "email.send", queue = "emails");
-/// assert_not_inserted!(database, _); // nothing at all
+/// assert_not_inserted!(database, _); // no job at all
 /// # Ok(()) }
 /// ```
 ///
 /// # Panics
 ///
-/// When one does. The message names it.
+/// When a job matches. The message names it.
 #[macro_export]
 macro_rules! assert_not_inserted {
     ($source:expr, $($wanted:tt)+) => {
@@ -85,16 +84,15 @@ macro_rules! assert_not_inserted {
             .await
         {
             ::std::result::Result::Ok(()) => {}
-            ::std::result::Result::Err(story) => ::std::panic!("{story}"),
+            ::std::result::Result::Err(report) => ::std::panic!("{report}"),
         }
     };
 }
 
-/// Asserts that an insert was a duplicate, with `of = …` of that job, and answers with the holder's id.
+/// Asserts that an insert was a duplicate, with `of = …` of that job, and returns the holder's id.
 ///
-/// Takes what the insert answered: [`Inserted`](crate::Inserted), or, under `reject`, the `Result` or
-/// the error. `of` takes a [`JobId`](crate::JobId), a [`JobRow`](crate::JobRow), or what another
-/// insert answered.
+/// Takes the result of the insert: [`Inserted`](crate::Inserted), or, under `reject`, the `Result` or the error. `of`
+/// takes a [`JobId`](crate::JobId), a [`JobRow`](crate::JobRow), or the result of another insert.
 ///
 /// ```
 /// # use serde_json::json;
@@ -117,7 +115,7 @@ macro_rules! assert_not_inserted {
 ///
 /// # Panics
 ///
-/// When it was not, or not of that job. The message says what happened instead.
+/// When it was no duplicate, or one of another job. The message says what happened instead.
 #[macro_export]
 macro_rules! assert_duplicate {
     ($answer:expr $(,)?) => {
@@ -134,8 +132,7 @@ macro_rules! assert_duplicate {
     };
 }
 
-/// Asserts that an insert made a new job. Takes what [`assert_duplicate!`](crate::assert_duplicate)
-/// takes.
+/// Asserts that an insert made a new job. Takes the first argument of [`assert_duplicate!`](crate::assert_duplicate).
 ///
 /// ```
 /// # use serde_json::json;
@@ -165,25 +162,25 @@ macro_rules! assert_not_duplicate {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __expectation {
-    (@first ($sought:expr) _ $(, $($rest:tt)*)?) => {
-        $crate::__expectation!(@rest ($sought) $($($rest)*)?)
+    (@first ($expectation:expr) _ $(, $($rest:tt)*)?) => {
+        $crate::__expectation!(@rest ($expectation) $($($rest)*)?)
     };
-    (@first ($sought:expr) $kind:literal $(, $($rest:tt)*)?) => {
-        $crate::__expectation!(@rest ($sought.kind($kind)) $($($rest)*)?)
+    (@first ($expectation:expr) $kind:literal $(, $($rest:tt)*)?) => {
+        $crate::__expectation!(@rest ($expectation.kind($kind)) $($($rest)*)?)
     };
-    (@first ($sought:expr) $name:ident = $($rest:tt)*) => {
-        $crate::__expectation!(@rest ($sought) $name = $($rest)*)
+    (@first ($expectation:expr) $name:ident = $($rest:tt)*) => {
+        $crate::__expectation!(@rest ($expectation) $name = $($rest)*)
     };
-    (@first ($sought:expr) $job:ty $(, $($rest:tt)*)?) => {
-        $crate::__expectation!(@rest ($sought.job::<$job>()) $($($rest)*)?)
+    (@first ($expectation:expr) $job:ty $(, $($rest:tt)*)?) => {
+        $crate::__expectation!(@rest ($expectation.job::<$job>()) $($($rest)*)?)
     };
-    (@rest ($sought:expr)) => {
-        $sought
+    (@rest ($expectation:expr)) => {
+        $expectation
     };
-    (@rest ($sought:expr) $name:ident = { $($json:tt)* } $(, $($rest:tt)*)?) => {
-        $crate::__expectation!(@rest ($sought.$name($crate::testing::json!({ $($json)* }))) $($($rest)*)?)
+    (@rest ($expectation:expr) $name:ident = { $($json:tt)* } $(, $($rest:tt)*)?) => {
+        $crate::__expectation!(@rest ($expectation.$name($crate::testing::json!({ $($json)* }))) $($($rest)*)?)
     };
-    (@rest ($sought:expr) $name:ident = $value:expr $(, $($rest:tt)*)?) => {
-        $crate::__expectation!(@rest ($sought.$name($value)) $($($rest)*)?)
+    (@rest ($expectation:expr) $name:ident = $value:expr $(, $($rest:tt)*)?) => {
+        $crate::__expectation!(@rest ($expectation.$name($value)) $($($rest)*)?)
     };
 }

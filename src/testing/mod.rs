@@ -1,5 +1,5 @@
-//! For the tests of applications that use uniqueue: a database for each test, assertions on what
-//! was inserted, workers run inline, and time that passes at once.
+//! For the tests of applications that use uniqueue: a database for each test, assertions on inserted
+//! jobs, workers run inline, and time that passes at once.
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
@@ -19,18 +19,18 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // A database of this test's own, migrated, and gone when it is dropped.
+//! // A migrated database of this test's own, which is removed when it is dropped.
 //! let database = testing::Database::new().await?;
 //! let client = database.client();
 //!
-//! // What the code under test would do.
+//! // The code under test.
 //! let first = client.insert(WelcomeEmail { user_id: 42 }).await?;
 //! let again = client.insert(WelcomeEmail { user_id: 42 }).await?;
 //!
 //! assert_duplicate!(again, of = first);
 //! assert_inserted!(database, WelcomeEmail, args = {"user_id": 42}, count = 1);
 //!
-//! // Works what is there, here and now, and says what became of it.
+//! // Works the available jobs in this task, and returns the results.
 //! let drained = testing::drain(Runner::new(client.clone()).queue("emails", 1).worker(send)).await?;
 //! assert_eq!(drained.completed(), 1);
 //! # Ok(()) }
@@ -44,10 +44,9 @@
 //! | workers and queue together | [`drain`] |
 //! | schedules, retries, and claims that expire | [`advance`] |
 //!
-//! Nothing has to be set up: without `DATABASE_URL`, the tests of a process share a PostgreSQL that
-//! is found on the machine, started by the first and gone after the last (see
-//! [`embedded`](crate::embedded)). With it, each test makes a database on that server: see [`Database`]. Use the kit as a
-//! development dependency:
+//! It needs no setup. Without `DATABASE_URL`, the tests of a process share a PostgreSQL that is found on the machine: the
+//! first test starts it, and it is removed after the last (see [`embedded`](crate::embedded)). With `DATABASE_URL`, each
+//! test makes a database on that server: see [`Database`]. Add the feature as a development dependency:
 //!
 //! ```toml
 //! [dev-dependencies]
@@ -65,12 +64,12 @@ mod work;
 
 pub use self::database::{Database, DatabaseBuilder};
 pub use self::drain::{Drain, Drained, WorkedJob, drain};
-pub use self::duplicate::{InsertAnswer, NamesJob};
+pub use self::duplicate::{AsJobId, InsertOutcome};
 #[doc(hidden)]
 pub use self::duplicate::{check_duplicate, check_not_duplicate};
 pub use self::expectation::Expectation;
 pub use self::time::{Advanced, advance};
 pub use self::work::{Failure, Work, work};
-/// For the assertions, which may be used where serde_json is not a dependency.
+/// For the assertions, which do not need serde_json as a dependency of the caller.
 #[doc(hidden)]
 pub use serde_json::json;

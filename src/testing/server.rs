@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::ident::SchemaName;
 use crate::store::{self, Statements};
 
-/// What the migrated database is called that every test's is a copy of.
+/// The migrated database of which every test gets a copy.
 const TEMPLATE: &str = "uniqueue_template";
 
 /// Many tests run at once, each with a pool of its own.
@@ -22,18 +22,18 @@ const MAX_CONNECTIONS: u16 = 400;
 
 static SERVER: OnceCell<Server> = OnceCell::const_new();
 
-/// Where tests get their databases from. It lives in a `static`, so it is never dropped: an
-/// embedded server goes when the process does.
+/// The server of the tests' databases. It lives in a `static`, so it is never dropped: the end of the process stops an
+/// embedded server.
 #[derive(Debug)]
 pub(super) enum Server {
-    /// One that `DATABASE_URL` names.
+    /// The server of `DATABASE_URL`.
     Given { url: String, share: Share },
-    /// One of our own, with a migrated template database.
+    /// An embedded server, with a migrated template database.
     #[cfg(unix)]
     Embedded(Postgres),
 }
 
-/// What each test gets of a server that is not ours.
+/// The share of each test on the server of `DATABASE_URL`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Share {
     Database,
@@ -42,8 +42,8 @@ pub(super) enum Share {
 }
 
 impl Server {
-    /// The server of this process, started by the first test that asks. It does not depend on that
-    /// test's runtime.
+    /// The server of this process, which the first test starts. It does not depend on that test's
+    /// runtime.
     pub(super) async fn of_process() -> Result<&'static Self> {
         SERVER.get_or_try_init(Self::find_or_start).await
     }
@@ -53,7 +53,7 @@ impl Server {
             Ok(url) if !url.trim().is_empty() => Self::given(url).await,
             Ok(_) | Err(env::VarError::NotPresent) => Self::start().await,
             Err(env::VarError::NotUnicode(_)) => Err(Error::InvalidUrl {
-                problem: "DATABASE_URL is not unicode: percent-encode what is not ASCII".to_owned(),
+                problem: "DATABASE_URL is not unicode: percent-encode the bytes that are not ASCII".to_owned(),
             }),
         }
     }
@@ -66,12 +66,12 @@ impl Server {
         } else {
             tracing::warn!(
                 "the role of DATABASE_URL may not create databases: each test gets schemas of its own instead, and a \
-                 client that does not name its schema works with the queue that is there\nhint: ALTER ROLE … CREATEDB"
+                 client without the test's schema works with the queue of that database\nhint: ALTER ROLE … CREATEDB"
             );
             Share::Schemas
         };
-        if let Err(error) = sweep(&mut connection, &statements).await {
-            tracing::warn!(%error, "could not look for what killed tests have left");
+        if let Err(error) = drop_left_behind(&mut connection, &statements).await {
+            tracing::warn!(%error, "could not search for databases of killed tests");
         }
         connection.close().await?;
         Ok(Self::Given { url, share })
@@ -92,7 +92,7 @@ impl Server {
 
     #[cfg(not(unix))]
     async fn start() -> Result<Self> {
-        Err(Error::InvalidUrl { problem: "set DATABASE_URL: servers of one's own are for Unix only".to_owned() })
+        Err(Error::InvalidUrl { problem: "set DATABASE_URL: embedded servers run on Unix only".to_owned() })
     }
 
     pub(super) fn url(&self) -> &str {
@@ -107,12 +107,12 @@ impl Server {
         options(self.url())
     }
 
-    /// A connection to the server, for making and dropping.
+    /// A connection to the server, to create and drop databases.
     pub(super) async fn connect(&self) -> Result<PgConnection> {
         Ok(PgConnection::connect_with(&self.options()?).await?)
     }
 
-    /// Makes a database: on a server of our own it is migrated already.
+    /// Creates a database. On an embedded server it is migrated already.
     pub(super) async fn create_database(&self, name: &str) -> Result<()> {
         let template = match self {
             Self::Given { .. } => None,
@@ -123,7 +123,7 @@ impl Server {
         let mut tries = 0;
         loop {
             match store::create_database(&mut connection, name, template).await {
-                // Somebody is connected to the template: a connection that is closing, or autovacuum.
+                // The template is in use, by a connection that is closing or by autovacuum.
                 Err(Error::Database(sqlx::Error::Database(error)))
                     if error.code().as_deref() == Some("55006") && tries < 100 =>
                 {
@@ -140,16 +140,16 @@ fn options(url: &str) -> Result<PgConnectOptions> {
     url.parse().map_err(|error: sqlx::Error| Error::InvalidUrl { problem: error.to_string() })
 }
 
-/// Drops what killed test runs have left on a server that is not ours to throw away. No test fails for it.
-async fn sweep(connection: &mut PgConnection, statements: &Statements) -> Result<()> {
+/// Drops databases and schemas of killed test runs on the server of `DATABASE_URL`. A failure fails no test.
+async fn drop_left_behind(connection: &mut PgConnection, statements: &Statements) -> Result<()> {
     for (name, is_database) in store::left_behind(connection, statements).await? {
         let dropped = match is_database {
             true => store::drop_database(connection, &name).await,
             false => store::drop_schema(connection, &name).await,
         };
-        // One that stays must not keep the others.
+        // A failure must not keep the others.
         if let Err(error) = dropped {
-            tracing::warn!(name, %error, "what a killed test has left is still there");
+            tracing::warn!(name, %error, "database or schema of a killed test not dropped");
         }
     }
     Ok(())

@@ -10,17 +10,17 @@ use crate::periodic::PeriodicRow;
 use crate::schedule::{CatchUp, Due, Schedule};
 use crate::store;
 
-/// How many rows are taken in one statement.
+/// The most rows that one statement takes.
 const BATCH: i64 = 1_000;
 
-/// What became due when time passed. Made by [`advance`].
+/// The jobs and slots that became due. Made by [`advance`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Advanced {
     /// Scheduled and retryable jobs that became available.
     pub promoted: u64,
-    /// Jobs of runners whose lease ran out that became available, or were discarded for want of
-    /// attempts.
+    /// Jobs of runners whose lease expired that became available, or were discarded because no attempt was
+    /// left.
     pub rescued: u64,
     /// Slots of periodic jobs that were run.
     pub periodic: u64,
@@ -49,14 +49,13 @@ pub struct Advanced {
 /// # Ok(()) }
 /// ```
 ///
-/// The clock cannot be moved, so everything that is stored moves back instead: every time in the
-/// queue's tables, jobs' `created_at`, `scheduled_at`, `attempted_at`, `finalized_at` and
-/// `unique_until`, and the times of runners, queues and periodic jobs. Then what is due becomes
-/// available, jobs of runners whose lease ran out come back, and every slot of a periodic job that
-/// the time passed over is run (of each the latest 1,000), as a runner's maintenance would have done it. So schedules, retries,
-/// snoozes, leases, and claims with a `period` or a `ttl` can be tested at once.
+/// The clock cannot be moved, so every stored time moves back instead: `created_at`, `scheduled_at`, `attempted_at`,
+/// `finalized_at` and `unique_until` of jobs, and the times of runners, queues and periodic jobs. Then due jobs become
+/// available, jobs of runners whose lease expired come back, and every slot of a periodic job in that time is run (the
+/// latest 1,000 of each), as a runner's maintenance would have done it. So schedules, retries, snoozes, leases, and claims
+/// with a `period` or a `ttl` can be tested at once.
 ///
-/// What it cannot do:
+/// Limits:
 ///
 /// - A *window* is part of the key, which is a hash made from the database's real clock: time
 ///   that passed here does not open the next window. Give the job a `scheduled_at` in the next one.
@@ -67,7 +66,7 @@ pub struct Advanced {
 /// - The jobs of periodic jobs are inserted as by [`Periodic::run_now`](crate::Periodic::run_now):
 ///   due now, and without their slot in `meta`. Slots follow the real clock, so let whole intervals
 ///   pass, or whole days for a cron expression, when it matters which slot comes next.
-/// - Retention is a runner's: nothing is deleted here.
+/// - No job is deleted: retention is a runner's.
 /// - The application's own tables stay as they are.
 ///
 /// # Errors
@@ -108,7 +107,7 @@ pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advance
     }
 }
 
-/// The slots of a periodic job that time passes over.
+/// The slots of a periodic job in the time that passes.
 struct Passed {
     name: String,
     slots: usize,
@@ -116,7 +115,7 @@ struct Passed {
 }
 
 impl Passed {
-    /// `None`: it is paused, has no slot in that time, or its definition is no good.
+    /// `None`: it is paused, has no slot in that time, or its definition is invalid.
     fn of(periodic: PeriodicRow, now: OffsetDateTime, by: Duration) -> Option<Self> {
         if periodic.paused_at.is_some() {
             return None;
@@ -124,12 +123,12 @@ impl Passed {
         let schedule = Schedule::read(&periodic.schedule, &periodic.time_zone).ok()?;
         let mut next_at = periodic.next_at.or_else(|| schedule.next_after(periodic.starts_at))?;
         let mut slots = 0;
-        // Whoever was there all the time has missed none. What is due comes in portions.
+        // A runner that was up all the time would have missed none. Slots come in batches.
         loop {
             let due = schedule.due(next_at, now + by, CatchUp::All);
             slots += due.slots.len();
-            let Due { slots: portion, next_at: Some(next) } = due else { return None };
-            if portion.is_empty() {
+            let Due { slots: batch, next_at: Some(next) } = due else { return None };
+            if batch.is_empty() {
                 return (slots > 0).then_some(Self { name: periodic.name.to_string(), slots, next_at: next });
             }
             next_at = next;

@@ -20,10 +20,10 @@ use crate::state::JobState;
 use crate::store;
 use crate::worker::{Attempt, RunningJob, States, Stop, StopReason, Worker};
 
-/// A directory in which no socket is: what a worker meets that asks for a database it was not given.
+/// A directory without a socket: a worker without a database that connects gets an error with this text.
 const NO_DATABASE: &str = "/nonexistent/this work has no database, see Work::database";
 
-/// Runs a worker's code for one job, here and now, and answers with what it said.
+/// Runs a worker for one job in this task, and returns its outcome.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -48,20 +48,19 @@ const NO_DATABASE: &str = "/nonexistent/this work has no database, see Work::dat
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let said = testing::work(check, CheckPayment { amount: 5 }).await?;
-/// assert_eq!(said, Outcome::snooze(Duration::from_secs(60)));
+/// let outcome = testing::work(check, CheckPayment { amount: 5 }).await?;
+/// assert_eq!(outcome, Outcome::snooze(Duration::from_secs(60)));
 ///
-/// let said = testing::work(check, CheckPayment { amount: 5 }).attempt(4).await?;
-/// assert_eq!(said, Outcome::cancel("not paid"));
+/// let outcome = testing::work(check, CheckPayment { amount: 5 }).attempt(4).await?;
+/// assert_eq!(outcome, Outcome::cancel("not paid"));
 ///
-/// let said = testing::work(check, CheckPayment { amount: 5 }).attempt(4).meta("paid", true).await?;
-/// assert_eq!(said, Outcome::complete());
+/// let outcome = testing::work(check, CheckPayment { amount: 5 }).attempt(4).meta("paid", true).await?;
+/// assert_eq!(outcome, Outcome::complete());
 /// # Ok(()) }
 /// ```
 ///
-/// The args go through their JSON, as they would in a queue. What surrounds a worker in a runner is
-/// not there: no retry, no timeout, no record. To see what the queue makes of what the worker said,
-/// [`drain`](super::drain) it.
+/// The args go through their JSON, as they would in a queue. There is no retry, no timeout and no recorded result, as
+/// there would be in a runner. To see what the queue does with the outcome, [`drain`](super::drain) the queue.
 pub fn work<J: Job>(worker: impl Worker<J>, job: J) -> Work<'static> {
     Work {
         job: job.into(),
@@ -83,13 +82,12 @@ type Running = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send>>;
 
 /// One run of a worker, to be awaited. Made by [`work`].
 ///
-/// Takes the options of an insert, of which `queue`, `priority`, `max_attempts`, `meta` and `id` are
-/// what the worker sees.
+/// Takes the options of an insert. The worker sees `queue`, `priority`, `max_attempts`, `meta` and `id`.
 ///
 /// # Panics
 ///
-/// When the job cannot be what it is told to be: its args do not serialise, a name is invalid, or,
-/// with a database, the database cannot be reached or has a job with the same unique key.
+/// When the job is invalid: its args do not serialise, or a name is invalid. With a database: when it cannot be reached,
+/// or has a job with the same unique key.
 #[must_use = "work does nothing until it is awaited"]
 pub struct Work<'a> {
     job: NewJob,
@@ -104,35 +102,35 @@ pub struct Work<'a> {
 insert_setters!(Work<'a>);
 
 impl<'a> Work<'a> {
-    /// Which attempt this is, counted from 1. Default: 1.
+    /// The attempt, counted from 1. Default: 1.
     pub const fn attempt(mut self, attempt: u16) -> Self {
         self.attempt = attempt;
         self
     }
 
-    /// Adds what an earlier attempt failed with: the worker sees it in the row's `errors`. With a
-    /// database it is left out.
+    /// Adds the error of an earlier attempt, which the worker sees in the row's `errors`. Ignored with a
+    /// database.
     pub fn failed_before(mut self, error: impl Into<String>) -> Self {
         let attempt = u16::try_from(self.errors.len() + 1).unwrap_or(u16::MAX);
         self.errors.push(AttemptError { attempt, at: OffsetDateTime::now_utc(), error: error.into() });
         self
     }
 
-    /// Gives the worker a value to share, as [`Runner::state`](crate::Runner::state) does.
+    /// Gives the worker a shared value, as [`Runner::state`](crate::Runner::state) does.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.states.add(value);
         self
     }
 
-    /// Tells the work to stop from its beginning, to see what it does then. Unlike in a runner, work
-    /// that does not care goes on to its end.
+    /// Asks the worker to stop from its start, to test its reaction. Unlike in a runner, a worker that ignores
+    /// this runs to its end.
     pub const fn stopped(mut self, reason: StopReason) -> Self {
         self.stop = Some(reason);
         self
     }
 
-    /// Gives the worker a database: [`RunningJob::client`] is its client, and the job is a row there,
-    /// running, so that [`RunningJob::complete_in`] works.
+    /// Gives the worker a database: [`RunningJob::client`] is its client, and the job is a running row there,
+    /// so that [`RunningJob::complete_in`] works.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -160,9 +158,9 @@ impl<'a> Work<'a> {
     /// # Ok(()) }
     /// ```
     ///
-    /// What the worker says is not recorded: without `complete_in` the row stays `running`.
+    /// The outcome is not recorded: without `complete_in` the row stays `running`.
     ///
-    /// Default: none; what asks for a connection then gets an error.
+    /// Default: none. A worker that connects then gets an error.
     pub fn database<'b>(self, database: &'b impl AsRef<Client>) -> Work<'b>
     where
         'a: 'b,
@@ -184,14 +182,14 @@ impl<'a> IntoFuture for Work<'a> {
             let Self { job, attempt, errors, states, stop, client, run } = self;
             let worker = Uuid::now_v7();
             let (row, client) = match client {
-                Some(client) => (seat(client, job, attempt, worker).await, client.clone()),
-                None => (imagine(job, attempt, errors, worker), no_database()),
+                Some(client) => (insert_running(client, job, attempt, worker).await, client.clone()),
+                None => (row_without_database(job, attempt, errors, worker), no_database()),
             };
-            let told = Stop::default();
+            let signal = Stop::default();
             if let Some(reason) = stop {
-                told.request(reason);
+                signal.request(reason);
             }
-            catching(run(Arc::new(Attempt::alone(row, worker, client, states, told)))).await
+            catch_panic(run(Arc::new(Attempt::alone(row, worker, client, states, signal)))).await
         })
     }
 }
@@ -202,7 +200,7 @@ impl fmt::Debug for Work<'_> {
     }
 }
 
-/// Why a worker's run was no success: it returned an error, or panicked.
+/// The failure of a worker: it returned an error, or panicked.
 #[derive(Debug)]
 pub enum Failure {
     /// The worker's own error.
@@ -246,28 +244,28 @@ impl std::error::Error for Failure {
     }
 }
 
-/// Inserts the job and puts it into the worker's hands. Inserted as pending, so that no runner is first.
-async fn seat(client: &Client, job: NewJob, attempt: u16, worker: Uuid) -> JobRow {
-    let seated = async {
+/// Inserts the job and makes it a running job of the worker. It is inserted as pending, so that no runner fetches it.
+async fn insert_running(client: &Client, job: NewJob, attempt: u16, worker: Uuid) -> JobRow {
+    let inserting = async {
         let inserted = client.insert(job.pending()).await?;
         if inserted.duplicate {
             let holder = inserted.id();
-            return Ok(Err(format!("the job is a duplicate of job {holder}, which is in the database already")));
+            return Ok(Err(format!("the job is a duplicate of job {holder}, which exists already")));
         }
         let number = i16::try_from(attempt).unwrap_or(i16::MAX);
         let mut connection = client.connection().await?;
         let row = store::seat_job(&mut connection, client.statements(), inserted.id(), number, worker).await?;
         Ok::<_, crate::error::Error>(Ok(row))
     };
-    match seated.await {
+    match inserting.await {
         Ok(Ok(row)) => row,
         Ok(Err(problem)) => panic!("cannot run the worker: {problem}"),
         Err(error) => panic!("cannot run the worker: {error}"),
     }
 }
 
-/// The row that the job would have.
-fn imagine(job: NewJob, attempt: u16, errors: Vec<AttemptError>, worker: Uuid) -> JobRow {
+/// The row that the job would have in a database.
+fn row_without_database(job: NewJob, attempt: u16, errors: Vec<AttemptError>, worker: Uuid) -> JobRow {
     let NewJob { kind, args, options } = job;
     let now = OffsetDateTime::now_utc();
     let args = args.unwrap_or_else(|problem| panic!("cannot run the worker: invalid args of {kind:?}: {problem}"));
@@ -306,7 +304,7 @@ fn no_database() -> Client {
 }
 
 /// Runs the worker, and catches its panic.
-async fn catching(mut work: Running) -> Result<Outcome, Failure> {
+async fn catch_panic(mut work: Running) -> Result<Outcome, Failure> {
     let polled = poll_fn(move |context| {
         // After a panic the future is dropped and never polled again.
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

@@ -5,7 +5,7 @@
 //! exception: integers from −2^63 to 2^64−1 keep all their digits. RFC 8785's doubles would make
 //! 9007199254740993 and 9007199254740992 one key, and ids of that size are in everyday use.
 //!
-//! The text is streamed into a [`Sink`]. What is common costs no allocation: strings whose
+//! The text is streamed into a [`Sink`]. The common cases cost no allocation: strings whose
 //! characters are all below U+0300, which NFC leaves as they are, and objects whose members come
 //! sorted, as `serde_json`'s map keeps them.
 

@@ -1,4 +1,4 @@
-//! What a job claims: a key, in which states, for how long.
+//! The claim of a job: its key, its states, its time limits.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::unique::flaw::{invalid, require};
 use crate::unique::scope::UniqueScope;
 use crate::unique::states::StateSet;
 
-/// A resolved policy: what an insert needs to know about a job's uniqueness.
+/// A resolved policy: everything that an insert needs for a job's uniqueness.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Claim {
@@ -26,12 +26,12 @@ pub struct Claim {
     /// Whether a job that comes back and finds its key taken is discarded. Otherwise it goes on
     /// without the claim.
     pub discard_on_reentry: bool,
-    /// What this insert does when it meets a holder.
+    /// The reaction of this insert to a holder.
     pub on_conflict: OnConflict,
 }
 
-/// All of a claim but its key: what a [`UniqueKey`](crate::UniqueKey) and a
-/// [`UniquePolicy`](crate::UniquePolicy) have in common.
+/// All of a claim except its key: the common part of a [`UniqueKey`](crate::UniqueKey) and a
+/// [`UniquePolicy`](crate::UniquePolicy).
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Terms {
     pub(crate) states: StateSet,
@@ -99,15 +99,15 @@ macro_rules! terms_setters {
             self.states(scope)
         }
 
-        /// Claims the key in these states. Any set is allowed but the empty one.
+        /// Claims the key in these states. Any set except the empty one is allowed.
         pub fn states(mut self, states: impl Into<$crate::unique::states::StateSet>) -> Self {
             self.terms.states = states.into();
             self.mark_enforced();
             self
         }
 
-        /// Ends the claim this long after the holder was created (OJS's `period`), whatever its
-        /// state then. Default: no limit. At most 100 years, whole microseconds; not together
+        /// Ends the claim this long after the holder was created (OJS's `period`), in any
+        /// state. Default: no limit. At most 100 years, whole microseconds; not together
         /// with `ttl`.
         pub fn period(mut self, period: std::time::Duration) -> Self {
             self.terms.period = Some(period);
@@ -124,8 +124,8 @@ macro_rules! terms_setters {
             self
         }
 
-        /// Says which event ends the claim for good (Faktory's `unique_until`). Default: none but
-        /// leaving the states.
+        /// The event that ends the claim for good (Faktory's `unique_until`). Default: only leaving the
+        /// states ends it.
         ///
         /// `Until::Success` sets the states to all but `completed`, so that only success or a
         /// time limit frees the key. `Until::Start` leaves the states as they are and gives the
@@ -136,18 +136,18 @@ macro_rules! terms_setters {
             self
         }
 
-        /// Gives the claim up for good when a worker takes the job: `until(Until::Start)`.
+        /// Gives the claim up for good when a runner fetches the job: `until(Until::Start)`.
         pub fn until_start(self) -> Self {
             self.until($crate::unique::conflict::Until::Start)
         }
 
-        /// What an insert does that meets a holder.
+        /// The reaction of an insert to a holder.
         pub fn on_conflict(mut self, on_conflict: $crate::unique::conflict::OnConflict) -> Self {
             self.terms.on_conflict = on_conflict;
             self
         }
 
-        /// What this job does when it comes back into its states and finds the key taken.
+        /// The reaction of this job when it comes back into its states and another job holds the key.
         /// Default: it goes on without the claim.
         pub fn on_reentry(mut self, on_reentry: $crate::unique::conflict::OnReentry) -> Self {
             self.terms.on_reentry = on_reentry;

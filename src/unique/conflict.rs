@@ -1,12 +1,12 @@
-//! What happens where claims meet or end.
+//! How claims meet and end.
 
 words! {
     field "on_conflict";
 
-    /// What an insert does that finds its key claimed. The newcomer's policy decides.
+    /// The reaction of an insert to a holder of its key. The newcomer's policy decides.
     pub enum OnConflict {
-        /// Return the holder, flagged as a duplicate. The default of our own policies, of River
-        /// and of Zizq.
+        /// Return the holder, flagged as a duplicate. The default of uniqueue's own policies, of
+        /// River and of Zizq.
         Ignore = "ignore",
         /// Fail with an error that names the holder. The default of OJS and Faktory.
         Reject = "reject",
@@ -22,12 +22,12 @@ words! {
 words! {
     field "on_reentry";
 
-    /// What a job does that comes back into its unique states (a retry, a snooze, a rescue, a
-    /// promotion) and finds that another job claims its key by now. Its own policy decides.
+    /// The reaction of a job that comes back into its unique states (a retry, a snooze, a rescue, a
+    /// promotion) while another job claims its key. Its own policy decides.
     pub enum OnReentry {
         /// Go on without the claim: no job is ever lost because of a key. The default.
         GoOn = "go_on",
-        /// Discard the job that comes back, which then says why: what River does.
+        /// Discard the job that comes back, with the reason, as River does.
         Discard = "discard",
     }
 }

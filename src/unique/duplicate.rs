@@ -11,7 +11,7 @@ use crate::ident::JobId;
 use crate::state::JobState;
 use crate::unique::StateSet;
 
-/// The job that claims a key: who it is, for how long it has, and what ends its claim.
+/// The job that claims a key: its id, its age, and the event that ends its claim.
 ///
 /// Its `Display` is a sentence for people; the fields are for programs.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -29,7 +29,7 @@ pub struct Duplicate {
     pub claims_in: StateSet,
     /// Whether the holder gives its claim up when a worker fetches it.
     pub until_start: bool,
-    /// When the claim expires, whatever the holder's state.
+    /// When the claim expires, in any state of the holder.
     #[serde(with = "time::serde::rfc3339::option")]
     pub unique_until: Option<OffsetDateTime>,
 }

@@ -7,19 +7,19 @@ use crate::unique::canonical::{Sink, write_text};
 use crate::unique::flaw::Flaw;
 use crate::unique::select::Selected;
 
-/// What of a job a policy may look at.
+/// The parts of a job that a policy may read.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// The job's kind.
     pub kind: &'a str,
     /// The queue it goes to.
     pub queue: &'a str,
-    /// Its payload. Not looked at unless [`needs_args`](crate::UniquePolicy::needs_args).
+    /// Its payload. Not read unless [`needs_args`](crate::UniquePolicy::needs_args).
     pub args: &'a Value,
     /// Its metadata, an object.
     pub meta: &'a Value,
     /// The time that decides the window: `scheduled_at` where it is set, otherwise the
-    /// *database's* now. Not looked at unless [`needs_clock`](crate::UniquePolicy::needs_clock).
+    /// *database's* now. Not read unless [`needs_clock`](crate::UniquePolicy::needs_clock).
     pub window_at: Option<OffsetDateTime>,
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with a value, before it is known whose value it is.
+//! The problem of a value, before it is known which field the value is of.
 
 use crate::error::{Error, Result};
 

@@ -1,4 +1,4 @@
-//! A claim as it stands in a list.
+//! A claim in a list.
 
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -11,7 +11,7 @@ use crate::unique::Duplicate;
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct KeyHolder {
-    /// The key, the job, its state and age, and what ends its claim.
+    /// The key, the job, its state and age, and the event that ends its claim.
     #[serde(flatten)]
     pub claim: Duplicate,
     /// The job's kind.

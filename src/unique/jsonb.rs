@@ -28,7 +28,7 @@ pub fn parse_json(text: &str) -> Result<Value> {
 
 /// A Rust value as JSON: serialized to text, then read back.
 ///
-/// The way through text is what makes a struct, a [`Value`] and JSON text agree: `0.1_f32` is
+/// Because it goes through text, a struct, a [`Value`] and JSON text agree: `0.1_f32` is
 /// `0.1` in text, while `serde_json::to_value` makes 0.10000000149011612 of it.
 ///
 /// # Errors

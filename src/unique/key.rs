@@ -17,7 +17,7 @@ pub const MAX_KEY_BYTES: usize = 512;
 
 /// A unique key made by the caller, and the terms of its claim.
 ///
-/// Two jobs with one key text are the same, whatever their kinds. Defaults, as Zizq has them:
+/// Two jobs with one key text are the same, even if their kinds differ. Defaults, as Zizq has them:
 /// scope [`Queued`](UniqueScope::Queued), a duplicate is ignored.
 ///
 /// ```
@@ -31,7 +31,7 @@ pub const MAX_KEY_BYTES: usize = 512;
 /// # Ok::<(), uniqueue::Error>(())
 /// ```
 ///
-/// Making a key never fails or panics. What is wrong with it (a value that does not serialize to
+/// Making a key never fails or panics. A problem (a value that does not serialize to
 /// JSON, a text that is empty, longer than 512 bytes or holds NUL) is reported where the key is
 /// used: by [`text`](Self::text), [`claim`](Self::claim) and every insert.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -163,7 +163,7 @@ pub(crate) fn checked(text: String) -> Result<String, Flaw> {
     }
 }
 
-/// The lowercase hex SHA-256 of what `write` writes.
+/// The lowercase hex SHA-256 of the output of `write`.
 pub(crate) fn sha256_hex(write: impl FnOnce(&mut Sha256) -> Result<(), Flaw>) -> Result<String, Flaw> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
 

@@ -1,5 +1,5 @@
-//! Uniqueness without SQL: how a key is made, in which states it is claimed, for how long, and
-//! what a duplicate does.
+//! Uniqueness without SQL: how a key is made, in which states and for how long it is claimed, and
+//! how inserts react to a holder.
 //!
 //! ```text
 //! UniqueKey ──────────────────────────────┐
@@ -9,17 +9,17 @@
 //!
 //! # The rules
 //!
-//! 1. A *policy* makes the key from what the job is: its kind, always unless excluded, and what
+//! 1. A *policy* makes the key from parts of the job: its kind unless excluded, and the parts that
 //!    the policy adds (args, parts of args, parts of meta, queue, window). A [`UniqueKey`] is a
-//!    key made by the caller; it stands alone.
+//!    key made by the caller, without any of these parts.
 //! 2. The *fingerprint* is a JSON object of those parts. Its canonical text (RFC 8785 and NFC,
 //!    integers exact) decides equality: the same value gives the same key from a Rust struct, a
 //!    `serde_json::Value`, JSON text or the `jsonb` in the row, in every member order.
 //! 3. The key's *claim* holds while the holder's state is in the holder's own [`StateSet`], and
 //!    no longer than its `period` or `ttl`. A window is no limit on the claim: it is part of the
 //!    key.
-//! 4. What a duplicate does is the newcomer's [`OnConflict`]; what a job does that comes back and
-//!    finds its key taken is its own [`OnReentry`].
+//! 4. The newcomer's [`OnConflict`] decides how its insert reacts to a holder. A job's own
+//!    [`OnReentry`] decides how it reacts when it comes back and another job holds its key.
 //!
 //! # Invariants
 //!
@@ -28,7 +28,7 @@
 //! - Nothing here panics on any input, and no nesting overflows the stack: values nested deeper
 //!   than `serde_json` reads back (127 levels) are errors.
 //! - Builders never fail; [`UniquePolicy::check`], [`UniquePolicy::resolve`] and
-//!   [`UniqueKey::text`] report what was wrong with what they were given.
+//!   [`UniqueKey::text`] report the problems of their arguments.
 //! - Cargo unifies features: another crate of the application may switch on `serde_json`'s
 //!   `preserve_order` or `arbitrary_precision`. Keys do not change with either.
 

@@ -14,10 +14,10 @@ use crate::unique::flaw::invalid;
 use crate::unique::jsonb;
 use crate::unique::policy::{Args, UniquePolicy};
 
-/// The strength that uniqueue declares to OJS: no two jobs claim one key, whatever the race.
+/// The strength that uniqueue declares to OJS: no two jobs claim one key, under any race.
 pub const OJS_STRENGTH: &str = "strong";
 
-/// How uniqueue comes by its strength, in the words of its OJS manifest.
+/// The mechanism behind uniqueue's strength, as its OJS manifest declares it.
 pub const OJS_MECHANISM: &str = "PostgreSQL partial unique index over each job's own unique \
                                  states, met with INSERT … ON CONFLICT DO NOTHING";
 
@@ -44,11 +44,11 @@ impl UniquePolicy {
     /// | `until` | | `start`: the fetch ends the claim. `success`: without `states` and `scope`, all states but `completed` |
     /// | `on_reentry` | `go_on` | or `discard` |
     /// | `exclude_type` | `false` | leaves the type out of the key |
-    /// | `optional_args_keys` | none | as `args_keys`; what the args lack is left out |
-    /// | `key` | | a raw key; stands alone, without any of what keys are made from |
+    /// | `optional_args_keys` | none | as `args_keys`; keys that the args lack are left out |
+    /// | `key` | | a raw key, without any of the dimensions |
     ///
-    /// The first six are OJS's, the others are uniqueue's. `null` is as good as absent where it
-    /// is the default: for `args_keys`, `meta_keys`, `optional_args_keys`, `period`, `ttl` and
+    /// The first six are OJS's, the others are uniqueue's. `null` means absent where that is the
+    /// default: for `args_keys`, `meta_keys`, `optional_args_keys`, `period`, `ttl` and
     /// `window`.
     ///
     /// ```

@@ -11,8 +11,8 @@ use crate::unique::scope::UniqueScope;
 use crate::unique::select::Part;
 use crate::unique::states::StateSet;
 
-/// A rule that makes unique keys: what of a job makes it "the same" as another, in which states
-/// and for how long it claims its key, and what a duplicate does.
+/// A rule that makes unique keys: which parts make a job "the same" as another, in which states
+/// and for how long it claims its key, and how its insert reacts to a holder.
 ///
 /// [`new`](Self::new) starts from the kind alone; each dimension added makes keys more specific,
 /// so that fewer jobs are the same.
@@ -124,14 +124,14 @@ impl UniquePolicy {
     ///
     /// May be called again, and joined with [`optional_arg_fields`](Self::optional_arg_fields):
     /// the parts add up. After [`by_args`](Self::by_args) it narrows the args to these parts.
-    /// Positional args are looked at in their first item when that is an object.
+    /// Of positional args, the first item is read if it is an object.
     pub fn by_arg_fields<N: Into<Cow<'static, str>>>(self, names: impl IntoIterator<Item = N>) -> Self {
         self.add_arg_parts(names.into_iter().map(Part::required))
     }
 
-    /// Adds these parts of the args to the key as far as they are there: a part that the job's
-    /// args do not have is left out, one that is null is kept. What the derive macro does for
-    /// fields that may be skipped.
+    /// Adds these parts of the args to the key if they exist: a part that the job's args lack is
+    /// left out, one that is null is kept. The derive macro does so for fields that may be
+    /// skipped.
     pub fn optional_arg_fields<N: Into<Cow<'static, str>>>(self, names: impl IntoIterator<Item = N>) -> Self {
         self.add_arg_parts(names.into_iter().map(Part::optional))
     }

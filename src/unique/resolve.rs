@@ -35,8 +35,8 @@ impl UniquePolicy {
     ///
     /// As [`check`](Self::check); also
     /// [`Error::InvalidPolicy`](crate::Error::InvalidPolicy) when the job lacks a required
-    /// part, and [`Error::InvalidJson`](crate::Error::InvalidJson) when what the key is made from
-    /// has members that collide after NFC or nests too deeply.
+    /// part, and [`Error::InvalidJson`](crate::Error::InvalidJson) when the parts of the key
+    /// have members that collide after NFC or nest too deeply.
     pub fn resolve(&self, subject: &Subject<'_>) -> Result<Option<Claim>> {
         if !self.is_enforced {
             return Ok(None);
@@ -255,7 +255,7 @@ mod tests {
             policy.resolve(&subject(&collides, &collides)).unwrap_err().to_string(),
             "invalid args of \"k\": two members have one name after Unicode NFC: \"é\""
         );
-        // What the key does not use is not looked at.
+        // Parts that the key does not use are not read.
         let policy = UniquePolicy::new().by_arg_fields(["\u{e9}"]);
         assert!(policy.resolve(&subject(&collides, &collides)).is_ok());
         let policy = UniquePolicy::new().by_meta(["\u{e9}", "e\u{301}"]);

@@ -3,7 +3,7 @@
 //! - A plain name is a top-level member, literally: `a.b` and `a*` are names, not paths.
 //! - A name that starts with `/` is a JSON Pointer (RFC 6901). The selection keeps its nesting:
 //!   `/customer/id` of `{"customer": {"id": 7, "trace": "x"}}` is `{"customer": {"id": 7}}`.
-//! - What several names select is the union, so overlaps and the order given make no difference:
+//! - Several names select the union, so overlaps and their order make no difference:
 //!   `/a` and `/a/b` are `/a`.
 //! - In an array a pointer's segment is an index. The selection stays an array, and items before
 //!   the last selected one that were not selected are null: `/items/1` of `{"items": [5, 6]}` is
@@ -114,9 +114,9 @@ pub(crate) fn named_args(args: &Value) -> &Value {
     }
 }
 
-/// What sorted paths select; `None` where none of them leads anywhere.
+/// The selection of sorted paths. `None`: none of them exists.
 fn gather<'a>(value: &'a Value, paths: &[&[&str]]) -> Option<Selected<'a>> {
-    // A path that ends here sorts before all that go on, and it selects what they select.
+    // A path that ends here sorts before the longer ones, and selects their selection as well.
     if paths.first().is_some_and(|path| path.is_empty()) {
         return Some(Selected::All(value));
     }

@@ -31,7 +31,7 @@ impl StateSet {
     /// All eight states.
     pub const ALL: StateSet = StateSet(u8::MAX);
 
-    /// Every state but `completed`: what Faktory's lock "until success" covers. It outlives a job
+    /// Every state except `completed`: the states of Faktory's lock "until success". It outlives a job
     /// that is discarded or cancelled.
     pub const ALL_BUT_COMPLETED: StateSet = StateSet::ALL.without(JobState::Completed);
 

@@ -1,12 +1,12 @@
 //! The texts that Zizq's own clients hash, for services that move over or share keys with them.
 //!
-//! Neither normalizes Unicode, and both hash what their language's JSON writer writes.
+//! Neither normalizes Unicode, and both hash the output of their language's JSON writer.
 
 use serde_json::Value;
 
 use crate::unique::canonical::{Sink, utf16_order, write_double, write_string};
 
-/// What Zizq's Rust client hashes: compact JSON, members sorted by UTF-8 bytes, numbers and
+/// The text that Zizq's Rust client hashes: compact JSON, members sorted by UTF-8 bytes, numbers and
 /// strings as `serde_json` writes them.
 ///
 /// The value's depth must have been checked: this recurses.
@@ -40,7 +40,7 @@ pub(crate) fn write_rust<S: Sink>(value: &Value, sink: &mut S) {
     }
 }
 
-/// What Zizq's Node client hashes: members sorted by UTF-16 code units, numbers as doubles, and a
+/// The text that Zizq's Node client hashes: members sorted by UTF-16 code units, numbers as doubles, and a
 /// comma after *every* member and item, the last one too.
 ///
 /// The value's depth must have been checked: this recurses.

@@ -1,16 +1,15 @@
-//! A running job of any kind, as middleware sees it.
+//! A running job of any kind, for middleware.
 
 use std::sync::Arc;
 
-use super::running_job::Attempt;
+use super::attempt::Attempt;
 use super::stop::StopReason;
 use crate::client::Client;
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
 
-/// A job in the hands of its worker, whatever its kind: what a [`Middleware`](crate::Middleware)
-/// sees. Cheap to clone.
+/// A running job of any kind: the argument of a [`Middleware`](crate::Middleware). Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AnyJob {
     attempt: Arc<Attempt>,
@@ -39,7 +38,7 @@ impl AnyJob {
         &self.attempt.row.queue
     }
 
-    /// Which attempt this is, counted from 1.
+    /// The attempt, counted from 1.
     #[must_use]
     pub fn attempt(&self) -> u16 {
         self.attempt.row.attempt

@@ -1,17 +1,17 @@
-//! Middleware: what runs around every attempt of a runner.
+//! Middleware: code that runs around every attempt of a runner.
 
 use std::future::Future;
 use std::sync::Arc;
 
 use super::any_job::AnyJob;
-use super::running_job::Attempt;
+use super::any_worker::{AnyWorker, Begun, Work};
+use super::attempt::Attempt;
 use super::state::Needs;
-use super::{AnyWorker, Begun, Work};
 use crate::outcome::{BoxError, IntoResult, Outcome};
 use crate::retry::RetryPolicy;
 
-/// Runs around every attempt, of every kind: to measure, to log, to set something up, to keep a job
-/// from being worked now. Given with [`Runner::middleware`](crate::Runner::middleware).
+/// Runs around every attempt, of every kind: to measure, to log, to set up resources, to postpone a
+/// job. Given with [`Runner::middleware`](crate::Runner::middleware).
 ///
 /// Any async function of an [`AnyJob`] and a [`Next`] is a middleware:
 ///
@@ -38,16 +38,16 @@ use crate::retry::RetryPolicy;
 /// # is_middleware(only_by_day);
 /// ```
 ///
-/// A type that implements the trait can carry what it needs.
+/// A type that implements the trait can hold values of its own.
 ///
-/// What a middleware returns is the attempt's result, as if the worker had said it: an `Err` is a
-/// failed attempt. It runs inside the attempt, so a stop, a timeout or a panic of the worker ends it
-/// where it awaits [`Next::run`]; what must happen even then belongs into a `Drop`.
+/// The result of a middleware is the attempt's result, as if the worker had returned it: an `Err` is a failed
+/// attempt. It runs inside the attempt, so a stop, a timeout or a panic of the worker ends it where it awaits
+/// [`Next::run`]. Put code that must run even then into a `Drop`.
 pub trait Middleware: Send + Sync + 'static {
     /// Runs around one attempt.
     fn call(&self, job: AnyJob, next: Next) -> impl Future<Output = Result<Outcome, BoxError>> + Send;
 
-    /// What the runner must have been given, so that one without it does not start. Default: nothing.
+    /// The values that the runner must have. A runner without them does not start. Default: none.
     fn needs(&self) -> Needs {
         Needs::new()
     }
@@ -73,11 +73,11 @@ pub struct Next {
 }
 
 impl Next {
-    /// Runs the rest and answers with its result.
+    /// Runs the rest and returns its result.
     ///
     /// # Errors
     ///
-    /// The worker's, or that of a middleware further in.
+    /// The error of the worker, or of a middleware further in.
     pub async fn run(self) -> Result<Outcome, BoxError> {
         let Self { middleware, attempt, place, work } = self;
         match middleware.get(place) {
@@ -97,7 +97,7 @@ impl std::fmt::Debug for Next {
     }
 }
 
-/// A middleware whose type is forgotten.
+/// A middleware of any type.
 pub(crate) trait AnyMiddleware: Send + Sync {
     fn call(&self, job: AnyJob, next: Next) -> Work<'_>;
     fn needs(&self) -> Needs;

@@ -1,12 +1,11 @@
-//! What an application says of a worker when it adds it.
+//! Options of a worker.
 
 use std::time::Duration;
 
 use crate::retry::RetryPolicy;
 
-/// How the jobs of one worker are worked, given to
-/// [`Runner::worker_with`](crate::Runner::worker_with). What is set here comes before what the
-/// worker says itself, and that before what the runner says.
+/// Options of one worker, given to [`Runner::worker_with`](crate::Runner::worker_with). They come before the worker's own
+/// settings, and those before the runner's.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -35,13 +34,13 @@ pub struct WorkerOptions {
 }
 
 impl WorkerOptions {
-    /// Options that say nothing: the worker's and the runner's own hold.
+    /// No options: the settings of the worker and the runner apply.
     pub const fn new() -> Self {
         Self { timeout: None, retry_policy: None }
     }
 
     /// How long a job may run, counted from the start of its work: see
-    /// [`Worker::timeout`](crate::Worker::timeout). `Duration::MAX`: as long as it likes.
+    /// [`Worker::timeout`](crate::Worker::timeout). `Duration::MAX`: no limit.
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self

@@ -1,9 +1,8 @@
-//! What jobs report of how far they are, until it is stored.
+//! Progress reports of running jobs, until they are stored.
 //!
-//! A report replaces the one before, so a job may report as often as it likes. What is new is stored
-//! once a second, for all jobs of a runner at once; what is still new when an attempt ends goes along
-//! with its result. So nothing is stored after a result, and the last report is never lost, unless the
-//! process is.
+//! A report replaces the one before, so a job may report often. New reports are stored once a second, for all jobs of a
+//! runner at once. A report that is still new when its attempt ends is stored with the result. So no report is stored after
+//! a result, and the last report is lost only if the process dies.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +15,7 @@ use uuid::Uuid;
 use crate::ident::JobId;
 use crate::store::Report;
 
-/// So much done, of so much: the common form of what a job reports with
+/// The part of a job that is done: the common form of a report with
 /// [`RunningJob::progress`](crate::RunningJob::progress). In JSON `{"done": 3, "total": 10}`.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Progress {
@@ -27,20 +26,20 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// So much done, of so much.
+    /// `done` of `total`.
     #[must_use]
     pub const fn of(done: u64, total: u64) -> Self {
         Self { done, total }
     }
 }
 
-/// The latest report of every attempt that made one.
+/// The latest reports of attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     latest: Mutex<HashMap<Reporter, Latest>>,
 }
 
-/// An attempt, as the fence knows it.
+/// An attempt, by the members that fence its result.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Reporter {
     pub(crate) worker: Uuid,
@@ -51,19 +50,19 @@ pub(crate) struct Reporter {
 #[derive(Debug)]
 struct Latest {
     progress: Value,
-    /// Counts the reports, so that one that comes while another is being stored is not taken for it.
+    /// Counts the reports, so that a report that comes while another is being stored counts as new.
     version: u64,
     stored: u64,
 }
 
-/// Reports on their way to the database, sorted by id.
+/// Reports to store, sorted by id.
 pub(crate) struct Batch {
     pub(crate) reports: Vec<Report>,
     versions: Vec<u64>,
 }
 
 impl Reports {
-    /// Notes how far an attempt is, unless that `is_over`: what it left running may still talk.
+    /// Records a report, unless the attempt `is_over`: tasks that it left running may still report.
     pub(crate) fn report(&self, reporter: Reporter, is_over: &AtomicBool, progress: Value) {
         let mut latest = self.latest();
         if is_over.load(Ordering::Acquire) {
@@ -73,14 +72,14 @@ impl Reports {
             latest.insert(reporter, Latest { progress, version: 1, stored: 0 });
             return;
         };
-        // Saying the same again is worth no write.
+        // The same report again needs no write.
         if latest.progress != progress {
             latest.progress = progress;
             latest.version += 1;
         }
     }
 
-    /// What is new of the attempts under this lease. Those of a lost one could not be stored.
+    /// The new reports of attempts under this lease. Reports under a lost lease could not be stored.
     pub(crate) fn new_under(&self, worker: Uuid) -> Batch {
         let latest = self.latest();
         let is_new =
@@ -99,7 +98,7 @@ impl Reports {
         }
     }
 
-    /// Notes that these of a batch are stored.
+    /// Records which reports of a batch are stored.
     pub(crate) fn stored(&self, worker: Uuid, batch: &Batch, stored: &[JobId]) {
         let stored: HashSet<_> = stored.iter().collect();
         let mut latest = self.latest();
@@ -111,14 +110,14 @@ impl Reports {
         }
     }
 
-    /// What is not known to be stored of an attempt's last report.
+    /// An attempt's last report, unless it is stored.
     pub(crate) fn unstored(&self, reporter: Reporter) -> Option<Value> {
         let latest = self.latest();
         let latest = latest.get(&reporter).filter(|latest| latest.version > latest.stored)?;
         Some(latest.progress.clone())
     }
 
-    /// The same, of an attempt that `is_over` from now on, and reports no more.
+    /// An attempt's last report, unless it is stored. From now on the attempt `is_over`, and its reports are ignored.
     pub(crate) fn take(&self, reporter: Reporter, is_over: &AtomicBool) -> Option<Value> {
         let mut all = self.latest();
         is_over.store(true, Ordering::Release);
@@ -151,13 +150,13 @@ mod tests {
         assert_eq!(batch.reports.len(), 1);
         assert_eq!(batch.reports[0].progress, json!(999));
         assert!(reports.new_under(Uuid::now_v7()).reports.is_empty());
-        // While it is on its way.
+        // While the batch is being stored.
         reports.report(reporter(1), &first, json!("more"));
         reports.stored(worker, &batch, &[batch.reports[0].id]);
         assert_eq!(reports.unstored(reporter(1)), Some(json!("more")));
         let batch = reports.new_under(worker);
         reports.stored(worker, &batch, &[]);
-        assert_eq!(reports.new_under(worker).reports.len(), 1, "somebody had the row locked");
+        assert_eq!(reports.new_under(worker).reports.len(), 1, "its row was locked");
         reports.stored(worker, &batch, &[batch.reports[0].id]);
         reports.report(reporter(1), &first, json!("more"));
         assert!(reports.new_under(worker).reports.is_empty(), "nothing new");
@@ -165,7 +164,7 @@ mod tests {
         reports.report(reporter(2), &second, json!(1));
         assert_eq!(reports.take(reporter(2), &second), Some(json!(1)));
         assert_eq!(reports.take(reporter(2), &second), None);
-        // Something that the work left running.
+        // A task that the work left running.
         reports.report(reporter(2), &second, json!(2));
         assert!(reports.latest().is_empty());
     }

@@ -1,17 +1,15 @@
-//! A job in the hands of its worker.
+//! A running job, as its worker gets it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
-use super::progress::{Reporter, Reports};
-use super::state::States;
-use super::stop::{Stop, StopReason};
+use super::attempt::Attempt;
+use super::stop::StopReason;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::ident::JobId;
@@ -20,48 +18,12 @@ use crate::outcome::BoxError;
 use crate::store::{self, FinishResult, Verdict};
 use crate::unique::check_jsonb;
 
-/// A job in the hands of its worker: typed args, the row, and the ways to end it.
+/// A running job, as its worker gets it: typed args, the row, and the ways to end it.
 #[derive(Debug)]
 pub struct RunningJob<J> {
     /// The job's args.
     pub args: J,
     attempt: Arc<Attempt>,
-}
-
-/// One attempt at one job, as the runner and the worker share it.
-#[derive(Debug)]
-pub(crate) struct Attempt {
-    pub(crate) row: JobRow,
-    /// The runner's lease under which it was fetched: the fence.
-    pub(crate) worker: Uuid,
-    pub(crate) client: Client,
-    pub(crate) states: Arc<States>,
-    pub(crate) stop: Arc<Stop>,
-    /// Whether the row goes when the job completes.
-    pub(crate) is_deleted: bool,
-    pub(crate) reports: Arc<Reports>,
-    /// Whether the worker completed it in a transaction of its own.
-    pub(crate) is_completed_in: AtomicBool,
-    /// Whether its result is on its way: nothing is reported from then on.
-    pub(crate) is_over: AtomicBool,
-}
-
-#[cfg(feature = "testing")]
-impl Attempt {
-    /// An attempt that no runner knows of.
-    pub(crate) fn alone(row: JobRow, worker: Uuid, client: Client, states: States, stop: Stop) -> Self {
-        let (states, stop) = (Arc::new(states), Arc::new(stop));
-        let reports = Arc::default();
-        let (is_completed_in, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { row, worker, client, states, stop, reports, is_deleted: false, is_completed_in, is_over }
-    }
-}
-
-impl Attempt {
-    /// Who reports progress here.
-    pub(crate) const fn reporter(&self) -> Reporter {
-        Reporter { worker: self.worker, id: self.row.id, attempt: self.row.attempt }
-    }
 }
 
 impl<J: Job> RunningJob<J> {
@@ -75,7 +37,7 @@ impl<J: Job> RunningJob<J> {
         self.attempt.row.id
     }
 
-    /// Which attempt this is, counted from 1.
+    /// The attempt, counted from 1.
     #[must_use]
     pub fn attempt(&self) -> u16 {
         self.attempt.row.attempt
@@ -87,7 +49,7 @@ impl<J: Job> RunningJob<J> {
         &self.attempt.row
     }
 
-    /// The client of the runner, to insert more jobs with.
+    /// The client of the runner, to insert more jobs.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.attempt.client
@@ -97,18 +59,18 @@ impl<J: Job> RunningJob<J> {
     ///
     /// # Errors
     ///
-    /// [`Error::MissingState`] when the runner was given none. A [`Worker`](crate::Worker) can say
-    /// in [`needs`](crate::Worker::needs) that it asks, so that such a runner does not start.
+    /// [`Error::MissingState`] when the runner was given none. A [`Worker`](crate::Worker) can declare it in
+    /// [`needs`](crate::Worker::needs), so that a runner without it does not start.
     pub fn state<T: Send + Sync + 'static>(&self) -> Result<&T> {
         self.attempt.states.of()
     }
 
-    /// Resolves when the work should stop, with the reason: the job was cancelled, its time is over (its
-    /// [timeout](crate::Runner::timeout)), or the runner is being stopped hard or has lost its lease.
+    /// Resolves when the work should stop, with the reason: the job was cancelled, its [timeout](crate::Runner::timeout)
+    /// has passed, the runner is being stopped hard, or the runner has lost its lease.
     ///
-    /// The work then has the runner's [`stop_grace`](crate::Runner::stop_grace) to clean up, and what
-    /// it returns in that time still counts as its [`StopReason`] says. After the grace it is dropped
-    /// at its next `.await`. Work that cares for none of this needs no code: it is dropped.
+    /// The work then has the runner's [`stop_grace`](crate::Runner::stop_grace) to clean up. Whether its result in that time
+    /// counts depends on the [`StopReason`]. After the grace it is dropped at its next `.await`. Work without clean-up needs
+    /// no code for this.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -132,29 +94,28 @@ impl<J: Job> RunningJob<J> {
         self.attempt.stop.requested().await
     }
 
-    /// Whether the work should stop: for loops that have nothing to wait for.
+    /// Whether the work should stop: for loops that do not wait.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.attempt.stop.reason().is_some()
     }
 
-    /// A token that fires when the work should stop, for code that takes one. Cancelling it stops
-    /// what listens to it, and not the job.
+    /// A token that fires when the work should stop, for code that takes one. Cancelling it stops that code, and
+    /// not the job.
     #[must_use]
     pub fn cancellation_token(&self) -> CancellationToken {
         self.attempt.stop.token()
     }
 
     /// Reports how far the work is: any JSON, such as [`Progress`](crate::Progress), for
-    /// [`JobRow::progress`] and the column of that name. Cheap, so report as often as you like: only
-    /// the latest counts, and it is stored within about a second, or with the attempt's result.
+    /// [`JobRow::progress`] and the column of that name. It is cheap, so report often: only the latest report counts, and
+    /// it is stored within about a second, or with the attempt's result.
     ///
-    /// It stays when the job ends or tries again. So an attempt finds in [`RunningJob::row`] how far
-    /// the last one came, and can go on there; of a process that died that is a second old, or two.
+    /// It stays when the job ends or tries again. So an attempt finds in [`RunningJob::row`] how far the last one came, and
+    /// can go on there. After the death of a process that report is a second or two old.
     ///
-    /// A value that PostgreSQL cannot store (a NUL in a text, say) is left out with a warning in the
-    /// log: a report must not cost a job its result. Every change rewrites the job's row, so keep it
-    /// small.
+    /// A value that PostgreSQL cannot store, such as a text with a NUL, is ignored with a warning in the log, so that it does
+    /// not fail the job. Every change rewrites the job's row, so keep it small.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -180,24 +141,26 @@ impl<J: Job> RunningJob<J> {
         });
         match checked {
             Ok(progress) => attempt.reports.report(attempt.reporter(), &attempt.is_over, progress),
-            Err(problem) => tracing::warn!(job.id = %attempt.row.id, problem, "progress left out"),
+            Err(problem) => {
+                tracing::warn!(job.id = %attempt.row.id, problem, "progress cannot be stored, and is ignored")
+            }
         }
     }
 
     /// Completes the job inside the worker's own transaction, so that the work's effects and its
-    /// completion commit together: exactly once, whatever crashes. Return `Ok` after the commit.
+    /// completion commit together: exactly once, even after a crash. Return `Ok` after the commit.
     ///
-    /// Should the transaction not commit after all, the attempt counts as failed.
+    /// If the transaction does not commit, the attempt counts as failed.
     ///
     /// # Errors
     ///
-    /// [`Error::Stale`] when the job is no longer this attempt's (it was rescued or cancelled):
-    /// roll back, the effects are another's to make. [`Error::Database`] as usual.
+    /// [`Error::Stale`] when the job no longer belongs to this attempt, because it was rescued or cancelled: then roll
+    /// back. [`Error::Database`].
     pub async fn complete_in(&self, connection: &mut PgConnection) -> Result<()> {
         self.complete(connection, None).await
     }
 
-    /// Like [`RunningJob::complete_in`], and keeps an output.
+    /// As [`RunningJob::complete_in`], with an output.
     ///
     /// # Errors
     ///
@@ -217,7 +180,7 @@ impl<J: Job> RunningJob<J> {
         let (id, number) = (attempt.row.id, attempt.row.attempt);
         let progress = attempt.reports.unstored(attempt.reporter());
         let finished = if attempt.is_deleted {
-            // With the row goes what would have been its output.
+            // The output is deleted with the row.
             store::complete_and_delete(connection, statements, attempt.worker, &[(id, number)], None).await?
         } else if output.is_none() && progress.is_none() {
             store::complete(connection, statements, attempt.worker, &[(id, number)], None).await?

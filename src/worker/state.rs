@@ -1,4 +1,4 @@
-//! What workers share: values by their type, given to the runner and reached through the job.
+//! Shared values of workers, by type: given to the runner and reached through the job.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
-/// A runner's values, one a type. Never changed once the runner runs, so reading takes no lock.
+/// A runner's values, one of each type. They do not change once the runner runs, so reading takes no lock.
 #[derive(Clone, Default)]
 pub(crate) struct States {
     values: HashMap<TypeId, Value>,
@@ -27,7 +27,7 @@ impl States {
         }
     }
 
-    /// The type that two values were given of.
+    /// A type that has two values.
     pub(crate) const fn doubled(&self) -> Option<&'static str> {
         self.doubled
     }
@@ -37,7 +37,7 @@ impl States {
         found.ok_or_else(|| Error::MissingState { wanted: type_name::<T>(), given: self.names() })
     }
 
-    /// The first of the needs that is not met.
+    /// The first needed type that has no value.
     pub(crate) fn lacks(&self, needs: &Needs) -> Option<&'static str> {
         needs.states.iter().find(|(type_id, _)| !self.values.contains_key(type_id)).map(|(_, name)| *name)
     }
@@ -55,7 +55,7 @@ impl std::fmt::Debug for States {
     }
 }
 
-/// What a worker or a middleware needs of its runner. A runner that lacks it does not start.
+/// The values that a worker or a middleware needs from its runner. A runner without them does not start.
 ///
 /// ```
 /// # struct Mailer;

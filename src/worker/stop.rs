@@ -1,4 +1,4 @@
-//! Telling an attempt to stop, and why.
+//! The stop signal of an attempt, with its reason.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,42 +9,42 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// Somebody cancelled, deleted, or otherwise took the job away. What the worker says is dropped.
+    /// The job was cancelled, deleted, or given to another attempt. The worker's result is dropped.
     Cancelled,
-    /// The runner lost its lease: the job is, or will be, another's. What the worker says is
-    /// dropped, and there is no grace.
+    /// The runner lost its lease: another runner has, or will have, the job. The worker's result is dropped, and
+    /// there is no grace.
     LeaseLost,
-    /// The runner is stopping and has run out of patience. An `Ok` within the grace counts; else
-    /// the job is given back without using up the attempt.
+    /// The runner is stopping, and its stop timeout has passed. An `Ok` within the grace counts. Otherwise the job is
+    /// given back without using up the attempt.
     Stopping,
-    /// It ran longer than its [timeout](crate::Worker::timeout). An `Ok` within the grace counts;
-    /// else the attempt failed.
+    /// It ran longer than its [timeout](crate::Worker::timeout). An `Ok` within the grace counts. Otherwise the attempt
+    /// has failed.
     TimedOut,
 }
 
-/// One attempt's stop signal. The first reason stands.
+/// One attempt's stop signal. The first reason counts.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
     reason: OnceLock<StopReason>,
-    /// Made for who first waits for it, or fires it: most attempts are over before.
+    /// Made when it is first waited for, or fired: most attempts end before that.
     token: OnceLock<CancellationToken>,
     may_have_deleted: AtomicBool,
 }
 
 impl Stop {
-    /// Asks the attempt to stop. Answers with the reason that stands.
+    /// Asks the attempt to stop. Returns the reason that counts.
     pub(crate) fn request(&self, reason: StopReason) -> StopReason {
-        let stands = *self.reason.get_or_init(|| reason);
+        let reason = *self.reason.get_or_init(|| reason);
         self.signal().cancel();
-        stands
+        reason
     }
 
-    /// Notes that the attempt deletes its job's row, by completing it in a transaction of its own.
+    /// Records that the attempt deletes its job's row, by completing it in a transaction of its own.
     pub(crate) fn will_delete(&self) {
         self.may_have_deleted.store(true, Ordering::Release);
     }
 
-    /// Whether the row is missing by the attempt's own doing, if it is missing.
+    /// Whether the attempt itself may have deleted the row.
     pub(crate) fn may_have_deleted(&self) -> bool {
         self.may_have_deleted.load(Ordering::Acquire)
     }
@@ -57,11 +57,11 @@ impl Stop {
     /// Resolves when the attempt should stop.
     pub(crate) async fn requested(&self) -> StopReason {
         self.signal().cancelled().await;
-        // The reason is set before the token fires, and nobody else can fire it.
+        // The reason is set before the token fires, and no other code can fire it.
         self.reason().unwrap_or(StopReason::Stopping)
     }
 
-    /// A token that fires with the signal. A child: whoever cancels it stops only what listens to it.
+    /// A token that fires with the signal. A child, so that cancelling it does not fire the signal.
     pub(crate) fn token(&self) -> CancellationToken {
         self.signal().child_token()
     }

@@ -24,7 +24,7 @@ const STATEMENTS: [(&str, usize); 15] = [
     ("rescue", 2),
     ("lost_jobs", 2),
     ("prune", 7),
-    ("stretch_jobs", 3),
+    ("jobs_in_range", 3),
     ("complete_and_delete", 5),
 ];
 

@@ -13,26 +13,26 @@ use crate::state::JobState;
 use crate::store::{Keyed, Seen};
 use crate::unique::{Claim, StateSet, Subject, UniquePolicy};
 
-/// What makes the keys.
+/// The source of the keys.
 #[derive(Clone, Debug)]
 pub(super) enum Maker {
     Policy(UniquePolicy),
-    /// The kind itself, of its args as JSON text; and what else the kind says.
+    /// The kind's own function, from its args as JSON text, and the kind's policy.
     Kind(fn(&str) -> Result<Option<Unique>>, Option<UniquePolicy>),
 }
 
-/// What there is to do for a job.
+/// What a backfill does with a job.
 #[derive(Debug)]
 pub(super) enum Judgement {
-    /// It has what the policy gives.
+    /// It has the key and terms of the policy.
     Unchanged,
     /// It carries another key, or other terms.
     OtherKey,
-    /// It is to be given its key; whether it would claim it in its state, at this time.
+    /// It gets this key. The second member: whether it would claim the key in its state, at this time.
     Key(Keyed, bool),
     /// It is final, and its state claims nothing.
     Passed,
-    /// The policy makes no key of it.
+    /// The policy makes no key from it.
     Unfit(String),
 }
 
@@ -40,7 +40,7 @@ impl Maker {
     pub(super) fn of_policy(policy: UniquePolicy) -> Result<Self> {
         policy.check()?;
         if !policy.is_enforced() {
-            return Err(no_policy("the policy enforces nothing: empty options, as River has them"));
+            return Err(no_policy("the policy enforces nothing: its options are empty"));
         }
         Ok(Self::Policy(policy))
     }
@@ -51,7 +51,7 @@ impl Maker {
             Some(Unique::Policy(policy)) => Some(policy),
             Some(Unique::Key(key)) => Some(UniquePolicy::from(key)),
         };
-        // Where there is none, the kind may make keys by itself: only its jobs can tell.
+        // Without a policy the kind may still make keys of its own, which only its jobs show.
         if let Some(policy) = &policy {
             Self::of_policy(policy.clone())?;
         }
@@ -67,7 +67,7 @@ impl Maker {
         }
     }
 
-    /// What there is to do for a job, by the database's time.
+    /// Decides what to do with a job, by the database's time.
     pub(super) fn judge(&self, kind: &str, job: &Seen, rekeys: bool, now: OffsetDateTime) -> Judgement {
         let [due, instead] = times(job);
         let claim = match self.claim_as_carried(kind, job, due, instead) {
@@ -87,7 +87,7 @@ impl Maker {
             Ok(until) => until,
             Err(problem) => return Judgement::Unfit(problem),
         };
-        // What a `ttl` counts from may have moved since.
+        // The start of a `ttl` may have moved since the insert.
         let is_until = job.unique_until == unique_until
             || (claim.ttl.is_some()
                 && job.unique_until.is_some()
@@ -108,7 +108,7 @@ impl Maker {
             None => Judgement::Key(keyed, would_claim),
             Some(key) if *key == keyed.unique_key && has_given_up(job) => Judgement::Unchanged,
             Some(key) if *key == keyed.unique_key && is_until && has_terms(job, &keyed) => {
-                // It goes on without its claim. Its key may be free by now.
+                // A job that has yielded its claim may find its key free by now.
                 if job.has_yielded && would_claim { Judgement::Key(keyed, true) } else { Judgement::Unchanged }
             }
             Some(_) if rekeys => Judgement::Key(keyed, would_claim && !has_given_up(job)),
@@ -116,8 +116,8 @@ impl Maker {
         }
     }
 
-    /// Whether a job that nobody can make a key of might have claimed in this state. Keys that a kind makes
-    /// by itself say so only once they are made.
+    /// Whether a job from which no key can be made might have claimed in this state. A key of the kind's own function
+    /// says so only once it is made.
     fn may_claim(&self, state: JobState) -> bool {
         match self {
             Self::Policy(policy) | Self::Kind(_, Some(policy)) => policy.terms.states.contains(state),
@@ -125,8 +125,8 @@ impl Maker {
         }
     }
 
-    /// The claim of a job that was first due at one time or the other: the key that it carries tells,
-    /// where it is one of the two.
+    /// The claim of a job that was first due at one time or the other. If the job carries one of the two keys, that
+    /// key decides.
     fn claim_as_carried(&self, kind: &str, job: &Seen, due: OffsetDateTime, instead: OffsetDateTime) -> Result<Claim> {
         let claim = self.claim(kind, job, due)?;
         let Some(carried) = job.unique_key.as_ref().filter(|key| **key != claim.key && self.needs_clock()) else {
@@ -167,9 +167,9 @@ fn key_of<J: Job>(args: &str) -> Result<Option<Unique>> {
     Ok(job.unique_key().map(Unique::Key))
 }
 
-/// When the job was first due, which decides its window, and what it may be instead. A retry moves the
-/// time: after one, all that is known for sure is when it was inserted. At a first attempt that goes on,
-/// or was the last, it moved only if the job was snoozed.
+/// When the job was first due, which decides its window, and the alternative. A retry moves the time: after one, only
+/// the time of the insert is certain. In a first attempt, running or completed, the time has moved only if the job was
+/// snoozed.
 fn times(job: &Seen) -> [OffsetDateTime; 2] {
     let is_first = match job.state {
         JobState::Running | JobState::Completed => !job.was_attempted || job.attempt <= 1,

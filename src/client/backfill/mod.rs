@@ -1,20 +1,17 @@
-//! Giving jobs that are queued already the keys of a policy that their kind did not have, or had
-//! otherwise.
+//! Giving queued jobs the unique keys of a policy that their kind did not have, or had in another form.
 //!
-//! A backfill walks over all jobs by id, so from the oldest to the youngest, in stretches that no
-//! statement takes long for, and gives keys in small batches, each a transaction of its own. A job that
-//! is given its key is one that comes back to its unique states: it yields its claim, and takes it if
-//! the key is free. So nothing that others claim, or are just inserting, is in the way of a batch, and
-//! the rule is the one that jobs always follow: at most one claims a key, and none is lost over it.
+//! A backfill pages through all jobs by id, from the oldest to the youngest, in pages that no statement takes long for. It
+//! gives keys in small batches, each a transaction of its own. A job that is given its key is handled as one that comes
+//! back to its unique states: it yields its claim, and takes it if the key is free. So claims of other jobs and open
+//! inserts do not block a batch, and the rule is the usual one: at most one job claims a key, and no job is lost over it.
 //!
-//! - Rows that somebody has locked, and keys that an open transaction contests, are left for the end,
-//!   and tried again a few times. Nobody waits for a backfill longer than for one batch, and it waits for
-//!   nobody longer than 10 ms a key.
-//! - Killed in the middle, the batches that committed stay. Running it again passes over them.
+//! - Locked rows, and keys that an open transaction contests, are left for the end and tried again a few times. No
+//!   transaction waits for a backfill longer than for one batch. A backfill waits no longer than 10 ms for a key.
+//! - If it is killed in the middle, the committed batches stay. Another run skips them.
 //! - Two at once share the work: a row that changed since it was read is read again.
 
 mod keys;
-mod walk;
+mod pages;
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -28,7 +25,7 @@ use crate::ident::Kind;
 use crate::job::Job;
 use crate::unique::UniquePolicy;
 
-/// How many jobs are given their keys in one transaction, unless somebody says otherwise.
+/// The default number of jobs that are given their keys in one transaction.
 const BATCH: u32 = 200;
 
 /// A backfill of unique keys, to be awaited. Made by [`Client::backfill`] and
@@ -36,9 +33,9 @@ const BATCH: u32 = 200;
 ///
 /// # Errors
 ///
-/// [`Error::InvalidPolicy`] and its kin for a policy that makes no key at all, or a kind that has none;
-/// [`Error::InvalidName`] for what cannot be a kind; [`Error::InvalidOption`] for a batch of none;
-/// [`Error::Database`]. What is wrong with single jobs is in the report.
+/// [`Error::InvalidPolicy`] or another error of a policy that makes no key, or of a kind without one;
+/// [`Error::InvalidName`] for an invalid kind; [`Error::InvalidOption`] for an empty batch; [`Error::Database`].
+/// Problems of single jobs are in the report.
 #[must_use = "a backfill does nothing until it is awaited"]
 pub struct Backfill<'a> {
     client: &'a Client,
@@ -57,8 +54,8 @@ impl<'a> Backfill<'a> {
         Self { client, kind, maker, is_dry: false, rekeys: false, on_collision, batch: BATCH, progress: None }
     }
 
-    /// Changes nothing, and says what would become of each job now. It remembers each key that it has
-    /// met: some 60 bytes for each of the kind's jobs.
+    /// Changes nothing, and reports what would become of each job now. It keeps each key that it has met in
+    /// memory: about 60 bytes for each of the kind's jobs.
     pub fn dry_run(mut self) -> Self {
         self.is_dry = true;
         self
@@ -79,16 +76,16 @@ impl<'a> Backfill<'a> {
         self
     }
 
-    /// How many jobs are given their keys in one transaction, so for how many a worker may have to wait
-    /// that finishes one of them. Default: 200, some 50 ms. At least 1; more than 2,000 are taken as 2,000.
+    /// How many jobs are given their keys in one transaction. A worker that finishes one of them waits for the
+    /// transaction. Default: 200, which take about 50 ms. At least 1; more than 2,000 count as 2,000.
     pub fn batch(mut self, jobs: u32) -> Self {
         self.batch = jobs;
         self
     }
 
     /// Calls this after every batch.
-    pub fn on_progress(mut self, told: impl FnMut(BackfillProgress) + Send + 'a) -> Self {
-        self.progress = Some(Box::new(told));
+    pub fn on_progress(mut self, listener: impl FnMut(BackfillProgress) + Send + 'a) -> Self {
+        self.progress = Some(Box::new(listener));
         self
     }
 }
@@ -122,15 +119,15 @@ impl<'a> IntoFuture for Backfill<'a> {
                     given: batch.to_string(),
                 });
             }
-            let rules = walk::Rules { maker, is_dry, rekeys, on_collision, batch: batch as usize };
-            walk::run(client, kind, rules, progress).await
+            let options = pages::Options { maker, is_dry, rekeys, on_collision, batch: batch as usize };
+            pages::run(client, kind, options, progress).await
         })
     }
 }
 
 impl Client {
-    /// Gives the jobs of a kind that are there already the unique keys that an insert of them would make
-    /// now: for a kind that became unique, or whose policy changed, while jobs are queued.
+    /// Gives queued jobs of a kind the unique keys that an insert of them would make now: for a kind that became
+    /// unique, or whose policy changed, while jobs were queued.
     ///
     /// ```no_run
     /// # use serde::{Deserialize, Serialize};
@@ -148,11 +145,11 @@ impl Client {
     /// # Ok(()) }
     /// ```
     ///
-    /// Deploy the code that inserts with the policy first, then backfill: what is inserted meanwhile has
-    /// its key already. Workers and inserters go on; see [`Backfill`] and docs/unique.md.
+    /// Deploy the code that inserts with the policy first, then backfill: jobs that are inserted meanwhile have
+    /// their keys already. Workers and inserts go on. See [`Backfill`] and docs/unique.md.
     ///
-    /// The policy is the one of the kind, or of the client's defaults. Keys are made of the stored args,
-    /// [`Job::unique_key`] of these as `J`.
+    /// The policy is the one of the kind, or of the client's defaults. Keys are made from the stored args: where the
+    /// kind has a [`Job::unique_key`], from these read as `J`.
     pub fn backfill<J: Job>(&self) -> Backfill<'_> {
         Backfill::new(self, J::KIND, Maker::of_kind::<J>(self.defaults()))
     }

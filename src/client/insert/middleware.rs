@@ -12,8 +12,8 @@ use crate::job::{Inserted, NewJob};
 /// Given with [`ClientBuilder::insert_middleware`](crate::ClientBuilder::insert_middleware).
 ///
 /// It is called once for each `insert` and each `insert_many`, in the caller's transaction or not,
-/// with all the jobs of the call, before anything is checked or sent. What it changes counts as if the
-/// caller had said it, so meta that it adds is part of a unique key whose policy selects it.
+/// with all the jobs of the call, before anything is checked or sent. Its changes count as the caller's,
+/// so meta that it adds is part of a unique key whose policy selects it.
 ///
 /// ```
 /// use uniqueue::{Error, Inserted, InsertMiddleware, NewJob, NextInsert, Result};
@@ -33,8 +33,8 @@ use crate::job::{Inserted, NewJob};
 /// [`Client::explain`](crate::Client::explain) does not insert, and calls no middleware. Nor does what the
 /// database inserts by itself: the jobs of periodic schedules, and those of `insert_job` in SQL.
 pub trait InsertMiddleware: Send + Sync + 'static {
-    /// Runs around one insert. The answers must be those of the jobs it was called with, one each,
-    /// in their order.
+    /// Runs around one insert. It must return one result for each of the jobs it was called with, in their
+    /// order.
     fn call(&self, jobs: Vec<NewJob>, next: NextInsert<'_>) -> impl Future<Output = Result<Vec<Inserted>>> + Send;
 }
 
@@ -46,11 +46,11 @@ pub struct NextInsert<'a> {
 }
 
 impl NextInsert<'_> {
-    /// Inserts the jobs and answers with what came of them, one an input, in their order.
+    /// Inserts the jobs and returns the results, one for each, in their order.
     ///
     /// # Errors
     ///
-    /// As for [`Insert`](super::Insert), or what a middleware further in says.
+    /// As for [`Insert`](super::Insert), or the error of a middleware further in.
     pub async fn run(self, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
         let Self { call, middleware } = self;
         let Some((outer, middleware)) = middleware.split_first() else {
@@ -59,7 +59,7 @@ impl NextInsert<'_> {
         let wanted = jobs.len();
         let answers = outer.call(jobs, NextInsert { call, middleware }).await?;
         if answers.len() != wanted {
-            let problem = format!("an insert middleware gave {} answers for {wanted} jobs", answers.len());
+            let problem = format!("an insert middleware returned {} results for {wanted} jobs", answers.len());
             return Err(Error::refused(problem));
         }
         Ok(answers)

@@ -1,4 +1,4 @@
--- What rescue.sql looks at, but for the jobs in $2: up to $1 jobs of runners whose lease ran out.
+-- The jobs that rescue.sql finds, except those in $2: up to $1 jobs of runners whose lease expired.
 SELECT j.id
 FROM /* schema */job AS j
 WHERE j.state = 'running'

@@ -1,9 +1,9 @@
--- Deletes final jobs past their retention, of a stretch of ids: those after $1 up to $2, at most $3.
--- Ids follow time, so the primary key serves and no index on finalized_at is needed. A job whose
--- claim has a deadline is kept until then: its row is the claim, and who asked for seven days must
--- not get one. $4, $5 and $6 are kept where the queue does not say otherwise. Always one row: what
--- was deleted and what was left, where the stretch ended if it was cut short, and in how many
--- milliseconds something of it may go; a job that is not final yet counts as one that may go in $7.
+-- Deletes final jobs past their retention, of a range of ids: those after $1 up to $2, at most $3. Ids follow time, so
+-- the primary key serves and no index on finalized_at is needed. A job whose claim has a deadline is kept until then:
+-- its row is the claim, so deleting it early would end the claim early. $4, $5 and $6 are the retention where the queue
+-- has none of its own. Always one row: the number of deleted and of remaining jobs, the last id that was read if the
+-- limit ended the range, and in how many milliseconds another job may be deleted. A job that is not final yet counts as
+-- one that may be deleted in $7.
 WITH walked AS MATERIALIZED (
     SELECT j.id, j.queue, j.state, j.finalized_at, j.claims, j.unique_until
     FROM /* schema */job AS j
@@ -28,7 +28,7 @@ aged AS MATERIALIZED (
         CASE
             WHEN k.finalized_at IS NULL THEN clock_timestamp() + $7::interval
             WHEN k.keep IS NOT NULL THEN
-                -- Whatever somebody wrote for ever: no time is out of range.
+                -- A retention can be as long as an interval, and no time may be out of range.
                 greatest(k.finalized_at + least(k.keep, interval '1000 years'), CASE WHEN k.claims THEN k.unique_until END)
         END AS goes_at
     FROM kept AS k

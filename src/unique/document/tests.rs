@@ -1,4 +1,4 @@
-//! What a policy's document may say, and how each mistake is named.
+//! Policy documents: what is accepted, and how each mistake is named.
 
 use super::*;
 

@@ -9,8 +9,8 @@ use crate::support::Database;
 
 /// What somebody did; what is found; about what; a part of what was seen.
 const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
-    ("DROP INDEX {schema}.job_unique_key", IndexMissing, Critical, "index job_unique_key", "claiming one key"),
-    ("DROP INDEX {schema}.job_waiting", IndexMissing, Critical, "index job_waiting", "reads the whole table"),
+    ("DROP INDEX {schema}.job_unique_key", IndexMissing, Critical, "index job_unique_key", "can claim one key"),
+    ("DROP INDEX {schema}.job_waiting", IndexMissing, Critical, "index job_waiting", "read the whole table"),
     (
         "DROP INDEX {schema}.job_running; CREATE INDEX job_running ON {schema}.job (worker) WHERE state = 'running'",
         ObjectChanged,
@@ -18,7 +18,7 @@ const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
         "index job_running",
         "(queue, worker)",
     ),
-    ("CREATE INDEX mine ON {schema}.job (kind)", ObjectExtra, Notice, "index mine", "pays for it"),
+    ("CREATE INDEX mine ON {schema}.job (kind)", ObjectExtra, Notice, "index mine", "maintains it"),
     ("ALTER TABLE {schema}.job ADD COLUMN mine text", ObjectExtra, Notice, "column job.mine", "later migration"),
     ("ALTER TABLE {schema}.periodic DROP COLUMN created_at", ObjectMissing, Critical, "column periodic.created_at", ""),
     (
@@ -59,7 +59,7 @@ const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
         ObjectChanged,
         Critical,
         "function wake_runners",
-        "not as the migrations make it",
+        "differs from the migrations",
     ),
     (
         "CREATE FUNCTION {schema}.release_claim(unique_key varchar) RETURNS uuid LANGUAGE sql AS 'SELECT NULL::uuid'",
@@ -85,7 +85,7 @@ const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
         ObjectChanged,
         Warning,
         "view stuck_job",
-        "not as the migrations make it",
+        "differs from the migrations",
     ),
     (
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{schema}.job_waiting'::regclass",
@@ -100,7 +100,7 @@ const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
         IndexInvalid,
         Warning,
         "index job_fetch_ccnew of job",
-        "every write pays",
+        "every write maintains",
     ),
 ];
 
@@ -176,7 +176,7 @@ async fn a_changed_view_is_mended_where_it_is_and_keeps_its_grants() {
         ))
         .await;
     let changed = find(&database, Thresholds::new(), ObjectChanged, Warning, "view stuck_job").await;
-    assert!(changed.remedy.advice.contains("grant anew"), "{changed:?}");
+    assert!(changed.remedy.advice.contains("repeat its grants"), "{changed:?}");
     paste(&database, changed.remedy.sql.as_deref().unwrap()).await;
     gone(&database, Thresholds::new(), ObjectChanged, "view stuck_job").await;
 }
@@ -212,7 +212,7 @@ async fn a_schema_that_is_missing_behind_or_newer_is_told_with_the_command() {
     let behind = find(&database, Thresholds::new(), FindingCode::SchemaBehind, Critical, &database.schema).await;
     assert!(behind.seen.contains("at version 5") && behind.remedy.command.is_some(), "{behind:?}");
     let diagnosis = diagnose(&database, Thresholds::new()).await;
-    assert!(diagnosis.not_looked_at.iter().any(|skipped| skipped.why.contains("not at the version")), "{diagnosis:?}");
+    assert!(diagnosis.skipped.iter().any(|skipped| skipped.why.contains("not at the version")), "{diagnosis:?}");
 
     database.execute("TRUNCATE {schema}.schema_history").await;
     database.execute("INSERT INTO {schema}.schema_history SELECT * FROM {schema}.kept").await;

@@ -1,8 +1,8 @@
 //! What `diagnose` finds: each condition made to happen, each remedy run as it is printed.
 
-mod around;
 mod database;
 mod drift;
+mod environment;
 mod sessions;
 mod work;
 

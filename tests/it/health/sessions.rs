@@ -78,25 +78,25 @@ async fn what_a_role_may_not_see_is_said() {
 
     let diagnosis = client.diagnose().await.unwrap();
     let said = |check: &str| {
-        let skipped = diagnosis.not_looked_at.iter().find(|skipped| skipped.check == check);
-        skipped.unwrap_or_else(|| panic!("{check}: {:#?}", diagnosis.not_looked_at))
+        let skipped = diagnosis.skipped.iter().find(|skipped| skipped.check == check);
+        skipped.unwrap_or_else(|| panic!("{check}: {:#?}", diagnosis.skipped))
     };
     assert!(said("transactions").why.contains("needs pg_monitor"));
     assert_eq!(said("transactions").remedy.as_deref(), Some(format!("GRANT pg_monitor TO \"{role}\";").as_str()));
     assert!(said("replication").why.contains("standbys: needs pg_monitor"));
     let use_it = said("schema").remedy.clone().unwrap();
-    assert!(!diagnosis.looked_at.contains(&"jobs"));
+    assert!(!diagnosis.checks.contains(&"jobs"));
 
     // With each grant it sees more.
     database.execute(&use_it).await;
     database.execute(&format!("GRANT pg_monitor TO {role}")).await;
     let diagnosis = client.diagnose().await.unwrap();
-    let skipped: Vec<_> = diagnosis.not_looked_at.iter().map(|skipped| skipped.check.as_str()).collect();
+    let skipped: Vec<_> = diagnosis.skipped.iter().map(|skipped| skipped.check.as_str()).collect();
     assert!(!skipped.contains(&"transactions") && skipped.contains(&"version"), "{diagnosis:#?}");
     let all = format!("GRANT SELECT ON ALL TABLES IN SCHEMA {{schema}} TO {role}");
     database.execute(&all).await;
     let diagnosis = client.diagnose().await.unwrap();
-    assert!(diagnosis.not_looked_at.is_empty() && diagnosis.looked_at.contains(&"jobs"), "{diagnosis:#?}");
+    assert!(diagnosis.skipped.is_empty() && diagnosis.checks.contains(&"jobs"), "{diagnosis:#?}");
 }
 
 #[tokio::test]
@@ -108,8 +108,8 @@ async fn a_check_that_is_not_answered_in_time_is_said() {
     let failed: Vec<_> = diagnosis.findings.iter().filter(|finding| finding.code == FindingCode::CheckFailed).collect();
     assert!(failed.iter().any(|finding| finding.subject == "check queues"), "{diagnosis:#?}");
     assert!(failed.iter().all(|finding| finding.seen.contains("100ms") && finding.severity == Severity::Warning));
-    assert!(diagnosis.not_looked_at.iter().any(|skipped| skipped.check == "queues"));
-    assert!(diagnosis.looked_at.contains(&"transactions"), "the others go on");
+    assert!(diagnosis.skipped.iter().any(|skipped| skipped.check == "queues"));
+    assert!(diagnosis.checks.contains(&"transactions"), "the others go on");
     tx.rollback().await.unwrap();
 }
 
@@ -145,7 +145,7 @@ async fn prepared_transactions_slots_and_full_notification_queues_are_named() {
     }
     let few = Thresholds::new().transactions_behind(Limit::new(3, 1_000_000));
     let finding = find(&database, few, FindingCode::ReplicationSlot, Severity::Warning, "left_behind").await;
-    assert!(finding.seen.contains("nobody is connected"), "{finding:?}");
+    assert!(finding.seen.contains("no consumer is connected"), "{finding:?}");
     paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
     gone(&database, few, FindingCode::ReplicationSlot, "").await;
 

@@ -39,7 +39,7 @@ async fn a_runner_that_misses_heartbeats_is_late_and_then_dead() {
     let of_slow = "(SELECT id FROM {schema}.runner WHERE name = 'slow')";
     database.execute(&format!("UPDATE {{schema}}.job SET worker = {of_slow}, attempted_at = now()")).await;
     let dead = find(&database, Thresholds::new(), FindingCode::RunnerDead, Severity::Warning, "runner slow").await;
-    assert!(dead.seen.contains("1 job of its are running still"), "{dead:?}");
+    assert!(dead.seen.contains("it still has 1 job running"), "{dead:?}");
     let stuck = find(&database, Thresholds::new(), FindingCode::JobStuck, Severity::Warning, "queue default").await;
     assert!(stuck.seen.contains(&id.to_string()), "{stuck:?}");
 
@@ -197,7 +197,7 @@ async fn maintenance_that_is_off_or_done_by_nobody_is_told() {
     assert!(seek(&database, Thresholds::new(), FindingCode::PeriodicProblem, "").await.is_none());
     database.execute("UPDATE {schema}.periodic SET created_at = now() - interval '10 min'").await;
     let unseen = find(&database, Thresholds::new(), FindingCode::PeriodicProblem, Severity::Warning, "digest").await;
-    assert!(unseen.seen.contains("no runner has looked at it"), "{unseen:?}");
+    assert!(unseen.seen.contains("no runner has read it"), "{unseen:?}");
     database.execute("UPDATE {schema}.periodic SET next_at = now() - interval '10 min'").await;
     find(&database, Thresholds::new(), FindingCode::PeriodicProblem, Severity::Warning, "periodic job digest").await;
     database.execute("UPDATE {schema}.periodic SET schedule = 'nonsense', next_at = NULL, created_at = now()").await;

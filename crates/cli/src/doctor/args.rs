@@ -14,7 +14,7 @@ use crate::output::Span;
 ///
 /// It looks at the schema, at who keeps the database from cleaning up, at runners, queues, jobs, claims and maintenance,
 /// and changes nothing. Each check is one bounded question, whatever the size of the tables. What the role may not see is
-/// listed as not looked at: a member of pg_monitor who may read the queue's tables sees all of it. The codes of the
+/// listed as skipped: a member of pg_monitor who may read the queue's tables sees all of it. The codes of the
 /// findings stay the same from version to version; docs/doctor.md explains each.
 ///
 /// An option with two values takes those of a warning and of a critical finding.

@@ -1,6 +1,6 @@
 //! A diagnosis for people.
 
-use uniqueue::{Diagnosis, Finding, NotLookedAt, Severity};
+use uniqueue::{Diagnosis, Finding, Severity, SkippedCheck};
 
 use crate::output::{Style, paint, plain};
 
@@ -13,13 +13,13 @@ pub(super) fn report(diagnosis: &Diagnosis) -> String {
         text.push_str(&of_finding(finding));
         text.push('\n');
     }
-    for NotLookedAt { check, why, remedy, .. } in &diagnosis.not_looked_at {
-        text.push_str(&format!("{}: {}: {}\n", paint(Style::Warn, "not looked at"), check, plain(why)));
+    for SkippedCheck { check, why, remedy, .. } in &diagnosis.skipped {
+        text.push_str(&format!("{}: {}: {}\n", paint(Style::Warn, "skipped"), check, plain(why)));
         if let Some(remedy) = remedy {
             text.push_str(&format!("  {}\n", plain(remedy)));
         }
     }
-    if !diagnosis.not_looked_at.is_empty() {
+    if !diagnosis.skipped.is_empty() {
         text.push('\n');
     }
     let verdict = diagnosis.to_string();

@@ -1,4 +1,4 @@
-//! The walk of a backfill: stretch by stretch, batch by batch, and then what was contested.
+//! A backfill page by page: each page in batches, and at the end the jobs that other transactions held.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use crate::ident::{JobId, Kind};
 use crate::state::JobState;
 use crate::store::{self, Keyed, Seen, Settled, Wanted};
 
-/// So many jobs of all kinds are gone past by one statement.
-const STRETCH: usize = 2_000;
+/// The most jobs of all kinds that one statement reads.
+const PAGE: usize = 2_000;
 
-/// What was contested is tried again so often, after longer and longer pauses: 5.5 s in all.
-const AGAIN: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(100);
+/// Contested jobs are tried again this often, after longer and longer pauses: 5.5 s in all.
+const RETRIES: u32 = 10;
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a backfill is to do.
-pub(super) struct Rules {
+/// The options of a backfill.
+pub(super) struct Options {
     pub(super) maker: Maker,
     pub(super) is_dry: bool,
     pub(super) rekeys: bool,
@@ -31,85 +31,98 @@ pub(super) struct Rules {
     pub(super) batch: usize,
 }
 
-type Told<'a> = Option<Box<dyn FnMut(BackfillProgress) + Send + 'a>>;
+type Listener<'a> = Box<dyn FnMut(BackfillProgress) + Send + 'a>;
 
-/// Gives the jobs of a kind that are there now their keys.
-pub(super) async fn run(client: &Client, kind: Kind, rules: Rules, told: Told<'_>) -> Result<BackfillReport> {
+/// Gives the jobs of a kind that exist now their keys.
+pub(super) async fn run(
+    client: &Client,
+    kind: Kind,
+    options: Options,
+    listener: Option<Listener<'_>>,
+) -> Result<BackfillReport> {
     let mut connection = client.connection().await?;
-    let report = BackfillReport::new(kind.clone(), rules.is_dry);
+    let report = BackfillReport::new(kind.clone(), options.is_dry);
     let Some(last) = store::last_id(&mut connection, client.statements()).await? else {
         return Ok(report);
     };
-    let mut walk = Walk {
-        client,
-        connection: &mut connection,
-        kind,
-        rules,
-        told,
-        report,
-        last,
-        first: None,
-        walked: 0,
-        part: 0.0,
-        again: Vec::new(),
-        met: HashMap::new(),
-    };
-    walk.go().await?;
-    Ok(walk.report)
+    let progress = Progress { listener, last, first: None, scanned: 0, part: 0.0 };
+    let connection = &mut *connection;
+    let (contested, met) = (Vec::new(), HashMap::new());
+    let mut pages = Pages { client, connection, kind, options, report, progress, contested, met };
+    pages.run(last).await?;
+    Ok(pages.report)
 }
 
-struct Walk<'a> {
+struct Pages<'a> {
     client: &'a Client,
     connection: &'a mut PgConnection,
     kind: Kind,
-    rules: Rules,
-    told: Told<'a>,
+    options: Options,
     report: BackfillReport,
-    last: JobId,
-    /// Where it first told something.
-    first: Option<JobId>,
-    walked: u64,
-    /// How far it has told that it is.
-    part: f64,
-    /// Jobs that somebody held fast.
-    again: Vec<Uuid>,
-    /// Of a dry run: which job would claim which key, by the half of its SHA-256.
+    progress: Progress<'a>,
+    /// Jobs that open transactions held.
+    contested: Vec<Uuid>,
+    /// For a dry run: the job that would claim each key. A key stands here by half of its SHA-256.
     met: HashMap<u128, JobId>,
 }
 
-impl Walk<'_> {
-    async fn go(&mut self) -> Result<()> {
+/// How far a backfill is.
+struct Progress<'a> {
+    listener: Option<Listener<'a>>,
+    /// The last job when the backfill began.
+    last: JobId,
+    /// Where the first report was.
+    first: Option<JobId>,
+    scanned: u64,
+    /// The part that was reported last.
+    part: f64,
+}
+
+impl Progress<'_> {
+    fn report(&mut self, reached: JobId, jobs: u64) {
+        let Some(listener) = &mut self.listener else { return };
+        let first = *self.first.get_or_insert(reached);
+        let millis = |id: JobId| (id.as_uuid().as_u128() >> 80) as f64;
+        let span = millis(self.last) - millis(first);
+        let part = if span > 0.0 { ((millis(reached) - millis(first)) / span).clamp(0.0, 1.0) } else { 1.0 };
+        // Contested jobs that are tried again have smaller ids.
+        self.part = self.part.max(part);
+        listener(BackfillProgress { scanned: self.scanned, jobs, part: self.part });
+    }
+}
+
+impl Pages<'_> {
+    async fn run(&mut self, last: JobId) -> Result<()> {
         let mut after = JobId::from(Uuid::nil());
-        while let Some(reached) = self.stretch(after, None).await? {
+        while let Some(reached) = self.page(after, last, None).await? {
             after = reached;
         }
-        for round in 1..=AGAIN {
-            let again = std::mem::take(&mut self.again);
-            if again.is_empty() {
+        for round in 1..=RETRIES {
+            let contested = std::mem::take(&mut self.contested);
+            if contested.is_empty() {
                 break;
             }
-            tokio::time::sleep(PAUSE * round).await;
-            // As many as one statement reads: what it does not read would be forgotten.
-            for ids in again.chunks(self.rules.batch.min(STRETCH)) {
-                self.stretch(JobId::from(Uuid::nil()), Some(ids)).await?;
+            tokio::time::sleep(FIRST_PAUSE * round).await;
+            // No more than one statement reads: the others would be forgotten.
+            for ids in contested.chunks(self.options.batch.min(PAGE)) {
+                self.page(JobId::from(Uuid::nil()), last, Some(ids)).await?;
             }
         }
-        self.report.contested = self.again.len() as u64;
+        self.report.contested = self.contested.len() as u64;
         Ok(())
     }
 
-    /// Goes past a stretch of jobs, or to these of them once more. Answers with where it ended.
-    async fn stretch(&mut self, after: JobId, ids: Option<&[Uuid]>) -> Result<Option<JobId>> {
+    /// Gives the jobs of a page their keys, or tries some of them again. Returns the id at which the page ended.
+    async fn page(&mut self, after: JobId, last: JobId, ids: Option<&[Uuid]>) -> Result<Option<JobId>> {
         let statements = self.client.statements();
-        let wanted = Wanted { kind: &self.kind, final_states: self.rules.maker.final_states(), ids };
-        let stretch =
-            store::backfill_rows(self.connection, statements, wanted, after, self.last, STRETCH as i64).await?;
+        let wanted = Wanted { kind: &self.kind, final_states: self.options.maker.final_states(), ids };
+        let page = store::backfill_rows(self.connection, statements, wanted, after, last, PAGE as i64).await?;
         let now = store::database_time(self.connection, statements).await?;
         let is_first_time = ids.is_none();
         let mut batch: Vec<(Keyed, Seen, bool)> = Vec::new();
-        for job in stretch.jobs {
+        for job in page.jobs {
             let id = job.id;
-            let judgement = self.rules.maker.judge(self.kind.as_str(), &job, self.rules.rekeys, now);
+            let judgement = self.options.maker.judge(self.kind.as_str(), &job, self.options.rekeys, now);
             if is_first_time && !matches!(judgement, Judgement::Passed) {
                 self.report.jobs += 1;
             }
@@ -120,29 +133,29 @@ impl Walk<'_> {
                 Judgement::Unfit(problem) => self.report.leave_unfit(UnfitJob { job: job.id, problem }),
                 Judgement::Key(keyed, would_claim) => batch.push((keyed, job, would_claim)),
             }
-            if batch.len() == self.rules.batch {
+            if batch.len() == self.options.batch {
                 self.give(std::mem::take(&mut batch)).await?;
-                self.tell(id);
+                self.progress.report(id, self.report.jobs);
             }
         }
         if !batch.is_empty() {
             self.give(batch).await?;
         }
         if is_first_time {
-            self.walked += stretch.walked;
+            self.progress.scanned += page.scanned;
         }
-        if let Some(reached) = stretch.reached {
-            self.tell(reached);
+        if let Some(reached) = page.reached {
+            self.progress.report(reached, self.report.jobs);
         }
-        Ok(stretch.reached)
+        Ok(page.reached)
     }
 
     async fn give(&mut self, batch: Vec<(Keyed, Seen, bool)>) -> Result<()> {
-        if self.rules.is_dry { self.weigh(batch).await } else { self.write(batch).await }
+        if self.options.is_dry { self.predict(batch).await } else { self.write(batch).await }
     }
 
-    /// What would become of a batch.
-    async fn weigh(&mut self, batch: Vec<(Keyed, Seen, bool)>) -> Result<()> {
+    /// Counts what would become of a batch.
+    async fn predict(&mut self, batch: Vec<(Keyed, Seen, bool)>) -> Result<()> {
         let keys: Vec<_> = batch.iter().map(|(keyed, ..)| keyed.unique_key.as_str()).collect();
         let holders = store::holders(self.connection, self.client.statements(), &keys).await?;
         for (keyed, job, would_claim) in batch {
@@ -170,7 +183,7 @@ impl Walk<'_> {
         let mut transaction = store::begin_batch(self.connection).await?;
         let settled = store::backfill_keys(&mut transaction, statements, &keyed).await?;
         let cancelled: Vec<_> = (settled.iter())
-            .filter(|job| cancels(self.rules.on_collision, job.state))
+            .filter(|job| cancels(self.options.on_collision, job.state))
             .filter_map(|job| Some((job.id, job.holder?)))
             .collect();
         let is_settled: HashMap<JobId, &Settled> = settled.iter().map(|job| (job.id, job)).collect();
@@ -184,19 +197,19 @@ impl Walk<'_> {
         transaction.commit().await?;
         for job in &keyed {
             match is_settled.get(&job.id) {
-                None => self.again.push(job.id.as_uuid()),
-                Some(settled) => self.note(settled),
+                None => self.contested.push(job.id.as_uuid()),
+                Some(settled) => self.count(settled),
             }
         }
         Ok(())
     }
 
     /// Counts what became of a job.
-    fn note(&mut self, job: &Settled) {
+    fn count(&mut self, job: &Settled) {
         match job.holder {
             _ if job.claims => self.report.claimed += 1,
             _ if !job.has_yielded => self.report.unclaimed += 1,
-            None => self.again.push(job.id.as_uuid()),
+            None => self.contested.push(job.id.as_uuid()),
             Some(holder) => {
                 let cancelled = self.cancels(job.state);
                 let unique_key = job.unique_key.clone();
@@ -215,28 +228,16 @@ impl Walk<'_> {
     }
 
     fn cancels(&self, state: JobState) -> bool {
-        cancels(self.rules.on_collision, state)
-    }
-
-    /// Tells how far it is.
-    fn tell(&mut self, reached: JobId) {
-        let Some(told) = &mut self.told else { return };
-        let first = *self.first.get_or_insert(reached);
-        let millis = |id: JobId| (id.as_uuid().as_u128() >> 80) as f64;
-        let span = millis(self.last) - millis(first);
-        let part = if span > 0.0 { ((millis(reached) - millis(first)) / span).clamp(0.0, 1.0) } else { 1.0 };
-        // What is tried again lies behind.
-        self.part = self.part.max(part);
-        told(BackfillProgress { walked: self.walked, jobs: self.report.jobs, part: self.part });
+        cancels(self.options.on_collision, state)
     }
 }
 
-/// Whether a job in this state is cancelled over a collision.
+/// Whether a job in this state is cancelled after a collision.
 fn cancels(on_collision: OnCollision, state: JobState) -> bool {
     on_collision == OnCollision::Cancel && state != JobState::Running && !state.is_final()
 }
 
-/// Enough of a key to tell it from all others of a table.
+/// Enough of a key's hash to tell it from all others of a table.
 fn digest(key: &str) -> u128 {
     use sha2::{Digest, Sha256};
 

@@ -1,4 +1,4 @@
--- What prune.sql looks at: the jobs after $1 up to $2, at most $3, in the order of ids.
+-- The jobs that prune.sql reads: those after $1 up to $2, at most $3, in the order of ids.
 SELECT j.id
 FROM /* schema */job AS j
 WHERE j.id > $1 AND j.id <= $2

@@ -1,8 +1,8 @@
-//! Who does a service: one lease for each, so that of many runners one has the work.
+//! The lease of a service, so that one of many runners does its work.
 //!
-//! The term is measured from before the database was asked, so that this process never takes a
-//! lease for its own that the database gives to another already. A lease saves work and nothing
-//! else: each statement of each service is right with any number of holders.
+//! The term counts from before the database was asked, so that this process never believes in a lease that the database
+//! gives to another already. A lease saves work and nothing else: each statement of each service is right with any
+//! number of holders.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::store::{self, Statements};
 
-/// Who offers to do the services, and with what.
+/// A runner that offers to do the services, and its means.
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
     pub(crate) id: Uuid,
@@ -24,18 +24,18 @@ pub(crate) struct Holder {
     pub(crate) statements: Statements,
 }
 
-/// One holder's hold on one service.
-pub(super) struct Tenure {
+/// The lease of one service, held or not.
+pub(super) struct Lease {
     service: &'static str,
     holder: Holder,
     until: Option<Instant>,
-    /// Whether the database may say that it is ours: it may have answered what nobody heard.
-    may_hold: bool,
+    /// Whether the database may have given the lease: an answer can be lost.
+    may_be_held: bool,
 }
 
-impl Tenure {
+impl Lease {
     pub(super) const fn new(service: &'static str, holder: Holder) -> Self {
-        Self { service, holder, until: None, may_hold: false }
+        Self { service, holder, until: None, may_be_held: false }
     }
 
     pub(super) const fn holder(&self) -> &Holder {
@@ -47,27 +47,27 @@ impl Tenure {
         self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 
-    /// Takes the lease, or extends it. `Some`: it is another's, for about so long.
+    /// Takes the lease, or extends it. `Some`: another holder has it, for about this long.
     pub(super) async fn take(&mut self, term: Duration) -> Result<Option<Duration>> {
         let asked_at = Instant::now();
         let Holder { id, runner, connection, statements, client: _ } = &self.holder;
-        let (service, may_hold) = (self.service, &mut self.may_hold);
+        let (service, may_be_held) = (self.service, &mut self.may_be_held);
         let taking = async {
             let mut session = connection.session().await?;
-            *may_hold = true;
+            *may_be_held = true;
             let taken = store::take_service(session.connection(), statements, service, *id, runner, term).await?;
             session.end().await?;
             Ok(taken)
         };
-        let taken = connection.answer(taking).await?;
-        self.may_hold = taken.is_none();
+        let taken = connection.within_a_run(taking).await?;
+        self.may_be_held = taken.is_none();
         self.until = taken.is_none().then(|| asked_at + term);
         Ok(taken)
     }
 
-    /// Gives the lease up, so that others need not wait for its end.
+    /// Releases the lease, so that others need not wait for its end.
     pub(super) async fn release(self) -> Result<()> {
-        if !self.may_hold {
+        if !self.may_be_held {
             return Ok(());
         }
         let mut session = self.holder.connection.session().await?;

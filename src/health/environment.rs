@@ -1,4 +1,4 @@
-//! What is around the queue: clocks, notifications, poolers, standbys.
+//! The environment of the queue: clocks, notifications, poolers, standbys.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::thresholds::Thresholds;
 use super::wording;
 use crate::store::{self, Itself, Pooling};
 
-/// The client asked at `asked_at` by its own clock, and `took` passed until it had the answer.
+/// The client sent the query at `asked_at` by its own clock, and had the result after `took`.
 pub(super) fn clock_offset(
     itself: &Itself,
     asked_at: OffsetDateTime,
@@ -17,9 +17,9 @@ pub(super) fn clock_offset(
     limits: &Thresholds,
 ) -> Option<Finding> {
     let took = took.as_secs_f64();
-    #[expect(clippy::cast_precision_loss, reason = "a clock need not be told to the nanosecond")]
+    #[expect(clippy::cast_precision_loss, reason = "nanoseconds do not matter here")]
     let asked_at = asked_at.unix_timestamp_nanos() as f64 / 1e9;
-    // The answer was made somewhere in between; only what this cannot explain counts.
+    // The database read its clock some time in between, so only a larger difference counts.
     let ahead = asked_at - itself.clock;
     let behind = itself.clock - (asked_at + took);
     let apart = ahead.max(behind).max(0.0);
@@ -31,7 +31,7 @@ pub(super) fn clock_offset(
         "the clock of this machine",
         format!("it is {:.1} s {way} the database's", apart),
         Remedy::advice(
-            "Let NTP set it. The database's clock decides when jobs run and claims end; times that this machine \
+            "Let NTP set it. The database's clock decides when jobs run and claims end. Times that this machine \
              gives, such as scheduled_at, are wrong by as much",
         )
         .command("chronyc tracking || timedatectl timesync-status"),
@@ -46,11 +46,11 @@ pub(super) fn notify_usage(itself: &Itself, limits: &Thresholds) -> Option<Findi
             severity,
             "the server's queue of notifications",
             format!(
-                "{} of it is used; when it is full, every transaction that notifies fails",
+                "{} of it is used; when it is full, every transaction with a NOTIFY fails",
                 wording::percent(itself.notify_usage)
             ),
             Remedy::advice(
-                "A session listens and has not ended its transaction: end the oldest of these, if it is not needed",
+                "A session listens in a transaction that it leaves open: end the oldest of these sessions, if it is not needed",
             )
             .sql(store::OLDEST_TRANSACTIONS),
         )
@@ -64,7 +64,7 @@ pub(super) fn standby(itself: &Itself) -> Option<Finding> {
             FindingCode::Standby,
             Severity::Warning,
             format!("database {}", itself.database),
-            "it is a standby: nothing can be inserted or worked here, and what is seen is as old as its replay",
+            "it is a standby: no job can be inserted or worked here, and its data is as old as its replay",
             Remedy::advice(
                 "Give the primary's URL; psql and sqlx take several hosts with target_session_attrs=read-write",
             ),
@@ -73,7 +73,7 @@ pub(super) fn standby(itself: &Itself) -> Option<Finding> {
 }
 
 pub(super) fn pooler(pooling: Pooling) -> Option<Finding> {
-    let subject = "the way to the database";
+    let subject = "the connection to the database";
     let pooler = "a pooler gives each transaction another session";
     match pooling {
         Pooling::Direct => None,
@@ -81,8 +81,8 @@ pub(super) fn pooler(pooling: Pooling) -> Option<Finding> {
             FindingCode::Pooler,
             Severity::Notice,
             subject,
-            format!("{pooler}, and keeps prepared statements apart: LISTEN is never heard through it"),
-            Remedy::advice("Runners need .poll_only() this way, or a way around the pooler. Inserts need nothing"),
+            format!("{pooler}, and keeps prepared statements apart: no notification arrives through it"),
+            Remedy::advice("Runners need .poll_only() through it, or a direct connection. Inserts need nothing"),
         )),
         Pooling::MixesUp => Some(Finding::new(
             FindingCode::Pooler,
@@ -90,8 +90,8 @@ pub(super) fn pooler(pooling: Pooling) -> Option<Finding> {
             subject,
             format!("{pooler}, and mixes up the prepared statements of its clients"),
             Remedy::advice(
-                "Upgrade PgBouncer to 1.21 or newer with max_prepared_statements = 200, or use its session mode, or go \
-                 around it",
+                "Upgrade PgBouncer to 1.21 or newer with max_prepared_statements = 200, or use its session mode, or \
+                 connect directly",
             ),
         )),
     }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_way_cannot_explain_counts_as_a_clock_that_is_off() {
+    fn only_more_than_the_round_trip_counts_as_a_clock_that_is_off() {
         let asked_at = OffsetDateTime::from_unix_timestamp(1_000_000).unwrap();
         let offset = |clock, took| {
             clock_offset(&itself(clock, 0.0), asked_at, Duration::from_secs(took), &Thresholds::new())
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn notifications_that_nobody_takes_are_told_before_the_queue_is_full() {
+    fn a_filling_notification_queue_is_reported_before_it_is_full() {
         let severity = |usage| notify_usage(&itself(0.0, usage), &Thresholds::new()).map(|finding| finding.severity);
         assert_eq!(severity(0.09), None);
         assert_eq!(severity(0.1), Some(Severity::Warning));

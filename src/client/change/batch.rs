@@ -1,0 +1,88 @@
+//! One batch of a change: one statement for jobs by their ids, its events, and its listeners.
+
+use std::fmt;
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use crate::client::Client;
+use crate::error::Result;
+use crate::event::{Event, Happened, TAKEN};
+use crate::ident::JobId;
+use crate::state::JobState;
+use crate::store::{self, Changed, Told, Verb};
+use crate::unique::StateSet;
+
+/// A batch of jobs that were changed.
+pub(super) struct Batch {
+    pub(super) changed: Vec<JobId>,
+    /// The changed jobs that their policy discarded instead.
+    discarded: Vec<JobId>,
+}
+
+/// Changes jobs by their ids, in one of these states if some are given. Without a `lock_timeout` the connection's own
+/// holds.
+pub(super) async fn change_batch(
+    client: &Client,
+    connection: &mut PgConnection,
+    verb: Verb,
+    ids: &[JobId],
+    states: Option<StateSet>,
+    lock_timeout: Option<Duration>,
+) -> Result<Batch> {
+    let jobs = store::change(connection, client.statements(), verb, ids, states, lock_timeout).await?;
+    let mut batch = Batch { changed: Vec::with_capacity(jobs.len()), discarded: Vec::new() };
+    for Changed { id, told } in jobs {
+        batch.changed.push(id);
+        if let Some(told) = told {
+            if told.state == JobState::Discarded {
+                batch.discarded.push(id);
+            }
+            publish(client, verb, id, told);
+        }
+    }
+    Ok(batch)
+}
+
+/// Publishes the event of a job that was cancelled, retried or discarded by hand.
+fn publish(client: &Client, verb: Verb, id: JobId, Told { kind, queue, attempt, state }: Told) {
+    let happened = match verb {
+        _ if state == JobState::Discarded => Happened::Discarded { reason: TAKEN.to_owned() },
+        Verb::Cancel => Happened::Cancelled { reason: None },
+        Verb::Retry => Happened::Retried { after: Duration::ZERO, error: None },
+        Verb::Delete | Verb::Release | Verb::Reschedule(_) | Verb::SetPriority(_) => return,
+    };
+    client.tell(Event { id, kind, queue, attempt, happened });
+}
+
+/// The caller's functions that are called after each batch.
+#[derive(Default)]
+pub(super) struct Listeners<'a> {
+    pub(super) on_batch: Option<Listener<'a>>,
+    pub(super) on_discarded: Option<Listener<'a>>,
+}
+
+type Listener<'a> = Box<dyn FnMut(&[JobId]) + Send + 'a>;
+
+impl Listeners<'_> {
+    pub(super) fn call(&mut self, Batch { changed, discarded }: &Batch) {
+        if let Some(on_discarded) = &mut self.on_discarded
+            && !discarded.is_empty()
+        {
+            on_discarded(discarded);
+        }
+        if let Some(on_batch) = &mut self.on_batch {
+            on_batch(changed);
+        }
+    }
+}
+
+impl fmt::Debug for Listeners<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { on_batch, on_discarded } = self;
+        f.debug_struct("Listeners")
+            .field("on_batch", &on_batch.is_some())
+            .field("on_discarded", &on_discarded.is_some())
+            .finish()
+    }
+}

@@ -1,0 +1,216 @@
+//! Changing jobs by hand: cancel, retry, release, reschedule, delete, another priority, and freeing a key.
+
+mod batch;
+mod pages;
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+
+use self::batch::{Listeners, change_batch};
+use self::pages::Pages;
+use super::insert::check_schedule;
+use super::{Client, Request};
+use crate::error::Result;
+use crate::filter::{JobSelection, Selected};
+use crate::ident::JobId;
+use crate::store::{self, Verb};
+
+/// A change to jobs, to be awaited. Made by [`Client::cancel`], [`Client::retry`],
+/// [`Client::release`], [`Client::reschedule`], [`Client::set_priority`] and [`Client::delete`].
+///
+/// Jobs are selected by their ids, or by a [`JobFilter`](crate::JobFilter):
+///
+/// ```no_run
+/// # use uniqueue::{Client, JobFilter, JobId, JobState};
+/// # async fn run(client: Client, id: JobId) -> uniqueue::Result<()> {
+/// client.cancel(id).await?;
+/// client.retry(JobFilter::new().states(JobState::Discarded).kind("email.send")).await?;
+/// # Ok(()) }
+/// ```
+///
+/// It returns the ids of the jobs that were changed. Jobs that do not exist, or are in a state that the change does not
+/// apply to, are left out. That is no error. A job whose policy says so
+/// ([`OnReentry::Discard`](crate::OnReentry::Discard)) is discarded instead of coming back to a key that another job
+/// holds: its id is among the returned ones, and [`Change::on_discarded`] names it.
+///
+/// By ids, the change is one statement, which waits for locked jobs. By a filter, it pages through the jobs that exist
+/// when it starts, by ascending id, and commits each page, so that it never locks many rows for long. A job that stays
+/// locked for longer than 0.1 s, by a transaction that is left open, is set aside: it is changed after all others, and
+/// the change waits for it as long as it takes. [`Change::tx`] makes all pages in one transaction, and waits as by ids.
+///
+/// A job that has left the states that the filter asks for is not changed, however late it left them. Nor is a job that is
+/// no longer final, where the filter asks when it became so. An error in the middle leaves the earlier pages changed.
+/// The same change, made again, does the rest.
+#[derive(Debug)]
+#[must_use = "a change does nothing until it is awaited"]
+pub struct Change<'a> {
+    client: &'a Client,
+    connection: Option<&'a mut PgConnection>,
+    verb: Verb,
+    jobs: JobSelection,
+    listeners: Listeners<'a>,
+}
+
+impl<'a> Change<'a> {
+    fn new(client: &'a Client, verb: Verb, jobs: impl Into<JobSelection>) -> Self {
+        Self { client, connection: None, verb, jobs: jobs.into(), listeners: Listeners::default() }
+    }
+
+    /// Makes the change in the caller's own transaction, or on any other connection of the caller's.
+    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
+        self.connection = Some(connection);
+        self
+    }
+
+    /// Calls this after each batch, with the ids of the jobs that were changed: for a progress bar, and for a
+    /// report when the change is interrupted. Without [`Change::tx`] the batch is committed by then.
+    ///
+    /// ```no_run
+    /// # use uniqueue::{Client, JobFilter, JobState};
+    /// # async fn run(client: Client) -> uniqueue::Result<()> {
+    /// let mut done = 0;
+    /// let discarded = JobFilter::new().states(JobState::Discarded);
+    /// let retry = client.retry(discarded).on_batch(|changed| {
+    ///     done += changed.len();
+    ///     println!("{done} so far");
+    /// });
+    /// retry.await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn on_batch(mut self, listener: impl FnMut(&[JobId]) + Send + 'a) -> Self {
+        self.listeners.on_batch = Some(Box::new(listener));
+        self
+    }
+
+    /// Calls this after each batch, with the ids of the jobs that were discarded instead, because another job
+    /// holds their unique key and their policy says so. The change returns their ids as well, and
+    /// [`Change::on_batch`] gets them right after this. Not called for a batch without such jobs.
+    ///
+    /// ```no_run
+    /// # use uniqueue::{Client, JobId};
+    /// # async fn run(client: Client, id: JobId) -> uniqueue::Result<()> {
+    /// let mut discarded = Vec::new();
+    /// let changed = client.retry(id).on_discarded(|ids| discarded.extend_from_slice(ids)).await?;
+    /// println!("{} retried", changed.len() - discarded.len());
+    /// # Ok(()) }
+    /// ```
+    pub fn on_discarded(mut self, listener: impl FnMut(&[JobId]) + Send + 'a) -> Self {
+        self.listeners.on_discarded = Some(Box::new(listener));
+        self
+    }
+}
+
+impl<'a> IntoFuture for Change<'a> {
+    type Output = Result<Vec<JobId>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { client, connection, verb, jobs, mut listeners } = self;
+            if let Verb::Reschedule(at) = verb {
+                check_schedule(at)?;
+            }
+            if let Selected::Filter(filter) = &jobs.0 {
+                filter.check()?;
+            }
+            let is_callers = connection.is_some();
+            let connection = &mut *client.connection_or(connection).await?;
+            let listeners = &mut listeners;
+            match &jobs.0 {
+                Selected::Ids(ids) => {
+                    let batch = change_batch(client, connection, verb, ids, None, None).await?;
+                    listeners.call(&batch);
+                    Ok(batch.changed)
+                }
+                Selected::Filter(filter) => {
+                    Pages { client, connection, is_callers, verb, filter, listeners }.change_all().await
+                }
+            }
+        })
+    }
+}
+
+impl Client {
+    /// Cancels jobs that are not final yet. A running job ends for the queue at once, and its worker's result
+    /// is dropped. The worker learns of it at once as a rule, within a second at most
+    /// ([`RunningJob::stopped`](crate::RunningJob::stopped)). Where its runner only polls, or a notification is
+    /// lost, it learns of it at the runner's next heartbeat: a quarter of the lease later at most.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database); for a filter that is empty or contradicts itself,
+    /// [`Error::InvalidOption`](crate::Error::InvalidOption),
+    /// [`Error::InvalidName`](crate::Error::InvalidName),
+    /// [`Error::InvalidKey`](crate::Error::InvalidKey) or
+    /// [`Error::InvalidJson`](crate::Error::InvalidJson).
+    pub fn cancel(&self, jobs: impl Into<JobSelection>) -> Change<'_> {
+        Change::new(self, Verb::Cancel, jobs)
+    }
+
+    /// Makes final, retryable and scheduled jobs available at once, with at least one attempt left.
+    /// Where another job holds a job's unique key by now, the retried job goes on without its claim. Where its
+    /// policy says so, it is discarded ([`Change::on_discarded`]).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::cancel`].
+    pub fn retry(&self, jobs: impl Into<JobSelection>) -> Change<'_> {
+        Change::new(self, Verb::Retry, jobs)
+    }
+
+    /// Releases pending jobs: they become available, due now, or scheduled where their time has not come.
+    /// A key that another job holds is handled as by [`Client::retry`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::cancel`].
+    pub fn release(&self, jobs: impl Into<JobSelection>) -> Change<'_> {
+        Change::new(self, Verb::Release, jobs)
+    }
+
+    /// Gives waiting jobs another time. A time in the past makes them available at once. A key that another job
+    /// holds is handled as by [`Client::retry`]. A claim with a deadline (`period`, `ttl`) is not extended: it can
+    /// end while the job still waits.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::cancel`]; [`Error::InvalidOption`](crate::Error::InvalidOption) for a time
+    /// outside the years 1 to 9000.
+    pub fn reschedule(&self, jobs: impl Into<JobSelection>, at: OffsetDateTime) -> Change<'_> {
+        Change::new(self, Verb::Reschedule(at), jobs)
+    }
+
+    /// Gives waiting jobs another priority: higher runs first.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::cancel`].
+    pub fn set_priority(&self, jobs: impl Into<JobSelection>, priority: i16) -> Change<'_> {
+        Change::new(self, Verb::SetPriority(priority), jobs)
+    }
+
+    /// Deletes jobs that are not running, and their claims with them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::cancel`].
+    pub fn delete(&self, jobs: impl Into<JobSelection>) -> Change<'_> {
+        Change::new(self, Verb::Delete, jobs)
+    }
+
+    /// Makes the job that claims a unique key give up its claim for good, and returns its id.
+    /// The job itself goes on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
+    pub fn release_claim(&self, unique_key: &str) -> Request<'_, Option<JobId>> {
+        let key = unique_key.to_owned();
+        Request::new(self, move |client, connection| {
+            Box::pin(async move { store::release_claim(connection, client.statements(), &key).await })
+        })
+    }
+}

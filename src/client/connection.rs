@@ -1,0 +1,47 @@
+//! The connection of a request: the caller's, or one of the client's pool.
+
+use std::ops::{Deref, DerefMut};
+
+use sqlx::pool::PoolConnection;
+use sqlx::{PgConnection, Postgres};
+
+use super::Client;
+use crate::error::Result;
+
+pub(crate) enum RequestConnection<'a> {
+    Callers(&'a mut PgConnection),
+    Pool(PoolConnection<Postgres>),
+}
+
+impl Client {
+    /// The caller's connection if there is one, else one of the pool.
+    pub(crate) async fn connection_or<'a>(
+        &self,
+        callers: Option<&'a mut PgConnection>,
+    ) -> Result<RequestConnection<'a>> {
+        Ok(match callers {
+            Some(connection) => RequestConnection::Callers(connection),
+            None => RequestConnection::Pool(self.connection().await?),
+        })
+    }
+}
+
+impl Deref for RequestConnection<'_> {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        match self {
+            Self::Callers(connection) => connection,
+            Self::Pool(connection) => connection,
+        }
+    }
+}
+
+impl DerefMut for RequestConnection<'_> {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        match self {
+            Self::Callers(connection) => connection,
+            Self::Pool(connection) => connection,
+        }
+    }
+}

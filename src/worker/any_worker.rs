@@ -1,0 +1,61 @@
+//! A worker of any kind, as a runner calls it.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Worker;
+use super::attempt::Attempt;
+use super::options::WorkerOptions;
+use super::running_job::RunningJob;
+use super::state::Needs;
+use crate::job::Job;
+use crate::outcome::{BoxError, Outcome};
+use crate::retry::RetryPolicy;
+
+/// The future of an attempt.
+pub(crate) type Work<'a> = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send + 'a>>;
+
+/// An attempt that has not been polled yet.
+pub(crate) struct Begun {
+    pub(crate) work: Work<'static>,
+    /// How long it may run. `None`: the runner's timeout.
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// A worker of any type.
+pub(crate) trait AnyWorker: Send + Sync {
+    /// Reads the job's args. If they do not fit, the future fails.
+    fn begin(self: Arc<Self>, attempt: Arc<Attempt>) -> Begun;
+    fn retry_policy(&self) -> Option<RetryPolicy>;
+    fn needs(&self) -> Needs;
+}
+
+/// A worker and its options, of one kind.
+pub(super) struct Typed<J, W> {
+    pub(super) worker: W,
+    pub(super) options: WorkerOptions,
+    pub(super) kind: PhantomData<fn() -> J>,
+}
+
+impl<J: Job, W: Worker<J>> AnyWorker for Typed<J, W> {
+    fn begin(self: Arc<Self>, attempt: Arc<Attempt>) -> Begun {
+        match RunningJob::read(attempt) {
+            Ok(job) => {
+                let timeout = self.options.timeout.or_else(|| self.worker.timeout(&job));
+                Begun { work: Box::pin(async move { self.worker.work(job).await }), timeout }
+            }
+            Err(error) => Begun { work: Box::pin(std::future::ready(Err(error))), timeout: None },
+        }
+    }
+
+    fn retry_policy(&self) -> Option<RetryPolicy> {
+        self.options.retry_policy.or_else(|| self.worker.retry_policy())
+    }
+
+    fn needs(&self) -> Needs {
+        self.worker.needs()
+    }
+}

@@ -1,0 +1,62 @@
+//! The workers of a runner, by kind.
+
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::Worker;
+use super::any_worker::{AnyWorker, Typed};
+use super::middleware::{AnyMiddleware, Layered};
+use super::options::WorkerOptions;
+use super::state::States;
+use crate::job::Job;
+
+/// The workers of a runner, by kind.
+#[derive(Clone, Default)]
+pub(crate) struct Registry {
+    workers: HashMap<&'static str, Arc<dyn AnyWorker>>,
+    doubled: Option<&'static str>,
+}
+
+impl Registry {
+    pub(crate) fn add<J: Job>(&mut self, worker: impl Worker<J>, options: WorkerOptions) {
+        let typed = Typed { worker, options, kind: PhantomData };
+        if self.workers.insert(J::KIND, Arc::new(typed)).is_some() {
+            self.doubled = Some(J::KIND);
+        }
+    }
+
+    /// The same workers, each with this middleware around it, the outermost first.
+    pub(crate) fn layered(&self, middleware: &[Arc<dyn AnyMiddleware>]) -> Self {
+        if middleware.is_empty() {
+            return self.clone();
+        }
+        let middleware: Arc<[_]> = middleware.into();
+        let layered = |worker: &Arc<dyn AnyWorker>| -> Arc<dyn AnyWorker> {
+            Arc::new(Layered { middleware: Arc::clone(&middleware), worker: Arc::clone(worker) })
+        };
+        let workers = self.workers.iter().map(|(kind, worker)| (*kind, layered(worker))).collect();
+        Self { workers, doubled: self.doubled }
+    }
+
+    /// The first kind whose worker needs a missing value, and the type of that value.
+    pub(crate) fn lacks(&self, states: &States) -> Option<(&'static str, &'static str)> {
+        self.workers.iter().filter_map(|(kind, worker)| Some((*kind, states.lacks(&worker.needs())?))).min()
+    }
+
+    pub(crate) fn worker(&self, kind: &str) -> Option<&Arc<dyn AnyWorker>> {
+        self.workers.get(kind)
+    }
+
+    /// The kinds that this runner works. Jobs of other kinds are left to other runners.
+    pub(crate) fn kinds(&self) -> Vec<String> {
+        let mut kinds: Vec<_> = self.workers.keys().map(ToString::to_string).collect();
+        kinds.sort_unstable();
+        kinds
+    }
+
+    /// A kind that has two workers.
+    pub(crate) const fn doubled(&self) -> Option<&'static str> {
+        self.doubled
+    }
+}
