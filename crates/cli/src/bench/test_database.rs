@@ -1,13 +1,9 @@
-//! Where the measuring happens: a database, and in it a schema of the bench's own.
-//!
-//! The schema carries a mark in its comment. One that lacks it is somebody's and left alone; one that has it was left by
-//! a bench that was killed, and is taken over. A lock of the session keeps a second bench out.
-
-use std::time::{Duration, Instant};
+//! The test database: a server, and in it a schema of the bench's own.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqlSafeStr, SqlStr};
 use tokio_util::sync::CancellationToken;
 use uniqueue::embedded::{Durability, Postgres};
 use uniqueue::{Client, SchemaName};
@@ -15,35 +11,34 @@ use uniqueue::{Client, SchemaName};
 use super::args::BenchArguments;
 use super::facts::Facts;
 use super::profiler::Profiler;
+use super::schema;
+use super::sql::{CREATE_PLAIN_TABLE, Table};
 use crate::database::Database;
 use crate::failure::Failure;
 
-/// The schema's comment.
-const MARK: &str = "made by uniqueue bench, which drops it";
-
-/// What a server that does nothing else would be given. Durable means PostgreSQL's own fsync, synchronous_commit and
-/// full_page_writes; and no checkpoint may fall into one round rather than another.
+/// Settings of a server that does nothing else. Durability is PostgreSQL's own default: fsync, synchronous_commit and
+/// full_page_writes are on. Checkpoints are so far apart that none falls into one run and not into another.
 const SETTINGS: [(&str, &str); 3] =
     [("shared_buffers", "512MB"), ("max_wal_size", "8GB"), ("checkpoint_timeout", "30min")];
 
-/// A runner's own connections have these: plans are made once, by index, and never compiled.
-pub(super) const RUNNERS_SETTINGS: &str =
+/// What a runner sets on its own connections: plans are made once, by index, and never compiled.
+pub(super) const RUNNER_SETTINGS: &str =
     "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
 
 /// A database with a schema to measure in.
-pub(super) struct Ground {
-    /// Beside those that are measured.
+pub(super) struct TestDatabase {
+    /// Prepares runs and checks them. Nothing is measured on it.
     pub(super) connection: PgConnection,
     pub(super) schema: SchemaName,
     pub(super) facts: Facts,
-    /// Somebody wants the bench to end.
+    /// Cancelled by Ctrl-C and SIGTERM.
     pub(super) interrupt: CancellationToken,
     pub(super) profiler: Profiler,
     pub(super) url: String,
     postgres: Option<Postgres>,
 }
 
-impl Ground {
+impl TestDatabase {
     pub(super) async fn open(arguments: &BenchArguments, interrupt: CancellationToken) -> Result<Self, Failure> {
         let profiler = Profiler::open(arguments.perf_control.as_deref())?;
         let mut server = Postgres::builder().durability(Durability::Durable).max_connections(400);
@@ -52,7 +47,7 @@ impl Ground {
         }
         let Database { client, connection, url, version, postgres } =
             Database::open_or_start_as(&arguments.queue(), 1, server).await?;
-        let mut ground = Self {
+        let mut database = Self {
             schema: client.schema().clone(),
             facts: Facts::default(),
             connection,
@@ -61,78 +56,28 @@ impl Ground {
             url,
             postgres,
         };
-        ground.facts = Facts::read(&mut ground.connection, version, ground.postgres.as_ref()).await?;
-        ground.claim().await?;
+        database.facts = Facts::read(&mut database.connection, version, database.postgres.as_ref()).await?;
+        schema::claim(&mut database).await?;
         let migrated = client.migrate().await;
         client.pool().close().await;
         if let Err(error) = migrated {
-            ground.close().await?;
+            database.close().await?;
             return Err(error.into());
         }
-        ground.facts.checkpoints = sqlx::query("CHECKPOINT").execute(&mut ground.connection).await.is_ok();
-        Ok(ground)
-    }
-
-    /// Makes the schema, if it is not somebody's.
-    async fn claim(&mut self) -> Result<(), Failure> {
-        let schema = &self.schema;
-        // The server notices the end of one that is over a moment later.
-        let began = Instant::now();
-        let is_free = loop {
-            let is_free: bool =
-                sqlx::query("SELECT pg_try_advisory_lock(hashtextextended('uniqueue bench ' || $1, 0))")
-                    .bind(schema.as_str())
-                    .fetch_one(&mut self.connection)
-                    .await?
-                    .try_get(0)?;
-            if is_free || began.elapsed() > Duration::from_secs(2) {
-                break is_free;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        };
-        if !is_free {
-            return Err(Failure::refused(
-                format!("another bench is running in this database and schema: {schema}"),
-                "wait for its end, or choose another --schema",
-            ));
-        }
-        let found = sqlx::query("SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = $1")
-            .bind(schema.as_str())
-            .fetch_optional(&mut self.connection)
-            .await?;
-        if let Some(row) = found {
-            let comment: Option<String> = row.try_get(0)?;
-            if comment.as_deref() != Some(MARK) || self.holds_strange_jobs().await? {
-                return Err(Failure::refused(
-                    format!("the bench did not make this schema, or not all that is in it: {}", self.schema),
-                    "choose another --schema: the bench empties and drops the one it works in",
-                ));
-            }
-            self.drop_schema().await?;
-        }
-        let schema = self.schema.quoted();
-        self.execute(&format!("CREATE SCHEMA {schema}")).await?;
-        self.execute(&format!("COMMENT ON SCHEMA {schema} IS '{MARK}'")).await?;
-        Ok(())
-    }
-
-    async fn holds_strange_jobs(&mut self) -> sqlx::Result<bool> {
-        let has_table: bool = sqlx::query("SELECT to_regclass($1) IS NOT NULL")
-            .bind(format!("{}.job", self.schema.quoted()))
-            .fetch_one(&mut self.connection)
-            .await?
-            .try_get(0)?;
-        if !has_table {
-            return Ok(false);
-        }
-        let strange = self.sql("SELECT EXISTS (SELECT FROM /* schema */job WHERE kind <> 'bench')");
-        sqlx::query(strange).fetch_one(&mut self.connection).await?.try_get(0)
+        database.execute(CREATE_PLAIN_TABLE).await?;
+        database.facts.checkpoints = sqlx::query("CHECKPOINT").execute(&mut database.connection).await.is_ok();
+        Ok(database)
     }
 
     /// Renders a statement for the schema.
     pub(super) fn sql(&self, text: &str) -> AssertSqlSafe<String> {
         // Safe to splice: the name is quoted, and checked against an alphabet without quotes.
         AssertSqlSafe(text.replace("/* schema */", &format!("{}.", self.schema.quoted())))
+    }
+
+    /// Renders a statement that many tasks send: they share its text.
+    pub(super) fn statement(&self, text: &str) -> SqlStr {
+        AssertSqlSafe(Arc::<str>::from(self.sql(text).0)).into_sql_str()
     }
 
     pub(super) async fn execute(&mut self, text: &str) -> sqlx::Result<u64> {
@@ -146,13 +91,14 @@ impl Ground {
         Ok(count.unsigned_abs())
     }
 
-    /// Leaves nothing behind of the round before, the same way for ours and for theirs.
+    /// Removes all rows of earlier runs, the same way for every side.
     pub(super) async fn empty(&mut self) -> Result<(), Failure> {
-        self.execute("TRUNCATE /* schema */job, /* schema */runner CASCADE").await?;
+        let plain = Table::Plain.name();
+        self.execute(&format!("TRUNCATE /* schema */job, /* schema */runner, /* schema */{plain} CASCADE")).await?;
         self.checkpoint().await
     }
 
-    /// Flushes what earlier rounds wrote, so that no round pays for another.
+    /// Flushes what earlier runs wrote, so that no run pays for another.
     pub(super) async fn checkpoint(&mut self) -> Result<(), Failure> {
         if self.facts.checkpoints {
             self.execute("CHECKPOINT").await?;
@@ -172,7 +118,7 @@ impl Ground {
         Ok(client)
     }
 
-    /// Connections of no client.
+    /// Connections outside of any client.
     pub(super) async fn connections(&self, count: u32) -> Result<Vec<PgConnection>, Failure> {
         let mut opened = Vec::with_capacity(count as usize);
         for _ in 0..count {
@@ -181,36 +127,22 @@ impl Ground {
         Ok(opened)
     }
 
-    /// The embedded server's.
+    /// The data directory of the embedded server.
     pub(super) fn data_dir(&self) -> Option<&Path> {
         self.postgres.as_ref().map(Postgres::data_dir)
     }
 
-    async fn drop_schema(&mut self) -> sqlx::Result<()> {
-        // What an interrupted round left running may lock things in another order, until it ends.
-        let mut trials = 0;
-        loop {
-            let schema = self.schema.quoted();
-            match self.execute(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE")).await {
-                Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("40P01") && trials < 5 => {
-                    trials += 1
-                }
-                dropped => return dropped.map(drop),
-            }
-        }
-    }
-
-    /// Drops the schema, and ends the server if it is ours.
+    /// Drops the schema, and stops the embedded server.
     pub(super) async fn close(mut self) -> Result<(), Failure> {
         if let Some(postgres) = self.postgres {
             // The connection ends with the server.
             return Ok(postgres.stop().await?);
         }
-        // An interrupt may have come in the middle of a statement, which left the connection in no order.
+        // An interrupt can leave the connection in the middle of a statement.
         let mut fresh = PgConnection::connect(&self.url).await?;
         std::mem::swap(&mut self.connection, &mut fresh);
         drop(fresh);
-        self.drop_schema().await?;
+        schema::drop_schema(&mut self).await?;
         Ok(self.connection.close().await?)
     }
 }

@@ -7,95 +7,46 @@ use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 use uniqueue::{Client, Runner, RunnerHandle, RunningJob};
 
-use super::ground::Ground;
-use super::interrupted;
-use super::job::{Kind, NoOp, Numbers};
-use super::meter::{Measure, Meter};
+use crate::bench::failures::wrong;
+use crate::bench::insert::{Call, HOLDERS_BATCH, Insert, WakeUp};
+use crate::bench::job::{Kind, NoOp};
+use crate::bench::meter::{Measure, Meter};
+use crate::bench::tasks::{Numbers, join};
+use crate::bench::test_database::TestDatabase;
 use crate::failure::Failure;
 
-/// What is inserted, and how.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Inserts {
-    pub(super) way: Way,
-    pub(super) kind: Kind,
-    pub(super) n: u64,
-    /// Tasks that insert at once. Plain SQL has one for each connection.
-    pub(super) tasks: usize,
-    pub(super) connections: u32,
-    /// A runner that works the jobs meanwhile.
-    pub(super) beside: Option<Beside>,
-}
-
-/// How a runner hears of jobs.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Beside {
-    Listening,
-    Polling,
-}
-
-/// How jobs come in.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Way {
-    /// So many in one call.
-    Bulk(u64),
-    /// One in each transaction of the caller's, on the caller's connection.
-    Tx,
-    /// One in each call, without a transaction.
-    Single,
-    /// The same, of keys that are all taken.
-    Duplicate,
-}
-
-impl Inserts {
-    /// How many rows there are afterwards.
-    pub(super) fn rows(&self) -> u64 {
-        self.kind.keys.map_or(self.n, |keys| keys.min(self.n))
-    }
-
-    /// How many jobs a task takes at a time.
-    pub(super) const fn portion(&self) -> u64 {
-        match self.way {
-            Way::Bulk(size) => size,
-            Way::Tx | Way::Single | Way::Duplicate => 1,
-        }
-    }
-}
-
 /// Inserts with the client.
-pub(super) async fn ours(ground: &mut Ground, inserts: Inserts) -> Result<Measure, Failure> {
-    let kind = inserts.kind;
-    let client = ground.client(inserts.connections).await?;
-    if inserts.way == Way::Duplicate {
-        client.insert_many((0..inserts.rows()).map(|n| kind.job(n))).await?;
-    }
-    // In the caller's transaction the connections are the caller's.
-    let own = if inserts.way == Way::Tx { ground.connections(inserts.connections).await? } else { Vec::new() };
+pub(in crate::bench) async fn run(database: &mut TestDatabase, insert: Insert) -> Result<Measure, Failure> {
+    let client = database.client(insert.connections).await?;
+    insert_holders(database, &client, insert.kind).await?;
+    // A caller's transaction runs on the caller's connection.
+    let own = match insert.call {
+        Call::Transaction => database.connections(insert.connections).await?,
+        Call::Bulk(_) | Call::Single => Vec::new(),
+    };
     let mut own = own.into_iter();
-    let numbers = Arc::new(Numbers::new(inserts.n));
-    let runner = match inserts.beside {
-        Some(beside) => {
-            let client = ground.client(2).await?;
-            Some((start(client.clone(), beside).await?, client))
+    let numbers = Arc::new(Numbers::new(insert.n, &database.interrupt));
+    let runner = match insert.runner {
+        Some(wake_up) => {
+            let client = database.client(2).await?;
+            Some((start(client.clone(), wake_up).await?, client))
         }
         None => None,
     };
     let mut tasks = JoinSet::new();
-    let meter = Meter::start(ground).await?;
-    for _ in 0..inserts.tasks {
-        let (client, numbers, interrupt) = (client.clone(), Arc::clone(&numbers), ground.interrupt.clone());
+    let meter = Meter::start(database).await?;
+    for _ in 0..insert.tasks {
+        let (client, numbers) = (client.clone(), Arc::clone(&numbers));
         let mut connection = own.next();
         tasks.spawn(async move {
-            while let Some(taken) = numbers.take(inserts.portion()) {
-                if interrupt.is_cancelled() {
-                    return Err(interrupted());
-                }
-                insert(&client, connection.as_mut(), inserts, taken).await?;
+            while let Some(taken) = numbers.take(insert.call.batch_size())? {
+                send(&client, connection.as_mut(), insert, taken).await?;
             }
             Ok(())
         });
     }
     join(tasks).await?;
-    let measure = meter.stop(ground, inserts.n).await?;
+    let measure = meter.stop(database, insert.n).await?;
     if let Some((runner, client)) = runner {
         runner.stop().await?;
         client.pool().close().await;
@@ -104,61 +55,52 @@ pub(super) async fn ours(ground: &mut Ground, inserts: Inserts) -> Result<Measur
     Ok(measure)
 }
 
-/// Starts a runner, which sleeps when the clock starts.
-async fn start(client: Client, beside: Beside) -> Result<RunnerHandle, Failure> {
+/// Inserts the jobs that hold keys before the run.
+async fn insert_holders(database: &mut TestDatabase, client: &Client, kind: Kind) -> Result<(), Failure> {
+    let numbers = Numbers::new(kind.keys.held(), &database.interrupt);
+    while let Some(held) = numbers.take(HOLDERS_BATCH)? {
+        client.insert_many(held.map(|number| kind.job(number))).await?;
+    }
+    if kind.keys.held() > 0 {
+        database.execute("ANALYZE /* schema */job").await?;
+    }
+    Ok(())
+}
+
+/// Starts a runner, which is idle when the clock starts.
+async fn start(client: Client, wake_up: WakeUp) -> Result<RunnerHandle, Failure> {
     let runner = Runner::new(client).name("uniqueue bench").queue("bench", 100);
     let runner = runner.worker(|_: RunningJob<NoOp>| std::future::ready(()));
-    let runner = match beside {
-        Beside::Listening => runner,
-        Beside::Polling => runner.poll_only(),
+    let runner = match wake_up {
+        WakeUp::Notification => runner,
+        WakeUp::Polling => runner.poll_only(),
     };
     Ok(runner.start().await?)
 }
 
-async fn insert(
+async fn send(
     client: &Client,
     connection: Option<&mut PgConnection>,
-    inserts: Inserts,
+    insert: Insert,
     taken: Range<u64>,
 ) -> Result<(), Failure> {
-    let kind = inserts.kind;
-    match (inserts.way, connection) {
-        (Way::Bulk(_), _) => drop(client.insert_many(taken.map(|n| kind.job(n))).await?),
-        (Way::Tx, Some(connection)) => {
+    let (kind, keys) = (insert.kind, insert.kind.keys);
+    let number = keys.number(taken.start);
+    let answer = match (insert.call, connection) {
+        (Call::Bulk(_), _) => {
+            client.insert_many(taken.map(|n| kind.job(keys.number(n)))).await?;
+            return Ok(());
+        }
+        (Call::Transaction, Some(connection)) => {
             let mut tx = connection.begin().await?;
-            client.insert(kind.job(taken.start)).tx(&mut tx).await?;
+            let answer = client.insert(kind.job(number)).tx(&mut tx).await?;
             tx.commit().await?;
+            answer
         }
-        (Way::Tx | Way::Single, _) => drop(client.insert(kind.job(taken.start)).await?),
-        (Way::Duplicate, _) => {
-            let answer = client.insert(kind.job(taken.start)).await?;
-            if !answer.duplicate {
-                return Err(wrong(format!("job {} was inserted, although its key was taken", answer.id())));
-            }
-        }
+        (Call::Transaction | Call::Single, _) => client.insert(kind.job(number)).await?,
+    };
+    if number < keys.held() && !answer.duplicate {
+        return Err(wrong(format!("job {} was inserted, although its key was taken", answer.id())));
     }
     Ok(())
-}
-
-/// Waits for every task, or for the first failure.
-pub(super) async fn join(mut tasks: JoinSet<Result<(), Failure>>) -> Result<(), Failure> {
-    while let Some(ended) = tasks.join_next().await {
-        ended.map_err(|error| wrong(error.to_string()))??;
-    }
-    Ok(())
-}
-
-/// The bench measures nothing where the queue does wrong.
-pub(super) fn wrong(problem: String) -> Failure {
-    Failure::refused(
-        format!("the bench found something wrong: {problem}"),
-        "nobody else may use its schema; report this",
-    )
-}
-
-/// Checks that every insert did what it should.
-pub(super) async fn check(ground: &mut Ground, inserts: Inserts) -> Result<(), Failure> {
-    let found = ground.count("SELECT count(*) FROM /* schema */job").await?;
-    let expected = inserts.rows();
-    if found == expected { Ok(()) } else { Err(wrong(format!("{expected} jobs inserted, {found} stored"))) }
 }

@@ -1,4 +1,4 @@
-//! Runners in processes of their own, as in production: this command again, told to run one.
+//! Runners in processes of their own, as in production. Each process is this command with a hidden subcommand.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -9,23 +9,24 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 use uniqueue::{Client, SchemaName, shutdown_signal};
 
-use super::counter::Counter;
-use super::ground::Ground;
-use super::insert::wrong;
-use super::interrupted;
-use super::meter::{Measure, Meter};
-use super::work::{Keep, Works, check, start, waiting};
+use super::work::start;
 use crate::Verdict;
+use crate::bench::counter::Counter;
+use crate::bench::failures::{interrupted, wrong};
+use crate::bench::meter::{Measure, Meter};
+use crate::bench::sql::Table;
+use crate::bench::test_database::TestDatabase;
+use crate::bench::work::{Keep, Loops, Runners, Work, check, waiting};
 use crate::failure::Failure;
 use crate::output;
 
-/// What a runner's process says when it has started.
+/// What the process prints when its runner has started.
 const READY: &str = "ready\n";
 
-/// How often it is asked whether all is done.
+/// How often the bench asks whether all jobs are done.
 const POLL: Duration = Duration::from_millis(5);
 
-/// What the process of a runner is told.
+/// The arguments of a runner's process.
 #[derive(Debug, Args)]
 pub(crate) struct BenchRunnerArguments {
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
@@ -35,16 +36,23 @@ pub(crate) struct BenchRunnerArguments {
     #[arg(long)]
     connections: u32,
     #[arg(long)]
-    concurrency: u32,
+    slots: u32,
 }
 
-/// Works until standard input ends, which it does when the bench is done with it, however that ended.
-pub(crate) async fn run(arguments: BenchRunnerArguments) -> Result<Verdict, Failure> {
-    let BenchRunnerArguments { database_url, schema, connections, concurrency } = arguments;
+/// Works until standard input ends, which it does when the bench ends, also where it is killed.
+pub(crate) async fn run_process(arguments: BenchRunnerArguments) -> Result<Verdict, Failure> {
+    let BenchRunnerArguments { database_url, schema, connections, slots } = arguments;
     let client = Client::builder().schema(schema).max_connections(connections).connect(&database_url).await?;
-    let works =
-        Works { fill: None, n: 0, queues: 1, connections, concurrency, keep: Keep::Rows, is_snapshot_held: false };
-    let runner = start(client, &works, &Arc::new(Counter::new(u64::MAX))).await?;
+    let work = Work {
+        fill: None,
+        n: 0,
+        queues: 1,
+        keep: Keep::Rows,
+        is_snapshot_held: false,
+        runners: Runners { count: 1, slots, connections },
+        loops: Loops { connections: 0, batch: 0 },
+    };
+    let runner = start(client, &work, &Arc::new(Counter::new(u64::MAX))).await?;
     output::print(READY)?;
     let mut nothing = Vec::new();
     let mut stdin = tokio::io::stdin();
@@ -56,11 +64,11 @@ pub(crate) async fn run(arguments: BenchRunnerArguments) -> Result<Verdict, Fail
     Ok(Verdict::Fine)
 }
 
-/// Works with so many runners: from the commit of the jobs until the last is recorded.
-pub(super) async fn ours(ground: &mut Ground, works: Works, runners: u32) -> Result<Measure, Failure> {
-    let mut children = Vec::with_capacity(runners as usize);
-    for _ in 0..runners {
-        children.push(spawn(ground, &works)?);
+/// Works from the commit of the jobs until the last result is recorded.
+pub(in crate::bench) async fn run(database: &mut TestDatabase, work: Work) -> Result<Measure, Failure> {
+    let mut children = Vec::with_capacity(work.runners.count as usize);
+    for _ in 0..work.runners.count {
+        children.push(spawn(database, &work)?);
     }
     for child in &mut children {
         let mut said = String::new();
@@ -71,45 +79,45 @@ pub(super) async fn ours(ground: &mut Ground, works: Works, runners: u32) -> Res
             return Err(wrong("a runner's process did not start".to_owned()));
         }
     }
-    ground.execute("BEGIN").await?;
-    works.prepare(ground).await?;
-    let before = waiting(ground).await?;
-    ground.execute("SELECT /* schema */wake_runners(ARRAY['bench'])").await?;
-    // The question whether all is done must not read the whole table each time.
-    ground.execute("SET enable_seqscan = off").await?;
-    let meter = Meter::start(ground).await?;
-    ground.execute("COMMIT").await?;
-    let finished = finished(ground).await;
-    let mut measure = meter.stop(ground, before.count).await?;
+    database.execute("BEGIN").await?;
+    work.prepare(database, Table::Job).await?;
+    let before = waiting(database, Table::Job).await?;
+    database.execute("SELECT /* schema */wake_runners(ARRAY['bench'])").await?;
+    // The question whether all jobs are done must not read the whole table each time.
+    database.execute("SET enable_seqscan = off").await?;
+    let meter = Meter::start(database).await?;
+    database.execute("COMMIT").await?;
+    let finished = finished(database).await;
+    let mut measure = meter.stop(database, before.count).await?;
     finished?;
-    // The time of other processes is not in it.
+    // It does not count the processes of the runners.
     measure.client_cpu = None;
-    ground.execute("RESET enable_seqscan").await?;
+    database.execute("RESET enable_seqscan").await?;
     for mut child in children {
         drop(child.stdin.take());
         child.wait().await.map_err(|error| wrong(error.to_string()))?;
     }
-    check(ground, before, before, works.keep).await?;
+    check(database, Table::Job, before, before, work.keep).await?;
     Ok(measure)
 }
 
-fn spawn(ground: &Ground, works: &Works) -> Result<Child, Failure> {
+fn spawn(database: &TestDatabase, work: &Work) -> Result<Child, Failure> {
     let cannot = |error| Failure::environment("cannot start a runner", "check the limits of this user", error);
     let binary = std::env::current_exe().map_err(cannot)?;
     let mut command = Command::new(binary);
-    command.arg("bench-runner").args(["--schema", ground.schema.as_str()]);
-    command.args(["--connections", &works.connections.to_string(), "--concurrency", &works.concurrency.to_string()]);
-    // Not an argument, which every user of the machine could read.
-    command.env("DATABASE_URL", &ground.url).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    command.arg("bench-runner").args(["--schema", database.schema.as_str()]);
+    command.args(["--connections", &work.runners.connections.to_string(), "--slots", &work.runners.slots.to_string()]);
+    // Every user of the machine could read an argument.
+    command.env("DATABASE_URL", &database.url).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
     command.spawn().map_err(cannot)
 }
 
-async fn finished(ground: &mut Ground) -> Result<(), Failure> {
+async fn finished(database: &mut TestDatabase) -> Result<(), Failure> {
     let unfinished = "SELECT (EXISTS (SELECT FROM /* schema */job WHERE ready)
         OR EXISTS (SELECT FROM /* schema */job WHERE state = 'running'))::integer::bigint";
-    while ground.count(unfinished).await? > 0 {
+    while database.count(unfinished).await? > 0 {
         tokio::select! {
-            () = ground.interrupt.cancelled() => return Err(interrupted()),
+            () = database.interrupt.cancelled() => return Err(interrupted()),
             () = tokio::time::sleep(POLL) => {}
         }
     }

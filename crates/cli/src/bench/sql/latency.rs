@@ -1,60 +1,58 @@
-//! The counterpart of latency: a connection that listens, and one that fetches when it is told.
+//! Latency with SQL: one connection listens, and another fetches at each notification.
 
 use std::time::Instant;
 
+use sqlx::PgConnection;
 use sqlx::postgres::PgListener;
 use sqlx::types::Json;
-use sqlx::{AssertSqlSafe, PgConnection, SqlSafeStr};
 use tokio::sync::mpsc::{self, UnboundedSender};
 use uuid::Uuid;
 
-use super::bare_work::fetch_jobs;
-use super::ground::Ground;
-use super::insert::wrong;
-use super::job::{Kind, NoOp};
-use super::latency::{Start, measure};
-use super::meter::Measure;
+use super::Table;
+use super::work::Worker;
+use crate::bench::delays::Start;
+use crate::bench::failures::wrong;
+use crate::bench::job::{Kind, NoOp};
+use crate::bench::latency::measure;
+use crate::bench::meter::Measure;
+use crate::bench::test_database::TestDatabase;
+use crate::bench::work::Work;
 use crate::failure::Failure;
 
-/// Inserts jobs one by one, and watches them fetched.
-pub(super) async fn theirs(ground: &mut Ground, n: u64) -> Result<Measure, Failure> {
-    let insert = AssertSqlSafe(ground.sql(include_str!("sql/insert_notify.sql")).0).into_sql_str();
-    let fetch = AssertSqlSafe(ground.sql(include_str!("sql/fetch.sql")).0).into_sql_str();
-    let finish = AssertSqlSafe(ground.sql(include_str!("sql/complete.sql")).0).into_sql_str();
-    let mut connections = ground.connections(2).await?;
+/// Inserts jobs one by one, and records when they are fetched.
+pub(in crate::bench) async fn run(database: &mut TestDatabase, n: u64, work: Work) -> Result<Measure, Failure> {
+    let statement = database.statement(include_str!("job/insert_notify.sql"));
+    let worker = Worker::new(database, Table::Job, &work);
+    let mut connections = database.connections(2).await?;
     let (Some(mut inserting), Some(working)) = (connections.pop(), connections.pop()) else {
-        return Err(wrong("two connections were to be opened".to_owned()));
+        return Err(wrong("two connections should be open".to_owned()));
     };
-    let mut listener = PgListener::connect(&ground.url).await?;
+    let mut listener = PgListener::connect(&database.url).await?;
     listener.listen("uniqueue_bench").await?;
     let (started, starts) = mpsc::unbounded_channel();
-    let worker = work(listener, working, fetch, finish, started);
-    let inserting = async |number| {
-        let query = sqlx::query(insert.clone()).bind(Uuid::now_v7()).bind(Json(Kind::PLAIN.args(number)));
+    let insert = async |number| {
+        let query = sqlx::query(statement.clone()).bind(Uuid::now_v7()).bind(Json(Kind::PLAIN.args(number)));
         query.bind(Kind::PLAIN.priority).execute(&mut inserting).await?;
         Ok(())
     };
     tokio::select! {
-        measured = measure(ground, n, starts, inserting) => measured,
-        Err(failure) = worker => Err(failure),
+        measured = measure(database, n, starts, insert) => measured,
+        Err(failure) = listen(listener, working, worker, started) => Err(failure),
     }
 }
 
-/// Works what it is told of, until something fails.
-async fn work(
+/// Works the jobs of each notification, until something fails.
+async fn listen(
     mut listener: PgListener,
     mut connection: PgConnection,
-    fetch: sqlx::SqlStr,
-    finish: sqlx::SqlStr,
+    worker: Worker,
     started: UnboundedSender<Start>,
 ) -> Result<(), Failure> {
-    let worker = Uuid::now_v7();
     loop {
         listener.recv().await?;
         let start = |job: NoOp| {
             let _ = started.send((job.n, Instant::now()));
         };
-        let ids = fetch_jobs(&mut connection, &fetch, worker, start).await?;
-        sqlx::query(finish.clone()).bind(ids).execute(&mut connection).await?;
+        worker.work(&mut connection, start).await?;
     }
 }
