@@ -142,10 +142,10 @@ rate.
 JSON: jobs_per_second, wal_bytes_per_job, client_cpu_per_job (this process) and server_cpu_per_job (microseconds) are
 ours; `bare` has those of SQL on our table and `plain` those of the plain table, with ratio and server_cpu_ratio.
 
-A machine that does other things gives other numbers, and a debug build says nothing: build with --release.
+A busy machine gives other numbers, and a debug build gives useless ones: build with --release.
 
 Examples:
-  uniqueue bench                                        every workload, half an hour and more
+  uniqueue bench                                        every workload, a quarter of an hour and more
   uniqueue bench --workload work,work_delete --rounds 5
   uniqueue bench --workload work_slots --slots 50 --runners 1,4
   uniqueue bench --json | tee bench.jsonl | jq -r '[.workload, .tasks, .ratio, .plain_ratio] | @tsv'

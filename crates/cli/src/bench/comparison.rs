@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_side_begins_in_its_turn() {
+    fn sides_begin_one_after_the_other() {
         assert_eq!([1, 2, 3].map(|round| Side::order(round)[0]), Side::ALL);
         assert_eq!(Side::order(4), Side::order(1));
         for round in 1..=3 {

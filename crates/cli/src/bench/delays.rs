@@ -48,7 +48,7 @@ pub(super) async fn all_starts(starts: &mut UnboundedReceiver<Start>, count: usi
     Ok(all)
 }
 
-/// The smallest of sorted values that so many percent of them do not exceed.
+/// The smallest of sorted values that is not exceeded by this percentage of them.
 fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let place = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted.get(place).copied().unwrap_or_default()

@@ -32,7 +32,7 @@ pub(super) enum WakeUp {
 /// How jobs come in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Call {
-    /// So many in one call.
+    /// This many in one call.
     Bulk(u64),
     /// One in each transaction of the caller's, on the caller's connection.
     Transaction,

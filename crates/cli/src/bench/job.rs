@@ -27,11 +27,11 @@ pub(super) struct Kind {
 pub(super) enum Keys {
     /// No job has a key.
     None,
-    /// So many different keys, one after the other.
+    /// This many different keys, one after the other.
     Different(u64),
     /// The same, and each key has a holder before the run starts: all inserts are duplicates.
     Held(u64),
-    /// Every second insert meets one of so many holders, each once. The others have new keys.
+    /// Every second insert meets one of this many holders, each once. The others have new keys.
     HalfHeld(u64),
 }
 
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_set_of_keys_stores_the_rows_that_it_tells() {
+    fn every_set_of_keys_stores_the_expected_rows() {
         for n in [1, 2, 7, 20] {
             for keys in [Keys::None, Keys::Different(5), Keys::Different(100), Keys::Held(5), Keys::HalfHeld(10)] {
                 let stored: BTreeSet<u64> = (0..keys.held()).chain((0..n).map(|n| keys.number(n))).collect();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn args_are_as_long_as_told_and_differ() {
+    fn args_have_the_length_of_the_pad_and_differ() {
         let kind = Kind { pad: 100, ..Kind::PLAIN };
         assert_eq!(kind.args(3).pad.len(), 100);
         assert_ne!(kind.args(3).pad, kind.args(4).pad);

@@ -43,7 +43,7 @@ impl Meter {
         Ok(Self { begun_at: Instant::now(), wal, client_cpu, server_cpu })
     }
 
-    /// Ends the run, in which so many jobs were done.
+    /// Ends the run, in which this many jobs were done.
     pub(super) async fn stop(self, database: &mut TestDatabase, jobs: u64) -> Result<Measure, Failure> {
         let seconds = self.begun_at.elapsed().as_secs_f64();
         database.profiler.tell(false);

@@ -157,6 +157,6 @@ async fn measure_workloads(
     if let Some(failure) = failed {
         return Err(failure);
     }
-    let is_missed = lines.iter().any(|line| line.verdict.met == Some(false));
+    let is_missed = lines.iter().any(|line| line.check.met == Some(false));
     Ok(if arguments.check && is_missed { Verdict::NotFine } else { Verdict::Fine })
 }

@@ -24,7 +24,7 @@ pub(super) struct Line {
     #[serde(flatten)]
     ratios: Ratios,
     #[serde(flatten)]
-    pub(super) verdict: Verdict,
+    pub(super) check: TargetCheck,
     counterpart: &'static str,
     pub(super) bare: Option<Counterpart>,
     pub(super) plain: Option<Counterpart>,
@@ -57,7 +57,7 @@ pub(super) struct Counterpart {
 
 /// The target, and whether it is reached.
 #[derive(Debug, Serialize)]
-pub(super) struct Verdict {
+pub(super) struct TargetCheck {
     #[serde(skip)]
     pub(super) target: Option<Target>,
     target_ratio: Option<f64>,
@@ -100,7 +100,7 @@ impl Line {
                 plain_per_second: rate(&plain),
                 plain_ratio: ratio(&plain),
             },
-            verdict: Verdict::new(plan.workload.target(plan.variant.tasks), ratio(&bare), &ours),
+            check: TargetCheck::new(plan.workload.target(plan.variant.tasks), ratio(&bare), &ours),
             counterpart: plan.workload.counterpart(),
             rounds: rounds.ours.iter().enumerate().map(|(at, ours)| Round::new(at, ours, rounds)).collect(),
             ours,
@@ -125,21 +125,21 @@ impl Counterpart {
     }
 }
 
-impl Verdict {
+impl TargetCheck {
     fn new(target: Option<Target>, ratio: Option<f64>, ours: &Summary) -> Self {
-        let (mut verdict, p99) = (Self { target, target_ratio: None, target_p99_ms: None, met: None }, ours.delays);
+        let (mut check, p99) = (Self { target, target_ratio: None, target_p99_ms: None, met: None }, ours.delays);
         match target {
             Some(Target::Ratio(wanted)) => {
-                verdict.target_ratio = Some(wanted);
-                verdict.met = ratio.map(|ratio| ratio >= wanted);
+                check.target_ratio = Some(wanted);
+                check.met = ratio.map(|ratio| ratio >= wanted);
             }
             Some(Target::P99(wanted)) => {
-                verdict.target_p99_ms = Some(wanted);
-                verdict.met = p99.map(|delays| delays.p99_ms <= wanted);
+                check.target_p99_ms = Some(wanted);
+                check.met = p99.map(|delays| delays.p99_ms <= wanted);
             }
             None => {}
         }
-        verdict
+        check
     }
 }
 
@@ -168,14 +168,14 @@ mod tests {
 
     #[test]
     fn target_is_met_from_its_very_value_on() {
-        let met = |target, ratio| Verdict::new(Some(target), ratio, &Summary::default()).met;
+        let met = |target, ratio| TargetCheck::new(Some(target), ratio, &Summary::default()).met;
         assert_eq!(met(Target::Ratio(0.9), Some(0.9)), Some(true));
         assert_eq!(met(Target::Ratio(0.9), Some(0.899)), Some(false));
         assert_eq!(met(Target::Ratio(0.9), None), None);
         assert_eq!(met(Target::P99(2.0), None), None);
         let delays = |p99_ms| Some(Delays { p50_ms: 0.5, p99_ms, max_ms: 9.0 });
         let late = |p99_ms| Summary { delays: delays(p99_ms), ..Summary::default() };
-        assert_eq!(Verdict::new(Some(Target::P99(2.0)), None, &late(2.0)).met, Some(true));
-        assert_eq!(Verdict::new(Some(Target::P99(2.0)), None, &late(2.1)).met, Some(false));
+        assert_eq!(TargetCheck::new(Some(Target::P99(2.0)), None, &late(2.0)).met, Some(true));
+        assert_eq!(TargetCheck::new(Some(Target::P99(2.0)), None, &late(2.1)).met, Some(false));
     }
 }

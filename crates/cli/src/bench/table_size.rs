@@ -90,7 +90,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Brings the table to so many jobs.
+/// Fills the table up to this size.
 async fn grow(database: &mut TestDatabase, size: u64, state: &'static str, next: &mut u64) -> Result<(), Failure> {
     let there = database.count("SELECT count(*) FROM /* schema */job").await?;
     if there > size {

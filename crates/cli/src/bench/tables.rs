@@ -20,7 +20,7 @@ pub(super) fn text(lines: &[Line]) -> String {
 }
 
 fn rates_table(lines: &[&Line]) -> String {
-    let header = ["workload", "with", "jobs/s", "ratio", "rounds", "target", "met", "vs plain table"];
+    let header = ["workload", "at once", "jobs/s", "ratio", "rounds", "target", "met", "vs plain table"];
     let is_number = [false, false, true, true, false, false, false, true];
     let rows: Vec<_> = lines.iter().map(|line| rates_cells(line)).collect();
     let mut text = table(&header, &is_number, &rows);
@@ -66,7 +66,7 @@ fn delays_table(lines: &[&Line]) -> String {
 }
 
 fn costs_table(lines: &[Line]) -> String {
-    let header = ["workload", "with", "server us/job", "its", "ratio", "plain table's", "ratio", "WAL B/job"];
+    let header = ["workload", "at once", "server us/job", "its", "ratio", "plain table's", "ratio", "WAL B/job"];
     let is_number = [false, false, true, true, true, true, true, true];
     let rows: Vec<_> = lines.iter().map(costs_cells).collect();
     table(&header, &is_number, &rows)
@@ -96,7 +96,7 @@ fn variant(line: &Line) -> String {
 }
 
 fn target(line: &Line) -> String {
-    match line.verdict.target {
+    match line.check.target {
         Some(Target::Ratio(ratio)) => format!(">= {ratio}"),
         Some(Target::P99(millis)) => format!("p99 <= {millis} ms"),
         None => String::new(),
@@ -104,7 +104,7 @@ fn target(line: &Line) -> String {
 }
 
 fn met(line: &Line) -> String {
-    line.verdict.met.map(|met| if met { "yes" } else { "NO" }).unwrap_or_default().to_owned()
+    line.check.met.map(|met| if met { "yes" } else { "NO" }).unwrap_or_default().to_owned()
 }
 
 fn ratio(ratio: Option<f64>) -> String {

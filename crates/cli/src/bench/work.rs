@@ -14,7 +14,7 @@ use crate::failure::Failure;
 pub(super) struct Work {
     /// The jobs to put into the table, with those behind the ones to work; `None`: they are there already.
     pub(super) fill: Option<Fill>,
-    /// The run ends after so many.
+    /// The run ends after this many jobs.
     pub(super) n: u64,
     pub(super) queues: u32,
     /// What becomes of completed jobs.

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// What is measured.
+/// A workload, with its line in `--help`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(super) enum Workload {
@@ -53,7 +53,7 @@ pub(super) enum Workload {
 /// What a workload should reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Target {
-    /// So many times the counterpart's rate, at least.
+    /// Our rate over the counterpart's, at least.
     Ratio(f64),
     /// Milliseconds, at most.
     P99(f64),
