@@ -35,13 +35,13 @@ pub(super) type Due = (u64, OffsetDateTime);
 impl Schedule {
     /// How long after the start a job is due.
     fn due_after(&self, number: u64) -> Duration {
-        AHEAD + TICK + Duration::from_nanos(number.saturating_mul(1_000_000_000) / u64::from(self.rate))
+        AHEAD + Duration::from_nanos(number.saturating_mul(1_000_000_000) / u64::from(self.rate))
     }
 
-    /// How many jobs are inserted by the end of a tick, counted from 0.
+    /// How many jobs are inserted by the end of a tick, counted from 0: those that would be due in it without `AHEAD`.
     fn inserted_at(&self, tick: u64) -> u64 {
         let millis = (tick + 1).saturating_mul(u64::try_from(TICK.as_millis()).unwrap_or(u64::MAX));
-        (u64::from(self.rate).saturating_mul(millis) / 1_000).min(self.n)
+        u64::from(self.rate).saturating_mul(millis).div_ceil(1_000).min(self.n)
     }
 
     /// Inserts the jobs of each tick with one call.
@@ -125,7 +125,7 @@ mod tests {
                 let inserted_after = TICK * u32::try_from(tick).unwrap();
                 for number in next..end {
                     let ahead = schedule.due_after(number).checked_sub(inserted_after).unwrap();
-                    assert!(ahead >= AHEAD && ahead <= AHEAD + TICK * 2, "{n} {rate} {number}: {ahead:?}");
+                    assert!(ahead >= AHEAD && ahead <= AHEAD + TICK, "{n} {rate} {number}: {ahead:?}");
                 }
                 (tick, next) = (tick + 1, end);
             }

@@ -105,7 +105,7 @@ impl Workload {
             Self::WorkDelete => ("work_delete", "fetch 1,000, delete 1,000", 500_000, 2),
             Self::WorkUnique => ("work_unique", "fetch 1,000, update 1,000", 500_000, 2),
             Self::WorkQueues => ("work_queues", "fetch 1,000 of all queues, update 1,000", 200_000, 2),
-            Self::WorkSlots => ("work_slots", "a loop a runner: fetch its slots, update them", 100_000, 2),
+            Self::WorkSlots => ("work_slots", "a loop a runner: fetch its slots, update them", 30_000, 2),
             Self::Scheduled => ("scheduled", "poll each 20 ms: promote, fetch, update", 10_000, 2),
             Self::Latency => ("latency", "LISTEN, fetch", 250, 2),
             Self::WorkBacklog => ("work_backlog", "our own work", 500_000, 2),
