@@ -1,4 +1,4 @@
-//! What `uniqueue bench` can be told.
+//! The arguments of `uniqueue bench`.
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -10,19 +10,23 @@ use super::sweep::Sweep;
 use super::workload::Workload;
 use crate::args::QueueArguments;
 
-/// Measure every workload against plain SQL in the same run.
+/// Measure every workload beside SQL that does the same.
 ///
-/// Each workload and its counterpart take turns: ours, theirs, ours, theirs, as often as --rounds says, with the table
-/// emptied the same way in between, and who begins changes from round to round. The medians are reported, the ratio's
-/// with its least and greatest; a ratio means something on any machine. The counterpart is plain SQL on the same table
-/// with the same indexes, with nothing of the client library. Its statements are in crates/cli/src/bench/sql.
+/// Each workload has up to two counterparts, written in plain SQL with nothing of the client library. One works on our
+/// own table, with the same indexes and constraints: the targets are ratios to it. The other works on a plain table
+/// that an application would write by hand (id, queue, kind, args, state, run_at, key, and two indexes); it has no
+/// target. The statements of both are in crates/cli/src/bench/sql.
 ///
-/// It starts a durable PostgreSQL of its own: what is committed is on the disk (fsync, synchronous_commit and
-/// full_page_writes are on). It is gone afterwards. TMPDIR says where its data are. DATABASE_URL is not read.
+/// All sides run once in each round, on emptied tables, and a round begins with another side than the one before.
+/// Reported are medians of the rounds, and of each ratio also the least and the greatest. A ratio above 1 always means
+/// that ours is better. Rates suffer where the machine does other things: compare the server's processor time then.
 ///
-/// With --database-url it measures in your database instead: it makes a schema there, fills it with up to some million
-/// rows, asks for a checkpoint before each turn where it may, and drops the schema at the end. A schema that it did not
-/// make is left alone.
+/// The bench starts a durable PostgreSQL of its own (fsync, synchronous_commit and full_page_writes are on) and removes
+/// it at the end. TMPDIR chooses the directory of its data. DATABASE_URL is not read.
+///
+/// With --database-url it measures in a database of yours instead. It makes a schema there, fills it with up to some
+/// million rows, asks for a checkpoint before each run where it may, and drops the schema at the end. It leaves a schema
+/// alone that it did not make.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchArguments {
@@ -30,37 +34,10 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',')]
     pub(super) workload: Vec<Workload>,
 
-    /// Jobs a round, and the most that end_to_end inserts [default: each workload's own, 250 to 500,000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
-    pub(super) n: Option<u32>,
+    #[command(flatten)]
+    pub(super) sizes: Sizes,
 
-    /// Connections of our pool, and as many for theirs [default: each workload's own, 2 to 16]. A runner works over
-    /// connections of its own beside the pool, up to six; theirs, where jobs are worked, over these
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub(super) connections: Option<u32>,
-
-    /// How often each of the two takes its turn; the medians count
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub(super) rounds: u32,
-
-    /// How many tasks insert at once in insert_single, insert_unique, insert_duplicate and end_to_end: one line for
-    /// each number
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "16,256")]
-    pub(super) tasks: Vec<NonZeroU16>,
-
-    /// How many jobs the runner works at once. Theirs has 1,000 in hand on each of its connections
-    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(super) concurrency: u32,
-
-    /// How many jobs more wait in work_backlog
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(..=100_000_000))]
-    pub(super) backlog: u32,
-
-    /// How many seconds end_to_end inserts for
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub(super) duration: u32,
-
-    /// Have `perf record --control fifo:FIFO` record our turns, and nothing else; scripts/profile does it all
+    /// Have `perf record --control fifo:FIFO` record our runs, and nothing else; scripts/profile does it all
     #[arg(long, value_name = "FIFO")]
     pub(super) perf_control: Option<PathBuf>,
 
@@ -98,24 +75,80 @@ pub(crate) struct BenchArguments {
     pub(super) json: bool,
 }
 
+/// How much of everything there is.
+#[derive(Debug, Args)]
+pub(super) struct Sizes {
+    /// Jobs a round, and the most that end_to_end inserts [default: each workload's own, 250 to 500,000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub(super) n: Option<u32>,
+
+    /// Connections of our pool, and as many for SQL [default: each workload's own, 2 to 16]. A runner has up to six
+    /// connections of its own beside the pool. In work_slots SQL has one for each runner
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(super) connections: Option<u32>,
+
+    /// How often each side runs; the medians count
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(super) rounds: u32,
+
+    /// How many tasks insert at once in insert_single, insert_unique, insert_half, insert_duplicate and end_to_end: one
+    /// line for each number
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "16,256")]
+    pub(super) tasks: Vec<NonZeroU16>,
+
+    /// How many jobs a runner works at once, shared by its queues. SQL fetches 1,000 jobs at a time on each connection
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) concurrency: u32,
+
+    /// How many jobs a runner works at once in work_slots: one line for each number. SQL fetches as many at a time
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "20,100")]
+    pub(super) slots: Vec<NonZeroU16>,
+
+    /// How many runners work at once in work_slots, in this one process: one line for each number
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,8", value_parser = clap::value_parser!(u16).range(1..=40))]
+    pub(super) runners: Vec<u16>,
+
+    /// How many queues work_queues has
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) queues: u32,
+
+    /// How many jobs are due in each second of scheduled
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) rate: u32,
+
+    /// How many jobs more wait in work_backlog
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(..=100_000_000))]
+    pub(super) backlog: u32,
+
+    /// How many seconds end_to_end inserts for
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(super) duration: u32,
+}
+
 impl BenchArguments {
-    /// Which database, in the words of the other commands.
+    /// The database, in the words of the other commands.
     pub(super) fn queue(&self) -> QueueArguments {
         QueueArguments { database_url: self.database_url.clone(), schema: self.schema.clone(), json: self.json }
     }
 }
 
 const EXAMPLES: &str = "\
-Units: seconds; jobs a second; bytes of WAL a job; microseconds of processor time a job (client_cpu_per_job is this
-process, server_cpu_per_job the embedded server; Linux only). Counterparts that are not plain SQL say so: work_backlog,
-work_held_snapshot and end_to_end are measured against our own work.
+Columns: ratio is our rate over that of SQL on our table, rounds the least and the greatest of its rounds; `8 x 20` is
+eight runners of 20 slots. server us/job is microseconds of all processes of the embedded server (Linux only); its ratio
+is the counterpart's over ours. The counterpart of work_backlog, work_held_snapshot and end_to_end is our own work, that
+of insert_notified is itself beside a runner that polls. latency and scheduled report delays, since a clock sets their
+rate.
 
-A machine that does other things gives other numbers, and a debug build says nothing: build with --release.
+JSON: jobs_per_second, wal_bytes_per_job, client_cpu_per_job (this process) and server_cpu_per_job (microseconds) are
+ours; `bare` has those of SQL on our table and `plain` those of the plain table, with ratio and server_cpu_ratio.
+
+A busy machine gives other numbers, and a debug build gives useless ones: build with --release.
 
 Examples:
-  uniqueue bench                                        every workload, six minutes and more
+  uniqueue bench                                        every workload, a quarter of an hour and more
   uniqueue bench --workload work,work_delete --rounds 5
-  uniqueue bench --json | tee bench.jsonl | jq -r '[.workload, .tasks, .ratio] | @tsv'
+  uniqueue bench --workload work_slots --slots 50 --runners 1,4
+  uniqueue bench --json | tee bench.jsonl | jq -r '[.workload, .tasks, .ratio, .plain_ratio] | @tsv'
   uniqueue bench --sweep table-size --points 10000,100000,1000000 --json >> sweeps.jsonl
   uniqueue bench --plot sweeps.jsonl --out docs/performance
 

@@ -8,24 +8,23 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::insert::wrong;
-use super::interrupted;
+use super::failures::{interrupted, wrong};
 use crate::failure::Failure;
 
-/// So long without a single job means that something is broken.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// A run is broken when no job has run for this long.
+const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// So many jobs, and their numbers added up.
+/// A count of jobs, and the sum of their numbers.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Jobs {
     pub(super) count: u64,
     pub(super) sum: u64,
 }
 
-/// Counts jobs that ran, and says when there were enough.
+/// Counts the jobs that ran, and wakes the bench when the goal is reached.
 pub(super) struct Counter {
     done: AtomicU64,
-    /// The numbers of the jobs, added up: one that ran twice in another's place shows.
+    /// The sum of the numbers: it shows when one job ran twice and another did not.
     sum: AtomicU64,
     goal: AtomicU64,
     enough: Notify,
@@ -40,7 +39,7 @@ impl Counter {
         Self { done, sum: AtomicU64::new(0), goal, enough: Notify::new(), tenth, marks: Mutex::default() }
     }
 
-    /// One more, of this number.
+    /// Counts a job with this number.
     pub(super) fn count(&self, number: u64) {
         self.sum.fetch_add(number, Ordering::AcqRel);
         let done = self.done.fetch_add(1, Ordering::AcqRel) + 1;
@@ -52,7 +51,7 @@ impl Counter {
         }
     }
 
-    /// So many are enough after all.
+    /// Sets a goal that was not known at the start.
     pub(super) fn set_goal(&self, goal: u64) {
         self.goal.store(goal, Ordering::Release);
         if self.done() >= goal {
@@ -69,7 +68,7 @@ impl Counter {
         Jobs { count: self.done(), sum: self.sum.load(Ordering::Acquire) }
     }
 
-    /// Waits until there were enough.
+    /// Waits until the goal is reached.
     pub(super) async fn enough(&self, interrupt: &CancellationToken) -> Result<(), Failure> {
         let mut enough = pin!(self.enough.notified());
         loop {
@@ -77,10 +76,10 @@ impl Counter {
             tokio::select! {
                 () = &mut enough => return Ok(()),
                 () = interrupt.cancelled() => return Err(interrupted()),
-                () = tokio::time::sleep(PATIENCE) => {}
+                () = tokio::time::sleep(STALL_TIMEOUT) => {}
             }
             if self.done() == before {
-                return Err(wrong(format!("no job has run for {PATIENCE:?}, after {before}")));
+                return Err(wrong(format!("no job has run for {STALL_TIMEOUT:?}, after {before}")));
             }
         }
     }

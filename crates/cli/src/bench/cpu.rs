@@ -1,11 +1,14 @@
-//! Processor time, as Linux tells it. Elsewhere there is none to tell.
+//! Processor time, from the accounts of Linux. Other systems give none.
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// What /proc counts in: 100 a second on every Linux that Rust's standard library runs on, whatever the kernel ticks at.
+/// The unit of /proc: USER_HZ is 100 on every architecture that Rust's standard library supports.
 const TICK: Duration = Duration::from_millis(10);
+
+/// How often the children are read, until none ends meanwhile.
+const READINGS: u32 = 100;
 
 /// Of this process.
 pub(super) fn own() -> Option<Duration> {
@@ -16,19 +19,29 @@ pub(super) fn own() -> Option<Duration> {
 pub(super) fn server(data_dir: &Path) -> Option<Duration> {
     let status = fs::read_to_string(data_dir.join("postmaster.pid")).ok()?;
     let postmaster: u32 = status.lines().next()?.trim().parse().ok()?;
-    let mut sum = Stat::read(&postmaster.to_string())?.with_ended_children();
+    // A child that ends while the others are read is in neither sum. Then all are read again.
+    (0..READINGS).find_map(|_| {
+        let before = Stat::read(&postmaster.to_string())?;
+        let children = children(postmaster)?;
+        let after = Stat::read(&postmaster.to_string())?;
+        (before.of_ended_children() == after.of_ended_children()).then(|| before.with_ended_children() + children)
+    })
+}
+
+/// The sum over all processes with this parent.
+fn children(parent: u32) -> Option<Duration> {
+    let mut sum = Duration::ZERO;
     for entry in fs::read_dir("/proc").ok()?.flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) else { continue };
-        // Processes come and go meanwhile. What one spent that goes is its parent's then.
-        if let Some(stat) = Stat::read(name).filter(|stat| stat.parent == postmaster) {
+        if let Some(stat) = Stat::read(name).filter(|stat| stat.parent == parent) {
             sum += stat.own();
         }
     }
     Some(sum)
 }
 
-/// The part of /proc/…/stat that counts.
+/// The fields of /proc/…/stat that this module reads.
 struct Stat {
     parent: u32,
     /// In user and system mode, itself and its children that ended.
@@ -51,8 +64,12 @@ impl Stat {
         TICK * (self.ticks[0] + self.ticks[1])
     }
 
+    fn of_ended_children(&self) -> Duration {
+        TICK * (self.ticks[2] + self.ticks[3])
+    }
+
     fn with_ended_children(&self) -> Duration {
-        TICK * self.ticks.iter().sum()
+        self.own() + self.of_ended_children()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a measurement must say of where it was made.
+//! The circumstances of a measurement: machine, server, build.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,10 +10,10 @@ use serde::Serialize;
 use sqlx::{PgConnection, Row};
 use uniqueue::embedded::Postgres;
 
-use super::report::rounded;
+use super::summary::rounded;
 
-/// Settings that decide what a number means.
-const TOLD: [&str; 9] = [
+/// The settings that decide what a number means.
+const SETTINGS: [&str; 9] = [
     "autovacuum",
     "checkpoint_timeout",
     "fsync",
@@ -28,26 +28,26 @@ const TOLD: [&str; 9] = [
 /// The circumstances.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Facts {
-    /// This command's.
+    /// The version of this command.
     pub(super) version: &'static str,
     /// release or debug.
     pub(super) build: &'static str,
     pub(super) postgres: String,
     /// Whether the server was started for this.
     pub(super) embedded: bool,
-    /// Whether a commit is on the disk when it is answered, by the settings.
+    /// Whether a commit is on the disk when the server acknowledges it, by the settings.
     pub(super) durable: bool,
-    /// The embedded server's, such as ext4; tmpfs keeps nothing, whatever the settings.
+    /// The file system of the embedded server's data, such as ext4. On tmpfs nothing is durable.
     pub(super) filesystem: Option<String>,
-    /// The processors of this machine, which the server need not run on.
+    /// The processors of this machine. A server that was given may run on another.
     pub(super) processors: usize,
-    /// What they are called, as Linux tells it.
+    /// Their name, from Linux.
     pub(super) processor: Option<String>,
     pub(super) memory_gib: Option<f64>,
     pub(super) kernel: Option<String>,
-    /// Milliseconds to have 8 kB on the disk where the embedded server's data are, the median of some.
+    /// Milliseconds to write and sync 8 kB where the embedded server's data are: a median.
     pub(super) fsync_ms: Option<f64>,
-    /// Whether a checkpoint is made before each turn, for which the role may have no right.
+    /// Whether a checkpoint is made before each run. The role may lack the right.
     pub(super) checkpoints: bool,
     pub(super) settings: BTreeMap<String, String>,
 }
@@ -59,7 +59,7 @@ impl Facts {
         postgres: Option<&Postgres>,
     ) -> sqlx::Result<Self> {
         let rows = sqlx::query("SELECT name, current_setting(name) FROM unnest($1::text[]) AS s (name)")
-            .bind(&TOLD[..])
+            .bind(&SETTINGS[..])
             .fetch_all(connection)
             .await?;
         let read = |row: &sqlx::postgres::PgRow| Ok((row.try_get(0)?, row.try_get(1)?));
@@ -86,28 +86,28 @@ impl Facts {
         })
     }
 
-    /// What must not be overlooked.
+    /// What makes the numbers worth less.
     pub(super) fn warnings(&self) -> Vec<&'static str> {
         let mut warnings = Vec::new();
         if self.build == "debug" {
             warnings.push("a debug build: the numbers say nothing of a release build");
         }
         if !self.durable {
-            warnings.push("this server is not durable: a commit is not on the disk when it is answered");
+            warnings.push("this server is not durable: a commit is not on the disk when it is acknowledged");
         }
         if self.filesystem.as_deref() == Some("tmpfs") {
             warnings
                 .push("the data are in memory (tmpfs), where nothing is durable: set TMPDIR to a directory on a disk");
         }
         if !self.checkpoints {
-            warnings.push("this role may not ask for checkpoints: one may fall into some turns and not into others");
+            warnings.push("this role may not ask for checkpoints: one may fall into some runs and not into others");
         }
         warnings
     }
 
-    /// For people, in a line or two.
+    /// The same for people, in a few lines.
     pub(super) fn text(&self) -> String {
-        let server = if self.embedded { "of its own" } else { "that you gave" };
+        let server = if self.embedded { "of its own" } else { "that was given" };
         let durable = if self.durable { "durable" } else { "NOT durable" };
         let settings: Vec<_> = self.settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
         let filesystem = self.filesystem.as_ref().map(|name| format!(", data on {name}")).unwrap_or_default();
@@ -130,14 +130,14 @@ impl Facts {
     }
 }
 
-/// What a file of /proc says of something.
+/// The value of a line in a file of /proc.
 fn line_of(file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Milliseconds that a page takes to the disk.
+/// Milliseconds to write and sync a page.
 fn fsync(directory: &Path) -> std::io::Result<f64> {
     const TIMES: usize = 51;
     let path = directory.join("bench-fsync");
@@ -154,7 +154,7 @@ fn fsync(directory: &Path) -> std::io::Result<f64> {
     Ok(times[TIMES / 2])
 }
 
-/// The kind of file system that a directory is on, as Linux tells it.
+/// The type of the file system that holds a directory, from Linux.
 fn filesystem(directory: &Path) -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_numbers_worthless_is_said() {
+    fn circumstances_that_spoil_numbers_give_warnings() {
         let mut facts = Facts { build: "release", durable: true, checkpoints: true, ..Facts::default() };
         assert_eq!(facts.warnings(), [""; 0]);
         facts.filesystem = Some("tmpfs".to_owned());

@@ -1,55 +1,56 @@
-//! Filling the table with jobs to work, or to be in the way.
+//! Filling the table with jobs to work, or with jobs that are in the way.
 
-use super::ground::Ground;
-use super::interrupted;
+use super::failures::interrupted;
+use super::sql::{Statement, Table};
+use super::test_database::TestDatabase;
 use crate::failure::Failure;
 
-const FILL: &str = include_str!("sql/fill.sql");
-
-/// So many rows go in one statement that Ctrl-C is heard soon.
-const PORTION: u64 = 100_000;
+/// Rows of one statement. Ctrl-C ends a run after at most one of them.
+const BATCH: u64 = 100_000;
 
 /// Jobs to put into the table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fill {
-    /// The first one's number. Ids follow the numbers.
+    /// The number of the first job. Ids follow the numbers.
     pub(super) first: u64,
     pub(super) count: u64,
     pub(super) queues: u32,
     /// Bytes of args beyond the number.
     pub(super) pad: usize,
-    pub(super) keyed: bool,
+    pub(super) has_keys: bool,
     pub(super) state: &'static str,
-    /// How long ago they were made, in PostgreSQL's words. Only the ids tell.
+    /// How long ago they were made, as an interval of PostgreSQL. Only the ids carry it.
     pub(super) age: &'static str,
 }
 
 impl Fill {
-    /// Jobs that wait in the one queue.
+    /// Available jobs in one queue.
     pub(super) const fn waiting(count: u64) -> Self {
-        Self { first: 0, count, queues: 1, pad: 0, keyed: false, state: "available", age: "0" }
+        Self { first: 0, count, queues: 1, pad: 0, has_keys: false, state: "available", age: "0" }
     }
 
-    /// Inserts them as SQL, so that ours and theirs find the same.
-    pub(super) async fn insert(self, ground: &mut Ground) -> Result<(), Failure> {
-        let Self { first, count, queues, pad, keyed, state, age } = self;
+    /// Inserts them with SQL, so that every side finds the same jobs.
+    pub(super) async fn insert(self, database: &mut TestDatabase, table: Table) -> Result<(), Failure> {
+        let Self { first, count, queues, pad, has_keys, state, age } = self;
+        let statement = database.statement(Statement::Fill.text(table));
         let mut done = 0;
         while done < count {
-            if ground.interrupt.is_cancelled() {
+            if database.interrupt.is_cancelled() {
                 return Err(interrupted());
             }
-            let portion = PORTION.min(count - done);
-            sqlx::query(ground.sql(FILL))
+            let batch = BATCH.min(count - done);
+            let mut query = sqlx::query(statement.clone())
                 .bind((first + done).cast_signed())
-                .bind(portion.cast_signed())
+                .bind(batch.cast_signed())
                 .bind(queues.cast_signed())
                 .bind(i32::try_from(pad).unwrap_or(i32::MAX))
-                .bind(keyed)
-                .bind(state)
-                .bind(age)
-                .execute(&mut ground.connection)
-                .await?;
-            done += portion;
+                .bind(has_keys);
+            // The plain table is filled with available jobs only.
+            if table == Table::Job {
+                query = query.bind(state).bind(age);
+            }
+            query.execute(&mut database.connection).await?;
+            done += batch;
         }
         Ok(())
     }

@@ -1,8 +1,5 @@
 //! The job that is measured: it does nothing.
 
-use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use serde::{Deserialize, Serialize};
 use uniqueue::{Job, NewJob, UniquePolicy};
 
@@ -11,34 +8,86 @@ use uniqueue::{Job, NewJob, UniquePolicy};
 #[job(kind = "bench", queue = "bench")]
 pub(super) struct NoOp {
     pub(super) n: u64,
-    /// What makes the args longer, where they are to be.
+    /// Makes the args longer.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) pad: String,
 }
 
-/// What is inserted.
+/// What the jobs of a run have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind {
     /// Bytes of args beyond the number.
     pub(super) pad: usize,
-    /// With a unique key each, of so many different ones.
-    pub(super) keys: Option<u64>,
+    pub(super) keys: Keys,
     pub(super) priority: i16,
 }
 
-impl Kind {
-    pub(super) const PLAIN: Self = Self { pad: 0, keys: None, priority: 0 };
+/// Which jobs share a unique key. Keys are numbered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Keys {
+    /// No job has a key.
+    None,
+    /// This many different keys, one after the other.
+    Different(u64),
+    /// The same, and each key has a holder before the run starts: all inserts are duplicates.
+    Held(u64),
+    /// Every second insert meets one of this many holders, each once. The others have new keys.
+    HalfHeld(u64),
+}
 
-    /// The args of a job. Those of one key are the same.
-    pub(super) fn args(self, n: u64) -> NoOp {
-        let n = self.keys.map_or(n, |keys| n % keys);
-        NoOp { n, pad: noise(n, self.pad) }
+impl Keys {
+    /// The number that stands in the args of a job: that of its key, where it has one.
+    pub(super) const fn number(self, n: u64) -> u64 {
+        match self {
+            Self::None => n,
+            Self::Different(keys) | Self::Held(keys) => n % keys,
+            Self::HalfHeld(held) => {
+                if n.is_multiple_of(2) {
+                    n / 2
+                } else {
+                    held + n / 2
+                }
+            }
+        }
+    }
+
+    /// Every key below this number has a holder before the run starts.
+    pub(super) const fn held(self) -> u64 {
+        match self {
+            Self::None | Self::Different(_) => 0,
+            Self::Held(held) | Self::HalfHeld(held) => held,
+        }
+    }
+
+    /// How many rows there are after `n` inserts.
+    pub(super) const fn rows(self, n: u64) -> u64 {
+        match self {
+            Self::None => n,
+            Self::Different(keys) => {
+                if keys < n {
+                    keys
+                } else {
+                    n
+                }
+            }
+            Self::Held(held) => held,
+            Self::HalfHeld(held) => held + n / 2,
+        }
+    }
+}
+
+impl Kind {
+    pub(super) const PLAIN: Self = Self { pad: 0, keys: Keys::None, priority: 0 };
+
+    /// The args of a job. Jobs of one key have the same args.
+    pub(super) fn args(self, number: u64) -> NoOp {
+        NoOp { n: number, pad: noise(number, self.pad) }
     }
 
     /// A job as an application makes it: its key is the hash of its args.
-    pub(super) fn job(self, n: u64) -> NewJob {
-        let job = NewJob::from(self.args(n)).priority(self.priority);
-        if self.keys.is_some() { job.unique(UniquePolicy::new().by_args()) } else { job }
+    pub(super) fn job(self, number: u64) -> NewJob {
+        let job = NewJob::from(self.args(number)).priority(self.priority);
+        if self.keys == Keys::None { job } else { job.unique(UniquePolicy::new().by_args()) }
     }
 }
 
@@ -55,41 +104,33 @@ fn noise(seed: u64, length: usize) -> String {
     std::iter::repeat_with(next).take(length).collect()
 }
 
-/// The numbers from 0 to n, each given out once, to whoever comes.
-pub(super) struct Numbers {
-    next: AtomicU64,
-    end: u64,
-}
-
-impl Numbers {
-    pub(super) const fn new(n: u64) -> Self {
-        Self { next: AtomicU64::new(0), end: n }
-    }
-
-    /// The next so many, or what is left of them.
-    pub(super) fn take(&self, count: u64) -> Option<Range<u64>> {
-        let first = self.next.fetch_add(count, Ordering::Relaxed);
-        (first < self.end).then(|| first..self.end.min(first + count))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
-    fn every_number_is_given_out_once() {
-        let numbers = Numbers::new(25);
-        let taken: Vec<u64> = std::iter::from_fn(|| numbers.take(10)).flatten().collect();
-        assert_eq!(taken, (0..25).collect::<Vec<_>>());
+    fn every_set_of_keys_stores_the_expected_rows() {
+        for n in [1, 2, 7, 20] {
+            for keys in [Keys::None, Keys::Different(5), Keys::Different(100), Keys::Held(5), Keys::HalfHeld(10)] {
+                let stored: BTreeSet<u64> = (0..keys.held()).chain((0..n).map(|n| keys.number(n))).collect();
+                assert_eq!(stored.len() as u64, keys.rows(n), "{keys:?}, {n}");
+            }
+        }
     }
 
     #[test]
-    fn jobs_of_one_key_have_the_same_args() {
-        let kind = Kind { pad: 100, keys: Some(7), ..Kind::PLAIN };
-        let text = |n| serde_json::to_string(&kind.args(n)).unwrap();
-        assert_eq!(text(3), text(10));
-        assert_ne!(text(3), text(4));
+    fn half_of_the_inserts_meet_a_holder_each() {
+        let keys = Keys::HalfHeld(10);
+        let held: Vec<u64> = (0..20).map(|n| keys.number(n)).filter(|number| *number < keys.held()).collect();
+        assert_eq!(held, (0..10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn args_have_the_length_of_the_pad_and_differ() {
+        let kind = Kind { pad: 100, ..Kind::PLAIN };
         assert_eq!(kind.args(3).pad.len(), 100);
+        assert_ne!(kind.args(3).pad, kind.args(4).pad);
     }
 }

@@ -1,15 +1,15 @@
-//! What a stretch of time cost: seconds, WAL and processor time.
+//! The cost of a run: seconds, WAL and processor time.
 
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use sqlx::{PgConnection, Row};
 
 use super::cpu;
-use super::ground::Ground;
+use super::delays::Delays;
+use super::test_database::TestDatabase;
 use crate::failure::Failure;
 
-/// The readings at the start of a stretch.
+/// The readings at the start of a run.
 pub(super) struct Meter {
     begun_at: Instant,
     wal: i64,
@@ -17,7 +17,7 @@ pub(super) struct Meter {
     server_cpu: Option<Duration>,
 }
 
-/// What one turn of a workload, or of its counterpart, measured.
+/// What one run measured.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measure {
     pub(super) jobs: u64,
@@ -28,52 +28,52 @@ pub(super) struct Measure {
     pub(super) client_cpu: Option<f64>,
     /// Seconds of all processes of the embedded server.
     pub(super) server_cpu: Option<f64>,
-    pub(super) latency: Option<Latency>,
+    pub(super) delays: Option<Delays>,
+    /// The same with the time of the insert itself.
+    pub(super) delays_from_call: Option<Delays>,
     /// Jobs a second in the first and in the last tenth.
     pub(super) tenths: Option<[f64; 2]>,
 }
 
-/// Milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Latency {
-    /// From the answer of the insert to the start of the job; 0 where the job was quicker than the answer.
-    pub(super) p50_ms: f64,
-    pub(super) p99_ms: f64,
-    pub(super) max_ms: f64,
-    /// From the call of the insert to the start of the job: with the commit itself.
-    pub(super) from_call_p50_ms: f64,
-    pub(super) from_call_p99_ms: f64,
-}
-
 impl Meter {
-    pub(super) async fn start(ground: &mut Ground) -> Result<Self, Failure> {
-        let wal = wal(&mut ground.connection).await?;
-        let (client_cpu, server_cpu) = (cpu::own(), ground.data_dir().and_then(cpu::server));
-        ground.profiler.tell(true);
+    pub(super) async fn start(database: &mut TestDatabase) -> Result<Self, Failure> {
+        let wal = wal(&mut database.connection).await?;
+        let (client_cpu, server_cpu) = (cpu::own(), database.data_dir().and_then(cpu::server));
+        database.profiler.tell(true);
         Ok(Self { begun_at: Instant::now(), wal, client_cpu, server_cpu })
     }
 
-    /// The stretch ends here, and so many jobs were done in it.
-    pub(super) async fn stop(self, ground: &mut Ground, jobs: u64) -> Result<Measure, Failure> {
+    /// Ends the run, in which this many jobs were done.
+    pub(super) async fn stop(self, database: &mut TestDatabase, jobs: u64) -> Result<Measure, Failure> {
         let seconds = self.begun_at.elapsed().as_secs_f64();
-        ground.profiler.tell(false);
+        database.profiler.tell(false);
         let spent = |before: Option<Duration>, after: Option<Duration>| {
             before.zip(after).map(|(before, after)| after.saturating_sub(before).as_secs_f64())
         };
         let client_cpu = spent(self.client_cpu, cpu::own());
-        let server_cpu = spent(self.server_cpu, ground.data_dir().and_then(cpu::server));
-        let wal = (wal(&mut ground.connection).await? - self.wal) as f64;
-        Ok(Measure { jobs, seconds, wal, client_cpu, server_cpu, latency: None, tenths: None })
+        let server_cpu = spent(self.server_cpu, database.data_dir().and_then(cpu::server));
+        let wal = (wal(&mut database.connection).await? - self.wal) as f64;
+        Ok(Measure { jobs, seconds, wal, client_cpu, server_cpu, ..Measure::default() })
     }
 }
 
 impl Measure {
+    /// Jobs a second.
     pub(super) fn rate(&self) -> f64 {
         self.jobs as f64 / self.seconds.max(f64::EPSILON)
     }
+
+    pub(super) fn per_job(&self, cost: f64) -> f64 {
+        cost / self.jobs.max(1) as f64
+    }
+
+    /// Microseconds.
+    pub(super) fn server_cpu_per_job(&self) -> Option<f64> {
+        Some(self.per_job(self.server_cpu? * 1e6))
+    }
 }
 
-/// How much WAL there is, in bytes.
+/// The bytes of WAL that the server has written so far.
 async fn wal(connection: &mut PgConnection) -> sqlx::Result<i64> {
     let asked = sqlx::query("SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint").fetch_one(connection);
     asked.await?.try_get(0)

@@ -1,37 +1,44 @@
 //! `uniqueue bench`: how fast the queue is, in times of what the database itself can do.
 //!
 //! ```text
-//! args ─▶ plan (workload → a pair of turns) ─▶ turn: ours, theirs, ours, theirs ─▶ medians ─▶ report
-//!    └──▶ sweep (points → pairs of turns) ─────┘         └─ insert, work, latency, flow: the client
-//! plot ◀─ JSON lines of a sweep                          └─ bare_insert, bare_work: plain SQL
+//! args ─▶ plan (workload → comparison) ─▶ comparison: rounds of runs ─▶ summary ─▶ report, tables
+//!    └──▶ sweep (points → comparisons) ────────┘        ├─ library/: a client and runners
+//! plot ◀─ JSON lines of a sweep (point)                 └─ sql/: SQL on our table, and on a plain one
 //! ```
 //!
-//! Both sides of a pair find the same table, have the same connections and are metered alike.
+//! All sides of a comparison find the same jobs, have as many connections and are metered alike.
 
 mod args;
-mod bare_insert;
-mod bare_latency;
-mod bare_work;
+mod comparison;
 mod counter;
 mod cpu;
+mod delays;
+mod end_to_end;
 mod facts;
+mod failures;
 mod fill;
-mod flow;
-mod ground;
 mod insert;
 mod job;
 mod latency;
+mod library;
 mod meter;
 mod plan;
 mod plans;
 mod plot;
-mod processes;
+mod point;
 mod profiler;
 mod progress;
 mod report;
+mod run;
+mod scheduled;
+mod schema;
+mod sql;
+mod summary;
 mod sweep;
 mod table_size;
-mod turn;
+mod tables;
+mod tasks;
+mod test_database;
 mod work;
 mod workload;
 
@@ -42,17 +49,18 @@ use tokio_util::sync::CancellationToken;
 use uniqueue::shutdown_signal;
 
 pub(crate) use self::args::BenchArguments;
-use self::ground::Ground;
-pub(crate) use self::processes::{BenchRunnerArguments, run as run_bench_runner};
+use self::failures::interrupted;
+pub(crate) use self::library::processes::{BenchRunnerArguments, run_process as run_bench_runner};
 use self::progress::Progress;
 use self::report::Line;
+use self::test_database::TestDatabase;
 use self::workload::Workload;
 use crate::Verdict;
 use crate::failure::Failure;
 use crate::output;
 
-/// How long a turn may take to end after an interrupt, before it is dropped where it stands.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a run may take to end after an interrupt, before the bench drops it.
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Measures, or draws.
 pub(crate) async fn run(arguments: BenchArguments) -> Result<Verdict, Failure> {
@@ -68,54 +76,59 @@ pub(crate) async fn run(arguments: BenchArguments) -> Result<Verdict, Failure> {
     });
     let progress = Progress::new();
     progress.begin("preparing");
-    let mut ground = Ground::open(&arguments, interrupt.clone()).await?;
-    let dropped = async {
+    let mut database = TestDatabase::open(&arguments, interrupt.clone()).await?;
+    let timed_out = async {
         interrupt.cancelled().await;
-        tokio::time::sleep(PATIENCE).await;
+        tokio::time::sleep(INTERRUPT_TIMEOUT).await;
     };
     let measured = tokio::select! {
-        measured = measure(&mut ground, &arguments, &progress) => measured,
-        () = dropped => Err(interrupted()),
+        measured = measure(&mut database, &arguments, &progress) => measured,
+        () = timed_out => Err(interrupted()),
     };
     progress.finish();
-    match (measured, ground.close().await) {
-        // Nothing is left behind only where that went well.
+    match (measured, database.close().await) {
+        // The schema may still be there.
         (Ok(_) | Err(Failure::Interrupted { .. }), Err(failure)) => Err(failure),
         (measured, _) => measured,
     }
 }
 
-async fn measure(ground: &mut Ground, arguments: &BenchArguments, progress: &Progress) -> Result<Verdict, Failure> {
-    if ground.interrupt.is_cancelled() {
+async fn measure(
+    database: &mut TestDatabase,
+    arguments: &BenchArguments,
+    progress: &Progress,
+) -> Result<Verdict, Failure> {
+    if database.interrupt.is_cancelled() {
         return Err(interrupted());
     }
     if !arguments.json {
-        progress.aside(|| {
-            ground.facts.warnings().iter().for_each(|warning| output::tell(&format!("warning: {warning}")));
-            output::print(&ground.facts.text())
+        progress.suspend(|| {
+            database.facts.warnings().iter().for_each(|warning| output::tell(&format!("warning: {warning}")));
+            output::print(&database.facts.text())
         })?;
     }
     if arguments.sweep.is_empty() {
-        return measure_workloads(ground, arguments, progress).await;
+        return measure_workloads(database, arguments, progress).await;
     }
-    let mut rows = Vec::new();
+    let mut points = Vec::new();
     for sweep in &arguments.sweep {
-        let say = |point: sweep::Point| {
-            rows.push(point.cells());
-            if arguments.json { progress.aside(|| output::print_json_line(&point)) } else { Ok(()) }
+        let say = |point: point::Point| {
+            if arguments.json {
+                progress.suspend(|| output::print_json_line(&point))?;
+            }
+            points.push(point);
+            Ok(())
         };
-        sweep.run(ground, arguments, progress, say).await?;
+        sweep.run(database, arguments, progress, say).await?;
     }
     if !arguments.json {
-        let header = ["sweep", "x", "series", "us/job", "plain SQL", "WAL B/job"].map(str::to_owned);
-        let table = output::table(&header, &[false, true, false, true, true, true], &rows);
-        progress.aside(|| output::print(&format!("\n{table}\n")))?;
+        progress.suspend(|| output::print(&format!("\n{}\n", point::table(&points))))?;
     }
     Ok(Verdict::Fine)
 }
 
 async fn measure_workloads(
-    ground: &mut Ground,
+    database: &mut TestDatabase,
     arguments: &BenchArguments,
     progress: &Progress,
 ) -> Result<Verdict, Failure> {
@@ -124,31 +137,26 @@ async fn measure_workloads(
     let mut failed = None;
     for plan in plan::plans(arguments, workloads) {
         progress.begin(plan.workload.name());
-        let rounds = match plan.pair.run(ground, arguments.rounds, progress).await {
+        let rounds = match plan.comparison.run(database, arguments.sizes.rounds, progress).await {
             Ok(rounds) => rounds,
             Err(failure) => {
                 failed = Some(failure);
                 break;
             }
         };
-        let Some(line) = Line::new(&plan, &rounds, &ground.facts) else { continue };
+        let Some(line) = Line::new(&plan, &rounds, &database.facts) else { continue };
         if arguments.json {
-            progress.aside(|| output::print_json_line(&line))?;
+            progress.suspend(|| output::print_json_line(&line))?;
         }
         lines.push(line);
     }
     if !arguments.json && !lines.is_empty() {
-        // What was measured before a failure is as good as ever.
-        progress.aside(|| output::print(&format!("\n{}", report::table(&lines))))?;
+        // A failure does not spoil what was measured before it.
+        progress.suspend(|| output::print(&format!("\n{}", tables::text(&lines))))?;
     }
     if let Some(failure) = failed {
         return Err(failure);
     }
-    let is_missed = lines.iter().any(|line| line.met == Some(false));
+    let is_missed = lines.iter().any(|line| line.check.met == Some(false));
     Ok(if arguments.check && is_missed { Verdict::NotFine } else { Verdict::Fine })
-}
-
-/// Somebody wants the bench to end.
-fn interrupted() -> Failure {
-    Failure::Interrupted { left: "nothing is left of the bench in the database".to_owned() }
 }

@@ -1,21 +1,26 @@
-//! From a workload to the turns that measure it.
+//! From a workload to the runs that measure it.
 
 use std::time::Duration;
 
-use super::args::BenchArguments;
+use serde::Serialize;
+
+use super::args::{BenchArguments, Sizes};
+use super::comparison::Comparison;
+use super::end_to_end::EndToEnd;
 use super::fill::Fill;
-use super::flow::Flow;
-use super::insert::{Beside, Inserts, Way};
-use super::job::Kind;
-use super::turn::{Pair, Turn};
-use super::work::{Keep, Works};
-use super::workload::Workload;
+use super::insert::{Call, Insert, WakeUp};
+use super::job::{Keys, Kind};
+use super::run::Run;
+use super::scheduled::Schedule;
+use super::sql::Table;
+use super::work::{Keep, Loops, Runners, Work};
+use super::workload::{Series, Workload};
 
-/// How many keys are hot in insert_duplicate.
-const HOT_KEYS: u64 = 100;
+/// How many jobs hold the keys of insert_duplicate.
+const HOLDERS: u64 = 100;
 
-/// Jobs in one call of insert_many.
-const BULK: u64 = 1_000;
+/// Jobs in one call of insert_many, and in one fetch of SQL.
+const BATCH: u32 = 1_000;
 
 /// A workload at its size.
 #[derive(Clone, Copy, Debug)]
@@ -23,76 +28,147 @@ pub(super) struct Plan {
     pub(super) workload: Workload,
     pub(super) n: u64,
     pub(super) connections: u32,
-    /// Those that insert, where there are any.
+    pub(super) variant: Variant,
+    pub(super) comparison: Comparison,
+}
+
+/// What tells the lines of a workload apart.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub(super) struct Variant {
+    /// Tasks that insert at once.
     pub(super) tasks: Option<usize>,
-    pub(super) pair: Pair,
+    pub(super) runners: Option<u32>,
+    /// Jobs that each runner works at once.
+    pub(super) slots: Option<u32>,
 }
 
 /// Every workload that was asked for, in the order of the list.
 pub(super) fn plans(arguments: &BenchArguments, workloads: &[Workload]) -> Vec<Plan> {
-    let mut plans = Vec::new();
-    for workload in workloads {
-        if workload.has_tasks() {
-            plans.extend(arguments.tasks.iter().map(|tasks| plan(arguments, *workload, usize::from(tasks.get()))));
-        } else {
-            plans.push(plan(arguments, *workload, connections(arguments, *workload) as usize));
+    let plans = workloads.iter().flat_map(|workload| {
+        let variants = variants(&arguments.sizes, workload.series());
+        variants.into_iter().map(|variant| Plan::new(&arguments.sizes, *workload, variant))
+    });
+    plans.collect()
+}
+
+fn variants(sizes: &Sizes, series: Series) -> Vec<Variant> {
+    let mut variants = Vec::new();
+    match series {
+        Series::None => variants.push(Variant::default()),
+        Series::Tasks => {
+            for tasks in &sizes.tasks {
+                variants.push(Variant { tasks: Some(usize::from(tasks.get())), ..Variant::default() });
+            }
+        }
+        Series::Runners => {
+            for slots in &sizes.slots {
+                for runners in &sizes.runners {
+                    let (runners, slots) = (Some(u32::from(*runners)), Some(u32::from(slots.get())));
+                    variants.push(Variant { tasks: None, runners, slots });
+                }
+            }
         }
     }
-    plans
+    variants
 }
 
-fn connections(arguments: &BenchArguments, workload: Workload) -> u32 {
-    arguments.connections.unwrap_or(workload.connections())
+impl Plan {
+    fn new(sizes: &Sizes, workload: Workload, variant: Variant) -> Self {
+        let n = sizes.n.map_or(workload.n(), u64::from);
+        let connections = sizes.connections.unwrap_or(workload.connections());
+        let comparison = match workload {
+            Workload::InsertBulk => inserts(Call::Bulk(BATCH.into()), Keys::None, n, connections, variant),
+            Workload::InsertBulkUnique => {
+                inserts(Call::Bulk(BATCH.into()), Keys::Different(n), n, connections, variant)
+            }
+            Workload::InsertBulkHalf => inserts(Call::Bulk(BATCH.into()), half(n), n, connections, variant),
+            Workload::InsertTx => inserts(Call::Transaction, Keys::None, n, connections, variant),
+            Workload::InsertTxUnique => inserts(Call::Transaction, Keys::Different(n), n, connections, variant),
+            Workload::InsertTxHalf => inserts(Call::Transaction, half(n), n, connections, variant),
+            Workload::InsertNotified => notified(n, connections),
+            Workload::InsertSingle => inserts(Call::Single, Keys::None, n, connections, variant),
+            Workload::InsertUnique => inserts(Call::Single, Keys::Different(n), n, connections, variant),
+            Workload::InsertHalf => inserts(Call::Single, half(n), n, connections, variant),
+            Workload::InsertDuplicate => inserts(Call::Single, Keys::Held(HOLDERS.min(n)), n, connections, variant),
+            _ => works(sizes, workload, n, connections, variant),
+        };
+        Self { workload, n, connections, variant, comparison }
+    }
 }
 
-fn plan(arguments: &BenchArguments, workload: Workload, tasks: usize) -> Plan {
-    let n = arguments.n.map_or(workload.n(), u64::from);
-    let connections = connections(arguments, workload);
-    let insert = |way, keys| {
-        let inserts = Inserts { way, kind: Kind { keys, ..Kind::PLAIN }, n, tasks, connections, beside: None };
-        Pair { ours: Turn::Insert(inserts), theirs: Some(Turn::BareInsert(inserts)) }
+/// Every second insert meets a holder.
+const fn half(n: u64) -> Keys {
+    Keys::HalfHeld(n.div_ceil(2))
+}
+
+/// Inserts from as many tasks as the variant says, else from one a connection.
+fn inserts(call: Call, keys: Keys, n: u64, connections: u32, variant: Variant) -> Comparison {
+    let (kind, tasks) = (Kind { keys, ..Kind::PLAIN }, variant.tasks.unwrap_or(connections as usize));
+    Comparison::of_inserts(Insert { call, kind, n, tasks, connections, runner: None })
+}
+
+/// Inserts beside a runner: one that listens, and one that polls.
+fn notified(n: u64, connections: u32) -> Comparison {
+    let beside = |runner| {
+        let (kind, tasks) = (Kind::PLAIN, connections as usize);
+        Run::Insert(Insert { call: Call::Transaction, kind, n, tasks, connections, runner: Some(runner) })
     };
-    let plain = Works {
+    Comparison { ours: beside(WakeUp::Notification), bare: Some(beside(WakeUp::Polling)), plain: None }
+}
+
+/// The workloads in which jobs are worked.
+fn works(sizes: &Sizes, workload: Workload, n: u64, connections: u32, variant: Variant) -> Comparison {
+    let work = Work {
         fill: Some(Fill::waiting(n)),
         n,
         queues: 1,
-        connections,
-        concurrency: arguments.concurrency,
         keep: Keep::Rows,
         is_snapshot_held: false,
+        runners: Runners { count: 1, slots: sizes.concurrency, connections },
+        loops: Loops { connections, batch: BATCH },
     };
-    let against_bare = |works| Pair { ours: Turn::Work(works), theirs: Some(Turn::BareWork(works)) };
-    let against_work = |ours| Pair { ours, theirs: Some(Turn::Work(plain)) };
-    let pair = match workload {
-        Workload::InsertBulk => insert(Way::Bulk(BULK), None),
-        Workload::InsertBulkUnique => insert(Way::Bulk(BULK), Some(n)),
-        Workload::InsertTx => insert(Way::Tx, None),
-        Workload::InsertTxUnique => insert(Way::Tx, Some(n)),
-        Workload::InsertNotified => {
-            let beside = |beside| {
-                let beside = Some(beside);
-                Turn::Insert(Inserts { way: Way::Tx, kind: Kind::PLAIN, n, tasks, connections, beside })
-            };
-            Pair { ours: beside(Beside::Listening), theirs: Some(beside(Beside::Polling)) }
+    match workload {
+        Workload::WorkDelete => Comparison::of_work(Work { keep: Keep::Nothing, ..work }),
+        Workload::WorkUnique => {
+            Comparison::of_work(Work { fill: Some(Fill { has_keys: true, ..Fill::waiting(n) }), ..work })
         }
-        Workload::InsertSingle => insert(Way::Single, None),
-        Workload::InsertUnique => insert(Way::Single, Some(n)),
-        Workload::InsertDuplicate => insert(Way::Duplicate, Some(HOT_KEYS.min(n))),
-        Workload::Work => against_bare(plain),
-        Workload::WorkDelete => against_bare(Works { keep: Keep::Nothing, ..plain }),
-        Workload::WorkUnique => against_bare(Works { fill: Some(Fill { keyed: true, ..Fill::waiting(n) }), ..plain }),
-        Workload::Latency => Pair { ours: Turn::Latency { n, connections }, theirs: Some(Turn::BareLatency(n)) },
+        Workload::WorkQueues => {
+            let queues = sizes.queues;
+            Comparison::of_work(Work { fill: Some(Fill { queues, ..Fill::waiting(n) }), queues, ..work })
+        }
+        Workload::WorkSlots => {
+            let (count, slots) = (variant.runners.unwrap_or(1), variant.slots.unwrap_or(BATCH));
+            let runners = Runners { count, slots, connections };
+            let loops = Loops { connections: count, batch: slots };
+            Comparison::of_work(Work { runners, loops, ..work })
+        }
+        Workload::Scheduled => {
+            let schedule = Schedule { n, rate: sizes.rate, connections, slots: sizes.concurrency };
+            let sql = |table| Some(Run::SqlScheduled(table, schedule, Work { fill: None, ..work }));
+            Comparison { ours: Run::Scheduled(schedule), bare: sql(Table::Job), plain: sql(Table::Plain) }
+        }
+        Workload::Latency => {
+            let bare = Some(Run::SqlLatency(n, Work { fill: None, ..work }));
+            Comparison { ours: Run::Latency { n, connections }, bare, plain: None }
+        }
         Workload::WorkBacklog => {
-            let fill = Fill::waiting(n + u64::from(arguments.backlog));
-            against_work(Turn::Work(Works { fill: Some(fill), ..plain }))
+            let fill = Some(Fill::waiting(n + u64::from(sizes.backlog)));
+            Comparison { bare: Some(Run::Work(work)), ..Comparison::of_work(Work { fill, ..work }) }
         }
-        Workload::WorkHeldSnapshot => against_work(Turn::Work(Works { is_snapshot_held: true, ..plain })),
-        Workload::EndToEnd => against_work(Turn::EndToEnd(Flow {
-            tasks,
-            duration: Duration::from_secs(arguments.duration.into()),
-            most: arguments.n.map_or(u64::MAX, u64::from),
-            works: Works { fill: None, ..plain },
-        })),
-    };
-    Plan { workload, n, connections, tasks: workload.inserts().then_some(tasks), pair }
+        Workload::WorkHeldSnapshot => {
+            let held = Comparison::of_work(Work { is_snapshot_held: true, ..work });
+            Comparison { bare: Some(Run::Work(work)), ..held }
+        }
+        Workload::EndToEnd => {
+            let end_to_end = EndToEnd {
+                tasks: variant.tasks.unwrap_or(1),
+                duration: Duration::from_secs(sizes.duration.into()),
+                most: sizes.n.map_or(u64::MAX, u64::from),
+                work: Work { fill: None, ..work },
+            };
+            let plain = Some(Run::SqlEndToEnd(Table::Plain, end_to_end));
+            Comparison { ours: Run::EndToEnd(end_to_end), bare: Some(Run::Work(work)), plain }
+        }
+        _ => Comparison::of_work(work),
+    }
 }

@@ -13,11 +13,11 @@ use crate::output;
 
 const SIZE: (u32, u32) = (900, 540);
 
-/// Told apart by everybody, also in grey.
+/// Different also to colour-blind readers, and in grey.
 const COLOURS: [RGBColor; 4] =
     [RGBColor(0, 90, 160), RGBColor(200, 80, 0), RGBColor(0, 130, 90), RGBColor(150, 60, 140)];
 
-/// What the curves need of a line.
+/// The parts of a line that the curves need.
 #[derive(Debug, Deserialize)]
 struct Point {
     sweep: String,
@@ -82,7 +82,7 @@ pub(super) fn run(file: &Path, directory: &Path) -> Result<(), Failure> {
     output::print(&format!("{}\n", path.display()))
 }
 
-/// Each plan once a sweep: most curves of one have the same.
+/// Each plan once a sweep: most curves of a sweep have the same plans.
 fn plans_text(plans: &Plans) -> String {
     let mut text = "The statements behind the curves, as EXPLAIN showed them where each curve ends. Written by\n\
         uniqueue bench --plot, from the lines of --sweep, which carry the plans of every point.\n"
@@ -138,7 +138,7 @@ fn draw(path: &Path, sweep: &str, curves: &Curves) -> Result<(), Box<dyn Error>>
         .draw()?;
     let ours = curves.keys().filter(|name| !is_bare(name)).cloned().collect::<Vec<_>>();
     for (name, points) in curves {
-        // The last that fits: one series' name may begin as another's does.
+        // The last one, because the name of one series can be the beginning of another's.
         let place = ours.iter().rposition(|series| name.starts_with(series.as_str())).unwrap_or_default();
         let colour = COLOURS[place % COLOURS.len()];
         let line = points.iter().copied();

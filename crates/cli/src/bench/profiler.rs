@@ -1,4 +1,4 @@
-//! Tells `perf record` when to look: while one of our turns is on the clock, and at nothing else.
+//! Has `perf record` record our runs while they are on the clock, and nothing else.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -6,11 +6,11 @@ use std::path::Path;
 
 use crate::failure::Failure;
 
-/// The other end of `perf record --control`, where there is one.
+/// The writing end of the FIFO of `perf record --control`, if any.
 #[derive(Debug, Default)]
 pub(super) struct Profiler {
     control: Option<File>,
-    /// Whether the turn is ours.
+    /// Whether the run is one of ours.
     pub(super) is_ours: bool,
 }
 

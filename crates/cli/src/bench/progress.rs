@@ -1,4 +1,4 @@
-//! How far the bench is, for people at a terminal.
+//! The progress of the bench, for people at a terminal.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -22,7 +22,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// What is measured from now on.
+    /// Shows what is measured from now on.
     pub(super) fn begin(&self, what: impl Into<String>) {
         self.bar.set_message("");
         self.bar.set_prefix(what.into());
@@ -32,8 +32,8 @@ impl Progress {
         self.bar.set_message(format!(", round {round} of {rounds}, {side}"));
     }
 
-    /// Writes something else to the terminal meanwhile.
-    pub(super) fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
+    /// Hides the line while `write` writes to the terminal.
+    pub(super) fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
         self.bar.suspend(write)
     }
 

@@ -1,168 +1,181 @@
-//! What was measured: one JSON line a workload, or a table.
+//! One JSON line a workload.
 
 use serde::Serialize;
 
+use super::comparison::{Rounds, Side};
 use super::facts::Facts;
-use super::meter::Latency;
-use super::plan::Plan;
-use super::turn::{Medians, Rounds};
+use super::meter::Measure;
+use super::plan::{Plan, Variant};
+use super::summary::{Ratio, Summary, rounded};
 use super::workload::{Target, Workload};
-use crate::output;
 
 /// A workload, added up.
 #[derive(Debug, Serialize)]
 pub(super) struct Line {
-    pub(super) workload: &'static str,
+    #[serde(rename = "workload", serialize_with = "name")]
+    pub(super) workload: Workload,
     /// Jobs a round.
-    pub(super) n: u64,
-    pub(super) connections: u32,
-    pub(super) seconds: f64,
-    pub(super) jobs_per_second: f64,
-    /// The counterpart's. None of latency, whose rate is that of its ticks.
-    pub(super) bare_per_second: Option<f64>,
-    /// The median of the rounds' ratios.
+    n: u64,
+    connections: u32,
+    #[serde(flatten)]
+    pub(super) variant: Variant,
+    #[serde(flatten)]
+    pub(super) ours: Summary,
+    #[serde(flatten)]
+    ratios: Ratios,
+    #[serde(flatten)]
+    pub(super) check: TargetCheck,
+    counterpart: &'static str,
+    pub(super) bare: Option<Counterpart>,
+    pub(super) plain: Option<Counterpart>,
+    rounds: Vec<Round>,
+    #[serde(flatten)]
+    facts: Facts,
+}
+
+/// What most readers look for, of `bare` and `plain`.
+#[derive(Debug, Serialize)]
+struct Ratios {
+    bare_per_second: Option<f64>,
+    ratio: Option<f64>,
+    plain_per_second: Option<f64>,
+    plain_ratio: Option<f64>,
+}
+
+/// A side that ours is compared with.
+#[derive(Debug, Serialize)]
+pub(super) struct Counterpart {
+    #[serde(flatten)]
+    pub(super) summary: Summary,
+    /// Our jobs a second over this side's: the median of the rounds' ratios. None where a clock sets the rate.
     pub(super) ratio: Option<f64>,
-    /// The least of them and the greatest.
     pub(super) ratio_range: Option<[f64; 2]>,
-    pub(super) wal_bytes_per_job: f64,
-    pub(super) bare_wal_bytes_per_job: Option<f64>,
-    /// Microseconds.
-    pub(super) client_cpu_per_job: Option<f64>,
-    pub(super) server_cpu_per_job: Option<f64>,
-    pub(super) bare_client_cpu_per_job: Option<f64>,
-    pub(super) bare_server_cpu_per_job: Option<f64>,
-    /// Processors that client and server kept busy.
-    pub(super) cores: Option<f64>,
-    pub(super) bare_cores: Option<f64>,
-    pub(super) tasks: Option<usize>,
-    pub(super) counterpart: &'static str,
-    pub(super) target_ratio: Option<f64>,
+    /// This side's processor time of the server a job over ours.
+    pub(super) server_cpu_ratio: Option<f64>,
+    pub(super) server_cpu_ratio_range: Option<[f64; 2]>,
+}
+
+/// The target, and whether it is reached.
+#[derive(Debug, Serialize)]
+pub(super) struct TargetCheck {
     #[serde(skip)]
-    target: Option<Target>,
-    /// Whether the target is reached, where there is one.
+    pub(super) target: Option<Target>,
+    target_ratio: Option<f64>,
+    target_p99_ms: Option<f64>,
     pub(super) met: Option<bool>,
-    #[serde(flatten)]
-    pub(super) latency: Option<Latency>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bare_p50_ms: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bare_p99_ms: Option<f64>,
-    /// Jobs a second in the first and in the last tenth of the jobs.
-    pub(super) tenths: Option<[f64; 2]>,
-    pub(super) bare_tenths: Option<[f64; 2]>,
-    /// Jobs a second of every round: ours and theirs.
-    pub(super) rounds: Vec<[Option<f64>; 2]>,
-    #[serde(flatten)]
-    pub(super) facts: Facts,
+}
+
+/// What a round measured of each side.
+#[derive(Debug, Serialize)]
+struct Round {
+    ours: Figures,
+    bare: Option<Figures>,
+    plain: Option<Figures>,
+}
+
+#[derive(Debug, Serialize)]
+struct Figures {
+    jobs_per_second: f64,
+    server_cpu_per_job: Option<f64>,
 }
 
 impl Line {
-    /// Adds up. `None`: there was no round.
+    /// `None`: there was no round.
     pub(super) fn new(plan: &Plan, rounds: &Rounds, facts: &Facts) -> Option<Self> {
-        let ours = Medians::of(&rounds.ours)?;
-        let theirs = Medians::of(&rounds.theirs);
-        let bare_latency = theirs.as_ref().and_then(|theirs| theirs.latency).map(rounded_latency);
-        // A rate that the clock gives says nothing.
-        let bare_rate = theirs.as_ref().filter(|theirs| theirs.latency.is_none()).map(|theirs| theirs.rate);
-        let ratios = bare_rate.and_then(|_| rounds.ratios());
-        let ratio = ratios.map(|[ratio, ..]| ratio);
-        let target = plan.workload.target(plan.tasks);
-        let met = target.and_then(|target| match target {
-            Target::Ratio(wanted) => ratio.map(|ratio| ratio >= wanted),
-            Target::Latency { p50, p99 } => ours.latency.map(|latency| latency.p50_ms <= p50 && latency.p99_ms <= p99),
-        });
-        let theirs_of = |value: fn(&Medians) -> f64| theirs.as_ref().map(value).map(rounded);
+        let ours = Summary::of(&rounds.ours)?;
+        let [bare, plain] = [Side::Bare, Side::Plain].map(|side| Counterpart::new(&rounds.ours, rounds.of(side)));
+        let rate = |side: &Option<Counterpart>| {
+            side.as_ref().filter(|side| side.ratio.is_some()).map(|side| side.summary.jobs_per_second)
+        };
+        let ratio = |side: &Option<Counterpart>| side.as_ref().and_then(|side| side.ratio);
         Some(Self {
-            workload: plan.workload.name(),
+            workload: plan.workload,
             // end_to_end is given a time, not a number.
             n: if plan.workload == Workload::EndToEnd { ours.jobs as u64 } else { plan.n },
             connections: plan.connections,
-            seconds: rounded(ours.seconds),
-            jobs_per_second: rounded(ours.rate),
-            bare_per_second: bare_rate.map(rounded),
-            ratio: ratio.map(rounded),
-            ratio_range: ratios.map(|[_, least, most]| [rounded(least), rounded(most)]),
-            wal_bytes_per_job: rounded(ours.wal_per_job),
-            bare_wal_bytes_per_job: theirs_of(|theirs| theirs.wal_per_job),
-            client_cpu_per_job: ours.client_cpu_per_job.map(rounded),
-            server_cpu_per_job: ours.server_cpu_per_job.map(rounded),
-            bare_client_cpu_per_job: theirs.as_ref().and_then(|theirs| theirs.client_cpu_per_job).map(rounded),
-            bare_server_cpu_per_job: theirs.as_ref().and_then(|theirs| theirs.server_cpu_per_job).map(rounded),
-            cores: ours.cores.map(rounded),
-            bare_cores: theirs.as_ref().and_then(|theirs| theirs.cores).map(rounded),
-            tasks: plan.tasks,
+            variant: plan.variant,
+            ratios: Ratios {
+                bare_per_second: rate(&bare),
+                ratio: ratio(&bare),
+                plain_per_second: rate(&plain),
+                plain_ratio: ratio(&plain),
+            },
+            check: TargetCheck::new(plan.workload.target(plan.variant.tasks), ratio(&bare), &ours),
             counterpart: plan.workload.counterpart(),
-            target_ratio: target.and_then(|target| match target {
-                Target::Ratio(ratio) => Some(ratio),
-                Target::Latency { .. } => None,
-            }),
-            target,
-            met,
-            bare_p50_ms: bare_latency.map(|latency| latency.p50_ms),
-            bare_p99_ms: bare_latency.map(|latency| latency.p99_ms),
-            latency: ours.latency.map(rounded_latency),
-            tenths: ours.tenths.map(|tenths| tenths.map(rounded)),
-            bare_tenths: theirs.as_ref().and_then(|theirs| theirs.tenths).map(|tenths| tenths.map(rounded)),
-            rounds: (0..rounds.ours.len())
-                .map(|round| [&rounds.ours, &rounds.theirs].map(|side| side.get(round).map(|one| rounded(one.rate()))))
-                .collect(),
+            rounds: rounds.ours.iter().enumerate().map(|(at, ours)| Round::new(at, ours, rounds)).collect(),
+            ours,
+            bare,
+            plain,
             facts: facts.clone(),
         })
     }
 }
 
-/// All workloads, for people.
-pub(super) fn table(lines: &[Line]) -> String {
-    let header =
-        ["workload", "tasks", "jobs/s", "counterpart", "its jobs/s", "ratio", "rounds", "target", "met", "WAL B/job"];
-    let header = header.map(str::to_owned);
-    let is_number = [false, true, true, false, true, true, false, false, false, true];
-    let rows: Vec<Vec<String>> = lines.iter().map(cells).collect();
-    format!("{}\n", output::table(&header, &is_number, &rows))
-}
-
-fn cells(line: &Line) -> Vec<String> {
-    let rate = |rate: f64| output::count(rate.round() as u64);
-    let value = match &line.latency {
-        Some(latency) => {
-            let bare = match (line.bare_p50_ms, line.bare_p99_ms) {
-                (Some(p50), Some(p99)) => format!(" ({}: {p50:.2}, {p99:.2})", line.counterpart),
-                _ => String::new(),
-            };
-            format!("p50 {:.2} ms, p99 {:.2}, max {:.1}{bare}", latency.p50_ms, latency.p99_ms, latency.max_ms)
-        }
-        None => line.counterpart.to_owned(),
-    };
-    let target = match line.target {
-        Some(Target::Ratio(ratio)) => format!(">= {ratio}"),
-        Some(Target::Latency { p50, p99 }) => format!("p50 <= {p50} ms, p99 <= {p99}"),
-        None => String::new(),
-    };
-    vec![
-        line.workload.to_owned(),
-        line.tasks.map(|tasks| tasks.to_string()).unwrap_or_default(),
-        rate(line.jobs_per_second),
-        value,
-        line.bare_per_second.map(rate).unwrap_or_default(),
-        line.ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
-        line.ratio_range.map(|[least, most]| format!("{least:.2}-{most:.2}")).unwrap_or_default(),
-        target,
-        line.met.map(|met| if met { "yes" } else { "NO" }).unwrap_or_default().to_owned(),
-        rate(line.wal_bytes_per_job),
-    ]
-}
-
-fn rounded_latency(latency: Latency) -> Latency {
-    Latency {
-        p50_ms: rounded(latency.p50_ms),
-        p99_ms: rounded(latency.p99_ms),
-        max_ms: rounded(latency.max_ms),
-        from_call_p50_ms: rounded(latency.from_call_p50_ms),
-        from_call_p99_ms: rounded(latency.from_call_p99_ms),
+impl Counterpart {
+    fn new(ours: &[Measure], theirs: &[Measure]) -> Option<Self> {
+        let summary = Summary::of(theirs)?;
+        let (rates, server_cpu) = (Ratio::of_rates(ours, theirs), Ratio::of_server_cpu(ours, theirs));
+        Some(Self {
+            summary,
+            ratio: rates.map(|ratio| ratio.median),
+            ratio_range: rates.map(Ratio::range),
+            server_cpu_ratio: server_cpu.map(|ratio| ratio.median),
+            server_cpu_ratio_range: server_cpu.map(Ratio::range),
+        })
     }
 }
 
-/// To thousandths: what was measured, without the noise.
-pub(super) fn rounded(value: f64) -> f64 {
-    (value * 1_000.0).round() / 1_000.0
+impl TargetCheck {
+    fn new(target: Option<Target>, ratio: Option<f64>, ours: &Summary) -> Self {
+        let (mut check, p99) = (Self { target, target_ratio: None, target_p99_ms: None, met: None }, ours.delays);
+        match target {
+            Some(Target::Ratio(wanted)) => {
+                check.target_ratio = Some(wanted);
+                check.met = ratio.map(|ratio| ratio >= wanted);
+            }
+            Some(Target::P99(wanted)) => {
+                check.target_p99_ms = Some(wanted);
+                check.met = p99.map(|delays| delays.p99_ms <= wanted);
+            }
+            None => {}
+        }
+        check
+    }
+}
+
+impl Round {
+    fn new(at: usize, ours: &Measure, rounds: &Rounds) -> Self {
+        let of = |side| rounds.of(side).get(at).map(Figures::new);
+        Self { ours: Figures::new(ours), bare: of(Side::Bare), plain: of(Side::Plain) }
+    }
+}
+
+impl Figures {
+    fn new(measure: &Measure) -> Self {
+        let server_cpu_per_job = measure.server_cpu_per_job().map(rounded);
+        Self { jobs_per_second: rounded(measure.rate()), server_cpu_per_job }
+    }
+}
+
+fn name<S: serde::Serializer>(workload: &Workload, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(workload.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::delays::Delays;
+
+    #[test]
+    fn target_is_met_from_its_very_value_on() {
+        let met = |target, ratio| TargetCheck::new(Some(target), ratio, &Summary::default()).met;
+        assert_eq!(met(Target::Ratio(0.9), Some(0.9)), Some(true));
+        assert_eq!(met(Target::Ratio(0.9), Some(0.899)), Some(false));
+        assert_eq!(met(Target::Ratio(0.9), None), None);
+        assert_eq!(met(Target::P99(2.0), None), None);
+        let delays = |p99_ms| Some(Delays { p50_ms: 0.5, p99_ms, max_ms: 9.0 });
+        let late = |p99_ms| Summary { delays: delays(p99_ms), ..Summary::default() };
+        assert_eq!(TargetCheck::new(Some(Target::P99(2.0)), None, &late(2.0)).met, Some(true));
+        assert_eq!(TargetCheck::new(Some(Target::P99(2.0)), None, &late(2.1)).met, Some(false));
+    }
 }

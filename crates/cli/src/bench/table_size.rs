@@ -1,24 +1,28 @@
-//! How the cost of a job grows with the jobs that are in the table: those that are done, and those that wait.
+//! How the cost of a job grows with the jobs in the table: finished ones that are kept, and ones that wait.
 //!
-//! The table is not emptied between turns, only what a turn left is taken out, so that ten million rows are made once.
+//! Only the rows that a run leaves are deleted between runs, so that ten million rows are made once.
 
 use super::args::BenchArguments;
+use super::comparison::{Rounds, Side};
+use super::failures::wrong;
 use super::fill::Fill;
-use super::ground::Ground;
-use super::insert::{Inserts, Way, wrong};
+use super::insert::{Call, Insert};
 use super::job::Kind;
 use super::meter::Measure;
 use super::plans::plans;
+use super::point::Point;
 use super::progress::Progress;
-use super::sweep::{Point, Sweep, statements};
-use super::turn::{Rounds, Turn, order};
-use super::work::{Keep, Works};
+use super::run::Run;
+use super::sql::Table;
+use super::sweep::Sweep;
+use super::test_database::TestDatabase;
+use super::work::{Keep, Loops, Runners, Work};
 use crate::failure::Failure;
 
-/// Filled rows are a year old by their ids, which tells them from those that turns make. Jobs of the filling that were
-/// worked go, too.
+/// The rows that fill the table are a year old by their ids, which tells them from the rows of runs. Of the waiting
+/// ones those that a run worked are deleted, too.
 const AGE: &str = "365 days";
-const TAKE_OUT: [(&str, &str); 2] = [
+const CLEAN_UP: [(&str, &str); 2] = [
     ("completed", "DELETE FROM /* schema */job WHERE id > /* young */"),
     ("available", "DELETE FROM /* schema */job WHERE id > /* young */ OR finalized_at IS NOT NULL"),
 ];
@@ -27,83 +31,56 @@ const TAKE_OUT: [(&str, &str); 2] = [
 const YOUNG: &str = "(lpad(to_hex((extract(epoch FROM now() - interval '180 days') * 1000)::bigint), 12, '0')
     || '70008000000000000000')::uuid";
 
-/// What is done on a table of a size, in this order.
+/// The two runs of each side, one after the other.
 struct Steps {
-    insert: Inserts,
-    work: Works,
+    insert: Insert,
+    work: Work,
 }
 
-/// Measures on tables of so many jobs.
+/// Measures on tables of these sizes.
 pub(super) async fn run(
-    ground: &mut Ground,
+    database: &mut TestDatabase,
     arguments: &BenchArguments,
     points: &[u32],
     n: u64,
     progress: &Progress,
     mut say: impl FnMut(Point) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let inserters = arguments.connections.unwrap_or(4);
-    let workers = arguments.connections.unwrap_or(2);
-    // Before those that wait, however many there are.
-    let kind = Kind { priority: 1, ..Kind::PLAIN };
-    let steps = Steps {
-        insert: Inserts {
-            way: Way::Bulk(1_000),
-            kind,
-            n,
-            tasks: inserters as usize,
-            connections: inserters,
-            beside: None,
-        },
-        work: Works {
-            fill: None,
-            n,
-            queues: 1,
-            connections: workers,
-            concurrency: arguments.concurrency,
-            keep: Keep::Rows,
-            is_snapshot_held: false,
-        },
-    };
-    for (state, take_out) in TAKE_OUT {
+    let steps = Steps::new(arguments, n);
+    for (state, clean_up) in CLEAN_UP {
         let series = match state {
             "completed" => ["insert_many, among kept jobs", "work, among kept jobs"],
             _ => ["insert_many, among waiting jobs", "work, before waiting jobs"],
         };
-        ground.empty().await?;
+        database.empty().await?;
         let mut next = 0;
         for x in points.iter().copied().map(u64::from) {
             progress.begin(format!("{} {}, {state}", Sweep::TableSize.name(), crate::output::count(x)));
             let (mut inserts, mut works) = (Rounds::default(), Rounds::default());
-            grow(ground, x, state, &mut next).await?;
+            grow(database, x, state, &mut next).await?;
             let plans = [
-                plans(ground, statements(Sweep::TableSize, series[0])).await?,
-                plans(ground, statements(Sweep::TableSize, series[1])).await?,
+                plans(database, Sweep::TableSize.statements(series[0])).await?,
+                plans(database, Sweep::TableSize.statements(series[1])).await?,
             ];
-            for round in 1..=arguments.rounds {
-                for is_ours in order(round) {
-                    progress.round(round, arguments.rounds, if is_ours { "ours" } else { "theirs" });
-                    grow(ground, x, state, &mut next).await?;
-                    let [insert, work] = steps.take(ground, is_ours).await?;
-                    let (insert_side, work_side) = if is_ours {
-                        (&mut inserts.ours, &mut works.ours)
-                    } else {
-                        (&mut inserts.theirs, &mut works.theirs)
-                    };
-                    insert_side.push(insert);
-                    work_side.push(work);
-                    ground.execute(&take_out.replace("/* young */", YOUNG)).await?;
-                    // What is filled stays, or the next turn would not find what this one did.
-                    let left = ground.count("SELECT count(*) FROM /* schema */job").await?;
+            for round in 1..=arguments.sizes.rounds {
+                for side in Side::order(round).into_iter().filter(|side| *side != Side::Plain) {
+                    progress.round(round, arguments.sizes.rounds, side.name());
+                    grow(database, x, state, &mut next).await?;
+                    let [insert, work] = steps.run(database, side).await?;
+                    inserts.push(side, insert);
+                    works.push(side, work);
+                    database.execute(&clean_up.replace("/* young */", YOUNG)).await?;
+                    // Every run must find the same table.
+                    let left = database.count("SELECT count(*) FROM /* schema */job").await?;
                     if state == "completed" && left != x {
-                        return Err(wrong(format!("a turn left {left} jobs of {x}")));
+                        return Err(wrong(format!("a run left {left} jobs of {x}")));
                     }
-                    ground.execute("VACUUM /* schema */job").await?;
+                    database.execute("VACUUM /* schema */job").await?;
                 }
             }
-            let sides = [(inserters, &inserts), (workers, &works)];
-            for ((series, plans), (connections, rounds)) in series.into_iter().zip(plans).zip(sides) {
-                if let Some(mut point) = Point::new(Sweep::TableSize, series, x, connections, rounds, &ground.facts) {
+            let measured = [(steps.insert.connections, &inserts), (steps.work.runners.connections, &works)];
+            for ((series, plans), (connections, rounds)) in series.into_iter().zip(plans).zip(measured) {
+                if let Some(mut point) = Point::new(Sweep::TableSize, series, x, connections, rounds, &database.facts) {
                     point.plans = plans;
                     say(point)?;
                 }
@@ -113,30 +90,57 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Brings the table to so many jobs.
-async fn grow(ground: &mut Ground, size: u64, state: &'static str, next: &mut u64) -> Result<(), Failure> {
-    let there = ground.count("SELECT count(*) FROM /* schema */job").await?;
+/// Fills the table up to this size.
+async fn grow(database: &mut TestDatabase, size: u64, state: &'static str, next: &mut u64) -> Result<(), Failure> {
+    let there = database.count("SELECT count(*) FROM /* schema */job").await?;
     if there > size {
-        return Err(wrong(format!("the table has {there} jobs where {size} are to be")));
+        return Err(wrong(format!("the table has {there} jobs instead of {size}")));
     }
     let count = size - there;
     if count > 0 {
-        // Those that wait have unique keys, so that every index is as large as it gets.
-        let fill = Fill { first: *next, keyed: state == "available", state, age: AGE, ..Fill::waiting(count) };
-        fill.insert(ground).await?;
+        // Waiting jobs have unique keys, so that every index is as large as it gets.
+        let fill = Fill { first: *next, has_keys: state == "available", state, age: AGE, ..Fill::waiting(count) };
+        fill.insert(database, Table::Job).await?;
         *next += count;
-        ground.execute("VACUUM (ANALYZE) /* schema */job").await?;
+        database.execute("VACUUM (ANALYZE) /* schema */job").await?;
     }
-    ground.checkpoint().await
+    database.checkpoint().await
 }
 
 impl Steps {
-    async fn take(&self, ground: &mut Ground, is_ours: bool) -> Result<[Measure; 2], Failure> {
-        let (insert, work) = if is_ours {
-            (Turn::Insert(self.insert), Turn::Work(self.work))
-        } else {
-            (Turn::BareInsert(self.insert), Turn::BareWork(self.work))
+    fn new(arguments: &BenchArguments, n: u64) -> Self {
+        let inserters = arguments.sizes.connections.unwrap_or(4);
+        let workers = arguments.sizes.connections.unwrap_or(2);
+        Self {
+            insert: Insert {
+                call: Call::Bulk(1_000),
+                // The new jobs come before those that fill the table.
+                kind: Kind { priority: 1, ..Kind::PLAIN },
+                n,
+                tasks: inserters as usize,
+                connections: inserters,
+                runner: None,
+            },
+            work: Work {
+                fill: None,
+                n,
+                queues: 1,
+                keep: Keep::Rows,
+                is_snapshot_held: false,
+                runners: Runners { count: 1, slots: arguments.sizes.concurrency, connections: workers },
+                loops: Loops { connections: workers, batch: 1_000 },
+            },
+        }
+    }
+
+    async fn run(&self, database: &mut TestDatabase, side: Side) -> Result<[Measure; 2], Failure> {
+        database.profiler.is_ours = side == Side::Ours;
+        let (insert, work) = match side {
+            Side::Ours => (Run::Insert(self.insert), Run::Work(self.work)),
+            Side::Bare | Side::Plain => (Run::SqlInsert(Table::Job, self.insert), Run::SqlWork(Table::Job, self.work)),
         };
-        Ok([insert.take_as_it_is(ground).await?, work.take_as_it_is(ground).await?])
+        let measured = [insert.run_as_it_is(database).await?, work.run_as_it_is(database).await?];
+        database.profiler.is_ours = false;
+        Ok(measured)
     }
 }

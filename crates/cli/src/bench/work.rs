@@ -1,34 +1,46 @@
-//! Working, as an application does it with a runner.
-
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+//! The jobs that a run works, and the check that it worked them.
 
 use sqlx::{Connection, PgConnection, Row};
-use uniqueue::{Client, Retention, Runner, RunnerHandle, RunningJob};
 
-use super::counter::{Counter, Jobs};
-use super::fill::{Fill, queue_names};
-use super::ground::Ground;
-use super::insert::wrong;
-use super::job::NoOp;
-use super::meter::{Measure, Meter};
+use super::counter::Jobs;
+use super::failures::wrong;
+use super::fill::Fill;
+use super::sql::Table;
+use super::test_database::TestDatabase;
 use crate::failure::Failure;
 
-/// What is worked, and how.
+/// The jobs to work, and how.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Works {
-    /// The jobs to work, and those behind them, where the table is to be filled.
+pub(super) struct Work {
+    /// The jobs to put into the table, with those behind the ones to work; `None`: they are there already.
     pub(super) fill: Option<Fill>,
-    /// Enough after so many.
+    /// The run ends after this many jobs.
     pub(super) n: u64,
     pub(super) queues: u32,
-    pub(super) connections: u32,
-    /// Jobs that the runner works at once.
-    pub(super) concurrency: u32,
-    /// What becomes of a job that is completed.
+    /// What becomes of completed jobs.
     pub(super) keep: Keep,
-    /// Whether somebody keeps a snapshot open that is older than the first fetch.
+    /// Whether another transaction holds a snapshot that is older than the first fetch.
     pub(super) is_snapshot_held: bool,
+    pub(super) runners: Runners,
+    pub(super) loops: Loops,
+}
+
+/// The runners of our side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Runners {
+    pub(super) count: u32,
+    /// Jobs that each works at once.
+    pub(super) slots: u32,
+    /// Connections of each one's pool. A runner has its own beside.
+    pub(super) connections: u32,
+}
+
+/// The loops of SQL, each on a connection of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loops {
+    pub(super) connections: u32,
+    /// Jobs that each fetches at a time.
+    pub(super) batch: u32,
 }
 
 /// What becomes of completed jobs.
@@ -38,80 +50,57 @@ pub(super) enum Keep {
     Nothing,
 }
 
-impl Works {
-    /// Fills the table and lets the planner know.
-    pub(super) async fn prepare(&self, ground: &mut Ground) -> Result<(), Failure> {
+impl Work {
+    /// Fills the table and updates the statistics of the planner.
+    pub(super) async fn prepare(&self, database: &mut TestDatabase, table: Table) -> Result<(), Failure> {
         if let Some(fill) = self.fill {
-            fill.insert(ground).await?;
-            ground.execute("ANALYZE /* schema */job").await?;
+            fill.insert(database, table).await?;
+            database.execute(&format!("ANALYZE /* schema */{}", table.name())).await?;
         }
         Ok(())
     }
 
-    /// A transaction that looks at what is there, and stays open until this is dropped.
-    pub(super) async fn snapshot(&self, ground: &Ground) -> Result<Option<PgConnection>, Failure> {
+    /// An open transaction with a snapshot of the table. It ends when the connection is dropped.
+    pub(super) async fn snapshot(
+        &self,
+        database: &TestDatabase,
+        table: Table,
+    ) -> Result<Option<PgConnection>, Failure> {
         if !self.is_snapshot_held {
             return Ok(None);
         }
-        let mut connection = PgConnection::connect(&ground.url).await?;
+        let mut connection = PgConnection::connect(&database.url).await?;
         sqlx::raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ").execute(&mut connection).await?;
-        sqlx::raw_sql(ground.sql("SELECT FROM /* schema */job LIMIT 1")).execute(&mut connection).await?;
+        let read = database.sql(&format!("SELECT FROM /* schema */{} LIMIT 1", table.name()));
+        sqlx::raw_sql(read).execute(&mut connection).await?;
         Ok(Some(connection))
     }
 }
 
-/// A runner that counts what it works.
-pub(super) async fn start(client: Client, works: &Works, counter: &Arc<Counter>) -> Result<RunnerHandle, Failure> {
-    let counter = Arc::clone(counter);
-    let worker = move |job: RunningJob<NoOp>| {
-        counter.count(job.args.n);
-        std::future::ready(())
-    };
-    let mut runner = Runner::new(client).name("uniqueue bench").worker(worker);
-    for queue in queue_names(works.queues) {
-        runner = runner.queue(queue, (works.concurrency / works.queues).max(1) as usize);
-    }
-    if works.keep == Keep::Nothing {
-        runner = runner.retention(Retention::default().completed(Duration::ZERO));
-    }
-    Ok(runner.start().await?)
-}
-
-/// Works with one runner: from before its start until it has recorded the last result.
-pub(super) async fn ours(ground: &mut Ground, works: Works) -> Result<Measure, Failure> {
-    works.prepare(ground).await?;
-    let waiting = waiting(ground).await?;
-    let client = ground.client(works.connections).await?;
-    let counter = Arc::new(Counter::new(works.n));
-    let snapshot = works.snapshot(ground).await?;
-    let meter = Meter::start(ground).await?;
-    let begun_at = Instant::now();
-    let runner = start(client.clone(), &works, &counter).await?;
-    let enough = counter.enough(&ground.interrupt).await;
-    runner.stop().await?;
-    enough?;
-    let done = counter.jobs();
-    let mut measure = meter.stop(ground, done.count).await?;
-    measure.tenths = counter.tenths(begun_at);
-    drop(snapshot);
-    client.pool().close().await;
-    check(ground, waiting, done, works.keep).await?;
-    Ok(measure)
-}
-
-/// The jobs that a runner would find.
-pub(super) async fn waiting(ground: &mut Ground) -> Result<Jobs, Failure> {
-    let sql = ground
-        .sql("SELECT count(*), coalesce(sum((args ->> 'n')::bigint), 0)::bigint FROM /* schema */job WHERE state = 'available'");
-    let row = sqlx::query(sql).fetch_one(&mut ground.connection).await?;
+/// The available jobs.
+pub(super) async fn waiting(database: &mut TestDatabase, table: Table) -> Result<Jobs, Failure> {
+    let sql = database.sql(&format!(
+        "SELECT count(*), coalesce(sum((args ->> 'n')::bigint), 0)::bigint
+        FROM /* schema */{}
+        WHERE state = 'available'",
+        table.name()
+    ));
+    let row = sqlx::query(sql).fetch_one(&mut database.connection).await?;
     let number = |at: usize| row.try_get(at).map(i64::unsigned_abs);
     Ok(Jobs { count: number(0)?, sum: number(1)? })
 }
 
-/// Checks that each job that ran did so once and is completed, and no other.
-pub(super) async fn check(ground: &mut Ground, before: Jobs, done: Jobs, keep: Keep) -> Result<(), Failure> {
-    let left = waiting(ground).await?;
-    let running = ground.count("SELECT count(*) FROM /* schema */job WHERE state = 'running'").await?;
+/// Checks that each job that ran did so once, that it is completed, and that no other job changed.
+pub(super) async fn check(
+    database: &mut TestDatabase,
+    table: Table,
+    before: Jobs,
+    done: Jobs,
+    keep: Keep,
+) -> Result<(), Failure> {
+    let left = waiting(database, table).await?;
+    let name = table.name();
+    let running = database.count(&format!("SELECT count(*) FROM /* schema */{name} WHERE state = 'running'")).await?;
     let (there, ran) = (before.count, done.count);
     if there != left.count + ran || running != 0 {
         return Err(wrong(format!("of {there} jobs {ran} ran, {} wait and {running} are not finished", left.count)));
@@ -119,9 +108,10 @@ pub(super) async fn check(ground: &mut Ground, before: Jobs, done: Jobs, keep: K
     if before.sum != left.sum + done.sum {
         return Err(wrong(format!("of {there} jobs as many ran or wait, but not the same ones: some ran twice")));
     }
-    // Those that fill the table as completed never had an attempt.
-    let completed = "SELECT count(*) FROM /* schema */job WHERE state = 'completed' AND attempt = 1";
-    let (completed, wanted) = (ground.count(completed).await?, if keep == Keep::Rows { ran } else { 0 });
+    // Rows that filled the library's table as completed jobs had no attempt.
+    let attempted = if table == Table::Job { " AND attempt = 1" } else { "" };
+    let completed = format!("SELECT count(*) FROM /* schema */{name} WHERE state = 'completed'{attempted}");
+    let (completed, wanted) = (database.count(&completed).await?, if keep == Keep::Rows { ran } else { 0 });
     if completed != wanted {
         return Err(wrong(format!("of {ran} jobs that ran, {completed} rows are completed, where {wanted} should be")));
     }

@@ -1,8 +1,8 @@
-//! The workloads: what they are called, how large they are, and what they should reach.
+//! The workloads: their names, their sizes and their targets.
 
 use clap::ValueEnum;
 
-/// What is measured.
+/// A workload, with its line in `--help`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(super) enum Workload {
@@ -10,17 +10,23 @@ pub(super) enum Workload {
     InsertBulk,
     /// the same with a unique key each, all different
     InsertBulkUnique,
+    /// the same with every second job a duplicate, each of another holder
+    InsertBulkHalf,
     /// one insert in each transaction of the caller's
     InsertTx,
     /// the same with a unique key each, all different
     InsertTxUnique,
+    /// the same with every second job a duplicate
+    InsertTxHalf,
     /// insert_tx while a runner that listens works the jobs
     InsertNotified,
-    /// one insert at a time from each of many tasks
+    /// one insert at a time from each of many tasks (--tasks)
     InsertSingle,
     /// the same with a unique key each, all different
     InsertUnique,
-    /// inserts that are all duplicates of 100 jobs
+    /// the same with every second job a duplicate
+    InsertHalf,
+    /// the same with all jobs duplicates of 100 others
     InsertDuplicate,
     /// jobs that do nothing, worked by one runner
     Work,
@@ -28,124 +34,120 @@ pub(super) enum Workload {
     WorkDelete,
     /// the same with jobs that claim a unique key until they end
     WorkUnique,
+    /// the same in many queues (--queues)
+    WorkQueues,
+    /// the same by runners with few slots, one and several at once (--slots, --runners)
+    WorkSlots,
+    /// jobs inserted half a second ahead of their time, 1,000 a second (--rate): how late they start
+    Scheduled,
     /// from the answer of an insert to the start of its job, in an idle runner
     Latency,
-    /// work with many more jobs waiting
+    /// work with many more jobs waiting (--backlog)
     WorkBacklog,
-    /// work while somebody keeps an old snapshot open
+    /// work while another transaction holds an old snapshot
     WorkHeldSnapshot,
-    /// many tasks insert one at a time while one runner works
+    /// many tasks insert one at a time while one runner works (--duration)
     EndToEnd,
 }
 
 /// What a workload should reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Target {
-    /// So many times the counterpart's rate.
+    /// Our rate over the counterpart's, at least.
     Ratio(f64),
-    /// Milliseconds from commit to start.
-    Latency { p50: f64, p99: f64 },
+    /// Milliseconds, at most.
+    P99(f64),
+}
+
+/// What a workload is measured for several values of: one line each.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Series {
+    None,
+    Tasks,
+    Runners,
 }
 
 impl Workload {
-    /// What it is called on the command line and in the output.
+    /// The name on the command line and in the output.
     pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::InsertBulk => "insert_bulk",
-            Self::InsertBulkUnique => "insert_bulk_unique",
-            Self::InsertTx => "insert_tx",
-            Self::InsertTxUnique => "insert_tx_unique",
-            Self::InsertNotified => "insert_notified",
-            Self::InsertSingle => "insert_single",
-            Self::InsertUnique => "insert_unique",
-            Self::InsertDuplicate => "insert_duplicate",
-            Self::Work => "work",
-            Self::WorkDelete => "work_delete",
-            Self::WorkUnique => "work_unique",
-            Self::Latency => "latency",
-            Self::WorkBacklog => "work_backlog",
-            Self::WorkHeldSnapshot => "work_held_snapshot",
-            Self::EndToEnd => "end_to_end",
-        }
+        self.facts().0
     }
 
-    /// Who it takes turns with.
+    /// The counterpart: SQL on the library's table where nothing else is said.
     pub(super) const fn counterpart(self) -> &'static str {
-        match self {
-            Self::InsertBulk => "unnest insert of 1,000",
-            Self::InsertBulkUnique => "the same, ON CONFLICT DO NOTHING",
-            Self::InsertTx => "one-row INSERT in a transaction",
-            Self::InsertTxUnique => "the same, ON CONFLICT DO NOTHING",
-            Self::InsertNotified => "our own, with a runner that only polls",
-            Self::InsertSingle => "one-row INSERT",
-            Self::InsertUnique => "the same, ON CONFLICT DO NOTHING",
-            Self::InsertDuplicate => "SELECT by key",
-            Self::Work | Self::WorkUnique => "fetch 1,000, update 1,000",
-            Self::WorkDelete => "fetch 1,000, delete 1,000",
-            Self::Latency => "LISTEN, fetch",
-            Self::WorkBacklog | Self::WorkHeldSnapshot | Self::EndToEnd => "our own work",
-        }
+        self.facts().1
     }
 
-    /// Jobs a round. end_to_end inserts for a time instead; this many jobs has the work that it takes turns with.
+    /// Jobs a run. end_to_end inserts for a time instead; the work that it is compared with has this many jobs.
     pub(super) const fn n(self) -> u64 {
-        match self {
-            Self::InsertBulk => 200_000,
-            Self::InsertBulkUnique => 100_000,
-            Self::InsertTx | Self::InsertTxUnique | Self::InsertNotified => 20_000,
-            Self::InsertSingle | Self::InsertUnique => 40_000,
-            Self::InsertDuplicate => 60_000,
-            Self::Work | Self::WorkDelete | Self::WorkUnique => 500_000,
-            Self::WorkBacklog | Self::WorkHeldSnapshot | Self::EndToEnd => 500_000,
-            Self::Latency => 250,
-        }
+        self.facts().2
     }
 
-    /// Connections: those of the pool, and as many for plain SQL. A runner has its own beside its pool.
+    /// Connections of a pool, and as many for SQL. A runner has its own beside its pool.
     pub(super) const fn connections(self) -> u32 {
+        self.facts().3
+    }
+
+    const fn facts(self) -> (&'static str, &'static str, u64, u32) {
         match self {
-            Self::InsertBulk | Self::InsertBulkUnique => 4,
-            Self::InsertTx | Self::InsertTxUnique | Self::InsertNotified => 16,
-            Self::InsertSingle | Self::InsertUnique | Self::InsertDuplicate => 16,
-            Self::Work | Self::WorkDelete | Self::WorkUnique => 2,
-            Self::WorkBacklog | Self::WorkHeldSnapshot | Self::Latency | Self::EndToEnd => 2,
+            Self::InsertBulk => ("insert_bulk", "unnest insert of 1,000", 200_000, 4),
+            Self::InsertBulkUnique => ("insert_bulk_unique", "the same, ON CONFLICT DO NOTHING", 100_000, 4),
+            Self::InsertBulkHalf => ("insert_bulk_half", "the same, ON CONFLICT DO NOTHING", 100_000, 4),
+            Self::InsertTx => ("insert_tx", "one-row INSERT in a transaction", 20_000, 16),
+            Self::InsertTxUnique => ("insert_tx_unique", "the same, ON CONFLICT DO NOTHING", 20_000, 16),
+            Self::InsertTxHalf => ("insert_tx_half", "the same, ON CONFLICT DO NOTHING", 20_000, 16),
+            Self::InsertNotified => ("insert_notified", "our own, with a runner that only polls", 20_000, 16),
+            Self::InsertSingle => ("insert_single", "one-row INSERT", 40_000, 16),
+            Self::InsertUnique => ("insert_unique", "the same, ON CONFLICT DO NOTHING", 40_000, 16),
+            Self::InsertHalf => ("insert_half", "the same, ON CONFLICT DO NOTHING", 40_000, 16),
+            Self::InsertDuplicate => ("insert_duplicate", "SELECT by key", 60_000, 16),
+            Self::Work => ("work", "fetch 1,000, update 1,000", 500_000, 2),
+            Self::WorkDelete => ("work_delete", "fetch 1,000, delete 1,000", 500_000, 2),
+            Self::WorkUnique => ("work_unique", "fetch 1,000, update 1,000", 500_000, 2),
+            Self::WorkQueues => ("work_queues", "fetch 1,000 of all queues, update 1,000", 200_000, 2),
+            Self::WorkSlots => ("work_slots", "a loop a runner: fetch its slots, update them", 30_000, 2),
+            Self::Scheduled => ("scheduled", "poll each 20 ms: promote, fetch, update", 10_000, 2),
+            Self::Latency => ("latency", "LISTEN, fetch", 250, 2),
+            Self::WorkBacklog => ("work_backlog", "our own work", 500_000, 2),
+            Self::WorkHeldSnapshot => ("work_held_snapshot", "our own work", 500_000, 2),
+            Self::EndToEnd => ("end_to_end", "our own work", 500_000, 2),
         }
     }
 
-    /// Whether tasks insert in it.
-    pub(super) const fn inserts(self) -> bool {
+    /// Whether the counterpart is the library itself, under other circumstances.
+    pub(super) const fn is_against_itself(self) -> bool {
+        matches!(self, Self::InsertNotified | Self::WorkBacklog | Self::WorkHeldSnapshot | Self::EndToEnd)
+    }
+
+    pub(super) const fn series(self) -> Series {
         match self {
-            Self::InsertBulk | Self::InsertBulkUnique => true,
-            Self::InsertTx | Self::InsertTxUnique | Self::InsertNotified => true,
-            Self::InsertSingle | Self::InsertUnique | Self::InsertDuplicate | Self::EndToEnd => true,
-            Self::Work | Self::WorkDelete | Self::WorkUnique | Self::WorkBacklog | Self::WorkHeldSnapshot => false,
-            Self::Latency => false,
+            Self::InsertSingle | Self::InsertUnique | Self::InsertHalf | Self::InsertDuplicate | Self::EndToEnd => {
+                Series::Tasks
+            }
+            Self::WorkSlots => Series::Runners,
+            _ => Series::None,
         }
     }
 
-    /// Whether it is measured for several numbers of tasks.
-    pub(super) const fn has_tasks(self) -> bool {
-        matches!(self, Self::InsertSingle | Self::InsertUnique | Self::InsertDuplicate | Self::EndToEnd)
-    }
-
-    /// What it should reach, where something is laid down for it.
-    pub(super) const fn target(self, tasks: Option<usize>) -> Option<Target> {
+    /// What the workload should reach; `None`: its figures are only reported.
+    pub(super) fn target(self, tasks: Option<usize>) -> Option<Target> {
+        let by_tasks = |few, many| match tasks {
+            Some(16) => Some(Target::Ratio(few)),
+            Some(256) => Some(Target::Ratio(many)),
+            _ => None,
+        };
         match self {
-            Self::InsertBulk | Self::InsertBulkUnique | Self::InsertTx | Self::WorkBacklog => Some(Target::Ratio(0.9)),
-            Self::InsertSingle | Self::InsertUnique => match tasks {
-                Some(16) => Some(Target::Ratio(1.5)),
-                Some(256) => Some(Target::Ratio(4.0)),
-                _ => None,
-            },
-            Self::InsertTxUnique => None,
-            Self::InsertNotified => Some(Target::Ratio(0.95)),
-            Self::InsertDuplicate => Some(Target::Ratio(1.0)),
-            Self::Work | Self::WorkDelete | Self::WorkUnique | Self::WorkHeldSnapshot => Some(Target::Ratio(0.8)),
-            Self::Latency => Some(Target::Latency { p50: 0.8, p99: 2.0 }),
-            Self::EndToEnd => match tasks {
-                Some(16) => Some(Target::Ratio(0.5)),
-                _ => None,
-            },
+            Self::InsertBulk | Self::InsertTx | Self::WorkBacklog => Some(Target::Ratio(0.9)),
+            Self::InsertBulkUnique => Some(Target::Ratio(0.85)),
+            Self::InsertBulkHalf | Self::InsertTxHalf | Self::InsertHalf => Some(Target::Ratio(0.8)),
+            Self::InsertSingle => by_tasks(1.5, 4.0),
+            Self::InsertUnique => by_tasks(1.4, 4.0),
+            Self::InsertDuplicate => by_tasks(0.7, 2.0),
+            Self::Work | Self::WorkDelete | Self::WorkUnique => Some(Target::Ratio(0.75)),
+            Self::WorkHeldSnapshot => Some(Target::Ratio(0.8)),
+            Self::Latency => Some(Target::P99(2.0)),
+            Self::InsertTxUnique | Self::InsertNotified | Self::WorkQueues | Self::WorkSlots => None,
+            Self::Scheduled | Self::EndToEnd => None,
         }
     }
 }
@@ -162,5 +164,13 @@ mod tests {
                 Some(workload.name())
             );
         }
+    }
+
+    #[test]
+    fn targets_depend_on_the_tasks_where_inserts_share_statements() {
+        let ratios = [16, 256].map(|tasks| Workload::InsertUnique.target(Some(tasks)));
+        assert_eq!(ratios, [Some(Target::Ratio(1.4)), Some(Target::Ratio(4.0))]);
+        assert_eq!(Workload::InsertUnique.target(Some(7)), None);
+        assert_eq!(Workload::InsertHalf.target(Some(7)), Some(Target::Ratio(0.8)));
     }
 }

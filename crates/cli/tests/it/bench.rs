@@ -1,4 +1,4 @@
-//! `uniqueue bench`: not how fast, only that it measures what it says, and leaves nothing behind.
+//! `uniqueue bench`: every workload runs, is checked and leaves nothing behind. Speed is not tested.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -33,7 +33,7 @@ fn number(line: &Value, name: &str) -> f64 {
     line[name].as_f64().unwrap_or_else(|| panic!("{name}: {line}"))
 }
 
-/// Says why it did not run.
+/// The message of a bench that did not run.
 fn refused(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -41,36 +41,43 @@ fn refused(command: &mut Command) -> String {
     stderr
 }
 
+/// The workloads, and the variants of each in `SMALL`.
+const WORKLOADS: [(&str, usize); 21] = [
+    ("insert_bulk", 1),
+    ("insert_bulk_unique", 1),
+    ("insert_bulk_half", 1),
+    ("insert_tx", 1),
+    ("insert_tx_unique", 1),
+    ("insert_tx_half", 1),
+    ("insert_notified", 1),
+    ("insert_single", 2),
+    ("insert_unique", 2),
+    ("insert_half", 2),
+    ("insert_duplicate", 2),
+    ("work", 1),
+    ("work_delete", 1),
+    ("work_unique", 1),
+    ("work_queues", 1),
+    ("work_slots", 4),
+    ("scheduled", 1),
+    ("latency", 1),
+    ("work_backlog", 1),
+    ("work_held_snapshot", 1),
+    ("end_to_end", 2),
+];
+
+/// Every workload, as small as it gets.
+const SMALL: &str = "--n 40 --rounds 1 --duration 1 --backlog 50 --tasks 4,8 --concurrency 30 --slots 2,5 --runners 1,3 \
+    --queues 7 --rate 200";
+
 #[tokio::test]
-async fn each_workload_gives_one_line_and_nothing_stays() {
+async fn each_workload_prints_one_line_a_variant_and_leaves_nothing() {
     let url = database().await;
-    let lines =
-        lines(&mut bench(&url, "--json --n 40 --rounds 1 --duration 1 --backlog 50 --tasks 4,8 --concurrency 30"));
+    let lines = lines(&mut bench(&url, &format!("--json {SMALL}")));
     let names: Vec<_> = lines.iter().map(|line| line["workload"].as_str().unwrap()).collect();
-    assert_eq!(
-        names,
-        [
-            "insert_bulk",
-            "insert_bulk_unique",
-            "insert_tx",
-            "insert_tx_unique",
-            "insert_notified",
-            "insert_single",
-            "insert_single",
-            "insert_unique",
-            "insert_unique",
-            "insert_duplicate",
-            "insert_duplicate",
-            "work",
-            "work_delete",
-            "work_unique",
-            "latency",
-            "work_backlog",
-            "work_held_snapshot",
-            "end_to_end",
-            "end_to_end",
-        ]
-    );
+    let expected: Vec<_> =
+        WORKLOADS.iter().flat_map(|(name, variants)| std::iter::repeat_n(*name, *variants)).collect();
+    assert_eq!(names, expected);
     for line in &lines {
         assert_eq!(number(line, "n"), 40.0, "{line}");
         let (rate, seconds) = (number(line, "jobs_per_second"), number(line, "seconds"));
@@ -78,53 +85,94 @@ async fn each_workload_gives_one_line_and_nothing_stays() {
         // Other tests write into the same server, so only the least that it can be is known.
         let least = if line["workload"] == "insert_duplicate" { 0.0 } else { 100.0 };
         assert!(number(line, "wal_bytes_per_job") >= least, "{line}");
-        if line["workload"] == "latency" {
-            let [p50, p99, max] = ["p50_ms", "p99_ms", "max_ms"].map(|name| number(line, name));
-            assert!(0.0 <= p50 && p50 <= p99 && p99 <= max && max < 30_000.0, "{line}");
-            assert!(number(line, "from_call_p50_ms") > 0.0, "{line}");
-            let [p50, p99] = ["bare_p50_ms", "bare_p99_ms"].map(|name| number(line, name));
-            assert!(0.0 <= p50 && p50 <= p99 && p99 < 30_000.0, "{line}");
-            assert_eq!((&line["bare_per_second"], &line["ratio"]), (&Value::Null, &Value::Null));
-        } else {
-            // Of one round, whose rates are the medians.
-            let ratio = rate / number(line, "bare_per_second");
-            assert!((number(line, "ratio") / ratio - 1.0).abs() < 0.01, "{line}");
+        let workload = line["workload"].as_str().unwrap();
+        assert_eq!(line["plain"].is_null(), ["insert_notified", "latency"].contains(&workload), "{line}");
+        for side in ["bare", "plain"].map(|side| &line[side]).iter().filter(|side| !side.is_null()) {
+            if ["latency", "scheduled"].contains(&workload) {
+                assert_eq!(side["ratio"], Value::Null, "the clock sets the rate: {line}");
+            } else {
+                // Of one round, whose rates are the medians.
+                let ratio = rate / number(side, "jobs_per_second");
+                assert!((number(side, "ratio") / ratio - 1.0).abs() < 0.01, "{line}");
+            }
         }
+        assert_eq!((&line["ratio"], &line["plain_ratio"]), (&line["bare"]["ratio"], &line["plain"]["ratio"]), "{line}");
         assert_eq!((&line["embedded"], &line["durable"]), (&json!(false), &json!(false)), "{line}");
+        assert_eq!(line["bare"]["server_cpu_ratio"], Value::Null, "a server that is not ours: {line}");
     }
-    let of_lines = [5, 6, 7, 8, 9, 10, 17, 18].map(|place: usize| lines[place]["tasks"].as_u64().unwrap());
-    assert_eq!(of_lines, [4, 8, 4, 8, 4, 8, 4, 8]);
+    let of = |name: &str, part: &str| -> Vec<_> {
+        let lines = lines.iter().filter(|line| line["workload"] == name);
+        lines.map(|line| line[part].as_u64().unwrap()).collect()
+    };
+    for name in ["insert_single", "insert_unique", "insert_half", "insert_duplicate", "end_to_end"] {
+        assert_eq!(of(name, "tasks"), [4, 8], "{name}");
+    }
+    assert_eq!([of("work_slots", "slots"), of("work_slots", "runners")], [[2, 2, 5, 5], [1, 3, 1, 3]]);
     assert_eq!(texts(&url, SCHEMAS).await, [""; 0]);
 }
 
 #[tokio::test]
-async fn line_begins_with_what_scripts_know_and_tells_medians() {
+async fn every_side_has_its_delays() {
     let url = database().await;
-    let output = bench(&url, "--json --n 3 --rounds 2 --workload work").output().unwrap();
-    let line = String::from_utf8(output.stdout).unwrap();
-    let read: Value = serde_json::from_str(&line).unwrap();
-    for (side, median) in ["jobs_per_second", "bare_per_second"].iter().enumerate() {
-        let rates: Vec<_> =
-            read["rounds"].as_array().unwrap().iter().map(|round| round[side].as_f64().unwrap()).collect();
-        assert!((number(&read, median) * 2.0 / rates.iter().sum::<f64>() - 1.0).abs() < 0.01, "{line}");
-        assert_eq!(rates.len(), 2);
+    let lines = lines(&mut bench(&url, "--json --n 30 --rounds 1 --rate 100 --workload scheduled,latency"));
+    for line in &lines {
+        let sides = if line["workload"] == "scheduled" { vec!["bare", "plain"] } else { vec!["bare"] };
+        for side in sides.into_iter().map(|side| &line[side]).chain([line]) {
+            let [p50, p99, max] = ["p50_ms", "p99_ms", "max_ms"].map(|name| number(side, name));
+            assert!(0.0 <= p50 && p50 <= p99 && p99 <= max && max < 30_000.0, "{line}");
+        }
     }
-    let places = ["workload", "n", "connections", "seconds", "jobs_per_second", "bare_per_second", "ratio"]
-        .map(|name| line.find(&format!("\"{name}\":")).unwrap());
-    assert!(places.is_sorted() && places[0] == 1, "{line}");
-    assert!(line.find("wal_bytes_per_job") > Some(places[6]), "{line}");
-    assert_eq!(line.lines().count(), 1);
-    let [least, most] = [0, 1].map(|at: usize| read["ratio_range"][at].as_f64().unwrap());
-    assert!(least <= number(&read, "ratio") && number(&read, "ratio") <= most, "{line}");
+    // 30 jobs at 100 a second, the first of them due half a second after the start.
+    assert!(number(&lines[0], "seconds") >= 0.79, "{}", lines[0]);
+    assert!(number(&lines[1]["delays_from_call"], "p50_ms") > 0.0, "{}", lines[1]);
+    assert_eq!(lines[1]["target_p99_ms"], json!(2.0), "{}", lines[1]);
 }
 
 #[tokio::test]
-async fn table_names_targets_and_check_tells_by_the_exit_code() {
+async fn line_has_the_medians_and_the_rounds_of_each_side() {
+    let url = database().await;
+    let output = bench(&url, "--json --n 3 --rounds 2 --workload work").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.lines().count(), 1);
+    let line: Value = serde_json::from_str(&text).unwrap();
+    let rounds = line["rounds"].as_array().unwrap();
+    assert_eq!(rounds.len(), 2);
+    for (side, median) in [("ours", "jobs_per_second"), ("bare", "bare_per_second"), ("plain", "plain_per_second")] {
+        let sum: f64 = rounds.iter().map(|round| number(&round[side], "jobs_per_second")).sum();
+        assert!((number(&line, median) * 2.0 / sum - 1.0).abs() < 0.01, "{line}");
+    }
+    for side in ["bare", "plain"].map(|side| &line[side]) {
+        let [least, greatest] = [0, 1].map(|at: usize| side["ratio_range"][at].as_f64().unwrap());
+        assert!(least <= number(side, "ratio") && number(side, "ratio") <= greatest, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn tables_fit_into_100_columns_and_name_targets() {
+    let url = database().await;
+    let workloads = "insert_bulk,insert_half,work_unique,work_slots,scheduled,latency,work_held_snapshot";
+    let output = bench(&url, &format!("{SMALL} --workload {workloads}")).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (facts, tables) = text.split_once("\n\n").unwrap();
+    assert!(facts.contains("NOT durable") && facts.contains("fsync off"), "{text}");
+    let widest = tables.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(widest <= 100, "{widest}: {text}");
+    // Rates, then delays by side, then the costs of all.
+    let rows: Vec<_> = tables.lines().filter(|line| line.ends_with(" rows)")).collect();
+    assert_eq!(rows, ["(9 rows)", "(5 rows)", "(11 rows)"], "{text}");
+    assert!(tables.contains("| 3 x 5 ") && tables.contains("| p99 <= 2 ms |"), "{text}");
+    for (workload, target) in [("insert_bulk ", "0.9"), ("insert_half ", "0.8"), ("work_unique ", "0.75")] {
+        let row = tables.lines().find(|line| line.starts_with(&format!(" {workload}"))).unwrap();
+        assert!(row.contains(&format!("| >= {target} ")), "{row}");
+    }
+    assert_eq!(tables.matches("* the counterpart is the library itself").count(), 1, "{text}");
+}
+
+#[tokio::test]
+async fn check_answers_with_the_exit_code() {
     let url = database().await;
     let output = bench(&url, "--n 20 --rounds 1 --workload insert_bulk,work --check").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("NOT durable") && text.contains("fsync off") && text.ends_with("(2 rows)\n"), "{text}");
-    assert!(text.contains(" insert_bulk |") && text.contains("| >= 0.9 |") && text.contains("| >= 0.8 |"), "{text}");
     let is_missed = text.contains("| NO ");
     assert_eq!(output.status.code(), Some(i32::from(is_missed)), "{text}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("warning: this server is not durable"));
@@ -132,11 +180,18 @@ async fn table_names_targets_and_check_tells_by_the_exit_code() {
 
 #[tokio::test]
 async fn server_of_its_own_is_durable() {
-    let output = bench("", "--json --n 3 --rounds 1 --workload insert_bulk").output().unwrap();
+    let output = bench("", "--json --n 20000 --rounds 1 --workload insert_bulk").output().unwrap();
     let line: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&line["embedded"], &line["durable"]), (&json!(true), &json!(true)), "{line}");
     let settings = ["fsync", "full_page_writes", "synchronous_commit"].map(|name| line["settings"][name].clone());
     assert_eq!(settings, ["on", "on", "on"].map(Value::from), "{line}");
+    if cfg!(target_os = "linux") {
+        // Its processes are metered, too.
+        for side in ["bare", "plain"].map(|side| &line[side]) {
+            let ratio = number(side, "server_cpu_per_job") / number(&line, "server_cpu_per_job");
+            assert!((number(side, "server_cpu_ratio") / ratio - 1.0).abs() < 0.01, "{line}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
--- One plain job, told of as it commits.
+-- One plain job, and a notification when it commits.
 INSERT INTO /* schema */job (id, kind, queue, priority, args)
 VALUES ($1, 'bench', 'bench', $3, $2)
 RETURNING pg_notify('uniqueue_bench', '')

@@ -1,5 +1,5 @@
--- Jobs numbered from $1, $2 of them, for $3 queues, with $4 bytes more of args, with keys or not, made $7 ago.
--- Ids are of that moment, as those that clients make, and follow the numbers.
+-- Jobs numbered from $1, $2 of them, in $3 queues, with $4 bytes more of args, with keys or not, in state $6, made $7
+-- ago. Ids carry that time, as ids made by clients do, and follow the numbers.
 INSERT INTO /* schema */job (id, kind, queue, args, priority, state, finalized_at, unique_key, unique_states)
 SELECT
     (

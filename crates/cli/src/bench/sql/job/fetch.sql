@@ -1,5 +1,5 @@
--- The next jobs, in the order of work, now running. By their places in the table, since the rows
--- are locked: that spares a probe of the primary key each.
+-- The next $2 jobs of a queue, in the order of work, now running. Rows that are locked keep their ctid, which saves a
+-- probe of the primary key for each.
 WITH next AS MATERIALIZED (
     SELECT ctid
     FROM /* schema */job

@@ -1,0 +1,85 @@
+//! A run: what one side does in a round.
+
+use super::end_to_end::EndToEnd;
+use super::insert::{self, Insert};
+use super::meter::Measure;
+use super::scheduled::Schedule;
+use super::sql::{self, Table};
+use super::test_database::TestDatabase;
+use super::work::Work;
+use super::{comparison::Comparison, library};
+use crate::failure::Failure;
+
+/// One side's part of a round.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Run {
+    Insert(Insert),
+    SqlInsert(Table, Insert),
+    Work(Work),
+    /// The same with each runner in a process of its own.
+    WorkInProcesses(Work),
+    SqlWork(Table, Work),
+    Scheduled(Schedule),
+    SqlScheduled(Table, Schedule, Work),
+    Latency {
+        n: u64,
+        connections: u32,
+    },
+    SqlLatency(u64, Work),
+    EndToEnd(EndToEnd),
+    SqlEndToEnd(Table, EndToEnd),
+}
+
+impl Run {
+    /// Runs on an empty table.
+    pub(super) async fn run(self, database: &mut TestDatabase) -> Result<Measure, Failure> {
+        database.empty().await?;
+        self.run_as_it_is(database).await
+    }
+
+    /// Runs on the table as earlier runs left it.
+    pub(super) async fn run_as_it_is(self, database: &mut TestDatabase) -> Result<Measure, Failure> {
+        match self {
+            Self::Insert(insert) => library::insert::run(database, insert).await,
+            Self::SqlInsert(table, insert) => sql::insert::run(database, table, insert).await,
+            Self::Work(work) => library::work::run(database, work).await,
+            Self::WorkInProcesses(work) => library::processes::run(database, work).await,
+            Self::SqlWork(table, work) => sql::work::run(database, table, work).await,
+            Self::Scheduled(schedule) => library::scheduled::run(database, schedule).await,
+            Self::SqlScheduled(table, schedule, work) => sql::scheduled::run(database, table, schedule, work).await,
+            Self::Latency { n, connections } => library::latency::run(database, n, connections).await,
+            Self::SqlLatency(n, work) => sql::latency::run(database, n, work).await,
+            Self::EndToEnd(end_to_end) => library::end_to_end::run(database, end_to_end).await,
+            Self::SqlEndToEnd(table, end_to_end) => sql::end_to_end::run(database, table, end_to_end).await,
+        }
+    }
+
+    /// Checks the rows that inserts left. Runs that work jobs check themselves, because they know which jobs there were.
+    pub(super) async fn check(self, database: &mut TestDatabase) -> Result<(), Failure> {
+        match self {
+            Self::Insert(insert) => insert::check(database, Table::Job, insert).await,
+            Self::SqlInsert(table, insert) => insert::check(database, table, insert).await,
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Comparison {
+    /// Inserts with the client, and with SQL into both tables.
+    pub(super) const fn of_inserts(insert: Insert) -> Self {
+        Self {
+            ours: Run::Insert(insert),
+            bare: Some(Run::SqlInsert(Table::Job, insert)),
+            plain: Some(Run::SqlInsert(Table::Plain, insert)),
+        }
+    }
+
+    /// Work of runners, and of SQL on both tables.
+    pub(super) const fn of_work(work: Work) -> Self {
+        Self {
+            ours: Run::Work(work),
+            bare: Some(Run::SqlWork(Table::Job, work)),
+            plain: Some(Run::SqlWork(Table::Plain, work)),
+        }
+    }
+}

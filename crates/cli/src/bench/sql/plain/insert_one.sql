@@ -1,0 +1,3 @@
+-- One job.
+INSERT INTO /* schema */plain_job (id, queue, kind, args)
+VALUES ($1, 'bench', 'bench', $2)
