@@ -25,7 +25,7 @@ mod attributes;
 mod entries;
 mod expand;
 mod fields;
-mod period;
+mod iso8601;
 mod problems;
 mod sense;
 mod serde_names;
@@ -138,4 +138,13 @@ use syn::{DeriveInput, parse_macro_input};
 pub fn derive_job(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     expand::job(&input).into()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn durations_are_read_by_the_same_file_as_in_the_library() {
+        let library = include_str!("../../../src/period/iso8601.rs");
+        assert_eq!(include_str!("iso8601.rs"), library, "copy src/period/iso8601.rs");
+    }
 }

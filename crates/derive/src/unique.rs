@@ -8,7 +8,7 @@ use proc_macro2::Span;
 use syn::LitStr;
 
 use crate::entries::{self, Entry, Seen, Setting, Value};
-use crate::period;
+use crate::iso8601;
 use crate::problems::{Problems, closest, listed};
 use crate::states::States;
 use crate::words::{self, Gaps, Like, OnConflict, OnReentry, Scope, Until};
@@ -175,7 +175,7 @@ fn selection(entry: &Entry, problems: &mut Problems) -> Option<Vec<LitStr>> {
 
 fn limit(entry: &Entry, problems: &mut Problems) -> Limit {
     let length = entry.text(problems).and_then(|text| {
-        let problem = match period::parse(&text.value()) {
+        let problem = match iso8601::parse(&text.value()) {
             Ok(length) if entry.name != "window" || length.subsec_nanos() == 0 => {
                 return Some(length);
             }
