@@ -8,7 +8,7 @@ use uniqueue::SchemaName;
 
 use super::sweep::Sweep;
 use super::workload::Workload;
-use crate::args::QueueArguments;
+use crate::database::DatabaseArguments;
 
 /// Measure every workload against plain SQL in the same run.
 ///
@@ -100,8 +100,8 @@ pub(crate) struct BenchArguments {
 
 impl BenchArguments {
     /// Which database, in the words of the other commands.
-    pub(super) fn queue(&self) -> QueueArguments {
-        QueueArguments { database_url: self.database_url.clone(), schema: self.schema.clone(), json: self.json }
+    pub(super) fn queue(&self) -> DatabaseArguments {
+        DatabaseArguments { database_url: self.database_url.clone(), schema: self.schema.clone(), json: self.json }
     }
 }
 

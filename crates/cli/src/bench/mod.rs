@@ -47,9 +47,9 @@ pub(crate) use self::processes::{BenchRunnerArguments, run as run_bench_runner};
 use self::progress::Progress;
 use self::report::Line;
 use self::workload::Workload;
-use crate::Verdict;
 use crate::failure::Failure;
 use crate::output;
+use crate::verdict::Verdict;
 
 /// How long a turn may take to end after an interrupt, before it is dropped where it stands.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -91,7 +91,7 @@ async fn measure(ground: &mut Ground, arguments: &BenchArguments, progress: &Pro
     }
     if !arguments.json {
         progress.aside(|| {
-            ground.facts.warnings().iter().for_each(|warning| output::tell(&format!("warning: {warning}")));
+            ground.facts.warnings().iter().for_each(|warning| output::print_to_stderr(&format!("warning: {warning}")));
             output::print(&ground.facts.text())
         })?;
     }

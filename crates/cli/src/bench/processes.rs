@@ -15,9 +15,9 @@ use super::insert::wrong;
 use super::interrupted;
 use super::meter::{Measure, Meter};
 use super::work::{Keep, Works, check, start, waiting};
-use crate::Verdict;
 use crate::failure::Failure;
 use crate::output;
+use crate::verdict::Verdict;
 
 /// What a runner's process says when it has started.
 const READY: &str = "ready\n";
