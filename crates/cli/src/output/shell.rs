@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn a_word_is_quoted_where_it_must_be() {
-        assert_eq!(["email.send", "a b", "it's", ""].map(shell), ["email.send", "'a b'", r"'it'\''s'", "''"]);
+        assert_eq!(["email.send", "a b", "it's", ""].map(shell_word), ["email.send", "'a b'", r"'it'\''s'", "''"]);
         assert_eq!(shell_word("a\u{1b}[31m'\\\n"), r"$'a\u001b[31m\'\\\u000a'");
     }
 }
