@@ -1,4 +1,4 @@
-//! Counters of suppressed duplicates, by kind and key.
+//! Counts of suppressed duplicates, for operators.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 
 use crate::ident::{JobId, Kind};
 
-/// A kind whose suppressed duplicates are, or were, counted; as
+/// A kind whose suppressed duplicates are or were counted, as
 /// [`Client::audited_kinds`](crate::Client::audited_kinds) lists it.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -16,43 +16,43 @@ pub struct AuditedKind {
     pub kind: Kind,
     /// Whether they are counted now.
     pub is_audited: bool,
-    /// When counting began.
+    /// When counting started.
     #[serde(with = "time::serde::rfc3339")]
     pub since: OffsetDateTime,
-    /// When counting stopped. `None`: they are counted now.
+    /// When counting stopped. `None` if they are counted now.
     #[serde(with = "time::serde::rfc3339::option")]
     pub stopped_at: Option<OffsetDateTime>,
     /// How many there were, over all keys.
     pub suppressed: u64,
-    /// When the last one came. `None`: there was none.
+    /// When the last duplicate came. `None` if there was none.
     #[serde(with = "time::serde::rfc3339::option")]
     pub last_at: Option<OffsetDateTime>,
     /// How long the counter of a key is kept after its last duplicate. Serialized in seconds.
     #[serde(serialize_with = "in_seconds")]
     pub keep: Duration,
-    /// Whether nothing is counted now, because the records of duplicates are not folded: no runner does maintenance, or
-    /// an open transaction keeps folded records from being removed.
+    /// Whether counting has stopped because the buffer of duplicates is full. Maintenance empties the
+    /// buffer, so either no runner does maintenance, or an open transaction keeps it from doing so.
     pub tally_is_full: bool,
 }
 
-/// How many inserts of a kind and key were duplicates; as
+/// The number of duplicates of a kind and key, as
 /// [`Client::suppressed_duplicates`](crate::Client::suppressed_duplicates) lists it.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SuppressedDuplicate {
-    /// The kind of the inserts. A holder may be of another one, where a key is the caller's own.
+    /// The kind of the inserts. The holder of a raw key may be of another kind.
     pub kind: Kind,
     /// Their unique key.
     pub unique_key: String,
     /// How many there were.
     pub suppressed: u64,
-    /// When the first one came.
+    /// When the first duplicate came.
     #[serde(with = "time::serde::rfc3339")]
     pub first_at: OffsetDateTime,
-    /// When the last one came.
+    /// When the last duplicate came.
     #[serde(with = "time::serde::rfc3339")]
     pub last_at: OffsetDateTime,
-    /// The job that the last one met. It may be gone.
+    /// The holder that the last duplicate met. It may be deleted.
     pub last_holder: JobId,
 }
 

@@ -1,59 +1,60 @@
-//! Options and report of a backfill, which gives queued jobs the keys of a policy.
+//! Backfill: its options and its report. It gives existing jobs the keys of a policy.
 
 use serde::Serialize;
 
 use crate::ident::{JobId, Kind};
 use crate::state::JobState;
 
-/// The most collisions, and the most unfit jobs, that a report lists.
+/// The number of collisions, and of unfit jobs, in a report.
 pub(crate) const EXAMPLES: usize = 100;
 
-/// What becomes of a job whose key another job claims, when a backfill comes to it.
+/// What a backfill does with a job whose key another job claims.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum OnCollision {
-    /// It gets the key and goes on without the claim, as a job that comes back does
-    /// ([`OnReentry::GoOn`](crate::OnReentry::GoOn)). The default: every job still runs.
+    /// The job gets the key and goes on without the claim, as on re-entry with
+    /// [`OnReentry::GoOn`](crate::OnReentry::GoOn). The default, because every job still runs.
     #[default]
     GoOn,
-    /// It is cancelled, as `on_conflict: ignore` would have kept it out, if it waits; its errors name
-    /// the holder, and so does its `replaced_by`. A job that runs or is final goes on without the claim.
+    /// A waiting job is cancelled, because `on_conflict: ignore` would not have inserted it. Its errors
+    /// and its `replaced_by` name the holder. A running or final job goes on without the claim.
     Cancel,
 }
 
-/// What a backfill did. For a dry run: what it would do.
+/// The result of a backfill, or of its dry run.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct BackfillReport {
     /// The kind of the jobs.
     pub kind: Kind,
-    /// Whether nothing was changed.
+    /// Whether this is a dry run, which changes nothing.
     pub dry_run: bool,
-    /// Jobs of the kind that were examined: those that are not final, and final ones in a state in
-    /// which the policy claims.
+    /// The jobs of the kind that were checked: unfinished jobs, and final jobs in a state in which the
+    /// policy claims.
     pub jobs: u64,
-    /// Of these, jobs that had the key and terms of the policy already.
+    /// Jobs that had the key and the claim of the policy already.
     pub unchanged: u64,
-    /// Jobs that got their key, and claim it.
+    /// Jobs that got their key and claim it.
     pub claimed: u64,
-    /// Jobs that got their key and do not claim it now: their state claims nothing, or their claim is
-    /// over (its time, or `until start` and they were started), or they had given up the one they had.
+    /// Jobs that got their key and do not claim it now. The policy does not claim in their state, or
+    /// their claim has ended: it expired, it lasted until the start, or they had given up an earlier
+    /// one.
     pub unclaimed: u64,
-    /// Jobs that carry another key, or this one on other terms, and were left as they are.
+    /// Jobs that have another key, or this key with another policy, and were left unchanged.
     pub other_key: u64,
     /// Jobs whose key another job claims.
     pub collided: u64,
     /// Of these, jobs that were cancelled.
     pub cancelled: u64,
-    /// Jobs from which the policy makes no key, left as they are. Final jobs whose args cannot be read count only
-    /// where the policy claims in their state.
+    /// Jobs for which the policy makes no key, left unchanged. Final jobs whose args cannot be read count
+    /// only if the policy claims in their state.
     pub unfit: u64,
-    /// Jobs that open transactions kept locked until the end, or whose keys they contested. Run the backfill again.
+    /// Jobs that were locked by open transactions to the end, or whose keys were. Run it again.
     pub contested: u64,
     /// The first hundred collisions.
     pub collisions: Vec<Collision>,
-    /// The first hundred jobs from which the policy makes no key.
+    /// The first hundred jobs for which the policy makes no key.
     pub unfit_jobs: Vec<UnfitJob>,
 }
 
@@ -76,8 +77,7 @@ impl BackfillReport {
         }
     }
 
-    /// Whether the backfill is complete: every job has its key, and every collision was settled by a
-    /// cancellation.
+    /// Whether every job has its key, and every collision was resolved by a cancellation.
     #[must_use]
     pub const fn is_settled(&self) -> bool {
         self.other_key == 0 && self.collided == self.cancelled && self.unfit == 0 && self.contested == 0
@@ -103,9 +103,9 @@ impl BackfillReport {
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Collision {
-    /// The job that came later to the key.
+    /// The job that does not claim its key.
     pub job: JobId,
-    /// Its state then.
+    /// Its state at the time of the backfill.
     pub state: JobState,
     /// The job that claims the key.
     pub holder: JobId,
@@ -115,25 +115,25 @@ pub struct Collision {
     pub cancelled: bool,
 }
 
-/// A job from which the policy makes no key.
+/// A job for which the policy makes no key.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct UnfitJob {
     /// The job.
     pub job: JobId,
-    /// The problem, as an insert would report it.
+    /// The error that an insert would return.
     pub problem: String,
 }
 
-/// How far a backfill is.
+/// The progress of a backfill.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct BackfillProgress {
-    /// How many jobs of all kinds it has read.
-    pub scanned: u64,
-    /// How many jobs of the kind it has examined.
+    /// How many jobs of all kinds it has passed.
+    pub walked: u64,
+    /// How many jobs of the kind it has checked.
     pub jobs: u64,
-    /// How much of the time between the first job and the last it has passed, 0 to 1. It never decreases, and is 1
-    /// while contested jobs are tried again.
+    /// The fraction of the time between the first and the last job that it has passed, 0 to 1. It never
+    /// decreases, and it is 1 while contested jobs are retried.
     pub part: f64,
 }

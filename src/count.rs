@@ -1,12 +1,12 @@
-//! Counts that say whether they are exact.
+//! Counts with a limit.
 
 use std::fmt;
 use std::iter::Sum;
 
 use serde::Serialize;
 
-/// A number of jobs: exact, or a lower bound. Counting a queue of ten million jobs to the end would take long, so
-/// counts stop at a limit.
+/// A number of jobs, exact or a lower bound. Counting stops at a limit, because a queue may hold ten
+/// million jobs.
 ///
 /// ```
 /// use uniqueue::JobCount;
@@ -17,14 +17,14 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobCount {
-    /// Counted to the end.
+    /// All jobs were counted.
     Exactly(u64),
-    /// Counting stopped here; there may be more.
+    /// Counting stopped here, and there may be more jobs.
     AtLeast(u64),
 }
 
 impl JobCount {
-    /// The number of jobs that were counted.
+    /// Returns the number of jobs that were counted.
     #[must_use]
     pub const fn counted(self) -> u64 {
         match self {
@@ -32,13 +32,13 @@ impl JobCount {
         }
     }
 
-    /// Whether counting went to the end.
+    /// Whether all jobs were counted.
     #[must_use]
     pub const fn is_exact(self) -> bool {
         matches!(self, JobCount::Exactly(_))
     }
 
-    /// From a count with a limit of one more than `up_to`.
+    /// Converts the result of a count that stopped at one more than `up_to`.
     pub(crate) fn up_to(up_to: u64, found: u64) -> Self {
         if found > up_to { JobCount::AtLeast(up_to) } else { JobCount::Exactly(found) }
     }

@@ -1,4 +1,4 @@
-//! What happened to a job, as [`Client::events`](crate::Client::events) tells it.
+//! Events of jobs, which [`Client::events`](crate::Client::events) receives.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use crate::ident::{JobId, Kind, QueueName};
 use crate::job::{Inserted, JobRow};
 use crate::state::JobState;
 
-/// Why a job is discarded on re-entry.
+/// The reason of a job that is discarded on re-entry.
 pub(crate) const TAKEN: &str = "another job holds the unique key";
 
-/// Something that happened to a job: which job it is, and [what](Happened).
+/// An event of a job: the job, and what [happened](Happened).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Event {
@@ -19,14 +19,14 @@ pub struct Event {
     pub kind: Kind,
     /// Its queue.
     pub queue: QueueName,
-    /// The attempt that it was in, counted from 1; 0 before the first.
+    /// The attempt of the event, counted from 1, or 0 before the first attempt.
     pub attempt: u16,
     /// What happened.
     pub happened: Happened,
 }
 
 impl Event {
-    /// What an insert did. A duplicate tells of the job that was there.
+    /// The event of an insert. For a duplicate it is an event of the holder.
     pub(crate) fn of_insert(inserted: &Inserted) -> Self {
         let JobRow { id, kind, queue, attempt, state, .. } = &inserted.job;
         let happened = if inserted.duplicate {
@@ -40,12 +40,12 @@ impl Event {
 
 /// What happened to a job.
 ///
-/// What ends an attempt is told when the database has taken it, so no event tells of a result that
-/// did not count; only [`Happened::Stale`] does, and says so.
+/// The end of an attempt is sent after the database has recorded it, so an event stands for a result
+/// that counted. The only exception is [`Happened::Stale`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Happened {
-    /// It was inserted. In the caller's own transaction: inserted, and not committed yet.
+    /// It was inserted. In a caller's transaction it is not committed yet.
     #[non_exhaustive]
     Inserted {
         /// `Available`, `Scheduled` or `Pending`.
@@ -53,59 +53,59 @@ pub enum Happened {
         /// The job that it replaced, which is cancelled.
         replaced: Option<JobId>,
     },
-    /// It claims the unique key of a job that somebody wanted to insert. Nothing was inserted.
+    /// It holds the unique key of an insert, which was a duplicate and inserted nothing.
     #[non_exhaustive]
     Duplicate {
-        /// Its state when it was met.
+        /// The holder's state at the time of the insert.
         state: JobState,
     },
-    /// A worker has begun an attempt.
+    /// A worker has started an attempt.
     #[non_exhaustive]
     Started {
-        /// How long it waited for this attempt since it was due.
+        /// How long it waited for this attempt after it was due.
         waited: Duration,
     },
-    /// Its work is done.
+    /// It succeeded.
     Completed,
-    /// It will be tried again: an attempt failed, or somebody retried it by hand.
+    /// It will be retried, because an attempt failed or an operator retried it.
     #[non_exhaustive]
     Retried {
         /// The wait before the next attempt.
         after: Duration,
-        /// What went wrong. `None`: by hand.
+        /// The error of the attempt. `None` if an operator retried it.
         error: Option<String>,
     },
-    /// Its worker wants it to come back later. The attempt is not used up.
+    /// Its worker postponed it. The attempt is not used up.
     #[non_exhaustive]
     Snoozed {
         /// The wait before it is available again.
         after: Duration,
     },
-    /// It was stopped for good, by its worker or by hand.
+    /// It was cancelled, by its worker or by an operator.
     #[non_exhaustive]
     Cancelled {
-        /// What its worker said. `None`: by hand.
+        /// The worker's reason. `None` if an operator cancelled it.
         reason: Option<String>,
     },
-    /// It was given up: out of attempts, by its worker, or by its policy because another job holds
-    /// its unique key.
+    /// It was discarded: it had no attempts left, its worker discarded it, or its policy did because
+    /// another job holds its unique key.
     #[non_exhaustive]
     Discarded {
-        /// What its worker said, or what went wrong last.
+        /// The worker's reason, or the last error.
         reason: String,
     },
-    /// It was in the hands of a runner that died, and is available again. The attempt is used up.
+    /// Its runner died, and it is available again. The attempt is used up.
     Rescued,
-    /// The runner that had it could not work it, and gave it back. The attempt is not used up.
+    /// Its runner could not work it and gave it back. The attempt is not used up.
     GivenBack,
-    /// The result of an attempt came too late and was dropped: the job was rescued, cancelled or
-    /// retried meanwhile. Or it had been recorded before, and only the answer was lost: where that completed the job, it
-    /// is told as `Completed`. The event's attempt is that of the result.
+    /// The result of an attempt was dropped, because the job was rescued, cancelled or retried before.
+    /// Or the result was recorded before and only the answer was lost; a result that completed the job
+    /// is then sent as `Completed`. The event's attempt is that of the result.
     Stale,
 }
 
 impl Happened {
-    /// The event's name in one word, as the metrics spell it: `inserted`, `given_back`.
+    /// Returns the event's name as in the metrics, such as `inserted` or `given_back`.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {

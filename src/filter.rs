@@ -1,4 +1,4 @@
-//! Which jobs: a [`JobFilter`] says it by what they are, a [`JobSelection`] by that or by their ids.
+//! Selecting jobs: a [`JobFilter`] by conditions, a [`JobSelection`] by conditions or ids.
 
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -8,13 +8,13 @@ use crate::ident::{JobId, Kind, QueueName};
 use crate::state::JobState;
 use crate::unique::{StateSet, UniqueKey, check_jsonb};
 
-/// Which jobs, by what they are. A job is meant when everything that is said here holds.
+/// Conditions on jobs. A filter selects the jobs that meet all of them.
 ///
 /// ```
 /// use serde_json::json;
 /// use uniqueue::{JobFilter, JobState};
 ///
-/// // What fails for one tenant.
+/// // The failed jobs of one tenant.
 /// let filter = JobFilter::new()
 ///     .states([JobState::Retryable, JobState::Discarded])
 ///     .kind("email.send")
@@ -22,11 +22,11 @@ use crate::unique::{StateSet, UniqueKey, check_jsonb};
 /// # let _ = filter;
 /// ```
 ///
-/// A filter that says nothing means no job, so that a condition that was forgotten cannot delete a
-/// table: using one is an error. [`JobFilter::all`] means all.
+/// A filter without conditions is an error, so that a forgotten condition cannot delete every job.
+/// [`JobFilter::all`] selects all jobs.
 ///
-/// Times are compared with the clock of the database, which set them. Values outside their limits
-/// are reported when the filter is used.
+/// Times are compared with the clock of the database, which set them. A value outside its limits is an
+/// error when the filter is used.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
 pub struct JobFilter {
@@ -47,7 +47,7 @@ pub struct JobFilter {
     pub(crate) limit: Option<u32>,
 }
 
-/// A span of time, with its start and without its end.
+/// A span of time that includes its start and excludes its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Between {
     pub(crate) after: Option<OffsetDateTime>,
@@ -55,17 +55,17 @@ pub(crate) struct Between {
 }
 
 impl JobFilter {
-    /// A filter that says nothing yet.
+    /// A filter without conditions.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// All jobs. Conditions can be added as to any other filter.
+    /// Selects all jobs. It takes conditions as any other filter does.
     pub fn all() -> Self {
         Self { means_all: true, ..Self::default() }
     }
 
-    /// Jobs with these ids.
+    /// Selects jobs with these ids.
     pub fn ids<I>(mut self, ids: I) -> Self
     where
         I: IntoIterator,
@@ -75,112 +75,112 @@ impl JobFilter {
         self
     }
 
-    /// Jobs in one of these states: a [`JobState`](crate::JobState), or several in an array.
+    /// Selects jobs in one of these states: a [`JobState`](crate::JobState), or an array of them.
     pub fn states(mut self, states: impl Into<StateSet>) -> Self {
         self.states = Some(states.into());
         self
     }
 
-    /// Jobs of one queue.
+    /// Selects jobs of one queue.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queue = Some(queue.into());
         self
     }
 
-    /// Jobs of one kind.
+    /// Selects jobs of one kind.
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
         self.kind = Some(kind.into());
         self
     }
 
-    /// The job that claims a unique key now. At most one does.
+    /// Selects the job that claims a unique key now. At most one job does.
     pub fn unique_key(mut self, unique_key: impl Into<String>) -> Self {
         self.unique_key = Some(unique_key.into());
         self
     }
 
-    /// Jobs whose args contain this, as `jsonb @>` understands it: of objects the members given, of
-    /// arrays the items given.
+    /// Selects jobs whose args contain this value, by the rules of `jsonb @>`: objects must contain
+    /// these members, and arrays these items.
     pub fn args(mut self, args: impl Into<Value>) -> Self {
         self.args = Some(args.into());
         self
     }
 
-    /// Jobs whose meta contains this, as [`JobFilter::args`].
+    /// Selects jobs whose meta contains this value, as with [`JobFilter::args`].
     pub fn meta(mut self, meta: impl Into<Value>) -> Self {
         self.meta = Some(meta.into());
         self
     }
 
-    /// Jobs of one priority.
+    /// Selects jobs with one priority.
     pub fn priority(mut self, priority: i16) -> Self {
         self.priority = Some(priority);
         self
     }
 
-    /// Jobs that were started at least so often.
+    /// Selects jobs that were started at least this many times.
     pub fn attempts_at_least(mut self, attempts: u16) -> Self {
         self.attempts_at_least = Some(attempts);
         self
     }
 
-    /// Jobs that were inserted then or later.
+    /// Selects jobs that were inserted at this time or later.
     pub fn created_after(mut self, at: OffsetDateTime) -> Self {
         self.created.after = Some(at);
         self
     }
 
-    /// Jobs that were inserted earlier.
+    /// Selects jobs that were inserted before this time.
     pub fn created_before(mut self, at: OffsetDateTime) -> Self {
         self.created.before = Some(at);
         self
     }
 
-    /// Jobs whose `scheduled_at` is then or later.
+    /// Selects jobs whose `scheduled_at` is this time or later.
     pub fn scheduled_after(mut self, at: OffsetDateTime) -> Self {
         self.scheduled.after = Some(at);
         self
     }
 
-    /// Jobs whose `scheduled_at` is earlier.
+    /// Selects jobs whose `scheduled_at` is before this time.
     pub fn scheduled_before(mut self, at: OffsetDateTime) -> Self {
         self.scheduled.before = Some(at);
         self
     }
 
-    /// Jobs whose latest attempt started then or later.
+    /// Selects jobs whose latest attempt started at this time or later.
     pub fn attempted_after(mut self, at: OffsetDateTime) -> Self {
         self.attempted.after = Some(at);
         self
     }
 
-    /// Jobs whose latest attempt started earlier: of running ones, those that run for so long.
+    /// Selects jobs whose latest attempt started before this time. Running jobs have run since then.
     pub fn attempted_before(mut self, at: OffsetDateTime) -> Self {
         self.attempted.before = Some(at);
         self
     }
 
-    /// Jobs that became final then or later.
+    /// Selects jobs that became final at this time or later.
     pub fn finalized_after(mut self, at: OffsetDateTime) -> Self {
         self.finalized.after = Some(at);
         self
     }
 
-    /// Jobs that became final earlier.
+    /// Selects jobs that became final before this time.
     pub fn finalized_before(mut self, at: OffsetDateTime) -> Self {
         self.finalized.before = Some(at);
         self
     }
 
-    /// At most so many of them: of a change those with the lowest ids, which are the oldest.
-    /// Default: all of a change, 100 of a list.
+    /// The largest number of jobs. A change takes those with the lowest ids, which are the oldest.
+    /// Default: no limit for a change, 100 for a list.
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// In which states a job still is one that is meant, when its turn comes: what became final at some
-    /// time is not meant any more once it has come back.
+    /// The states in which a job still matches when it is changed. A job that became final at the given
+    /// time no longer matches after a retry.
     pub(crate) fn states_meant(&self) -> Option<StateSet> {
         if self.finalized == Between::default() {
             return self.states;
@@ -189,18 +189,18 @@ impl JobFilter {
         Some(self.states.map_or(is_final, |states| states.intersection(is_final)))
     }
 
-    /// Whether it has no condition, and does not say that this is meant.
-    fn says_nothing(&self) -> bool {
+    /// Whether it has no condition and is not [`JobFilter::all`].
+    fn is_empty(&self) -> bool {
         *self == Self { limit: self.limit, ..Self::default() }
     }
 
-    /// Refuses what cannot be asked.
+    /// Checks the conditions against their limits.
     pub(crate) fn check(&self) -> Result<()> {
         let invalid = |option, problem, given: String| Err(Error::InvalidOption { option, problem, given });
-        if self.says_nothing() {
+        if self.is_empty() {
             return invalid(
                 "filter",
-                "it says nothing; JobFilter::all() means every job",
+                "it has no condition; JobFilter::all() selects every job",
                 "JobFilter::new()".to_owned(),
             );
         }
@@ -235,8 +235,8 @@ impl JobFilter {
     }
 }
 
-/// Which jobs a change is for: their ids, or a [`JobFilter`]. Made by itself from one id, from
-/// anything that gives ids (an array, a `Vec`, a slice, an iterator), and from a filter.
+/// The jobs of a change: their ids, or a [`JobFilter`]. It converts from one id, from ids in an array,
+/// `Vec`, slice or iterator, and from a filter.
 #[derive(Clone, Debug)]
 pub struct JobSelection(pub(crate) Selected);
 
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_that_says_nothing_must_say_that_it_means_all() {
+    fn a_filter_without_conditions_is_an_error() {
         let error = JobFilter::new().limit(5).check().unwrap_err().to_string();
         assert!(error.contains("JobFilter::all()"), "{error}");
         JobFilter::all().check().unwrap();
@@ -284,8 +284,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_asked_is_named() {
-        for (filter, said) in [
+    fn an_invalid_condition_is_named() {
+        for (filter, name) in [
             (JobFilter::new().states([]), "states"),
             (JobFilter::new().queue(""), "queue"),
             (JobFilter::new().kind("a\0"), "kind"),
@@ -295,7 +295,7 @@ mod tests {
             (JobFilter::new().created_before(datetime!(9999-01-01 0:00 UTC)), "created"),
         ] {
             let error = filter.check().unwrap_err().to_string();
-            assert!(error.contains(said), "{error}");
+            assert!(error.contains(name), "{error}");
         }
     }
 }

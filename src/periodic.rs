@@ -1,4 +1,4 @@
-//! Periodic jobs: what is inserted at each slot of a schedule.
+//! Periodic jobs: a schedule inserts a job at each of its slots.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::job::NewJob;
 use crate::period;
 use crate::schedule::CatchUp;
 
-/// A job that is inserted again and again, by a cron expression or at an interval.
+/// A job that is inserted repeatedly, by a cron expression or at an interval.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,31 +31,32 @@ use crate::schedule::CatchUp;
 /// # let _ = (daily, hourly);
 /// ```
 ///
-/// Defined in code ([`Runner::periodic`](crate::Runner::periodic)) or in the database
-/// ([`Client::periodic`](crate::Client::periodic), or a row in the table `periodic`), it is kept there
-/// and survives restarts. Any runner of the schema inserts its jobs, whichever queues that works.
+/// It is defined in code ([`Runner::periodic`](crate::Runner::periodic)) or in the database
+/// ([`Client::periodic`](crate::Client::periodic), or a row in the table `periodic`). The definition is
+/// stored in the database and survives restarts. Every runner of the schema inserts its jobs, also
+/// for queues that the runner does not work.
 ///
 /// # Slots
 ///
-/// A slot is a time at which the schedule is due. Each is run once, however many runners there are:
-/// its job is inserted in the transaction that moves the periodic job on to its next slot, with an id
-/// and a unique key made of name and slot. The job's `scheduled_at` is the slot, and its meta has a
+/// A slot is a time at which the schedule is due. Each slot runs once, with any number of runners. The
+/// transaction that inserts its job also moves the periodic job to its next slot. The id and the unique
+/// key of the job are made from name and slot. The job's `scheduled_at` is the slot, and its meta has a
 /// member `periodic`: `{"name": "daily-digest", "slot": "2026-03-30T07:00:00Z"}`. The database's clock
-/// decides what is due. What becomes of slots that no runner was there for, [`CatchUp`] says.
+/// decides which slots are due. [`CatchUp`] decides about slots that passed while no runner was alive.
 ///
 /// # Jobs that are unique themselves
 ///
-/// A job with a unique key or policy of its own keeps it, and a slot that meets a job which claims the
-/// key is skipped: with the default policy a run does not overlap the one before. The key takes the
-/// place of the slot's; that the slot runs once, its id and the row's lock still see to. A policy's
-/// window, and a start time, are errors: the schedule says when.
+/// A job with a unique key or policy of its own keeps it, and the slot's key is not used. A slot is
+/// skipped while another job claims the key, so with the default policy two runs never overlap. The id
+/// and the row's lock still ensure that a slot runs once. A policy with a window is an error, and so is
+/// a start time, because the schedule decides about time.
 ///
 /// # Time zones
 ///
-/// A cron expression is read in its time zone, by the habits of Vixie cron: a job at a fixed time of
-/// the day that the clock skips runs right after the gap, one that the clock repeats runs once, the
-/// first time; `*`, steps, ranges and lists in the hours, minutes or seconds go by the clock's hands
-/// (they run in both of two repeated hours, and not in a skipped one). Intervals know no zones.
+/// A cron expression is read in its time zone, by the rules of Vixie cron. If the clock skips a fixed
+/// time of the day, the job runs right after the gap. If the clock repeats it, the job runs once, the
+/// first time. `*`, steps, ranges and lists in the hours, minutes or seconds follow the clock: they run
+/// in both of two repeated hours, and not in a skipped hour. Intervals do not depend on time zones.
 #[derive(Clone, Debug)]
 #[must_use = "a periodic job does nothing until it is defined"]
 pub struct PeriodicJob {
@@ -67,13 +68,13 @@ pub struct PeriodicJob {
 }
 
 impl PeriodicJob {
-    /// A job by a cron expression: minute, hour, day of the month, month, day of the week; `*`, lists,
-    /// ranges, steps, names (`MON`, `JAN`), `L`, `W`, `#`, and `@hourly`, `@daily`, `@weekly`,
-    /// `@monthly`, `@yearly`. A sixth field in front is the second; a year cannot be given. Days match
-    /// when the day of the month or the day of the week does, where both are given.
+    /// Schedules a job by a cron expression: minute, hour, day of the month, month, day of the week. It
+    /// may contain `*`, lists, ranges, steps, names (`MON`, `JAN`), `L`, `W` and `#`, or be one of
+    /// `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly`. A sixth field in front is the second. A
+    /// year cannot be given. If both kinds of day are given, a day matches if one of them does.
     ///
-    /// The name is 1 to 128 bytes without control characters, and one periodic job's only. A bad name
-    /// or expression is reported when the job is defined, not here.
+    /// The name is unique, and has 1 to 128 bytes without control characters. A bad name or expression
+    /// is an error when the job is defined, not here.
     pub fn cron(name: impl Into<String>, expression: impl Into<String>, job: impl Into<NewJob>) -> Self {
         Self {
             name: name.into(),
@@ -84,9 +85,9 @@ impl PeriodicJob {
         }
     }
 
-    /// A job at an interval of whole seconds, at most 100 years. Its slots are multiples of the
-    /// interval counted from Monday 0001-01-01 00:00 UTC, so that a quarter of an hour is due at :00,
-    /// :15, :30 and :45, and a week on Mondays, whenever and however often it is defined.
+    /// Schedules a job at an interval of whole seconds, at most 100 years. Its slots are multiples of
+    /// the interval counted from Monday 0001-01-01 00:00 UTC. A quarter of an hour is due at :00, :15,
+    /// :30 and :45, and a week on Mondays, independent of when it was defined.
     pub fn every(name: impl Into<String>, interval: Duration, job: impl Into<NewJob>) -> Self {
         Self::cron(name, period::write(interval), job)
     }
@@ -97,21 +98,21 @@ impl PeriodicJob {
         self
     }
 
-    /// What becomes of slots that no runner was there for. Default: [`CatchUp::Latest`].
+    /// What to do with slots that passed while no runner was alive. Default: [`CatchUp::Latest`].
     pub const fn catch_up(mut self, catch_up: CatchUp) -> Self {
         self.catch_up = catch_up;
         self
     }
 }
 
-/// Who defined a periodic job.
+/// The source of a periodic job's definition.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum PeriodicSource {
-    /// A runner, which does so again at its next start.
+    /// A runner, which defines it again at its next start.
     Code,
-    /// A client, or somebody by hand.
+    /// A client, or SQL.
     Database,
 }
 
@@ -123,7 +124,7 @@ impl PeriodicSource {
         }
     }
 
-    /// Reads the word; a CHECK constraint keeps others out of the table.
+    /// Reads the value. A CHECK constraint keeps other values out of the table.
     pub(crate) fn from_stored(word: &str) -> Self {
         if word == "code" { Self::Code } else { Self::Database }
     }
@@ -145,7 +146,7 @@ pub struct PeriodicRow {
     pub meta: Map<String, Value>,
     /// The priority of its jobs.
     pub priority: i16,
-    /// How often each of its jobs may be started.
+    /// The number of attempts of each of its jobs.
     pub max_attempts: u16,
     /// A cron expression, or an interval as an ISO 8601 duration.
     pub schedule: String,
@@ -153,22 +154,22 @@ pub struct PeriodicRow {
     pub time_zone: String,
     /// The unique policy of its jobs, as `insert_job` takes it. `None`: each slot has its own key.
     pub unique_policy: Option<Value>,
-    /// What becomes of slots that no runner was there for.
+    /// What to do with slots that passed while no runner was alive.
     pub catch_up: CatchUp,
-    /// Who defined it.
+    /// Where it was defined.
     pub source: PeriodicSource,
     /// Its first slot comes after this.
     #[serde(with = "time::serde::rfc3339")]
     pub starts_at: OffsetDateTime,
-    /// Its next slot. `None`: no runner has looked at it yet.
+    /// Its next slot. `None` if no runner has scheduled it yet.
     #[serde(with = "time::serde::rfc3339::option")]
     pub next_at: Option<OffsetDateTime>,
-    /// The last slot whose turn came.
+    /// The last slot that was due.
     #[serde(with = "time::serde::rfc3339::option")]
     pub last_at: Option<OffsetDateTime>,
     /// The job that was inserted last.
     pub last_job: Option<JobId>,
-    /// Since when no slot is run.
+    /// When it was paused.
     #[serde(with = "time::serde::rfc3339::option")]
     pub paused_at: Option<OffsetDateTime>,
     /// When it was defined.

@@ -1,4 +1,4 @@
-//! Queues as an operator sees them: their settings, and what is in them.
+//! Queues for operators: their settings and their jobs.
 
 use std::time::Duration;
 
@@ -10,17 +10,16 @@ use crate::ident::QueueName;
 use crate::retention::Keep;
 use crate::state::JobState;
 
-/// How a queue is set. A queue that nobody set anything for is not paused, has no limit, and keeps its jobs as the runners
-/// say.
+/// The settings of a queue. By default a queue is not paused, has no limit, and keeps its jobs by the runners' retention.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct QueueSettings {
     /// The queue.
     pub name: QueueName,
-    /// Since when no runner fetches from it. `None`: it is not paused.
+    /// When it was paused. `None` if it is not paused.
     #[serde(with = "time::serde::rfc3339::option")]
     pub paused_at: Option<OffsetDateTime>,
-    /// How many of its jobs may run at once, over all runners. `None`: as many as these have slots.
+    /// How many of its jobs may run at once, over all runners. `None` means as many as the runners have slots for.
     pub limit: Option<u32>,
     /// How long its completed jobs are kept.
     pub keep_completed: Keep,
@@ -30,37 +29,37 @@ pub struct QueueSettings {
     pub keep_discarded: Keep,
 }
 
-/// A queue and what is in it, as [`Client::queues`](crate::Client::queues) lists it.
+/// A queue and its jobs, as [`Client::queues`](crate::Client::queues) lists it.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct QueueInfo {
-    /// How it is set.
+    /// Its settings.
     #[serde(flatten)]
     pub settings: QueueSettings,
     /// How many live runners work it.
     pub runners: u64,
-    /// How long its oldest available job could have run already. `None`: no job is available.
+    /// How long its oldest available job has been due. `None` if no job is available.
     pub oldest_available_age: Option<Duration>,
     /// Jobs that wait for a free worker.
     pub available: JobCount,
-    /// Jobs that a person stopped, or a successor replaced.
+    /// Jobs that were cancelled, or replaced by another job.
     pub cancelled: JobCount,
-    /// Jobs that were worked.
+    /// Jobs that succeeded.
     pub completed: JobCount,
-    /// Jobs that were given up on.
+    /// Jobs that failed for good.
     pub discarded: JobCount,
     /// Jobs that are held back.
     pub pending: JobCount,
     /// Jobs that failed and wait for their next attempt.
     pub retryable: JobCount,
-    /// Jobs in the hands of a worker.
+    /// Jobs that a worker runs.
     pub running: JobCount,
-    /// Jobs that wait for their time.
+    /// Jobs that are not due yet.
     pub scheduled: JobCount,
 }
 
 impl QueueInfo {
-    /// How many of its jobs are in a state.
+    /// Returns the number of its jobs in a state.
     #[must_use]
     pub const fn count(&self, state: JobState) -> JobCount {
         match state {

@@ -6,9 +6,11 @@ use serde::{Serialize, Serializer};
 
 use crate::period;
 
-/// How long final jobs are kept. While a completed job is kept, a claim that covers `completed`
-/// (River's default) goes on; its end is at the latest its deletion. A final job whose claim has a
-/// deadline (`period`, `ttl`) is kept until then, however short its retention.
+/// How long final jobs are kept.
+///
+/// A claim that covers `completed` (River's default) lasts while its completed job is kept, and ends
+/// with the deletion of the job. A final job whose claim has a deadline (`period`, `ttl`) is kept until
+/// that deadline, even if its retention is shorter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[must_use]
 pub struct Retention {
@@ -20,7 +22,7 @@ pub struct Retention {
 impl Retention {
     const DAY: Duration = Duration::from_secs(86_400);
 
-    /// Keeps every final job for ever.
+    /// Keeps every final job forever.
     pub const fn forever() -> Self {
         Self { completed: None, cancelled: None, discarded: None }
     }
@@ -47,17 +49,18 @@ impl Retention {
 /// How long a queue keeps its jobs in one final state. In JSON null, `"forever"` or an ISO 8601 duration (`"PT1H"`).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Keep {
-    /// As the runners say ([`Runner::retention`](crate::Runner::retention)): nothing is set for the queue.
+    /// Nothing is set for the queue, so the runners' retention applies
+    /// ([`Runner::retention`](crate::Runner::retention)).
     #[default]
     AsRunnersSay,
-    /// For ever.
+    /// Without a limit.
     Forever,
-    /// For so long. Zero deletes completed jobs as they complete.
+    /// For this long. Zero deletes completed jobs as they complete.
     For(Duration),
 }
 
 impl From<Option<Duration>> for Keep {
-    /// As a [`Retention`] has it: `None` is for ever.
+    /// Reads a length as [`Retention`] does: `None` means forever.
     fn from(length: Option<Duration>) -> Self {
         length.map_or(Self::Forever, Self::For)
     }

@@ -1,16 +1,16 @@
-//! When a failed job tries again.
+//! The wait before a failed job is retried.
 
 use std::time::Duration;
 
 use uuid::Uuid;
 
-/// How long a failed job waits: exponential, with jitter, up to a longest interval.
+/// The wait before a failed job is retried: exponential backoff with jitter and an upper limit.
 ///
-/// Attempt *n* waits `first × factor^(n−1)`, more or less `jitter` of it, and never longer than
-/// `max_interval`: where that is reached, the jitter makes waits shorter only, so that jobs which
-/// failed together still come back apart. Default: 1 s, 2 s, 4 s … up to an hour, ±10 %.
+/// After attempt *n* a job waits `first × factor^(n−1)`, plus or minus the fraction `jitter`, and at
+/// most `max_interval`. At that limit the jitter only shortens waits, so jobs that failed at once are
+/// still retried apart. Default: 1 s, 2 s, 4 s … up to an hour, ±10 %.
 ///
-/// A wait that depends on the error (a `Retry-After`, say) is the worker's to tell:
+/// For a wait that depends on the error, such as a `Retry-After`, the worker returns
 /// [`Outcome::retry`](crate::Outcome::retry).
 #[derive(Clone, Copy, Debug)]
 #[must_use]
@@ -18,28 +18,28 @@ pub struct RetryPolicy {
     first: Duration,
     factor: f64,
     custom: Option<fn(u16) -> Duration>,
-    /// `None`: [`RetryPolicy::longest`] tells.
+    /// `None` means the default of [`RetryPolicy::longest`].
     max_interval: Option<Duration>,
     jitter: f64,
 }
 
-/// The longest wait of a policy that grows and says nothing of it.
+/// The default `max_interval` of waits that grow.
 const HOUR: Duration = Duration::from_secs(3600);
 
 impl RetryPolicy {
-    /// Exponential from one second, doubling, up to an hour.
+    /// Starts at one second and doubles up to an hour.
     pub const fn exponential() -> Self {
         Self { first: Duration::from_secs(1), factor: 2.0, custom: None, max_interval: None, jitter: 0.1 }
     }
 
-    /// The same wait after every failure, without jitter.
+    /// Waits equally long after every failure, without jitter.
     pub const fn fixed(wait: Duration) -> Self {
         Self { first: wait, factor: 1.0, custom: None, max_interval: None, jitter: 0.0 }
     }
 
-    /// What a function says of the attempt that failed, counted from 1. No jitter and no longest
-    /// interval unless they are set; `first` and `factor` mean nothing to it. After an attempt at which the function panics,
-    /// the runner waits as the default policy says, and logs the panic.
+    /// Waits as long as a function returns for the failed attempt, counted from 1. Without jitter and
+    /// `max_interval` unless they are set. `first` and `factor` have no effect. If the function panics,
+    /// the runner logs the panic and waits by the default policy.
     ///
     /// ```
     /// use std::time::Duration;
@@ -52,35 +52,36 @@ impl RetryPolicy {
         Self { custom: Some(wait_after), jitter: 0.0, ..Self::exponential() }
     }
 
-    /// The wait after the first failure. Default: 1 s. Zero: no wait after any.
+    /// The wait after the first failure. Default: 1 s. With zero there is no wait after any failure.
     pub const fn first(mut self, first: Duration) -> Self {
         self.first = first;
         self
     }
 
-    /// What each wait is multiplied by. Default: 2. Below 1 counts as 1.
+    /// The factor between two waits. Default: 2. A factor below 1 counts as 1.
     pub const fn factor(mut self, factor: f64) -> Self {
         self.factor = factor;
         self
     }
 
-    /// The longest wait, also of the first. Default: an hour, or `first` where that is longer; none
-    /// where waits do not grow, as of [`fixed`](Self::fixed), and for a function's.
+    /// The longest wait. Default: an hour, or `first` if that is longer. There is no default limit for
+    /// waits that do not grow, such as those of [`fixed`](Self::fixed), and for
+    /// [`custom`](Self::custom).
     pub const fn max_interval(mut self, max_interval: Duration) -> Self {
         self.max_interval = Some(max_interval);
         self
     }
 
-    /// The part of a wait that is left to chance, 0 to 1: a wait of 30 s with a jitter of 0.2 is one of
-    /// 24 to 36 s, each as likely. What is above `max_interval` is cut off that range, so that at the
-    /// longest wait of an hour it is one of 48 minutes to an hour. Default: 0.1; none for
-    /// [`fixed`](Self::fixed) and [`custom`](Self::custom). What is no number counts as 0.
+    /// The random fraction of a wait, 0 to 1. A wait of 30 s with a jitter of 0.2 takes 24 to 36 s, each
+    /// equally likely. The range ends at `max_interval`, so a wait of an hour, the limit, takes 48
+    /// minutes to an hour. Default: 0.1, and 0 for [`fixed`](Self::fixed) and
+    /// [`custom`](Self::custom). NaN counts as 0.
     pub const fn jitter(mut self, jitter: f64) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// The wait after the given attempt, counted from 1, has failed.
+    /// Returns the wait after an attempt, counted from 1, has failed.
     #[must_use]
     pub fn wait_after(&self, attempt: u16) -> Duration {
         // The low bits of a UUIDv7 are random, which saves a dependency.
@@ -92,15 +93,15 @@ impl RetryPolicy {
         let longest = self.longest();
         let plain = match self.custom {
             Some(wait_after) => wait_after(attempt).as_secs_f64(),
-            // Times an infinite factor it would be no number.
+            // Zero times an infinite factor would be NaN.
             None if self.first.is_zero() => 0.0,
             None => self.first.as_secs_f64() * self.growth().powi(i32::from(attempt.saturating_sub(1))),
         };
         let plain = plain.min(longest.as_secs_f64());
         let jitter = if self.jitter.is_nan() { 0.0 } else { self.jitter.clamp(0.0, 1.0) };
         let shortest = plain * (1.0 - jitter);
-        // Cut off before the dice are thrown: a wait that is cut off afterwards is the longest one for half of all
-        // jobs, which then come back at the same instant.
+        // The range is limited before the random choice. Limiting the result would give half of all jobs the longest wait,
+        // and they would be retried at the same time.
         let range = (plain * (1.0 + jitter)).min(longest.as_secs_f64()) - shortest;
         Duration::try_from_secs_f64(shortest + range * random).unwrap_or(longest)
     }
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_stays_within_its_part() {
+    fn jitter_stays_within_its_fraction() {
         let policy = RetryPolicy::exponential().jitter(0.5);
         assert_eq!(policy.wait(2, 0.0), Duration::from_secs(1));
         assert_eq!(policy.wait(2, 1.0), Duration::from_secs(3));
@@ -155,17 +156,17 @@ mod tests {
     }
 
     #[test]
-    fn at_the_longest_wait_jitter_still_spreads_and_only_downward() {
+    fn at_the_limit_jitter_still_spreads_but_only_downward() {
         let policy = RetryPolicy::exponential().jitter(0.5);
         let waits = [0.0, 0.25, 0.5, 0.75, 1.0].map(|random| policy.wait(20, random).as_secs());
         assert_eq!(waits, [1800, 2250, 2700, 3150, 3600]);
-        // Near it, what would be longer is cut off the range, and not piled up at its end.
+        // Near the limit the range is shortened, so that waits do not gather at the limit.
         let near = policy.max_interval(Duration::from_secs(10));
         assert_eq!([0.0, 0.5, 1.0].map(|random| near.wait(4, random).as_secs()), [4, 7, 10]);
     }
 
     #[test]
-    fn a_fixed_wait_spreads_around_its_value_unless_it_is_told_a_longest() {
+    fn a_fixed_wait_spreads_around_its_value_up_to_a_limit() {
         let policy = RetryPolicy::fixed(Duration::from_secs(30)).jitter(0.2);
         assert_eq!([0.0, 0.5, 1.0].map(|random| policy.wait(7, random).as_secs()), [24, 30, 36]);
         let policy = policy.max_interval(Duration::from_secs(30));
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_wait_beyond_the_hour_is_waited_unless_a_longest_is_set() {
+    fn a_first_wait_beyond_an_hour_raises_the_default_limit() {
         let first = |policy: RetryPolicy| policy.jitter(0.0).wait_after(1).as_secs();
         assert_eq!(first(RetryPolicy::exponential().first(2 * HOUR)), 7200);
         assert_eq!(RetryPolicy::exponential().first(2 * HOUR).jitter(0.0).wait_after(5).as_secs(), 7200);
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn no_wait_stays_no_wait_and_a_jitter_that_is_no_number_is_none() {
+    fn zero_stays_zero_and_nan_is_no_jitter() {
         let none = RetryPolicy::exponential().first(Duration::ZERO);
         for attempt in [1, 2, 1024, 1025, 1026, u16::MAX] {
             assert_eq!(none.wait_after(attempt), Duration::ZERO, "{attempt}");
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_policy_waits_as_its_function_says_up_to_the_longest() {
+    fn a_custom_policy_waits_as_its_function_returns_up_to_the_limit() {
         let policy = RetryPolicy::custom(|attempt| Duration::from_secs(u64::from(attempt).pow(4)));
         assert_eq!([1, 2, 10].map(|attempt| policy.wait_after(attempt).as_secs()), [1, 16, 10_000]);
         assert_eq!(policy.max_interval(Duration::from_secs(60)).wait_after(10).as_secs(), 60);

@@ -1,7 +1,7 @@
 //! When periodic jobs run: cron expressions in a time zone, and intervals.
 //!
-//! A schedule is a function from one time to the next slot. Nothing here reads a clock: the caller
-//! brings the database's time.
+//! A schedule maps a time to its next slot. This module reads no clock: the caller passes the
+//! database's time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,23 +17,23 @@ use time::macros::datetime;
 use crate::error::{Error, Result};
 use crate::period;
 
-/// What becomes of the slots of a periodic job that no runner was there for.
+/// What to do with the slots of a periodic job that passed while no runner was alive.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, Serialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum CatchUp {
-    /// They are skipped. A slot that is at most a minute late, and whose successor has not come
-    /// either, was not missed: runners take over from each other in seconds.
+    /// Skips them. A slot that is at most a minute late, and whose successor is not due yet, still
+    /// runs: another runner takes over within seconds.
     Skip,
-    /// The latest of them is run, however late.
+    /// Runs the latest of them, however late.
     #[default]
     Latest,
-    /// Each is run, up to the latest 1,000.
+    /// Runs each of them, up to the latest 1,000.
     All,
 }
 
 impl CatchUp {
-    /// The word for it in the table `periodic`.
+    /// The value in the table `periodic`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl CatchUp {
         }
     }
 
-    /// Reads the word; a CHECK constraint keeps others out of the table.
+    /// Reads the value. A CHECK constraint keeps other values out of the table.
     pub(crate) fn from_stored(word: &str) -> Self {
         match word {
             "skip" => Self::Skip,
@@ -56,27 +56,29 @@ impl CatchUp {
 /// How late a slot may be under [`CatchUp::Skip`].
 const GRACE: Duration = Duration::from_secs(60);
 
-/// How many missed slots are run at most, and how many of them in one transaction.
-const MOST: usize = 1_000;
-const TOGETHER: usize = 100;
+/// The largest number of missed slots that are run.
+const MAX_SLOTS: usize = 1_000;
 
-/// A schedule that was read from its text.
+/// The largest number of missed slots in one transaction.
+const BATCH_SIZE: usize = 100;
+
+/// A schedule, read from its text.
 #[derive(Clone, Debug)]
 pub(crate) enum Schedule {
     Cron { cron: Box<Cron>, zone: TimeZone },
     Every(Duration),
 }
 
-/// The slots to run now, and the next one.
+/// The slots to run now, and the next slot.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Due {
     pub(crate) slots: Vec<OffsetDateTime>,
-    /// In the past when there is more to run at once; `None`: the schedule is over.
+    /// In the past if more slots are due now. `None` if the schedule has ended.
     pub(crate) next_at: Option<OffsetDateTime>,
 }
 
 impl Schedule {
-    /// Reads a schedule: an ISO 8601 duration, or else a cron expression, to be read in the zone.
+    /// Reads a schedule: an ISO 8601 duration, or a cron expression in the time zone.
     pub(crate) fn read(text: &str, time_zone: &str) -> Result<Self> {
         let refused = |problem: String| Error::InvalidSchedule { problem, given: text.to_owned() };
         let zone = TimeZone::get(time_zone).map_err(|_| Error::UnknownTimeZone { given: time_zone.to_owned() })?;
@@ -85,13 +87,13 @@ impl Schedule {
                 Error::InvalidPeriod { problem, .. } => refused(format!("interval: {problem}")),
                 other => other,
             })?;
-            // Slots are windows: they begin at multiples of the length, whoever counts.
+            // Slots are windows, so they begin at multiples of the length on every runner.
             if length.subsec_nanos() > 0 {
                 return Err(refused("interval: must be whole seconds".to_owned()));
             }
             return Ok(Self::Every(length));
         }
-        // With a year a schedule would end, and there would be no next slot to move on to from its last.
+        // A schedule with a year would end, and its last slot would have no next slot.
         if text.split_whitespace().count() == 7 {
             return Err(refused(
                 "a year cannot be given: it takes five fields, or six with seconds in front".to_owned(),
@@ -100,14 +102,14 @@ impl Schedule {
         let parser = CronParser::builder().year(Year::Disallowed).build();
         let cron = parser.parse(text).map_err(|error| refused(error.to_string()))?;
         let schedule = Self::Cron { cron: Box::new(cron), zone };
-        // 30 February.
+        // For example, 30 February.
         match schedule.next_after(datetime!(2025-01-01 0:00 UTC)) {
             Some(_) => Ok(schedule),
             None => Err(refused("it is never due".to_owned())),
         }
     }
 
-    /// The first slot after a time.
+    /// Returns the first slot after a time.
     pub(crate) fn next_after(&self, at: OffsetDateTime) -> Option<OffsetDateTime> {
         match self {
             Self::Every(length) => period::window(at, *length).ok()?.end(),
@@ -115,7 +117,7 @@ impl Schedule {
         }
     }
 
-    /// The last slot before a time.
+    /// Returns the last slot before a time.
     fn last_before(&self, at: OffsetDateTime) -> Option<OffsetDateTime> {
         match self {
             Self::Every(length) => {
@@ -126,16 +128,17 @@ impl Schedule {
         }
     }
 
-    /// What is due now, of the slots from `next_at` on, which is one whatever the schedule says.
+    /// Returns the slots from `next_at` on that are due now. `next_at` itself counts as a slot, even if
+    /// it is not one of the schedule's.
     pub(crate) fn due(&self, next_at: OffsetDateTime, now: OffsetDateTime, catch_up: CatchUp) -> Due {
         if next_at > now {
             return Due { slots: Vec::new(), next_at: Some(next_at) };
         }
-        let most = if catch_up == CatchUp::All { MOST } else { 1 };
-        let mut slots = VecDeque::from([self.skip_ahead(next_at, now, most)]);
+        let limit = if catch_up == CatchUp::All { MAX_SLOTS } else { 1 };
+        let mut slots = VecDeque::from([self.skip_ahead(next_at, now, limit)]);
         let mut next = self.next_after(slots[0]);
         while let Some(slot) = next.filter(|slot| *slot <= now) {
-            if slots.len() == most {
+            if slots.len() == limit {
                 slots.pop_front();
             }
             slots.push_back(slot);
@@ -145,18 +148,18 @@ impl Schedule {
         if catch_up == CatchUp::Skip {
             slots.retain(|slot| now - *slot <= GRACE);
         }
-        if slots.len() > TOGETHER {
-            next = Some(slots[TOGETHER]);
-            slots.truncate(TOGETHER);
+        if slots.len() > BATCH_SIZE {
+            next = Some(slots[BATCH_SIZE]);
+            slots.truncate(BATCH_SIZE);
         }
         Due { slots, next_at: next }
     }
 
-    /// Where to begin, so that nobody counts every second of a year that was missed: so many slots
-    /// before now, or `next_at` where that is later.
-    fn skip_ahead(&self, next_at: OffsetDateTime, now: OffsetDateTime, most: usize) -> OffsetDateTime {
+    /// Returns the slot `limit` slots before now, or `next_at` if that is later. Starting there avoids
+    /// a step for every second of a missed year.
+    fn skip_ahead(&self, next_at: OffsetDateTime, now: OffsetDateTime, limit: usize) -> OffsetDateTime {
         let mut from = now;
-        for _ in 0..=most {
+        for _ in 0..=limit {
             match self.last_before(from).filter(|slot| *slot > next_at) {
                 Some(slot) => from = slot,
                 None => return next_at,
@@ -167,7 +170,7 @@ impl Schedule {
 }
 
 fn to_zoned(at: OffsetDateTime, zone: &TimeZone) -> Option<Zoned> {
-    // Down to the second before: what follows is strictly later, also when `at` is between two.
+    // Rounds down to the second. The next slot is then later than `at`, even if `at` has a fraction.
     Some(Timestamp::from_second(at.unix_timestamp()).ok()?.to_zoned(zone.clone()))
 }
 
@@ -235,8 +238,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schedule_is_refused_with_the_value_and_the_remedy() {
-        for (text, zone, said) in [
+    fn an_invalid_schedule_is_an_error_with_value_and_hint() {
+        for (text, zone, expected) in [
             ("", "UTC", "invalid schedule: "),
             ("every day", "UTC", "\"every day\""),
             ("61 * * * *", "UTC", "\"61 * * * *\""),
@@ -251,12 +254,12 @@ mod tests {
             ("0 9 * * *", "Europe/Berln", "unknown time zone: \"Europe/Berln\""),
         ] {
             let error = Schedule::read(text, zone).unwrap_err().to_string();
-            assert!(error.contains(said) && error.contains("hint: "), "{text}: {error}");
+            assert!(error.contains(expected) && error.contains("hint: "), "{text}: {error}");
         }
     }
 
     #[test]
-    fn a_bad_interval_is_told_in_one_sentence_with_one_hint() {
+    fn an_invalid_interval_has_one_reason_and_one_hint() {
         for (text, problem) in [
             ("PT1.5S", "interval: must be whole seconds"),
             ("PX", "interval: is not an ISO 8601 duration"),
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_of_catching_up_runs_what_it_says() {
+    fn each_catch_up_runs_its_own_slots() {
         let hourly = cron("0 * * * *", "UTC");
         let (missed, now) = (datetime!(2026-01-01 10:00 UTC), datetime!(2026-01-01 13:30 UTC));
         let hour = |hour: u8| missed.replace_hour(hour).unwrap();
@@ -278,7 +281,7 @@ mod tests {
         assert_eq!(hourly.due(missed, now, CatchUp::Latest), Due { slots: vec![hour(13)], next_at });
         let all = Due { slots: vec![hour(10), hour(11), hour(12), hour(13)], next_at };
         assert_eq!(hourly.due(missed, now, CatchUp::All), all);
-        // In time, they all do the same.
+        // Without missed slots they do the same.
         for catch_up in [CatchUp::Skip, CatchUp::Latest, CatchUp::All] {
             let soon = missed + time::Duration::seconds(5);
             assert_eq!(hourly.due(missed, soon, catch_up), Due { slots: vec![missed], next_at: Some(hour(11)) });
@@ -293,18 +296,18 @@ mod tests {
             let mut ran = Vec::new();
             while next_at <= now {
                 let due = schedule.due(next_at, now, CatchUp::All);
-                assert!(due.slots.len() <= TOGETHER);
+                assert!(due.slots.len() <= BATCH_SIZE);
                 ran.extend(due.slots);
                 next_at = due.next_at.unwrap();
             }
-            assert_eq!(ran.len(), MOST);
+            assert_eq!(ran.len(), MAX_SLOTS);
             assert_eq!(ran.last(), Some(&now));
             assert!(ran.windows(2).all(|pair| pair[1] - pair[0] == time::Duration::SECOND));
         }
     }
 
     #[test]
-    fn a_slot_that_somebody_set_by_hand_is_run_and_the_schedule_goes_on() {
+    fn a_slot_that_was_set_by_hand_runs_and_the_schedule_goes_on() {
         let daily = cron("0 9 * * *", "UTC");
         let by_hand = datetime!(2026-01-01 12:34:56 UTC);
         let due = daily.due(by_hand, by_hand, CatchUp::Skip);

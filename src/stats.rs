@@ -1,4 +1,4 @@
-//! How a queue is doing, in numbers.
+//! The statistics of a queue.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,42 +9,43 @@ use time::OffsetDateTime;
 use crate::count::JobCount;
 use crate::state::JobState;
 
-/// How the queues of a schema are doing, as [`Client::stats`](crate::Client::stats) tells. It is as quick
-/// on ten million jobs.
+/// The statistics of all queues of a schema, as [`Client::stats`](crate::Client::stats) returns them.
+/// The query is as fast with ten million jobs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Stats {
-    /// When it was asked, by the database's clock.
+    /// The time of the query, by the database's clock.
     #[serde(with = "time::serde::rfc3339")]
     pub asked_at: OffsetDateTime,
     /// Jobs by state, over all queues, with the limits of [`Client::queues`](crate::Client::queues).
     pub jobs: BTreeMap<JobState, JobCount>,
     /// How many runners are alive.
     pub runners: u64,
-    /// How long the oldest available job of a queue that is not paused could have run already. `None`: none is
+    /// How long the oldest available job has been due, without paused queues. `None` if no job is
     /// available.
     pub oldest_available_age: Option<Duration>,
-    /// How much comes and goes.
+    /// The rates of inserts and results.
     pub rates: Rates,
-    /// How long the jobs that finished last waited and ran. `None`: none was found.
+    /// How long the jobs that finished last waited and ran. `None` if no such job was found.
     pub finished: Option<Finished>,
 }
 
-/// Jobs a second.
+/// Rates, in jobs a second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Rates {
-    /// Jobs inserted. Those that are deleted already are not seen: where completed jobs are kept for no time,
-    /// this is too low.
+    /// Inserted jobs. Deleted jobs are not counted, so the rate is too low if completed jobs are deleted
+    /// at once.
     pub inserted: f64,
-    /// The time over which they were counted: what was asked for, or less where more than 20,000 jobs came.
+    /// The time over which inserted jobs were counted: the requested time, or less if more than 20,000
+    /// jobs were inserted.
     pub inserted_over: Duration,
-    /// Jobs completed, by what each live runner told with its last heartbeat, four times a lease.
+    /// Completed jobs. Each live runner reports them with its heartbeats, four times a lease.
     pub completed: f64,
-    /// Attempts that failed, told likewise.
+    /// Failed attempts, reported in the same way.
     pub failed: f64,
-    /// The longest time between two heartbeats over which they were counted. `None`: no live runner has told
-    /// anything yet.
+    /// The longest time between the last two heartbeats of a runner, over which results were counted.
+    /// `None` if no live runner has reported yet.
     pub worked_over: Option<Duration>,
 }
 
@@ -57,31 +58,31 @@ pub struct Finished {
     /// When the first of them finished.
     #[serde(with = "time::serde::rfc3339")]
     pub since: OffsetDateTime,
-    /// From when a job could have run until its last attempt started.
+    /// From when a job was due until its last attempt started.
     pub wait: Percentiles,
-    /// From there to its end.
+    /// From the start of its last attempt to its end.
     pub run: Percentiles,
 }
 
-/// Times that so many of a hundred stayed below.
+/// Percentiles of a length of time.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Percentiles {
-    /// Half of them.
+    /// The median.
     pub p50: Duration,
-    /// Nine of ten.
+    /// The 90th percentile.
     pub p90: Duration,
-    /// Ninety-nine of a hundred.
+    /// The 99th percentile.
     pub p99: Duration,
-    /// All of them.
+    /// The maximum.
     pub max: Duration,
 }
 
 impl Percentiles {
-    /// From seconds; what is missing or cannot be a time is none.
+    /// Converts from seconds. A missing or invalid value becomes zero.
     pub(crate) fn of(seconds: &[f64]) -> Self {
-        let at = |place: usize| {
-            let seconds = seconds.get(place).copied().unwrap_or_default();
+        let at = |index: usize| {
+            let seconds = seconds.get(index).copied().unwrap_or_default();
             Duration::try_from_secs_f64(seconds).unwrap_or_default()
         };
         Self { p50: at(0), p90: at(1), p99: at(2), max: at(3) }

@@ -1,17 +1,17 @@
-//! Trace context: from the span that inserts a job to the span that works it, in the job's meta.
+//! Trace context, which a job's meta carries from the span of the insert to the span of the work.
 //!
 //! The meta members are those of the W3C recommendation *Trace Context*: `traceparent`, and
-//! `tracestate` where there is one. Any language can write and read them. Only the feature
-//! `opentelemetry` does so by itself; without it they are ordinary meta.
+//! `tracestate` if there is one. Any language can write and read them. The feature `opentelemetry`
+//! writes and reads them automatically. Without it they are ordinary meta.
 
-/// The meta member that names trace, span and flags.
+/// The meta member with trace, span and flags.
 pub(crate) const TRACEPARENT: &str = "traceparent";
 
 #[cfg(feature = "opentelemetry")]
-pub(crate) use self::carried::{adopt, carry};
+pub(crate) use self::context::{adopt, carry};
 
 #[cfg(feature = "opentelemetry")]
-mod carried {
+mod context {
     use std::str::FromStr;
 
     use opentelemetry::Context;
@@ -23,15 +23,15 @@ mod carried {
     use super::TRACEPARENT;
     use crate::job::NewJob;
 
-    /// The meta member with what vendors add.
+    /// The meta member with the vendors' own data.
     const TRACESTATE: &str = "tracestate";
 
-    /// Gives the current span's context to jobs that bring none of their own.
+    /// Stores the current span's context in the meta of jobs that have none of their own.
     pub(crate) fn carry(jobs: &mut [NewJob]) {
         let context = Span::current().context();
         let span_context = match context.span().span_context() {
             inner if inner.is_valid() => inner.clone(),
-            // Not through `tracing`, but through OpenTelemetry itself.
+            // The caller may use OpenTelemetry without `tracing`.
             _ => Context::current().span().span_context().clone(),
         };
         if !span_context.is_valid() {
@@ -47,7 +47,7 @@ mod carried {
         }
     }
 
-    /// Puts a job's span into the trace that its meta names.
+    /// Makes the span of a job a child of the span that its meta names.
     pub(crate) fn adopt(span: &Span, meta: &Map<String, Value>) {
         let text = |name| meta.get(name).and_then(Value::as_str);
         let Some(mut parent) = text(TRACEPARENT).and_then(read) else {
@@ -57,7 +57,7 @@ mod carried {
             let (trace, span, flags) = (parent.trace_id(), parent.span_id(), parent.trace_flags());
             parent = SpanContext::new(trace, span, flags, true, state);
         }
-        // It fails where nothing collects OpenTelemetry spans, or not this one.
+        // It fails if no OpenTelemetry layer collects this span.
         let _ = span.set_parent(Context::new().with_remote_span_context(parent));
     }
 
@@ -66,8 +66,8 @@ mod carried {
         format!("00-{}-{}-{:02x}", context.trace_id(), context.span_id(), flags.to_u8())
     }
 
-    /// Reads version 00, and of later versions what 00 has, as the recommendation asks. `None` for
-    /// what it says to ignore.
+    /// Reads version 00, and of later versions the parts that 00 has, as the recommendation requires.
+    /// Returns `None` for texts that it requires to be ignored.
     fn read(text: &str) -> Option<SpanContext> {
         let mut parts = text.split('-');
         let mut part = |length: usize| {
@@ -92,15 +92,15 @@ mod carried {
         fn traceparent_is_read_as_it_is_written() {
             let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
             assert_eq!(written(&read(text).unwrap()), text);
-            // Of a later version, what is known.
+            // The known parts of a later version are read.
             let later = text.replacen("00", "cc", 1) + "-more";
             assert_eq!(written(&read(&later).unwrap()), text);
-            // Flags that are not known are not passed on.
+            // Unknown flags are not passed on.
             assert_eq!(written(&read(&text.replace("-01", "-03")).unwrap()), text);
         }
 
         #[test]
-        fn what_is_no_traceparent_is_ignored() {
+        fn an_invalid_traceparent_is_ignored() {
             for text in [
                 "",
                 "00",

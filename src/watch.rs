@@ -1,4 +1,4 @@
-//! What people watch: jobs that run, and kinds that fail.
+//! Running jobs and failing kinds, for operators.
 
 use std::time::Duration;
 
@@ -20,21 +20,21 @@ pub struct RunningJobInfo {
     pub queue: QueueName,
     /// Which attempt this is, counted from 1.
     pub attempt: u16,
-    /// How many it has.
+    /// The number of attempts that it may take.
     pub max_attempts: u16,
-    /// How long ago this attempt started. `None`: somebody has set the job running by hand.
+    /// How long ago this attempt started. `None` if the state was set by hand in SQL.
     pub running_for: Option<Duration>,
-    /// What its runner is called. `None`: the runner is not known any more.
+    /// The name of its runner. `None` if the runner's row is gone.
     pub runner: Option<String>,
-    /// Whether the runner's lease holds. Where not, the job is about to be rescued.
+    /// Whether the runner's lease is valid. If not, the job is about to be rescued.
     pub runner_is_alive: bool,
-    /// How far it said it was, last.
+    /// The progress that it reported last.
     pub progress: Option<Value>,
     /// Its unique key.
     pub unique_key: Option<String>,
 }
 
-/// A kind of which jobs failed and wait for their next attempt, or were given up; as
+/// A kind with failed jobs, retryable or discarded, as
 /// [`Client::failing_kinds`](crate::Client::failing_kinds) lists it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -43,15 +43,15 @@ pub struct FailingKind {
     pub kind: Kind,
     /// The queues of these jobs.
     pub queues: Vec<QueueName>,
-    /// How many wait for their next attempt.
+    /// How many jobs wait for their next attempt.
     pub retryable: u64,
-    /// How many were given up.
+    /// How many jobs were discarded.
     pub discarded: u64,
     /// When the last of them failed.
     #[serde(with = "time::serde::rfc3339::option")]
     pub last_failed_at: Option<OffsetDateTime>,
-    /// What the last of them failed with.
+    /// The error of the last of them.
     pub last_error: Option<String>,
-    /// That job.
+    /// The id of the last of them.
     pub last_job: Option<JobId>,
 }

@@ -1,4 +1,4 @@
-//! What is counted of jobs.
+//! The metrics of jobs.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use ::metrics::{Counter, Histogram, Label};
 
 use super::runner::Timer;
-use super::{COUNTERS, WAIT_SECONDS, WORK_SECONDS, labels, place};
+use super::{COUNTERS, WAIT_SECONDS, WORK_SECONDS, counter_index, labels};
 use crate::event::Happened;
 use crate::ident::{Kind, QueueName};
 use crate::job::Inserted;
 
-/// The metrics of one kind in one queue, each looked up at its first use and kept.
+/// The metrics of one kind in one queue. Each is looked up at its first use and then kept.
 #[derive(Debug)]
 pub(crate) struct JobMeter {
     labels: Vec<Label>,
@@ -31,9 +31,9 @@ impl JobMeter {
     }
 
     pub(crate) fn count(&self, happened: &Happened) {
-        let place = place(happened);
-        let counter = || ::metrics::counter!(COUNTERS[place].0, self.labels.iter());
-        self.counters[place].get_or_init(counter).increment(1);
+        let index = counter_index(happened);
+        let counter = || ::metrics::counter!(COUNTERS[index].0, self.labels.iter());
+        self.counters[index].get_or_init(counter).increment(1);
     }
 
     pub(crate) fn waited(&self, waited: Duration) {
@@ -47,22 +47,22 @@ impl JobMeter {
     }
 }
 
-/// Counts what happens too rarely to keep a meter for.
+/// Counts an event that is too rare for a meter.
 pub(crate) fn count(happened: &Happened, kind: &Kind, queue: &QueueName) {
-    add(place(happened), kind.as_str(), queue.as_str(), 1);
+    add(counter_index(happened), kind.as_str(), queue.as_str(), 1);
 }
 
-/// Counts what an insert did: a look-up for each run of one kind in one queue.
+/// Counts the results of an insert, with one look-up for neighbours of the same kind and queue.
 pub(crate) fn inserted(answers: &[Inserted]) {
     let like = |a: &Inserted, b: &Inserted| {
         a.duplicate == b.duplicate && a.job.kind == b.job.kind && a.job.queue == b.job.queue
     };
     for run in answers.chunk_by(like) {
-        let place = usize::from(run[0].duplicate);
-        add(place, run[0].job.kind.as_str(), run[0].job.queue.as_str(), run.len() as u64);
+        let index = usize::from(run[0].duplicate);
+        add(index, run[0].job.kind.as_str(), run[0].job.queue.as_str(), run.len() as u64);
     }
 }
 
-fn add(place: usize, kind: &str, queue: &str, jobs: u64) {
-    ::metrics::counter!(COUNTERS[place].0, labels(kind, queue)).increment(jobs);
+fn add(index: usize, kind: &str, queue: &str, jobs: u64) {
+    ::metrics::counter!(COUNTERS[index].0, labels(kind, queue)).increment(jobs);
 }

@@ -1,34 +1,33 @@
 //! Counters, histograms and gauges, through the [`metrics`](https://docs.rs/metrics) facade (feature `metrics`).
 //!
 //! They go to the recorder that the application installs, such as a Prometheus exporter. Install it before the client is
-//! made and the runner is started: a runner keeps what the recorder gave it at the first use.
+//! created and the runner is started, because a runner keeps the handles that the recorder gave it at the first use.
 //!
 //! | name | type | unit | labels | |
 //! |---|---|---|---|---|
 //! | `uniqueue_inserted_total` | counter | jobs | `kind`, `queue` | inserted by this process, committed or not |
 //! | `uniqueue_duplicates_total` | counter | jobs | `kind`, `queue` | inserts that met the holder of their key; the labels are the holder's |
-//! | `uniqueue_started_total` | counter | attempts | `kind`, `queue` | begun by a worker |
-//! | `uniqueue_completed_total` | counter | attempts | `kind`, `queue` | ended with the work done |
-//! | `uniqueue_retried_total` | counter | attempts | `kind`, `queue` | failed and to be tried again, or retried by hand |
-//! | `uniqueue_snoozed_total` | counter | attempts | `kind`, `queue` | to come back later, the attempt not used up |
-//! | `uniqueue_cancelled_total` | counter | jobs | `kind`, `queue` | stopped for good, by their worker or by hand |
-//! | `uniqueue_discarded_total` | counter | jobs | `kind`, `queue` | given up |
-//! | `uniqueue_rescued_total` | counter | jobs | `kind`, `queue` | taken from a runner that died, and available again |
-//! | `uniqueue_given_back_total` | counter | attempts | `kind`, `queue` | fetched and not worked to an end, the attempt not used up |
+//! | `uniqueue_started_total` | counter | attempts | `kind`, `queue` | started by a worker |
+//! | `uniqueue_completed_total` | counter | attempts | `kind`, `queue` | succeeded |
+//! | `uniqueue_retried_total` | counter | attempts | `kind`, `queue` | failed and to be retried, or retried by an operator |
+//! | `uniqueue_snoozed_total` | counter | attempts | `kind`, `queue` | postponed by their worker, the attempt not used up |
+//! | `uniqueue_cancelled_total` | counter | jobs | `kind`, `queue` | cancelled by their worker or by an operator |
+//! | `uniqueue_discarded_total` | counter | jobs | `kind`, `queue` | discarded |
+//! | `uniqueue_rescued_total` | counter | jobs | `kind`, `queue` | rescued from a dead runner, and available again |
+//! | `uniqueue_given_back_total` | counter | attempts | `kind`, `queue` | fetched and given back, the attempt not used up |
 //! | `uniqueue_stale_total` | counter | attempts | `kind`, `queue` | whose result came too late and was dropped |
 //! | `uniqueue_wait_seconds` | histogram | seconds | `kind`, `queue` | from when the job was due to the fetch that started it, by the database's clock |
-//! | `uniqueue_work_seconds` | histogram | seconds | `kind`, `queue` | from the start of an attempt to its end, whatever the outcome |
-//! | `uniqueue_fetch_seconds` | histogram | seconds | | a fetch there and back, with the wait for a connection, without that for a turn |
-//! | `uniqueue_fetch_jobs` | histogram | jobs | | fetched at once, 0 for a look that found none |
-//! | `uniqueue_finish_seconds` | histogram | seconds | | a batch of results there and back, with the wait for a connection |
-//! | `uniqueue_finish_jobs` | histogram | results | | recorded at once |
-//! | `uniqueue_running_jobs` | gauge | jobs | `queue` | being worked now, by all runners of the process |
-//! | `uniqueue_free_slots` | gauge | slots | `queue` | that could work a job now |
+//! | `uniqueue_work_seconds` | histogram | seconds | `kind`, `queue` | from the start of an attempt to its end, with any outcome |
+//! | `uniqueue_fetch_seconds` | histogram | seconds | | the round trip of a fetch, with the wait for a connection, without the wait for a fetch permit |
+//! | `uniqueue_fetch_jobs` | histogram | jobs | | returned by a fetch, 0 if it found none |
+//! | `uniqueue_finish_seconds` | histogram | seconds | | the round trip of a batch of results, with the wait for a connection |
+//! | `uniqueue_finish_jobs` | histogram | results | | in a batch |
+//! | `uniqueue_running_jobs` | gauge | jobs | `queue` | running now, in all runners of the process |
+//! | `uniqueue_free_slots` | gauge | slots | `queue` | free for a job now |
 //! | `uniqueue_buffered_jobs` | gauge | jobs | `queue` | fetched ahead and not started |
 //!
-//! The counters count what [`Happened`] tells, so they are told when the database has taken it.
-//! Series appear with their first use. Gauges are brought up to date whenever the runner looks for jobs, at least every
-//! poll interval.
+//! The counters count the events of [`Happened`], after the database has recorded them. A series appears with its first
+//! use. Gauges are updated with every fetch, and at least every poll interval.
 
 mod job;
 mod runner;
@@ -40,21 +39,21 @@ pub(crate) use self::runner::{Load, RunnerMeter, Timer};
 
 use crate::event::Happened;
 
-/// Whether anybody counts.
+/// Whether metrics are recorded.
 pub(crate) const IS_COUNTING: bool = true;
 
-/// Each counter's name and meaning, in the order of [`place`].
+/// Each counter's name and meaning, in the order of [`counter_index`].
 const COUNTERS: [(&str, &str); 11] = [
     ("uniqueue_inserted_total", "Jobs inserted by this process"),
     ("uniqueue_duplicates_total", "Inserts that met the holder of their unique key"),
-    ("uniqueue_started_total", "Attempts begun by a worker"),
-    ("uniqueue_completed_total", "Attempts that ended with the work done"),
-    ("uniqueue_retried_total", "Attempts that failed and will be tried again, or jobs retried by hand"),
-    ("uniqueue_snoozed_total", "Attempts whose worker wants the job to come back later"),
-    ("uniqueue_cancelled_total", "Jobs stopped for good by their worker or by hand"),
-    ("uniqueue_discarded_total", "Jobs given up"),
-    ("uniqueue_rescued_total", "Jobs taken from a runner that died and made available again"),
-    ("uniqueue_given_back_total", "Attempts that were not worked to an end and not used up"),
+    ("uniqueue_started_total", "Attempts started by a worker"),
+    ("uniqueue_completed_total", "Attempts that succeeded"),
+    ("uniqueue_retried_total", "Attempts that failed and will be retried, or jobs retried by an operator"),
+    ("uniqueue_snoozed_total", "Attempts whose worker postponed the job"),
+    ("uniqueue_cancelled_total", "Jobs cancelled by their worker or by an operator"),
+    ("uniqueue_discarded_total", "Jobs discarded"),
+    ("uniqueue_rescued_total", "Jobs rescued from a dead runner and made available again"),
+    ("uniqueue_given_back_total", "Attempts that were given back and not used up"),
     ("uniqueue_stale_total", "Attempts whose result came too late and was dropped"),
 ];
 
@@ -68,10 +67,10 @@ const FINISH_JOBS: &str = "uniqueue_finish_jobs";
 const HISTOGRAMS: [(&str, Unit, &str); 6] = [
     (WAIT_SECONDS, Unit::Seconds, "From when a job was due to the fetch that started it"),
     (WORK_SECONDS, Unit::Seconds, "From the start of an attempt to its end"),
-    (FETCH_SECONDS, Unit::Seconds, "A fetch there and back"),
-    (FETCH_JOBS, Unit::Count, "Jobs fetched at once"),
-    (FINISH_SECONDS, Unit::Seconds, "A batch of results there and back"),
-    (FINISH_JOBS, Unit::Count, "Results recorded at once"),
+    (FETCH_SECONDS, Unit::Seconds, "The round trip of a fetch"),
+    (FETCH_JOBS, Unit::Count, "Jobs returned by a fetch"),
+    (FINISH_SECONDS, Unit::Seconds, "The round trip of a batch of results"),
+    (FINISH_JOBS, Unit::Count, "Results in a batch"),
 ];
 
 const RUNNING_JOBS: &str = "uniqueue_running_jobs";
@@ -79,13 +78,13 @@ const FREE_SLOTS: &str = "uniqueue_free_slots";
 const BUFFERED_JOBS: &str = "uniqueue_buffered_jobs";
 
 const GAUGES: [(&str, &str); 3] = [
-    (RUNNING_JOBS, "Jobs that are being worked"),
-    (FREE_SLOTS, "Slots that could work a job now"),
+    (RUNNING_JOBS, "Jobs that run now"),
+    (FREE_SLOTS, "Slots that are free for a job now"),
     (BUFFERED_JOBS, "Jobs fetched ahead and not started"),
 ];
 
-/// Tells the recorder what each metric means, and in which unit it is. A client does so when it is
-/// made and a runner when it is started; call it where the recorder is installed later.
+/// Describes each metric and its unit to the recorder. A client does so when it is created, and a
+/// runner when it is started. Call it yourself if the recorder is installed later.
 pub fn describe() {
     for (name, meaning) in COUNTERS {
         ::metrics::describe_counter!(name, Unit::Count, meaning);
@@ -98,8 +97,8 @@ pub fn describe() {
     }
 }
 
-/// The place of an event's counter.
-const fn place(happened: &Happened) -> usize {
+/// The index of an event's counter.
+const fn counter_index(happened: &Happened) -> usize {
     match happened {
         Happened::Inserted { .. } => 0,
         Happened::Duplicate { .. } => 1,
@@ -130,8 +129,8 @@ mod tests {
         let histograms = HISTOGRAMS.iter().map(|(name, _, _)| (name, "histogram"));
         let gauges = GAUGES.iter().map(|(name, _)| (name, "gauge"));
         let named: Vec<_> = counters.chain(histograms).chain(gauges).collect();
-        for (name, what) in &named {
-            assert!(table.contains(&format!("//! | `{name}` | {what} | ")), "{name}");
+        for (name, kind) in &named {
+            assert!(table.contains(&format!("//! | `{name}` | {kind} | ")), "{name}");
         }
         let rows = table.lines().filter(|line| line.starts_with("//! | `uniqueue_"));
         assert_eq!(rows.count(), named.len());
@@ -141,7 +140,7 @@ mod tests {
     fn each_counter_is_named_after_its_event() {
         let events = [Happened::Completed, Happened::Rescued, Happened::GivenBack, Happened::Stale];
         for event in events {
-            assert_eq!(COUNTERS[place(&event)].0, format!("uniqueue_{}_total", event.as_str()));
+            assert_eq!(COUNTERS[counter_index(&event)].0, format!("uniqueue_{}_total", event.as_str()));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is measured of a runner.
+//! The metrics of a runner.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,7 +9,7 @@ use ::metrics::{Gauge, Histogram};
 use super::{BUFFERED_JOBS, FETCH_JOBS, FETCH_SECONDS, FINISH_JOBS, FINISH_SECONDS, FREE_SLOTS, RUNNING_JOBS};
 use crate::ident::QueueName;
 
-/// A time that is being taken.
+/// A running time measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timer(Instant);
 
@@ -23,7 +23,7 @@ impl Timer {
     }
 }
 
-/// What a queue of a runner is busy with.
+/// The slots and the buffer of one queue in a runner.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Load {
     pub(crate) running: usize,
@@ -31,21 +31,21 @@ pub(crate) struct Load {
     pub(crate) buffered: usize,
 }
 
-/// The metrics of one runner, each looked up at its first use and kept.
+/// The metrics of one runner. Each is looked up at its first use and then kept.
 #[derive(Debug, Default)]
 pub(crate) struct RunnerMeter {
-    fetches: Trips,
-    finishes: Trips,
+    fetches: RoundTrips,
+    finishes: RoundTrips,
     queues: Vec<QueueGauges>,
 }
 
-/// Statements that carry a batch.
+/// The histograms of a statement that carries a batch.
 #[derive(Debug, Default)]
-struct Trips {
+struct RoundTrips {
     handles: OnceLock<(Histogram, Histogram)>,
 }
 
-impl Trips {
+impl RoundTrips {
     fn record(&self, (seconds, jobs): (&'static str, &'static str), since: Timer, batch: usize) {
         let handles = || (::metrics::histogram!(seconds), ::metrics::histogram!(jobs));
         let (seconds, jobs) = self.handles.get_or_init(handles);
@@ -67,9 +67,9 @@ impl RunnerMeter {
         self.finishes.record((FINISH_SECONDS, FINISH_JOBS), since, results);
     }
 
-    /// Brings the gauges of the queue at this place up to date.
-    pub(crate) fn load(&self, place: usize, load: Load) {
-        if let Some(queue) = self.queues.get(place) {
+    /// Updates the gauges of the queue with this index.
+    pub(crate) fn load(&self, index: usize, load: Load) {
+        if let Some(queue) = self.queues.get(index) {
             queue.running.set(load.running);
             queue.free.set(load.free);
             queue.buffered.set(load.buffered);
@@ -79,31 +79,32 @@ impl RunnerMeter {
 
 #[derive(Debug)]
 struct QueueGauges {
-    running: Part,
-    free: Part,
-    buffered: Part,
+    running: GaugeShare,
+    free: GaugeShare,
+    buffered: GaugeShare,
 }
 
 impl QueueGauges {
     fn new(queue: &QueueName) -> Self {
-        let part = |name| Part { name, queue: queue.to_string(), told: AtomicI64::new(0), gauge: OnceLock::new() };
-        Self { running: part(RUNNING_JOBS), free: part(FREE_SLOTS), buffered: part(BUFFERED_JOBS) }
+        let share =
+            |name| GaugeShare { name, queue: queue.to_string(), value: AtomicI64::new(0), gauge: OnceLock::new() };
+        Self { running: share(RUNNING_JOBS), free: share(FREE_SLOTS), buffered: share(BUFFERED_JOBS) }
     }
 }
 
-/// This runner's part of a gauge. Told by differences, so that the parts of several runners add up.
+/// This runner's share of a gauge. It is updated by differences, so that the shares of several runners add up.
 #[derive(Debug)]
-struct Part {
+struct GaugeShare {
     name: &'static str,
     queue: String,
-    told: AtomicI64,
+    value: AtomicI64,
     gauge: OnceLock<Gauge>,
 }
 
-impl Part {
+impl GaugeShare {
     fn set(&self, now: usize) {
         let now = i64::try_from(now).unwrap_or(i64::MAX);
-        let before = self.told.swap(now, Ordering::Relaxed);
+        let before = self.value.swap(now, Ordering::Relaxed);
         if now != before {
             let gauge = || ::metrics::gauge!(self.name, "queue" => self.queue.clone());
             self.gauge.get_or_init(gauge).increment((now - before) as f64);
@@ -111,7 +112,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for GaugeShare {
     fn drop(&mut self) {
         self.set(0);
     }

@@ -1,4 +1,4 @@
-//! Windows: stretches of time of one length, counted from one origin.
+//! Windows: periods of equal length, counted from one origin.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::period::{check, refused, write};
 /// River counts from it too: it is Go's zero time.
 const WINDOW_ORIGIN: i64 = -62_135_596_800;
 
-/// The window of a length that an instant falls into.
+/// Returns the window of a length that contains an instant.
 ///
-/// Windows are multiples of the length counted from Monday 0001-01-01 00:00 UTC, so weeks begin
-/// on Mondays, and days and hours with UTC's. An instant at a boundary belongs to the window that
-/// begins there. The instant's own offset makes no difference.
+/// Windows start at multiples of the length from Monday 0001-01-01 00:00 UTC, so weeks start on
+/// Mondays, and days and hours start with those of UTC. An instant at a boundary belongs to the window
+/// that starts there. The offset of the instant makes no difference.
 ///
 /// # Errors
 ///
@@ -24,7 +24,7 @@ const WINDOW_ORIGIN: i64 = -62_135_596_800;
 pub fn window(instant: OffsetDateTime, length: Duration) -> Result<Window> {
     check_window(length)?;
     let elapsed = instant.unix_timestamp() - WINDOW_ORIGIN;
-    // No longer than 100 years, by the check above.
+    // The check above limits the length to 100 years.
     let into_window = elapsed.rem_euclid(length.as_secs() as i64);
     let start = match OffsetDateTime::from_unix_timestamp(instant.unix_timestamp() - into_window) {
         Ok(start) if elapsed >= 0 => start,
@@ -51,7 +51,7 @@ pub fn check_window(length: Duration) -> Result<()> {
     Ok(())
 }
 
-/// A stretch of time that is part of a key: jobs of one window share it, jobs of two do not.
+/// A period of time that is part of a key. Jobs of the same window share the key.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Window {
     start: OffsetDateTime,
@@ -59,26 +59,27 @@ pub struct Window {
 }
 
 impl Window {
-    /// When the window begins, in UTC.
+    /// Returns the start of the window, in UTC.
     #[must_use]
     pub const fn start(&self) -> OffsetDateTime {
         self.start
     }
 
-    /// How long the window is: whole seconds.
+    /// Returns the length of the window, in whole seconds.
     #[must_use]
     pub const fn length(&self) -> Duration {
         self.length
     }
 
-    /// When the window ends and the next begins; `None` at the end of the calendar.
+    /// Returns the end of the window, where the next one starts. `None` at the end of the calendar.
     #[must_use]
     pub fn end(&self) -> Option<OffsetDateTime> {
         self.start.checked_add(self.length.try_into().ok()?)
     }
 
-    /// The window as the fingerprint names it: start, slash, length in whole seconds, as in
-    /// `2026-02-12T15:15:00Z/PT900S`.
+    /// Returns the text of the window in the fingerprint: start, slash, length in whole seconds, such as
+    /// `2026-02-12T15:15:00Z/PT900S`. This text is part of every key with a window, so it must never
+    /// change, and no library's formatting is used for it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let date = self.start.date();

@@ -1,41 +1,57 @@
-//! The database that a command works with: the one it was given, or a throw-away server.
+//! The database of a command: the one that its arguments name, or a throw-away server.
 
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::Args;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgConnection, Row};
 use uniqueue::embedded::{Postgres, PostgresBuilder};
-use uniqueue::{Client, Error};
+use uniqueue::{Client, Error, SchemaName};
 
-use crate::args::QueueArguments;
 use crate::failure::Failure;
 
-/// Has the server end a query whose client is gone: a list of what is rare, given up with Ctrl-C, would otherwise go on
-/// reading a large table to its end.
-const WATCH_CLIENT: &str = "SET client_connection_check_interval = '1s'";
+/// The server ends a query whose client is gone. Without this, a search through a large table would run to its end after
+/// Ctrl-C.
+const CHECK_CLIENT_CONNECTION: &str = "SET client_connection_check_interval = '1s'";
 
-/// How long a database may take to answer the first time.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the first connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A database that answers.
+/// The arguments of every command that connects to a database.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DatabaseArguments {
+    /// The database, such as postgres://user:password@host:5432/database
+    #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
+    pub(crate) database_url: Option<String>,
+
+    /// The schema that holds the queue
+    #[arg(long, value_name = "NAME", default_value_t)]
+    pub(crate) schema: SchemaName,
+
+    /// Print JSON instead of text: one object, or one object a line for a list
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A connected database.
 pub(crate) struct Database {
     pub(crate) client: Client,
     /// A connection beside the client's pool.
     pub(crate) connection: PgConnection,
-    /// Where it is. It may hold a password.
+    /// The URL, which may hold a password.
     pub(crate) url: String,
-    /// What PostgreSQL calls its version.
+    /// PostgreSQL's version.
     pub(crate) version: String,
-    /// The server, where it is ours.
+    /// The server, if this command started it.
     pub(crate) postgres: Option<Postgres>,
 }
 
 impl Database {
-    /// Opens the database that was given.
-    pub(crate) async fn open(queue: &QueueArguments, connections: u32) -> Result<Self, Failure> {
-        match url(queue) {
-            Some(url) => Self::connect(url, queue, connections, None).await,
+    /// Opens the database that the arguments name.
+    pub(crate) async fn open(arguments: &DatabaseArguments, connections: u32) -> Result<Self, Failure> {
+        match url(arguments) {
+            Some(url) => Self::connect(url, arguments, connections, None).await,
             None => Err(Failure::refused(
                 "no database given",
                 "give --database-url or set DATABASE_URL; `uniqueue db start` runs a database",
@@ -43,79 +59,78 @@ impl Database {
         }
     }
 
-    /// Opens the database that was given, and insists on a schema of the version that this uniqueue needs: what looks at
-    /// jobs or changes them starts with this.
-    pub(crate) async fn open_migrated(queue: &QueueArguments) -> Result<Self, Failure> {
-        let database = Self::open(queue, 2).await?;
+    /// Opens the database that the arguments name. Fails unless its schema has the version that this uniqueue needs.
+    pub(crate) async fn open_migrated(arguments: &DatabaseArguments) -> Result<Self, Failure> {
+        let database = Self::open(arguments, 2).await?;
         database.client.check_schema().await?;
         Ok(database)
     }
 
-    /// Opens the database that was given, else starts a throw-away server.
-    pub(crate) async fn open_or_start(queue: &QueueArguments, connections: u32) -> Result<Self, Failure> {
-        Self::open_or_start_as(queue, connections, Postgres::builder()).await
+    /// Opens the database that the arguments name, else starts a throw-away server.
+    pub(crate) async fn open_or_start(arguments: &DatabaseArguments, connections: u32) -> Result<Self, Failure> {
+        Self::open_or_start_as(arguments, connections, Postgres::builder()).await
     }
 
-    /// Opens the database that was given, else starts a server of this description.
+    /// Opens the database that the arguments name, else starts the given server.
     pub(crate) async fn open_or_start_as(
-        queue: &QueueArguments,
+        arguments: &DatabaseArguments,
         connections: u32,
         server: PostgresBuilder,
     ) -> Result<Self, Failure> {
-        match url(queue) {
-            Some(url) => Self::connect(url, queue, connections, None).await,
+        match url(arguments) {
+            Some(url) => Self::connect(url, arguments, connections, None).await,
             None => {
                 let postgres = server.start().await?;
                 let url = postgres.url().to_owned();
-                Self::connect(&url, queue, connections, Some(postgres)).await
+                Self::connect(&url, arguments, connections, Some(postgres)).await
             }
         }
     }
 
     async fn connect(
         url: &str,
-        queue: &QueueArguments,
+        arguments: &DatabaseArguments,
         connections: u32,
         postgres: Option<Postgres>,
     ) -> Result<Self, Failure> {
-        // A pool tries again and again for half a minute; one connection says at once what is wrong.
+        // A pool retries for half a minute. A single connection reports its error at once.
         let connecting = connect_once(url);
-        let connection = tokio::time::timeout(PATIENCE, connecting).await.map_err(|_| {
+        let connection = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| {
             Failure::refused(
-                format!("the database does not answer within {PATIENCE:?}"),
+                format!("the database does not answer within {CONNECT_TIMEOUT:?}"),
                 "check the URL's host and port",
             )
         })?;
         let mut connection = connection.map_err(explain)?;
         let version: String = sqlx::query("SHOW server_version").fetch_one(&mut connection).await?.try_get(0)?;
-        // Debian's version goes on: 15.18 (Debian 15.18-0+deb12u1).
+        // Debian appends its own version: 15.18 (Debian 15.18-0+deb12u1).
         let version = version.split(' ').next().unwrap_or_default().to_owned();
         let pool = PgPoolOptions::new().max_connections(connections).after_connect(|connection, _| {
             Box::pin(async move {
-                // A server elsewhere may not be able to; then a query goes on after a Ctrl-C, as it would without.
-                let _ = sqlx::query(WATCH_CLIENT).execute(connection).await;
+                // Servers on some systems do not support the setting. There a query goes on after Ctrl-C.
+                let _ = sqlx::query(CHECK_CLIENT_CONNECTION).execute(connection).await;
                 Ok(())
             })
         });
         let pool = pool.connect_lazy_with(connect_options(url)?);
-        let client = Client::builder().schema(queue.schema.clone()).pool(pool);
+        let client = Client::builder().schema(arguments.schema.clone()).pool(pool);
         Ok(Self { client, connection, url: url.to_owned(), version, postgres })
     }
 
-    /// Closes every connection, and answers with a new one.
+    /// Closes every connection and returns a new one.
     pub(crate) async fn reconnect(&mut self) -> Result<&mut PgConnection, Failure> {
         let pool = self.client.pool();
         let new = pool.connect_options().connect().await?;
         pool.close().await;
-        // An old connection that does not close in order is gone as well.
+        // A connection that fails to close is gone as well.
         let _ = std::mem::replace(&mut self.connection, new).close().await;
         Ok(&mut self.connection)
     }
 
-    /// Closes every connection, and ends the server if it is ours.
+    /// Closes every connection, and stops the server if this command started it.
     pub(crate) async fn close(self) -> Result<(), Failure> {
         self.client.pool().close().await;
-        // The server ends every connection anyway; its pool has none left that could fail.
+        // A connection that fails to close is gone as well.
         let _ = self.connection.close().await;
         match self.postgres {
             Some(postgres) => Ok(postgres.stop().await?),
@@ -124,12 +139,12 @@ impl Database {
     }
 }
 
-fn url(queue: &QueueArguments) -> Option<&str> {
-    // Scripts unset a variable by setting it to nothing.
-    queue.database_url.as_deref().filter(|url| !url.trim().is_empty())
+fn url(arguments: &DatabaseArguments) -> Option<&str> {
+    // Scripts often unset a variable by setting it to the empty string.
+    arguments.database_url.as_deref().filter(|url| !url.trim().is_empty())
 }
 
-/// Says what is to be done about a connection that could not be encrypted.
+/// Adds a hint to the error of a connection that could not be encrypted.
 fn explain(error: Error) -> Failure {
     let hint = match cfg!(feature = "tls") {
         true => "check the server's certificate, or the URL's sslmode",

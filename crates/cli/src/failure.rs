@@ -1,4 +1,4 @@
-//! Why a command could not do its work, and how it says so.
+//! The error of a command, its text and its exit code.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -6,14 +6,14 @@ use std::process::ExitCode;
 
 use crate::output::{Style, paint_error};
 
-/// A command that could not run to its end.
+/// The error of a command that did not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The library's, or the database's.
+    /// An error of the library or of the database.
     #[error(transparent)]
     Uniqueue(#[from] uniqueue::Error),
 
-    /// Something outside is not as it must be.
+    /// A wrong argument, or a problem outside the command.
     #[error("{problem}\nhint: {hint}")]
     Environment {
         problem: String,
@@ -22,10 +22,10 @@ pub(crate) enum Failure {
         source: Option<io::Error>,
     },
 
-    /// Somebody pressed Ctrl-C, or sent SIGTERM.
+    /// The command was interrupted by Ctrl-C or SIGTERM.
     #[error("interrupted: {left}")]
     Interrupted {
-        /// What is left undone.
+        /// What the command leaves.
         left: String,
     },
 }
@@ -39,23 +39,23 @@ impl Failure {
         Self::Environment { problem: problem.into(), hint: hint.into(), source: None }
     }
 
-    /// Tells standard error, and answers with the exit code.
+    /// Prints the error on standard error and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         let text = self.text();
         let (problem, hint) = text.split_once("\nhint: ").map_or((text.as_str(), None), |(p, h)| (p, Some(h)));
-        let mut said = format!("{} {problem}\n", paint_error(Style::Bad, "error:"));
+        let mut lines = format!("{} {problem}\n", paint_error(Style::Bad, "error:"));
         if let Some(hint) = hint {
-            said.push_str(&format!("{} {hint}\n", paint_error(Style::Good, "hint:")));
+            lines.push_str(&format!("{} {hint}\n", paint_error(Style::Good, "hint:")));
         }
-        // Nobody can be told that standard error is gone.
-        let _ = io::stderr().write_all(said.as_bytes());
+        // A closed standard error leaves no way to report that.
+        let _ = io::stderr().write_all(lines.as_bytes());
         match self {
             Self::Interrupted { .. } => ExitCode::from(130),
             Self::Uniqueue(_) | Self::Environment { .. } => ExitCode::from(2),
         }
     }
 
-    /// The problem, with its causes on the same line and the hints below.
+    /// The problem with its causes on one line, and the hints below.
     fn text(&self) -> String {
         let text = self.to_string();
         let (problem, hints) = match text.split_once("\nhint: ") {
@@ -65,13 +65,13 @@ impl Failure {
         let mut whole = problem.to_owned();
         let mut cause = self.source();
         while let Some(inner) = cause {
-            // The library has told it, without the line of the server's source that sqlx adds.
+            // The library's text already contains the server's error. sqlx would add a line number of the server's source.
             if let Some(sqlx::Error::Database(_)) = inner.downcast_ref() {
                 break;
             }
-            let said = inner.to_string();
-            if !whole.contains(&said) {
-                whole = format!("{whole}: {said}");
+            let text = inner.to_string();
+            if !whole.contains(&text) {
+                whole = format!("{whole}: {text}");
             }
             cause = inner.source();
         }

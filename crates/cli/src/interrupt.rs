@@ -6,18 +6,18 @@ use uniqueue::shutdown_signal;
 
 use crate::failure::Failure;
 
-/// How long a command may take to be dropped. One that is writing to a pager that nobody scrolls on hears nothing.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a command may take to stop after an interrupt. A command that is blocked writing to a full pipe cannot stop
+/// by itself.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs a command to its end, or until somebody wants it to end: it is then dropped where it stands, and what it leaves
-/// is told.
+/// Runs a command to its end or until an interrupt. An interrupt drops the command, and `left` says what it leaves.
 pub(crate) async fn or_interrupted<T>(
     left: impl FnOnce() -> String,
     command: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     let last_resort = tokio::spawn(async {
         shutdown_signal().await;
-        tokio::time::sleep(PATIENCE).await;
+        tokio::time::sleep(STOP_TIMEOUT).await;
         std::process::exit(130);
     });
     let ended = tokio::select! {
@@ -26,4 +26,14 @@ pub(crate) async fn or_interrupted<T>(
     };
     last_resort.abort();
     ended
+}
+
+/// What is left by a command that only reads, or that changes everything in one transaction.
+pub(crate) fn nothing_changed() -> String {
+    "nothing was changed".to_owned()
+}
+
+/// What is left by a command that may have sent its statement.
+pub(crate) fn may_have_changed() -> String {
+    "the change may have been made".to_owned()
 }

@@ -12,7 +12,7 @@ const MAX_NAME_BYTES: usize = 128;
 
 const OPTIONS: [&str; 6] = ["kind", "queue", "priority", "max_attempts", "unique", "crate"];
 
-/// The options of a job type, as far as they are valid.
+/// The valid options of a job type.
 #[derive(Default)]
 pub(crate) struct JobAttributes {
     pub(crate) kind: Option<LitStr>,
@@ -43,7 +43,7 @@ impl JobAttributes {
                 format!("missing `kind`: `{}`", input.ident),
                 format!(
                     "add `#[job(kind = \"{kind}\")]`, \
-                     and keep it for as long as jobs of it are stored"
+                     and never change it while such jobs are stored"
                 ),
             );
         }
@@ -66,7 +66,7 @@ impl JobAttributes {
     }
 }
 
-/// Reads a kind or a queue, by the rules of the library's own check at run time.
+/// Reads a kind or a queue, by the rules of the library's check at run time.
 fn name(entry: &Entry, problems: &mut Problems) -> Option<LitStr> {
     let text = entry.text(problems)?;
     let value = text.value();
@@ -111,7 +111,7 @@ fn report_unknown(entry: &Entry, problems: &mut Problems) {
     problems.add(entry.span, format!("unknown option: `{}`", entry.name), hint);
 }
 
-/// `SendEmail` to `send_email`, `HTTPCheck` to `http_check`.
+/// Converts `SendEmail` to `send_email`, and `HTTPCheck` to `http_check`.
 fn snake_case(ident: &Ident) -> String {
     let name = ident.to_string();
     let letters: Vec<char> = name.strip_prefix("r#").unwrap_or(&name).chars().collect();

@@ -1,8 +1,7 @@
 //! The entries of an attribute: `name`, `name = value` and `name(list)`, with commas between.
 //!
-//! An attribute is first cut into entries by its commas alone and each entry is read on its
-//! own afterwards. `parse_nested_meta` would stop at the first mistake; this way one mistake
-//! costs one entry, and a compilation shows them all.
+//! An attribute is first split at its commas, and each entry is read on its own. A mistake then affects
+//! one entry, and one compilation shows all mistakes. `parse_nested_meta` would stop at the first.
 
 use std::collections::HashSet;
 
@@ -16,19 +15,19 @@ use crate::problems::Problems;
 /// One entry of an attribute.
 pub(crate) struct Entry {
     pub(crate) name: String,
-    /// Of the name.
+    /// The place of the name.
     pub(crate) span: Span,
     pub(crate) value: Value,
 }
 
-/// What follows an entry's name.
+/// The part after an entry's name.
 pub(crate) enum Value {
     Absent,
     Assigned(TokenStream),
     List(TokenStream),
 }
 
-/// The entries of all attributes of that name, in the order they are written.
+/// Returns the entries of all attributes with a name, in source order.
 pub(crate) fn of_attributes(name: &str, attributes: &[Attribute], problems: &mut Problems) -> Vec<Entry> {
     let mut entries = Vec::new();
     for attribute in attributes {
@@ -47,7 +46,7 @@ pub(crate) fn of_attributes(name: &str, attributes: &[Attribute], problems: &mut
     entries
 }
 
-/// The entries between two parentheses.
+/// Returns the entries between two parentheses.
 pub(crate) fn of_tokens(tokens: TokenStream, problems: &mut Problems) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut tokens = tokens.into_iter().peekable();
@@ -62,7 +61,7 @@ pub(crate) fn of_tokens(tokens: TokenStream, problems: &mut Problems) -> Vec<Ent
                 format!("expected the name of an option: `{other}`"),
                 "options are `name`, `name = value` or `name(...)`, with commas between",
             ),
-            // Two commas in a row, or one in front: nothing that could have been meant is lost.
+            // Empty entries, as between two commas, are ignored.
             None => {}
         }
     }
@@ -91,7 +90,7 @@ fn entry(name: &Ident, rest: &[TokenTree], problems: &mut Problems) -> Option<En
             if !is_value {
                 return None;
             }
-            // As it is meant, so that a `kind` which is there is not missed as well.
+            // The value is used anyway, so that `kind "a"` does not also count as missing.
             Value::Assigned(rest[usize::from(is_colon)..].iter().cloned().collect())
         }
     };
@@ -103,7 +102,7 @@ fn is_punctuation(token: &TokenTree, wanted: char) -> bool {
 }
 
 impl Entry {
-    /// Reads `name` alone; says whether it is so.
+    /// Reads `name` alone, and returns whether it has no value.
     pub(crate) fn flag(&self, problems: &mut Problems) -> bool {
         if let Value::Absent = self.value {
             return true;
@@ -172,7 +171,7 @@ impl Entry {
         number.map(|number| (number, digits.span()))
     }
 
-    /// Reads `name("a", "b")`, none of them twice.
+    /// Reads `name("a", "b")` without repetitions.
     pub(crate) fn texts(&self, problems: &mut Problems) -> Option<Vec<LitStr>> {
         let name = &self.name;
         let hint = format!("write `{name}(\"...\", \"...\")`");
@@ -203,12 +202,12 @@ impl Entry {
     }
 }
 
-/// The options met so far in one place, so that none counts twice.
+/// The options read so far, for finding repeated ones.
 #[derive(Default)]
 pub(crate) struct Seen(HashSet<String>);
 
 impl Seen {
-    /// Whether this is the first entry of that name; a second is a problem.
+    /// Whether this is the first entry with its name. A second one is reported.
     pub(crate) fn is_first(&mut self, entry: &Entry, problems: &mut Problems) -> bool {
         let first = self.0.insert(entry.name.clone());
         if !first {
@@ -219,8 +218,8 @@ impl Seen {
     }
 }
 
-/// An option as written: where, and what it says unless that was itself a problem. Keeping
-/// the place of a bad value stops a second error about an option that "is missing".
+/// An option with its place, and its value unless that was invalid. An option with an invalid value
+/// then does not also count as missing.
 pub(crate) struct Setting<T> {
     pub(crate) span: Span,
     pub(crate) value: Option<T>,

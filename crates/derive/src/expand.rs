@@ -1,4 +1,4 @@
-//! The `impl Job` that the derive stands for.
+//! The generated `impl Job`.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use quote::{quote, quote_spanned};
 use syn::{Data, DeriveInput, GenericParam, Ident};
 
 use crate::attributes::JobAttributes;
+use crate::consistency::{self, Warning};
 use crate::entries::Setting;
 use crate::fields::Fields;
 use crate::problems::Problems;
-use crate::sense::{self, Warning};
 use crate::unique::{Args, Unique};
-use crate::words::Like;
+use crate::values::Like;
 
-/// The expansion, or all errors.
+/// Returns the implementation, or all errors.
 pub(crate) fn job(input: &DeriveInput) -> TokenStream {
     let mut problems = Problems::default();
     check_shape(input, &mut problems);
@@ -23,16 +23,16 @@ pub(crate) fn job(input: &DeriveInput) -> TokenStream {
     let mut attributes = JobAttributes::read(input, &mut problems);
     let fields = Fields::read(input, &mut problems);
     if let Some(marked) = fields.unique.first() {
-        attributes.unique.get_or_insert_with(|| Unique::unsaid(marked.span));
+        attributes.unique.get_or_insert_with(|| Unique::empty(marked.span));
     }
     if let Some(unique) = &attributes.unique {
-        sense::check(unique, &fields, &mut problems);
+        consistency::check(unique, &fields, &mut problems);
     }
     if problems.count() == 0 {
         return implementation(&input.ident, &attributes, &fields);
     }
     let errors = problems.to_compile_errors();
-    // Code that uses the type as a job is not at fault: with an impl, it has no errors of its own.
+    // An empty implementation spares the code that uses the type from further errors.
     let stand_in = has_a_job_shape.then(|| {
         let attributes = JobAttributes { library: attributes.library, ..JobAttributes::default() };
         implementation(&input.ident, &attributes, &Fields::default())
@@ -80,7 +80,7 @@ fn implementation(ident: &Ident, attributes: &JobAttributes, fields: &Fields) ->
         None => quote!(""),
     };
     let options = options(attributes, fields, &library);
-    let warning = attributes.unique.as_ref().and_then(sense::warning);
+    let warning = attributes.unique.as_ref().and_then(consistency::warning);
     let warning = warning.as_ref().map(deprecation);
     quote! {
         #[automatically_derived]
@@ -107,7 +107,7 @@ fn options(attributes: &JobAttributes, fields: &Fields, library: &TokenStream) -
         let policy = policy(unique, fields, library);
         calls.extend(quote!(.unique(#policy)));
     }
-    // With nothing to say, the trait's own default holds.
+    // Without options the trait's default applies.
     (!calls.is_empty()).then(|| {
         quote! {
             fn options() -> #library::InsertOptions {
@@ -159,7 +159,7 @@ fn policy(unique: &Unique, fields: &Fields, library: &TokenStream) -> TokenStrea
     policy
 }
 
-/// Fields that may be absent are left out where they are; any other must be there.
+/// Selects the marked fields. Only those that may be absent from the JSON are optional.
 fn marked_fields(fields: &Fields) -> TokenStream {
     let (optional, required): (Vec<_>, Vec<_>) = fields.unique.iter().partition(|marked| marked.may_be_absent);
     let mut calls = TokenStream::new();
@@ -173,7 +173,7 @@ fn marked_fields(fields: &Fields) -> TokenStream {
     calls
 }
 
-/// `.method(::uniqueue::Type::Variant)`, for an option that is set.
+/// Writes `.method(::uniqueue::Type::Variant)` for an option that is set.
 fn call<T: Debug>(
     method: &str,
     enumeration: &str,
@@ -186,14 +186,13 @@ fn call<T: Debug>(
     Some(quote!(.#method(#library::#enumeration::#variant)))
 }
 
-/// The library's variant of the same name.
+/// The library's variant with the same name.
 fn variant(value: &impl Debug) -> Ident {
     Ident::new(&format!("{value:?}"), Span::call_site())
 }
 
-/// A field's name as the library selects members: one that starts with a slash would be read
-/// as a JSON Pointer, and an empty one would select everything, so these are written as the
-/// pointer to that very member.
+/// Writes a field's name as a selection of the library. A name that starts with a slash would be read
+/// as a JSON Pointer, and an empty name would select everything, so both become a pointer to the member.
 fn selector(name: &str) -> String {
     if name.is_empty() || name.starts_with('/') {
         format!("/{}", name.replace('~', "~0").replace('/', "~1"))
@@ -207,7 +206,7 @@ fn duration(length: Duration) -> TokenStream {
     quote!(::core::time::Duration::new(#seconds, #nanoseconds))
 }
 
-/// A warning on stable Rust: the use of something deprecated, at the place that is meant.
+/// Writes a warning as the use of a deprecated constant, since stable Rust has no other way.
 fn deprecation(warning: &Warning) -> TokenStream {
     let note = &warning.note;
     let used = quote_spanned!(warning.span=> UNIQUE_STATES);

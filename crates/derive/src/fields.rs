@@ -1,4 +1,4 @@
-//! The fields of the type: which are marked `#[job(unique)]`, and their names in the JSON.
+//! The fields of the type: those marked `#[job(unique)]`, and their names in the JSON.
 
 use proc_macro2::Span;
 use syn::{Attribute, Data, DeriveInput};
@@ -7,12 +7,12 @@ use crate::entries::{self, Seen, Value};
 use crate::problems::Problems;
 use crate::serde_names::{Container, Field};
 
-/// What is known of the type's fields.
+/// The fields of a type.
 #[derive(Default)]
 pub(crate) struct Fields {
     /// The fields marked unique.
     pub(crate) unique: Vec<Marked>,
-    /// Every member that the JSON can have, if the type tells.
+    /// Every member that the JSON can have. `None` if the type does not determine them.
     pub(crate) members: Option<Vec<String>>,
 }
 
@@ -20,10 +20,10 @@ pub(crate) struct Fields {
 pub(crate) struct Marked {
     /// Its name in the JSON.
     pub(crate) name: String,
-    /// Of the mark.
+    /// The place of the mark.
     pub(crate) span: Span,
-    /// Whether the JSON may lack it. Any other that it lacks has another name there, by a `Serialize`
-    /// that the derive cannot see: passed over, it would make all jobs of the kind one.
+    /// Whether the JSON may lack it. A `Serialize` written by hand may rename a field; if a required
+    /// field were skipped then, all jobs of the kind would share one key.
     pub(crate) may_be_absent: bool,
 }
 
@@ -59,7 +59,7 @@ impl Fields {
                 }
                 Self::default()
             }
-            // Refused as a whole.
+            // The type itself is an error.
             Data::Union(_) => Self::default(),
         }
     }
@@ -130,7 +130,7 @@ fn mark(attributes: &[Attribute], problems: &mut Problems) -> Option<Span> {
                 "mark the field `#[job(unique)]`, and \
                  write the options on the type: `#[job(unique(...))]`",
             );
-            // Marked it is, all the same.
+            // The field counts as marked anyway.
             mark = Some(entry.span);
         } else if seen.is_first(&entry, problems) {
             mark = Some(entry.span);

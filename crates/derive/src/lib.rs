@@ -18,59 +18,58 @@
 //! assert_eq!(SendEmail::KIND, "email.send");
 //! ```
 //!
-//! All mistakes in one type are reported by one compilation, each at its place and with its
-//! remedy. What can never work is an error; see [`Job`](macro@Job) for the whole grammar.
+//! One compilation reports all mistakes in a type, each at its place and with a hint. See
+//! [`Job`](macro@Job) for the whole grammar.
 
 mod attributes;
+mod consistency;
 mod entries;
 mod expand;
 mod fields;
-mod period;
+mod iso8601;
 mod problems;
-mod sense;
 mod serde_names;
 mod states;
 mod unique;
-mod words;
+mod values;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Makes a type of args a job: implements uniqueue's trait `Job`.
+/// Implements uniqueue's trait `Job` for a type of args.
 ///
-/// The type must be `Serialize` and `Deserialize` and own its data. It may be a struct of any
-/// form or an enum, but not generic: one kind names one type of args.
+/// The type must be `Serialize` and `Deserialize` and own its data. It may be any struct or enum that
+/// is not generic, because a kind stands for one type of args.
 ///
 /// # On the type
 ///
-/// `#[job(...)]`, once or several times:
+/// One or more attributes `#[job(...)]`:
 ///
 /// | option | meaning | default |
 /// |---|---|---|
 /// | `kind = "email.send"` | the type's name in the database, 1 to 128 bytes; never change it while jobs are stored | required |
 /// | `queue = "emails"` | the queue, 1 to 128 bytes | the client's |
 /// | `priority = 5` | higher runs first, −32768 to 32767 | the client's |
-/// | `max_attempts = 3` | how often it may run, 1 to 32767 | the client's |
+/// | `max_attempts = 3` | the number of attempts, 1 to 32767 | the client's |
 /// | `unique` | unique by all args: short for `unique(args)` | not unique |
-/// | `unique(...)` | unique by what is listed, see below | not unique |
-/// | `crate = "path"` | where uniqueue is, if not at `::uniqueue` | `::uniqueue` |
+/// | `unique(...)` | unique by the listed parts, see below | not unique |
+/// | `crate = "path"` | the path of the uniqueue crate | `::uniqueue` |
 ///
 /// # On a field
 ///
 /// | option | meaning |
 /// |---|---|
-/// | `#[job(unique)]` | the key is made of this field and the others so marked |
+/// | `#[job(unique)]` | the key contains this field and all other marked fields |
 ///
-/// A field counts under the name that serde gives it: `rename`, `rename_all` and raw
-/// identifiers are honoured. A field with `skip_serializing_if` is left out of the key where it
-/// is absent from the JSON, while `null` is kept; an insert whose JSON lacks any other marked
-/// field (a `Serialize` written by hand may name it otherwise) fails. Structs with named fields
-/// only.
+/// A field has the name that serde gives it, with `rename`, `rename_all` and raw identifiers. A field
+/// with `skip_serializing_if` is left out of the key if it is absent from the JSON, while `null` is
+/// kept. An insert fails if its JSON lacks any other marked field, as a `Serialize` written by hand may
+/// cause. Only structs with named fields can have marked fields.
 ///
 /// # In `unique(...)`
 ///
-/// What makes two jobs the same. The kind always counts, and at least one of these must be
-/// there, unless fields are marked or `like` brings a key of its own:
+/// These options make the key. The kind is always part of it. At least one of them is required, unless
+/// fields are marked or `like` has a key of its own:
 ///
 /// | option | the key holds |
 /// |---|---|
@@ -78,39 +77,39 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `args("user_id", "/address/zip")` | these members of the args, by name or by JSON Pointer; an insert without them fails |
 /// | `queue` | the queue |
 /// | `meta("tenant_id")` | these members of the meta, by name or by JSON Pointer |
-/// | `kind` | the kind, as always: written alone, one job of this kind at a time; beside `like = "faktory"` or `"zizq"`, whose keys hold all args, it changes nothing |
-/// | `exclude_kind` | no kind, so that jobs of other kinds can be the same; needs another of these |
+/// | `kind` | the kind, as always; alone it means one job of this kind at a time; with `like = "faktory"` or `"zizq"`, whose keys hold all args, it has no effect |
+/// | `exclude_kind` | no kind, so that jobs of different kinds can share a key; needs another of these options |
 ///
-/// How long a job claims its key, and what happens to a duplicate:
+/// These options set how long a job claims its key, and what happens to a duplicate:
 ///
 /// | option | meaning | default |
 /// |---|---|---|
 /// | `scope = "queued"`, `"active"`, `"completed"` or `"exists"` | the states in which a job claims its key, by name | `"active"` |
 /// | `states("available", "running", ...)` | the same, state by state | – |
-/// | `period = "PT1H"` | at most this long after the job was created | no limit |
-/// | `ttl = "PT10M"` | at most this long after the job is due | no limit |
-/// | `window = "PT15M"` | once in each quarter of an hour by the calendar | no window |
-/// | `until = "start"` or `"success"` | the claim ends for good when the job starts; or with nothing but success | by the states |
+/// | `period = "PT1H"` | the claim ends this long after the job was created | no limit |
+/// | `ttl = "PT10M"` | the claim ends this long after the job is due | no limit |
+/// | `window = "PT15M"` | one job in each quarter of an hour of the clock | no window |
+/// | `until = "start"` or `"success"` | the claim ends for good when the job starts, or only with success | by the states |
 /// | `on_conflict = "ignore"`, `"reject"`, `"replace"` or `"replace_except_schedule"` | what a duplicate does | `"ignore"` |
-/// | `on_reentry = "go_on"` or `"discard"` | what a job does that finds its key taken when it comes back | `"go_on"` |
-/// | `like = "river"`, `"ojs"`, `"faktory"` or `"zizq"` | the defaults of that queue; `"faktory"` needs `ttl`; its key and that of `"zizq"` hold all args unless some are selected | our own |
-/// | `gaps = "allowed"` | turns the warnings below off | they are on |
+/// | `on_reentry = "go_on"` or `"discard"` | what a job does if another job holds its key when it comes back | `"go_on"` |
+/// | `like = "river"`, `"ojs"`, `"faktory"` or `"zizq"` | the defaults of that queue; `"faktory"` needs `ttl`; the keys of `"faktory"` and `"zizq"` hold all args unless some are selected | our own |
+/// | `gaps = "allowed"` | turns the warnings below off | warnings are on |
 ///
-/// Of `period`, `ttl` and `window` a job takes one. They are ISO 8601 durations of weeks, days,
-/// hours, minutes and seconds; no years or months, and no more than 100 years.
+/// A job takes one of `period`, `ttl` and `window`. They are ISO 8601 durations of weeks, days, hours,
+/// minutes and seconds, at most 100 years. Years and months are not allowed.
 ///
 /// # Warnings
 ///
-/// A warning (as of something deprecated) points at `states` with a gap: a set that a job
-/// leaves and enters again, such as `states("available", "running")` without `retryable`. Its
-/// claim is given up in between, and another job may take the key. It also points at sets
-/// without any waiting state, and at states that `until = "start"` makes pointless.
+/// A deprecation warning points at `states` with a gap. A job leaves such a set and enters it again, as
+/// with `states("available", "running")` without `retryable`. Its claim is given up in between, and
+/// another job may take the key. The warning also points at sets without a waiting state, and at states
+/// that `until = "start"` makes pointless.
 ///
 /// # Args
 ///
-/// They are what serde makes of the type: an object of a struct with fields or with none (`struct RebuildIndex {}`).
-/// A unit struct (`struct RebuildIndex;`) makes `null`, which whoever inserts from SQL or with the command must
-/// then say, since args are `{}` there where nothing is said.
+/// The args are the type as serde serializes it. A struct with named fields, or with none (`struct RebuildIndex {}`),
+/// becomes an object. A unit struct (`struct RebuildIndex;`) becomes `null`. SQL and the command insert `{}` by default,
+/// so for a unit struct they must give `null`.
 ///
 /// # Example
 ///
@@ -118,12 +117,12 @@ use syn::{DeriveInput, parse_macro_input};
 /// use serde::{Deserialize, Serialize};
 /// use uniqueue::Job;
 ///
-/// // One at a time, and one more may wait while it runs.
+/// // One waits at a time, while another one may run.
 /// #[derive(Serialize, Deserialize, Job)]
 /// #[job(kind = "index.rebuild", unique(kind, scope = "queued"))]
 /// struct RebuildIndex {}
 ///
-/// // Once an hour for each tenant and account; `accountId` is the member that counts.
+/// // Once an hour for each tenant and account. The key contains the member `accountId`.
 /// #[derive(Serialize, Deserialize, Job)]
 /// #[job(kind = "account.reconcile", queue = "slow", priority = -5)]
 /// #[job(unique(meta("tenant_id"), window = "PT1H", scope = "completed"))]
@@ -138,4 +137,13 @@ use syn::{DeriveInput, parse_macro_input};
 pub fn derive_job(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     expand::job(&input).into()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn durations_are_read_by_the_same_file_as_in_the_library() {
+        let library = include_str!("../../../src/period/iso8601.rs");
+        assert_eq!(include_str!("iso8601.rs"), library, "copy src/period/iso8601.rs");
+    }
 }

@@ -1,15 +1,15 @@
-//! The errors found so far, so that one compilation reports them all.
+//! All errors of one compilation.
 
 use std::fmt::Display;
 
 use proc_macro2::{Span, TokenStream};
 
-/// Errors with their places in the source, in the order they were found.
+/// Errors with their places in the source, in the order in which they were found.
 #[derive(Default)]
 pub(crate) struct Problems(Vec<syn::Error>);
 
 impl Problems {
-    /// Records that what stands at `span` is wrong, and what to write instead.
+    /// Adds an error at a place, with a hint.
     pub(crate) fn add(&mut self, span: Span, message: impl Display, hint: impl Display) {
         let text = format!("{message}\nhint: {hint}");
         self.0.push(syn::Error::new(span, text));
@@ -19,13 +19,13 @@ impl Problems {
         self.0.len()
     }
 
-    /// One `compile_error!` per problem, each with its own span.
+    /// Returns a `compile_error!` for each error.
     pub(crate) fn to_compile_errors(&self) -> TokenStream {
         self.0.iter().map(syn::Error::to_compile_error).collect()
     }
 }
 
-/// `a`, `b` or `c`, each in backquotes, for hints.
+/// Lists names in backquotes, such as `a`, `b` or `c`.
 pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String {
     let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     match names.split_last() {
@@ -35,7 +35,7 @@ pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -
     }
 }
 
-/// The name closest to a misspelt one, when one is close enough to be meant.
+/// Returns the name closest to a misspelt one, if it is similar enough.
 pub(crate) fn closest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = given.to_lowercase().replace('-', "_");
     names
@@ -46,7 +46,7 @@ pub(crate) fn closest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>)
         .map(|(_, name)| name)
 }
 
-/// Levenshtein's distance, in characters.
+/// Returns the Levenshtein distance in characters.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn closest_finds_typing_errors_and_nothing_far_fetched() {
+    fn closest_finds_similar_names_only() {
         let names = ["kind", "queue", "priority", "max_attempts"];
         assert_eq!(closest("knid", names), Some("kind"));
         assert_eq!(closest("max-attempts", names), Some("max_attempts"));

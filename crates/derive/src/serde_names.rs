@@ -1,7 +1,7 @@
 //! The names that serde gives to fields, read from the `#[serde(...)]` attributes.
 //!
-//! Unique keys are made of the JSON, so a field is selected by the name it has there. What
-//! serde itself would refuse is passed over: its own derive reports that.
+//! Unique keys are made from the JSON, so a field is selected by its name there. Invalid attributes are
+//! ignored, because serde's own derive reports them.
 
 use proc_macro2::Span;
 use syn::Attribute;
@@ -10,13 +10,13 @@ use syn::ext::IdentExt;
 use crate::entries::{self, Entry, Value};
 use crate::problems::Problems;
 
-/// What `#[serde(...)]` on the type says about its serialized form.
+/// The parts of `#[serde(...)]` on the type that affect names.
 #[derive(Default)]
 pub(crate) struct Container {
     rename_all: Option<String>,
-    /// An attribute by which the JSON has none of the fields' names: `transparent` or `into`.
+    /// `transparent` or `into`, with which the JSON has none of the fields' names.
     pub(crate) hides_fields: Option<(&'static str, Span)>,
-    /// `tag`, which adds a member that is no field.
+    /// Whether `tag` adds a member that is not a field.
     pub(crate) is_tagged: bool,
 }
 
@@ -36,12 +36,11 @@ impl Container {
     }
 }
 
-/// What `#[serde(...)]` on a field says about its serialized form.
+/// The parts of `#[serde(...)]` on a field that affect its name.
 #[derive(Default)]
 pub(crate) struct Field {
     rename: Option<String>,
-    /// An attribute by which the JSON has no member for this field: `skip`,
-    /// `skip_serializing` or `flatten`.
+    /// `skip`, `skip_serializing` or `flatten`, with which the JSON has no member for this field.
     pub(crate) hidden: Option<(&'static str, Span)>,
     /// Whether the JSON may lack this field's member: `skip_serializing_if`.
     pub(crate) may_be_absent: bool,
@@ -74,7 +73,7 @@ impl Field {
 }
 
 fn serde_entries(attributes: &[Attribute]) -> Vec<Entry> {
-    // Dropped unread: mistakes in serde's attributes are serde's to report.
+    // The problems are dropped, because serde reports mistakes in its own attributes.
     entries::of_attributes("serde", attributes, &mut Problems::default())
 }
 
@@ -91,7 +90,7 @@ fn serialized(entry: &Entry) -> Option<String> {
     }
 }
 
-/// serde's `RenameRule::apply_to_field`: a field is taken to be in snake case already.
+/// Renames as serde's `RenameRule::apply_to_field` does, from snake case.
 fn rename(field: &str, style: &str) -> String {
     match style {
         "UPPERCASE" | "SCREAMING_SNAKE_CASE" => field.to_ascii_uppercase(),
@@ -103,7 +102,7 @@ fn rename(field: &str, style: &str) -> String {
         }
         "kebab-case" => field.replace('_', "-"),
         "SCREAMING-KEBAB-CASE" => field.to_ascii_uppercase().replace('_', "-"),
-        // lowercase and snake_case, which leave a field alone, and what serde refuses.
+        // lowercase and snake_case change nothing, and serde reports unknown styles.
         _ => field.to_owned(),
     }
 }

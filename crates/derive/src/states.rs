@@ -1,9 +1,8 @@
 //! Sets of states in which a job claims its key, and the gaps they may have.
 //!
-//! A set has a *gap* when a job on its ordinary way leaves the set and enters it again: its
-//! claim is given up and taken back later, unless another job took the key in between (rule R6
-//! of the design: the job then goes on without a claim). The library lives with that; whoever
-//! wrote the set rarely meant it. The ordinary ways are these:
+//! A set has a *gap* if a job leaves the set and enters it again on one of the usual ways below. Its
+//! claim is given up and taken back later, unless another job took the key in between. The job then
+//! goes on without a claim. The library allows this, but the author of the set rarely wants it.
 //!
 //! ```text
 //! pending ───┐                         ┌─> completed
@@ -40,7 +39,7 @@ impl State {
         ("scheduled", Scheduled),
     ];
 
-    /// The name of a state that another queue calls by this word.
+    /// The state that another queue calls by this name.
     pub(crate) fn known_elsewhere_as(word: &str) -> Option<&'static str> {
         Some(match word {
             "active" | "in_flight" | "reserved" | "executing" => "running",
@@ -57,7 +56,7 @@ impl State {
             Pending | Scheduled | Retryable => States::of(&[Available, Cancelled]),
             Available => States::of(&[Running, Cancelled]),
             Running => States::of(&[Available, Cancelled, Completed, Discarded, Retryable, Scheduled]),
-            // An operator can run a final job again; that is not an ordinary way.
+            // An operator can retry a final job, but that is not a usual way.
             Cancelled | Completed | Discarded => States::NONE,
         }
     }
@@ -106,16 +105,16 @@ impl States {
         State::ALL.into_iter().map(|(_, state)| state).filter(move |state| self.contains(*state))
     }
 
-    /// The names of the states, in the order of the alphabet.
+    /// The names of the states, in alphabetical order.
     pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
         State::ALL.into_iter().filter(move |(_, state)| self.contains(*state)).map(|(name, _)| name)
     }
 
     /// The states outside the set that a job passes through between two states of the set.
     ///
-    /// Two kinds of set are left at a moment that their authors surely had in mind, and have
-    /// no gap: waiting states with `available` (the claim ends when the job starts) and
-    /// nothing but `scheduled` and `pending` (the claim ends when the job is due).
+    /// Two kinds of set have no gap, because their end is clear: waiting states with `available` (the
+    /// claim ends when the job starts), and only `scheduled` and `pending` (the claim ends when the job is
+    /// due).
     pub(crate) fn gap(self) -> Self {
         let until_start = self.is_within(Self::WAITING) && self.contains(Available);
         let until_due = self.is_within(Self::of(&[Pending, Scheduled]));
@@ -131,7 +130,7 @@ impl States {
             }
             left = further;
         }
-        // Of what can be reached outside, the gap is what can also come back.
+        // The gap consists of the reachable states outside the set that lead back into it.
         let mut back = Self::NONE;
         loop {
             let further = left

@@ -1,6 +1,6 @@
-//! `unique` and `unique(...)` on the type: what is written, word by word.
+//! `unique` and `unique(...)` on the type: each option by itself.
 //!
-//! Whether the words make sense together is for [`crate::sense`].
+//! [`crate::consistency`] checks the options together.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use proc_macro2::Span;
 use syn::LitStr;
 
 use crate::entries::{self, Entry, Seen, Setting, Value};
-use crate::period;
+use crate::iso8601;
 use crate::problems::{Problems, closest, listed};
 use crate::states::States;
-use crate::words::{self, Gaps, Like, OnConflict, OnReentry, Scope, Until};
+use crate::values::{self, Gaps, Like, OnConflict, OnReentry, Scope, Until};
 
 pub(crate) const OPTIONS: [&str; 15] = [
     "args",
@@ -31,7 +31,7 @@ pub(crate) const OPTIONS: [&str; 15] = [
     "gaps",
 ];
 
-/// Which args make the key.
+/// The args in the key.
 pub(crate) enum Args {
     All,
     Selected(Vec<LitStr>),
@@ -44,12 +44,12 @@ pub(crate) struct Limit {
     pub(crate) length: Option<Duration>,
 }
 
-/// What `unique` says on the type.
+/// The unique options of a type.
 pub(crate) struct Unique {
-    /// Of the word `unique`.
+    /// The place of the word `unique`.
     pub(crate) span: Span,
-    /// Whether all of it was understood, so that what seems to be missing is missing.
-    pub(crate) is_understood: bool,
+    /// Whether every option was valid. Otherwise a missing option may be an invalid one.
+    pub(crate) is_valid: bool,
     pub(crate) args: Option<Setting<Args>>,
     pub(crate) kind: Option<Span>,
     pub(crate) queue: Option<Span>,
@@ -66,11 +66,11 @@ pub(crate) struct Unique {
 }
 
 impl Unique {
-    /// A policy of which nothing is said yet.
-    pub(crate) fn unsaid(span: Span) -> Self {
+    /// A policy without options.
+    pub(crate) fn empty(span: Span) -> Self {
         Self {
             span,
-            is_understood: true,
+            is_valid: true,
             args: None,
             kind: None,
             queue: None,
@@ -88,7 +88,7 @@ impl Unique {
     }
 
     pub(crate) fn read(entry: &Entry, problems: &mut Problems) -> Self {
-        let mut unique = Self::unsaid(entry.span);
+        let mut unique = Self::empty(entry.span);
         let problems_before = problems.count();
         match &entry.value {
             Value::Absent => unique.args = setting(entry, Some(Args::All)),
@@ -108,7 +108,7 @@ impl Unique {
                 }
             }
         }
-        unique.is_understood = problems.count() == problems_before;
+        unique.is_valid = problems.count() == problems_before;
         unique
     }
 
@@ -119,16 +119,16 @@ impl Unique {
             "queue" => self.queue = entry.flag(problems).then_some(entry.span),
             "meta" => self.meta = setting(entry, selection(entry, problems)),
             "exclude_kind" => self.exclude_kind = entry.flag(problems).then_some(entry.span),
-            "scope" => self.scope = setting(entry, words::read(entry, problems)),
-            "states" => self.states = setting(entry, words::read_states(entry, problems)),
+            "scope" => self.scope = setting(entry, values::read(entry, problems)),
+            "states" => self.states = setting(entry, values::read_states(entry, problems)),
             "period" | "ttl" | "window" => self.limits.push(limit(entry, problems)),
-            "until" => self.until = setting(entry, words::read(entry, problems)),
+            "until" => self.until = setting(entry, values::read(entry, problems)),
             "on_conflict" => {
-                self.on_conflict = setting(entry, words::read(entry, problems));
+                self.on_conflict = setting(entry, values::read(entry, problems));
             }
-            "on_reentry" => self.on_reentry = setting(entry, words::read(entry, problems)),
-            "like" => self.like = setting(entry, words::read(entry, problems)),
-            "gaps" => self.gaps = setting(entry, words::read(entry, problems)),
+            "on_reentry" => self.on_reentry = setting(entry, values::read(entry, problems)),
+            "like" => self.like = setting(entry, values::read(entry, problems)),
+            "gaps" => self.gaps = setting(entry, values::read(entry, problems)),
             _ => {}
         }
     }
@@ -149,7 +149,7 @@ fn args(entry: &Entry, problems: &mut Problems) -> Option<Args> {
 /// Reads names of members: literal, or a JSON Pointer when they start with a slash.
 fn selection(entry: &Entry, problems: &mut Problems) -> Option<Vec<LitStr>> {
     let mut names = entry.texts(problems)?;
-    // A name that is itself a problem is not looked for among the members.
+    // An invalid name is not also checked against the members.
     names.retain(|name| {
         let value = name.value();
         let is_pointer = value.starts_with('/');
@@ -175,7 +175,7 @@ fn selection(entry: &Entry, problems: &mut Problems) -> Option<Vec<LitStr>> {
 
 fn limit(entry: &Entry, problems: &mut Problems) -> Limit {
     let length = entry.text(problems).and_then(|text| {
-        let problem = match period::parse(&text.value()) {
+        let problem = match iso8601::parse(&text.value()) {
             Ok(length) if entry.name != "window" || length.subsec_nanos() == 0 => {
                 return Some(length);
             }

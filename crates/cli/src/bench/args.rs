@@ -8,7 +8,7 @@ use uniqueue::SchemaName;
 
 use super::sweep::Sweep;
 use super::workload::Workload;
-use crate::args::QueueArguments;
+use crate::database::DatabaseArguments;
 
 /// Measure every workload beside SQL that does the same.
 ///
@@ -126,9 +126,9 @@ pub(super) struct Sizes {
 }
 
 impl BenchArguments {
-    /// The database, in the words of the other commands.
-    pub(super) fn queue(&self) -> QueueArguments {
-        QueueArguments { database_url: self.database_url.clone(), schema: self.schema.clone(), json: self.json }
+    /// Which database, in the words of the other commands.
+    pub(super) fn queue(&self) -> DatabaseArguments {
+        DatabaseArguments { database_url: self.database_url.clone(), schema: self.schema.clone(), json: self.json }
     }
 }
 

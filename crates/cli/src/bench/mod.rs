@@ -55,9 +55,9 @@ use self::progress::Progress;
 use self::report::Line;
 use self::test_database::TestDatabase;
 use self::workload::Workload;
-use crate::Verdict;
 use crate::failure::Failure;
 use crate::output;
+use crate::verdict::Verdict;
 
 /// How long a run may take to end after an interrupt, before the bench drops it.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -103,7 +103,7 @@ async fn measure(
     }
     if !arguments.json {
         progress.suspend(|| {
-            database.facts.warnings().iter().for_each(|warning| output::tell(&format!("warning: {warning}")));
+            database.facts.warnings().iter().for_each(|warning| output::print_to_stderr(&format!("warning: {warning}")));
             output::print(&database.facts.text())
         })?;
     }

@@ -1,4 +1,4 @@
-//! Where `uniqueue db start` keeps its data, and which server runs there now.
+//! The data directory of `uniqueue db start`, and the server that runs there.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use sqlx::{Connection, PgConnection, Row};
 use crate::failure::Failure;
 
 /// How long a server on this machine may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The directory that was given, or the usual one.
+/// The given directory, else the default.
 pub(super) fn data_dir(given: Option<PathBuf>) -> Result<PathBuf, Failure> {
     given.map_or_else(default_data_dir, Ok)
 }
 
 fn default_data_dir() -> Result<PathBuf, Failure> {
     if is_root() {
-        // The server runs as another user, to whom root's home is closed.
+        // The server runs as another user, who cannot read root's home.
         return Ok(PathBuf::from("/var/lib/uniqueue/postgres"));
     }
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -32,12 +32,12 @@ fn default_data_dir() -> Result<PathBuf, Failure> {
     }
 }
 
-/// Asks `id`, since the standard library cannot and `libc` would need `unsafe`.
+/// Runs `id`, because the standard library cannot tell and `libc` would need `unsafe`.
 fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
-/// A server that runs in a data directory, as its status file tells.
+/// The server that runs in a data directory, by its status file.
 #[derive(Debug)]
 pub(super) struct Running {
     /// The postmaster's process.
@@ -48,8 +48,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Reads `postmaster.pid`: process, directory, start, port, socket's directory, address. `None`: there is none, so that no
-    /// server runs.
+    /// Reads `postmaster.pid`: process, directory, start, port, socket's directory, address. Without the file no server runs.
     pub(super) fn read(data_dir: &Path) -> Result<Option<Self>, Failure> {
         let file = data_dir.join("postmaster.pid");
         let text = match std::fs::read_to_string(&file) {
@@ -66,9 +65,9 @@ impl Running {
         let line = |number: usize| lines.get(number).copied().unwrap_or_default();
         let (process, port, socket) = (line(0), line(3), line(4));
         let started_at = line(2).parse();
-        let is_whole = process.parse::<u32>().is_ok() && port.parse::<u16>().is_ok();
-        let (true, Ok(started_at)) = (is_whole, started_at) else {
-            let problem = format!("the server is only just starting: {}", data_dir.display());
+        let is_complete = process.parse::<u32>().is_ok() && port.parse::<u16>().is_ok();
+        let (true, Ok(started_at)) = (is_complete, started_at) else {
+            let problem = format!("the server is still starting: {}", data_dir.display());
             return Err(Failure::refused(problem, "try again in a moment"));
         };
         let url = match socket {
@@ -81,10 +80,10 @@ impl Running {
         Ok(Some(Self { process: process.to_owned(), url, started_at }))
     }
 
-    /// Asks the server whether it is the one of the file: after a crash the file stays, and its process number may be
-    /// somebody else's by now.
+    /// Checks that the server is the one of the file. After a crash the file stays, and its process id may belong to
+    /// another process.
     pub(super) async fn check(&self) -> Result<(), Failure> {
-        let asking = async {
+        let query = async {
             let mut connection = PgConnection::connect_with(&PgConnectOptions::from_str(&self.url)?).await?;
             let started = "SELECT extract(epoch FROM pg_postmaster_start_time())::bigint AS started_at";
             let started_at: i64 = sqlx::query(started).fetch_one(&mut connection).await?.try_get("started_at")?;
@@ -93,14 +92,14 @@ impl Running {
         };
         let hint = "it may have crashed: `uniqueue db start` starts it again";
         let problem = || format!("the server does not answer: process {}", self.process);
-        let started_at = match tokio::time::timeout(PATIENCE, asking).await {
+        let started_at = match tokio::time::timeout(CONNECT_TIMEOUT, query).await {
             Ok(Ok(started_at)) => started_at,
             Ok(Err(error)) => return Err(Failure::refused(format!("{}: {error}", problem()), hint)),
             Err(_) => return Err(Failure::refused(problem(), hint)),
         };
-        // The file has whole seconds, the server a time that is read from the clock again, a moment later.
+        // The server reads the clock a second time for its own start time, and the file has whole seconds.
         if (started_at - self.started_at).abs() > 2 {
-            return Err(Failure::refused("another server answers where this one should", hint));
+            return Err(Failure::refused("another server answers at this address", hint));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `uniqueue db`: a PostgreSQL for development, on this machine.
+//! `uniqueue db`: a PostgreSQL server for development, on this machine.
 
 mod data_dir;
 mod psql;
@@ -7,10 +7,10 @@ mod stop;
 
 use clap::{Args, Subcommand};
 
-use crate::Verdict;
 use crate::failure::Failure;
+use crate::verdict::Verdict;
 
-/// Run a PostgreSQL for development, stop it, look into it.
+/// Run a PostgreSQL server for development, stop it, open psql.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DbArguments {
@@ -20,7 +20,7 @@ pub(crate) struct DbArguments {
 
 #[derive(Debug, Subcommand)]
 enum DbCommand {
-    /// Run PostgreSQL in the foreground until Ctrl-C, with data that stay
+    /// Run PostgreSQL in the foreground until Ctrl-C, with a data directory that stays
     Start(start::StartArguments),
     /// Stop the server that `uniqueue db start` runs in another terminal
     Stop(stop::StopArguments),
@@ -37,9 +37,9 @@ Examples:
 Exit codes:
   0    done
   1    stop: no server runs there
-  2    a wrong command line, or something outside that failed";
+  2    a wrong command line, or something outside failed";
 
-/// Runs one of them.
+/// Runs a command about the server for development.
 pub(crate) async fn run(arguments: DbArguments) -> Result<Verdict, Failure> {
     match arguments.command {
         DbCommand::Start(arguments) => start::start(arguments).await,

@@ -10,13 +10,13 @@ use clap::Args;
 use uniqueue::SchemaName;
 
 use super::data_dir::{Running, data_dir};
-use crate::Verdict;
 use crate::failure::Failure;
+use crate::verdict::Verdict;
 
 /// Open psql on the queue's database.
 ///
-/// On the database that --database-url or DATABASE_URL names, else on the server that `uniqueue db start` runs. The
-/// queue's schema is in front of the search path, so that `SELECT * FROM job` works.
+/// It connects to the database of --database-url or DATABASE_URL, else to the server that `uniqueue db start` runs. The
+/// queue's schema comes first in the search path, so `SELECT * FROM job` works.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PsqlArguments {
@@ -24,7 +24,7 @@ pub(crate) struct PsqlArguments {
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
     database_url: Option<String>,
 
-    /// The server of `uniqueue db start` that has its data here, whatever DATABASE_URL says
+    /// The data directory of a `uniqueue db start` server to use instead of DATABASE_URL
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
@@ -32,14 +32,14 @@ pub(crate) struct PsqlArguments {
     #[arg(long, value_name = "NAME", default_value_t)]
     schema: SchemaName,
 
-    /// What psql is told besides, after --
+    /// More arguments for psql, after --
     #[arg(last = true, value_name = "ARGUMENT")]
     arguments: Vec<OsString>,
 }
 
 const EXAMPLES: &str = "\
-It runs the psql of PG_BINDIR, else the one on the PATH. The password of the URL goes through the environment, where
-other users do not see it. psql prints JSON itself: SELECT json_agg(j) FROM job AS j.
+It runs psql from PG_BINDIR, else from the PATH. It passes the URL's password in the environment, where other users cannot
+see it. psql prints JSON itself: SELECT json_agg(j) FROM job AS j.
 
 Examples:
   uniqueue db psql
@@ -47,10 +47,10 @@ Examples:
   uniqueue db psql --database-url postgres://localhost/app --schema jobs
 
 Exit codes:
-  2    a wrong command line, or no psql, or no server
-  All others are psql's: 0 done, 1 an error of psql, 2 a lost connection, 3 an error in a script.";
+  2    a wrong command line, no psql, or no server
+  All others come from psql: 0 done, 1 an error of psql, 2 a lost connection, 3 an error in a script.";
 
-/// Becomes psql.
+/// Replaces this process with psql.
 pub(super) async fn psql(arguments: PsqlArguments) -> Result<Verdict, Failure> {
     let given = arguments.database_url.filter(|url| !url.trim().is_empty() && arguments.data_dir.is_none());
     let url = match given {
@@ -76,7 +76,7 @@ pub(super) async fn psql(arguments: PsqlArguments) -> Result<Verdict, Failure> {
             "install psql (Debian, Ubuntu: apt-get install postgresql-client; macOS: brew install libpq), or set PG_BINDIR to \
              the directory that holds it"
         }
-        _ => "check that you may run it",
+        _ => "check that you are allowed to run it",
     };
     Err(Failure::environment(problem, hint, error))
 }
@@ -99,14 +99,14 @@ fn program() -> OsString {
     from.filter(|program| program.is_file()).map_or_else(|| OsString::from("psql"), PathBuf::into_os_string)
 }
 
-/// What libpq sends at the start, behind what the user has it send already.
+/// The options that libpq sends at the start. The user's own come first.
 fn options(schema: &SchemaName) -> OsString {
     let mut options = std::env::var_os("PGOPTIONS").unwrap_or_default();
     options.push(format!(" -c search_path={},public", schema.quoted()));
     options
 }
 
-/// The URL without its password, and the password: every user of a machine sees the arguments of every process.
+/// Splits the password off a URL, because every user of a machine can see the arguments of a process.
 fn take_password(url: &str) -> (String, Option<OsString>) {
     let whole = || (url.to_owned(), None);
     let Some((scheme, rest)) = url.split_once("://") else { return whole() };

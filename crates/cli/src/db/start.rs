@@ -12,24 +12,24 @@ use uniqueue::embedded::{Listen, Postgres};
 use uniqueue::shutdown_signal;
 
 use super::data_dir::data_dir;
-use crate::Verdict;
 use crate::failure::Failure;
 use crate::output;
+use crate::verdict::Verdict;
 
-/// Run PostgreSQL in the foreground until Ctrl-C, with data that stay.
+/// Run PostgreSQL in the foreground until Ctrl-C, with a data directory that stays.
 ///
-/// It prints the URL to paste. Without --port it can be reached only by this user and root, through a Unix socket at a
-/// new path each time.
+/// It prints the database URL. Without --port only this user and root can connect, through a Unix socket with a new path
+/// each time.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StartArguments {
-    /// Where the data stay [default: $XDG_DATA_HOME/uniqueue/postgres, else ~/.local/share/uniqueue/postgres; for root
+    /// The data directory [default: $XDG_DATA_HOME/uniqueue/postgres, else ~/.local/share/uniqueue/postgres; for root
     /// /var/lib/uniqueue/postgres]
     #[arg(long, value_name = "DIR")]
     pub(super) data_dir: Option<PathBuf>,
 
-    /// Listen on this port of 127.0.0.1: the URL stays the same, and every user of this machine can connect, as superuser
-    /// and without a password
+    /// Listen on this port of 127.0.0.1, so that the URL stays the same; every user of this machine can then connect as
+    /// superuser without a password
     #[arg(long, value_name = "N")]
     pub(super) port: Option<NonZeroU16>,
 
@@ -47,16 +47,16 @@ Exit codes:
   0    stopped by Ctrl-C, SIGTERM or `uniqueue db stop`
   2    a wrong command line, or the server did not start or ended by itself";
 
-/// How often the server is asked whether it still runs.
-const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the command checks that the server still runs.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Runs a server with data that stay, until somebody stops it.
+/// Runs a server until an interrupt or `uniqueue db stop`.
 pub(super) async fn start(arguments: StartArguments) -> Result<Verdict, Failure> {
     let data_dir = data_dir(arguments.data_dir)?;
     let listen = arguments.port.map_or(Listen::Socket, Listen::Tcp);
     let mut stopped = pin!(shutdown_signal());
     let postgres = tokio::select! {
-        // First, so that the signal is caught before anybody can read the URL and send one.
+        // Polled first, so that signals are caught before the URL is printed.
         biased;
         () = &mut stopped => return Ok(Verdict::Fine),
         started = Postgres::builder().data_dir(&data_dir).listen(listen).start() => started?,
@@ -66,11 +66,11 @@ pub(super) async fn start(arguments: StartArguments) -> Result<Verdict, Failure>
         () = stopped => {}
         () = ended(postgres.url()) => {
             let log = postgres.data_dir().join("server.log");
-            // In order: `uniqueue db stop`, or somebody else who asked it to.
+            // `uniqueue db stop` and other orderly stops succeed here.
             return match postgres.stop().await {
                 Ok(()) => Ok(Verdict::Fine),
                 Err(_) => {
-                    Err(Failure::refused("the server has ended by itself", format!("see {}", log.display())))
+                    Err(Failure::refused("the server ended by itself", format!("see {}", log.display())))
                 }
             };
         }
@@ -87,25 +87,25 @@ fn announce(postgres: &Postgres, as_json: bool) -> Result<(), Failure> {
     output::print(&format!(
         "PostgreSQL {version} is running, with its data in {data_dir}\n\
          \n    {url}\n\n\
-         Look around:  psql '{url}'\n\
-         Migrate:      uniqueue migrate --database-url '{url}'\n\
-         Stop:         Ctrl-C, or `uniqueue db stop` elsewhere; the data stay\n"
+         Connect:  psql '{url}'\n\
+         Migrate:  uniqueue migrate --database-url '{url}'\n\
+         Stop:     Ctrl-C, or `uniqueue db stop` in another terminal; the data stay\n"
     ))
 }
 
-/// Resolves when nothing answers at the URL any more.
+/// Returns when no server answers at the URL any more.
 async fn ended(url: &str) {
     let mut connection: Option<PgConnection> = None;
     loop {
         connection = match connection {
             Some(mut open) => open.ping().await.is_ok().then_some(open),
-            // An error that the server itself sends, such as too many connections, is a sign of life.
+            // An error from the server, such as too many connections, shows that the server runs.
             None => match PgConnection::connect(url).await {
                 Ok(open) => Some(open),
                 Err(sqlx::Error::Database(_)) => None,
                 Err(_) => return,
             },
         };
-        tokio::time::sleep(WATCH_INTERVAL).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }

@@ -8,24 +8,24 @@ use clap::Args;
 use serde_json::json;
 
 use super::data_dir::{Running, data_dir};
-use crate::Verdict;
 use crate::failure::Failure;
 use crate::interrupt::or_interrupted;
 use crate::output;
+use crate::verdict::Verdict;
 
-/// How often one looks whether the server is gone.
-const WATCH_INTERVAL: Duration = Duration::from_millis(20);
+/// How often the command checks whether the server has stopped.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long the checkpoint of a large data directory may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a stop may take. The checkpoint of a large data directory takes most of it.
+const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Stop the server that `uniqueue db start` runs in another terminal.
 ///
-/// Open connections are closed, the data stay, and the command in the other terminal ends with exit code 0.
+/// It closes open connections and keeps the data. The command in the other terminal ends with exit code 0.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StopArguments {
-    /// Where the server has its data [default: as `uniqueue db start`]
+    /// The server's data directory [default: that of `uniqueue db start`]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
@@ -42,10 +42,10 @@ Examples:
 Exit codes:
   0    stopped
   1    no server runs there
-  2    a wrong command line, or a server that does not stop
+  2    a wrong command line, or the server did not stop
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
-/// Stops a server and waits for its end.
+/// Stops a server and waits until it has stopped.
 pub(super) async fn stop(arguments: StopArguments) -> Result<Verdict, Failure> {
     let data_dir = data_dir(arguments.data_dir)?;
     let left = || "the server may be stopping".to_owned();
@@ -53,7 +53,7 @@ pub(super) async fn stop(arguments: StopArguments) -> Result<Verdict, Failure> {
         let Some(running) = Running::read(&data_dir)? else { return Ok(false) };
         running.check().await?;
         signal(&running.process)?;
-        gone(&data_dir, &running.process).await?;
+        wait_for_end(&data_dir, &running.process).await?;
         Ok(true)
     });
     let has_stopped = has_stopped.await?;
@@ -68,7 +68,8 @@ pub(super) async fn stop(arguments: StopArguments) -> Result<Verdict, Failure> {
     Ok(if has_stopped { Verdict::Fine } else { Verdict::NotFine })
 }
 
-/// Asks for PostgreSQL's fast stop, with the command, since the standard library cannot and `libc` would need `unsafe`.
+/// Requests PostgreSQL's fast shutdown. It runs `kill`, because the standard library cannot send signals and `libc` would
+/// need `unsafe`.
 fn signal(process: &str) -> Result<(), Failure> {
     let hint = "run this as the user who started the server, or as root";
     let problem = || format!("cannot signal the server: process {process}");
@@ -81,17 +82,17 @@ fn signal(process: &str) -> Result<(), Failure> {
     Err(Failure::refused(format!("{}: {}", problem(), complaint.trim()), hint))
 }
 
-/// Resolves when the server has removed its status file, the last thing that it does.
-async fn gone(data_dir: &std::path::Path, process: &str) -> Result<(), Failure> {
+/// Returns when the server has removed its status file, which is its last step.
+async fn wait_for_end(data_dir: &std::path::Path, process: &str) -> Result<(), Failure> {
     let begun_at = Instant::now();
-    while begun_at.elapsed() < PATIENCE {
-        // Another process may be the next server already.
+    while begun_at.elapsed() < STOP_TIMEOUT {
+        // Another process means that the next server has started already.
         match Running::read(data_dir) {
             Ok(Some(running)) if running.process == process => {}
             _ => return Ok(()),
         }
-        tokio::time::sleep(WATCH_INTERVAL).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
-    let problem = format!("the server has not stopped within {PATIENCE:?}: {}", data_dir.display());
+    let problem = format!("the server has not stopped within {STOP_TIMEOUT:?}: {}", data_dir.display());
     Err(Failure::refused(problem, "see server.log there; it may still be writing its checkpoint"))
 }

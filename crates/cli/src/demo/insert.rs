@@ -1,29 +1,29 @@
-//! Inserting the jobs: once with the application's rows, and once more in vain.
+//! The inserts: once with the application's rows, and once more as duplicates.
 
 use std::time::{Duration, Instant};
 
 use sqlx::{Connection, PgConnection};
 use uniqueue::{Client, JobId};
 
+use super::files::{FoundFile, FoundFiles};
 use super::tables::Tables;
-use super::walk::{Found, Walk};
 use super::work::HashFile;
 use crate::failure::Failure;
 
-/// How many jobs travel in one statement.
-const CHUNK: usize = 5_000;
+/// The number of jobs in one statement.
+const BATCH_SIZE: usize = 5_000;
 
-/// What the inserts did.
+/// The outcome of the inserts.
 #[derive(Debug)]
 pub(super) struct Inserts {
     /// New jobs.
     pub(super) inserted: u64,
-    /// Files whose job was in the queue already, left by a run that was interrupted.
+    /// Files whose job an interrupted run had left in the queue.
     pub(super) adopted: u64,
     pub(super) insert_time: Duration,
-    /// Second inserts that were answered with the job of the first.
+    /// Second inserts that returned the job of the first.
     pub(super) duplicates: u64,
-    /// Jobs that the second insert stored nevertheless.
+    /// Jobs that the second insert stored by mistake.
     pub(super) stored_twice: u64,
     pub(super) duplicate_time: Duration,
 }
@@ -33,16 +33,16 @@ pub(super) async fn insert_twice(
     client: &Client,
     connection: &mut PgConnection,
     tables: &Tables,
-    walk: &Walk,
+    found: &FoundFiles,
 ) -> Result<Inserts, Failure> {
     let begun_at = Instant::now();
-    let jobs = insert_with_rows(client, connection, tables, walk).await?;
+    let jobs = insert_with_rows(client, connection, tables, found).await?;
     let insert_time = begun_at.elapsed();
     let adopted = jobs.iter().filter(|(_, adopted)| *adopted).count() as u64;
 
     let waiting = tables.waiting(connection).await?;
     let begun_at = Instant::now();
-    let duplicates = insert_again(client, &walk.files, &jobs).await?;
+    let duplicates = insert_again(client, &found.files, &jobs).await?;
     let duplicate_time = begun_at.elapsed();
     let stored_twice = tables.waiting(connection).await?.abs_diff(waiting);
     Ok(Inserts {
@@ -55,17 +55,17 @@ pub(super) async fn insert_twice(
     })
 }
 
-/// The application's transaction: its rows and their jobs come to be together, or not at all.
+/// The application's transaction, which stores its rows and their jobs together.
 async fn insert_with_rows(
     client: &Client,
     connection: &mut PgConnection,
     tables: &Tables,
-    walk: &Walk,
+    found: &FoundFiles,
 ) -> Result<Vec<(JobId, bool)>, Failure> {
     let mut tx = connection.begin().await?;
-    tables.add_run(&mut tx, &walk.root).await?;
-    let mut all = Vec::with_capacity(walk.files.len());
-    for files in walk.files.chunks(CHUNK) {
+    tables.add_run(&mut tx, &found.root).await?;
+    let mut all = Vec::with_capacity(found.files.len());
+    for files in found.files.chunks(BATCH_SIZE) {
         let inserted = client.insert_many(files.iter().map(job)).tx(&mut tx).await?;
         let jobs: Vec<_> = inserted.iter().map(|one| (one.id(), one.duplicate)).collect();
         tables.add_files(&mut tx, files, &jobs).await?;
@@ -75,10 +75,10 @@ async fn insert_with_rows(
     Ok(all)
 }
 
-/// Counts those that were answered with the right job.
-async fn insert_again(client: &Client, files: &[Found], jobs: &[(JobId, bool)]) -> Result<u64, Failure> {
+/// Inserts all jobs again, and counts the answers with the right job.
+async fn insert_again(client: &Client, files: &[FoundFile], jobs: &[(JobId, bool)]) -> Result<u64, Failure> {
     let mut duplicates = 0;
-    for (files, jobs) in files.chunks(CHUNK).zip(jobs.chunks(CHUNK)) {
+    for (files, jobs) in files.chunks(BATCH_SIZE).zip(jobs.chunks(BATCH_SIZE)) {
         let answers = client.insert_many(files.iter().map(job)).await?;
         let is_right =
             |(answer, (id, _)): &(uniqueue::Inserted, &(JobId, bool))| answer.duplicate && answer.id() == *id;
@@ -87,6 +87,6 @@ async fn insert_again(client: &Client, files: &[Found], jobs: &[(JobId, bool)]) 
     Ok(duplicates)
 }
 
-fn job(file: &Found) -> HashFile {
+fn job(file: &FoundFile) -> HashFile {
     HashFile { path: file.path.clone(), size: file.size }
 }

@@ -1,17 +1,17 @@
-//! `uniqueue demo`: the main job on real input.
+//! `uniqueue demo`: unique jobs on real input.
 //!
-//! Walk, insert with the application's rows, insert again in vain, and only then work: so every second insert meets a
-//! job that claims its key. The demo holds a lock of the queue's schema meanwhile, since another demo's workers would
-//! finish jobs between the two inserts.
+//! It finds the files, inserts their jobs with the application's rows, and inserts them again. Work starts after that, so
+//! every second insert meets a job that claims its key. The demo holds a lock on the queue's schema, because the workers of
+//! another demo would finish jobs between the two inserts.
 
 mod args;
+mod files;
 mod insert;
 mod path_text;
 mod progress;
 mod report;
 mod statements;
 mod tables;
-mod walk;
 mod work;
 
 use std::pin::pin;
@@ -27,49 +27,49 @@ use self::progress::Progress;
 use self::report::{DatabaseFacts, Report};
 use self::tables::Tables;
 use self::work::HashFiles;
-use crate::Verdict;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output;
+use crate::verdict::Verdict;
 
-/// How many files are in work at once. Many more than connections, so that each fetch brings a good number.
+/// How many jobs run at once. It is larger than the number of connections, so that each fetch returns many jobs.
 const CONCURRENCY: usize = 64;
 
-/// Runs the demo, and reports.
+/// Runs the demo and prints the report.
 pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
-    let schema = &arguments.queue.schema;
+    let schema = &arguments.database.schema;
     if schema.as_str() == tables::SCHEMA {
         return Err(Failure::refused(
             format!("the demo keeps its own tables in this schema: {schema}"),
             "choose another --schema for the queue",
         ));
     }
-    let progress = Arc::new(Progress::new(arguments.queue.json));
+    let progress = Arc::new(Progress::new(arguments.database.json));
     let (path, exclude) = (arguments.path.clone(), if arguments.all { Vec::new() } else { arguments.exclude.clone() });
-    progress.say("walking");
+    progress.set_message("finding files");
     let begun_at = Instant::now();
-    let walking = tokio::task::spawn_blocking(move || walk::walk(&path, &exclude));
-    let walk = walking.await.map_err(|error| Failure::refused("the walk failed", error.to_string()))??;
-    let walk_time = begun_at.elapsed();
+    let search = tokio::task::spawn_blocking(move || files::find(&path, &exclude));
+    let found = search.await.map_err(|error| Failure::refused("the search for files failed", error.to_string()))??;
+    let search_time = begun_at.elapsed();
 
-    progress.say("starting PostgreSQL");
-    let mut database = Database::open_or_start(&arguments.queue, connections()).await?;
+    progress.set_message("starting PostgreSQL");
+    let mut database = Database::open_or_start(&arguments.database, connections()).await?;
     database.client.migrate().await?;
     let tables = Tables::create(&mut database.connection, schema.clone()).await?;
     let mut lock = Lock::take(&mut database).await?;
 
-    progress.say(format!("inserting {} jobs, twice", walk.files.len()));
-    let inserts = insert_twice(&database.client, &mut database.connection, &tables, &walk).await?;
-    progress.begin(walk.files.len() as u64);
+    progress.set_message(format!("inserting {} jobs, twice", found.files.len()));
+    let inserts = insert_twice(&database.client, &mut database.connection, &tables, &found).await?;
+    progress.start_work(found.files.len() as u64);
     work(&mut database, &tables, &progress).await?;
     lock.release().await?;
     progress.finish();
 
-    // The statistics of a connection are complete when it has ended.
+    // A connection sends its last statistics when it ends.
     let connection = database.reconnect().await?;
     let tally = tables.tally(connection).await?;
     let failures = tables.failures(connection).await?;
-    let statements = statements::ask(connection, schema, tables.run_id).await?;
+    let statements = statements::run_all(connection, schema, tables.run_id).await?;
     let facts = DatabaseFacts {
         version: database.version.clone(),
         embedded: database.postgres.is_some(),
@@ -77,8 +77,8 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
         schema: schema.to_string(),
         run: tables.run_id,
     };
-    let report = Report::new(facts, walk, walk_time, &inserts, &tally, failures, statements);
-    if arguments.queue.json {
+    let report = Report::new(facts, found, search_time, &inserts, &tally, failures, statements);
+    if arguments.database.json {
         output::print_json(&report)?;
     } else {
         output::print(&report.text())?;
@@ -90,7 +90,7 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
     Ok(if report.accounted { Verdict::Fine } else { Verdict::NotFine })
 }
 
-/// As many connections as keep the processors busy: each is a process of PostgreSQL's, and costs milliseconds to open.
+/// Enough connections to keep the processors busy. Each is a PostgreSQL process and takes milliseconds to open.
 fn connections() -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     u32::try_from(processors).unwrap_or(u32::MAX).saturating_mul(4).clamp(8, 32)
@@ -118,8 +118,8 @@ async fn work(database: &mut Database, tables: &Tables, progress: &Arc<Progress>
     }
 }
 
-/// Resolves when every job of the run is final. The workers say when to look; but a job can also end without them, so a
-/// look now and then, which costs more the more files there are, must do.
+/// Returns when every job of the run is final. The workers signal the last attempt. A job can also end without a worker, so
+/// this also counts from time to time, the more rarely the longer a count takes.
 async fn finished(connection: &mut PgConnection, tables: &Tables, progress: &Progress) -> Result<(), Failure> {
     const SHORTEST_WAIT: Duration = Duration::from_millis(10);
     const LONGEST_WAIT: Duration = Duration::from_secs(2);
@@ -142,29 +142,29 @@ async fn finished(connection: &mut PgConnection, tables: &Tables, progress: &Pro
 async fn interrupted(handle: RunnerHandle, progress: &Progress, is_throw_away: bool) -> Failure {
     progress.finish();
     let left = match handle.stop().await {
-        Ok(()) if is_throw_away => "the throw-away database is gone, with what was done".to_owned(),
-        Ok(()) => "the rest stays in the queue, and the next demo takes it over".to_owned(),
+        Ok(()) if is_throw_away => "the throw-away database and all results are removed".to_owned(),
+        Ok(()) => "the remaining jobs stay in the queue, and the next demo works them".to_owned(),
         Err(error) => error.to_string(),
     };
     Failure::Interrupted { left }
 }
 
-/// Leaves a server of ours up until somebody has seen enough.
+/// Keeps the throw-away server running until an interrupt.
 async fn keep(database: &Database) {
     let Some(postgres) = &database.postgres else {
-        output::tell("--keep: the database is yours, so it stays as it is");
+        output::print_to_stderr("--keep has no effect on a database that you gave");
         return;
     };
     let url = postgres.url();
-    // On standard error, so that standard output is one JSON object where that was asked for.
-    output::tell(&format!(
-        "\nPostgreSQL stays up until Ctrl-C, and is then gone with all its data:\n\n  psql '{url}'\n\n\
+    // On standard error, so that standard output is a single JSON object with --json.
+    output::print_to_stderr(&format!(
+        "\nPostgreSQL runs until Ctrl-C, and is then removed with all its data:\n\n  psql '{url}'\n\n\
          A second run:\n\n  uniqueue demo --database-url '{url}'"
     ));
     shutdown_signal().await;
 }
 
-/// Keeps a second demo out of the schema, until it is released or its connection ends.
+/// A lock that keeps a second demo out of the schema. It ends with its release or its connection.
 struct Lock {
     connection: PgConnection,
 }
@@ -173,7 +173,7 @@ impl Lock {
     async fn take(database: &mut Database) -> Result<Self, Failure> {
         let options = database.client.pool().connect_options();
         let mut connection = PgConnection::connect_with(&options).await?;
-        // In a transaction, not in the session: a pooler might hand the session on.
+        // The lock belongs to a transaction, because a pooler may give the session to another client.
         sqlx::query("BEGIN").execute(&mut connection).await?;
         let schema = database.client.schema();
         let is_taken: bool =
@@ -187,7 +187,7 @@ impl Lock {
         } else {
             Err(Failure::refused(
                 format!("another demo is running in this database and schema: {schema}"),
-                "wait for its end, or choose another --schema",
+                "wait until it ends, or choose another --schema",
             ))
         }
     }

@@ -1,11 +1,12 @@
 //! Paths as text, without loss.
 //!
-//! A path is bytes; JSON and PostgreSQL's `text` hold Unicode. So a backslash is written `\\`, and every byte of a control
-//! character or of what is not UTF-8 `\xNN`, which also keeps a file name from talking to the terminal.
+//! A path consists of bytes, but JSON and PostgreSQL's `text` hold Unicode. A backslash is written `\\`. Every byte of a
+//! control character, and every byte that is not UTF-8, is written `\xNN`. This also keeps file names from controlling the
+//! terminal.
 //!
 //! Unique keys are made of NFC text, in which `é` and `e` + `´` are the same. As file names they are two files on most
-//! systems, so in a path that is not NFC every byte outside ASCII is written `\xNN`. Different paths then have texts that
-//! stay different under NFC.
+//! systems, so a path that is not NFC has every byte outside ASCII written `\xNN`. Different paths then have texts that stay
+//! different under NFC.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -20,7 +21,7 @@ pub(super) fn encode(path: &Path) -> String {
     if is_nfc(&text) { text } else { escape(bytes, |character| character.is_control() || !character.is_ascii()) }
 }
 
-/// Reads what [`encode`] wrote; `None` for any other text.
+/// Reads a text that [`encode`] wrote. Returns `None` for any other text.
 pub(super) fn decode(text: &str) -> Option<PathBuf> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_another_making_is_refused() {
+    fn text_that_encode_never_writes_is_an_error() {
         for text in ["\\", "\\x", "\\xf", "\\xzz", "\\n", "\\x+1"] {
             assert_eq!(decode(text), None, "{text}");
         }

@@ -1,4 +1,4 @@
-//! How far the demo is: for people a bar, for the demo a signal.
+//! The demo's progress: a bar for the user, and a signal at the end of the work.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::Notify;
 
-/// Counts what is done, and shows it on standard error if that is a terminal.
+/// Counts finished jobs, and shows them on standard error if that is a terminal.
 pub(super) struct Progress {
     bar: ProgressBar,
     done: AtomicU64,
@@ -28,15 +28,15 @@ impl Progress {
         Self { bar, done: AtomicU64::new(0), total: AtomicU64::new(0), all_done: Notify::new() }
     }
 
-    /// Says what goes on before the work begins.
-    pub(super) fn say(&self, message: impl Into<String>) {
+    /// Shows the current step.
+    pub(super) fn set_message(&self, message: impl Into<String>) {
         self.bar.set_message(message.into());
     }
 
-    /// The work begins: so many jobs.
-    pub(super) fn begin(&self, total: u64) {
+    /// Starts the bar for this number of jobs.
+    pub(super) fn start_work(&self, total: u64) {
         self.total.store(total, Ordering::Release);
-        // What went before says nothing of the pace.
+        // The earlier steps must not count towards the estimate.
         self.bar.reset();
         self.bar.set_length(total);
         if let Ok(style) = ProgressStyle::with_template("working {wide_bar} {human_pos}/{human_len} files, {eta} left")
@@ -45,7 +45,7 @@ impl Progress {
         }
     }
 
-    /// One more job has had its last attempt.
+    /// Counts a job that has had its last attempt.
     pub(super) fn advance(&self) {
         self.bar.inc(1);
         let done = self.done.fetch_add(1, Ordering::AcqRel) + 1;
@@ -54,12 +54,12 @@ impl Progress {
         }
     }
 
-    /// Resolves when as many jobs are done as there were, or somewhat before their results are recorded.
+    /// Returns when every job has had its last attempt. The last results may not be recorded yet.
     pub(super) async fn all_done(&self) {
         self.all_done.notified().await;
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,32 +1,32 @@
-//! What the demo found: for people as text, for programs as one JSON object.
+//! The demo's report, as text and as JSON.
 
 use std::time::Duration;
 
 use indicatif::HumanBytes;
 use serde::Serialize;
 
+use super::files::{FoundFiles, LeftOut};
 use super::insert::Inserts;
 use super::statements::Statement;
 use super::tables::{FailedFile, Tally};
-use super::walk::{LeftOut, Walk};
 use crate::output::count;
 
-/// The most failed files that the text lists.
+/// The largest number of failed files in the text.
 const LISTED: usize = 10;
 
-/// A run, added up.
+/// The results of a run.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// What was walked.
+    /// The path that was searched.
     pub(super) path: String,
     pub(super) database: DatabaseFacts,
     pub(super) files: u64,
-    /// Their sizes when they were found.
+    /// The size of the files when they were found.
     pub(super) bytes: u64,
-    /// What the workers read.
+    /// The bytes that the workers read.
     pub(super) bytes_read: u64,
     pub(super) lines: u64,
-    /// Files that had another size when they were read.
+    /// Files whose size was different when they were read.
     pub(super) changed: u64,
     pub(super) left_out: LeftOut,
     /// New jobs.
@@ -35,7 +35,7 @@ pub(super) struct Report {
     pub(super) adopted: u64,
     /// Second inserts that were flagged as duplicates.
     pub(super) duplicates: u64,
-    /// Jobs that the second inserts stored: none.
+    /// Jobs that the second inserts stored, which must be none.
     pub(super) stored_twice: u64,
     pub(super) completed: u64,
     /// Jobs that needed more than one attempt.
@@ -43,13 +43,13 @@ pub(super) struct Report {
     pub(super) discarded: u64,
     pub(super) attempts: u64,
     pub(super) failures: Vec<FailedFile>,
-    /// Completed jobs, from the first start to the last completion.
+    /// The rate of completed jobs from the first start to the last completion.
     pub(super) jobs_per_second: Option<f64>,
     pub(super) insert_to_start: InsertToStart,
     pub(super) seconds: Seconds,
     /// Whether every file is accounted for.
     pub(super) accounted: bool,
-    /// What is not as it must be.
+    /// The checks that failed.
     pub(super) problems: Vec<String>,
     pub(super) statements: Vec<Statement>,
 }
@@ -60,53 +60,53 @@ pub(super) struct DatabaseFacts {
     pub(super) version: String,
     /// Whether it is a throw-away server.
     pub(super) embedded: bool,
-    /// The throw-away server's, if it is kept. Another's is left out, since it may hold a password.
+    /// The URL of a throw-away server that is kept. Other URLs are left out, because they may hold a password.
     pub(super) url: Option<String>,
     pub(super) schema: String,
     pub(super) run: uuid::Uuid,
 }
 
-/// How long jobs that started once waited, from the start of the transaction that inserted them.
+/// How long jobs with one attempt waited, from the start of the transaction that inserted them.
 #[derive(Debug, Serialize)]
 pub(super) struct InsertToStart {
     pub(super) p50_ms: Option<f64>,
     pub(super) p99_ms: Option<f64>,
 }
 
-/// How long each part took.
+/// How long each step took.
 #[derive(Debug, Serialize)]
 pub(super) struct Seconds {
-    pub(super) walk: f64,
+    pub(super) search: f64,
     pub(super) insert: f64,
     pub(super) insert_again: f64,
     pub(super) work: f64,
 }
 
 impl Report {
-    /// Adds a run up, and checks it.
+    /// Sums a run up and checks it.
     pub(super) fn new(
         database: DatabaseFacts,
-        walk: Walk,
-        walk_time: Duration,
+        found: FoundFiles,
+        search_time: Duration,
         inserts: &Inserts,
         tally: &Tally,
         failures: Vec<FailedFile>,
         statements: Vec<Statement>,
     ) -> Self {
-        let files = walk.files.len() as u64;
+        let files = found.files.len() as u64;
         let problems = problems(files, inserts, tally);
         let work = tally.work_seconds.unwrap_or_default();
         let percentile =
             |at: usize| tally.start_millis.as_ref().and_then(|millis| millis.get(at)).copied().map(rounded);
         Self {
-            path: walk.root,
+            path: found.root,
             database,
             files,
-            bytes: walk.files.iter().map(|file| file.size).sum(),
+            bytes: found.files.iter().map(|file| file.size).sum(),
             bytes_read: tally.bytes_read,
             lines: tally.lines,
             changed: tally.changed,
-            left_out: walk.left_out,
+            left_out: found.left_out,
             inserted: inserts.inserted,
             adopted: inserts.adopted,
             duplicates: inserts.duplicates,
@@ -119,7 +119,7 @@ impl Report {
             jobs_per_second: (work > 0.0).then(|| rounded(tally.completed as f64 / work)),
             insert_to_start: InsertToStart { p50_ms: percentile(0), p99_ms: percentile(1) },
             seconds: Seconds {
-                walk: rounded(walk_time.as_secs_f64()),
+                search: rounded(search_time.as_secs_f64()),
                 insert: rounded(inserts.insert_time.as_secs_f64()),
                 insert_again: rounded(inserts.duplicate_time.as_secs_f64()),
                 work: rounded(work),
@@ -130,14 +130,14 @@ impl Report {
         }
     }
 
-    /// The report for people.
+    /// The report as text.
     pub(super) fn text(&self) -> String {
         let database = &self.database;
         let owner = if database.embedded { "of its own" } else { "that you gave" };
         let mut lines = vec![
             format!("{}, on PostgreSQL {} {owner}, schema {}", self.path, database.version, database.schema),
             String::new(),
-            line("files", count(self.files), &format!("found in {} s", self.seconds.walk)),
+            line("files", count(self.files), &format!("found in {} s", self.seconds.search)),
             line("bytes", count(self.bytes), &format!("{}, {} lines", HumanBytes(self.bytes), count(self.lines))),
             line(
                 "inserted",
@@ -157,7 +157,7 @@ impl Report {
                 "insert to start",
                 or_none(self.insert_to_start.p50_ms.map(|millis| format!("{millis:.1} ms"))),
                 &format!(
-                    "p50; p99 {}. The workers began when all was inserted twice, so this is the backlog's wait",
+                    "p50; p99 {}. The workers started after both inserts, so jobs waited behind the whole backlog",
                     or_none(self.insert_to_start.p99_ms.map(|millis| format!("{millis:.1} ms")))
                 ),
             ),
@@ -172,20 +172,20 @@ impl Report {
         lines.join("\n") + "\n"
     }
 
-    /// What not every run has.
+    /// The lines that only some runs have.
     fn notes(&self) -> Vec<String> {
         let LeftOut { excluded_names, excluded_directories, symbolic_links, special_files, unreadable } =
             &self.left_out;
         let mut notes = Vec::new();
         if self.adopted > 0 {
-            notes.push(line("taken over", count(self.adopted), "left in the queue by an interrupted demo"));
+            notes.push(line("adopted", count(self.adopted), "left in the queue by an interrupted demo"));
         }
         if self.changed > 0 {
-            notes.push(line("changed", count(self.changed), "had another size when they were read"));
+            notes.push(line("changed", count(self.changed), "had a different size when they were read"));
         }
         if *excluded_directories > 0 {
-            let why = format!("directories named {}; --all takes them in", excluded_names.join(" or "));
-            notes.push(line("left out", count(*excluded_directories), &why));
+            let reason = format!("directories named {}; --all includes them", excluded_names.join(" or "));
+            notes.push(line("left out", count(*excluded_directories), &reason));
         }
         if *symbolic_links > 0 {
             notes.push(line("left out", count(*symbolic_links), "symbolic links"));
@@ -207,11 +207,11 @@ impl Report {
     }
 }
 
-/// What is not as it must be.
+/// The checks that failed.
 fn problems(files: u64, inserts: &Inserts, tally: &Tally) -> Vec<String> {
     let ended = tally.completed + tally.discarded + tally.cancelled;
     let checks = [
-        (tally.files == files, format!("{files} files found, {} written down", tally.files)),
+        (tally.files == files, format!("{files} files found, {} recorded", tally.files)),
         (tally.stored == files, format!("{files} files found, {} jobs stored", tally.stored)),
         (inserts.duplicates == files, format!("{files} files inserted again, {} duplicates", inserts.duplicates)),
         (inserts.stored_twice == 0, format!("duplicates changed the queue by {} jobs", inserts.stored_twice)),
@@ -232,7 +232,7 @@ fn or_none(value: Option<String>) -> String {
     value.unwrap_or_else(|| "none".to_owned())
 }
 
-/// To thousandths: what was measured, without the noise.
+/// Rounds to thousandths.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

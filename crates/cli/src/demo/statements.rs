@@ -1,4 +1,4 @@
-//! The five statements that a DBA would type next, with what the database answers.
+//! Five statements that a DBA would run next, with their results.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -28,7 +28,7 @@ GROUP BY kind, unique_states
 ORDER BY kind, unique_states",
     ),
     (
-        "What took longest, and what came of it?",
+        "Which jobs ran longest, and what did they store?",
         "SELECT right(f.path, 48) AS path, c.bytes, c.lines, left(encode(c.sha256, 'hex'), 12) AS sha256,
     round(extract(epoch FROM j.finalized_at - j.attempted_at) * 1000, 1) AS ms
 FROM uniqueue_demo.file AS f
@@ -39,7 +39,7 @@ ORDER BY j.finalized_at - j.attempted_at DESC
 LIMIT 5",
     ),
     (
-        "What fails, and why?",
+        "Which jobs fail, and why?",
         "SELECT kind, state, errors -> -1 ->> 'error' AS last_error, count(*) AS jobs, right(min(args ->> 'path'), 48) AS for_example
 FROM {queue}.job
 WHERE queue = 'demo' AND errors <> '[]'
@@ -58,7 +58,7 @@ ORDER BY pg_total_relation_size(relid) DESC, relname",
     ),
 ];
 
-/// A statement and its answer.
+/// A statement and its result.
 #[derive(Debug, Serialize)]
 pub(super) struct Statement {
     question: &'static str,
@@ -68,31 +68,31 @@ pub(super) struct Statement {
     table: String,
 }
 
-/// Types all five.
-pub(super) async fn ask(
+/// Runs all five.
+pub(super) async fn run_all(
     connection: &mut PgConnection,
     schema: &SchemaName,
     run_id: Uuid,
 ) -> sqlx::Result<Vec<Statement>> {
-    // Only a name that surely needs no quotes goes without, for the eyes' sake.
+    // The default name needs no quotes and reads better without them.
     let queue = if *schema == SchemaName::default() { schema.to_string() } else { schema.quoted() };
     let run_id = run_id.to_string();
-    let mut answers = Vec::with_capacity(STATEMENTS.len());
+    let mut results = Vec::with_capacity(STATEMENTS.len());
     for (question, statement) in STATEMENTS {
         let sql = statement.replace("{queue}", &queue).replace("{schema}", schema.as_str()).replace("{run}", &run_id);
-        answers.push(Statement::ask(connection, question, format!("{sql};")).await?);
+        results.push(Statement::run(connection, question, format!("{sql};")).await?);
     }
-    Ok(answers)
+    Ok(results)
 }
 
 impl Statement {
-    /// Asks as psql does, in one message, so that every value comes as text.
-    async fn ask(connection: &mut PgConnection, question: &'static str, sql: String) -> sqlx::Result<Self> {
-        // Safe to send: made of constants, a UUID and a schema name, which holds no quotes.
+    /// Runs a statement with the simple protocol, as psql does, so that every value comes as text.
+    async fn run(connection: &mut PgConnection, question: &'static str, sql: String) -> sqlx::Result<Self> {
+        // Safe to run: it consists of constants, a UUID and a schema name, whose alphabet has no quotes.
         let rows = sqlx::raw_sql(AssertSqlSafe(sql.clone())).fetch_all(&mut *connection).await?;
         let (header, is_number): (Vec<_>, Vec<_>) = match rows.first() {
             Some(row) => row.columns().iter().map(describe).unzip(),
-            // Without a row nothing names the columns, so the statement is asked for them.
+            // The simple protocol names columns only with a row, so the prepared statement names them here.
             None => connection
                 .prepare(AssertSqlSafe(sql.clone()).into_sql_str())
                 .await?
@@ -118,7 +118,7 @@ impl Statement {
         Ok(Self { question, sql, rows: values, table: output::table(&header, &is_number, &texts) })
     }
 
-    /// The question, the statement and its answer, as in a psql session.
+    /// The question, the statement and its result, as in a psql session.
     pub(super) fn text(&self) -> String {
         format!("-- {}\n{}\n{}\n", self.question, self.sql, self.table)
     }

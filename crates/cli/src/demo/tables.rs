@@ -1,22 +1,22 @@
-//! The application's side of the demo: its own tables, and the SQL that it has for them.
+//! The application's own tables, and its SQL.
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
 use uniqueue::{JobId, SchemaName};
 use uuid::Uuid;
 
-use super::walk::Found;
+use super::files::FoundFile;
 
 /// The schema with the demo's own tables.
 pub(super) const SCHEMA: &str = "uniqueue_demo";
 
-/// A run's rows, and the queue they belong to.
+/// The tables, for one run and its queue.
 #[derive(Clone, Debug)]
 pub(super) struct Tables {
     pub(super) run_id: Uuid,
     queue_schema: SchemaName,
 }
 
-/// What became of the files of a run.
+/// The counts of a run.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) files: u64,
@@ -36,7 +36,7 @@ pub(super) struct Tally {
     pub(super) start_millis: Option<Vec<f64>>,
 }
 
-/// A file that has no checksum, and why.
+/// A file whose job was discarded, and why.
 #[derive(Debug, serde::Serialize)]
 pub(super) struct FailedFile {
     pub(super) path: String,
@@ -45,7 +45,7 @@ pub(super) struct FailedFile {
 }
 
 impl Tables {
-    /// Makes the tables where they are missing, however many demos do so at once.
+    /// Creates the tables if they are missing. Any number of demos may do so at once.
     pub(super) async fn create(connection: &mut PgConnection, queue_schema: SchemaName) -> sqlx::Result<Self> {
         let mut tx = connection.begin().await?;
         tx.execute("SELECT pg_advisory_xact_lock(hashtextextended('uniqueue demo tables', 0))").await?;
@@ -58,18 +58,18 @@ impl Tables {
         Ok(Self { run_id: Uuid::now_v7(), queue_schema })
     }
 
-    /// Writes down that the run begins.
+    /// Records the start of the run.
     pub(super) async fn add_run(&self, connection: &mut PgConnection, path: &str) -> sqlx::Result<()> {
         let statement = "INSERT INTO uniqueue_demo.run (id, queue_schema, path) VALUES ($1, $2, $3)";
         let insert = sqlx::query(statement).bind(self.run_id).bind(self.queue_schema.as_str()).bind(path);
         insert.execute(connection).await.map(drop)
     }
 
-    /// Writes down files, each with its job and whether that was there before.
+    /// Records files, each with its job and whether the job existed before.
     pub(super) async fn add_files(
         &self,
         connection: &mut PgConnection,
-        files: &[Found],
+        files: &[FoundFile],
         jobs: &[(JobId, bool)],
     ) -> sqlx::Result<()> {
         let (ids, adopted): (Vec<_>, Vec<_>) = jobs.iter().map(|(id, adopted)| (id.as_uuid(), *adopted)).unzip();
@@ -83,7 +83,7 @@ impl Tables {
         insert.execute(connection).await.map(drop)
     }
 
-    /// Stores what came of a job.
+    /// Stores the result of a job.
     pub(super) async fn add_checksum(
         connection: &mut PgConnection,
         job_id: JobId,
@@ -96,19 +96,19 @@ impl Tables {
         insert.execute(connection).await.map(drop)
     }
 
-    /// How many jobs wait in the demo's queue.
+    /// Counts the jobs that wait in the demo's queue.
     pub(super) async fn waiting(&self, connection: &mut PgConnection) -> sqlx::Result<u64> {
         let row = sqlx::query(self.render(include_str!("sql/count_waiting.sql"))).fetch_one(connection).await?;
         number(&row, "waiting")
     }
 
-    /// How many jobs of the run are not final yet.
+    /// Counts the jobs of the run that are not final yet.
     pub(super) async fn unfinished(&self, connection: &mut PgConnection) -> sqlx::Result<u64> {
         let query = sqlx::query(self.render(include_str!("sql/count_unfinished.sql"))).bind(self.run_id);
         number(&query.fetch_one(connection).await?, "unfinished")
     }
 
-    /// What became of the run's files.
+    /// Counts the files and jobs of the run.
     pub(super) async fn tally(&self, connection: &mut PgConnection) -> sqlx::Result<Tally> {
         let query = sqlx::query(self.render(include_str!("sql/tally.sql"))).bind(self.run_id);
         let row = query.fetch_one(connection).await?;
@@ -130,7 +130,7 @@ impl Tables {
         })
     }
 
-    /// The files whose jobs were given up.
+    /// Lists the files whose jobs were discarded.
     pub(super) async fn failures(&self, connection: &mut PgConnection) -> sqlx::Result<Vec<FailedFile>> {
         let query = sqlx::query(self.render(include_str!("sql/failures.sql"))).bind(self.run_id);
         let rows = query.fetch_all(connection).await?;
@@ -140,19 +140,18 @@ impl Tables {
         rows.iter().map(failed).collect()
     }
 
-    /// Puts the queue's schema into a statement. Safe to splice: the name is quoted, and checked against an alphabet
-    /// without quotes.
+    /// Inserts the queue's schema into a statement. This is safe, because the name is quoted and its alphabet has no quotes.
     fn render(&self, statement: &str) -> AssertSqlSafe<String> {
         AssertSqlSafe(statement.replace("/* schema */", &format!("{}.", self.queue_schema.quoted())))
     }
 }
 
-/// PostgreSQL has no unsigned numbers. No file is that large.
+/// Converts to PostgreSQL's signed type, which is large enough for every file.
 fn stored(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A count, which is never negative.
+/// Reads a count, which is never negative.
 fn number(row: &sqlx::postgres::PgRow, column: &str) -> sqlx::Result<u64> {
     Ok(u64::try_from(row.try_get::<i64, _>(column)?).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! The job: reads a file, and stores what it found in the transaction that completes it.
+//! The job: it reads a file, and stores the result in the transaction that completes it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,14 +15,14 @@ use super::path_text;
 use super::progress::Progress;
 use super::tables::Tables;
 
-/// Read in pieces, so that a file of any size takes this much memory.
-const PIECE: usize = 64 * 1024;
+/// The size of the read buffer, which is all the memory that a file takes.
+const BUFFER_SIZE: usize = 64 * 1024;
 
-/// A file to read. One of the same path and size that is still to be read is the same job.
+/// A file to read. An active job with the same path and size is the same job.
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "demo.file", queue = "demo", max_attempts = 3, unique(scope = "active"))]
 pub(super) struct HashFile {
-    /// As [`path_text`] writes it.
+    /// The path, as [`path_text`] writes it.
     #[job(unique)]
     pub(super) path: String,
     #[job(unique)]
@@ -38,8 +38,8 @@ pub(super) struct HashFiles {
 impl Worker<HashFile> for HashFiles {
     async fn work(&self, job: RunningJob<HashFile>) -> Result<Outcome, BoxError> {
         let worked = self.hash(&job).await;
-        let is_over = worked.is_ok() || job.attempt() >= job.row().max_attempts;
-        if is_over {
+        let was_last_attempt = worked.is_ok() || job.attempt() >= job.row().max_attempts;
+        if was_last_attempt {
             self.progress.advance();
         }
         worked.map(Outcome::from)
@@ -53,14 +53,14 @@ impl Worker<HashFile> for HashFiles {
 impl HashFiles {
     async fn hash(&self, job: &RunningJob<HashFile>) -> Result<(), BoxError> {
         let path = path_text::decode(&job.args.path).ok_or("the path is not as the demo writes it")?;
-        // Reading blocks. When the runner drops this attempt, the thread finds its counterpart gone and stops as well.
+        // Reading blocks, so it has a thread of its own. If the runner drops this attempt, the thread sees it and stops.
         let attempt = Arc::new(());
         let alive = Arc::downgrade(&attempt);
         let checksum = tokio::task::spawn_blocking(move || Checksum::of_file(&path, &alive)).await??;
         drop(attempt);
 
         let mut tx = self.pool.begin().await?;
-        // First, because it locks the job: a newer attempt at it would wait here, and find its result stale.
+        // This comes first, because it locks the job. A newer attempt waits here, and then finds its result stale.
         job.complete_in(&mut tx).await?;
         Tables::add_checksum(&mut tx, job.id(), &checksum.sha256, checksum.lines, checksum.bytes).await?;
         tx.commit().await?;
@@ -68,18 +68,18 @@ impl HashFiles {
     }
 }
 
-/// What is to be known of a file's content.
+/// The facts about a file's content.
 #[derive(Debug, Eq, PartialEq)]
 struct Checksum {
     sha256: Vec<u8>,
-    /// Newlines, and one more if something follows the last.
+    /// The number of newlines, plus one if text follows the last.
     lines: u64,
     bytes: u64,
 }
 
 impl Checksum {
     fn of_file(path: &Path, alive: &Weak<()>) -> io::Result<Self> {
-        // Opening a pipe, which may have taken the file's place, would wait for a writer.
+        // A pipe may have replaced the file, and opening a pipe would wait for a writer.
         if !path.symlink_metadata()?.is_file() {
             return Err(io::Error::other("no longer a regular file"));
         }
@@ -87,13 +87,13 @@ impl Checksum {
     }
 
     fn read(mut content: impl Read, alive: &Weak<()>) -> io::Result<Self> {
-        let mut piece = vec![0; PIECE];
+        let mut buffer = vec![0; BUFFER_SIZE];
         let mut sha256 = Sha256::new();
         let (mut newlines, mut bytes, mut last) = (0, 0, b'\n');
         loop {
-            let read = match content.read(&mut piece) {
+            let read = match content.read(&mut buffer) {
                 Ok(0) => break,
-                Ok(read) => &piece[..read],
+                Ok(read) => &buffer[..read],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn lines_count_with_or_without_the_last_newline() {
         let alive = Arc::new(());
-        let long = [b"x\n".repeat(PIECE), b"y".to_vec()].concat();
+        let long = [b"x\n".repeat(BUFFER_SIZE), b"y".to_vec()].concat();
         for (content, lines) in [
             (b"".as_slice(), 0),
             (b"a", 1),
@@ -124,7 +124,7 @@ mod tests {
             (b"a\nb", 2),
             (b"\n\n", 2),
             (b"a\r\nb\r\n", 2),
-            (&long, PIECE as u64 + 1),
+            (&long, BUFFER_SIZE as u64 + 1),
         ] {
             let checksum = Checksum::read(content, &Arc::downgrade(&alive)).unwrap();
             assert_eq!((checksum.lines, checksum.bytes), (lines, content.len() as u64));

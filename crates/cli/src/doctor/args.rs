@@ -1,4 +1,4 @@
-//! What `uniqueue doctor` takes.
+//! The arguments of `uniqueue doctor`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,85 +7,85 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use uniqueue::{Limit, Severity, Thresholds};
 
-use crate::args::QueueArguments;
-use crate::output::Span;
+use crate::database::DatabaseArguments;
+use crate::time_argument::DurationArgument;
 
-/// Look for what is wrong with a queue, how bad it is, and what helps.
+/// Diagnose a queue: find problems, rate them, and suggest remedies.
 ///
-/// It looks at the schema, at who keeps the database from cleaning up, at runners, queues, jobs, claims and maintenance,
-/// and changes nothing. Each check is one bounded question, whatever the size of the tables. What the role may not see is
-/// listed as skipped: a member of pg_monitor who may read the queue's tables sees all of it. The codes of the
-/// findings stay the same from version to version; docs/doctor.md explains each.
+/// It checks the schema, the sessions that keep the database from vacuuming, runners, queues, jobs, claims and maintenance. It
+/// changes nothing. The cost of each check is bounded, whatever the size of the tables. Checks that the role has no
+/// permission for are listed as skipped: the full diagnosis needs pg_monitor and read access to the queue's tables. The
+/// codes of the findings stay the same from version to version; docs/doctor.md explains each.
 ///
-/// An option with two values takes those of a warning and of a critical finding.
+/// An option with two values takes the threshold of a warning and that of a critical finding.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArguments {
-    /// From which severity on the exit code is not 0
+    /// The lowest severity for which the exit code is not 0
     #[arg(long, value_name = "SEVERITY", value_enum, default_value_t)]
     pub(super) fail_on: FailOn,
 
-    /// Print only the remedies, as SQL with the findings as comments: to read, and then to run with psql
+    /// Print only the remedies, as SQL with the findings as comments; read it before you run it with psql
     #[arg(long, conflicts_with = "json")]
     pub(super) remedies: bool,
 
     /// How long each check may take
-    #[arg(long, value_name = "TIME", default_value = "5s")]
-    pub(super) timeout: Span,
+    #[arg(long, value_name = "DURATION", default_value = "5s")]
+    pub(super) timeout: DurationArgument,
 
-    /// How long a transaction may be open that holds a snapshot or the queue's rows, or keeps others waiting
-    #[arg(long, value_name = "TIME,TIME", default_value = "1m,10m", help_heading = LIMITS)]
-    transaction: Pair<Span>,
+    /// How long a transaction that holds a snapshot, locks rows of the queue or blocks others may be open
+    #[arg(long, value_name = "DURATION,DURATION", default_value = "1m,10m", help_heading = THRESHOLDS)]
+    transaction: Pair<DurationArgument>,
 
-    /// How many transactions the snapshot of a replication slot or a standby may be behind
-    #[arg(long, value_name = "N,N", default_value = "1000000,10000000", help_heading = LIMITS)]
+    /// How many transactions the snapshot of a replication slot or standby may lag behind
+    #[arg(long, value_name = "N,N", default_value = "1000000,10000000", help_heading = THRESHOLDS)]
     transactions_behind: Pair<u64>,
 
     /// How long the oldest available job of a queue may wait
-    #[arg(long, value_name = "TIME,TIME", default_value = "5m,1h", help_heading = LIMITS)]
-    waiting: Pair<Span>,
+    #[arg(long, value_name = "DURATION,DURATION", default_value = "5m,1h", help_heading = THRESHOLDS)]
+    waiting: Pair<DurationArgument>,
 
-    /// How long a job may be due, or in the hands of a dead runner
-    #[arg(long, value_name = "TIME,TIME", default_value = "1m,10m", help_heading = LIMITS)]
-    overdue: Pair<Span>,
+    /// How long a job may be overdue, or belong to a dead runner
+    #[arg(long, value_name = "DURATION,DURATION", default_value = "1m,10m", help_heading = THRESHOLDS)]
+    overdue: Pair<DurationArgument>,
 
-    /// How long a final job may stay after its retention
-    #[arg(long, value_name = "TIME,TIME", default_value = "1h,1d", help_heading = LIMITS)]
-    retention: Pair<Span>,
+    /// How long a final job may stay after its retention has ended
+    #[arg(long, value_name = "DURATION,DURATION", default_value = "1h,1d", help_heading = THRESHOLDS)]
+    retention: Pair<DurationArgument>,
 
-    /// Which part of a table may be dead rows
-    #[arg(long, value_name = "PART,PART", default_value = "0.2,0.5", help_heading = LIMITS)]
+    /// The fraction of a table that may be dead rows
+    #[arg(long, value_name = "FRACTION,FRACTION", default_value = "0.2,0.5", help_heading = THRESHOLDS)]
     dead_part: Pair<f64>,
 
-    /// How many dead rows nobody minds
-    #[arg(long, value_name = "N", default_value = "50000", help_heading = LIMITS)]
+    /// The number of dead rows that a table may always have
+    #[arg(long, value_name = "N", default_value = "50000", help_heading = THRESHOLDS)]
     dead_rows: u64,
 
-    /// How far the clocks of this machine and the database may be apart
-    #[arg(long, value_name = "TIME,TIME", default_value = "2s,1m", help_heading = LIMITS)]
-    clock_offset: Pair<Span>,
+    /// The allowed difference between the clocks of this machine and the database
+    #[arg(long, value_name = "DURATION,DURATION", default_value = "2s,1m", help_heading = THRESHOLDS)]
+    clock_offset: Pair<DurationArgument>,
 
-    /// How full the server's queue of notifications may be
-    #[arg(long, value_name = "PART,PART", default_value = "0.1,0.5", help_heading = LIMITS)]
+    /// The fraction of the server's notification queue that may be full
+    #[arg(long, value_name = "FRACTION,FRACTION", default_value = "0.1,0.5", help_heading = THRESHOLDS)]
     notify_usage: Pair<f64>,
 
-    /// From when on a running job is named
-    #[arg(long, value_name = "TIME", default_value = "1h", help_heading = LIMITS)]
-    running: Span,
+    /// How long a job may run before it is reported
+    #[arg(long, value_name = "DURATION", default_value = "1h", help_heading = THRESHOLDS)]
+    running: DurationArgument,
 
-    /// From when on a key is named that nothing will free
-    #[arg(long, value_name = "TIME", default_value = "1h", help_heading = LIMITS)]
-    claim: Span,
+    /// How long a key that nothing frees may be claimed before it is reported
+    #[arg(long, value_name = "DURATION", default_value = "1h", help_heading = THRESHOLDS)]
+    claim: DurationArgument,
 
-    /// How many times the pages that it needs an index may hold
-    #[arg(long, value_name = "N", default_value = "3", help_heading = LIMITS)]
+    /// How many times larger than needed an index may be
+    #[arg(long, value_name = "N", default_value = "3", help_heading = THRESHOLDS)]
     bloat_factor: u32,
 
     #[command(flatten)]
-    pub(super) queue: QueueArguments,
+    pub(super) database: DatabaseArguments,
 }
 
-const LIMITS: &str = "From when on something is wrong";
+const THRESHOLDS: &str = "Thresholds";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -95,19 +95,19 @@ Examples:
   uniqueue doctor --remedies > remedies.sql
 
 Exit codes:
-  0    nothing was found that is worse than a notice (with --fail-on critical: than a warning)
-  1    the worst that was found is a warning
+  0    no finding is worse than a notice (with --fail-on critical: worse than a warning)
+  1    the worst finding is a warning
   2    a wrong command line, or the database does not answer
-  3    something critical was found
+  3    the worst finding is critical
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
-/// From which severity on a diagnosis is not fine.
+/// The lowest severity that fails the command.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub(super) enum FailOn {
-    /// Exit code 1 for warnings, 3 for what is critical
+    /// Exit code 1 for warnings, 3 for critical findings
     #[default]
     Warning,
-    /// Exit code 3 for what is critical, 0 for warnings
+    /// Exit code 0 for warnings, 3 for critical findings
     Critical,
 }
 
@@ -120,7 +120,7 @@ impl FailOn {
     }
 }
 
-/// Two values, for a warning and for a critical finding; one alone is that of a warning, and nothing is critical.
+/// The thresholds of a warning and of a critical finding. With one value, no finding is critical.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Pair<T> {
     warning: T,
@@ -139,7 +139,7 @@ impl<T: FromStr<Err: fmt::Display> + Copy> FromStr for Pair<T> {
     }
 }
 
-impl Pair<Span> {
+impl Pair<DurationArgument> {
     fn limit(self) -> Limit<Duration> {
         Limit::new(self.warning.0, self.critical.map_or(Duration::MAX, |critical| critical.0))
     }
@@ -188,13 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn options_left_out_are_the_thresholds_of_the_library() {
+    fn defaults_are_the_thresholds_of_the_library() {
         let line = Line::parse_from(["doctor"]);
         assert_eq!(line.doctor.thresholds(), Thresholds::new());
     }
 
     #[test]
-    fn one_value_is_that_of_a_warning() {
+    fn a_single_value_is_the_threshold_of_a_warning() {
         let line = Line::parse_from(["doctor", "--waiting", "30s", "--dead-part", "0.1, 0.2"]);
         let expected = Thresholds::new()
             .waiting(Limit::new(Duration::from_secs(30), Duration::MAX))

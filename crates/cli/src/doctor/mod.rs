@@ -8,18 +8,18 @@ pub(crate) use self::args::DoctorArguments;
 use serde::Serialize;
 use uniqueue::{Diagnosis, Severity};
 
-use crate::Verdict;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output;
+use crate::verdict::Verdict;
 
-/// Looks for what is wrong, and says so.
+/// Diagnoses a queue and prints the findings.
 pub(crate) async fn run(arguments: DoctorArguments) -> Result<Verdict, Failure> {
-    let database = Database::open(&arguments.queue, 2).await?;
+    let database = Database::open(&arguments.database, 2).await?;
     let diagnosis = database.client.diagnose().thresholds(arguments.thresholds()).timeout(arguments.timeout.0).await?;
     database.close().await?;
     let worst = diagnosis.worst();
-    if arguments.queue.json {
+    if arguments.database.json {
         output::print_json(&Report { worst, healthy: diagnosis.is_healthy(), diagnosis: &diagnosis })?;
     } else if arguments.remedies {
         output::print(&text::remedies(&diagnosis))?;
@@ -33,7 +33,7 @@ pub(crate) async fn run(arguments: DoctorArguments) -> Result<Verdict, Failure> 
     })
 }
 
-/// What --json prints.
+/// The output with --json.
 #[derive(Serialize)]
 struct Report<'a> {
     worst: Severity,

@@ -1,10 +1,10 @@
-//! A diagnosis for people.
+//! A diagnosis as text.
 
 use uniqueue::{Diagnosis, Finding, Severity, SkippedCheck};
 
-use crate::output::{Style, paint, plain};
+use crate::output::{Style, paint, printable};
 
-/// How much of a remedy's SQL is shown; the body of a function is longer than anybody reads here.
+/// How many lines of a remedy's SQL are shown. The body of a function can be long.
 const SQL_LINES: usize = 8;
 
 pub(super) fn report(diagnosis: &Diagnosis) -> String {
@@ -14,9 +14,9 @@ pub(super) fn report(diagnosis: &Diagnosis) -> String {
         text.push('\n');
     }
     for SkippedCheck { check, why, remedy, .. } in &diagnosis.skipped {
-        text.push_str(&format!("{}: {}: {}\n", paint(Style::Warn, "skipped"), check, plain(why)));
+        text.push_str(&format!("{}: {}: {}\n", paint(Style::Warn, "skipped"), check, printable(why)));
         if let Some(remedy) = remedy {
-            text.push_str(&format!("  {}\n", plain(remedy)));
+            text.push_str(&format!("  {}\n", printable(remedy)));
         }
     }
     if !diagnosis.skipped.is_empty() {
@@ -27,9 +27,9 @@ pub(super) fn report(diagnosis: &Diagnosis) -> String {
         "{} (schema {}, database {}, PostgreSQL {})\n",
         paint(style(diagnosis.worst()), &verdict),
         diagnosis.schema,
-        plain(&diagnosis.database),
-        // Debian's version goes on.
-        plain(diagnosis.server_version.split(' ').next().unwrap_or_default())
+        printable(&diagnosis.database),
+        // Debian appends its own version.
+        printable(diagnosis.server_version.split(' ').next().unwrap_or_default())
     ));
     text
 }
@@ -40,34 +40,34 @@ fn of_finding(finding: &Finding) -> String {
         "{}  {}  {}\n  {}\n  {}.\n",
         paint(style(*severity), severity.as_str()),
         paint(Style::Strong, code.as_str()),
-        plain(subject),
-        plain(seen),
-        plain(&remedy.advice)
+        printable(subject),
+        printable(seen),
+        printable(&remedy.advice)
     );
     if let Some(command) = &remedy.command {
-        text.push_str(&format!("    $ {}\n", plain(command)));
+        text.push_str(&format!("    $ {}\n", printable(command)));
     }
     if let Some(sql) = &remedy.sql {
         for line in sql.lines().take(SQL_LINES) {
-            text.push_str(&format!("    {}\n", plain(line)));
+            text.push_str(&format!("    {}\n", printable(line)));
         }
         let more = sql.lines().count().saturating_sub(SQL_LINES);
         if more > 0 {
-            let note = format!("-- and {more} lines more: uniqueue doctor --remedies");
+            let note = format!("-- {more} more lines: uniqueue doctor --remedies");
             text.push_str(&format!("    {}\n", paint(Style::Faint, &note)));
         }
     }
     text
 }
 
-/// Every remedy as a script for psql.
+/// All remedies as a script for psql.
 pub(super) fn remedies(diagnosis: &Diagnosis) -> String {
     let mut text = String::new();
     for Finding { code, severity, subject, seen, remedy, .. } in &diagnosis.findings {
-        text.push_str(&format!("-- {severity} {code}: {}: {}\n", plain(subject), plain(seen)));
-        text.push_str(&format!("-- {}.\n", plain(&remedy.advice)));
+        text.push_str(&format!("-- {severity} {code}: {}: {}\n", printable(subject), printable(seen)));
+        text.push_str(&format!("-- {}.\n", printable(&remedy.advice)));
         if let Some(command) = &remedy.command {
-            text.push_str(&format!("-- $ {}\n", plain(command)));
+            text.push_str(&format!("-- $ {}\n", printable(command)));
         }
         if let Some(sql) = &remedy.sql {
             text.push_str(sql);

@@ -1,19 +1,19 @@
-//! Which jobs, as it is said on the command line.
+//! The options that select jobs.
 
 use clap::Args;
 use serde_json::Value;
 use time::OffsetDateTime;
 use uniqueue::{JobFilter, JobState, StateSet};
 
-use super::json::JsonArgument;
 use crate::failure::Failure;
-use crate::output::{Moment, Span};
+use crate::json_argument::JsonArgument;
+use crate::time_argument::{DurationArgument, TimeArgument};
 
-/// Which jobs, by what they are. All that is said must hold.
+/// Conditions on jobs. A job must meet all of them.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Which jobs")]
 pub(super) struct FilterArguments {
-    /// In this state; can be given several times, or as a list with commas
+    /// In this state; repeat it, or separate states with commas
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     pub(super) state: Vec<JobState>,
 
@@ -25,71 +25,71 @@ pub(super) struct FilterArguments {
     #[arg(long, value_name = "NAME")]
     kind: Option<String>,
 
-    /// The one that claims this unique key now
+    /// Claiming this unique key now
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 
-    /// Whose args contain this, as PostgreSQL's @> understands it; @FILE and - (standard input) as well
+    /// With args that contain this, by the rules of PostgreSQL's @>; also @FILE, or - for standard input
     #[arg(long, value_name = "JSON")]
     args: Option<JsonArgument>,
 
-    /// Whose meta contains this
+    /// With meta that contains this
     #[arg(long, value_name = "JSON")]
     meta: Option<JsonArgument>,
 
-    /// Of this priority
+    /// With this priority
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     priority: Option<i16>,
 
-    /// Started at least so often
+    /// Started at least this many times
     #[arg(long, value_name = "N")]
     attempts_at_least: Option<u16>,
 
     /// Inserted longer ago than this, such as 2h
-    #[arg(long, value_name = "SPAN", conflicts_with = "created_before")]
-    older_than: Option<Span>,
+    #[arg(long, value_name = "DURATION", conflicts_with = "created_before")]
+    older_than: Option<DurationArgument>,
 
     /// Inserted no longer ago than this, such as 15m
-    #[arg(long, value_name = "SPAN", conflicts_with = "created_after")]
-    newer_than: Option<Span>,
+    #[arg(long, value_name = "DURATION", conflicts_with = "created_after")]
+    newer_than: Option<DurationArgument>,
 
     /// Inserted at this time or later: RFC 3339, a date, or how long ago
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    created_after: Option<Moment>,
+    created_after: Option<TimeArgument>,
 
     /// Inserted before this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    created_before: Option<Moment>,
+    created_before: Option<TimeArgument>,
 
-    /// To run at this time or later; +2h is in two hours
+    /// Scheduled at this time or later; +2h is in two hours
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    scheduled_after: Option<Moment>,
+    scheduled_after: Option<TimeArgument>,
 
-    /// To run before this time
+    /// Scheduled before this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    scheduled_before: Option<Moment>,
+    scheduled_before: Option<TimeArgument>,
 
-    /// Whose latest attempt started at this time or later
+    /// With a latest attempt that started at this time or later
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    attempted_after: Option<Moment>,
+    attempted_after: Option<TimeArgument>,
 
-    /// Whose latest attempt started before this time: with --state running, those that run for so long
+    /// With a latest attempt that started before this time; with --state running, jobs that have run since then
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    attempted_before: Option<Moment>,
+    attempted_before: Option<TimeArgument>,
 
     /// Completed, cancelled or discarded at this time or later
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    finalized_after: Option<Moment>,
+    finalized_after: Option<TimeArgument>,
 
     /// Completed, cancelled or discarded before this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    finalized_before: Option<Moment>,
+    finalized_before: Option<TimeArgument>,
 }
 
 impl FilterArguments {
-    /// Whether nothing is asked.
-    pub(super) fn says_nothing(&self) -> bool {
-        // Exhaustive, so that a new condition cannot be forgotten here.
+    /// Whether there is no condition.
+    pub(super) fn is_empty(&self) -> bool {
+        // Exhaustive, so that a new condition must be added here.
         let Self {
             state,
             queue,
@@ -123,39 +123,39 @@ impl FilterArguments {
             && times.into_iter().chain(more_times).all(Option::is_none)
     }
 
-    /// Whether a condition needs to know what time it is.
+    /// Whether a condition is relative to the database's time.
     fn needs_now(&self) -> bool {
         let times = [self.created_after, self.created_before, self.scheduled_after, self.scheduled_before];
         let more = [self.attempted_after, self.attempted_before, self.finalized_after, self.finalized_before];
         self.older_than.is_some() || self.newer_than.is_some() || times.into_iter().chain(more).any(|t| t.is_some())
     }
 
-    /// The states that are asked for; `None`: any.
+    /// The states to select. `None` means all.
     pub(super) fn states(&self) -> Option<StateSet> {
         (!self.state.is_empty()).then(|| StateSet::of(&self.state))
     }
 
-    /// The filter, with times counted from the database's now. Asks for all jobs where it says nothing.
+    /// The filter, with times relative to the database's time. Without conditions it selects all jobs.
     pub(super) async fn filter(self, client: &uniqueue::Client) -> Result<JobFilter, Failure> {
         let now = if self.needs_now() { client.database_time().await? } else { OffsetDateTime::UNIX_EPOCH };
         self.at(now)
     }
 
-    /// The filter, without the jobs that are inserted from now on: however late somebody answers, the question was about
-    /// those that are there.
-    pub(super) async fn filter_of_those_there(self, client: &uniqueue::Client) -> Result<JobFilter, Failure> {
+    /// The filter without the jobs that are inserted from now on. A confirmation that takes long then covers no other
+    /// jobs than the question named.
+    pub(super) async fn filter_of_existing_jobs(self, client: &uniqueue::Client) -> Result<JobFilter, Failure> {
         let now = client.database_time().await?;
         let before = self.created_before().map_or(now, |moment| moment.at(now).min(now));
         Ok(self.at(now)?.created_before(before))
     }
 
-    fn created_before(&self) -> Option<Moment> {
-        self.created_before.or(self.older_than.map(|Span(length)| Moment::Ago(length)))
+    fn created_before(&self) -> Option<TimeArgument> {
+        self.created_before.or(self.older_than.map(|DurationArgument(length)| TimeArgument::Ago(length)))
     }
 
     fn at(self, now: OffsetDateTime) -> Result<JobFilter, Failure> {
         let before = self.created_before();
-        let mut filter = if self.says_nothing() { JobFilter::all() } else { JobFilter::new() };
+        let mut filter = if self.is_empty() { JobFilter::all() } else { JobFilter::new() };
         if let Some(states) = self.states() {
             filter = filter.states(states);
         }
@@ -182,7 +182,7 @@ impl FilterArguments {
         if let Some(attempts) = self.attempts_at_least {
             filter = filter.attempts_at_least(attempts);
         }
-        let after = self.created_after.or(self.newer_than.map(|Span(length)| Moment::Ago(length)));
+        let after = self.created_after.or(self.newer_than.map(|DurationArgument(length)| TimeArgument::Ago(length)));
         for (moment, set) in [
             (after, JobFilter::created_after as fn(JobFilter, OffsetDateTime) -> JobFilter),
             (before, JobFilter::created_before),

@@ -5,26 +5,26 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use uniqueue::{Duplicate, Error, Inserted, JobId, NewJob, OnConflict, UniqueKey, UniquePolicy};
 
-use super::json::JsonArgument;
-use crate::Verdict;
-use crate::args::QueueArguments;
 use crate::database::Database;
+use crate::database::DatabaseArguments;
 use crate::failure::Failure;
-use crate::output::{self, Moment, Span, ago, plain};
+use crate::json_argument::JsonArgument;
+use crate::output::{self, format_relative, printable};
+use crate::time_argument::{DurationArgument, TimeArgument};
+use crate::verdict::Verdict;
 
 /// Insert a job.
 ///
-/// A job that meets another one with the same unique key is a duplicate: nothing is inserted, and the one that holds the key
-/// is named. What else becomes of it says on_conflict of the policy: ignore (the default here), reject, replace or
-/// replace_except_schedule.
+/// A job whose unique key another job holds is a duplicate. By default nothing is inserted, and the command names the
+/// holder. The policy's on_conflict changes that: ignore (the default here), reject, replace or replace_except_schedule.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct InsertArguments {
-    /// The kind: its type name
+    /// The kind, the job's type name
     #[arg(value_name = "KIND")]
     kind: String,
 
-    /// The args; @FILE and - (standard input) as well
+    /// The args; also @FILE, or - for standard input
     #[arg(long, value_name = "JSON", default_value = "{}")]
     args: JsonArgument,
 
@@ -36,49 +36,49 @@ pub(super) struct InsertArguments {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     priority: Option<i16>,
 
-    /// Attempts before it is discarded [default: 25]
+    /// The number of attempts before it is discarded [default: 25]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u16>,
 
-    /// Run it at this time, at the earliest: RFC 3339, a date, or from now on (+2h)
+    /// The earliest time to run it: RFC 3339, a date, or relative to now (+2h)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["in", "pending"])]
-    at: Option<Moment>,
+    at: Option<TimeArgument>,
 
     /// Run it this long after the insert, such as 30m
-    #[arg(long, value_name = "SPAN", conflicts_with = "pending")]
-    r#in: Option<Span>,
+    #[arg(long, value_name = "DURATION", conflicts_with = "pending")]
+    r#in: Option<DurationArgument>,
 
     /// Hold it back until `uniqueue job release`
     #[arg(long)]
     pending: bool,
 
-    /// What travels along: an object
+    /// The meta, a JSON object that is stored with the job
     #[arg(long, value_name = "JSON")]
     meta: Option<JsonArgument>,
 
-    /// A policy that makes it unique, such as {"keys": ["args"], "args_keys": ["user_id"]}; {} is by kind
+    /// A unique policy, such as {"keys": ["args"], "args_keys": ["user_id"]}; {} means unique by kind
     #[arg(long, value_name = "JSON")]
     unique: Option<JsonArgument>,
 
-    /// A unique key as it stands, claimed while the job waits; for other states: --unique '{"key": …, "scope": …}'
+    /// A raw unique key, claimed while the job waits; for other states give --unique '{"key": …, "scope": …}'
     #[arg(long, value_name = "KEY", conflicts_with = "unique")]
     key: Option<String>,
 
-    /// Its id, a UUID: an insert that is sent again with the same is recognised [default: a new one]
+    /// The id, a UUID; an insert that is sent again with the same id is recognised [default: a new id]
     #[arg(long, value_name = "ID")]
     id: Option<JobId>,
 
-    /// Wait no longer than this for another open transaction that has the key, such as 5s [default: for ever]
-    #[arg(long, value_name = "SPAN")]
-    max_wait: Option<Span>,
+    /// The longest wait for another open transaction that has the key, such as 5s [default: no limit]
+    #[arg(long, value_name = "DURATION")]
+    max_wait: Option<DurationArgument>,
 
     #[command(flatten)]
-    database: QueueArguments,
+    database: DatabaseArguments,
 }
 
 const EXAMPLES: &str = "\
-The members of a policy are in docs/unique.md. With --json: {\"duplicate\", \"job\", \"duplicate_of\", \"replaced\"}; of an
-insert that was rejected {\"rejected\": {\"holder\", …}}.
+docs/unique.md lists the members of a policy. With --json it prints {\"duplicate\", \"job\", \"duplicate_of\", \"replaced\"},
+or {\"rejected\": {\"holder\", …}} for a rejected insert.
 
 Examples:
   uniqueue job insert email.send --args '{\"user_id\": 42}' --queue emails
@@ -87,19 +87,19 @@ Examples:
   uniqueue job insert email.send --args '{\"user_id\": 42}' --unique '{\"keys\": [\"args\"], \"ttl\": \"PT1H\"}'
 
 Exit codes:
-  0    inserted; or a duplicate that is ignored
-  1    a duplicate that is rejected: nothing was inserted
+  0    inserted, or ignored as a duplicate
+  1    rejected as a duplicate: nothing was inserted
   2    a wrong command line, bad JSON or a bad policy, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
 #[derive(Debug, Serialize)]
-struct Answer<'a> {
+struct Outcome<'a> {
     #[serde(flatten)]
     inserted: &'a Inserted,
     duplicate_of: Option<Duplicate>,
 }
 
-/// Inserts a job, and says what came of it.
+/// Inserts a job and prints the outcome.
 pub(super) async fn run(arguments: InsertArguments) -> Result<Verdict, Failure> {
     let json = arguments.database.json;
     let mut job = job(&arguments)?;
@@ -109,12 +109,12 @@ pub(super) async fn run(arguments: InsertArguments) -> Result<Verdict, Failure> 
         job = job.scheduled_at(moment.at(client.database_time().await?));
     }
     let mut insert = client.insert(job);
-    if let Some(Span(max_wait)) = arguments.max_wait {
+    if let Some(DurationArgument(max_wait)) = arguments.max_wait {
         insert = insert.max_wait(max_wait);
     }
     let verdict = match insert.await {
         Ok(inserted) if json => {
-            output::print_json(&Answer { duplicate_of: inserted.duplicate_of(), inserted: &inserted })?;
+            output::print_json(&Outcome { duplicate_of: inserted.duplicate_of(), inserted: &inserted })?;
             Verdict::Fine
         }
         Ok(inserted) => {
@@ -128,7 +128,7 @@ pub(super) async fn run(arguments: InsertArguments) -> Result<Verdict, Failure> 
             } else if let Some(rejection) = rejection {
                 output::print(&format!(
                     "rejected, nothing was inserted: {}\n",
-                    plain(&rejection.duplicate.to_string())
+                    printable(&rejection.duplicate.to_string())
                 ))?;
             }
             Verdict::NotFine
@@ -150,7 +150,7 @@ fn job(arguments: &InsertArguments) -> Result<NewJob, Failure> {
     if let Some(max_attempts) = arguments.max_attempts {
         job = job.max_attempts(max_attempts);
     }
-    if let Some(Span(delay)) = arguments.r#in {
+    if let Some(DurationArgument(delay)) = arguments.r#in {
         job = job.scheduled_in(delay);
     }
     if arguments.pending {
@@ -184,13 +184,13 @@ fn job(arguments: &InsertArguments) -> Result<NewJob, Failure> {
 
 fn text(inserted: &Inserted) -> String {
     if let Some(duplicate) = inserted.duplicate_of() {
-        return format!("duplicate, nothing was inserted: {}\n", plain(&duplicate.to_string()));
+        return format!("duplicate, nothing was inserted: {}\n", printable(&duplicate.to_string()));
     }
     let job = &inserted.job;
     let due = match job.scheduled_at > inserted.answered_at {
-        true => format!(", due {}", ago(job.scheduled_at, inserted.answered_at)),
+        true => format!(", due {}", format_relative(job.scheduled_at, inserted.answered_at)),
         false => String::new(),
     };
-    let replaced = inserted.replaced.map(|id| format!(", in the place of {id}")).unwrap_or_default();
+    let replaced = inserted.replaced.map(|id| format!(", replacing {id}")).unwrap_or_default();
     format!("inserted {} ({}{due}{replaced})\n", job.id, job.state)
 }

@@ -5,65 +5,65 @@ use time::OffsetDateTime;
 use uniqueue::{JobId, JobRow};
 
 use super::filter::FilterArguments;
-use super::when::{style, when};
-use crate::Verdict;
-use crate::args::QueueArguments;
+use super::state_text::{state_style, time_in_state};
 use crate::database::Database;
+use crate::database::DatabaseArguments;
 use crate::failure::Failure;
 use crate::output::{self, Cell, Column, Table};
+use crate::verdict::Verdict;
 
 /// List jobs, a page at a time.
 ///
-/// The newest first: ids follow time. A page starts where the last one ended (--after), so the thousandth costs what the
-/// first does; under a full page stands the command for the next. Available, running, waiting (scheduled and retryable)
-/// and discarded jobs and the holder of a key are found through an index, other conditions by looking at the jobs one by
-/// one: what is rare in a table of many millions may take seconds.
+/// The newest job comes first. A page starts where the last one ended (--after), so every page is as fast as the first. A
+/// full page ends with the command for the next page. Indexes find available, running, scheduled, retryable and discarded
+/// jobs and the holder of a key. Other conditions read job by job, so a rare job among many millions may take seconds.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ListArguments {
-    /// Only these jobs
+    /// List only these jobs
     #[arg(value_name = "ID")]
     ids: Vec<JobId>,
 
     #[command(flatten)]
     filter: FilterArguments,
 
-    /// At most so many
+    /// The largest number of jobs
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
 
-    /// Go on behind this job, the last of the page before
+    /// Start after this job, the last of the previous page
     #[arg(long, value_name = "ID")]
     after: Option<JobId>,
 
-    /// The oldest first
+    /// List the oldest job first
     #[arg(long)]
     oldest_first: bool,
 
     #[command(flatten)]
-    queue: QueueArguments,
+    database: DatabaseArguments,
 }
 
 const EXAMPLES: &str = "\
-Times are RFC 3339 (2026-11-21T22:30:00Z), a date, or how long ago by the database's clock (2h, 1h30m, 7d).
-With --json each job is one line; go on with --after and the last line's id.
+A time is RFC 3339 (2026-11-21T22:30:00Z), a date, or how long ago by the database's clock (2h, 1h30m, 7d).
+With --json each job is one line. For the next page give --after with the last line's id.
 
 Examples:
   uniqueue job list                                        the newest hundred
-  uniqueue job list --state running --attempted-before 1h  what runs for more than an hour
+  uniqueue job list --state running --attempted-before 1h  running for more than an hour
   uniqueue job list --state retryable,discarded --queue emails --newer-than 2h
   uniqueue job list --kind email.send --args '{\"user_id\": 42}'
   uniqueue job list --key reindex --json | jq -r .id
 
 Exit codes:
-  0    listed, if only the header
+  0    listed, even if no job matched
   2    a wrong command line, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
 /// Prints a page.
 pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
-    let ListArguments { ids, filter, limit, after, oldest_first, queue } = arguments;
-    let database = Database::open_migrated(&queue).await?;
+    let ListArguments { ids, filter, limit, after, oldest_first, database } = arguments;
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
     let client = &database.client;
     let mut filter = filter.filter(client).await?;
     if !ids.is_empty() {
@@ -77,13 +77,13 @@ pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
         jobs = jobs.after(after);
     }
     let page = jobs.await?;
-    if queue.json {
+    if json {
         output::print(&output::json_lines(&page)?)?;
     } else {
         let now = client.database_time().await?;
         let mut text = table(&page, now).text();
         if let Some(last) = page.last().filter(|_| page.len() as u64 == u64::from(limit)) {
-            text.push_str(&format!("next: {}\n", next(std::env::args(), last.id)));
+            text.push_str(&format!("next: {}\n", next_page(std::env::args(), last.id)));
         }
         output::print(&text)?;
     }
@@ -91,7 +91,7 @@ pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
     Ok(Verdict::Fine)
 }
 
-/// Jobs as a table.
+/// Lays jobs out as a table.
 pub(super) fn table(jobs: &[JobRow], now: OffsetDateTime) -> Table {
     let has_errors = jobs.iter().any(|job| !job.errors.is_empty());
     let last = if has_errors { "last error" } else { "args" };
@@ -111,20 +111,19 @@ pub(super) fn table(jobs: &[JobRow], now: OffsetDateTime) -> Table {
         };
         table.row([
             Cell::new(job.id.to_string()),
-            Cell::new(job.state.as_str()).style(style(job.state)),
+            Cell::new(job.state.as_str()).style(state_style(job.state)),
             Cell::new(&job.kind),
             Cell::new(&job.queue),
             Cell::new(format!("{}/{}", job.attempt, job.max_attempts)),
-            Cell::new(when(job, now)),
+            Cell::new(time_in_state(job, now)),
             Cell::new(last),
         ]);
     }
     table
 }
 
-/// The command that shows the page behind this one: the same words with another --after. A URL stays away, since it may
-/// hold a password.
-fn next(words: impl IntoIterator<Item = String>, last: JobId) -> String {
+/// The command for the next page: the same words with another --after. It omits the URL, which may hold a password.
+fn next_page(words: impl IntoIterator<Item = String>, last: JobId) -> String {
     let mut next = vec!["uniqueue".to_owned()];
     let mut words = words.into_iter().skip(1);
     while let Some(word) = words.next() {
@@ -136,19 +135,10 @@ fn next(words: impl IntoIterator<Item = String>, last: JobId) -> String {
             }
             _ if word.starts_with("--after=") => {}
             _ if word.starts_with("--database-url=") => next.push("--database-url=URL".to_owned()),
-            _ => next.push(quoted(&word)),
+            _ => next.push(output::shell_word(&word)),
         }
     }
     format!("{} --after {last}", next.join(" "))
-}
-
-/// A word as a shell reads it.
-fn quoted(word: &str) -> String {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=,@+".contains(character);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", output::plain(word).replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
@@ -158,7 +148,7 @@ mod tests {
     #[test]
     fn next_page_is_the_same_command_with_another_start() {
         let last: JobId = "019abc12-3456-7def-8a12-3456789abcde".parse().unwrap();
-        let next = |line: &[&str]| next(line.iter().map(|word| (*word).to_owned()), last);
+        let next = |line: &[&str]| next_page(line.iter().map(|word| (*word).to_owned()), last);
         assert_eq!(next(&["./uq", "job", "list"]), format!("uniqueue job list --after {last}"));
         assert_eq!(
             next(&["uq", "job", "list", "--after", "x", "--args", "{\"it's\": 1}", "--after=y"]),

@@ -1,19 +1,19 @@
-//! `uniqueue job`: looking at jobs, inserting and changing them.
+//! `uniqueue job`: list, show, insert and change jobs.
 //!
 //! ```text
 //! filter (--state, --queue, …) ─┬─▶ list: pages
-//!                               └─▶ change: count, sample, ask, then batch by batch
-//! id ─▶ show: everything about one
+//!                               └─▶ change: count, sample, confirm, then batch by batch
+//! id ─▶ show: everything about one job
 //! ```
 
 mod change;
 mod filter;
 mod insert;
-mod json;
 mod list;
+mod pretty_json;
 mod show;
+mod state_text;
 mod verb;
-mod when;
 
 use clap::{Args, Subcommand};
 
@@ -23,11 +23,11 @@ use self::show::ShowArguments;
 use self::verb::{
     CancelArguments, DeleteArguments, PriorityArguments, ReleaseArguments, RescheduleArguments, RetryArguments, Verb,
 };
-use crate::Verdict;
 use crate::failure::Failure;
-use crate::interrupt::or_interrupted;
+use crate::interrupt::{nothing_changed, or_interrupted};
+use crate::verdict::Verdict;
 
-/// Look at jobs, insert and change them.
+/// List, show, insert and change jobs.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct JobArguments {
@@ -57,19 +57,18 @@ Examples:
 
 Exit codes:
   0    done
-  1    a job that is not there, or is in no state for what was asked
-  2    a wrong command line, or something outside that failed
-  130  interrupted by Ctrl-C or SIGTERM before the end; it says how far it came";
+  1    a job does not exist, or is in no state for the command
+  2    a wrong command line, or something outside failed
+  130  interrupted by Ctrl-C or SIGTERM before the end; it prints how many jobs it changed";
 
-/// Runs one of them.
+/// Runs a command about jobs.
 pub(crate) async fn run(arguments: JobArguments) -> Result<Verdict, Failure> {
-    let nothing = || "nothing was changed".to_owned();
     match arguments.command {
-        JobCommand::List(arguments) => or_interrupted(nothing, list::run(*arguments)).await,
-        JobCommand::Show(arguments) => or_interrupted(nothing, show::run(arguments)).await,
+        JobCommand::List(arguments) => or_interrupted(nothing_changed, list::run(*arguments)).await,
+        JobCommand::Show(arguments) => or_interrupted(nothing_changed, show::run(arguments)).await,
         JobCommand::Insert(arguments) => {
-            let perhaps = || "the job may have been inserted; with --id the same insert can be sent again".to_owned();
-            or_interrupted(perhaps, insert::run(*arguments)).await
+            let left = || "the job may have been inserted; with --id the same insert can be sent again".to_owned();
+            or_interrupted(left, insert::run(*arguments)).await
         }
         JobCommand::Retry(arguments) => change::run(Verb::Retry, arguments.change).await,
         JobCommand::Cancel(arguments) => change::run(Verb::Cancel, arguments.change).await,

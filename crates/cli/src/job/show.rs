@@ -4,34 +4,34 @@ use clap::Args;
 use time::OffsetDateTime;
 use uniqueue::{AttemptError, Client, JobId, JobRow, JobState};
 
-use super::json::pretty;
-use super::when::{style, when};
-use crate::Verdict;
-use crate::args::QueueArguments;
+use super::pretty_json::pretty;
+use super::state_text::{state_style, time_in_state};
 use crate::database::Database;
+use crate::database::DatabaseArguments;
 use crate::failure::Failure;
-use crate::output::{self, Cell, Column, Record, Style, Table, ago, paint, plain, time, wrapped};
+use crate::output::{self, Cell, Column, Record, Style, Table, format_relative, format_time, paint, printable, wrap};
+use crate::verdict::Verdict;
 
-/// Before each line of what was handed in: args, an error.
+/// The indentation of args, meta, output and errors.
 const INDENT: &str = "  ";
 
 /// Show everything about a job.
 ///
-/// What it is and where it stands, args and meta, its progress and output, what it claims or who holds its key by now, and
-/// what happened to it, with every error.
+/// Its fields, args, meta, progress and output, its claim or the job that holds its key now, and its history with every
+/// error.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ShowArguments {
-    /// The job, or several
+    /// One or more jobs
     #[arg(value_name = "ID", required = true)]
     ids: Vec<JobId>,
 
     #[command(flatten)]
-    queue: QueueArguments,
+    database: DatabaseArguments,
 }
 
 const EXAMPLES: &str = "\
-With --json one job is one object, several are one object a line.
+With --json it prints one object for one job, and one object a line for several.
 
 Examples:
   uniqueue job show 019abc12-3456-7def-8a12-3456789abcde
@@ -39,24 +39,25 @@ Examples:
 
 Exit codes:
   0    shown
-  1    a job is not there
+  1    a job does not exist
   2    a wrong command line, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
 /// Prints jobs.
 pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
-    let ShowArguments { ids, queue } = arguments;
-    let database = Database::open_migrated(&queue).await?;
+    let ShowArguments { ids, database } = arguments;
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
     let client = &database.client;
     let now = client.database_time().await?;
     let mut verdict = Verdict::Fine;
     for (at, id) in ids.iter().enumerate() {
         match client.job(id).await? {
             None => {
-                output::tell(&format!("no such job: {id}"));
+                output::print_to_stderr(&format!("no such job: {id}"));
                 verdict = Verdict::NotFine;
             }
-            Some(job) if !queue.json => {
+            Some(job) if !json => {
                 let line = if at > 0 { "\n" } else { "" };
                 output::print(&format!("{line}{}", text(client, &job, now).await?))?;
             }
@@ -69,29 +70,30 @@ pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
 }
 
 async fn text(client: &Client, job: &JobRow, now: OffsetDateTime) -> Result<String, Failure> {
-    let at = |at: OffsetDateTime| format!("{} ({})", time(at), ago(at, now));
+    let at = |at: OffsetDateTime| format!("{} ({})", format_time(at), format_relative(at, now));
     let mut record = Record::new();
-    record.cell("id", job.id.to_string());
-    record.cell("kind", &job.kind);
-    record.cell("queue", &job.queue);
-    record.cell("state", Cell::new(format!("{}, {}", job.state, when(job, now))).style(style(job.state)));
-    record.cell("priority", job.priority.to_string());
-    record.cell("attempt", format!("{} of {}", job.attempt, job.max_attempts));
-    record.cell("created", at(job.created_at));
-    record.cell("scheduled", at(job.scheduled_at));
-    record.some("attempted", job.attempted_at.map(at));
-    record.some("finalized", job.finalized_at.map(at));
-    record.some("runner", job.worker.map(|worker| worker.to_string()));
-    record.some("replaced by", job.replaced_by.map(|id| id.to_string()));
+    record.field("id", job.id.to_string());
+    record.field("kind", &job.kind);
+    record.field("queue", &job.queue);
+    let state = format!("{}, {}", job.state, time_in_state(job, now));
+    record.field("state", Cell::new(state).style(state_style(job.state)));
+    record.field("priority", job.priority.to_string());
+    record.field("attempt", format!("{} of {}", job.attempt, job.max_attempts));
+    record.field("created", at(job.created_at));
+    record.field("scheduled", at(job.scheduled_at));
+    record.optional_field("attempted", job.attempted_at.map(at));
+    record.optional_field("finalized", job.finalized_at.map(at));
+    record.optional_field("runner", job.worker.map(|worker| worker.to_string()));
+    record.optional_field("replaced by", job.replaced_by.map(|id| id.to_string()));
     if let Some(key) = &job.unique_key {
-        record.cell("unique key", key);
-        record.cell("claim", claim(client, job, key, now).await?);
+        record.field("unique key", key);
+        record.field("claim", claim(client, job, key, now).await?);
     }
-    record.some("progress", job.progress.as_ref().map(ToString::to_string));
+    record.optional_field("progress", job.progress.as_ref().map(ToString::to_string));
     let mut text = format!("{}\n", record.draw());
     let mut part = |title: &str, json: &str| {
         let lines = pretty(json);
-        let lines = lines.lines().map(|line| format!("{INDENT}{}\n", plain(line)));
+        let lines = lines.lines().map(|line| format!("{INDENT}{}\n", printable(line)));
         text.push_str(&format!("\n{}\n{}", paint(Style::Strong, title), lines.collect::<String>()));
     };
     part("args", job.args.get());
@@ -101,24 +103,24 @@ async fn text(client: &Client, job: &JobRow, now: OffsetDateTime) -> Result<Stri
     if let Some(output) = &job.output {
         part("output", &output.to_string());
     }
-    let happened = timeline(job, now).text();
-    text.push_str(&format!("\n{}\n{happened}", paint(Style::Strong, "what happened")));
-    text.push_str(&errors(job, &happened, output::width()));
+    let history = history(job, now).text();
+    text.push_str(&format!("\n{}\n{history}", paint(Style::Strong, "history")));
+    text.push_str(&errors(job, &history, output::width()));
     Ok(text)
 }
 
-/// The errors that the timeline could not show whole: those of several lines, and those that are too long for the terminal.
-fn errors(job: &JobRow, timeline: &str, width: Option<usize>) -> String {
+/// The errors that the history could not show in full: those with several lines, and those wider than the terminal.
+fn errors(job: &JobRow, history: &str, width: Option<usize>) -> String {
     let mut text = String::new();
     for error in &job.errors {
         let is_one_line = error.error.lines().nth(1).is_none();
-        if is_one_line && timeline.contains(plain(&failed(error)).trim_end()) {
+        if is_one_line && history.contains(printable(&failed(error)).trim_end()) {
             continue;
         }
-        let title = format!("error of attempt {}, {}", error.attempt, time(error.at));
+        let title = format!("error of attempt {}, {}", error.attempt, format_time(error.at));
         text.push_str(&format!("\n{}\n", paint(Style::Bad, &title)));
         for line in error.error.lines() {
-            for part in wrapped(&plain(line), width.map(|width| width.saturating_sub(INDENT.len()))) {
+            for part in wrap(&printable(line), width.map(|width| width.saturating_sub(INDENT.len()))) {
                 text.push_str(&format!("{INDENT}{part}\n"));
             }
         }
@@ -126,7 +128,7 @@ fn errors(job: &JobRow, timeline: &str, width: Option<usize>) -> String {
     text
 }
 
-/// What the timeline says of a failed attempt: its error, or the first line of it.
+/// A failed attempt in the history, with the first line of its error.
 fn failed(error: &AttemptError) -> String {
     let mut lines = error.error.lines();
     let first = lines.next().unwrap_or_default();
@@ -134,51 +136,52 @@ fn failed(error: &AttemptError) -> String {
     format!("attempt {} failed: {first}{more}", error.attempt)
 }
 
-/// What the job claims; or who holds its key, where it does not.
+/// The job's claim, or the job that holds its key instead.
 async fn claim(client: &Client, job: &JobRow, key: &str, now: OffsetDateTime) -> Result<Cell, Failure> {
     let holder = client.holder(key).await?;
     if holder.as_ref().is_some_and(|holder| holder.id == job.id) {
         let states = job.unique_states.map(|states| states.to_string()).unwrap_or_default();
         let start = if job.until_start { "a worker fetches it or " } else { "" };
-        let until = job.unique_until.map(|at| format!("; at the latest {}", ago(at, now))).unwrap_or_default();
-        return Ok(Cell::new(format!("claims it, until {start}it leaves {states}{until}")).style(Style::Good));
+        let until =
+            job.unique_until.map(|at| format!("; at the latest {}", format_relative(at, now))).unwrap_or_default();
+        return Ok(Cell::new(format!("claimed until {start}it leaves {states}{until}")).style(Style::Good));
     }
-    let why = match job.unique_until.filter(|until| *until <= now) {
-        Some(until) => format!("expired {}", ago(until, now)),
+    let own = match job.unique_until.filter(|until| *until <= now) {
+        Some(until) => format!("expired {}", format_relative(until, now)),
         None if job.unique_states.is_some_and(|states| states.is_empty()) => "given up for good".to_owned(),
         None => "none".to_owned(),
     };
     Ok(Cell::new(match holder {
-        Some(holder) => format!("{why}; job {} ({}) holds the key", holder.id, holder.state),
-        None => format!("{why}; the key is free"),
+        Some(holder) => format!("{own}; job {} ({}) holds the key", holder.id, holder.state),
+        None => format!("{own}; the key is free"),
     }))
 }
 
-/// What is known of the job's life, in its order.
-fn timeline(job: &JobRow, now: OffsetDateTime) -> Table {
-    let mut moments = vec![(job.created_at, "inserted".to_owned(), Style::Plain)];
+/// The known events of the job, in order of time.
+fn history(job: &JobRow, now: OffsetDateTime) -> Table {
+    let mut events = vec![(job.created_at, "inserted".to_owned(), Style::Plain)];
     for error in &job.errors {
-        moments.push((error.at, failed(error), Style::Bad));
+        events.push((error.at, failed(error), Style::Bad));
     }
-    // Of the attempts before the latest only the errors are kept.
+    // The row keeps only the errors of earlier attempts.
     let ended = job.errors.last().is_some_and(|error| error.attempt == job.attempt);
     if let Some(at) = job.attempted_at {
-        moments.push((at, format!("attempt {} started", job.attempt), Style::Plain));
+        events.push((at, format!("attempt {} started", job.attempt), Style::Plain));
     }
     match (job.state, job.finalized_at) {
-        (JobState::Discarded, Some(at)) => moments.push((at, "discarded".to_owned(), Style::Bad)),
-        (state, Some(at)) => moments.push((at, state.to_string(), Style::Plain)),
-        (JobState::Running, None) if !ended => moments.push((now, "running".to_owned(), Style::Good)),
+        (JobState::Discarded, Some(at)) => events.push((at, "discarded".to_owned(), Style::Bad)),
+        (state, Some(at)) => events.push((at, state.to_string(), Style::Plain)),
+        (JobState::Running, None) if !ended => events.push((now, "running".to_owned(), Style::Good)),
         (JobState::Scheduled | JobState::Retryable, None) => {
-            moments.push((job.scheduled_at, "to be run".to_owned(), Style::Faint));
+            events.push((job.scheduled_at, "due".to_owned(), Style::Faint));
         }
         _ => {}
     }
-    // Stable: an error stands before the discarding that it caused at the same instant.
-    moments.sort_by_key(|(at, ..)| *at);
-    let mut table = Table::new([Column::text("at"), Column::number("ago"), Column::long("what")]);
-    for (at, what, style) in moments {
-        table.row([Cell::new(time(at)), Cell::new(ago(at, now)), Cell::new(what).style(style)]);
+    // The sort is stable, so an error stays before the discarding that it caused at the same time.
+    events.sort_by_key(|(at, ..)| *at);
+    let mut table = Table::new([Column::text("at"), Column::number("ago"), Column::long("event")]);
+    for (at, event, style) in events {
+        table.row([Cell::new(format_time(at)), Cell::new(format_relative(at, now)), Cell::new(event).style(style)]);
     }
     table
 }

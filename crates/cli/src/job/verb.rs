@@ -1,10 +1,12 @@
-//! What can be done to jobs.
+//! The changes of jobs, their wording and their arguments.
+
+use std::time::Duration;
 
 use clap::Args;
 use uniqueue::{Change, Client, JobSelection, JobState, StateSet};
 
 use super::change::ChangeArguments;
-use crate::output::Moment;
+use crate::time_argument::{DurationArgument, TimeArgument};
 
 /// A change.
 #[derive(Clone, Copy, Debug)]
@@ -12,13 +14,13 @@ pub(super) enum Verb {
     Retry,
     Cancel,
     Delete,
-    Reschedule(Moment),
+    Reschedule(TimeArgument),
     Release,
     Priority(i16),
 }
 
 impl Verb {
-    /// As the command is called.
+    /// The command's name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Verb::Retry => "retry",
@@ -30,9 +32,9 @@ impl Verb {
         }
     }
 
-    /// As it says what it does, what it did, and asks.
+    /// The verb's forms for messages.
     pub(super) fn words(self) -> Words {
-        let [doing, done, ask, would] = match self {
+        let [present, past, imperative, passive] = match self {
             Verb::Retry => ["retrying", "retried", "Retry", "be retried"],
             Verb::Cancel => ["cancelling", "cancelled", "Cancel", "be cancelled"],
             Verb::Delete => ["deleting", "deleted", "Delete", "be deleted"],
@@ -42,10 +44,10 @@ impl Verb {
                 ["changing the priority", "changed the priority of", "Change the priority of", "get another priority"]
             }
         };
-        Words { doing, done, ask, would }
+        Words { present, past, imperative, passive }
     }
 
-    /// The states in which a job can be changed so.
+    /// The states in which the command can change a job.
     pub(super) fn can_change(self) -> StateSet {
         let all = StateSet::of(&JobState::ALL);
         match self {
@@ -59,15 +61,15 @@ impl Verb {
         }
     }
 
-    /// The states that are meant when a filter names none. A retry by kind is not meant to run again what is completed.
-    pub(super) fn usual(self) -> StateSet {
+    /// The states that a filter without states selects. A retry by kind must not run completed jobs again.
+    pub(super) fn default_states(self) -> StateSet {
         match self {
             Verb::Retry => StateSet::of(&[JobState::Discarded, JobState::Retryable]),
             _ => self.can_change(),
         }
     }
 
-    /// The change itself, with times counted from the database's now.
+    /// The change, with times relative to the database's time.
     pub(super) async fn change<'c>(
         self,
         client: &'c Client,
@@ -87,10 +89,10 @@ impl Verb {
 /// A verb's forms.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Words {
-    pub(super) doing: &'static str,
-    pub(super) done: &'static str,
-    pub(super) ask: &'static str,
-    pub(super) would: &'static str,
+    pub(super) present: &'static str,
+    pub(super) past: &'static str,
+    pub(super) imperative: &'static str,
+    pub(super) passive: &'static str,
 }
 
 macro_rules! exit_codes {
@@ -99,27 +101,27 @@ macro_rules! exit_codes {
             $examples,
             "
 
-By ids nobody is asked. By a filter it says how many jobs are meant and asks first; where nobody can be asked,
-it needs --yes. Jobs that are inserted later are not meant. It goes through them in batches of 1,000, oldest first, each a transaction of its own;
-what somebody else keeps locked is left for the end, and then waited for.
-With --json: {\"verb\", \"changed\": how many, \"discarded\": [ids], \"unchanged\": [{\"id\", \"reason\"}]}; with --dry-run:
+A change by ids starts at once. A change by a filter first prints the number of jobs and asks for confirmation; without a
+terminal it needs --yes. It leaves out jobs that are inserted later. It changes jobs in batches of 1,000, oldest first,
+each batch in a transaction of its own. Jobs that another transaction has locked come last, and then it waits for them.
+With --json it prints {\"verb\", \"changed\": count, \"discarded\": [ids], \"unchanged\": [{\"id\", \"reason\"}]}, with --dry-run
 {\"verb\", \"dry_run\": true, \"jobs\": {\"exactly\": n} or {\"at_least\": n}, \"sample\": [jobs], \"unchanged\"}.
 
 Exit codes:
-  0    every job that was named is changed; or, by a filter, every one that matched
-  1    a job that was named is not there, or is in no state for it; a job was discarded instead of coming back,
-       since another one holds its unique key and its policy says so; or the answer was no
-  2    a wrong command line, a filter without --yes where nobody can be asked, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end; it says how far it came"
+  0    every given job was changed; by a filter, every matching job
+  1    a given job does not exist or is in no state for the command; a job was discarded, because another job holds its
+       unique key and its policy says so; or the answer was no
+  2    a wrong command line, a filter without --yes and without a terminal, or the database failed
+  130  interrupted by Ctrl-C or SIGTERM before the end; it prints how many jobs it changed"
         )
     };
 }
 
 /// Make failed jobs available at once.
 ///
-/// By a filter those that are discarded or retryable, unless --state says otherwise: cancelled, completed and scheduled
-/// jobs can be retried as well. Each gets at least one more attempt. A job whose unique key another one holds by now goes
-/// on without it, or is discarded where its policy says so.
+/// A filter selects discarded and retryable jobs. With --state it can also select cancelled, completed and scheduled jobs.
+/// Each job gets at least one more attempt. A job whose unique key another job holds now goes on without its claim, or is
+/// discarded if its policy says so.
 #[derive(Debug, Args)]
 #[command(after_help = exit_codes!("\
 Examples:
@@ -131,9 +133,9 @@ pub(super) struct RetryArguments {
     pub(super) change: ChangeArguments,
 }
 
-/// Cancel jobs that are not over.
+/// Cancel jobs that are not final.
 ///
-/// A running job is over for the queue at once; its worker is told, and what it says later is dropped.
+/// A running job is cancelled at once: its worker is notified, and the worker's result is dropped.
 #[derive(Debug, Args)]
 #[command(after_help = exit_codes!("\
 Examples:
@@ -145,9 +147,9 @@ pub(super) struct CancelArguments {
     pub(super) change: ChangeArguments,
 }
 
-/// Delete jobs that no worker has.
+/// Delete jobs that are not running.
 ///
-/// Whatever they claimed is free. By a filter jobs in every state but running are meant, unless --state says otherwise.
+/// Their unique keys are free again. A filter selects jobs in every state but running, unless --state is given.
 #[derive(Debug, Args)]
 #[command(after_help = exit_codes!("\
 Examples:
@@ -161,8 +163,8 @@ pub(super) struct DeleteArguments {
 
 /// Give waiting jobs another time.
 ///
-/// Available, pending, retryable and scheduled jobs. A time that has passed makes them available at once; pending ones
-/// stay pending.
+/// It changes available, pending, retryable and scheduled jobs. A time in the past makes them available at once, but pending
+/// jobs stay pending.
 #[derive(Debug, Args)]
 #[command(after_help = exit_codes!("\
 Examples:
@@ -173,7 +175,7 @@ pub(super) struct RescheduleArguments {
     #[command(flatten)]
     pub(super) change: ChangeArguments,
 
-    /// The time: RFC 3339, a date, now, or from now on (+2h)
+    /// The time: RFC 3339, a date, now, or relative to now (+2h)
     #[arg(
         long,
         value_name = "TIME",
@@ -181,24 +183,24 @@ pub(super) struct RescheduleArguments {
         conflicts_with = "in",
         allow_hyphen_values = true
     )]
-    at: Option<Moment>,
+    at: Option<TimeArgument>,
 
     /// How long from now, such as 30m
-    #[arg(long, value_name = "SPAN")]
-    r#in: Option<crate::output::Span>,
+    #[arg(long, value_name = "DURATION")]
+    r#in: Option<DurationArgument>,
 }
 
 impl RescheduleArguments {
-    /// The time that is meant. Now, should the parser have let neither through.
-    pub(super) fn at(&self) -> Moment {
-        let later = self.r#in.map_or(Moment::Ago(std::time::Duration::ZERO), |span| Moment::In(span.0));
-        self.at.unwrap_or(later)
+    /// The new time. clap requires one of the two options.
+    pub(super) fn at(&self) -> TimeArgument {
+        let delay = self.r#in.map_or(Duration::ZERO, |DurationArgument(delay)| delay);
+        self.at.unwrap_or(TimeArgument::In(delay))
     }
 }
 
-/// Let pending jobs go.
+/// Release pending jobs.
 ///
-/// They become available, or scheduled where their time has not come.
+/// A released job becomes available, or scheduled if its time has not come.
 #[derive(Debug, Args)]
 #[command(after_help = exit_codes!("\
 Examples:
@@ -211,7 +213,7 @@ pub(super) struct ReleaseArguments {
 
 /// Give waiting jobs another priority.
 ///
-/// Available, pending, retryable and scheduled jobs. Higher runs first; 0 is the default of an insert.
+/// It changes available, pending, retryable and scheduled jobs. Higher priorities run first. An insert's default is 0.
 #[derive(Debug, Args)]
 #[command(after_help = exit_codes!("\
 Examples:

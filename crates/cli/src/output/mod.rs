@@ -1,37 +1,42 @@
-//! Standard output: text, tables and JSON; and standard error where people watch.
+//! Everything that a command prints: text, tables, records and JSON, and questions and progress on standard error.
 
-mod ask;
 mod bar;
-mod moment;
+mod confirm;
 mod paint;
-mod plain;
+mod printable;
+mod record;
 mod shell;
 mod table;
+mod terminal_width;
+mod time;
 mod wrap;
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
+use indicatif::HumanCount;
 use serde::Serialize;
 
-pub(crate) use self::ask::{Answer, ask};
 pub(crate) use self::bar::Bar;
-pub(crate) use self::moment::{Moment, Span, ago, span, time};
+pub(crate) use self::confirm::{Answer, confirm};
 pub(crate) use self::paint::{ColorChoice, Style, choose_color, has_colors, paint, paint_error};
-pub(crate) use self::plain::plain;
-pub(crate) use self::shell::shell;
-pub(crate) use self::table::{Cell, Column, Record, Table, width};
-pub(crate) use self::wrap::wrapped;
+pub(crate) use self::printable::printable;
+pub(crate) use self::record::Record;
+pub(crate) use self::shell::shell_word;
+pub(crate) use self::table::{Cell, Column, Table};
+pub(crate) use self::terminal_width::width;
+pub(crate) use self::time::{format_duration, format_relative, format_time};
+pub(crate) use self::wrap::wrap;
 
 use crate::failure::Failure;
 
-/// Prints a text. A reader that went away, such as `head`, is no error.
+/// Prints a text. A closed standard output, as after `head`, is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    print_on(text).map(|_| ())
+    print_unless_closed(text).map(|_| ())
 }
 
-/// Prints a text, and says whether anybody reads on: for what would print for ever.
-pub(crate) fn print_on(text: &str) -> Result<ControlFlow<()>, Failure> {
+/// Prints a text. `Break` means that standard output is closed, so a command that prints for ever ends.
+pub(crate) fn print_unless_closed(text: &str) -> Result<ControlFlow<()>, Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(ControlFlow::Continue(())),
@@ -40,8 +45,9 @@ pub(crate) fn print_on(text: &str) -> Result<ControlFlow<()>, Failure> {
     }
 }
 
-/// Tells standard error a line, beside what is printed. Nobody can be told that standard error is gone.
-pub(crate) fn tell(line: &str) {
+/// Prints a line on standard error.
+pub(crate) fn print_to_stderr(line: &str) {
+    // A closed standard error leaves no way to report that.
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
@@ -56,7 +62,7 @@ pub(crate) fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
     print(&json_lines([value])?)
 }
 
-/// Values as JSON, one a line.
+/// Writes values as JSON, one a line.
 pub(crate) fn json_lines<T: Serialize>(values: impl IntoIterator<Item = T>) -> Result<String, Failure> {
     let mut text = String::new();
     for value in values {
@@ -70,7 +76,7 @@ fn no_json(error: serde_json::Error) -> Failure {
     Failure::environment("cannot write JSON", "report this", error.into())
 }
 
-/// A table as psql draws it, with as many columns as the header has.
+/// Draws a table of any width in the style of psql.
 pub(crate) fn table(header: &[String], is_number: &[bool], rows: &[Vec<String>]) -> String {
     let columns = header.iter().zip(is_number).map(|(name, is_number)| match is_number {
         true => Column::number(name),
@@ -83,28 +89,14 @@ pub(crate) fn table(header: &[String], is_number: &[bool], rows: &[Vec<String>])
     table.draw(None)
 }
 
-/// A count with its thousands set apart.
+/// Writes a count with thousands separators.
 pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(number).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn thousands_are_set_apart() {
-        let texts = [0, 999, 1_000, 12_345, 1_234_567].map(count);
-        assert_eq!(texts, ["0", "999", "1,000", "12,345", "1,234,567"]);
-    }
 
     #[test]
     fn table_looks_like_psql() {

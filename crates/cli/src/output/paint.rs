@@ -1,4 +1,4 @@
-//! Colour: only where somebody looks, or asks for it.
+//! Colour: on a terminal, or where --color asks for it.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal};
@@ -12,34 +12,38 @@ pub(crate) enum ColorChoice {
     /// On a terminal, unless NO_COLOR is set or TERM is dumb
     #[default]
     Auto,
-    /// In a pipe and a file as well
+    /// Also in a pipe and in a file
     Always,
-    /// Nowhere
+    /// Never
     Never,
 }
 
 static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
 
-/// Says once, before anything is printed, when to colour.
+/// Sets when to colour. Call it once, before anything is printed.
 pub(crate) fn choose_color(choice: ColorChoice) {
+    if choice == ColorChoice::Always {
+        // Tables are coloured by crossterm, which obeys NO_COLOR by itself. --color=always is stronger.
+        ratatui::crossterm::style::force_color_output(true);
+    }
     let _ = CHOICE.set(choice);
 }
 
-/// What a text is to a reader who is in a hurry. The colours are the terminal's own sixteen, so that they fit its theme.
+/// The importance of a text. The colours are the terminal's own sixteen, so that they fit its theme.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Style {
-    /// As it is.
+    /// No style.
     #[default]
     Plain,
-    /// What one looks for: a title, a header.
+    /// A title or a header.
     Strong,
-    /// Beside the point.
+    /// A detail.
     Faint,
-    /// As it should be.
+    /// Something in order.
     Good,
-    /// Worth a look.
+    /// Something to check.
     Warn,
-    /// Not as it should be.
+    /// Something wrong.
     Bad,
 }
 
@@ -63,17 +67,17 @@ impl Style {
     }
 }
 
-/// The text for standard output, in colour where that is wanted.
+/// Styles a text for standard output, where colour is on.
 pub(crate) fn paint(style: Style, text: &str) -> Cow<'_, str> {
     style.apply(text, is_wanted(io::stdout().is_terminal()))
 }
 
-/// The same for standard error.
+/// Styles a text for standard error, where colour is on.
 pub(crate) fn paint_error(style: Style, text: &str) -> Cow<'_, str> {
     style.apply(text, is_wanted(io::stderr().is_terminal()))
 }
 
-/// Whether standard output is to be coloured.
+/// Whether colour is on for standard output.
 pub(crate) fn has_colors() -> bool {
     is_wanted(io::stdout().is_terminal())
 }

@@ -1,10 +1,10 @@
-//! Text as one word of a shell, for commands to be pasted.
+//! Words of a shell, for commands that are printed to be pasted.
 
-use super::plain::is_unsafe;
+use super::printable::is_unsafe;
 
-/// The text as one word: bare where that does, else in quotes. What could steer the terminal is spelled out as `$'…'`, which
-/// bash, zsh and ksh read.
-pub(crate) fn shell(text: &str) -> String {
+/// Writes a text as one word, in quotes if needed. Characters that control a terminal are escaped as `$'…'`, which bash,
+/// zsh and ksh read.
+pub(crate) fn shell_word(text: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !text.is_empty() && text.chars().all(is_bare) {
         return text.to_owned();
@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn a_word_is_quoted_where_it_must_be() {
-        assert_eq!(["email.send", "a b", "it's", ""].map(shell), ["email.send", "'a b'", r"'it'\''s'", "''"]);
-        assert_eq!(shell("a\u{1b}[31m'\\\n"), r"$'a\u001b[31m\'\\\u000a'");
+        assert_eq!(["email.send", "a b", "it's", ""].map(shell_word), ["email.send", "'a b'", r"'it'\''s'", "''"]);
+        assert_eq!(shell_word("a\u{1b}[31m'\\\n"), r"$'a\u001b[31m\'\\\u000a'");
     }
 }

@@ -1,19 +1,29 @@
-//! Tables that read well in a terminal of any width and in a pipe.
+//! Tables in the style of psql, which fit a terminal and are complete in a pipe.
 //!
-//! A terminal that is too narrow first has the columns cut that may be, then those left out that may be, the last one
-//! first, which is said below. If that is not enough, each row becomes a block with a line a column, as psql's `\x auto`
-//! does. In a pipe nothing is cut or left out.
+//! comfy-table draws them and cuts long columns. Three rules of our own apply where a terminal is still too narrow. First
+//! the optional columns are left out, the last one first, and the line below the table names them. Then each row becomes
+//! a block with a line for each column, as with psql's `\x auto`. A pipe gets every column in full.
 
-use std::io::{self, IsTerminal};
+use comfy_table::{
+    Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, ContentLineStyle, LineStyle, TableStyle,
+    Width,
+};
 
-use console::Term;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use super::paint::{Style, has_colors, paint};
+use super::printable::printable;
+use super::record::Record;
+use super::terminal_width::width;
 
-use super::paint::{Style, paint};
-use super::plain::plain;
+/// The narrowest that a long column is cut to, without its padding.
+const MIN_WIDTH: u16 = 8;
 
-/// No column is cut to less than this.
-const SHORTEST: usize = 8;
+/// The blanks beside a cell: one on each side.
+const PADDING: u16 = 2;
+
+const PSQL: TableStyle = TableStyle::new()
+    .header_lines(ContentLineStyle::none().junction('|'))
+    .header_separator(LineStyle::none().fill('-').junction('+'))
+    .content_lines(ContentLineStyle::none().junction('|'));
 
 /// A column of a table.
 #[derive(Clone, Debug)]
@@ -31,22 +41,22 @@ enum ColumnKind {
 }
 
 impl Column {
-    /// Text that is never cut: an id, a name.
+    /// Text that is never cut, such as an id.
     pub(crate) fn text(name: impl Into<String>) -> Self {
         Self::new(name, ColumnKind::Text)
     }
 
-    /// Something to the right: a number, an age.
+    /// A number or an age, aligned to the right and never cut.
     pub(crate) fn number(name: impl Into<String>) -> Self {
         Self::new(name, ColumnKind::Number)
     }
 
-    /// Text of any length, which is cut where it does not fit: args, an error.
+    /// Text of any length, such as args or an error. It is cut to fit a terminal.
     pub(crate) fn long(name: impl Into<String>) -> Self {
         Self::new(name, ColumnKind::Long)
     }
 
-    /// May be left out where there is no room for it.
+    /// Leaves the column out where the terminal has no room for it.
     #[must_use]
     pub(crate) fn optional(mut self) -> Self {
         self.is_optional = true;
@@ -58,7 +68,7 @@ impl Column {
     }
 }
 
-/// What stands in a row's column. Control characters are spelled out.
+/// The text of one cell. Control characters are escaped.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     text: String,
@@ -67,13 +77,30 @@ pub(crate) struct Cell {
 
 impl Cell {
     pub(crate) fn new(text: impl AsRef<str>) -> Self {
-        Self { text: plain(text.as_ref()).into_owned(), style: Style::Plain }
+        Self { text: printable(text.as_ref()).into_owned(), style: Style::Plain }
     }
 
     #[must_use]
     pub(crate) fn style(mut self, style: Style) -> Self {
         self.style = style;
         self
+    }
+
+    pub(super) fn painted(&self) -> std::borrow::Cow<'_, str> {
+        paint(self.style, &self.text)
+    }
+
+    fn drawn(&self) -> comfy_table::Cell {
+        let cell = comfy_table::Cell::new(&self.text);
+        match self.style {
+            Style::Plain => cell,
+            Style::Strong => cell.add_attribute(Attribute::Bold),
+            Style::Faint => cell.add_attribute(Attribute::Dim),
+            // The dark colours are the first eight of the terminal's own sixteen.
+            Style::Good => cell.fg(Color::DarkGreen),
+            Style::Warn => cell.fg(Color::DarkYellow),
+            Style::Bad => cell.fg(Color::DarkRed),
+        }
     }
 }
 
@@ -83,7 +110,7 @@ impl<T: AsRef<str>> From<T> for Cell {
     }
 }
 
-/// Rows to be drawn.
+/// Columns and rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,
@@ -95,163 +122,108 @@ impl Table {
         Self { columns: columns.into_iter().collect(), rows: Vec::new() }
     }
 
-    /// Adds a row. Cells that are missing stay empty, those beyond the columns are left out.
+    /// Adds a row. Missing cells are empty, and surplus cells are ignored.
     pub(crate) fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
         let mut cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
         cells.resize_with(self.columns.len(), || Cell::new(""));
         self.rows.push(cells);
     }
 
-    /// The table for standard output: as wide as its terminal allows, in a pipe as wide as it is.
+    /// The table for standard output, with the number of rows below it.
     pub(crate) fn text(&self) -> String {
         format!("{}\n", self.draw(width()))
     }
 
-    /// The table for standard output without the number of rows, for one whose rows are always the same.
-    pub(crate) fn draw_bare(&self) -> String {
-        let drawn = self.draw(width());
-        drawn.rsplit_once('\n').map(|(table, _)| table.to_owned()).unwrap_or(drawn)
+    /// The table for standard output without the number of rows, for a table that always has the same rows.
+    pub(crate) fn text_without_count(&self) -> String {
+        self.fit(width()).0
     }
 
-    /// The table in a width, with the number of rows below and no line end.
+    /// The table within a width, with the number of rows below it and without a final line end.
     pub(crate) fn draw(&self, width: Option<usize>) -> String {
-        let count = match self.rows.len() {
+        let (table, left_out) = self.fit(width);
+        let mut note = match self.rows.len() {
             1 => "(1 row)".to_owned(),
             count => format!("({count} rows)"),
         };
-        let mut left_out = Vec::new();
-        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        if !left_out.is_empty() {
+            note = format!("{note} no room for: {}", left_out.join(", "));
+        }
+        format!("{table}\n{}", paint(Style::Faint, &note)).trim_start_matches('\n').to_owned()
+    }
+
+    /// The table within a width, and the columns that it leaves out.
+    fn fit(&self, width: Option<usize>) -> (String, Vec<&str>) {
+        let mut left_out: Vec<usize> = Vec::new();
         loop {
-            if let Some(widths) = self.widths(&shown, width) {
-                let note = match left_out.as_slice() {
-                    [] => count,
-                    names => format!("{count} no room for: {}", names.join(", ")),
-                };
-                let note = paint(Style::Faint, &note).into_owned();
-                return self.lines(&shown, &widths).chain([note]).collect::<Vec<_>>().join("\n");
+            let lines: Vec<String> = self.arranged(&left_out, width).lines().map(|l| l.trim_end().to_owned()).collect();
+            // The rule below the header is as wide as the table and has no colour codes.
+            let drawn = lines.get(1).map_or(0, |rule| rule.chars().count());
+            if width.is_none_or(|width| drawn <= width) {
+                return (lines.join("\n"), left_out.iter().rev().map(|at| self.columns[*at].name.as_str()).collect());
             }
-            let Some(at) = shown.iter().rposition(|column| self.columns[*column].is_optional) else { break };
-            left_out.insert(0, self.columns[shown.remove(at)].name.as_str());
+            let is_removable = |at: &usize| self.columns[*at].is_optional && !left_out.contains(at);
+            match (0..self.columns.len()).rev().find(is_removable) {
+                Some(column) => left_out.push(column),
+                None => return (self.blocks(), Vec::new()),
+            }
         }
-        let count = paint(Style::Faint, &count).into_owned();
-        self.blocks().chain([count]).collect::<Vec<_>>().join("\n")
     }
 
-    /// How wide each of these columns is to be; `None`: they do not fit.
-    fn widths(&self, shown: &[usize], limit: Option<usize>) -> Option<Vec<usize>> {
-        let natural = |column: &usize| {
-            let cells = self.rows.iter().map(|row| row[*column].text.width());
-            cells.chain([self.columns[*column].name.width()]).max().unwrap_or_default()
+    fn arranged(&self, left_out: &[usize], width: Option<usize>) -> comfy_table::Table {
+        let mut table = comfy_table::Table::new();
+        table.load_style(PSQL).style_text_only();
+        if has_colors() {
+            table.enforce_styling()
+        } else {
+            table.force_no_tty()
         };
-        let mut widths: Vec<usize> = shown.iter().map(natural).collect();
-        let Some(limit) = limit else { return Some(widths) };
-        // A blank on each side of a cell, and a bar between two.
-        let total = |widths: &[usize]| widths.iter().sum::<usize>() + (3 * widths.len()).saturating_sub(1);
-        while total(&widths) > limit {
-            let is_long = |at: &usize| self.columns[shown[*at]].kind == ColumnKind::Long && widths[*at] > SHORTEST;
-            let widest = (0..widths.len()).filter(is_long).max_by_key(|at| widths[*at])?;
-            // Down to where the limit is kept, or the next one is the widest.
-            let surplus = total(&widths) - limit;
-            let second =
-                (0..widths.len()).filter(|at| *at != widest && is_long(at)).map(|at| widths[at]).max().unwrap_or(0);
-            let down_to = widths[widest].saturating_sub(surplus).max(second.min(widths[widest] - 1)).max(SHORTEST);
-            widths[widest] = down_to;
+        let names = self.columns.iter().map(|column| Cell::new(&column.name).style(Style::Strong).drawn());
+        table.set_header(names.collect::<Vec<_>>());
+        for cells in &self.rows {
+            let mut row = comfy_table::Row::from(cells.iter().take(self.columns.len()).map(Cell::drawn));
+            if width.is_some() {
+                row.max_height(1);
+            }
+            table.add_row(row);
         }
-        Some(widths)
-    }
-
-    fn lines<'t>(&'t self, shown: &'t [usize], widths: &'t [usize]) -> impl Iterator<Item = String> + 't {
-        let header = self.columns.iter().map(|column| Cell::new(&column.name).style(Style::Strong)).collect::<Vec<_>>();
-        let rule = widths.iter().map(|width| "-".repeat(width + 2)).collect::<Vec<_>>().join("+");
-        let line = move |cells: &[Cell]| {
-            let cells = shown.iter().zip(widths).map(|(at, width)| {
-                let (cell, column) = (&cells[*at], &self.columns[*at]);
-                let text = cut(&cell.text, *width);
-                let space = " ".repeat(width.saturating_sub(text.width()));
-                let text = paint(cell.style, &text);
-                match column.kind {
-                    ColumnKind::Number => format!(" {space}{text} "),
-                    ColumnKind::Text | ColumnKind::Long => format!(" {text}{space} "),
-                }
+        match width {
+            Some(width) => {
+                let width = u16::try_from(width).unwrap_or(u16::MAX);
+                table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width)
+            }
+            None => table.set_content_arrangement(ContentArrangement::Disabled),
+        };
+        let natural = table.column_max_content_widths();
+        for (at, (column, drawn)) in self.columns.iter().zip(table.column_iter_mut()).enumerate() {
+            drawn.set_constraint(match column.kind {
+                _ if left_out.contains(&at) => ColumnConstraint::Hidden,
+                ColumnKind::Long => ColumnConstraint::LowerBoundary(Width::Fixed(natural[at].min(MIN_WIDTH) + PADDING)),
+                ColumnKind::Text | ColumnKind::Number => ColumnConstraint::ContentWidth,
             });
-            cells.collect::<Vec<_>>().join("|").trim_end().to_owned()
-        };
-        let head = [line(&header), rule];
-        head.into_iter().chain(self.rows.iter().map(move |row| line(row)))
+            if column.kind == ColumnKind::Number {
+                drawn.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table
     }
 
-    fn blocks(&self) -> impl Iterator<Item = String> {
-        self.rows.iter().enumerate().map(|(at, row)| {
+    fn blocks(&self) -> String {
+        let blocks = self.rows.iter().enumerate().map(|(at, row)| {
             let mut record = Record::new();
             for (column, cell) in self.columns.iter().zip(row) {
-                record.cell(&column.name, cell.clone());
+                record.field(&column.name, cell.clone());
             }
             format!("{}\n{}", paint(Style::Faint, &format!("-[ {} ]-", at + 1)), record.draw())
-        })
+        });
+        blocks.collect::<Vec<_>>().join("\n")
     }
-}
-
-/// One thing in full: a line for each of its parts.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Record {
-    lines: Vec<(String, Cell)>,
-}
-
-impl Record {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a part.
-    pub(crate) fn cell(&mut self, name: impl Into<String>, cell: impl Into<Cell>) {
-        self.lines.push((name.into(), cell.into()));
-    }
-
-    /// Adds a part, if there is one.
-    pub(crate) fn some(&mut self, name: impl Into<String>, cell: Option<impl Into<Cell>>) {
-        if let Some(cell) = cell {
-            self.cell(name, cell);
-        }
-    }
-
-    /// The lines, without the last line's end.
-    pub(crate) fn draw(&self) -> String {
-        let widest = self.lines.iter().map(|(name, _)| name.width()).max().unwrap_or_default();
-        let line = |(name, cell): &(String, Cell)| {
-            let space = " ".repeat(widest - name.width());
-            let line = format!("{}{space} | {}", paint(Style::Strong, name), paint(cell.style, &cell.text));
-            line.trim_end().to_owned()
-        };
-        self.lines.iter().map(line).collect::<Vec<_>>().join("\n")
-    }
-}
-
-/// How wide a line may be: as the terminal is; in a pipe as `COLUMNS` says, if it does.
-pub(crate) fn width() -> Option<usize> {
-    let size = Term::stdout().size_checked().filter(|_| io::stdout().is_terminal());
-    let columns = size.map(|(_, columns)| usize::from(columns)).filter(|columns| *columns > 0);
-    columns.or_else(|| std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0))
-}
-
-/// The beginning of a text that is too wide, with a sign that there was more.
-fn cut(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let (mut kept, mut taken) = (String::new(), 0);
-    for character in text.chars() {
-        taken += character.width().unwrap_or_default();
-        if taken + 1 > width {
-            break;
-        }
-        kept.push(character);
-    }
-    kept.push('…');
-    kept
 }
 
 #[cfg(test)]
 mod tests {
+    use unicode_width::UnicodeWidthStr;
+
     use super::*;
 
     fn jobs() -> Table {
@@ -262,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_gets_all_of_it() {
+    fn a_pipe_gets_everything() {
         let expected = " id   | args                        | attempt\n\
                         ------+-----------------------------+---------\n \
                         0190 | {\"user\": 1, \"locale\": \"en\"} |       1\n \
@@ -272,10 +244,10 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_has_long_columns_cut_and_no_others() {
+    fn a_terminal_cuts_long_columns_and_no_others() {
         let expected = " id   | args       | attempt\n\
                         ------+------------+---------\n \
-                        0190 | {\"user\": … |       1\n \
+                        0190 | {\"user\":…  |       1\n \
                         0191 | {}         |      25\n\
                         (2 rows)";
         assert_eq!(jobs().draw(Some(29)), expected);
@@ -286,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_may_be_are_left_out_before_rows_become_blocks() {
+    fn optional_columns_are_left_out_before_rows_become_blocks() {
         let mut table = Table::new([
             Column::text("id"),
             Column::long("queue").optional(),
@@ -303,16 +275,16 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_gets_a_block_a_row() {
+    fn a_narrow_terminal_gets_a_block_for_each_row() {
         let expected = "-[ 1 ]-\nid      | 0190\nargs    | {\"user\": 1, \"locale\": \"en\"}\nattempt | 1\n\
                         -[ 2 ]-\nid      | 0191\nargs    | {}\nattempt | 25\n(2 rows)";
         assert_eq!(jobs().draw(Some(20)), expected);
-        // However narrow: it ends, and nothing is lost.
+        // Even the narrowest terminal gets everything.
         assert_eq!(jobs().draw(Some(1)), expected);
     }
 
     #[test]
-    fn wide_characters_are_two_columns_and_controls_are_spelled_out() {
+    fn wide_characters_are_two_columns_and_controls_are_escaped() {
         let mut table = Table::new([Column::long("name"), Column::number("jobs")]);
         table.row(["漢字漢字漢字", "1"]);
         table.row(["a\u{1b}[2J", "2"]);

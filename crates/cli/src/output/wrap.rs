@@ -1,14 +1,14 @@
-//! Long text in lines that a terminal holds.
+//! Long text in lines that fit a terminal.
 
 use unicode_width::UnicodeWidthChar;
 
-/// The text in parts of this width at most, each ended after a blank where it has one. Put together they are the text: nothing
-/// is lost, not even where a character is wider than the width. `None`: in one.
-pub(crate) fn wrapped(text: &str, width: Option<usize>) -> Vec<&str> {
+/// Splits a text into lines of at most this width, after a blank where there is one. Joined, the lines are the text. A
+/// character that is wider than the width has a line of its own. Without a width there is one line.
+pub(crate) fn wrap(text: &str, width: Option<usize>) -> Vec<&str> {
     let Some(width) = width else { return vec![text] };
     let (mut parts, mut rest) = (Vec::new(), text);
-    while let Some(end) = beyond(rest, width) {
-        // A blank that ends a part may stand in the margin: it is not seen there.
+    while let Some(end) = overflow(rest, width) {
+        // A blank at the end of a line may stand in the margin, where it is invisible.
         let blank = rest[..end].rfind(' ').map(|at| at + 1);
         let blank = if rest[end..].starts_with(' ') { Some(end + 1) } else { blank };
         let (part, after) = rest.split_at(blank.unwrap_or(end));
@@ -21,8 +21,8 @@ pub(crate) fn wrapped(text: &str, width: Option<usize>) -> Vec<&str> {
     parts
 }
 
-/// Where the text is cut to fit, if it has to be: after one character at least.
-fn beyond(text: &str, width: usize) -> Option<usize> {
+/// Where the text overflows the width, if it does: after at least one character.
+fn overflow(text: &str, width: usize) -> Option<usize> {
     let mut taken = 0;
     for (at, character) in text.char_indices() {
         taken += character.width().unwrap_or_default();
@@ -42,18 +42,18 @@ mod tests {
     #[test]
     fn lines_end_after_words_and_long_words_are_cut() {
         let text = "could not send: upstream said 503";
-        assert_eq!(wrapped(text, Some(17)), ["could not send: ", "upstream said 503"]);
-        assert_eq!(wrapped(text, Some(15)), ["could not send: ", "upstream said ", "503"]);
-        assert_eq!(wrapped("aaaabbbbcc", Some(4)), ["aaaa", "bbbb", "cc"]);
-        assert_eq!(wrapped(text, None), [text]);
-        assert_eq!(wrapped("", Some(4)), [""]);
+        assert_eq!(wrap(text, Some(17)), ["could not send: ", "upstream said 503"]);
+        assert_eq!(wrap(text, Some(15)), ["could not send: ", "upstream said ", "503"]);
+        assert_eq!(wrap("aaaabbbbcc", Some(4)), ["aaaa", "bbbb", "cc"]);
+        assert_eq!(wrap(text, None), [text]);
+        assert_eq!(wrap("", Some(4)), [""]);
     }
 
     #[test]
     fn nothing_is_lost_at_any_width() {
         let text = "漢字漢字 a bb  ccc dddd\u{301} eeeeeeeeeeee   f";
         for width in 0..60 {
-            let parts = wrapped(text, Some(width));
+            let parts = wrap(text, Some(width));
             assert_eq!(parts.concat(), text, "{width}");
             let widest = parts.iter().map(|part| part.trim_end().width()).max().unwrap();
             assert!(widest <= width.max(2), "{widest} in {width}");

@@ -5,36 +5,36 @@ use time::OffsetDateTime;
 use uniqueue::{JobCount, QueueInfo};
 
 use super::status::Status;
-use crate::Verdict;
-use crate::args::QueueArguments;
 use crate::database::Database;
+use crate::database::DatabaseArguments;
 use crate::failure::Failure;
-use crate::output::{self, Cell, Column, Style, Table, ago, count, span};
+use crate::output::{self, Cell, Column, Style, Table, count, format_duration, format_relative};
+use crate::verdict::Verdict;
 
-/// List the queues, with what is in them.
+/// List the queues and their jobs.
 ///
-/// Every queue that has settings, a live runner or jobs. It is as quick when a queue is ten million jobs deep: counts end at
-/// --count-up-to, and jobs that no index knows by their queue are counted among the last 20,000; a + says that there may be
-/// more.
+/// It lists every queue that has settings, a live runner or jobs. It is as fast for a queue with ten million jobs: a count
+/// stops at --count-up-to, and states without an index by queue are counted among the newest 20,000 jobs. A + marks a count
+/// that may be too low.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ListArguments {
-    /// Only this queue; can be given several times
+    /// List only these queues
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-    /// Count no further than this
+    /// Stop each count at this number
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count_up_to: u32,
 
     #[command(flatten)]
-    queue: QueueArguments,
+    database: DatabaseArguments,
 }
 
 const EXAMPLES: &str = "\
-is: as the view queue_status says: paused; no runner (it has jobs, and nobody alive works them); at its limit; working;
-waiting (jobs are available and none runs); idle. oldest: how long the queue's oldest available job could have run already.
-With --json one queue a line; counts are {\"exactly\": n} or {\"at_least\": n}, ages {\"secs\", \"nanos\"}.
+is: the status, as in the view queue_status. It is paused; no runner (it has jobs, and no live runner works them); at its
+limit; working; waiting (jobs are available and none runs); or idle. oldest: how long the oldest available job has been due.
+With --json it prints one queue a line. Counts are {\"exactly\": n} or {\"at_least\": n}, ages {\"secs\", \"nanos\"}.
 
 Examples:
   uniqueue queue list
@@ -42,27 +42,28 @@ Examples:
 
 Exit codes:
   0    listed
-  1    a queue that was named has no settings, no runner and no jobs
+  1    a given queue has no settings, no runner and no jobs
   2    a wrong command line, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
 /// Prints the queues.
 pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
-    let ListArguments { names, count_up_to, queue } = arguments;
-    let database = Database::open_migrated(&queue).await?;
+    let ListArguments { names, count_up_to, database } = arguments;
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
     let mut queues = database.client.queues().count_up_to(count_up_to).await?;
     let now = database.client.database_time().await?;
     database.close().await?;
     let is_known = |name: &String| queues.iter().any(|info| info.settings.name.as_str() == name);
     let unknown: Vec<_> = names.iter().filter(|name| !is_known(name)).cloned().collect();
     queues.retain(|info| names.is_empty() || names.iter().any(|name| info.settings.name.as_str() == name));
-    if queue.json {
+    if json {
         output::print(&output::json_lines(&queues)?)?;
     } else {
         output::print(&table(&queues, now).text())?;
     }
     for name in &unknown {
-        output::tell(&format!("no such queue: {name:?}"));
+        output::print_to_stderr(&format!("no such queue: {name:?}"));
     }
     Ok(if unknown.is_empty() { Verdict::Fine } else { Verdict::NotFine })
 }
@@ -89,7 +90,7 @@ fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
             status(info, now),
             Cell::new(count(info.runners)),
             number(info.available, Style::Plain),
-            Cell::new(info.oldest_available_age.map(span).unwrap_or_default()),
+            Cell::new(info.oldest_available_age.map(format_duration).unwrap_or_default()),
             number(info.running, Style::Plain),
             Cell::new(info.settings.limit.map(|limit| count(u64::from(limit))).unwrap_or_default()),
             number(info.scheduled, Style::Plain),
@@ -103,12 +104,14 @@ fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
     table
 }
 
-/// What the queue is doing, in a word or two.
+/// The status of a queue.
 fn status(info: &QueueInfo, now: OffsetDateTime) -> Cell {
     let status = Status::of(info);
     let word = status.as_str();
     match (status, info.settings.paused_at) {
-        (Status::Paused, Some(since)) => Cell::new(format!("{word} {}", ago(since, now))).style(Style::Warn),
+        (Status::Paused, Some(since)) => {
+            Cell::new(format!("{word} {}", format_relative(since, now))).style(Style::Warn)
+        }
         (Status::Paused, None) | (Status::AtItsLimit | Status::Waiting, _) => Cell::new(word),
         (Status::NoRunner, _) => Cell::new(word).style(Style::Bad),
         (Status::Working, _) => Cell::new(word).style(Style::Good),

@@ -1,4 +1,4 @@
-//! `uniqueue queue`: looking at queues, and setting them.
+//! `uniqueue queue`: list and configure queues.
 
 mod list;
 mod set;
@@ -9,13 +9,13 @@ use clap::{Args, Subcommand};
 use self::list::ListArguments;
 use self::set::{LimitArguments, PauseArguments, ResumeArguments, RetentionArguments};
 pub(crate) use self::status::Status;
-use crate::Verdict;
 use crate::failure::Failure;
+use crate::verdict::Verdict;
 
-/// Look at queues, pause, resume and limit them, and say how long their jobs are kept.
+/// List queues, pause, resume and limit them, and set how long their jobs are kept.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct QueueCommandArguments {
+pub(crate) struct QueueArguments {
     #[command(subcommand)]
     command: QueueCommand,
 }
@@ -37,11 +37,11 @@ Examples:
 
 Exit codes:
   0    done
-  2    a wrong command line, a name that cannot be a queue's, or the database failed
+  2    a wrong command line, an invalid queue name, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
-/// Runs one of them.
-pub(crate) async fn run(arguments: QueueCommandArguments) -> Result<Verdict, Failure> {
+/// Runs a command about queues.
+pub(crate) async fn run(arguments: QueueArguments) -> Result<Verdict, Failure> {
     match arguments.command {
         QueueCommand::List(arguments) => list::run(arguments).await,
         QueueCommand::Pause(arguments) => set::pause(arguments).await,

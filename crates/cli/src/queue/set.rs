@@ -5,19 +5,20 @@ use std::str::FromStr;
 use clap::Args;
 use uniqueue::{Client, JobState, Keep, QueueInfo, QueueSettings};
 
-use crate::Verdict;
-use crate::args::QueueArguments;
 use crate::database::Database;
+use crate::database::DatabaseArguments;
 use crate::failure::Failure;
-use crate::output::{self, Span, plain, span, time};
+use crate::output::{self, format_duration, format_time, printable};
+use crate::time_argument::DurationArgument;
+use crate::verdict::Verdict;
 
-/// Fetch nothing more from queues, on any runner.
+/// Stop fetching from queues, on every runner.
 ///
-/// What runs is finished. A queue need not exist: its jobs may come later. One that no live runner works and
-/// that has no recent job, whose name may be a slip, is told on standard error. One that is paused already stays paused since then.
+/// Running jobs are finished. A queue need not exist yet. If no live runner works a queue and it has no recent job, a note on
+/// standard error asks whether its name is right. A queue that is paused already keeps the time of its pause.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --json one line a queue: {\"name\", \"paused_at\", \"limit\", and how long it keeps its jobs}.
+With --json it prints one line a queue: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", …}.
 
 Examples:
   uniqueue queue pause emails
@@ -25,45 +26,45 @@ Examples:
 
 Exit codes:
   0    paused
-  2    a wrong command line, a name that cannot be a queue's, or the database failed
+  2    a wrong command line, an invalid queue name, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end")]
 pub(super) struct PauseArguments {
-    /// The queue, or several
+    /// One or more queues
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
 
     #[command(flatten)]
-    queue: QueueArguments,
+    database: DatabaseArguments,
 }
 
 /// Fetch from queues again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --json one line a queue: {\"name\", \"paused_at\", \"limit\", and how long it keeps its jobs}.
+With --json it prints one line a queue: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", …}.
 
 Examples:
   uniqueue queue resume emails
 
 Exit codes:
-  0    resumed, or not paused before
-  2    a wrong command line, a name that cannot be a queue's, or the database failed
+  0    resumed, or was not paused
+  2    a wrong command line, an invalid queue name, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end")]
 pub(super) struct ResumeArguments {
-    /// The queue, or several
+    /// One or more queues
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
 
     #[command(flatten)]
-    queue: QueueArguments,
+    database: DatabaseArguments,
 }
 
 /// Limit how many of a queue's jobs run at once, over all runners.
 ///
-/// What runs already is finished. Fetches from a limited queue take turns, so a limit is for queues that run few jobs at
+/// Running jobs are finished. Fetches from a limited queue wait for each other, so a limit suits queues that run few jobs at
 /// once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --json one object: {\"name\", \"paused_at\", \"limit\", and how long it keeps its jobs}.
+With --json it prints one object: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", …}.
 
 Examples:
   uniqueue queue limit geocoding 5
@@ -71,30 +72,30 @@ Examples:
 
 Exit codes:
   0    set
-  2    a wrong command line, a name that cannot be a queue's, or the database failed
+  2    a wrong command line, an invalid queue name, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end")]
 pub(super) struct LimitArguments {
     /// The queue
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// How many, at least 1; none: as many as the runners have slots for
+    /// The limit, at least 1; none: as many as the runners have slots for
     #[arg(value_name = "N")]
     limit: Limit,
 
     #[command(flatten)]
-    queue: QueueArguments,
+    database: DatabaseArguments,
 }
 
-/// Say how long a queue's final jobs are kept, or show it.
+/// Set or show how long a queue's final jobs are kept.
 ///
-/// What is not given stays as it is: at first as the runners say, who keep completed and cancelled jobs a day and discarded
-/// ones a week unless told otherwise. Zero deletes completed jobs as they complete. A job whose claim has a deadline is kept
-/// until then. Runners know it after their next heartbeat.
+/// Without options it shows the retention. A state that is not given keeps its retention, at first that of the runners: a
+/// day for completed and cancelled jobs and a week for discarded jobs, unless configured. Zero deletes completed jobs as they
+/// complete. A job whose claim has a deadline is kept until then. Runners apply a change after their next heartbeat.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --json one object: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", \"keep_cancelled\", \"keep_discarded\"};
-kept for \"PT1H\", \"forever\", or null: as the runners say.
+With --json it prints one object: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", \"keep_cancelled\",
+\"keep_discarded\"}. A retention is a duration such as \"PT1H\", \"forever\", or null for that of the runners.
 
 Examples:
   uniqueue queue retention emails
@@ -105,31 +106,31 @@ Examples:
 
 Exit codes:
   0    set
-  2    a wrong command line, a name that cannot be a queue's, or the database failed
+  2    a wrong command line, an invalid queue name, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end")]
 pub(super) struct RetentionArguments {
     /// The queue
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// How long completed jobs are kept, such as 12h; forever; runners: as they say
-    #[arg(long, value_name = "SPAN")]
-    completed: Option<Kept>,
+    /// How long completed jobs are kept: such as 12h; forever; or runners, for the runners' retention
+    #[arg(long, value_name = "DURATION")]
+    completed: Option<KeepArgument>,
 
     /// How long cancelled jobs are kept
-    #[arg(long, value_name = "SPAN")]
-    cancelled: Option<Kept>,
+    #[arg(long, value_name = "DURATION")]
+    cancelled: Option<KeepArgument>,
 
     /// How long discarded jobs are kept
-    #[arg(long, value_name = "SPAN")]
-    discarded: Option<Kept>,
+    #[arg(long, value_name = "DURATION")]
+    discarded: Option<KeepArgument>,
 
-    /// Leave all of it to the runners, as before anything was set
+    /// Use the runners' retention for all of them, as before anything was set
     #[arg(long, conflicts_with_all = ["completed", "cancelled", "discarded"])]
     as_runners_say: bool,
 
     #[command(flatten)]
-    queue: QueueArguments,
+    database: DatabaseArguments,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -146,11 +147,11 @@ impl FromStr for Limit {
     }
 }
 
-/// How long something is kept.
+/// A retention on the command line.
 #[derive(Clone, Copy, Debug)]
-struct Kept(Keep);
+struct KeepArgument(Keep);
 
-impl FromStr for Kept {
+impl FromStr for KeepArgument {
     type Err = String;
 
     fn from_str(given: &str) -> Result<Self, String> {
@@ -158,7 +159,7 @@ impl FromStr for Kept {
             "forever" => Ok(Self(Keep::Forever)),
             "runners" => Ok(Self(Keep::AsRunnersSay)),
             length => match length.parse() {
-                Ok(Span(length)) => Ok(Self(Keep::For(length))),
+                Ok(DurationArgument(length)) => Ok(Self(Keep::For(length))),
                 Err(error) => Err(format!("{error}, or forever, or runners")),
             },
         }
@@ -167,16 +168,17 @@ impl FromStr for Kept {
 
 /// Pauses queues.
 pub(super) async fn pause(arguments: PauseArguments) -> Result<Verdict, Failure> {
-    let PauseArguments { names, queue } = arguments;
-    let database = Database::open_migrated(&queue).await?;
+    let PauseArguments { names, database } = arguments;
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
     for name in &names {
         let before = database.client.queue(name).settings().await?;
         let settings = database.client.queue(name).pause().await?;
-        tell(&settings, queue.json, |settings| match settings.paused_at {
-            Some(since) => format!("is paused since {}; what runs is finished", time(since)),
+        print_settings(&settings, json, |settings| match settings.paused_at {
+            Some(since) => format!("has been paused since {}; running jobs are finished", format_time(since)),
             None => "is not paused".to_owned(),
         })?;
-        doubt(&database.client, &before).await;
+        note_unknown_queue(&database.client, &before).await;
     }
     database.close().await?;
     Ok(Verdict::Fine)
@@ -184,11 +186,12 @@ pub(super) async fn pause(arguments: PauseArguments) -> Result<Verdict, Failure>
 
 /// Resumes queues.
 pub(super) async fn resume(arguments: ResumeArguments) -> Result<Verdict, Failure> {
-    let ResumeArguments { names, queue } = arguments;
-    let database = Database::open_migrated(&queue).await?;
+    let ResumeArguments { names, database } = arguments;
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
     for name in &names {
         let settings = database.client.queue(name).resume().await?;
-        tell(&settings, queue.json, |_| "is not paused".to_owned())?;
+        print_settings(&settings, json, |_| "is not paused".to_owned())?;
     }
     database.close().await?;
     Ok(Verdict::Fine)
@@ -196,24 +199,26 @@ pub(super) async fn resume(arguments: ResumeArguments) -> Result<Verdict, Failur
 
 /// Limits a queue.
 pub(super) async fn limit(arguments: LimitArguments) -> Result<Verdict, Failure> {
-    let LimitArguments { name, limit: Limit(limit), queue } = arguments;
-    let database = Database::open_migrated(&queue).await?;
+    let LimitArguments { name, limit: Limit(limit), database } = arguments;
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
     let before = database.client.queue(&name).settings().await?;
     let settings = database.client.queue(&name).limit(limit).await?;
-    tell(&settings, queue.json, |settings| match settings.limit {
+    print_settings(&settings, json, |settings| match settings.limit {
         Some(1) => "runs 1 job at once, over all runners".to_owned(),
         Some(limit) => format!("runs up to {limit} jobs at once, over all runners"),
         None => "has no limit but the runners' own".to_owned(),
     })?;
-    doubt(&database.client, &before).await;
+    note_unknown_queue(&database.client, &before).await;
     database.close().await?;
     Ok(Verdict::Fine)
 }
 
-/// Sets how long jobs are kept, or shows it.
+/// Sets or shows how long jobs are kept.
 pub(super) async fn retention(arguments: RetentionArguments) -> Result<Verdict, Failure> {
-    let RetentionArguments { name, completed, cancelled, discarded, as_runners_say, queue } = arguments;
-    let database = Database::open_migrated(&queue).await?;
+    let RetentionArguments { name, completed, cancelled, discarded, as_runners_say, database } = arguments;
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
     let handle = database.client.queue(&name);
     let mut tx = database.client.pool().begin().await?;
     let before = handle.settings().tx(&mut tx).await?;
@@ -225,33 +230,33 @@ pub(super) async fn retention(arguments: RetentionArguments) -> Result<Verdict, 
     for (state, given) in
         [(JobState::Completed, completed), (JobState::Cancelled, cancelled), (JobState::Discarded, discarded)]
     {
-        if let Some(Kept(keep)) = given {
+        if let Some(KeepArgument(keep)) = given {
             settings = handle.keep(state, keep).tx(&mut tx).await?;
         }
     }
     tx.commit().await?;
-    tell(&settings, queue.json, |settings| {
+    print_settings(&settings, json, |settings| {
         let kept = [settings.keep_completed, settings.keep_cancelled, settings.keep_discarded];
         if kept == [Keep::AsRunnersSay; 3] {
-            return "keeps its final jobs as the runners say".to_owned();
+            return "keeps its final jobs as the runners are configured".to_owned();
         }
         let [completed, cancelled, discarded] = kept.map(|keep| match keep {
-            Keep::AsRunnersSay => "as the runners say".to_owned(),
-            Keep::Forever => "for ever".to_owned(),
-            Keep::For(length) => span(length),
+            Keep::AsRunnersSay => "as the runners are configured".to_owned(),
+            Keep::Forever => "forever".to_owned(),
+            Keep::For(length) => format_duration(length),
         });
         format!("keeps completed jobs {completed}, cancelled ones {cancelled}, discarded ones {discarded}")
     })?;
     if is_change {
-        doubt(&database.client, &before).await;
+        note_unknown_queue(&database.client, &before).await;
     }
     database.close().await?;
     Ok(Verdict::Fine)
 }
 
-/// Notes that nothing was set for a queue before, no live runner works it and no recent job is in it: its name may be a slip. What was
-/// asked for is done and told by then, so that it does not wait for this look, nor fail with it.
-async fn doubt(client: &Client, before: &QueueSettings) {
+/// Prints a note if a queue had no settings, no live runner and no recent job: its name may be a typing error. This runs
+/// after the change is made and printed, so that a slow or failing check does not affect it.
+async fn note_unknown_queue(client: &Client, before: &QueueSettings) {
     let kept = [before.keep_completed, before.keep_cancelled, before.keep_discarded];
     let was_set = before.paused_at.is_some() || before.limit.is_some() || kept != [Keep::AsRunnersSay; 3];
     if was_set {
@@ -261,17 +266,21 @@ async fn doubt(client: &Client, before: &QueueSettings) {
     let has_jobs = |queue: &QueueInfo| JobState::ALL.iter().any(|state| queue.count(*state).counted() > 0);
     let is_this = |queue: &&QueueInfo| queue.settings.name == before.name;
     if !queues.iter().find(is_this).is_some_and(|queue| queue.runners > 0 || has_jobs(queue)) {
-        output::tell(&format!(
-            "note: no live runner works this queue and no recent job is in it; is its name right? {:?}",
+        output::print_to_stderr(&format!(
+            "note: this queue has no live runner and no recent job; is its name right? {:?}",
             before.name.as_str()
         ));
     }
 }
 
-/// Says how a queue is set since.
-fn tell(settings: &QueueSettings, json: bool, text: impl Fn(&QueueSettings) -> String) -> Result<(), Failure> {
+/// Prints the settings of a queue.
+fn print_settings(
+    settings: &QueueSettings,
+    json: bool,
+    text: impl Fn(&QueueSettings) -> String,
+) -> Result<(), Failure> {
     if json {
         return output::print_json_line(settings);
     }
-    output::print(&format!("queue {} {}\n", plain(settings.name.as_str()), text(settings)))
+    output::print(&format!("queue {} {}\n", printable(settings.name.as_str()), text(settings)))
 }

@@ -1,12 +1,12 @@
-//! What a queue is doing, in a word or two: the one rule of `queue list` and `top`.
+//! The status of a queue, for `queue list` and `top`.
 
 use uniqueue::{JobCount, QueueInfo};
 
-/// As the view `queue_status` has it; a test holds the two side by side.
+/// The status of a queue, by the rule of the view `queue_status`. A test compares the two.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Status {
     Paused,
-    /// It has jobs that are running or to be run, and nobody alive works them.
+    /// It has unfinished jobs, and no live runner works them.
     NoRunner,
     AtItsLimit,
     Working,

@@ -1,25 +1,25 @@
-//! What `uniqueue top` takes.
+//! The arguments of `uniqueue top`.
 
 use clap::Args;
 
-use crate::args::QueueArguments;
-use crate::output::Span;
+use crate::database::DatabaseArguments;
+use crate::time_argument::DurationArgument;
 
-/// Watch queues, running jobs, failing kinds, keys and waiting inserts live, and act on them.
+/// Watch queues, running jobs, failing kinds, keys and waiting inserts live.
 ///
-/// The screen is drawn anew when an answer comes; a slow database never holds the keys up, and how old the numbers are
-/// stands at the top. Every question is bounded, whatever the size of the tables. On the screen, ? lists the keys: with
-/// them jobs are inspected, cancelled and retried, and queues paused and resumed, after a question.
+/// The screen is redrawn for each new snapshot and shows how old it is. Keys work at once, even if the database is slow. The
+/// cost of a snapshot is bounded, whatever the size of the tables. Press ? for the list of keys: they inspect, cancel and
+/// retry jobs, and pause and resume queues. Each change asks for confirmation.
 #[derive(Debug, Args)]
-// --json is hidden: it is refused, with what there is instead.
+// --json is hidden. Its error names the alternatives.
 #[command(after_help = EXAMPLES, mut_arg("json", |json| json.hide(true)))]
 pub(crate) struct TopArguments {
-    /// How often to look; at least 100ms
-    #[arg(long, value_name = "TIME", default_value = "1s")]
-    pub(super) interval: Span,
+    /// The time between two snapshots; at least 100ms
+    #[arg(long, value_name = "DURATION", default_value = "1s")]
+    pub(super) interval: DurationArgument,
 
     #[command(flatten)]
-    pub(super) queue: QueueArguments,
+    pub(super) database: DatabaseArguments,
 }
 
 const EXAMPLES: &str = "\
@@ -29,5 +29,5 @@ Examples:
 
 Exit codes:
   0    ended with q or Ctrl-C
-  2    a wrong command line, no terminal, or the database does not answer at the start
+  2    a wrong command line, no terminal, or the database did not answer at the start
   130  interrupted by SIGTERM";

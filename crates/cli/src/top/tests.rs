@@ -1,4 +1,4 @@
-//! The screen without a terminal: states drawn into a buffer, and what keys do to them.
+//! The screen without a terminal: states drawn into a buffer, and the effect of keys.
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +8,10 @@ use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::draw::{Palette, draw};
-use super::picture::svg;
-use super::rows::{Failing, Key, Queue, Running, Snapshot, Waiting};
-use super::state::{Action, HISTORY, Over, Pane, Reply, State};
+use super::keys::Effect;
+use super::snapshot::{Failing, Key, Queue, Running, Snapshot, Waiting};
+use super::state::{Action, HISTORY, Overlay, Pane, State, Update};
+use super::svg::svg;
 use crate::queue::Status;
 
 const JOB: &str = "019abc12-3456-7def-8a12-3456789abcde";
@@ -31,7 +32,7 @@ fn queue(name: &str, depth: u64, oldest: u64) -> Queue {
     }
 }
 
-/// The incident of docs/incident.md, as the screen has it.
+/// The incident of docs/incident.md on the screen.
 fn incident(depth: u64) -> Snapshot {
     Snapshot {
         clock: "09:14:07 UTC".to_owned(),
@@ -96,12 +97,15 @@ fn incident(depth: u64) -> Snapshot {
     }
 }
 
-/// A state that has looked a few times.
-fn seen(now: Instant) -> State {
+/// A state after a few snapshots.
+fn state_with_history(now: Instant) -> State {
     let mut state = State::new("schema uniqueue".to_owned(), Duration::from_secs(1));
     for depth in [0, 4, 9, 15, 22, 30, 41] {
         let inserted = 30.0 + (depth % 7) as f64 * 3.0;
-        state.see(Snapshot { inserted, completed: 60.0 - depth as f64, ..incident(depth) }, now);
+        state.apply(
+            Update::Snapshot(Box::new(Snapshot { inserted, completed: 60.0 - depth as f64, ..incident(depth) })),
+            now,
+        );
     }
     state
 }
@@ -118,8 +122,8 @@ fn lines(state: &State, now: Instant) -> Vec<String> {
     (0..buffer.area.height).map(row).collect()
 }
 
-fn press(state: &mut State, keys: &str) -> Reply {
-    let mut reply = Reply::Draw;
+fn press(state: &mut State, keys: &str) -> Effect {
+    let mut effect = Effect::Redraw;
     for key in keys.chars() {
         let code = match key {
             '\n' => KeyCode::Enter,
@@ -127,15 +131,15 @@ fn press(state: &mut State, keys: &str) -> Reply {
             '\u{1b}' => KeyCode::Esc,
             key => KeyCode::Char(key),
         };
-        reply = state.press(KeyEvent::new(code, KeyModifiers::NONE));
+        effect = state.press(KeyEvent::new(code, KeyModifiers::NONE));
     }
-    reply
+    effect
 }
 
 #[test]
-fn screen_shows_queues_and_the_list_that_was_chosen() {
+fn screen_shows_queues_and_the_selected_list() {
     let now = Instant::now();
-    let mut state = seen(now);
+    let mut state = state_with_history(now);
     let shown = lines(&state, now);
     let has = |shown: &[String], words: &[&str]| shown.iter().any(|line| words.iter().all(|word| line.contains(word)));
     assert!(shown[0].starts_with("uniqueue top  schema uniqueue  2 runners  09:14:07 UTC  every 1.0s"), "{shown:#?}");
@@ -152,14 +156,14 @@ fn screen_shows_queues_and_the_list_that_was_chosen() {
     press(&mut state, "\t");
     assert!(has(&lines(&state, now), &["4711", "9m 58s", "4242 deploy, idle in transaction", "12m 22s"]));
     let everything = lines(&state, now).join("");
-    assert!(!everything.contains('\u{1b}'), "what jobs say must not reach the terminal as commands");
+    assert!(!everything.contains('\u{1b}'), "text of jobs must not reach the terminal as commands");
 }
 
 #[test]
 fn small_and_empty_screens_are_drawn_as_well() {
     let now = Instant::now();
     for (width, height) in [(1, 1), (20, 5), (79, 10), (400, 100)] {
-        for state in [seen(now), State::new("schema x".to_owned(), Duration::from_secs(1))] {
+        for state in [state_with_history(now), State::new("schema x".to_owned(), Duration::from_secs(1))] {
             let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
             terminal.draw(|frame| draw(frame, &state, now, Palette { has_colors: true })).unwrap();
         }
@@ -167,125 +171,125 @@ fn small_and_empty_screens_are_drawn_as_well() {
 }
 
 #[test]
-fn stale_numbers_and_trouble_are_said() {
+fn stale_numbers_and_problems_are_shown() {
     let began = Instant::now();
-    let mut state = seen(began);
+    let mut state = state_with_history(began);
     let later = began + Duration::from_secs(9);
-    state.trouble = Some("no answer within 10s".to_owned());
+    state.problem = Some("no answer within 10s".to_owned());
     let head = &lines(&state, later)[0];
-    assert!(head.contains("seen 9.0s ago") && head.ends_with("no answer within 10s"), "{head}");
-    state.see(incident(1), later);
+    assert!(head.contains("9.0s old") && head.ends_with("no answer within 10s"), "{head}");
+    state.apply(Update::Snapshot(Box::new(incident(1))), later);
     let head = &lines(&state, later)[0];
-    assert!(!head.contains("ago") && !head.contains("no answer"), "{head}");
-    state.see(Snapshot { took: Duration::from_secs(3), ..incident(1) }, later);
-    assert!(lines(&state, later)[0].contains("every 1.0s, a look takes 3.0s"));
+    assert!(!head.contains(" old") && !head.contains("no answer"), "{head}");
+    state.apply(Update::Snapshot(Box::new(Snapshot { took: Duration::from_secs(3), ..incident(1) })), later);
+    assert!(lines(&state, later)[0].contains("every 1.0s, a query takes 3.0s"));
 }
 
 #[test]
-fn what_changes_something_asks_first() {
+fn changes_ask_for_confirmation() {
     let now = Instant::now();
-    let mut state = seen(now);
-    assert_eq!(press(&mut state, "p"), Reply::Draw);
-    assert!(lines(&state, now).iter().any(|line| line.contains("Pause queue billing? What runs is finished.")));
-    assert_eq!(press(&mut state, "n"), Reply::Draw);
+    let mut state = state_with_history(now);
+    assert_eq!(press(&mut state, "p"), Effect::Redraw);
+    assert!(lines(&state, now).iter().any(|line| line.contains("Pause queue billing? Running jobs are finished.")));
+    assert_eq!(press(&mut state, "n"), Effect::Redraw);
     assert_eq!(state.notice.as_deref(), Some("nothing was changed"));
-    assert_eq!(press(&mut state, "py"), Reply::Do(Action::Pause("billing".to_owned())));
-    assert_eq!(press(&mut state, "jjpy"), Reply::Do(Action::Resume("imports".to_owned())));
-    assert_eq!(press(&mut state, "2cy"), Reply::Do(Action::Cancel(JOB.parse().unwrap())));
-    assert_eq!(press(&mut state, "3ry"), Reply::Do(Action::Retry("email.send".to_owned())));
-    assert_eq!(press(&mut state, "4\n"), Reply::Do(Action::Inspect(JOB.parse().unwrap())));
-    assert_eq!(press(&mut state, "5c"), Reply::Draw);
-    assert!(state.notice.as_deref().unwrap().starts_with("cancel: choose a job"));
-    assert_eq!(press(&mut state, "q"), Reply::Quit);
+    assert_eq!(press(&mut state, "py"), Effect::Run(Action::Pause("billing".to_owned())));
+    assert_eq!(press(&mut state, "jjpy"), Effect::Run(Action::Resume("imports".to_owned())));
+    assert_eq!(press(&mut state, "2cy"), Effect::Run(Action::Cancel(JOB.parse().unwrap())));
+    assert_eq!(press(&mut state, "3ry"), Effect::Run(Action::Retry("email.send".to_owned())));
+    assert_eq!(press(&mut state, "4\n"), Effect::Run(Action::Inspect(JOB.parse().unwrap())));
+    assert_eq!(press(&mut state, "5c"), Effect::Redraw);
+    assert!(state.notice.as_deref().unwrap().starts_with("cancel: select a running job"));
+    assert_eq!(press(&mut state, "q"), Effect::Quit);
 }
 
 #[test]
-fn retry_is_told_as_it_goes_and_there_is_one_at_a_time() {
+fn only_one_retry_runs_and_its_progress_is_shown() {
     let now = Instant::now();
-    let mut state = seen(now);
-    assert_eq!(press(&mut state, "3ry"), Reply::Do(Action::Retry("email.send".to_owned())));
-    state.see_retry(137_000);
+    let mut state = state_with_history(now);
+    assert_eq!(press(&mut state, "3ry"), Effect::Run(Action::Retry("email.send".to_owned())));
+    state.apply(Update::RetryProgress(137_000), now);
     let foot = |state: &State| lines(state, now).pop().unwrap();
     assert_eq!(foot(&state), "retrying kind email.send: 137,000 so far");
-    assert_eq!(press(&mut state, "ry"), Reply::Draw);
-    assert_eq!(foot(&state), "retrying kind email.send: 137,000 so far; retry: one is under way; its end is told");
-    // What else can be done is done meanwhile.
-    assert_eq!(press(&mut state, "1py"), Reply::Do(Action::Pause("billing".to_owned())));
+    assert_eq!(press(&mut state, "ry"), Effect::Redraw);
+    assert_eq!(foot(&state), "retrying kind email.send: 137,000 so far; retry: another retry is running");
+    // Other actions run meanwhile.
+    assert_eq!(press(&mut state, "1py"), Effect::Run(Action::Pause("billing".to_owned())));
 }
 
 #[test]
-fn filter_leaves_what_contains_it_and_esc_shows_all() {
+fn filter_applies_to_every_list_and_esc_clears_it() {
     let now = Instant::now();
-    let mut state = seen(now);
+    let mut state = state_with_history(now);
     press(&mut state, "/EMAIL\n");
     assert_eq!(state.shown(Pane::Queues), [1]);
-    assert_eq!(press(&mut state, "py"), Reply::Do(Action::Pause("emails".to_owned())));
+    assert_eq!(press(&mut state, "py"), Effect::Run(Action::Pause("emails".to_owned())));
     assert!(lines(&state, now).last().unwrap().starts_with("filter: EMAIL"));
-    // Letters are letters while one types.
+    // In the filter, letters are text.
     press(&mut state, "/q");
-    assert_eq!((state.filter.as_str(), &state.over), ("EMAILq", &Over::Filter));
+    assert_eq!((state.filter.as_str(), &state.overlay), ("EMAILq", &Overlay::Filter));
     assert!(state.shown(Pane::Queues).is_empty());
-    assert_eq!(press(&mut state, "\npy"), Reply::Draw);
+    assert_eq!(press(&mut state, "\npy"), Effect::Redraw);
     press(&mut state, "\u{1b}");
     assert_eq!(state.shown(Pane::Queues), [0, 1, 2]);
 }
 
 #[test]
-fn choice_stays_within_a_list_that_shrinks() {
+fn selection_stays_within_a_list_that_shrinks() {
     let now = Instant::now();
-    let mut state = seen(now);
+    let mut state = state_with_history(now);
     press(&mut state, "jjjjjj");
-    assert_eq!(state.chosen(Pane::Queues), 2);
+    assert_eq!(state.selected(Pane::Queues), 2);
     let mut fewer = incident(1);
     fewer.queues.truncate(1);
-    state.see(fewer, now);
-    assert_eq!(state.chosen(Pane::Queues), 0);
-    assert_eq!(press(&mut state, "py"), Reply::Do(Action::Pause("billing".to_owned())));
-    state.see(Snapshot::default(), now);
-    assert_eq!(press(&mut state, "py"), Reply::Draw);
+    state.apply(Update::Snapshot(Box::new(fewer)), now);
+    assert_eq!(state.selected(Pane::Queues), 0);
+    assert_eq!(press(&mut state, "py"), Effect::Run(Action::Pause("billing".to_owned())));
+    state.apply(Update::Snapshot(Box::new(Snapshot::default())), now);
+    assert_eq!(press(&mut state, "py"), Effect::Redraw);
     assert_eq!(state.notice.as_deref(), Some("the list is empty"));
 }
 
 #[test]
-fn past_is_kept_for_so_long_and_no_longer() {
+fn history_is_bounded() {
     let now = Instant::now();
-    let mut state = seen(now);
+    let mut state = state_with_history(now);
     for depth in 0..500 {
-        state.see(incident(depth), now);
+        state.apply(Update::Snapshot(Box::new(incident(depth))), now);
     }
-    assert_eq!((state.inserted.len(), state.depths["billing"].len()), (HISTORY, HISTORY));
-    state.see(Snapshot::default(), now);
-    assert!(state.depths.is_empty(), "queues that are gone are forgotten");
+    assert_eq!((state.history.inserted.len(), state.history.depths["billing"].len()), (HISTORY, HISTORY));
+    state.apply(Update::Snapshot(Box::new(Snapshot::default())), now);
+    assert!(state.history.depths.is_empty(), "queues that are gone are dropped");
 }
 
 #[test]
-fn help_and_jobs_in_full_lie_over_the_lists() {
+fn help_and_jobs_in_full_cover_the_lists() {
     let now = Instant::now();
-    let mut state = seen(now);
+    let mut state = state_with_history(now);
     press(&mut state, "?");
-    assert!(lines(&state, now).iter().any(|line| line.contains("pause the chosen queue, or resume it")));
+    assert!(lines(&state, now).iter().any(|line| line.contains("pause the selected queue, or resume it")));
     press(&mut state, "x");
-    assert_eq!(state.over, Over::Nothing);
+    assert_eq!(state.overlay, Overlay::None);
     let long = (0..50).map(|line| format!("line {line}")).collect();
-    state.over = Over::Text { title: "job".to_owned(), lines: long, scroll: 0 };
+    state.overlay = Overlay::Text { title: "job".to_owned(), lines: long, scroll: 0 };
     press(&mut state, "jj");
     let shown = lines(&state, now).join("\n");
     assert!(shown.contains("line 2 ") && !shown.contains("line 1 "), "{shown}");
     press(&mut state, "x");
-    assert_eq!(state.over, Over::Nothing);
+    assert_eq!(state.overlay, Overlay::None);
 }
 
-/// `GOLDEN=overwrite cargo test -p uniqueue-cli -- picture` draws it anew.
+/// `GOLDEN=overwrite cargo test -p uniqueue-cli -- picture` writes it.
 #[test]
-fn picture_in_the_guide_is_what_the_screen_looks_like() {
+fn picture_in_the_guide_matches_the_screen() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/top.svg");
     let now = Instant::now();
-    let mut state = seen(now);
+    let mut state = state_with_history(now);
     press(&mut state, "5");
     let drawn = svg(&drawn(&state, now, true));
     if std::env::var("GOLDEN").is_ok_and(|value| value == "overwrite") {
         std::fs::write(path, &drawn).unwrap();
     }
     let golden = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(golden == drawn, "docs/top.svg is another picture; hint: GOLDEN=overwrite, then look at it");
+    assert!(golden == drawn, "docs/top.svg differs; hint: GOLDEN=overwrite, then look at it");
 }

@@ -1,11 +1,12 @@
-//! What `uniqueue unique` can be told.
+//! The arguments of `uniqueue unique`.
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::args::QueueArguments;
-use crate::output::{Moment, Span};
+use crate::database::DatabaseArguments;
+use crate::json_argument::JsonArgument;
+use crate::time_argument::{DurationArgument, TimeArgument};
 
-/// Look at unique keys and who claims them, free a key, count duplicates, give queued jobs their keys.
+/// Show unique keys and their holders, release a key, count duplicates, give keys to queued jobs.
 ///
 /// A key is claimed by at most one job at a time, its holder. An insert that meets a holder is a duplicate.
 #[derive(Debug, Args)]
@@ -34,69 +35,69 @@ Examples:
 
 Exit codes:
   0    done
-  1    ran to its end, and what it found is not right (each command says when)
-  2    a wrong command line, or something outside that failed: the database, a file, a permission
+  1    ran to its end and found something wrong (each command says when)
+  2    a wrong command line, or something outside failed: the database, a file, a permission
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
-/// Say what an insert would do, and why, without doing it.
+/// Explain what an insert would do, without doing it.
 ///
-/// It makes the key as the insert would, from the kind, what the policy adds and the database's time, and looks who claims it:
-/// without locks or writes. Another transaction may change the answer meanwhile.
+/// It makes the key as the insert would, from the kind, the policy and the database's time, and finds the key's holder. It
+/// takes no lock and writes nothing, so another transaction may change the answer at any time.
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
-#[command(group = clap::ArgGroup::new("sort").required(true))]
+#[command(group = clap::ArgGroup::new("source").required(true))]
 pub(super) struct ExplainArguments {
     /// The job's kind
     pub(super) kind: String,
 
-    /// The job's args, as JSON
+    /// The job's args; also @FILE, or - for standard input
     #[arg(long, value_name = "JSON", default_value = "{}")]
-    pub(super) args: String,
+    pub(super) args: JsonArgument,
 
     /// The job's queue
-    #[arg(long = "queue", value_name = "NAME", default_value = "default")]
-    pub(super) queue_name: String,
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(super) queue: String,
 
-    /// The job's meta, as a JSON object
+    /// The job's meta, a JSON object; also @FILE, or - for standard input
     #[arg(long, value_name = "JSON", default_value = "{}")]
-    pub(super) meta: String,
+    pub(super) meta: JsonArgument,
 
-    /// When the job is to run: decides the window of a policy that has one [default: now]
+    /// The time at which the job is scheduled, which decides its window [default: now]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    pub(super) scheduled_at: Option<Moment>,
+    pub(super) scheduled_at: Option<TimeArgument>,
 
-    /// The policy: a document as in `insert_job`, or the file that holds it
-    #[arg(long, value_name = "FILE|JSON", group = "sort")]
+    /// The policy: a document as in `insert_job`, or the name of a file that holds one
+    #[arg(long, value_name = "FILE|JSON", group = "source")]
     pub(super) policy: Option<String>,
 
-    /// A raw key in place of a policy
-    #[arg(long, value_name = "KEY", group = "sort")]
+    /// A raw key instead of a policy
+    #[arg(long, value_name = "KEY", group = "source")]
     pub(super) key: Option<String>,
 
     #[command(flatten)]
-    pub(super) queue: QueueArguments,
+    pub(super) database: DatabaseArguments,
 }
 
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   uniqueue unique explain email.send --args '{\"user_id\": 42}' --policy '{\"keys\": [\"args\"]}'
   uniqueue unique explain report.build --args @args.json --policy policy.json --json
-  uniqueue unique explain rebuild --key rebuild_index || echo 'somebody has it'
+  uniqueue unique explain rebuild --key rebuild_index || echo 'the key is held'
 
 Exit codes:
   0    the job would be inserted
-  1    it would not: another job claims the key
+  1    the job would be a duplicate: another job claims the key
   2    a wrong command line or policy, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
-/// List the keys that are claimed, and by which jobs.
+/// List the claimed keys and their holders.
 ///
-/// In the order of the keys, a page at a time; the next page is as quick as the first. By a kind or a queue every claim is
-/// looked at until the page is full.
+/// The list is in the order of the keys. A page starts where the last one ended (--after), so every page is as fast as the
+/// first. With --kind or --queue it reads claim by claim until the page is full.
 #[derive(Debug, Args)]
 #[command(after_help = HOLDERS_EXAMPLES)]
 pub(super) struct HoldersArguments {
-    /// Only keys that begin with this text
+    /// Only keys with this prefix
     #[arg(long, value_name = "TEXT")]
     pub(super) prefix: Option<String>,
 
@@ -105,19 +106,19 @@ pub(super) struct HoldersArguments {
     pub(super) kind: Option<String>,
 
     /// Only holders in this queue
-    #[arg(long = "queue", value_name = "NAME")]
-    pub(super) queue_name: Option<String>,
+    #[arg(long, value_name = "NAME")]
+    pub(super) queue: Option<String>,
 
-    /// Only keys beyond this one: the last of the page before
+    /// Start after this key, the last of the previous page
     #[arg(long, value_name = "KEY")]
     pub(super) after: Option<String>,
 
-    /// How many at most
+    /// The largest number of keys
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub(super) limit: u32,
 
     #[command(flatten)]
-    pub(super) queue: QueueArguments,
+    pub(super) database: DatabaseArguments,
 }
 
 const HOLDERS_EXAMPLES: &str = "\
@@ -127,60 +128,60 @@ Examples:
   uniqueue unique holders --prefix sync: --after sync:4711
 
 Exit codes:
-  0    listed, also where there is none
+  0    listed, even if no key matched
   2    a wrong command line, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
-/// Tell all about one key: who claims it, until when, which jobs had it, who waits for it.
+/// Show everything about one key: its holder, when it is free, its jobs, and the inserts that wait for it.
 ///
-/// KEY is the key's text, usually the 64 hexadecimal digits of a hash, of which the first eight or more will do if no other
-/// claimed key begins with them; or the id of a job, for the key of that job.
+/// KEY is the text of the key, usually the 64 hexadecimal digits of a hash. The first eight or more digits are enough if only
+/// one claimed key begins with them. The id of a job stands for the key of that job.
 #[derive(Debug, Args)]
 #[command(after_help = SHOW_EXAMPLES)]
 pub(super) struct ShowArguments {
-    /// The key, or the id of a job that has it; a key that begins with a dash goes last, after --
+    /// The key, or the id of a job that has it; a key that begins with a dash comes last, after --
     pub(super) key: String,
 
-    /// Among how many of the last jobs those are sought that had the key: only claimed keys are in an index
+    /// How many of the newest jobs to search for the key; the index holds claimed keys only
     #[arg(long, value_name = "N", default_value_t = 100_000)]
-    pub(super) look_at: u32,
+    pub(super) search: u32,
 
     #[command(flatten)]
-    pub(super) queue: QueueArguments,
+    pub(super) database: DatabaseArguments,
 }
 
 const SHOW_EXAMPLES: &str = "\
 Examples:
   uniqueue unique show rebuild_index
-  uniqueue unique show 71f9344b                         the key that begins so
+  uniqueue unique show 71f9344b                         the key with this prefix
   uniqueue unique show 019ab3c5-7d10-7cc2-a1d4-6f7f4f1f0a55 --json
 
 Exit codes:
-  0    told, whether somebody claims the key or not
-  1    no job that was looked at has the key
+  0    shown, whether or not a job claims the key
+  1    no job that was searched has the key
   2    a wrong command line, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
-/// Make the job that claims a key give up its claim, for good.
+/// Release a key from the job that claims it, for good.
 ///
-/// The job goes on, and the next insert with the key goes in: two jobs that are the same may then run side by side. It asks
-/// first.
+/// The job goes on, and the next insert with the key is no duplicate, so two jobs with the same key may run at once. The
+/// command asks for confirmation.
 #[derive(Debug, Args)]
 #[command(after_help = RELEASE_EXAMPLES)]
 pub(super) struct ReleaseArguments {
-    /// The key, in full; one that begins with a dash goes last, after --
+    /// The key in full; a key that begins with a dash comes last, after --
     pub(super) key: String,
 
-    /// Only say whose claim it is
+    /// Only print which job claims the key
     #[arg(long, conflicts_with = "yes")]
     pub(super) dry_run: bool,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(super) yes: bool,
 
     #[command(flatten)]
-    pub(super) queue: QueueArguments,
+    pub(super) database: DatabaseArguments,
 }
 
 const RELEASE_EXAMPLES: &str = "\
@@ -189,15 +190,15 @@ Examples:
   uniqueue unique release rebuild_index --yes
 
 Exit codes:
-  0    released; with --dry-run, somebody claims the key
-  1    nobody claims the key, or the answer was no
-  2    a wrong command line, nobody to ask, or the database failed
+  0    released; with --dry-run, a job claims the key
+  1    no job claims the key, or the answer was no
+  2    a wrong command line, no --yes and no terminal, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
-/// Count suppressed duplicates of a kind, and list what was counted.
+/// Count the suppressed duplicates of a kind, and list the counts.
 ///
-/// A duplicate writes nothing, unless its kind is audited: then it is counted, by its key. Without --start and --stop it
-/// lists the kinds, and the keys with the latest duplicates.
+/// A duplicate normally writes nothing. If its kind is audited, it is counted by its key. Without --start and --stop the
+/// command lists the kinds, and the keys with the latest duplicates.
 #[derive(Debug, Args)]
 #[command(after_help = AUDIT_EXAMPLES)]
 pub(super) struct AuditArguments {
@@ -208,20 +209,20 @@ pub(super) struct AuditArguments {
     #[arg(long, requires = "kind", conflicts_with = "stop")]
     pub(super) start: bool,
 
-    /// Count them no more; what was counted stays until its time is over
+    /// Stop counting; the counts stay until their retention ends
     #[arg(long, requires = "kind")]
     pub(super) stop: bool,
 
-    /// How long the counter of a key is kept after its last duplicate [default: as it was, at first 7d]
-    #[arg(long, value_name = "SPAN", requires = "start")]
-    pub(super) keep: Option<Span>,
+    /// How long the counter of a key is kept after its last duplicate [default: unchanged, at first 7d]
+    #[arg(long, value_name = "DURATION", requires = "start")]
+    pub(super) keep: Option<DurationArgument>,
 
-    /// How many keys at most
+    /// The largest number of keys
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(super) limit: u32,
 
     #[command(flatten)]
-    pub(super) queue: QueueArguments,
+    pub(super) database: DatabaseArguments,
 }
 
 const AUDIT_EXAMPLES: &str = "\
@@ -233,15 +234,15 @@ Examples:
 
 Exit codes:
   0    done
-  1    nothing can be counted now: no runner folds what was noted
+  1    nothing can be counted now: the buffer is full, because no runner empties it
   2    a wrong command line, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
-/// Give jobs that are queued already the keys of a new or changed policy.
+/// Give queued jobs the keys of a new or changed policy.
 ///
-/// First deploy the code that inserts with the policy, then run this, with --dry-run before. It goes from the oldest job to
-/// the youngest in small transactions while workers and inserters go on; killed, it can be run again. Of several jobs with
-/// one key the oldest claims it.
+/// First deploy the code that inserts with the policy. Then run this command with --dry-run, and then without. It goes from
+/// the oldest job to the newest in small transactions, while workers and inserts go on. After an interrupt, run it again. Of
+/// several jobs with the same key the oldest claims it.
 #[derive(Debug, Args)]
 #[command(after_help = BACKFILL_EXAMPLES)]
 pub(super) struct BackfillArguments {
@@ -249,42 +250,42 @@ pub(super) struct BackfillArguments {
     #[arg(long, value_name = "KIND")]
     pub(super) kind: String,
 
-    /// The policy: a document as in `insert_job`, or the file that holds it
+    /// The policy: a document as in `insert_job`, or the name of a file that holds one
     #[arg(long, value_name = "FILE|JSON")]
     pub(super) policy: String,
 
-    /// Change nothing, and say what would become of the jobs
+    /// Change nothing, and print what would change
     #[arg(long)]
     pub(super) dry_run: bool,
 
-    /// Also change jobs that carry another key, or this one on other terms
+    /// Also change jobs that have another key, or the same key with another policy
     #[arg(long)]
     pub(super) rekey: bool,
 
-    /// What becomes of a job whose key another job claims
+    /// What to do with a job whose key another job claims
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     pub(super) on_collision: Collisions,
 
-    /// How many jobs are changed in one transaction, at most 2000
+    /// The number of jobs in one transaction, at most 2000
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(super) batch: u32,
 
-    /// Do not ask before jobs are cancelled
+    /// Do not ask for confirmation before jobs are cancelled
     #[arg(long, short)]
     pub(super) yes: bool,
 
     #[command(flatten)]
-    pub(super) queue: QueueArguments,
+    pub(super) database: DatabaseArguments,
 }
 
-/// As `uniqueue::OnCollision`.
+/// The values of `uniqueue::OnCollision`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(super) enum Collisions {
-    /// It gets the key and goes on without the claim
+    /// The job gets the key and goes on without the claim
     #[default]
     GoOn,
-    /// It is cancelled if it waits
+    /// The job is cancelled if it waits
     Cancel,
 }
 
@@ -295,7 +296,7 @@ Examples:
   uniqueue unique backfill --kind report.build --policy policy.json --on-collision cancel --yes
 
 Exit codes:
-  0    every job of the kind has its key (would have it, with --dry-run), and no collision is left
-  1    ran to its end, and some job has not, or shares its key with a holder; the report says which
-  2    a wrong command line or policy, nobody to ask, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end: run it again";
+  0    every job of the kind has its key (with --dry-run: would have it), and there is no collision
+  1    ran to its end, but a job has no key, or its key is held by another job; the report lists the jobs
+  2    a wrong command line or policy, no --yes and no terminal, or the database failed
+  130  interrupted by Ctrl-C or SIGTERM before the end; run it again";

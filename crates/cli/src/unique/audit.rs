@@ -4,12 +4,12 @@ use serde::Serialize;
 use uniqueue::{AuditedKind, SuppressedDuplicate};
 
 use super::args::AuditArguments;
-use crate::Verdict;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{self, Cell, Column, Style, Table};
+use crate::verdict::Verdict;
 
-/// What was counted.
+/// The counted duplicates.
 #[derive(Debug, Serialize)]
 struct Audit {
     kinds: Vec<AuditedKind>,
@@ -18,8 +18,9 @@ struct Audit {
 }
 
 pub(super) async fn run(arguments: AuditArguments) -> Result<Verdict, Failure> {
-    let AuditArguments { kind, start, stop, keep, limit, queue } = arguments;
-    let database = Database::open_migrated(&queue).await?;
+    let AuditArguments { kind, start, stop, keep, limit, database } = arguments;
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
     let client = &database.client;
     if let Some(kind) = kind.as_ref().filter(|_| start || stop) {
         let mut change = client.audit_duplicates(kind);
@@ -35,9 +36,9 @@ pub(super) async fn run(arguments: AuditArguments) -> Result<Verdict, Failure> {
         keys = keys.kind(kind);
     }
     let audit = Audit { kinds, keys: keys.await? };
-    let now = super::show::now(&database).await?;
+    let now = client.database_time().await?;
     database.close().await?;
-    if queue.json {
+    if json {
         output::print_json(&audit)?;
     } else {
         output::print(&text(&audit, now))?;
@@ -60,23 +61,23 @@ fn text(audit: &Audit, now: time::OffsetDateTime) -> String {
     ]);
     for kind in &audit.kinds {
         let counted = match (kind.is_audited, kind.tally_is_full) {
-            (false, _) => Cell::new("no more").style(Style::Faint),
+            (false, _) => Cell::new("stopped").style(Style::Faint),
             (true, false) => Cell::new("yes").style(Style::Good),
-            (true, true) => Cell::new("no: nobody folds").style(Style::Bad),
+            (true, true) => Cell::new("no: buffer full").style(Style::Bad),
         };
         kinds.row([
             Cell::new(kind.kind.as_str()),
             counted,
             Cell::new(output::count(kind.suppressed)),
-            Cell::new(output::ago(kind.since, now)),
-            Cell::new(kind.last_at.map(|at| output::ago(at, now)).unwrap_or_default()),
-            Cell::new(output::span(kind.keep)),
+            Cell::new(output::format_relative(kind.since, now)),
+            Cell::new(kind.last_at.map(|at| output::format_relative(at, now)).unwrap_or_default()),
+            Cell::new(output::format_duration(kind.keep)),
         ]);
     }
     format!("{}\n{}", kinds.text(), counters(&audit.keys, now).text())
 }
 
-/// Counters by key.
+/// Lays out the counts by key.
 pub(super) fn counters(keys: &[SuppressedDuplicate], now: time::OffsetDateTime) -> Table {
     let mut table = Table::new([
         Column::text("kind"),
@@ -84,15 +85,15 @@ pub(super) fn counters(keys: &[SuppressedDuplicate], now: time::OffsetDateTime) 
         Column::number("duplicates"),
         Column::number("first"),
         Column::number("last"),
-        Column::text("last met job"),
+        Column::text("last holder"),
     ]);
     for key in keys {
         table.row([
             key.kind.to_string(),
             key.unique_key.clone(),
             output::count(key.suppressed),
-            output::ago(key.first_at, now),
-            output::ago(key.last_at, now),
+            output::format_relative(key.first_at, now),
+            output::format_relative(key.last_at, now),
             key.last_holder.to_string(),
         ]);
     }

@@ -3,31 +3,35 @@
 use uniqueue::{BackfillReport, OnCollision};
 
 use super::args::{BackfillArguments, Collisions};
-use super::policy;
-use crate::Verdict;
+use super::policy::read_policy;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{self, Answer, Bar, Cell, Column, Record, Style, Table};
+use crate::verdict::Verdict;
 
-/// What is left when somebody interrupts it.
+/// What an interrupted backfill leaves.
 pub(super) fn left() -> String {
-    "batches that were done stay; run it again to go on".to_owned()
+    "finished batches stay; run it again for the rest".to_owned()
 }
 
 pub(super) async fn run(arguments: BackfillArguments) -> Result<Verdict, Failure> {
-    let BackfillArguments { kind, policy, dry_run, rekey, on_collision, batch, yes, queue } = arguments;
-    let policy = policy::read(&policy)?;
-    let database = Database::open_migrated(&queue).await?;
+    let BackfillArguments { kind, policy, dry_run, rekey, on_collision, batch, yes, database } = arguments;
+    let policy = read_policy(&policy)?;
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
     let cancels = on_collision == Collisions::Cancel;
     if cancels && !dry_run && !yes {
-        match output::ask("Cancel waiting jobs whose key another job claims?")? {
+        match output::confirm("Cancel waiting jobs whose key another job claims?")? {
             Answer::Yes => {}
             Answer::No => {
                 output::print("nothing was changed\n")?;
                 return Ok(Verdict::NotFine);
             }
-            Answer::Nobody => {
-                return Err(Failure::refused("there is nobody to ask", "give --yes, or --dry-run to look first"));
+            Answer::NoTerminal => {
+                return Err(Failure::refused(
+                    "the change needs confirmation, and there is no terminal",
+                    "check with --dry-run, then give --yes",
+                ));
             }
         }
     }
@@ -41,8 +45,8 @@ pub(super) async fn run(arguments: BackfillArguments) -> Result<Verdict, Failure
     if cancels {
         backfill = backfill.on_collision(OnCollision::Cancel);
     }
-    // In thousandths of the time between the oldest job and the youngest: nobody counted the jobs.
-    let bar = Bar::new("going through the jobs", Some(1_000));
+    // The jobs are not counted, so the bar shows thousandths of the time between the oldest and the newest job.
+    let bar = Bar::new("backfilling", Some(1_000));
     let mut shown = 0;
     let report = backfill
         .on_progress(move |progress| {
@@ -52,7 +56,7 @@ pub(super) async fn run(arguments: BackfillArguments) -> Result<Verdict, Failure
         })
         .await?;
     database.close().await?;
-    if queue.json {
+    if json {
         output::print_json(&report)?;
     } else {
         output::print(&text(&report, on_collision))?;
@@ -64,22 +68,22 @@ fn text(report: &BackfillReport, on_collision: Collisions) -> String {
     let BackfillReport { dry_run, jobs, unchanged, claimed, unclaimed, other_key, .. } = report;
     let (would, gets) = if *dry_run { ("would ", "get") } else { ("", "got") };
     let mut record = Record::new();
-    record.cell("kind", report.kind.as_str());
-    record.cell("jobs", output::count(*jobs));
-    record.cell(format!("{would}{gets} a key and claim it"), output::count(*claimed));
-    record.cell("have it already", output::count(*unchanged));
-    let mut seldom = |name: String, count: u64, style: Style| {
+    record.field("kind", report.kind.as_str());
+    record.field("jobs", output::count(*jobs));
+    record.field(format!("{would}{gets} a key and claim it"), output::count(*claimed));
+    record.field("have it already", output::count(*unchanged));
+    let mut field_unless_zero = |name: String, count: u64, style: Style| {
         if count > 0 {
-            record.cell(name, Cell::new(output::count(count)).style(style));
+            record.field(name, Cell::new(output::count(count)).style(style));
         }
     };
-    seldom(format!("{would}{gets} a key, claim nothing now"), *unclaimed, Style::Plain);
-    seldom("carry another key or terms (--rekey)".to_owned(), *other_key, Style::Warn);
-    seldom("collide with a holder".to_owned(), report.collided, Style::Warn);
+    field_unless_zero(format!("{would}{gets} a key, claim nothing now"), *unclaimed, Style::Plain);
+    field_unless_zero("have another key or policy (--rekey)".to_owned(), *other_key, Style::Warn);
+    field_unless_zero("collide with a holder".to_owned(), report.collided, Style::Warn);
     let cancelled = if *dry_run { "of these would be cancelled" } else { "of these were cancelled" };
-    seldom(cancelled.to_owned(), report.cancelled, Style::Warn);
-    seldom("the policy makes no key of".to_owned(), report.unfit, Style::Bad);
-    seldom("held fast by others: run it again".to_owned(), report.contested, Style::Warn);
+    field_unless_zero(cancelled.to_owned(), report.cancelled, Style::Warn);
+    field_unless_zero("the policy makes no key for".to_owned(), report.unfit, Style::Bad);
+    field_unless_zero("locked by other transactions: run it again".to_owned(), report.contested, Style::Warn);
     let mut text = format!("{}\n", record.draw());
     if !report.collisions.is_empty() {
         let mut table = Table::new([
@@ -107,7 +111,7 @@ fn text(report: &BackfillReport, on_collision: Collisions) -> String {
     }
     if *dry_run && report.collided > 0 && on_collision == Collisions::GoOn {
         text.push_str(
-            "\nhint: jobs that collide go on without the claim; --on-collision cancel cancels those that wait\n",
+            "\nhint: jobs that collide go on without the claim; --on-collision cancel cancels the waiting ones\n",
         );
     }
     text

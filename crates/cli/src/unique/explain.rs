@@ -4,32 +4,37 @@ use serde_json::Value;
 use uniqueue::{Explanation, NewJob, UniqueKey};
 
 use super::args::ExplainArguments;
-use super::policy;
-use crate::Verdict;
+use super::policy::read_policy;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{self, Cell, Record, Style};
+use crate::verdict::Verdict;
 
 pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure> {
-    let ExplainArguments { kind, args, queue_name, meta, scheduled_at, policy, key, queue } = arguments;
-    let mut job = NewJob::new(&kind, &policy::value("--args", &args)?).queue(queue_name);
-    let Value::Object(meta) = policy::value("--meta", &meta)? else {
-        return Err(Failure::refused(format!("--meta is no JSON object: {meta}"), "such as '{\"tenant\": \"acme\"}'"));
+    let ExplainArguments { kind, args, queue, meta, scheduled_at, policy, key, database } = arguments;
+    let mut job = NewJob::new(&kind, &args.value("--args")?).queue(queue);
+    let meta = match meta.value("--meta")? {
+        Value::Object(members) => members,
+        other => {
+            let hint = "give an object such as '{\"tenant\": 7}'";
+            return Err(Failure::refused(format!("--meta is not an object: {other}"), hint));
+        }
     };
     for (name, value) in meta {
         job = job.meta(name, value);
     }
     job = match (policy, key) {
-        (Some(policy), _) => job.unique(policy::read(&policy)?),
+        (Some(policy), _) => job.unique(read_policy(&policy)?),
         (None, key) => job.unique_key(UniqueKey::raw(key.unwrap_or_default())),
     };
-    let database = Database::open_migrated(&queue).await?;
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
     if let Some(at) = scheduled_at {
-        job = job.scheduled_at(at.at(super::show::now(&database).await?));
+        job = job.scheduled_at(at.at(database.client.database_time().await?));
     }
     let explanation = database.client.explain(job).await?;
     database.close().await?;
-    if queue.json {
+    if json {
         output::print_json(&explanation)?;
     } else {
         output::print(&text(&explanation))?;
@@ -40,20 +45,20 @@ pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure>
 fn text(explanation: &Explanation) -> String {
     let Explanation { canonical, unique_key, would_insert, holder, .. } = explanation;
     let mut record = Record::new();
-    record.some("canonical", canonical.as_ref());
-    record.some("unique key", unique_key.as_ref());
+    record.optional_field("canonical", canonical.as_ref());
+    record.optional_field("unique key", unique_key.as_ref());
     let answer = match (would_insert, holder) {
-        (true, None) => Cell::new("would be inserted: nobody claims the key").style(Style::Good),
+        (true, None) => Cell::new("would be inserted: no job claims the key").style(Style::Good),
         (true, Some(_)) => Cell::new("would be inserted, and replace the holder").style(Style::Good),
         (false, _) => Cell::new("would be a duplicate: another job claims the key").style(Style::Warn),
     };
-    record.cell("the job", answer);
+    record.field("the job", answer);
     if let Some(holder) = holder {
-        record.cell("holder", holder.holder.to_string());
-        record.cell("its state", holder.holder_state.to_string());
-        record.cell("its age", output::span(holder.holder_age));
-        record.cell("claims in", holder.claims_in.to_string());
-        record.cell("free", holder.frees());
+        record.field("holder", holder.holder.to_string());
+        record.field("its state", holder.holder_state.to_string());
+        record.field("its age", output::format_duration(holder.holder_age));
+        record.field("claims in", holder.claims_in.to_string());
+        record.field("free", holder.frees());
     }
     format!("{}\n", record.draw())
 }

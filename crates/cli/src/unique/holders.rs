@@ -4,29 +4,30 @@ use serde::Serialize;
 use uniqueue::KeyHolder;
 
 use super::args::HoldersArguments;
-use crate::Verdict;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{self, Column, Style, Table};
+use crate::verdict::Verdict;
 
-/// A claim as JSON shows it.
+/// A claim as JSON.
 #[derive(Debug, Serialize)]
-pub(super) struct Shown<'a> {
+struct ClaimLine<'a> {
     #[serde(flatten)]
     holder: &'a KeyHolder,
-    /// When the key is free, as a sentence.
+    /// When the key is free, as text.
     frees: String,
 }
 
-impl<'a> Shown<'a> {
-    pub(super) fn new(holder: &'a KeyHolder) -> Self {
+impl<'a> ClaimLine<'a> {
+    fn new(holder: &'a KeyHolder) -> Self {
         Self { holder, frees: holder.claim.frees() }
     }
 }
 
 pub(super) async fn run(arguments: HoldersArguments) -> Result<Verdict, Failure> {
-    let HoldersArguments { prefix, kind, queue_name, after, limit, queue } = arguments;
-    let database = Database::open_migrated(&queue).await?;
+    let HoldersArguments { prefix, kind, queue, after, limit, database } = arguments;
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
     let mut claims = database.client.claims().limit(limit);
     if let Some(prefix) = prefix {
         claims = claims.prefix(prefix);
@@ -34,7 +35,7 @@ pub(super) async fn run(arguments: HoldersArguments) -> Result<Verdict, Failure>
     if let Some(kind) = kind {
         claims = claims.kind(kind);
     }
-    if let Some(name) = queue_name {
+    if let Some(name) = queue {
         claims = claims.queue(name);
     }
     if let Some(key) = after {
@@ -42,8 +43,8 @@ pub(super) async fn run(arguments: HoldersArguments) -> Result<Verdict, Failure>
     }
     let holders = claims.await?;
     database.close().await?;
-    if queue.json {
-        output::print(&output::json_lines(holders.iter().map(Shown::new))?)?;
+    if json {
+        output::print(&output::json_lines(holders.iter().map(ClaimLine::new))?)?;
         return Ok(Verdict::Fine);
     }
     let mut table = Table::new([
@@ -62,13 +63,13 @@ pub(super) async fn run(arguments: HoldersArguments) -> Result<Verdict, Failure>
             kind.to_string(),
             queue.to_string(),
             claim.holder_state.to_string(),
-            output::span(claim.holder_age),
+            output::format_duration(claim.holder_age),
             claim.frees(),
         ]);
     }
     output::print(&table.text())?;
     if let Some(last) = holders.last().filter(|_| holders.len() == limit as usize) {
-        let next = format!("there may be more: --after={}\n", output::shell(&last.claim.unique_key));
+        let next = format!("next page: --after={}\n", output::shell_word(&last.claim.unique_key));
         output::print(&output::paint(Style::Faint, &next))?;
     }
     Ok(Verdict::Fine)

@@ -6,40 +6,40 @@ use uniqueue::{Client, Duplicate, JobId, JobRow, JobState, SuppressedDuplicate, 
 
 use super::args::ShowArguments;
 use super::audit::counters;
-use crate::Verdict;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{self, Cell, Column, Record, Style, Table};
+use crate::verdict::Verdict;
 
-/// The shortest beginning of a hash that stands for it.
-const SHORTEST: usize = 8;
+/// The shortest prefix that stands for a hash, in hexadecimal digits.
+const MIN_PREFIX: usize = 8;
 
-/// How long a hash is, in hexadecimal.
-const HASH: usize = 64;
+/// The length of a hash in hexadecimal digits.
+const HASH_LENGTH: usize = 64;
 
-/// All about one key.
+/// Everything about one key.
 #[derive(Debug, Serialize)]
 struct Key {
     unique_key: String,
-    /// Who claims it; null: nobody.
+    /// The job that claims it, if any.
     holder: Option<Duplicate>,
     holder_kind: Option<String>,
     holder_queue: Option<String>,
-    /// When the holder's claim ends, as a sentence.
+    /// When the holder's claim ends, as text.
     frees: Option<String>,
-    /// The jobs that have the key, the youngest first.
-    jobs: Vec<Had>,
-    /// Among how many of the last jobs they were sought.
-    looked_at: u32,
-    /// Inserts of audited kinds that were duplicates.
+    /// The jobs that have the key, the newest first.
+    jobs: Vec<KeyedJob>,
+    /// How many of the newest jobs were searched.
+    searched: u32,
+    /// The counted duplicates of audited kinds.
     suppressed: Vec<SuppressedDuplicate>,
-    /// Inserts that wait because of the holder, or of a key that cannot be seen from outside.
+    /// The inserts that wait for the holder, or for a key that other sessions cannot see yet.
     waiting_inserts: Vec<WaitingInsert>,
 }
 
 /// A job that has the key.
 #[derive(Debug, Serialize)]
-struct Had {
+struct KeyedJob {
     id: JobId,
     kind: String,
     queue: String,
@@ -51,19 +51,20 @@ struct Had {
     replaced_by: Option<JobId>,
     /// Whether it claims the key.
     claims: bool,
-    /// Why it does, or does not.
-    why: String,
+    /// Why it claims the key, or does not.
+    reason: String,
 }
 
 pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
-    let ShowArguments { key, look_at, queue } = arguments;
-    let database = Database::open_migrated(&queue).await?;
+    let ShowArguments { key, search, database } = arguments;
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
     let client = &database.client;
-    let unique_key = sought(client, &key).await?;
-    let now = now(&database).await?;
+    let unique_key = find_key(client, &key).await?;
+    let now = client.database_time().await?;
     let holder = client.claims().from(&unique_key).limit(1).await?.pop();
     let holder = holder.filter(|holder| holder.claim.unique_key == unique_key);
-    let jobs = client.key_history(&unique_key, look_at).await?;
+    let jobs = client.key_history(&unique_key, search).await?;
     let suppressed = client.suppressed_duplicates().unique_key(&unique_key).await?;
     let mut waiting_inserts = client.waiting_inserts().await?;
     waiting_inserts.retain(|insert| insert.unique_key.as_ref().is_none_or(|key| *key == unique_key));
@@ -74,12 +75,12 @@ pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
         holder_queue: holder.as_ref().map(|holder| holder.queue.to_string()),
         frees: holder.as_ref().map(|holder| holder.claim.frees()),
         holder: holder.map(|holder| holder.claim),
-        jobs: jobs.iter().map(|job| had(job, now)).collect(),
-        looked_at: look_at,
+        jobs: jobs.iter().map(|job| keyed_job(job, now)).collect(),
+        searched: search,
         suppressed,
         waiting_inserts,
     };
-    if queue.json {
+    if json {
         output::print_json(&key)?;
     } else {
         output::print(&key.text(now))?;
@@ -88,29 +89,24 @@ pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
     Ok(if is_known { Verdict::Fine } else { Verdict::NotFine })
 }
 
-/// The database's time.
-pub(super) async fn now(database: &Database) -> Result<OffsetDateTime, Failure> {
-    Ok(database.client.database_time().await?)
-}
-
-/// The key that somebody means: in full, a job's, or the one claimed key that begins so.
-async fn sought(client: &Client, given: &str) -> Result<String, Failure> {
+/// The key that the argument stands for: a job's key, the only claimed key with this prefix, or the text itself.
+async fn find_key(client: &Client, given: &str) -> Result<String, Failure> {
     if let Ok(id) = given.parse::<JobId>()
         && let Some(job) = client.job(id).await?
     {
         return job.unique_key.ok_or_else(|| {
             Failure::refused(
                 format!("job {id} has no unique key"),
-                "it is never a duplicate, and never in the way of one",
+                "it is never a duplicate, and no other job is a duplicate of it",
             )
         });
     }
     let is_hex = given.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !is_hex || !(SHORTEST..=HASH).contains(&given.len()) || client.holder(given).await?.is_some() {
+    if !is_hex || !(MIN_PREFIX..=HASH_LENGTH).contains(&given.len()) || client.holder(given).await?.is_some() {
         return Ok(given.to_owned());
     }
     let lower = given.to_ascii_lowercase();
-    if given.len() == HASH {
+    if given.len() == HASH_LENGTH {
         return Ok(lower);
     }
     let mut found = client.claims().prefix(&lower).limit(2).await?;
@@ -124,23 +120,23 @@ async fn sought(client: &Client, given: &str) -> Result<String, Failure> {
     }
 }
 
-fn had(job: &JobRow, now: OffsetDateTime) -> Had {
+fn keyed_job(job: &JobRow, now: OffsetDateTime) -> KeyedJob {
     let is_expired = job.unique_until.is_some_and(|until| until <= now);
     let states = job.unique_states.unwrap_or_default();
-    let why = if job.claims && !is_expired {
+    let reason = if job.claims && !is_expired {
         "claims the key".to_owned()
     } else if let Some(successor) = job.replaced_by {
-        format!("job {successor} took its place")
+        format!("replaced by job {successor}")
     } else if is_expired {
         "its claim has expired".to_owned()
     } else if states.is_empty() {
-        "gave its claim up for good: released, expired or started".to_owned()
+        "its claim has ended for good: released, expired or started".to_owned()
     } else if !states.contains(job.state) {
         format!("claims only in {states}")
     } else {
-        "came back while another job held the key, and goes on without".to_owned()
+        "another job held the key when it came back, so it goes on without its claim".to_owned()
     };
-    Had {
+    KeyedJob {
         id: job.id,
         kind: job.kind.to_string(),
         queue: job.queue.to_string(),
@@ -149,42 +145,44 @@ fn had(job: &JobRow, now: OffsetDateTime) -> Had {
         finalized_at: job.finalized_at,
         replaced_by: job.replaced_by,
         claims: job.claims && !is_expired,
-        why,
+        reason,
     }
 }
 
 impl Key {
     fn text(&self, now: OffsetDateTime) -> String {
         let mut record = Record::new();
-        record.cell("unique key", &self.unique_key);
+        record.field("unique key", &self.unique_key);
         match &self.holder {
-            None => record.cell("claimed by", Cell::new("nobody: an insert goes in").style(Style::Good)),
+            None => record.field("claimed by", Cell::new("no job: the next insert is no duplicate").style(Style::Good)),
             Some(holder) => {
-                record.cell("claimed by", Cell::new(format!("job {}", holder.holder)).style(Style::Warn));
-                record.some("kind", self.holder_kind.as_ref());
-                record.some("queue", self.holder_queue.as_ref());
-                record.cell("state", holder.holder_state.to_string());
-                record.cell("inserted", format!("{} ago", output::span(holder.holder_age)));
-                record.cell("claims in", holder.claims_in.to_string());
-                record.some(
+                record.field("claimed by", Cell::new(format!("job {}", holder.holder)).style(Style::Warn));
+                record.optional_field("kind", self.holder_kind.as_ref());
+                record.optional_field("queue", self.holder_queue.as_ref());
+                record.field("state", holder.holder_state.to_string());
+                record.field("inserted", format!("{} ago", output::format_duration(holder.holder_age)));
+                record.field("claims in", holder.claims_in.to_string());
+                record.optional_field(
                     "expires",
-                    holder.unique_until.map(|at| format!("{} ({})", output::time(at), output::ago(at, now))),
+                    holder
+                        .unique_until
+                        .map(|at| format!("{} ({})", output::format_time(at), output::format_relative(at, now))),
                 );
-                record.some("free", self.frees.as_ref());
-                record.cell("an insert", "is a duplicate: it gets this job, or under reject an error that names it");
+                record.optional_field("free", self.frees.as_ref());
+                record.field("an insert", "is a duplicate: it returns this job, or with reject an error that names it");
             }
         }
         let mut text = format!(
-            "{}\n\nJobs with this key, among the last {}\n",
+            "{}\n\nJobs with this key, among the newest {}\n",
             record.draw(),
-            output::count(self.looked_at.into())
+            output::count(self.searched.into())
         );
         text.push_str(&self.history(now).text());
         if !self.suppressed.is_empty() {
             text.push_str(&format!("\nSuppressed duplicates\n{}", counters(&self.suppressed, now).text()));
         }
         if !self.waiting_inserts.is_empty() {
-            text.push_str(&format!("\nInserts that wait now\n{}", waiting(&self.waiting_inserts).text()));
+            text.push_str(&format!("\nWaiting inserts\n{}", waiting(&self.waiting_inserts).text()));
         }
         text
     }
@@ -203,8 +201,8 @@ impl Key {
                 Cell::new(job.id.to_string()),
                 Cell::new(&job.kind),
                 Cell::new(job.state.as_str()),
-                Cell::new(output::ago(job.created_at, now)),
-                Cell::new(&job.why).style(style),
+                Cell::new(output::format_relative(job.created_at, now)),
+                Cell::new(&job.reason).style(style),
             ]);
         }
         table
@@ -218,7 +216,7 @@ fn waiting(inserts: &[WaitingInsert]) -> Table {
         Column::number("for"),
         Column::text("waits for"),
         Column::text("blocked by"),
-        Column::long("which runs, or ran last"),
+        Column::long("its last statement"),
     ]);
     for insert in inserts {
         let blocker = match (insert.blocker_pid, &insert.blocker_application) {
@@ -235,7 +233,7 @@ fn waiting(inserts: &[WaitingInsert]) -> Table {
         table.row([
             insert.pid.to_string(),
             insert.application.clone().unwrap_or_default(),
-            insert.waiting_for.map(output::span).unwrap_or_default(),
+            insert.waiting_for.map(output::format_duration).unwrap_or_default(),
             waits_for,
             blocker,
             insert.blocker_query.clone().unwrap_or_default(),

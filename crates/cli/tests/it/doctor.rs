@@ -83,7 +83,7 @@ async fn remedies_run_as_they_are_printed() {
     sqlx::raw_sql("BEGIN; INSERT INTO jobs.queue (name) VALUES ('held')").execute(&mut holder).await.unwrap();
     let (code, said) = text(&mut doctor(&url, &["--transaction", "0s"]));
     assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("lines more: uniqueue doctor --remedies"), "{said}");
+    assert!(said.contains("more lines: uniqueue doctor --remedies"), "{said}");
     assert!(said.contains("warning  blocking_transaction  session "), "{said}");
     assert!(said.contains("rows of queue; its last statement: BEGIN; INSERT INTO jobs.queue"), "{said}");
 

@@ -46,16 +46,16 @@ fn every_command_has_examples_and_says_how_it_ends() {
 }
 
 #[test]
-fn help_says_what_one_should_know_before_the_usage() {
+fn help_explains_a_command_before_its_usage() {
     for (command, known) in [
-        ("job retry", "By a filter those that are discarded or retryable, unless --state says otherwise"),
-        ("job delete", "By a filter jobs in every state but running are meant"),
-        ("queue retention", "What is not given"),
-        ("unique release", "two jobs that are the same may then run side by side"),
-        ("top", "? lists the keys"),
-        ("periodic pause", "Jobs that are inserted already are worked."),
-        ("doctor", "and changes nothing"),
-        ("demo", "Symbolic links are not followed."),
+        ("job retry", "A filter selects discarded and retryable jobs."),
+        ("job delete", "A filter selects jobs in every state but running"),
+        ("queue retention", "A state that is not given keeps its retention"),
+        ("unique release", "two jobs with the same key may run at once"),
+        ("top", "Press ? for the list of keys"),
+        ("periodic pause", "Jobs that were inserted before are worked."),
+        ("doctor", "It changes nothing."),
+        ("demo", "It does not follow symbolic links."),
     ] {
         let help = help(&command.split(' ').map(ToOwned::to_owned).collect::<Vec<_>>());
         let before = help.split_once("\nUsage: ").unwrap().0.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -67,7 +67,7 @@ fn help_says_what_one_should_know_before_the_usage() {
 }
 
 #[test]
-fn what_looks_into_a_database_can_be_told_which_and_to_answer_in_json() {
+fn commands_on_a_database_take_its_url_schema_and_json() {
     let without = ["", "bench", "completions", "man", "db", "db start", "db stop"];
     for command in commands(&[]) {
         let (name, help) = (command.join(" "), help(&command));

@@ -153,8 +153,11 @@ async fn args_come_from_a_file_or_from_standard_input_as_well() {
         ("job insert a --unique {\"keys\":[\"x\"]}", "error: invalid unique policy: keys: "),
         ("job insert a --unique nothing", "error: --unique is not JSON: "),
         ("job insert a --key k --unique {}", "error: the argument '--key <KEY>' cannot be used with"),
-        ("job insert a --in 1h --at now", "error: the argument '--in <SPAN>' cannot be used with"),
-        ("job insert a --in soon", "error: invalid value 'soon' for '--in <SPAN>': expected a length of time such as"),
+        ("job insert a --in 1h --at now", "error: the argument '--in <DURATION>' cannot be used with"),
+        (
+            "job insert a --in soon",
+            "error: invalid value 'soon' for '--in <DURATION>': expected a length of time such as",
+        ),
         ("job insert a --at soon", "error: invalid value 'soon' for '--at <TIME>': expected a time such as"),
         ("job insert a --id 7", "error: invalid value '7' for '--id <ID>': invalid job id"),
         ("job insert a --priority 40000", "error: invalid value '40000' for '--priority <N>'"),
@@ -228,7 +231,7 @@ async fn list_finds_by_every_condition_and_takes_no_text_for_sql() {
         text.contains("fails") && text.contains("9/25") && text.contains("3h ago") && text.ends_with("(1 row)\n"),
         "{text}"
     );
-    // As people see it, nothing of it steers the terminal: a row may hold what the library would refuse.
+    // Control characters are escaped, because a row may hold names that the library would refuse.
     jobs.set(plain, "kind = E'\\x1b[2Jevil\\n'").await;
     let text = text_of(&mut jobs.command("job list"), 0);
     assert!(text.contains(r"\u{1b}[2Jevil\n") && !text.contains('\u{1b}'), "{text}");
@@ -246,7 +249,7 @@ async fn list_finds_by_every_condition_and_takes_no_text_for_sql() {
         ),
         (
             "job list --older-than 2h --created-before 1h",
-            "error: the argument '--older-than <SPAN>' cannot be used with",
+            "error: the argument '--older-than <DURATION>' cannot be used with",
         ),
         ("job list --created-before 9001-01-01", "error: invalid created: must be in the years 1 to 9000"),
         ("job list --schema x;y", "error: invalid value 'x;y' for '--schema <NAME>'"),
@@ -258,7 +261,7 @@ async fn list_finds_by_every_condition_and_takes_no_text_for_sql() {
 }
 
 #[tokio::test]
-async fn pages_follow_each_other_and_say_how_to_go_on() {
+async fn pages_follow_each_other_and_name_the_next() {
     let jobs = Jobs::new().await;
     execute(
         &jobs.url,
@@ -284,7 +287,7 @@ async fn pages_follow_each_other_and_say_how_to_go_on() {
 }
 
 #[tokio::test]
-async fn show_tells_everything_about_a_job() {
+async fn show_prints_everything_about_a_job() {
     let jobs = Jobs::new().await;
     let holder = jobs.insert("holds --key k --queue emails");
     let text = text_of(&mut jobs.command(&format!("job show {holder}")), 0);
@@ -297,10 +300,7 @@ async fn show_tells_everything_about_a_job() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(
-        text.contains("claim      | claims it, until it leaves available, pending, retryable, scheduled\n"),
-        "{text}"
-    );
+    assert!(text.contains("claim      | claimed until it leaves available, pending, retryable, scheduled\n"), "{text}");
     assert!(text.contains("\nargs\n  {}\n") && text.contains(" | inserted\n"), "{text}");
 
     let failed = jobs.insert("fails");
@@ -331,7 +331,7 @@ async fn show_tells_everything_about_a_job() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(!text.contains("error of attempt 2"), "what the timeline shows whole is not said again: {text}");
+    assert!(!text.contains("error of attempt 2"), "an error that the history shows in full is not repeated: {text}");
     let shown = json_of(&mut jobs.command(&format!("job show --json {failed}")), 0);
     assert_eq!((&shown["errors"][1]["error"], &shown["id"]), (&json!("fire"), &json!(failed)));
 
@@ -344,7 +344,7 @@ async fn show_tells_everything_about_a_job() {
 }
 
 #[tokio::test]
-async fn jobs_that_are_named_are_changed_and_the_others_say_why_not() {
+async fn given_jobs_are_changed_and_the_others_have_a_reason() {
     let jobs = Jobs::new().await;
     let (waits, done) = (jobs.insert("a"), jobs.insert("a"));
     jobs.set(&done, "state = 'completed', finalized_at = now()").await;
@@ -356,7 +356,7 @@ async fn jobs_that_are_named_are_changed_and_the_others_say_why_not() {
     assert_eq!(dry["unchanged"][1], json!({"id": gone, "reason": "there is no such job"}));
     let text = text_of(&mut jobs.command(&format!("job cancel --dry-run {done} {waits}")), 1);
     let said =
-        format!("1 job would be cancelled; nothing was changed\nnot {done}: it is completed; cancel is for jobs");
+        format!("1 job would be cancelled; nothing was changed\nnot {done}: it is completed; cancel changes jobs");
     assert!(text.contains(&said), "{text}");
     text_of(&mut jobs.command(&format!("job cancel --dry-run {waits}")), 0);
 
@@ -364,7 +364,7 @@ async fn jobs_that_are_named_are_changed_and_the_others_say_why_not() {
     assert_eq!((&answer["verb"], &answer["changed"]), (&json!("cancel"), &json!(1)));
     assert_eq!(answer["unchanged"][0]["id"], json!(done));
     let reason = answer["unchanged"][0]["reason"].as_str().unwrap();
-    assert!(reason.starts_with("it is completed; cancel is for jobs that are available, pending"), "{reason}");
+    assert!(reason.starts_with("it is completed; cancel changes jobs in state available, pending"), "{reason}");
     assert_eq!(answer["unchanged"][1], json!({"id": gone, "reason": "there is no such job"}));
     assert_eq!(jobs.state(&waits).await, "cancelled");
 
@@ -380,13 +380,13 @@ async fn jobs_that_are_named_are_changed_and_the_others_say_why_not() {
     assert_eq!(text_of(&mut jobs.command(&format!("job release {held}")), 0), "released 1 job\n");
     assert_eq!(jobs.state(&held).await, "available");
     let text = text_of(&mut jobs.command(&format!("job release {held}")), 1);
-    assert_eq!(text, format!("released 0 jobs\nnot {held}: it is available; release is for jobs that are pending\n"));
+    assert_eq!(text, format!("released 0 jobs\nnot {held}: it is available; release changes jobs in state pending\n"));
     assert_eq!(text_of(&mut jobs.command(&format!("job delete {held} {waits} {done}")), 0), "deleted 3 jobs\n");
     assert_eq!(texts(&jobs.url, "SELECT count(*)::text FROM uniqueue.job").await, ["0"]);
 }
 
 #[tokio::test]
-async fn what_a_retry_discards_is_not_counted_as_retried() {
+async fn jobs_that_a_retry_discards_are_not_counted_as_retried() {
     let jobs = Jobs::new().await;
     let policy = r#"{"on_reentry": "discard"}"#;
     let mut ids = Vec::new();
@@ -400,7 +400,7 @@ async fn what_a_retry_discards_is_not_counted_as_retried() {
     let other = jobs.insert("other");
     jobs.set(&other, "state = 'cancelled', finalized_at = now()").await;
     let text = text_of(&mut jobs.command(&format!("job retry {} {other}", ids[0])), 1);
-    let discarded = format!("discarded 1 job, since another job holds the unique key: {}\n", ids[0]);
+    let discarded = format!("discarded 1 job, because another job holds the unique key: {}\n", ids[0]);
     assert_eq!(text, format!("retried 1 job\n{discarded}"));
     let answer = json_of(&mut jobs.command("job retry --state cancelled --kind sync --yes --json"), 1);
     assert_eq!(answer, json!({"verb": "retry", "changed": 0, "discarded": ids[1..], "unchanged": []}));
@@ -424,7 +424,7 @@ async fn many_jobs_are_counted_and_shown_before_they_are_changed() {
     };
     let before = states().await;
 
-    // What is meant without a state: what failed.
+    // Without a state it selects failed jobs.
     let dry = json_of(&mut jobs.command("job retry --kind bulk --dry-run --json"), 0);
     assert_eq!((&dry["jobs"], dry["sample"].as_array().unwrap().len()), (&json!({"exactly": 2000}), 5));
     let text = text_of(&mut jobs.command("job retry --kind bulk --dry-run"), 0);
@@ -432,7 +432,7 @@ async fn many_jobs_are_counted_and_shown_before_they_are_changed() {
     let stderr = refused(&mut jobs.command("job retry --kind bulk"));
     assert_eq!(
         stderr,
-        "error: this would be done to 2,000 jobs, and there is nobody to ask\nhint: look with --dry-run, then give --yes\n"
+        "error: retry of 2,000 jobs needs confirmation, and there is no terminal\nhint: check with --dry-run, then give --yes\n"
     );
     assert_eq!(states().await, before);
 
@@ -451,18 +451,18 @@ async fn many_jobs_are_counted_and_shown_before_they_are_changed() {
     assert_eq!(text_of(&mut jobs.command("job delete --all --yes"), 0), "deleted 4,000 jobs\n");
 
     for (line, said) in [
-        ("job cancel", "error: cancel of which jobs?\nhint: give ids, or a filter such as"),
-        ("job delete --yes", "error: delete of which jobs?\nhint: "),
-        ("job delete --limit 5 --yes", "error: delete of which jobs?\nhint: "),
+        ("job cancel", "error: no jobs given to cancel\nhint: give ids, or a filter such as"),
+        ("job delete --yes", "error: no jobs given to delete\nhint: "),
+        ("job delete --limit 5 --yes", "error: no jobs given to delete\nhint: "),
         ("job retry --all 019abc12-3456-7def-8a12-3456789abcde", "error: the argument '--all' cannot be used with"),
         ("job retry --kind a 019abc12-3456-7def-8a12-3456789abcde", "error: ids and a filter at once\nhint: "),
         (
             "job cancel --state completed --yes",
-            "error: cancel does nothing to jobs in state completed\nhint: it can be done to",
+            "error: cancel does not change jobs in state completed\nhint: it changes jobs in state",
         ),
-        ("job delete --state running --yes", "error: delete does nothing to jobs in state running\nhint: "),
+        ("job delete --state running --yes", "error: delete does not change jobs in state running\nhint: "),
         ("job reschedule --queue q", "error: the following required arguments were not provided"),
-        ("job reschedule --queue q --in 1h --at now", "error: the argument '--in <SPAN>' cannot be used with"),
+        ("job reschedule --queue q --in 1h --at now", "error: the argument '--in <DURATION>' cannot be used with"),
         ("job priority high --queue q", "error: invalid value 'high' for '<PRIORITY>'"),
     ] {
         let stderr = refused(&mut jobs.command(line));
@@ -471,10 +471,10 @@ async fn many_jobs_are_counted_and_shown_before_they_are_changed() {
 }
 
 #[tokio::test]
-async fn interrupted_list_does_not_go_on_in_the_database() {
+async fn interrupted_list_ends_its_query() {
     let jobs = Jobs::new().await;
     let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&jobs.url).await.unwrap();
-    // A query that never ends: somebody has the whole table.
+    // The query never ends, because another transaction has locked the table.
     sqlx::raw_sql("BEGIN; LOCK TABLE uniqueue.job").execute(&mut connection).await.unwrap();
     let child = jobs.command("job list").stderr(Stdio::piped()).spawn().unwrap();
     let waiting = "SELECT count(*)::text FROM pg_stat_activity
@@ -495,12 +495,12 @@ async fn interrupted_list_does_not_go_on_in_the_database() {
 }
 
 #[tokio::test]
-async fn interrupted_bulk_says_how_far_it_came_and_keeps_it() {
+async fn interrupted_change_keeps_and_counts_its_batches() {
     let jobs = Jobs::new().await;
     execute(
         &jobs.url,
         "INSERT INTO uniqueue.job (id, kind) SELECT uniqueue.new_job_id(), 'bulk' FROM generate_series(1, 2500);
-         -- Somebody else has a job of the third batch in hands.
+         -- Another transaction has locked a job of the third batch.
          CREATE TABLE held AS SELECT id FROM uniqueue.job ORDER BY id OFFSET 2200 LIMIT 1",
     )
     .await;
@@ -520,7 +520,7 @@ async fn interrupted_bulk_says_how_far_it_came_and_keeps_it() {
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert_eq!(stderr, "error: interrupted: cancelled 2,499 jobs before; the same command does the rest\n");
+    assert_eq!(stderr, "error: interrupted: cancelled 2,499 jobs before; the same command changes the rest\n");
     sqlx::raw_sql("ROLLBACK").execute(&mut connection).await.unwrap();
     assert!(text_of(&mut jobs.command("job cancel --kind bulk --yes"), 0).starts_with("cancelled "));
     assert_eq!(texts(&jobs.url, "SELECT DISTINCT state::text FROM uniqueue.job").await, ["cancelled"]);

@@ -14,7 +14,7 @@ fn migrate(url: &str, arguments: &[&str]) -> Command {
 }
 
 #[tokio::test]
-async fn status_tells_before_and_after_and_migrating_twice_is_fine() {
+async fn status_is_right_before_and_after_and_a_second_migration_does_nothing() {
     let url = database().await;
     let (code, before) = run_json(&mut migrate(&url, &["--status"]));
     assert_eq!((code, &before["version"], &before["current"]), (1, &json!(0), &json!(false)));
@@ -36,7 +36,7 @@ async fn status_tells_before_and_after_and_migrating_twice_is_fine() {
 }
 
 #[tokio::test]
-async fn status_lists_what_is_applied_and_what_is_waiting() {
+async fn status_lists_applied_and_waiting_migrations() {
     let url = database().await;
     let status = |code: i32| {
         let mut command = uniqueue();
@@ -110,7 +110,7 @@ async fn printed_sql_can_be_run_by_hand() {
     assert_eq!((code, &by_hand["current"]), (0, &json!(true)));
     assert_eq!(status(&[]).1["applied"], json!([]));
     assert_eq!(status(&["--print"]), (0, json!({ "schema": "my-jobs", "sql": "" })));
-    assert!(String::from_utf8(print().stdout).unwrap().starts_with("-- schema my-jobs is at the version"));
+    assert!(String::from_utf8(print().stdout).unwrap().starts_with("-- schema my-jobs has the version"));
 
     // The same as what the command makes itself, in a schema of the same name elsewhere.
     let other = database().await;
@@ -136,7 +136,7 @@ async fn printed_sql_can_be_run_by_hand() {
 }
 
 #[tokio::test]
-async fn a_lock_that_somebody_holds_is_told_in_time() {
+async fn a_lock_that_another_transaction_holds_times_out() {
     let url = database().await;
     let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&url).await.unwrap();
     let hold = "SELECT pg_advisory_lock(hashtextextended('uniqueue migrate jobs', 0))";
@@ -147,7 +147,10 @@ async fn a_lock_that_somebody_holds_is_told_in_time() {
     assert!(stderr.starts_with("error: cannot migrate schema jobs: ") && stderr.contains("lock timeout"), "{stderr}");
     assert!(stderr.contains("\nhint: another transaction holds a lock"), "{stderr}");
     for (arguments, said) in [
-        (&["--lock-timeout", "soon"][..], "error: invalid value 'soon' for '--lock-timeout <SPAN>': expected a length"),
+        (
+            &["--lock-timeout", "soon"][..],
+            "error: invalid value 'soon' for '--lock-timeout <DURATION>': expected a length",
+        ),
         (&["--status", "--print"], "error: the argument '--status' cannot be used with '--print'"),
     ] {
         let output = migrate(&url, arguments).output().unwrap();

@@ -43,7 +43,7 @@ impl Queues {
 }
 
 #[tokio::test]
-async fn queues_are_listed_with_what_is_in_them() {
+async fn queues_are_listed_with_their_jobs() {
     let queues = Queues::new().await;
     let odd = "'; DROP TABLE uniqueue.queue; -- é";
     assert!(queues.text(&["job", "insert", "a", "--queue", odd], 0).starts_with("inserted "));
@@ -72,7 +72,7 @@ async fn queues_are_listed_with_what_is_in_them() {
 }
 
 #[tokio::test]
-async fn a_queue_is_what_the_view_says_it_is() {
+async fn a_queue_has_the_status_of_the_view() {
     let queues = Queues::new().await;
     let sql = "
         INSERT INTO uniqueue.job (id, kind, queue, state, scheduled_at, attempt, attempted_at, worker)
@@ -111,12 +111,12 @@ async fn a_queue_is_what_the_view_says_it_is() {
 }
 
 #[tokio::test]
-async fn queues_are_paused_limited_and_told_what_to_keep() {
+async fn queues_are_paused_limited_and_keep_their_jobs() {
     let queues = Queues::new().await;
     let odd = "it's \"odd\"; --";
     let text = queues.text(&["queue", "pause", odd, "emails"], 0);
-    assert!(text.starts_with(&format!("queue {odd} is paused since 20")), "{text}");
-    assert!(text.contains("\nqueue emails is paused since 20"), "{text}");
+    assert!(text.starts_with(&format!("queue {odd} has been paused since 20")), "{text}");
+    assert!(text.contains("\nqueue emails has been paused since 20"), "{text}");
     let paused = queues.lines(&["queue", "pause", "emails", "--json"]);
     assert!(paused[0]["paused_at"].is_string(), "{paused:?}");
     let text = queues.text(&["queue", "list"], 0);
@@ -139,7 +139,7 @@ async fn queues_are_paused_limited_and_told_what_to_keep() {
     let retention = |more: &[&'static str]| [&["queue", "retention", "emails"], more].concat();
     assert_eq!(
         queues.text(&retention(&["--completed", "1h", "--discarded", "forever"]), 0),
-        "queue emails keeps completed jobs 1h, cancelled ones as the runners say, discarded ones for ever\n"
+        "queue emails keeps completed jobs 1h, cancelled ones as the runners are configured, discarded ones forever\n"
     );
     assert_eq!(texts(&queues.url, kept).await, ["01:00:00 1000 years"]);
     // What is not given stays, and can be read.
@@ -147,7 +147,7 @@ async fn queues_are_paused_limited_and_told_what_to_keep() {
     assert_eq!(texts(&queues.url, kept).await, ["00:00:00 48:00:00 1000 years"]);
     assert_eq!(
         queues.text(&retention(&["--cancelled", "runners"]), 0),
-        "queue emails keeps completed jobs 0s, cancelled ones as the runners say, discarded ones for ever\n"
+        "queue emails keeps completed jobs 0s, cancelled ones as the runners are configured, discarded ones forever\n"
     );
     for words in [&["queue", "retention", "emails", "--json"][..], &["queue", "list", "emails", "--json"]] {
         let settings = &queues.lines(words)[0];
@@ -157,7 +157,7 @@ async fn queues_are_paused_limited_and_told_what_to_keep() {
     let text = queues.text(&retention(&["--as-runners-say"]), 0);
     assert_eq!(
         (text.as_str(), texts(&queues.url, kept).await),
-        ("queue emails keeps its final jobs as the runners say\n", vec![String::new()])
+        ("queue emails keeps its final jobs as the runners are configured\n", vec![String::new()])
     );
 
     for (words, said) in [
@@ -170,7 +170,7 @@ async fn queues_are_paused_limited_and_told_what_to_keep() {
         (&["queue", "pause"], "error: the following required arguments were not provided"),
         (
             &["queue", "retention", "emails", "--completed", "long"],
-            "error: invalid value 'long' for '--completed <SPAN>'",
+            "error: invalid value 'long' for '--completed <DURATION>'",
         ),
     ] {
         let stderr = queues.refused(words);
@@ -179,13 +179,13 @@ async fn queues_are_paused_limited_and_told_what_to_keep() {
 }
 
 #[tokio::test]
-async fn a_queue_that_nobody_has_named_is_set_and_doubted() {
+async fn a_queue_without_runner_and_jobs_is_set_with_a_note() {
     let queues = Queues::new().await;
     queues.text(&["job", "insert", "a", "--queue", "emails"], 0);
     let runner = "INSERT INTO uniqueue.runner (id, name, queues, leased_until)
         VALUES (gen_random_uuid(), 'r', '{reports}', now() + interval '1 h')";
     execute(&queues.url, runner).await;
-    for (words, is_doubted) in [
+    for (words, has_note) in [
         (&["queue", "pause", "emials"][..], true),
         (&["queue", "pause", "emials"], false),
         (&["queue", "limit", "it's", "5", "--json"], true),
@@ -196,11 +196,10 @@ async fn a_queue_that_nobody_has_named_is_set_and_doubted() {
         (&["queue", "limit", "reports", "5"], false),
     ] {
         let output = queues.command(words).output().unwrap();
-        let expected = match is_doubted {
-            true => format!(
-                "note: no live runner works this queue and no recent job is in it; is its name right? {:?}\n",
-                words[2]
-            ),
+        let expected = match has_note {
+            true => {
+                format!("note: this queue has no live runner and no recent job; is its name right? {:?}\n", words[2])
+            }
             false => String::new(),
         };
         assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(0), false), "{words:?}");
@@ -210,7 +209,7 @@ async fn a_queue_that_nobody_has_named_is_set_and_doubted() {
 }
 
 #[tokio::test]
-async fn stats_are_told_once_or_line_by_line() {
+async fn stats_are_printed_once_or_line_by_line() {
     let queues = Queues::new().await;
     execute(
         &queues.url,
@@ -226,8 +225,8 @@ async fn stats_are_told_once_or_line_by_line() {
         "completed |    12",
         "runners          | 0",
         "inserted         | 20.2/s over 1m",
-        "completed        | not known: no live runner has told",
-        "of 12 jobs",
+        "completed        | unknown: no live runner has reported",
+        "a sample of 12 jobs",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -239,7 +238,7 @@ async fn stats_are_told_once_or_line_by_line() {
     assert_eq!((&stats["finished"]["jobs"], &stats["finished"]["run"]["p99"]), (&json!(5), &json!(2.0)));
     assert_eq!((&stats["rates"]["completed"], &stats["oldest_available_age"].is_f64()), (&Value::Null, &true));
 
-    // Until the reader has had enough, which is no error.
+    // It ends when standard output is closed, which is no error.
     for (words, lines) in [(&["stats", "--watch", "50ms"][..], 3), (&["stats", "--watch", "50ms", "--json"], 2)] {
         let mut child = queues.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let reader = BufReader::new(child.stdout.take().unwrap());
@@ -290,7 +289,7 @@ async fn periodic_jobs_are_listed_run_paused_and_removed() {
 
     let text = queues.text(&["periodic", "run", odd], 0);
     let id = texts(&queues.url, "SELECT id::text FROM uniqueue.job").await.remove(0);
-    assert_eq!(text, format!("job {id} is there: `uniqueue job show {id}`\n"));
+    assert_eq!(text, format!("inserted: `uniqueue job show {id}`\n"));
     let ran: Value = serde_json::from_str(&queues.text(&["periodic", "run", odd, "--json"], 0)).unwrap();
     assert_eq!((&ran["name"], ran["job"].is_string()), (&json!(odd), true));
     assert_eq!(queues.text(&["periodic", "pause", odd], 0), format!("periodic job {odd} is paused\n"));

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{database, execute, texts, uniqueue};
 
-/// Runs a line of shell on a terminal of 80 columns that types this, and answers with what stood on it and the exit code.
+/// Runs a line of shell on a terminal of 80 columns that types this, and returns the screen and the exit code.
 /// `None`: there is no util-linux here to make one.
 fn on_a_terminal(url: &str, line: &str, typed: &str) -> Option<(String, i32)> {
     let version = Command::new("script").arg("--version").output().ok()?;
@@ -27,7 +27,7 @@ fn stderr_of(command: &mut Command) -> String {
 }
 
 #[test]
-fn colour_is_for_terminals_and_for_who_asks() {
+fn colour_is_for_terminals_and_for_color_always() {
     let bad = |arguments: &[&str]| {
         let mut command = uniqueue();
         command.args(arguments).args(["migrate", "--database-url", "mysql://x"]).env_remove("NO_COLOR");
@@ -35,7 +35,7 @@ fn colour_is_for_terminals_and_for_who_asks() {
     };
     assert!(!stderr_of(&mut bad(&[])).contains('\u{1b}'));
     assert!(stderr_of(&mut bad(&["--color", "always"])).starts_with("\u{1b}[31merror:\u{1b}[0m invalid database URL"));
-    assert!(stderr_of(bad(&["--color=always"]).env("NO_COLOR", "1")).contains('\u{1b}'), "who asks, gets");
+    assert!(stderr_of(bad(&["--color=always"]).env("NO_COLOR", "1")).contains('\u{1b}'), "--color=always is stronger");
     assert!(!stderr_of(&mut bad(&["--color", "never"])).contains('\u{1b}'));
     let wrong = stderr_of(uniqueue().args(["--color", "sometimes", "migrate"]));
     assert!(wrong.contains("'sometimes'") && wrong.contains("auto, always, never"), "{wrong}");
@@ -87,7 +87,7 @@ async fn a_terminal_gets_colour_and_its_own_width_and_is_asked() {
     let Some((list, code)) = on_a_terminal(&url, "uniqueue job list", "") else {
         return eprintln!("no util-linux: nothing was tested");
     };
-    assert!(code == 0 && list.contains("\u{1b}[31mdiscarded\u{1b}[0m"), "{list}");
+    assert!(code == 0 && list.contains("\u{1b}[38;5;1mdiscarded\u{1b}[39m"), "{list}");
     let is_wide = |line: &str| {
         let mut parts = line.trim_end().split('\u{1b}');
         let first = parts.next().unwrap_or_default().chars().count();
@@ -98,6 +98,8 @@ async fn a_terminal_gets_colour_and_its_own_width_and_is_asked() {
     assert!(!list.lines().any(is_wide) && list.contains("a-kind"), "{list}");
     let (list, _) = on_a_terminal(&url, "NO_COLOR=1 uniqueue job list", "").unwrap();
     assert!(!list.contains('\u{1b}'), "{list}");
+    let (list, _) = on_a_terminal(&url, "NO_COLOR=1 uniqueue --color always job list", "").unwrap();
+    assert!(list.contains("\u{1b}[38;5;1mdiscarded\u{1b}[39m"), "{list}");
 
     let cancelled = "SELECT count(*)::text FROM uniqueue.job WHERE state = 'cancelled'";
     let (said, code) = on_a_terminal(&url, "uniqueue job cancel --kind a-kind", "n\n").unwrap();
@@ -109,7 +111,7 @@ async fn a_terminal_gets_colour_and_its_own_width_and_is_asked() {
 }
 
 #[tokio::test]
-async fn what_comes_between_the_question_and_the_answer_is_not_changed() {
+async fn jobs_inserted_after_the_question_are_not_changed() {
     let url = database().await;
     assert!(uniqueue().args(["migrate", "--database-url", &url]).output().unwrap().status.success());
     if on_a_terminal(&url, "true", "").is_none() {

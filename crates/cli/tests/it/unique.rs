@@ -14,7 +14,7 @@ fn unique(url: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// What it prints for people, and how it ends.
+/// The exit code and the text.
 fn told(url: &str, arguments: &[&str]) -> (i32, String) {
     let output = unique(url, arguments).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
@@ -91,20 +91,20 @@ async fn explain_says_what_an_insert_would_do_and_why() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_policy_or_json_is_said() {
+async fn errors_in_a_policy_or_json_are_named() {
     let url = queue().await;
     for (arguments, expected) in [
         (&["explain", "a", "--policy", r#"{"keys": ["dance"]}"#][..], "must be type, queue, args or meta"),
         (&["explain", "a", "--policy", r#"{"keys": [}"#], "--policy is not JSON"),
-        (&["explain", "a", "--policy", "/no/such/file"], "cannot read /no/such/file"),
+        (&["explain", "a", "--policy", "/no/such/file"], "cannot read --policy from /no/such/file"),
         (
             &["explain", "a", "--args", "{", "--key", "k"],
-            "--args is not JSON: EOF while parsing an object at line 1 column 1\n",
+            "--args is not JSON: EOF while parsing an object at line 1 column 1: \"{\"\n",
         ),
-        (&["explain", "a", "--meta", "[]", "--key", "k"], "--meta is no JSON object"),
+        (&["explain", "a", "--meta", "[]", "--key", "k"], "--meta is not an object: []"),
         (&["release", "k"], "error: "),
         (&["backfill", "--kind", "a", "--policy", "{}", "--batch", "0"], "batch"),
-        (&["backfill", "--kind", "a", "--policy", "{}", "--on-collision", "cancel"], "nobody to ask"),
+        (&["backfill", "--kind", "a", "--policy", "{}", "--on-collision", "cancel"], "needs confirmation"),
     ] {
         if arguments[0] == "release" {
             insert(&url, "a", "{}", r#"{"key": "k"}"#).await;
@@ -165,16 +165,19 @@ async fn show_tells_who_holds_a_key_who_had_it_and_why() {
     }
     let (code, text) = told(&url, &["show", &key]);
     assert_eq!(code, 0);
-    for part in ["claimed by", &second, &format!("job {second} took its place"), "Suppressed duplicates", "in 59m"] {
+    for part in ["claimed by", &second, &format!("replaced by job {second}"), "Suppressed duplicates", "in 59m"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     // A free key, for one reason or another.
     execute(&url, "UPDATE jobs.job SET unique_until = now() WHERE claims").await;
-    assert_eq!(json_of(&url, &["show", &key]).1["jobs"][0]["why"], "its claim has expired");
+    assert_eq!(json_of(&url, &["show", &key]).1["jobs"][0]["reason"], "its claim has expired");
     execute(&url, "UPDATE jobs.job SET unique_until = NULL, unique_states = 0 WHERE claims").await;
     let (code, text) = told(&url, &["show", &key]);
     assert_eq!(code, 0);
-    assert!(text.contains("nobody: an insert goes in") && text.contains("gave its claim up for good"), "{text}");
+    assert!(
+        text.contains("no job: the next insert is no duplicate") && text.contains("its claim has ended for good"),
+        "{text}"
+    );
     assert_eq!(json_of(&url, &["show", "nobody's"]).0, 1);
     // A job that has no key is told so.
     let plain = texts(&url, "SELECT id::text FROM jobs.insert_job('a')").await.remove(0);
@@ -201,7 +204,7 @@ async fn show_tells_which_inserts_wait_and_for_whom() {
         let insert = &shown["waiting_inserts"][0];
         assert_eq!((&insert["waits_for"], &insert["blocker_application"]), (&json!("a key"), &json!("the blocker")));
         let (_, text) = told(&url, &["show", "k"]);
-        assert!(text.contains("Inserts that wait now") && text.contains("idle in transaction"), "{text}");
+        assert!(text.contains("Waiting inserts") && text.contains("idle in transaction"), "{text}");
         sqlx::raw_sql("COMMIT").execute(&mut open).await.unwrap();
     });
     waits.unwrap();
@@ -308,7 +311,7 @@ async fn killed_in_the_middle_a_backfill_goes_on_when_it_is_run_again() {
     assert_eq!(texts(&url, "SELECT count(*)::text FROM jobs.job WHERE claims").await, [JOBS.to_string()]);
 }
 
-/// Interrupts a command as soon as it waits for somebody's lock: it says this, and gives its statement up.
+/// Interrupts a command that waits for a lock. It prints this text and cancels its statement.
 async fn interrupted_as_it_waits(url: &str, arguments: &[&str], said: &str) {
     let waits =
         "SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
@@ -335,7 +338,7 @@ async fn interrupted_audit_does_not_say_that_nothing_was_changed() {
     // The counters, which are listed after the audit has begun.
     sqlx::raw_sql("BEGIN; LOCK TABLE jobs.duplicate_count").execute(&mut holder).await.unwrap();
     for (arguments, said) in [
-        (&["audit", "email.send", "--start"][..], "what was under way may have been done"),
+        (&["audit", "email.send", "--start"][..], "the change may have been made"),
         (&["audit"], "nothing was changed"),
     ] {
         interrupted_as_it_waits(&url, arguments, said).await;
@@ -351,7 +354,7 @@ async fn interrupted_backfill_says_what_it_may_have_left_unless_it_only_looked()
     sqlx::raw_sql("BEGIN; LOCK TABLE jobs.job").execute(&mut holder).await.unwrap();
     let line = ["backfill", "--kind", "a", "--policy", r#"{"keys": ["args"]}"#];
     for (arguments, said) in [
-        (line.to_vec(), "batches that were done stay; run it again to go on"),
+        (line.to_vec(), "finished batches stay; run it again for the rest"),
         ([&line[..], &["--dry-run"]].concat(), "nothing was changed"),
     ] {
         interrupted_as_it_waits(&url, &arguments, said).await;
@@ -367,7 +370,7 @@ async fn what_begins_with_a_dash_can_be_given_and_what_is_told_can_be_pasted() {
     insert(&url, "a", "{}", r#"{"key": "z"}"#).await;
 
     let (_, page) = told(&url, &["holders", "--limit", "1"]);
-    let after = page.lines().find_map(|line| line.strip_prefix("there may be more: ")).expect(&page);
+    let after = page.lines().find_map(|line| line.strip_prefix("next page: ")).expect(&page);
     let line = format!("{} unique holders --schema jobs {after}", env!("CARGO_BIN_EXE_uniqueue"));
     let next = Command::new("sh").args(["-c", &line]).env("DATABASE_URL", &url).output().unwrap();
     let next = String::from_utf8(next.stdout).unwrap();

@@ -113,7 +113,7 @@ fn spawn(database: &TestDatabase, work: &Work) -> Result<Child, Failure> {
 }
 
 async fn finished(database: &mut TestDatabase) -> Result<(), Failure> {
-    let unfinished = "SELECT (EXISTS (SELECT FROM /* schema */job WHERE ready)
+    let unfinished = "SELECT (EXISTS (SELECT FROM /* schema */job WHERE state = 'available')
         OR EXISTS (SELECT FROM /* schema */job WHERE state = 'running'))::integer::bigint";
     while database.count(unfinished).await? > 0 {
         tokio::select! {

@@ -12,7 +12,7 @@ CREATE TABLE uniqueue_demo.run (
 COMMENT ON TABLE uniqueue_demo.run IS 'One row a run of the demo.';
 COMMENT ON COLUMN uniqueue_demo.run.id IS 'UUIDv7.';
 COMMENT ON COLUMN uniqueue_demo.run.queue_schema IS 'The schema with the jobs of the run.';
-COMMENT ON COLUMN uniqueue_demo.run.path IS 'The directory or file that it walked.';
+COMMENT ON COLUMN uniqueue_demo.run.path IS 'The directory or file that was searched.';
 COMMENT ON COLUMN uniqueue_demo.run.started_at IS 'When it inserted its jobs.';
 COMMENT ON CONSTRAINT run_pkey ON uniqueue_demo.run IS 'One row a run.';
 

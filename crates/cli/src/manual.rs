@@ -1,17 +1,16 @@
-//! `uniqueue completions` and `uniqueue man`: made from the command line's own description.
+//! `uniqueue completions` and `uniqueue man`, which are generated from the command line's definition.
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::Verdict;
-use crate::args::Arguments;
 use crate::failure::Failure;
 use crate::output;
+use crate::verdict::Verdict;
 
-/// Write the script that completes this command's words in a shell.
+/// Print the script that completes this command's words in a shell.
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS_HELP)]
 pub(crate) struct CompletionsArguments {
@@ -27,20 +26,20 @@ Examples:
   uniqueue completions fish > ~/.config/fish/completions/uniqueue.fish
 
 Exit codes:
-  0    written
+  0    printed
   2    a wrong command line, or standard output failed";
 
-/// Write the manual pages.
+/// Print a manual page, or write all of them.
 ///
-/// Without --out it prints one page: that of uniqueue, or of the command that is named.
+/// Without --out it prints the page of the given command, else that of uniqueue.
 #[derive(Debug, Args)]
 #[command(after_help = MAN_HELP)]
 pub(crate) struct ManArguments {
-    /// The command whose page it is, such as: job list
+    /// The command, such as: job list
     #[arg(value_name = "COMMAND", conflicts_with = "out")]
     command: Vec<String>,
 
-    /// Write a page for each command into this directory, which is made if it is missing
+    /// Write a page for each command into this directory, which is created if it is missing
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -54,30 +53,30 @@ Exit codes:
   0    written
   2    a wrong command line, or a file that cannot be written";
 
-/// Prints a shell's script.
-pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<Verdict, Failure> {
+/// Prints a shell's completion script for a command line.
+pub(crate) fn completions(arguments: &CompletionsArguments, mut whole: Command) -> Result<Verdict, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "uniqueue", &mut script);
+    clap_complete::generate(arguments.shell, &mut whole, "uniqueue", &mut script);
     output::print(&String::from_utf8_lossy(&script))?;
     Ok(Verdict::Fine)
 }
 
-/// Prints a page, or writes all of them.
-pub(crate) fn man(arguments: &ManArguments) -> Result<Verdict, Failure> {
+/// Prints one manual page of a command line, or writes all of them.
+pub(crate) fn man(arguments: &ManArguments, whole: Command) -> Result<Verdict, Failure> {
     if let Some(directory) = &arguments.out {
         let shown = directory.display();
         let hint = "choose a directory that you can write to";
         std::fs::create_dir_all(directory)
-            .and_then(|()| clap_mangen::generate_to(Arguments::command(), directory))
+            .and_then(|()| clap_mangen::generate_to(whole, directory))
             .map_err(|error| Failure::environment(format!("cannot write manual pages: {shown}"), hint, error))?;
         return Ok(Verdict::Fine);
     }
-    let mut whole = Arguments::command().disable_help_subcommand(true);
+    let mut whole = whole.disable_help_subcommand(true);
     whole.build();
     let mut command = &whole;
     for name in &arguments.command {
         command = command.find_subcommand(name).ok_or_else(|| {
-            let known = command.get_subcommands().filter(|known| !known.is_hide_set()).map(clap::Command::get_name);
+            let known = command.get_subcommands().filter(|known| !known.is_hide_set()).map(Command::get_name);
             let known = known.collect::<Vec<_>>().join(", ");
             let hint = if known.is_empty() {
                 format!("{} has no commands of its own", command.get_name())

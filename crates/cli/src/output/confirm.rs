@@ -1,25 +1,25 @@
-//! Asking before something that cannot be taken back.
+//! Confirmation of a change before it is made.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use super::paint::{Style, paint_error};
 use crate::failure::Failure;
 
-/// What came of a question.
+/// The answer to a question.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Answer {
     Yes,
     No,
-    /// There is nobody to ask: standard input or standard error is no terminal.
-    Nobody,
+    /// Standard input or standard error is not a terminal, so the question was not asked.
+    NoTerminal,
 }
 
-/// Asks on standard error and reads a line of standard input. Anything but a yes is a no.
-pub(crate) fn ask(question: &str) -> Result<Answer, Failure> {
+/// Asks on standard error and reads a line of standard input. Every answer but `y` and `yes` means no.
+pub(crate) fn confirm(question: &str) -> Result<Answer, Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Ok(Answer::Nobody);
+        return Ok(Answer::NoTerminal);
     }
-    let failed = |error| Failure::environment("cannot ask", "give --yes", error);
+    let failed = |error| Failure::environment("cannot ask for confirmation", "give --yes", error);
     let question = format!("{} [y/N] ", paint_error(Style::Strong, question));
     io::stderr().write_all(question.as_bytes()).map_err(failed)?;
     let mut line = String::new();

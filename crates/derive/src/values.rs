@@ -1,4 +1,4 @@
-//! The words that options of `unique(...)` take as values.
+//! The values of the options of `unique(...)`.
 
 use syn::LitStr;
 
@@ -6,10 +6,10 @@ use crate::entries::Entry;
 use crate::problems::{Problems, closest, listed};
 use crate::states::{State, States};
 
-/// A closed set of words. The variants are named as in the library, whose enum the expansion
-/// names.
+/// A fixed set of values. The variants have the names of the library's enum, because the generated code
+/// contains them.
 pub(crate) trait Word: Copy + 'static {
-    /// Each word with what it stands for.
+    /// Each value as written, with its variant.
     const WORDS: &'static [(&'static str, Self)];
 }
 
@@ -54,7 +54,7 @@ words! {
         Discard = "discard",
     }
 
-    /// Another queue, whose defaults are taken over.
+    /// Another queue whose defaults apply.
     Like {
         River = "river",
         Ojs = "ojs",
@@ -62,7 +62,7 @@ words! {
         Zizq = "zizq",
     }
 
-    /// Whether odd sets of states are meant.
+    /// Whether unusual sets of states cause no warning.
     Gaps {
         Allowed = "allowed",
     }
@@ -96,7 +96,7 @@ pub(crate) fn read_states(entry: &Entry, problems: &mut Problems) -> Option<Stat
             }
         }
     }
-    // With a word left out, nothing that is said of the set would be true.
+    // A set without the invalid state could cause wrong errors about the set.
     (states.len() == texts.len()).then(|| States::of(&states))
 }
 

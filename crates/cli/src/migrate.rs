@@ -6,60 +6,62 @@ use serde_json::json;
 use sqlx::{AssertSqlSafe, Row};
 use uniqueue::{Client, Error, Migration};
 
-use crate::Verdict;
-use crate::args::QueueArguments;
 use crate::database::Database;
+use crate::database::DatabaseArguments;
 use crate::failure::Failure;
-use crate::output::{self, Span};
+use crate::output;
+use crate::time_argument::DurationArgument;
+use crate::verdict::Verdict;
 
-/// Bring a database's schema to the version that this uniqueue needs.
+/// Migrate a database's schema to the version that this uniqueue needs.
 ///
-/// All in one transaction, and safe to run from any number of processes at once. With --status or --print nothing is
-/// changed. A schema that a newer uniqueue migrated is left alone.
+/// All migrations run in one transaction. Any number of processes may run this at once. --status and --print change nothing.
+/// A schema that a newer uniqueue migrated is left unchanged.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct MigrateArguments {
-    /// Only say which migrations the schema has seen, and which are waiting
+    /// Only print which migrations were applied and which are waiting
     #[arg(long)]
     status: bool,
 
-    /// Only print the SQL that would be run, for somebody who may: the library knows afterwards that it was
+    /// Only print the SQL, for a role with more rights to run; it also records the migrations as applied
     #[arg(long, conflicts_with = "status")]
     print: bool,
 
-    /// Give up where another transaction holds a lock for longer than this, such as 5s [default: wait]
-    #[arg(long, value_name = "SPAN", conflicts_with = "status")]
-    lock_timeout: Option<Span>,
+    /// The longest wait for a lock that another transaction holds, such as 5s [default: no limit]
+    #[arg(long, value_name = "DURATION", conflicts_with = "status")]
+    lock_timeout: Option<DurationArgument>,
 
     #[command(flatten)]
-    queue: QueueArguments,
+    database: DatabaseArguments,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   uniqueue migrate --database-url postgres://localhost/app
   uniqueue migrate --status --schema jobs || echo 'not up to date'
-  uniqueue migrate --lock-timeout 5s              rather than hold up who waits behind it
+  uniqueue migrate --lock-timeout 5s              so that others do not wait behind it for long
   uniqueue migrate --print > migration.sql        then psql -v ON_ERROR_STOP=1 -f migration.sql
 
-With --json: {\"schema\", \"version\", \"needed\", \"current\", \"applied\", \"migrations\", \"waiting\"}; with --print {\"schema\", \"sql\"}.
+With --json it prints {\"schema\", \"version\", \"needed\", \"current\", \"applied\", \"migrations\", \"waiting\"}, with --print
+{\"schema\", \"sql\"}.
 
 Exit codes:
-  0    the schema is at the version that this uniqueue needs; or the SQL is printed
-  1    with --status: it is not
-  2    a wrong command line, the database failed or is newer, or the lock timeout ran out
+  0    the schema has the version that this uniqueue needs, or the SQL is printed
+  1    with --status: the schema has another version
+  2    a wrong command line, the database failed or is newer, or the lock timed out
   130  interrupted by Ctrl-C or SIGTERM before the end; nothing was changed";
 
-/// Migrates a schema, or says how far it is.
+/// Migrates a schema, or prints its version or the SQL.
 pub(crate) async fn run(arguments: MigrateArguments) -> Result<Verdict, Failure> {
-    let mut database = Database::open(&arguments.queue, 1).await?;
+    let mut database = Database::open(&arguments.database, 1).await?;
     if arguments.print {
         return print(&arguments, database).await;
     }
     let applied = if arguments.status { Vec::new() } else { arguments.migration(&database.client).await? };
     let status = Status::read(&mut database, applied).await?;
     database.close().await?;
-    if arguments.queue.json {
+    if arguments.database.json {
         output::print_json(&status)?;
     } else {
         output::print(&status.text(arguments.status))?;
@@ -67,16 +69,16 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Result<Verdict, Failure>
     Ok(if status.is_current() { Verdict::Fine } else { Verdict::NotFine })
 }
 
-/// Prints what would be sent.
+/// Prints the SQL of the waiting migrations.
 async fn print(arguments: &MigrateArguments, database: Database) -> Result<Verdict, Failure> {
     let schema = database.client.schema().clone();
     let sql = arguments.migration(&database.client).sql().await?;
     database.close().await?;
-    if arguments.queue.json {
+    if arguments.database.json {
         output::print_json(&json!({ "schema": schema.as_str(), "sql": sql }))?;
     } else if sql.is_empty() {
         output::print(&format!(
-            "-- schema {schema} is at the version that this uniqueue needs: nothing is to be run\n"
+            "-- schema {schema} has the version that this uniqueue needs: there is nothing to run\n"
         ))?;
     } else {
         output::print(&sql)?;
@@ -87,27 +89,27 @@ async fn print(arguments: &MigrateArguments, database: Database) -> Result<Verdi
 impl MigrateArguments {
     fn migration<'c>(&self, client: &'c Client) -> Migration<'c> {
         match self.lock_timeout {
-            Some(Span(limit)) => client.migration().lock_timeout(limit),
+            Some(DurationArgument(limit)) => client.migration().lock_timeout(limit),
             None => client.migration(),
         }
     }
 }
 
-/// How far a schema is.
+/// The version of a schema.
 #[derive(Debug, Serialize)]
 struct Status {
     schema: String,
-    /// 0 where there is no schema.
+    /// 0 if there is no schema.
     version: i32,
     /// The version that this uniqueue needs.
     needed: i32,
-    /// Whether the two are the same.
+    /// Whether the schema has the needed version.
     current: bool,
-    /// What this command applied.
+    /// The migrations that this command applied.
     applied: Vec<String>,
-    /// All that the schema has seen.
+    /// All applied migrations.
     migrations: Vec<Applied>,
-    /// Those that it lacks.
+    /// The migrations that the schema lacks.
     waiting: Vec<String>,
 }
 
@@ -130,7 +132,7 @@ impl Status {
         let migrations = match gap {
             Some((0, _)) => Vec::new(),
             _ => {
-                // Safe to splice: the name is quoted, and checked against an alphabet without quotes.
+                // Safe to insert: the name is quoted, and its alphabet has no quotes.
                 let history = format!(
                     "SELECT version, name, applied_on FROM {}.schema_history ORDER BY version",
                     schema.quoted()
@@ -176,7 +178,7 @@ impl Status {
             )
         } else if *version == 0 {
             format!(
-                "schema {schema} is not there yet, or not migrated: it needs version {needed}\n\
+                "schema {schema} does not exist or is not migrated: it needs version {needed}\n\
                  hint: run `uniqueue migrate --schema {schema}`\n"
             )
         } else {

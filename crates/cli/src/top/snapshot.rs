@@ -1,18 +1,18 @@
-//! What the screen shows, as it shows it.
+//! The numbers and rows of the screen, as text.
 
 use std::time::Duration;
 
 use uniqueue::{FailingKind, JobId, KeyHolder, QueueInfo, RunningJobInfo, WaitingInsert};
 
-use crate::output::{ago, plain, span};
+use crate::output::{format_duration, format_relative, printable};
 use crate::queue::Status;
 
-/// All that one look saw.
+/// One view of the database.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
     /// The database's time of day.
     pub(super) clock: String,
-    /// How long the look took.
+    /// How long its queries took.
     pub(super) took: Duration,
     pub(super) runners: u64,
     /// Jobs a second.
@@ -32,7 +32,7 @@ pub(super) struct Queue {
     pub(super) status: Status,
     pub(super) limit: Option<u32>,
     pub(super) runners: u64,
-    /// What was counted of it, for the line; the text may say that there are more.
+    /// The counted available jobs, for the sparkline. The count may have stopped early.
     pub(super) depth: u64,
     pub(super) available: String,
     pub(super) running: String,
@@ -80,14 +80,14 @@ impl From<&RunningJobInfo> for Running {
             queue: job.queue.to_string(),
             runner: job.runner.clone().unwrap_or_else(|| "unknown".to_owned()),
             is_alive: job.runner_is_alive,
-            running_for: job.running_for.map(span).unwrap_or_default(),
+            running_for: job.running_for.map(format_duration).unwrap_or_default(),
             attempt: format!("{}/{}", job.attempt, job.max_attempts),
             progress: job.progress.as_ref().map(progress).unwrap_or_default(),
         }
     }
 }
 
-/// `{"done": 3, "total": 4}` is what most jobs report.
+/// Writes a progress. `{"done": 3, "total": 4}` is the usual form.
 fn progress(reported: &serde_json::Value) -> String {
     let number = |name: &str| reported.get(name).and_then(serde_json::Value::as_f64);
     match (number("done"), number("total")) {
@@ -114,7 +114,7 @@ impl Failing {
             queues: failing.queues.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
             retryable: failing.retryable,
             discarded: failing.discarded,
-            last: failing.last_failed_at.map(|at| ago(at, now)).unwrap_or_default(),
+            last: failing.last_failed_at.map(|at| format_relative(at, now)).unwrap_or_default(),
             error: failing.last_error.clone().unwrap_or_default(),
             job: failing.last_job,
         }
@@ -137,7 +137,7 @@ impl From<&KeyHolder> for Key {
             key: held.claim.unique_key.clone(),
             kind: held.kind.to_string(),
             state: held.claim.holder_state.to_string(),
-            age: span(held.claim.holder_age),
+            age: format_duration(held.claim.holder_age),
             frees: held.claim.frees(),
             holder: held.claim.holder.to_string(),
         }
@@ -158,7 +158,7 @@ pub(super) struct Waiting {
 impl From<&WaitingInsert> for Waiting {
     fn from(waiting: &WaitingInsert) -> Self {
         let known = |text: &Option<String>| {
-            text.as_deref().filter(|text| !text.is_empty()).map(|text| plain(text).into_owned())
+            text.as_deref().filter(|text| !text.is_empty()).map(|text| printable(text).into_owned())
         };
         let name = known(&waiting.blocker_application).unwrap_or_default();
         let state = known(&waiting.blocker_state).unwrap_or_default();
@@ -169,13 +169,13 @@ impl From<&WaitingInsert> for Waiting {
         Self {
             pid: waiting.pid,
             application: known(&waiting.application).unwrap_or_default(),
-            waiting_for: waiting.waiting_for.map(span).unwrap_or_default(),
+            waiting_for: waiting.waiting_for.map(format_duration).unwrap_or_default(),
             waits_for: match &waiting.unique_key {
-                Some(key) => format!("{} ({})", waiting.waits_for, plain(key)),
+                Some(key) => format!("{} ({})", waiting.waits_for, printable(key)),
                 None => waiting.waits_for.clone(),
             },
             blocker,
-            open_for: waiting.blocker_open_for.map(span).unwrap_or_default(),
+            open_for: waiting.blocker_open_for.map(format_duration).unwrap_or_default(),
             query: known(&waiting.blocker_query).unwrap_or_default(),
         }
     }

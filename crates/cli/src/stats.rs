@@ -1,56 +1,56 @@
-//! `uniqueue stats`: how the queues are doing, once or again and again.
+//! `uniqueue stats`: jobs by state, rates and waits, once or at an interval.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
 use uniqueue::{Client, JobCount, JobState, Percentiles, Stats};
 
-use crate::Verdict;
-use crate::args::QueueArguments;
 use crate::database::Database;
+use crate::database::DatabaseArguments;
 use crate::failure::Failure;
-use crate::output::{self, Cell, Column, Record, Span, Style, Table, count, span, time};
+use crate::output::{self, Cell, Column, Record, Style, Table, count, format_duration, format_time};
+use crate::time_argument::DurationArgument;
+use crate::verdict::Verdict;
 
-/// How often the header stands above the lines of --watch.
+/// How many lines of --watch follow each header.
 const HEADER_EVERY: u64 = 20;
 
-/// Tell how the queues are doing: jobs by state, rates, waits.
+/// Show jobs by state, rates and waits.
 ///
-/// Jobs by state, what comes and goes a second, the oldest available job, and how long jobs waited and ran. It is as quick
-/// on ten million jobs, and says so where a count stopped (+).
+/// It prints the jobs by state, the rates, the age of the oldest available job, and how long jobs waited and ran. It is as
+/// fast with ten million jobs: a + marks a count that stopped early.
 ///
-/// Rates: inserted jobs are counted in the table, over --within; those that are deleted already are not seen. What is
-/// completed and failed the live runners tell with their heartbeats (four times a lease, which is 20 s by default): it is
-/// what happened between the last two. Wait is from when a job could have run until its last attempt started, run is from
-/// there to its end; of a sample of those that finished last, found among the newest 20,000 jobs and the 2,000 before the
-/// head of each of the first 20 queues where jobs wait.
+/// Inserted jobs are counted in the table, over --within, without jobs that are deleted already. Completed and failed jobs
+/// are reported by live runners with their heartbeats, four times a lease (20 s by default), and cover the time between the
+/// last two. A wait lasts from when a job was due until its last attempt started, and a run from there to its end. Both
+/// come from a sample of the jobs that finished last. It is taken from the newest 20,000 jobs, and from the 2,000 jobs
+/// before the head of each of the first 20 queues with waiting jobs.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatsArguments {
-    /// Tell again and again, a line each time, after so long: seconds, or a length of time such as 1m
+    /// Print a line at this interval: seconds, or a length of time such as 1m
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    watch: Option<Span>,
+    watch: Option<DurationArgument>,
 
     /// Count inserted jobs over this time
-    #[arg(long, value_name = "SPAN", default_value = "1m", value_parser = not_nothing)]
-    within: Span,
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = positive)]
+    within: DurationArgument,
 
-    /// How many of the jobs that finished last are asked how long they waited and ran
+    /// The number of finished jobs in the sample for waits and runs
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     sample: u32,
 
-    /// Count the jobs of a queue and state no further than this
+    /// Stop counting the jobs of a queue and state at this number
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count_up_to: u32,
 
     #[command(flatten)]
-    queue: QueueArguments,
+    database: DatabaseArguments,
 }
 
 const EXAMPLES: &str = "\
-With --json one object, with --watch one a line; lengths of time are seconds, rates jobs a second.
+With --json it prints one object, with --watch one a line. Lengths of time are in seconds, rates in jobs a second.
 
 Examples:
   uniqueue stats
@@ -58,16 +58,16 @@ Examples:
   uniqueue stats --json | jq '.jobs.available, .finished.wait.p99'
 
 Exit codes:
-  0    told; with --watch: the reader went away
+  0    printed; with --watch: standard output was closed
   2    a wrong command line, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM, as --watch is meant to be";
+  130  interrupted by Ctrl-C or SIGTERM, the usual end of --watch";
 
 /// Prints the numbers.
 pub(crate) async fn run(arguments: StatsArguments) -> Result<Verdict, Failure> {
-    let database = Database::open_migrated(&arguments.queue).await?;
-    let json = arguments.queue.json;
-    let Some(Span(interval)) = arguments.watch else {
-        let stats = ask(&database.client, &arguments).await?;
+    let database = Database::open_migrated(&arguments.database).await?;
+    let json = arguments.database.json;
+    let Some(DurationArgument(interval)) = arguments.watch else {
+        let stats = query(&database.client, &arguments).await?;
         database.close().await?;
         match json {
             true => output::print_json(&Numbers::of(&stats))?,
@@ -76,16 +76,16 @@ pub(crate) async fn run(arguments: StatsArguments) -> Result<Verdict, Failure> {
         return Ok(Verdict::Fine);
     };
     let mut ticks = tokio::time::interval(interval);
-    // After a slow answer the next comes an interval later, not at once.
+    // After a slow query the next one starts an interval later, not at once.
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    for told in 0_u64.. {
+    for printed in 0_u64.. {
         ticks.tick().await;
-        let stats = ask(&database.client, &arguments).await?;
+        let stats = query(&database.client, &arguments).await?;
         let lines = match json {
             true => output::json_lines([Numbers::of(&stats)])?,
-            false => line(&stats, told.is_multiple_of(HEADER_EVERY)),
+            false => line(&stats, printed.is_multiple_of(HEADER_EVERY)),
         };
-        if output::print_on(&lines)?.is_break() {
+        if output::print_unless_closed(&lines)?.is_break() {
             break;
         }
     }
@@ -93,20 +93,20 @@ pub(crate) async fn run(arguments: StatsArguments) -> Result<Verdict, Failure> {
     Ok(Verdict::Fine)
 }
 
-async fn ask(client: &Client, arguments: &StatsArguments) -> Result<Stats, Failure> {
-    let StatsArguments { within: Span(within), sample, count_up_to, .. } = arguments;
+async fn query(client: &Client, arguments: &StatsArguments) -> Result<Stats, Failure> {
+    let StatsArguments { within: DurationArgument(within), sample, count_up_to, .. } = arguments;
     Ok(client.stats().within(*within).sample(*sample).count_up_to(*count_up_to).await?)
 }
 
-/// A bare number is seconds here.
-fn seconds(given: &str) -> Result<Span, String> {
+/// Reads a length of time, or a number of seconds.
+fn seconds(given: &str) -> Result<DurationArgument, String> {
     let is_bare = given.bytes().all(|byte| byte.is_ascii_digit());
-    not_nothing(&if is_bare { format!("{given}s") } else { given.to_owned() })
+    positive(&if is_bare { format!("{given}s") } else { given.to_owned() })
 }
 
-fn not_nothing(given: &str) -> Result<Span, String> {
-    let Span(length) = given.parse().map_err(|error| format!("{error}"))?;
-    if length.is_zero() { Err("must be longer than nothing".to_owned()) } else { Ok(Span(length)) }
+fn positive(given: &str) -> Result<DurationArgument, String> {
+    let DurationArgument(length) = given.parse().map_err(|error| format!("{error}"))?;
+    if length.is_zero() { Err("must be longer than nothing".to_owned()) } else { Ok(DurationArgument(length)) }
 }
 
 fn text(stats: &Stats) -> String {
@@ -116,39 +116,39 @@ fn text(stats: &Stats) -> String {
     }
     let rates = &stats.rates;
     let mut record = Record::new();
-    record.cell("runners", runners(stats));
-    record.cell("oldest available", stats.oldest_available_age.map_or_else(|| "none".to_owned(), span));
-    record.cell("inserted", format!("{}/s over {}", rate(rates.inserted), span(rates.inserted_over)));
+    record.field("runners", runners(stats));
+    record.field("oldest available", stats.oldest_available_age.map_or_else(|| "none".to_owned(), format_duration));
+    record.field("inserted", format!("{}/s over {}", rate(rates.inserted), format_duration(rates.inserted_over)));
     match rates.worked_over {
         Some(over) => {
-            record.cell("completed", format!("{}/s over {}", rate(rates.completed), span(over)));
-            record.cell("failed", failures(rates.failed, &format!("{}/s over {}", rate(rates.failed), span(over))));
+            record.field("completed", format!("{}/s over {}", rate(rates.completed), format_duration(over)));
+            record.field(
+                "failed",
+                failures(rates.failed, &format!("{}/s over {}", rate(rates.failed), format_duration(over))),
+            );
         }
-        None => record.cell("completed", Cell::new("not known: no live runner has told").style(Style::Faint)),
+        None => record.field("completed", Cell::new("unknown: no live runner has reported").style(Style::Faint)),
     }
     let [half, most, nearly, all] = ["half", "90 %", "99 %", "all"].map(Column::number);
-    let mut times = Table::new([Column::text("of those that finished last"), half, most, nearly, all]);
+    let mut times = Table::new([Column::text("finished jobs, at most"), half, most, nearly, all]);
     if let Some(finished) = &stats.finished {
-        for (what, Percentiles { p50, p90, p99, max, .. }) in [("waited", &finished.wait), ("ran", &finished.run)] {
-            times.row([what.to_owned(), below(p50), below(p90), below(p99), below(max)]);
+        for (name, Percentiles { p50, p90, p99, max, .. }) in [("waited", &finished.wait), ("ran", &finished.run)] {
+            let lengths = [p50, p90, p99, max].map(|length| format_duration(*length));
+            times.row([name.to_owned()].into_iter().chain(lengths));
         }
     }
     let sample = match &stats.finished {
         Some(finished) => {
-            let since = span((stats.asked_at - finished.since).try_into().unwrap_or_default());
+            let since = format_duration((stats.asked_at - finished.since).try_into().unwrap_or_default());
             format!(
-                "\n{}\nof {} jobs, the first of which finished {since} ago\n",
-                times.draw_bare(),
+                "\n{}\na sample of {} jobs, the first of which finished {since} ago\n",
+                times.text_without_count(),
                 count(finished.jobs)
             )
         }
-        None => "\nno job was found that finished lately\n".to_owned(),
+        None => "\nno recently finished job was found\n".to_owned(),
     };
-    format!("{}\n\n{}\n{sample}", jobs.draw_bare(), record.draw())
-}
-
-fn below(length: &Duration) -> String {
-    span(*length)
+    format!("{}\n\n{}\n{sample}", jobs.text_without_count(), record.draw())
 }
 
 fn runners(stats: &Stats) -> Cell {
@@ -172,7 +172,7 @@ fn number(state: JobState, jobs: JobCount) -> Cell {
     Cell::new(format!("{}{more}", count(jobs.counted()))).style(style)
 }
 
-/// A rate with as many digits as say something.
+/// Writes a rate with its significant digits.
 fn rate(rate: f64) -> String {
     match rate {
         rate if rate >= 100.0 => count(rate.round() as u64),
@@ -182,19 +182,25 @@ fn rate(rate: f64) -> String {
     }
 }
 
-/// One line of --watch. The columns have fixed widths, so that lines that are told an hour apart stand below each other.
+/// One line of --watch. The columns have fixed widths, so that all lines are aligned.
 fn line(stats: &Stats, has_header: bool) -> String {
     let jobs = |state: JobState| {
         let jobs = stats.jobs.get(&state).copied().unwrap_or(JobCount::Exactly(0));
         format!("{}{}", count(jobs.counted()), if jobs.is_exact() { "" } else { "+" })
     };
-    let wait = stats.finished.map(|finished| (span(finished.wait.p50), span(finished.wait.p99))).unwrap_or_default();
-    let run = stats.finished.map(|finished| (span(finished.run.p50), span(finished.run.p99))).unwrap_or_default();
+    let wait = stats
+        .finished
+        .map(|finished| (format_duration(finished.wait.p50), format_duration(finished.wait.p99)))
+        .unwrap_or_default();
+    let run = stats
+        .finished
+        .map(|finished| (format_duration(finished.run.p50), format_duration(finished.run.p99)))
+        .unwrap_or_default();
     let worked = |number: f64| if stats.rates.worked_over.is_some() { rate(number) } else { "?".to_owned() };
     let columns = [
-        ("time", 20, time(stats.asked_at)),
+        ("time", 20, format_time(stats.asked_at)),
         ("available", 9, jobs(JobState::Available)),
-        ("oldest", 7, stats.oldest_available_age.map(span).unwrap_or_default()),
+        ("oldest", 7, stats.oldest_available_age.map(format_duration).unwrap_or_default()),
         ("running", 8, jobs(JobState::Running)),
         ("retryable", 9, jobs(JobState::Retryable)),
         ("discarded", 9, jobs(JobState::Discarded)),
@@ -216,19 +222,19 @@ fn line(stats: &Stats, has_header: bool) -> String {
     lines
 }
 
-/// The numbers for programs.
+/// The numbers as JSON.
 #[derive(Debug, Serialize)]
 struct Numbers {
     asked_at: String,
     jobs: BTreeMap<JobState, JobCount>,
     runners: u64,
     oldest_available_age: Option<f64>,
-    rates: NumberedRates,
-    finished: Option<NumberedFinished>,
+    rates: RateNumbers,
+    finished: Option<FinishedNumbers>,
 }
 
 #[derive(Debug, Serialize)]
-struct NumberedRates {
+struct RateNumbers {
     inserted: f64,
     inserted_over: f64,
     completed: Option<f64>,
@@ -237,7 +243,7 @@ struct NumberedRates {
 }
 
 #[derive(Debug, Serialize)]
-struct NumberedFinished {
+struct FinishedNumbers {
     jobs: u64,
     since: String,
     wait: BTreeMap<&'static str, f64>,
@@ -253,20 +259,20 @@ impl Numbers {
         };
         let known = rates.worked_over.map(|over| over.as_secs_f64());
         Self {
-            asked_at: time(stats.asked_at),
+            asked_at: format_time(stats.asked_at),
             jobs: stats.jobs.clone(),
             runners: stats.runners,
             oldest_available_age: stats.oldest_available_age.map(|age| age.as_secs_f64()),
-            rates: NumberedRates {
+            rates: RateNumbers {
                 inserted: rates.inserted,
                 inserted_over: rates.inserted_over.as_secs_f64(),
                 completed: known.map(|_| rates.completed),
                 failed: known.map(|_| rates.failed),
                 worked_over: known,
             },
-            finished: stats.finished.map(|finished| NumberedFinished {
+            finished: stats.finished.map(|finished| FinishedNumbers {
                 jobs: finished.jobs,
-                since: time(finished.since),
+                since: format_time(finished.since),
                 wait: lengths(&finished.wait),
                 run: lengths(&finished.run),
             }),

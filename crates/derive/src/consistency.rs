@@ -1,7 +1,7 @@
-//! Whether the unique options make sense together.
+//! The consistency of the unique options.
 //!
-//! What can never work, or surely is a mistake, is an error. What works but gives a claim up
-//! where few would expect it is a warning, which `gaps = "allowed"` turns off.
+//! A combination that can never work, or is surely a mistake, is an error. A combination that works
+//! but gives up a claim unexpectedly is a warning, which `gaps = "allowed"` turns off.
 
 use proc_macro2::Span;
 
@@ -10,15 +10,15 @@ use crate::fields::{Fields, Marked};
 use crate::problems::{Problems, listed};
 use crate::states::{State, States};
 use crate::unique::{Args, Unique};
-use crate::words::{Gaps, Like, OnConflict, Scope, Until};
+use crate::values::{Gaps, Like, OnConflict, Scope, Until};
 
-/// Something legal that deserves a second look.
+/// A warning about a valid option.
 pub(crate) struct Warning {
     pub(crate) span: Span,
     pub(crate) note: String,
 }
 
-/// Reports what can never work.
+/// Reports options that contradict each other or can never work.
 pub(crate) fn check(unique: &Unique, fields: &Fields, problems: &mut Problems) {
     check_args(unique, fields, problems);
     check_key(unique, fields, problems);
@@ -37,7 +37,7 @@ fn check_args(unique: &Unique, fields: &Fields, problems: &mut Problems) {
         problems.add(
             args.span,
             format!("{these} or marked fields, not both: field `{name}` is marked unique"),
-            "keep the marks on the fields and remove this, or the other way round",
+            "keep the marks on the fields, or keep this",
         );
     }
     let (Some(Args::Selected(names)), Some(members)) = (&args.value, &fields.members) else {
@@ -59,20 +59,20 @@ fn check_args(unique: &Unique, fields: &Fields, problems: &mut Problems) {
     }
 }
 
-/// A token of a JSON Pointer as the name it stands for.
+/// Decodes a token of a JSON Pointer.
 fn unescaped(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
 }
 
 fn check_key(unique: &Unique, fields: &Fields, problems: &mut Problems) {
-    let is_faktory = says(&unique.like, Like::Faktory);
-    let has_own_key = is_faktory || says(&unique.like, Like::Zizq);
+    let is_faktory = has_value(&unique.like, Like::Faktory);
+    let has_own_key = is_faktory || has_value(&unique.like, Like::Zizq);
     let is_selective = unique.args.is_some()
         || !fields.unique.is_empty()
         || unique.queue.is_some()
         || unique.meta.is_some()
         || has_own_key
-        || !unique.is_understood;
+        || !unique.is_valid;
     if let Some(span) = unique.exclude_kind {
         if unique.kind.is_some() {
             problems.add(span, "`kind` and `exclude_kind` contradict each other", "remove one of the two");
@@ -94,7 +94,7 @@ fn check_key(unique: &Unique, fields: &Fields, problems: &mut Problems) {
     }
     let Some(like) = &unique.like else { return };
     let has_states = unique.scope.is_some() || unique.states.is_some() || unique.until.is_some();
-    if says(&unique.like, Like::River) && !is_selective && unique.limits.is_empty() && !has_states {
+    if has_value(&unique.like, Like::River) && !is_selective && unique.limits.is_empty() && !has_states {
         problems.add(
             like.span,
             "`like = \"river\"` enforces nothing by the kind alone",
@@ -134,7 +134,7 @@ fn check_limits(unique: &Unique, problems: &mut Problems) {
 }
 
 fn check_states(unique: &Unique, problems: &mut Problems) {
-    let until_success = unique.until.as_ref().filter(|_| says(&unique.until, Until::Success));
+    let until_success = unique.until.as_ref().filter(|_| has_value(&unique.until, Until::Success));
     if let (Some(until), true) = (until_success, unique.scope.is_some() || unique.states.is_some()) {
         problems.add(
             until.span,
@@ -153,7 +153,7 @@ fn check_states(unique: &Unique, problems: &mut Problems) {
         );
     }
     let Some(states) = setting.value else { return };
-    if says(&unique.until, Until::Start) && !states.meets(States::WAITING) {
+    if has_value(&unique.until, Until::Start) && !states.meets(States::WAITING) {
         problems.add(
             setting.span,
             "no job would ever claim its key: \
@@ -163,7 +163,7 @@ fn check_states(unique: &Unique, problems: &mut Problems) {
     }
     let replaces = [OnConflict::Replace, OnConflict::ReplaceExceptSchedule]
         .into_iter()
-        .any(|choice| says(&unique.on_conflict, choice));
+        .any(|choice| has_value(&unique.on_conflict, choice));
     if replaces && states == States::of(&[State::Running]) {
         problems.add(
             setting.span,
@@ -174,12 +174,12 @@ fn check_states(unique: &Unique, problems: &mut Problems) {
     }
 }
 
-/// What deserves a second look, unless the author says that it is meant.
+/// Returns the warning about a policy, unless `gaps = "allowed"`.
 pub(crate) fn warning(unique: &Unique) -> Option<Warning> {
-    if says(&unique.gaps, Gaps::Allowed) {
+    if has_value(&unique.gaps, Gaps::Allowed) {
         return None;
     }
-    let (span, note) = if says(&unique.until, Until::Start) {
+    let (span, note) = if has_value(&unique.until, Until::Start) {
         dead_states(unique)?
     } else {
         let setting = unique.states.as_ref()?;
@@ -195,7 +195,7 @@ fn dead_states(unique: &Unique) -> Option<(Span, String)> {
     let (span, named) = match (&unique.states, &unique.scope) {
         (Some(states), _) => (states.span, states.value?),
         (None, Some(scope)) => match scope.value? {
-            // Its `running` goes without saying, as in the default.
+            // Both contain `running` only because every scope from `active` on does.
             Scope::Queued | Scope::Active => return None,
             Scope::Completed | Scope::Exists => (scope.span, States::of(&[State::Completed])),
         },
@@ -231,6 +231,7 @@ fn gap(states: States) -> Option<String> {
     })
 }
 
-fn says<T: PartialEq>(setting: &Option<Setting<T>>, wanted: T) -> bool {
+/// Whether an option is set to a value.
+fn has_value<T: PartialEq>(setting: &Option<Setting<T>>, wanted: T) -> bool {
     setting.as_ref().and_then(|setting| setting.value.as_ref()).is_some_and(|value| *value == wanted)
 }

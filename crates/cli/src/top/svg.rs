@@ -11,7 +11,7 @@ const MARGIN: f32 = 12.0;
 const BACKGROUND: &str = "#1d2126";
 const FOREGROUND: &str = "#d5d8dc";
 
-/// The picture. The same screen gives the same text.
+/// Draws the picture. The same screen gives the same text.
 pub(super) fn svg(buffer: &Buffer) -> String {
     let area = buffer.area;
     let (width, height) =
@@ -24,10 +24,10 @@ pub(super) fn svg(buffer: &Buffer) -> String {
     for y in 0..area.height {
         let mut x = 0;
         while x < area.width {
-            let style = look(&buffer[(x, y)]);
+            let style = appearance(&buffer[(x, y)]);
             let begin = x;
             let mut run = String::new();
-            while x < area.width && look(&buffer[(x, y)]) == style {
+            while x < area.width && appearance(&buffer[(x, y)]) == style {
                 run.push_str(buffer[(x, y)].symbol());
                 x += 1;
             }
@@ -38,10 +38,10 @@ pub(super) fn svg(buffer: &Buffer) -> String {
     text
 }
 
-/// How a cell looks: its colour, what is behind it, and whether it is bold or faint.
-type Look = (&'static str, Option<&'static str>, bool, bool);
+/// A cell's colour, its background, and whether it is bold or faint.
+type Appearance = (&'static str, Option<&'static str>, bool, bool);
 
-fn look(cell: &Cell) -> Look {
+fn appearance(cell: &Cell) -> Appearance {
     let color = match cell.fg {
         Color::Red => "#ff6b68",
         Color::Green => "#8fd18f",
@@ -55,7 +55,14 @@ fn look(cell: &Cell) -> Look {
     }
 }
 
-fn draw_run(text: &mut String, column: u16, cells: u16, row: u16, run: &str, (color, behind, bold, faint): &Look) {
+fn draw_run(
+    text: &mut String,
+    column: u16,
+    cells: u16,
+    row: u16,
+    run: &str,
+    (color, behind, bold, faint): &Appearance,
+) {
     let (left, top) = (MARGIN + f32::from(column) * CELL.0, MARGIN + f32::from(row) * CELL.1);
     let width = f32::from(cells) * CELL.0;
     if let Some(behind) = behind {

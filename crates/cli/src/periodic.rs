@@ -1,16 +1,16 @@
-//! `uniqueue periodic`: what is inserted at each slot of a schedule.
+//! `uniqueue periodic`: the jobs that schedules insert.
 
 use clap::{Args, Subcommand};
 use time::OffsetDateTime;
 use uniqueue::{PeriodicRow, PeriodicSource};
 
-use crate::Verdict;
-use crate::args::QueueArguments;
 use crate::database::Database;
+use crate::database::DatabaseArguments;
 use crate::failure::Failure;
-use crate::output::{self, Cell, Column, Style, Table, ago, plain};
+use crate::output::{self, Cell, Column, Style, Table, format_relative, printable};
+use crate::verdict::Verdict;
 
-/// Look at periodic jobs, run one now, pause and resume them.
+/// List, run, pause, resume and remove periodic jobs.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PeriodicArguments {
@@ -35,14 +35,14 @@ Examples:
 
 Exit codes:
   0    done
-  1    there is no periodic job of that name
+  1    no periodic job has that name
   2    a wrong command line, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
-/// List the periodic jobs, with when each is due.
+/// List the periodic jobs and when each is due.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --json one periodic job a line. A problem is why its slots cannot be run.
+With --json it prints one periodic job a line. The member `problem` says why a job cannot run.
 
 Examples:
   uniqueue periodic list
@@ -54,24 +54,24 @@ Exit codes:
   130  interrupted by Ctrl-C or SIGTERM before the end")]
 struct ListArguments {
     #[command(flatten)]
-    queue: QueueArguments,
+    database: DatabaseArguments,
 }
 
 macro_rules! named {
     ($name:ident, $word:literal, $about:literal, $more:literal, $done:literal) => {
         #[derive(Debug, Args)]
         #[command(about = $about, long_about = concat!($about, "\n\n", $more), after_help = concat!(
-            "Examples:\n  uniqueue periodic ", $word, " daily-digest\n\nExit codes:\n  0    ", $done,
-            "\n  1    there is no periodic job of that name\n  2    a wrong command line, or the database failed\n  \
+                    "Examples:\n  uniqueue periodic ", $word, " daily-digest\n\nExit codes:\n  0    ", $done,
+                    "\n  1    no periodic job has that name\n  2    a wrong command line, or the database failed\n  \
              130  interrupted by Ctrl-C or SIGTERM before the end"
-        ))]
+                ))]
         struct $name {
-            /// What it is called
+            /// The name of the periodic job
             #[arg(value_name = "NAME")]
             name: String,
 
             #[command(flatten)]
-            queue: QueueArguments,
+            database: DatabaseArguments,
         }
     };
 }
@@ -80,50 +80,51 @@ named!(
     RunArguments,
     "run",
     "Insert one of its jobs at once, outside of the schedule",
-    "Paused or not. Where its jobs have a unique key of their own, and another job holds it, that one is the answer. With \
-     --json: {\"name\", \"job\"}.",
-    "inserted, or the job that holds its key is named"
+    "A paused one can be run too. If its jobs have a unique key of their own and another job holds the key, the answer is \
+     that job. With --json it prints {\"name\", \"job\"}.",
+    "inserted, or a duplicate of the job that is printed"
 );
 named!(
     PauseArguments,
     "pause",
-    "Run no slot until it is resumed",
-    "Jobs that are inserted already are worked. With --json: {\"name\", \"is\": \"paused\"}.",
+    "Pause the schedule",
+    "Jobs that were inserted before are worked. With --json it prints {\"name\", \"is\": \"paused\"}.",
     "paused"
 );
 named!(
     ResumeArguments,
     "resume",
-    "Run its slots again, from now on",
-    "What passed while it was paused is not caught up with. With --json: {\"name\", \"is\": \"resumed\"}.",
+    "Resume the schedule from now on",
+    "Slots that passed during the pause are skipped. With --json it prints {\"name\", \"is\": \"resumed\"}.",
     "resumed"
 );
 named!(
     RemoveArguments,
     "remove",
-    "Remove it; its jobs stay",
-    "A definition in code comes back with the next start of a runner that has it: pause it instead. With --json: \
-     {\"name\", \"is\": \"removed\"}.",
+    "Remove the schedule; its jobs stay",
+    "A definition in code returns at the next start of a runner that has it, so pause that one instead. With --json it \
+     prints {\"name\", \"is\": \"removed\"}.",
     "removed"
 );
 
-/// Runs one of them.
+/// Runs a command about periodic jobs.
 pub(crate) async fn run(arguments: PeriodicArguments) -> Result<Verdict, Failure> {
     match arguments.command {
-        PeriodicCommand::List(ListArguments { queue }) => list(&queue).await,
-        PeriodicCommand::Run(RunArguments { name, queue }) => run_now(&name, &queue).await,
-        PeriodicCommand::Pause(PauseArguments { name, queue }) => change(Change::Pause, &name, &queue).await,
-        PeriodicCommand::Resume(ResumeArguments { name, queue }) => change(Change::Resume, &name, &queue).await,
-        PeriodicCommand::Remove(RemoveArguments { name, queue }) => change(Change::Remove, &name, &queue).await,
+        PeriodicCommand::List(ListArguments { database }) => list(&database).await,
+        PeriodicCommand::Run(RunArguments { name, database }) => run_now(&name, &database).await,
+        PeriodicCommand::Pause(PauseArguments { name, database }) => change(Change::Pause, &name, &database).await,
+        PeriodicCommand::Resume(ResumeArguments { name, database }) => change(Change::Resume, &name, &database).await,
+        PeriodicCommand::Remove(RemoveArguments { name, database }) => change(Change::Remove, &name, &database).await,
     }
 }
 
-async fn list(queue: &QueueArguments) -> Result<Verdict, Failure> {
-    let database = Database::open_migrated(queue).await?;
+async fn list(database: &DatabaseArguments) -> Result<Verdict, Failure> {
+    let json = database.json;
+    let database = Database::open_migrated(database).await?;
     let rows = database.client.periodic().list().await?;
     let now = database.client.database_time().await?;
     database.close().await?;
-    if queue.json {
+    if json {
         output::print(&output::json_lines(&rows)?)?;
     } else {
         output::print(&table(&rows, now).text())?;
@@ -150,16 +151,16 @@ fn table(rows: &[PeriodicRow], now: OffsetDateTime) -> Table {
     for row in rows {
         let next = match (&row.problem, row.paused_at, row.next_at) {
             (Some(_), ..) => Cell::new("cannot run").style(Style::Bad),
-            (None, Some(since), _) => Cell::new(format!("paused {}", ago(since, now))).style(Style::Warn),
-            (None, None, Some(next)) => Cell::new(ago(next, now)),
-            (None, None, None) => Cell::new("not yet known").style(Style::Faint),
+            (None, Some(since), _) => Cell::new(format!("paused {}", format_relative(since, now))).style(Style::Warn),
+            (None, None, Some(next)) => Cell::new(format_relative(next, now)),
+            (None, None, None) => Cell::new("unknown").style(Style::Faint),
         };
         table.row([
             Cell::new(&row.name),
             Cell::new(&row.schedule),
             Cell::new(&row.time_zone),
             next,
-            Cell::new(row.last_at.map(|last| ago(last, now)).unwrap_or_default()),
+            Cell::new(row.last_at.map(|last| format_relative(last, now)).unwrap_or_default()),
             Cell::new(&row.kind),
             Cell::new(&row.queue),
             Cell::new(if row.source == PeriodicSource::Code { "code" } else { "database" }),
@@ -169,15 +170,16 @@ fn table(rows: &[PeriodicRow], now: OffsetDateTime) -> Table {
     table
 }
 
-async fn run_now(name: &str, queue: &QueueArguments) -> Result<Verdict, Failure> {
-    let database = Database::open_migrated(queue).await?;
+async fn run_now(name: &str, database: &DatabaseArguments) -> Result<Verdict, Failure> {
+    let json = database.json;
+    let database = Database::open_migrated(database).await?;
     let job = database.client.periodic().run_now(name).await?;
     database.close().await?;
     let Some(job) = job else { return Ok(unknown(name)) };
-    if queue.json {
+    if json {
         output::print_json(&serde_json::json!({ "name": name, "job": job }))?;
     } else {
-        output::print(&format!("job {job} is there: `uniqueue job show {job}`\n"))?;
+        output::print(&format!("inserted: `uniqueue job show {job}`\n"))?;
     }
     Ok(Verdict::Fine)
 }
@@ -189,8 +191,9 @@ enum Change {
     Remove,
 }
 
-async fn change(change: Change, name: &str, queue: &QueueArguments) -> Result<Verdict, Failure> {
-    let database = Database::open_migrated(queue).await?;
+async fn change(change: Change, name: &str, database: &DatabaseArguments) -> Result<Verdict, Failure> {
+    let json = database.json;
+    let database = Database::open_migrated(database).await?;
     let periodic = database.client.periodic();
     let (is_there, word) = match change {
         Change::Pause => (periodic.pause(name).await?, "paused"),
@@ -201,15 +204,15 @@ async fn change(change: Change, name: &str, queue: &QueueArguments) -> Result<Ve
     if !is_there {
         return Ok(unknown(name));
     }
-    if queue.json {
+    if json {
         output::print_json(&serde_json::json!({ "name": name, "is": word }))?;
     } else {
-        output::print(&format!("periodic job {} is {word}\n", plain(name)))?;
+        output::print(&format!("periodic job {} is {word}\n", printable(name)))?;
     }
     Ok(Verdict::Fine)
 }
 
 fn unknown(name: &str) -> Verdict {
-    output::tell(&format!("no such periodic job: {name:?}; `uniqueue periodic list` has them all"));
+    output::print_to_stderr(&format!("no such periodic job: {name:?}; `uniqueue periodic list` lists them"));
     Verdict::NotFine
 }

@@ -1,4 +1,4 @@
-//! Finds the files.
+//! The files under a path.
 
 use std::ffi::OsString;
 use std::fs::{self, FileType};
@@ -11,46 +11,46 @@ use crate::failure::Failure;
 
 /// A regular file.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) struct Found {
+pub(super) struct FoundFile {
     /// The absolute path, as [`path_text`] writes it.
     pub(super) path: String,
     /// Its size in bytes when it was found.
     pub(super) size: u64,
 }
 
-/// What a walk met.
+/// The files under a path, and what was left out.
 #[derive(Debug)]
-pub(super) struct Walk {
-    /// Where it started, as [`path_text`] writes it.
+pub(super) struct FoundFiles {
+    /// The path, as [`path_text`] writes it.
     pub(super) root: String,
     /// In the order of their paths.
-    pub(super) files: Vec<Found>,
+    pub(super) files: Vec<FoundFile>,
     pub(super) left_out: LeftOut,
 }
 
-/// What is under the path and has no job, so that nothing is left out silently.
+/// Everything under the path that gets no job, so that nothing is left out silently.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct LeftOut {
     /// The names of directories to leave out.
     pub(super) excluded_names: Vec<String>,
-    /// How many directories of such a name were left out, with all that is in them.
+    /// How many directories with such a name were left out, with everything in them.
     pub(super) excluded_directories: u64,
-    /// Links are not followed: what they lead to may be outside, or be there twice.
+    /// Links are not followed, because their target may be outside or be found twice.
     pub(super) symbolic_links: u64,
     /// Sockets, pipes and devices.
     pub(super) special_files: u64,
-    /// Directories that could not be read, and entries that vanished meanwhile, each with the reason.
+    /// Directories that could not be read and entries that vanished, each with the reason.
     pub(super) unreadable: Vec<String>,
 }
 
-/// Walks a directory, or takes a single file.
-pub(super) fn walk(path: &Path, exclude: &[OsString]) -> Result<Walk, Failure> {
+/// Finds the files in a directory and below, or takes a single file.
+pub(super) fn find(path: &Path, exclude: &[OsString]) -> Result<FoundFiles, Failure> {
     let shown = path_text::encode(path);
     let hint = "give a directory, or one file";
     let failed = |source| Failure::environment(format!("cannot read PATH: {shown}"), hint, source);
     let root = path.canonicalize().map_err(failed)?;
     let metadata = root.metadata().map_err(failed)?;
-    let mut walk = Walk {
+    let mut found = FoundFiles {
         root: path_text::encode(&root),
         files: Vec::new(),
         left_out: LeftOut {
@@ -59,24 +59,24 @@ pub(super) fn walk(path: &Path, exclude: &[OsString]) -> Result<Walk, Failure> {
         },
     };
     if metadata.is_file() {
-        walk.files.push(Found { path: walk.root.clone(), size: metadata.len() });
-        return Ok(walk);
+        found.files.push(FoundFile { path: found.root.clone(), size: metadata.len() });
+        return Ok(found);
     }
     if !metadata.is_dir() {
         return Err(Failure::refused(format!("PATH is neither a directory nor a regular file: {shown}"), hint));
     }
-    // Unlike those below it, a root that cannot be read leaves nothing to do.
+    // If the root cannot be read there is nothing to do, unlike with a directory below it.
     fs::read_dir(&root).map_err(failed)?;
     let mut waiting = vec![root];
     while let Some(directory) = waiting.pop() {
-        walk.enter(&directory, exclude, &mut waiting);
+        found.read_directory(&directory, exclude, &mut waiting);
     }
-    walk.files.sort_unstable();
-    Ok(walk)
+    found.files.sort_unstable();
+    Ok(found)
 }
 
-impl Walk {
-    fn enter(&mut self, directory: &Path, exclude: &[OsString], waiting: &mut Vec<PathBuf>) {
+impl FoundFiles {
+    fn read_directory(&mut self, directory: &Path, exclude: &[OsString], waiting: &mut Vec<PathBuf>) {
         let entries = match fs::read_dir(directory) {
             Ok(entries) => entries,
             Err(error) => return self.left_out.cannot_read(directory, &error),
@@ -90,10 +90,12 @@ impl Walk {
                 }
             };
             let path = entry.path();
-            // Neither follows a link.
+            // Neither call follows a link.
             match entry.file_type().and_then(|kind| Ok((kind, entry.metadata()?.len()))) {
                 Err(error) => self.left_out.cannot_read(&path, &error),
-                Ok((kind, size)) if kind.is_file() => self.files.push(Found { path: path_text::encode(&path), size }),
+                Ok((kind, size)) if kind.is_file() => {
+                    self.files.push(FoundFile { path: path_text::encode(&path), size })
+                }
                 Ok((kind, _)) if kind.is_dir() => {
                     if exclude.contains(&entry.file_name()) {
                         self.left_out.excluded_directories += 1;

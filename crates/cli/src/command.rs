@@ -1,0 +1,114 @@
+//! The list of commands, and which module runs each.
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::bench::{self, BenchArguments, BenchRunnerArguments};
+use crate::db::{self, DbArguments};
+use crate::demo::{self, DemoArguments};
+use crate::doctor::{self, DoctorArguments};
+use crate::failure::Failure;
+use crate::help;
+use crate::interrupt::{may_have_changed, nothing_changed, or_interrupted};
+use crate::job::{self, JobArguments};
+use crate::manual::{self, CompletionsArguments, ManArguments};
+use crate::migrate::{self, MigrateArguments};
+use crate::output::{self, ColorChoice};
+use crate::periodic::{self, PeriodicArguments};
+use crate::queue::{self, QueueArguments};
+use crate::stats::{self, StatsArguments};
+use crate::top::{self, TopArguments};
+use crate::unique::{self, UniqueArguments};
+use crate::verdict::Verdict;
+
+/// A PostgreSQL job queue whose heart is unique jobs.
+#[derive(Debug, Parser)]
+#[command(name = "uniqueue", version, after_help = AFTER_HELP)]
+struct Arguments {
+    /// When to colour: auto, always or never; NO_COLOR turns colour off as well
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
+    color: ColorChoice,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Demo(DemoArguments),
+    Db(DbArguments),
+    Doctor(Box<DoctorArguments>),
+    Job(JobArguments),
+    Queue(QueueArguments),
+    Periodic(PeriodicArguments),
+    Stats(StatsArguments),
+    Top(TopArguments),
+    Migrate(MigrateArguments),
+    Unique(UniqueArguments),
+    Bench(Box<BenchArguments>),
+    Completions(CompletionsArguments),
+    Man(ManArguments),
+    /// One runner of a bench, in a process of its own
+    #[command(hide = true)]
+    BenchRunner(BenchRunnerArguments),
+}
+
+const AFTER_HELP: &str = "\
+Every command that connects to a database takes --database-url or DATABASE_URL, and --schema. All of them but `top` and
+`db psql` take --json, which prints one object, or one object a line for a list. `uniqueue COMMAND --help` has examples.
+
+Examples:
+  uniqueue demo                                   see it work, nothing to set up
+  uniqueue migrate --database-url postgres://localhost/app
+  uniqueue queue list
+  uniqueue job list --state discarded --newer-than 2h
+  uniqueue completions bash > ~/.local/share/bash-completion/completions/uniqueue
+
+Exit codes:
+  0    done
+  1    ran to its end and found something wrong (each command says when)
+  2    a wrong command line, or something outside failed: the database, a file, a permission
+  3    doctor: something critical was found
+  130  interrupted by Ctrl-C or SIGTERM before the end";
+
+/// Reads the command line. Ends the process with an explanation if the command line is wrong.
+pub(crate) fn parse() -> Command {
+    let choice = help::color_choice(std::env::args_os());
+    output::choose_color(choice);
+    let command = help::lay_out(Arguments::command()).color(match choice {
+        ColorChoice::Auto => clap::ColorChoice::Auto,
+        ColorChoice::Always => clap::ColorChoice::Always,
+        ColorChoice::Never => clap::ColorChoice::Never,
+    });
+    let matches = command.get_matches();
+    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).command
+}
+
+/// Runs a command.
+pub(crate) async fn run(command: Command) -> Result<Verdict, Failure> {
+    match command {
+        Command::Bench(arguments) => bench::run(*arguments).await,
+        Command::BenchRunner(arguments) => bench::run_bench_runner(arguments).await,
+        Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
+        Command::Db(arguments) => db::run(arguments).await,
+        Command::Demo(arguments) => demo::run(arguments).await,
+        Command::Doctor(arguments) => or_interrupted(nothing_changed, doctor::run(*arguments)).await,
+        Command::Job(arguments) => job::run(arguments).await,
+        Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
+        Command::Migrate(arguments) => or_interrupted(nothing_changed, migrate::run(arguments)).await,
+        Command::Periodic(arguments) => or_interrupted(may_have_changed, periodic::run(arguments)).await,
+        Command::Queue(arguments) => or_interrupted(may_have_changed, queue::run(arguments)).await,
+        Command::Stats(arguments) => or_interrupted(nothing_changed, stats::run(arguments)).await,
+        Command::Top(arguments) => or_interrupted(may_have_changed, top::run(arguments)).await,
+        Command::Unique(arguments) => unique::run(arguments).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

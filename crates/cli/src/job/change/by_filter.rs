@@ -1,0 +1,97 @@
+//! Changes of the jobs that match a filter.
+
+use uniqueue::{Client, JobCount, JobFilter, JobRow};
+
+use super::report::{Preview, Progress, SAMPLE, Unchanged, describe_count, job_count, print_outcome, unchanged_lines};
+use crate::failure::Failure;
+use crate::job::list;
+use crate::job::verb::Verb;
+use crate::output::{self, Answer, Bar};
+use crate::verdict::Verdict;
+
+/// The number of jobs up to which a filter's jobs are counted before they are changed.
+const COUNT_LIMIT: u32 = 1_000_000;
+
+/// A change of the jobs that match a filter.
+pub(super) struct FilteredChange<'a> {
+    pub(super) client: &'a Client,
+    pub(super) verb: Verb,
+    pub(super) filter: JobFilter,
+    pub(super) limit: Option<u32>,
+    pub(super) json: bool,
+}
+
+impl FilteredChange<'_> {
+    /// Counts the jobs that would be changed, shows the first of them, and lists the given ones that would not.
+    pub(super) async fn preview(&self, unchanged: &[Unchanged]) -> Result<Verdict, Failure> {
+        let verdict = if unchanged.is_empty() { Verdict::Fine } else { Verdict::NotFine };
+        let jobs = self.count().await?;
+        let sample = self.sample().await?;
+        if self.json {
+            output::print_json(&Preview { verb: self.verb.name(), dry_run: true, jobs, sample: &sample, unchanged })?;
+            return Ok(verdict);
+        }
+        let mut text = String::new();
+        if !sample.is_empty() {
+            text = list::table(&sample, self.client.database_time().await?).text();
+        }
+        text.push_str(&format!("{} would {}; nothing was changed\n", describe_count(jobs), self.verb.words().passive));
+        text.push_str(&unchanged_lines(unchanged));
+        output::print(&text)?;
+        Ok(verdict)
+    }
+
+    /// Asks for confirmation, and changes the jobs batch by batch.
+    pub(super) async fn run(&self, yes: bool, progress: &Progress) -> Result<Verdict, Failure> {
+        let words = self.verb.words();
+        let jobs = self.count().await?;
+        if jobs.counted() == 0 {
+            // A job that is inserted from now on was not in the question.
+            return print_outcome(&progress.outcome(self.verb, Vec::new()), words, self.json);
+        }
+        if !yes && !self.is_confirmed(jobs)? {
+            output::print("nothing was changed\n")?;
+            return Ok(Verdict::NotFine);
+        }
+        let bar = Bar::new(words.present, jobs.is_exact().then(|| jobs.counted()));
+        let change = progress.follow(self.verb.change(self.client, self.filter.clone()).await?, Some(&bar));
+        change.await.map_err(|error| match progress.changed() {
+            0 => Failure::from(error),
+            // The batches before the error are committed.
+            count => Failure::refused(
+                format!("{} {}, then: {error}", words.past, job_count(count)),
+                "the same command changes the rest",
+            ),
+        })?;
+        drop(bar);
+        print_outcome(&progress.outcome(self.verb, Vec::new()), words, self.json)
+    }
+
+    fn is_confirmed(&self, jobs: JobCount) -> Result<bool, Failure> {
+        let count = describe_count(jobs);
+        match output::confirm(&format!("{} {count}?", self.verb.words().imperative))? {
+            Answer::Yes => Ok(true),
+            Answer::No => Ok(false),
+            Answer::NoTerminal => Err(Failure::refused(
+                format!("{} of {count} needs confirmation, and there is no terminal", self.verb.name()),
+                "check with --dry-run, then give --yes",
+            )),
+        }
+    }
+
+    /// Counts the jobs that match, up to the limit of the change.
+    async fn count(&self) -> Result<JobCount, Failure> {
+        let up_to = self.limit.unwrap_or(u32::MAX).min(COUNT_LIMIT);
+        let count = self.client.count_jobs(self.filter.clone(), up_to).await?;
+        Ok(match self.limit {
+            // More jobs may match, but no more are changed.
+            Some(limit) if limit <= COUNT_LIMIT => JobCount::Exactly(count.counted()),
+            _ => count,
+        })
+    }
+
+    async fn sample(&self) -> Result<Vec<JobRow>, Failure> {
+        let limit = self.limit.unwrap_or(SAMPLE).min(SAMPLE);
+        Ok(self.client.jobs(self.filter.clone()).oldest_first().limit(limit).await?)
+    }
+}

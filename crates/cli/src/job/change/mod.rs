@@ -1,0 +1,120 @@
+//! Changes of jobs: `uniqueue job retry|cancel|delete|reschedule|release|priority`.
+//!
+//! ```text
+//! ids ─────▶ by_id: one statement, and a reason for each job that was not changed ──┐
+//! filter ──▶ by_filter: count, sample, confirm, then batch by batch ────────────────┴─▶ report
+//! ```
+
+mod by_filter;
+mod by_id;
+mod report;
+
+use std::sync::Arc;
+
+use clap::Args;
+use uniqueue::{JobFilter, JobId};
+
+use self::by_filter::FilteredChange;
+use self::report::{Progress, job_count};
+use super::filter::FilterArguments;
+use super::verb::Verb;
+use crate::database::{Database, DatabaseArguments};
+use crate::failure::Failure;
+use crate::interrupt::or_interrupted;
+use crate::verdict::Verdict;
+
+/// The arguments of every change.
+#[derive(Debug, Args)]
+pub(super) struct ChangeArguments {
+    /// The jobs to change
+    #[arg(value_name = "ID")]
+    ids: Vec<JobId>,
+
+    #[command(flatten)]
+    filter: FilterArguments,
+
+    /// Every job that the command can change
+    #[arg(long, help_heading = "Which jobs", conflicts_with = "ids")]
+    all: bool,
+
+    /// At most this many jobs, the oldest first
+    #[arg(long, value_name = "N", help_heading = "Which jobs", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+
+    /// Only print how many jobs match, and show some
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Do not ask for confirmation
+    #[arg(long, short)]
+    yes: bool,
+
+    #[command(flatten)]
+    database: DatabaseArguments,
+}
+
+/// Changes jobs, or reports which it would change.
+pub(super) async fn run(verb: Verb, arguments: ChangeArguments) -> Result<Verdict, Failure> {
+    check(verb, &arguments)?;
+    let progress = Arc::new(Progress::default());
+    let changed = Arc::clone(&progress);
+    let left = move || match changed.changed() {
+        0 => "no batch was finished; the one being changed may still be".to_owned(),
+        count => format!("{} {} before; the same command changes the rest", verb.words().past, job_count(count)),
+    };
+    or_interrupted(left, async {
+        let database = Database::open_migrated(&arguments.database).await?;
+        let verdict = change(verb, arguments, &database, &progress).await?;
+        database.close().await?;
+        Ok(verdict)
+    })
+    .await
+}
+
+fn check(verb: Verb, arguments: &ChangeArguments) -> Result<(), Failure> {
+    let ChangeArguments { ids, filter, all, limit, .. } = arguments;
+    if ids.is_empty() && filter.is_empty() && !all {
+        return Err(Failure::refused(
+            format!("no jobs given to {}", verb.name()),
+            "give ids, or a filter such as --state discarded --queue emails, or --all",
+        ));
+    }
+    if !ids.is_empty() && (!filter.is_empty() || limit.is_some()) {
+        return Err(Failure::refused("ids and a filter at once", "give either the ids or the filter"));
+    }
+    Ok(())
+}
+
+async fn change(
+    verb: Verb,
+    arguments: ChangeArguments,
+    database: &Database,
+    progress: &Progress,
+) -> Result<Verdict, Failure> {
+    let ChangeArguments { ids, filter, all: _, limit, dry_run, yes, database: DatabaseArguments { json, .. } } =
+        arguments;
+    let client = &database.client;
+    if !ids.is_empty() && !dry_run {
+        return by_id::change(client, verb, &ids, json, progress).await;
+    }
+    if !ids.is_empty() {
+        let filter = JobFilter::new().ids(&ids).states(verb.can_change());
+        let unchanged = by_id::unchanged(client, verb, &ids).await?;
+        return FilteredChange { client, verb, filter, limit, json }.preview(&unchanged).await;
+    }
+    let states = match filter.states() {
+        Some(states) => states.intersection(verb.can_change()),
+        None => verb.default_states(),
+    };
+    if states.is_empty() {
+        let given = filter.state.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(", ");
+        let problem = format!("{} does not change jobs in state {given}", verb.name());
+        return Err(Failure::refused(problem, format!("it changes jobs in state {}", verb.can_change())));
+    }
+    let mut filter = filter.filter_of_existing_jobs(client).await?.states(states);
+    if let Some(limit) = limit {
+        filter = filter.limit(limit);
+    }
+    let change = FilteredChange { client, verb, filter, limit, json };
+    if dry_run { change.preview(&[]).await } else { change.run(yes, progress).await }
+}

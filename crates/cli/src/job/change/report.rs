@@ -1,0 +1,116 @@
+//! The progress and the outcome of a change.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use uniqueue::{Change, JobCount, JobId, JobRow};
+
+use crate::failure::Failure;
+use crate::job::verb::{Verb, Words};
+use crate::output::{self, Bar};
+use crate::verdict::Verdict;
+
+/// How many jobs a preview or an outcome shows.
+pub(super) const SAMPLE: u32 = 5;
+
+/// The outcome of a change.
+#[derive(Debug, Serialize)]
+pub(super) struct Outcome {
+    verb: &'static str,
+    changed: u64,
+    /// The jobs that were discarded instead, because another job holds their key and their policy says so.
+    discarded: Vec<JobId>,
+    unchanged: Vec<Unchanged>,
+}
+
+/// A job that was not changed, and why.
+#[derive(Debug, Serialize)]
+pub(super) struct Unchanged {
+    pub(super) id: JobId,
+    pub(super) reason: String,
+}
+
+/// What a change would do.
+#[derive(Debug, Serialize)]
+pub(super) struct Preview<'a> {
+    pub(super) verb: &'static str,
+    pub(super) dry_run: bool,
+    pub(super) jobs: JobCount,
+    pub(super) sample: &'a [JobRow],
+    pub(super) unchanged: &'a [Unchanged],
+}
+
+/// The progress of a change, updated after each batch.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    changed: AtomicU64,
+    discarded: Mutex<Vec<JobId>>,
+}
+
+impl Progress {
+    /// Makes a change report its batches here.
+    pub(super) fn follow<'c>(&'c self, change: Change<'c>, bar: Option<&'c Bar>) -> Change<'c> {
+        let change = change.on_discarded(|ids| self.discarded().extend_from_slice(ids));
+        let mut all = 0;
+        // A batch reports its discarded jobs first.
+        change.on_batch(move |batch| {
+            all += batch.len() as u64;
+            self.changed.store(all - self.discarded().len() as u64, Ordering::Release);
+            if let Some(bar) = bar {
+                bar.advance(batch.len() as u64);
+            }
+        })
+    }
+
+    pub(super) fn changed(&self) -> u64 {
+        self.changed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn outcome(&self, verb: Verb, unchanged: Vec<Unchanged>) -> Outcome {
+        Outcome { verb: verb.name(), changed: self.changed(), discarded: self.discarded().clone(), unchanged }
+    }
+
+    fn discarded(&self) -> MutexGuard<'_, Vec<JobId>> {
+        self.discarded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Prints an outcome. It is fine if every job was changed as asked.
+pub(super) fn print_outcome(outcome: &Outcome, words: Words, json: bool) -> Result<Verdict, Failure> {
+    let Outcome { verb: _, changed, discarded, unchanged } = outcome;
+    let verdict = if discarded.is_empty() && unchanged.is_empty() { Verdict::Fine } else { Verdict::NotFine };
+    if json {
+        output::print_json(outcome)?;
+        return Ok(verdict);
+    }
+    let mut text = format!("{} {}\n", words.past, job_count(*changed));
+    if !discarded.is_empty() {
+        let shown: Vec<_> = discarded.iter().take(SAMPLE as usize).map(JobId::to_string).collect();
+        let more = if discarded.len() > shown.len() { ", …" } else { "" };
+        let (jobs, shown) = (job_count(discarded.len() as u64), shown.join(", "));
+        text.push_str(&format!("discarded {jobs}, because another job holds the unique key: {shown}{more}\n"));
+    }
+    text.push_str(&unchanged_lines(unchanged));
+    output::print(&text)?;
+    Ok(verdict)
+}
+
+/// A line for each job that was not changed.
+pub(super) fn unchanged_lines(unchanged: &[Unchanged]) -> String {
+    unchanged.iter().map(|Unchanged { id, reason }| format!("not {id}: {reason}\n")).collect()
+}
+
+/// `1 job`, `2,000 jobs`.
+pub(super) fn job_count(count: u64) -> String {
+    describe_count(JobCount::Exactly(count))
+}
+
+/// `1 job`, `2,000 jobs`, `more than 1,000,000 jobs`.
+pub(super) fn describe_count(count: JobCount) -> String {
+    match count {
+        JobCount::Exactly(1) => "1 job".to_owned(),
+        JobCount::Exactly(count) => format!("{} jobs", output::count(count)),
+        JobCount::AtLeast(count) => format!("more than {} jobs", output::count(count)),
+    }
+}

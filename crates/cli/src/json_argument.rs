@@ -1,0 +1,68 @@
+//! JSON on the command line: the text itself, a file, or standard input.
+
+use std::convert::Infallible;
+use std::fs;
+use std::io::{self, Read};
+use std::str::FromStr;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::failure::Failure;
+
+/// JSON as an argument: `{"a": 1}`, `@file`, or `-` for standard input.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum JsonArgument {
+    Text(String),
+    File(String),
+    StandardInput,
+}
+
+impl FromStr for JsonArgument {
+    type Err = Infallible;
+
+    fn from_str(given: &str) -> Result<Self, Infallible> {
+        Ok(match given.strip_prefix('@') {
+            Some(path) => Self::File(path.to_owned()),
+            None if given == "-" => Self::StandardInput,
+            None => Self::Text(given.to_owned()),
+        })
+    }
+}
+
+impl JsonArgument {
+    /// Reads JSON text that keeps every digit. Errors name the `option`.
+    pub(crate) fn raw(&self, option: &str) -> Result<Box<RawValue>, Failure> {
+        let text = self.text(option)?;
+        serde_json::from_str(&text).map_err(|error| {
+            let from = match self {
+                Self::Text(given) => format!("{given:?}"),
+                Self::File(path) => path.clone(),
+                Self::StandardInput => "standard input".to_owned(),
+            };
+            let hint = "give JSON such as '{\"user_id\": 42}', @FILE, or - for standard input";
+            Failure::refused(format!("{option} is not JSON: {error}: {from}"), hint)
+        })
+    }
+
+    /// Reads a value, with the numbers that PostgreSQL would store.
+    pub(crate) fn value(&self, option: &str) -> Result<Value, Failure> {
+        Ok(uniqueue::parse_json(self.raw(option)?.get())?)
+    }
+
+    fn text(&self, option: &str) -> Result<String, Failure> {
+        let mut text = String::new();
+        let (read, from) = match self {
+            Self::Text(given) => return Ok(given.clone()),
+            Self::File(path) => (fs::read_to_string(path).map(|read| text = read), path.as_str()),
+            Self::StandardInput => (io::stdin().lock().read_to_string(&mut text).map(|_| ()), "standard input"),
+        };
+        match read {
+            Ok(()) => Ok(text),
+            Err(error) => {
+                let hint = "give a readable file of UTF-8 text";
+                Err(Failure::environment(format!("cannot read {option} from {from}"), hint, error))
+            }
+        }
+    }
+}

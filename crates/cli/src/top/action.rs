@@ -1,0 +1,83 @@
+//! The actions of the screen: changes, and a job in full.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use uniqueue::{Client, JobFilter, JobState};
+
+use super::poll::{QUERY_TIMEOUT, one_line};
+use super::state::{Action, Update};
+use crate::failure::Failure;
+use crate::output;
+
+/// Runs an action and sends its result.
+pub(super) async fn run(client: Client, action: Action, updates: mpsc::Sender<Update>) {
+    // A retry of many jobs takes long and reports its progress. Every other action has a time limit.
+    let limit = if matches!(action, Action::Retry(_)) { Duration::MAX } else { QUERY_TIMEOUT };
+    let result = match timeout(limit, perform(&client, &action, &updates)).await {
+        Ok(Ok(update)) => update,
+        Ok(Err(failure)) => Update::Notice(one_line(&failure.to_string())),
+        Err(_) => {
+            let limit = output::format_duration(QUERY_TIMEOUT);
+            Update::Notice(format!("no answer within {limit}: the change may have been made"))
+        }
+    };
+    // The receiver is gone after q.
+    let _ = updates.send(result).await;
+}
+
+async fn perform(client: &Client, action: &Action, updates: &mpsc::Sender<Update>) -> Result<Update, Failure> {
+    let notice = match action {
+        Action::Pause(queue) => {
+            client.queue(queue).pause().await?;
+            format!("queue {queue} is paused")
+        }
+        Action::Resume(queue) => {
+            client.queue(queue).resume().await?;
+            format!("queue {queue} is resumed")
+        }
+        Action::Cancel(job) => match client.cancel(*job).await?.len() {
+            0 => format!("job {job} was final already, or is gone"),
+            _ => format!("job {job} is cancelled"),
+        },
+        Action::Retry(kind) => return Ok(Update::RetryDone(retry(client, kind, updates).await)),
+        Action::Inspect(job) => {
+            let Some(row) = client.job(*job).await? else {
+                return Ok(Update::Notice(format!("job {job} is gone")));
+            };
+            let text = serde_json::to_string_pretty(&row)
+                .map_err(|error| Failure::environment("cannot write JSON", "report this", error.into()))?;
+            return Ok(Update::Text { title: format!("job {job}"), lines: text.lines().map(str::to_owned).collect() });
+        }
+    };
+    Ok(Update::Notice(notice))
+}
+
+/// Retries the jobs of a kind batch by batch, and sends its progress.
+async fn retry(client: &Client, kind: &str, updates: &mpsc::Sender<Update>) -> String {
+    let filter = JobFilter::new().states([JobState::Discarded, JobState::Retryable]).kind(kind);
+    let mut processed = 0;
+    // Jobs that are discarded instead, because another job holds their key.
+    let discarded = AtomicU64::new(0);
+    let change = client.retry(filter).on_discarded(|ids| {
+        discarded.fetch_add(ids.len() as u64, Ordering::Relaxed);
+    });
+    let change = change.on_batch(|batch| {
+        processed += batch.len() as u64;
+        // If the channel is full, the next batch reports the progress.
+        let _ = updates.try_send(Update::RetryProgress(processed - discarded.load(Ordering::Relaxed)));
+    });
+    let result = change.await;
+    let discarded = discarded.into_inner();
+    let mut notice = format!("{} of kind {kind} are available again", output::count(processed - discarded));
+    if discarded > 0 {
+        notice.push_str(&format!(", {} discarded because another job holds their key", output::count(discarded)));
+    }
+    match result {
+        Ok(_) => notice,
+        Err(error) if processed == 0 => one_line(&error.to_string()),
+        Err(error) => format!("{notice}, then: {}; r retries the rest", one_line(&error.to_string())),
+    }
+}

@@ -1,0 +1,24 @@
+//! How a command that ran to its end ended.
+
+use std::process::ExitCode;
+
+/// The result of a command that ran to its end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Verdict {
+    /// Exit code 0.
+    Fine,
+    /// Exit code 1: the command found something wrong, or could not change all that was asked for.
+    NotFine,
+    /// Exit code 3: `doctor` found something critical.
+    Critical,
+}
+
+impl From<Verdict> for ExitCode {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Fine => Self::SUCCESS,
+            Verdict::NotFine => Self::from(1),
+            Verdict::Critical => Self::from(3),
+        }
+    }
+}
