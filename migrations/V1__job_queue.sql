@@ -57,6 +57,7 @@ CREATE TABLE job (
     worker uuid,
     replaced_by uuid,
     state job_state NOT NULL DEFAULT 'available',
+    run integer NOT NULL DEFAULT 0,
     priority smallint NOT NULL DEFAULT 0,
     attempt smallint NOT NULL DEFAULT 0,
     max_attempts smallint NOT NULL DEFAULT 25,
@@ -111,6 +112,7 @@ COMMENT ON COLUMN job.unique_until IS 'When the claim on unique_key expires; nul
 COMMENT ON COLUMN job.worker IS 'The runner that has, or last had, the job: runner.id.';
 COMMENT ON COLUMN job.replaced_by IS 'The job that took this one''s place (on_conflict replace).';
 COMMENT ON COLUMN job.state IS 'Where the job is in its life.';
+COMMENT ON COLUMN job.run IS 'The run''s number: grows with every fetch, never comes back. Results count only for the run that made them.';
 COMMENT ON COLUMN job.priority IS 'Higher runs first. Default 0.';
 COMMENT ON COLUMN job.attempt IS 'How often the job was started. Counted at fetch, so that a crash uses one up.';
 COMMENT ON COLUMN job.max_attempts IS 'Attempts before the job is discarded. Default 25.';

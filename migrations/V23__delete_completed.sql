@@ -2,7 +2,7 @@
 --
 -- A DELETE that returns the ids of its rows costs a third more than one that counts them.
 
-CREATE FUNCTION delete_completed(worker uuid, ids uuid[], attempt smallint, attempts smallint[], patience text)
+CREATE FUNCTION delete_completed(worker uuid, ids uuid[], run integer, runs integer[], patience text)
 RETURNS boolean
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -19,9 +19,9 @@ BEGIN
     DELETE FROM job AS j
     WHERE j.id = ANY (ids)
         -- The fence, in a form that job_running cannot serve, so that the ids alone lead to rows.
-        AND (j.state, j.worker, j.attempt) IS NOT DISTINCT FROM (
+        AND (j.state, j.worker, j.run) IS NOT DISTINCT FROM (
             'running', delete_completed.worker,
-            coalesce(delete_completed.attempt, attempts[width_bucket(j.id, ids)])
+            coalesce(delete_completed.run, runs[width_bucket(j.id, ids)])
         );
     GET DIAGNOSTICS gone = ROW_COUNT;
     IF gone < cardinality(ids) THEN
@@ -33,5 +33,5 @@ EXCEPTION
         RETURN false;
 END
 $$;
-COMMENT ON FUNCTION delete_completed(uuid, uuid[], smallint, smallint[], text) IS
-    'Deletes jobs that completed and are not kept, all or none: false says that one of the results is stale, and nothing was done. All are the same attempt, or the ids come sorted, with an attempt each; patience, where it is not null, is how long to wait for a row that somebody has locked.';
+COMMENT ON FUNCTION delete_completed(uuid, uuid[], integer, integer[], text) IS
+    'Deletes jobs that completed and are not kept, all or none: false says that one of the results is stale, and nothing was done. All have one run number, or the ids come sorted, with a number each; patience, where it is not null, is how long to wait for a row that somebody has locked.';

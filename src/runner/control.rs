@@ -55,7 +55,7 @@ impl Control {
 /// An attempt in hand, as a question is asked about it.
 pub(super) struct Held {
     pub(super) id: JobId,
-    pub(super) attempt: u16,
+    pub(super) run: u32,
     pub(super) stop: Arc<Stop>,
 }
 
@@ -67,8 +67,8 @@ pub(super) async fn stop_what_is_gone(shared: &Shared, connection: &mut PgConnec
         return Ok(());
     }
     held.sort_unstable_by_key(|held| held.id);
-    let attempts: Vec<_> = held.iter().map(|held| (held.id, held.attempt)).collect();
-    let answers = store::still_held(connection, shared.client.statements(), worker, &attempts).await?;
+    let runs: Vec<_> = held.iter().map(|held| (held.id, held.run)).collect();
+    let answers = store::still_held(connection, shared.client.statements(), worker, &runs).await?;
     for Held { id, stop, .. } in held {
         let is_held = answers.get(&id).copied().unwrap_or_else(|| stop.may_have_deleted());
         if !is_held {

@@ -45,7 +45,7 @@ impl Drainer {
         let shared = &self.shared;
         let lease = shared.leases.current();
         let fetched = executor::prepare(shared, &lease, job.clone(), Instant::now());
-        shared.take_in_hand(lease.id, std::iter::once((job.id, job.attempt, Arc::clone(&fetched.attempt.stop))));
+        shared.take_in_hand(lease.id, std::iter::once((job.id, job.run, Arc::clone(&fetched.attempt.stop))));
         executor::attempt(Arc::clone(shared), fetched).await;
         // The executor sends exactly one result, and keeps the sender open.
         let Some(ended) = self.results.recv().await else { return Ok(None) };

@@ -142,16 +142,16 @@ pub(super) async fn look(
     let now = Instant::now();
     let jobs: Vec<_> = jobs.into_iter().map(|row| executor::prepare(&shared, &lease, row, now)).collect();
     let unreadable: Vec<_> = unreadable.into_iter().map(|job| (job, Arc::<Stop>::default())).collect();
-    let readable = jobs.iter().map(|job| (job.attempt.row.id, job.attempt.row.attempt, Arc::clone(&job.attempt.stop)));
-    let failed = unreadable.iter().map(|(job, stop)| (job.id, job.attempt, Arc::clone(stop)));
+    let readable = jobs.iter().map(|job| (job.attempt.row.id, job.attempt.row.run, Arc::clone(&job.attempt.stop)));
+    let failed = unreadable.iter().map(|(job, stop)| (job.id, job.run, Arc::clone(stop)));
     shared.take_in_hand(lease.id, readable.chain(failed));
     if fetched > 0 && shared.control.heard() != heard_before {
         shared.control.hear();
     }
-    for (Unreadable { id, kind, queue, attempt, problem }, stop) in unreadable {
+    for (Unreadable { id, kind, queue, attempt, run, problem }, stop) in unreadable {
         tracing::error!(job.id = %id, problem, "a job cannot be worked");
         let verdict = Verdict::Retry { delay: wait_after(shared.retry_policy, attempt), error: problem };
-        let result = FinishResult { id, attempt, since: None, verdict, progress: None };
+        let result = FinishResult { id, attempt, run, verdict, progress: None };
         let (lease, track) = (Arc::clone(&lease), shared.tracks.of(&kind, &queue));
         let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, may_be_completed: false });
     }

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Invariants:
-//! - A job is worked only under a live lease. Every result carries the lease's id and the attempt,
-//!   and the database drops it when the job is no longer that attempt's.
+//! - A job is worked only under a live lease. Every result carries the lease's id and the run's number,
+//!   and the database drops it when the job is no longer that run's.
 //! - A result that reached the completer is sent until the database took it, or the lease is lost, or a stop runs out of
 //!   time.
 //! - A result that the database refuses holds up no other; while too many are not recorded, nothing is fetched.
@@ -139,7 +139,7 @@ struct Shared {
 struct InHand {
     /// The lease under which it was fetched.
     worker: Uuid,
-    attempt: u16,
+    run: u32,
     stop: Arc<Stop>,
 }
 
@@ -149,16 +149,16 @@ impl Shared {
     }
 
     /// Takes fetched jobs in hand, before any of them is started.
-    fn take_in_hand(&self, worker: Uuid, jobs: impl Iterator<Item = (JobId, u16, Arc<Stop>)>) {
+    fn take_in_hand(&self, worker: Uuid, jobs: impl Iterator<Item = (JobId, u32, Arc<Stop>)>) {
         let mut in_hand = self.in_hand();
-        for (id, attempt, stop) in jobs {
-            let fetched = InHand { worker, attempt, stop };
+        for (id, run, stop) in jobs {
+            let fetched = InHand { worker, run, stop };
             match in_hand.entry(id) {
                 Entry::Vacant(place) => drop(place.insert(fetched)),
                 // The job was taken away and set back before this runner was told. Where the earlier
                 // attempt has ended, nobody hears this.
                 Entry::Occupied(mut held) => {
-                    let is_earlier = held.get().worker == worker && held.get().attempt > attempt;
+                    let is_earlier = held.get().worker == worker && held.get().run > run;
                     let earlier = if is_earlier { fetched } else { held.insert(fetched) };
                     earlier.stop.request(StopReason::Cancelled);
                 }
@@ -175,7 +175,7 @@ impl Shared {
         let in_hand = self.in_hand();
         let of_lease = in_hand.iter().filter(|(_, held)| held.worker == lease);
         let held =
-            |(id, held): (&JobId, &InHand)| Held { id: *id, attempt: held.attempt, stop: Arc::clone(&held.stop) };
+            |(id, held): (&JobId, &InHand)| Held { id: *id, run: held.run, stop: Arc::clone(&held.stop) };
         of_lease.map(held).collect()
     }
 
@@ -214,11 +214,6 @@ impl Shared {
             self.is_held_up.store(false, Ordering::Release);
         }
         is_behind
-    }
-
-    /// Whether a job is in hand as the attempt whose result this is.
-    fn is_in_hand(&self, ended: &Ended) -> bool {
-        self.in_hand().get(&ended.result.id).is_some_and(|held| Arc::ptr_eq(&held.stop, &ended.stop))
     }
 
     fn in_hand(&self) -> MutexGuard<'_, HashMap<JobId, InHand>> {

@@ -54,8 +54,8 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
         return;
     };
     // Rows are locked in one order, as everywhere, and the statements find their places by it. Of a
-    // job that somebody set back meanwhile only the latest attempt can count.
-    batch.sort_by_key(|ended| (ended.result.id, std::cmp::Reverse(ended.result.attempt)));
+    // job that was set back meanwhile only the latest run can count.
+    batch.sort_by_key(|ended| (ended.result.id, std::cmp::Reverse(ended.result.run)));
     let mut over = Vec::new();
     batch.dedup_by(|older, newer| {
         let is_over = older.result.id == newer.result.id;
@@ -123,12 +123,6 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
             // It was told when it went aside.
             Place::Aside if refusals > 1 => tracing::debug!(%error, "the database still does not take a result"),
             _ => tracing::warn!(%error, "results not recorded yet, trying again"),
-        }
-        // Where only the answer was lost, a job that was given back may be here again, as the same
-        // attempt of the same worker: its first result must not end that.
-        batch.retain(|ended| shared.is_in_hand(ended));
-        if batch.is_empty() {
-            return;
         }
         tokio::select! {
             () = lease.lost.cancelled() => return lost(&shared, batch).await,
@@ -210,12 +204,12 @@ pub(super) async fn send(shared: &Shared, worker: Uuid, batch: &[Ended], patienc
     let statements = shared.client.statements();
     // A batch goes one way, unless its results had to be replaced.
     let is_all = |way: Way| batch.iter().all(|ended| ended.way() == way);
-    let attempts: Vec<_> = batch.iter().map(|ended| (ended.result.id, ended.result.attempt)).collect();
+    let runs: Vec<_> = batch.iter().map(|ended| (ended.result.id, ended.result.run)).collect();
     let finished = if is_all(Way::Delete) {
-        let completing = store::complete_and_delete(&mut connection, statements, worker, &attempts, Some(patience));
+        let completing = store::complete_and_delete(&mut connection, statements, worker, &runs, Some(patience));
         shared.desk.answer(completing).await
     } else if is_all(Way::Complete) {
-        let completing = store::complete(&mut connection, statements, worker, &attempts, Some(patience));
+        let completing = store::complete(&mut connection, statements, worker, &runs, Some(patience));
         shared.desk.answer(completing).await
     } else {
         let results: Vec<_> = batch.iter().map(|ended| ended.result.clone()).collect();

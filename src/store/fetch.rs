@@ -11,7 +11,7 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::row::{Stored, count};
+use super::row::{Stored, count, run_number};
 use super::turn::end_turn;
 use super::{Statements, query};
 use crate::error::{Error, Result};
@@ -24,14 +24,15 @@ use crate::unique::StateSet;
 /// fetch_queue.sql's there is instead when the job was started: one column more is for few jobs.
 const ID: usize = 0;
 const ATTEMPT: usize = 1;
-const SCHEDULED_AT: usize = 2;
-const ARGS: usize = 3;
-const UNIQUE_KEY: usize = 4;
-const UNIQUE_STATES: usize = 5;
-const PARTICULARS: usize = 6;
-const PAPERS: usize = 7;
-const LOOK: usize = 8;
-const ATTEMPTED_AT: usize = 8;
+const RUN: usize = 2;
+const SCHEDULED_AT: usize = 3;
+const ARGS: usize = 4;
+const UNIQUE_KEY: usize = 5;
+const UNIQUE_STATES: usize = 6;
+const PARTICULARS: usize = 7;
+const PAPERS: usize = 8;
+const LOOK: usize = 9;
+const ATTEMPTED_AT: usize = 9;
 
 /// When the scan began and ended; the queues that are held back, and those with a limit.
 type Look = (Stored, Stored, Option<Vec<String>>, Option<Vec<String>>);
@@ -100,6 +101,7 @@ pub(crate) struct Unreadable {
     pub(crate) kind: Kind,
     pub(crate) queue: QueueName,
     pub(crate) attempt: u16,
+    pub(crate) run: u32,
     pub(crate) problem: String,
 }
 
@@ -240,6 +242,7 @@ impl Usual {
             until_start: false,
             replaced_by: None,
             worker: Some(self.worker),
+            run: run_number(row.try_get(RUN)?),
         };
         if let Some(sent) = row.try_get::<Option<Particulars>, _>(PARTICULARS)? {
             let (kind, queue, created_at, priority, max_attempts, claims, until_start, unique_until, replaced_by) =
@@ -274,6 +277,7 @@ impl Usual {
             kind,
             queue,
             attempt: count(row.try_get(ATTEMPT)?),
+            run: run_number(row.try_get(RUN)?),
             problem: format!("the job's row cannot be read: {error}"),
         })
     }

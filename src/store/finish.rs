@@ -1,4 +1,4 @@
-//! Ending attempts, fenced by worker and attempt.
+//! Ending runs, fenced by worker and run number.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -7,7 +7,6 @@ use serde_json::Value;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row, SqlStr};
-use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{Statements, interval, lock_timeout, query};
@@ -47,9 +46,8 @@ pub(crate) enum Verdict {
 pub(crate) struct Result {
     pub(crate) id: JobId,
     pub(crate) attempt: u16,
-    /// When the attempt began, by the database's clock. One that did not count (a snooze, a job given back) has its number
-    /// from the next one on again: of the two only this tells.
-    pub(crate) since: Option<OffsetDateTime>,
+    /// The number of the run that made it, without which it does not count.
+    pub(crate) run: u32,
     pub(crate) verdict: Verdict,
     /// What the attempt reported last, where that is not stored yet.
     pub(crate) progress: Option<Value>,
@@ -58,7 +56,7 @@ pub(crate) struct Result {
 impl Result {
     /// The end of a fetched job's attempt, which left nothing to store but its verdict.
     pub(crate) fn of(row: &JobRow, verdict: Verdict) -> Self {
-        Self { id: row.id, attempt: row.attempt, since: row.attempted_at, verdict, progress: None }
+        Self { id: row.id, attempt: row.attempt, run: row.run, verdict, progress: None }
     }
 }
 
@@ -86,10 +84,10 @@ pub(crate) async fn complete(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
-    attempts: &[(JobId, u16)],
+    runs: &[(JobId, u32)],
     patience: Option<Duration>,
 ) -> UniqueueResult<Counted> {
-    let numbers = Numbers::of(attempts);
+    let numbers = Numbers::of(runs);
     let answer = numbers.bind(&statements.complete, worker, patience).fetch_one(connection).await?;
     counted_plainly(&answer)
 }
@@ -99,11 +97,11 @@ pub(crate) async fn complete_and_delete(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
-    attempts: &[(JobId, u16)],
+    runs: &[(JobId, u32)],
     patience: Option<Duration>,
 ) -> UniqueueResult<Counted> {
-    let numbers = Numbers::of(attempts);
-    if attempts.len() >= MANY {
+    let numbers = Numbers::of(runs);
+    if runs.len() >= MANY {
         // Rarely is one of them stale.
         let deleting = numbers.bind(&statements.delete_completed, worker, patience);
         if deleting.fetch_one(&mut *connection).await?.try_get("are_gone")? {
@@ -114,18 +112,18 @@ pub(crate) async fn complete_and_delete(
     counted_plainly(&answer)
 }
 
-/// Attempts as the statements of their common ends take them.
+/// Runs as the statements of their common ends take them.
 struct Numbers {
     ids: Vec<Uuid>,
-    /// The number of all. Most are the first, and need not be looked up job by job.
-    same: Option<i16>,
+    /// The number of all. Most are the first run, and need not be looked up job by job.
+    same: Option<i32>,
     /// Those of each, where they differ.
-    each: Vec<i16>,
+    each: Vec<i32>,
 }
 
 impl Numbers {
-    fn of(attempts: &[(JobId, u16)]) -> Self {
-        let (ids, mut each) = arrays(attempts);
+    fn of(runs: &[(JobId, u32)]) -> Self {
+        let (ids, mut each) = arrays(runs);
         let same = each.first().copied().filter(|first| each.iter().all(|number| number == first));
         if same.is_some() {
             each.clear();
@@ -159,7 +157,7 @@ pub(crate) async fn finish(
     patience: Option<Duration>,
 ) -> UniqueueResult<Counted> {
     let mut ids = Vec::with_capacity(results.len());
-    let mut attempts = Vec::with_capacity(results.len());
+    let mut runs = Vec::with_capacity(results.len());
     let mut outcomes = Vec::with_capacity(results.len());
     let mut delays = Vec::with_capacity(results.len());
     let mut errors = Vec::with_capacity(results.len());
@@ -167,7 +165,7 @@ pub(crate) async fn finish(
     let mut progress = Vec::with_capacity(results.len());
     for result in results {
         ids.push(result.id.as_uuid());
-        attempts.push(stored(result.attempt));
+        runs.push(stored(result.run));
         let (outcome, delay, error, output) = match &result.verdict {
             Verdict::Complete { output } => ("complete", None, None, output.as_ref()),
             Verdict::Retry { delay, error } => ("retry", Some(*delay), Some(error), None),
@@ -185,37 +183,36 @@ pub(crate) async fn finish(
     let rows = query(&statements.finish)
         .bind(worker)
         .bind(&ids)
-        .bind(&attempts)
+        .bind(&runs)
         .bind(&outcomes)
         .bind(&delays)
         .bind(&errors)
         .bind(&outputs)
         .bind(patience.map(lock_timeout))
         .bind(&progress)
-        .bind(results.iter().map(|result| result.since).collect::<Vec<_>>())
         .fetch_all(connection)
         .await?;
     let states = rows.iter().map(|row| Ok((counted(row)?, row.try_get::<&str, _>("state")?.parse()?)));
     Ok(Counted::These(states.collect::<UniqueueResult<_>>()?))
 }
 
-fn arrays(attempts: &[(JobId, u16)]) -> (Vec<Uuid>, Vec<i16>) {
-    attempts.iter().map(|(id, number)| (id.as_uuid(), stored(*number))).unzip()
+fn arrays(runs: &[(JobId, u32)]) -> (Vec<Uuid>, Vec<i32>) {
+    runs.iter().map(|(id, number)| (id.as_uuid(), stored(*number))).unzip()
 }
 
 fn counted(row: &PgRow) -> UniqueueResult<JobId> {
     Ok(JobId::from(row.try_get::<Uuid, _>("id")?))
 }
 
-/// Which of these attempts nobody took from their worker: `false`: somebody did; not there: the job
+/// Which of these runs nobody took from their worker: `false`: somebody did; not there: the job
 /// is not. Sorted as for [`complete`].
 pub(crate) async fn still_held(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
-    attempts: &[(JobId, u16)],
+    runs: &[(JobId, u32)],
 ) -> UniqueueResult<HashMap<JobId, bool>> {
-    let (ids, numbers) = arrays(attempts);
+    let (ids, numbers) = arrays(runs);
     let rows = query(&statements.still_held).bind(worker).bind(&ids).bind(&numbers).fetch_all(connection).await?;
     rows.iter().map(|row| Ok((counted(row)?, row.try_get("is_held")?))).collect()
 }
@@ -247,6 +244,7 @@ fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-fn stored(attempt: u16) -> i16 {
-    i16::try_from(attempt).unwrap_or(i16::MAX)
+/// A run number as the column has it.
+pub(super) fn stored(run: u32) -> i32 {
+    i32::try_from(run).unwrap_or(i32::MAX)
 }

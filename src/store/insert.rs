@@ -97,6 +97,7 @@ impl NewRow {
             claims: states.is_some_and(|states| states.contains(entered.state)),
             replaced_by: None,
             worker: None,
+            run: 0,
         }
     }
 }

@@ -14,11 +14,13 @@ started AS (
         -- Read once, when the scan is over and no row is changed yet.
         attempted_at = (SELECT clock_timestamp()),
         worker = $4,
+        -- The fence: no other run of the job has this number.
+        run = j.run % 2147483647 + 1,
         unique_states = CASE WHEN j.until_start AND j.unique_states > 0 THEN 0 ELSE j.unique_states END,
         unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'available', 'running')
     WHERE j.ctid = ANY (ARRAY(SELECT n.ctid FROM next AS n))
     RETURNING
-        j.id, j.attempt, j.scheduled_at, j.attempted_at, j.args, j.unique_key, j.unique_states,
+        j.id, j.attempt, j.run, j.scheduled_at, j.attempted_at, j.args, j.unique_key, j.unique_states,
         CASE
             WHEN j.kind = ($3::text[])[1]
                 AND j.queue = ($1::text[])[1]

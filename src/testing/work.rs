@@ -297,6 +297,7 @@ fn imagine(job: NewJob, attempt: u16, errors: Vec<AttemptError>, worker: Uuid) -
         until_start: false,
         replaced_by: None,
         worker: Some(worker),
+        run: 1,
     }
 }
 

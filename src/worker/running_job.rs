@@ -60,7 +60,7 @@ impl Attempt {
 impl Attempt {
     /// Who reports progress here.
     pub(crate) const fn reporter(&self) -> Reporter {
-        Reporter { worker: self.worker, id: self.row.id, attempt: self.row.attempt }
+        Reporter { worker: self.worker, id: self.row.id, run: self.row.run }
     }
 }
 
@@ -214,19 +214,19 @@ impl<J: Job> RunningJob<J> {
     async fn complete(&self, connection: &mut PgConnection, output: Option<Value>) -> Result<()> {
         let attempt = &self.attempt;
         let statements = attempt.client.statements();
-        let (id, number) = (attempt.row.id, attempt.row.attempt);
+        let (id, run) = (attempt.row.id, attempt.row.run);
         let progress = attempt.reports.unstored(attempt.reporter());
         let finished = if attempt.is_deleted {
             // With the row goes what would have been its output.
-            store::complete_and_delete(connection, statements, attempt.worker, &[(id, number)], None).await?
+            store::complete_and_delete(connection, statements, attempt.worker, &[(id, run)], None).await?
         } else if output.is_none() && progress.is_none() {
-            store::complete(connection, statements, attempt.worker, &[(id, number)], None).await?
+            store::complete(connection, statements, attempt.worker, &[(id, run)], None).await?
         } else {
             let result = FinishResult { progress, ..FinishResult::of(&attempt.row, Verdict::Complete { output }) };
             store::finish(connection, statements, attempt.worker, &[result], None).await?
         };
         if finished.state(id).is_none() {
-            return Err(Error::Stale { id, attempt: number });
+            return Err(Error::Stale { id, attempt: attempt.row.attempt });
         }
         attempt.is_completed_in.store(true, Ordering::Release);
         if attempt.is_deleted {

@@ -3,9 +3,9 @@
 WITH gone AS (
     DELETE FROM /* schema */job AS j
     WHERE j.id = ANY ($2::uuid[])
-        AND (j.state, j.worker, j.attempt)
+        AND (j.state, j.worker, j.run)
             IS NOT DISTINCT FROM (
-                'running', $1::uuid, coalesce($3::smallint, ($4::smallint[])[width_bucket(j.id, $2::uuid[])])
+                'running', $1::uuid, coalesce($3::integer, ($4::integer[])[width_bucket(j.id, $2::uuid[])])
             )
         AND (SELECT set_config('lock_timeout', coalesce($5, current_setting('lock_timeout')), true)) IS NOT NULL
     RETURNING j.id

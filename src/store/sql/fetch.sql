@@ -34,7 +34,7 @@ next AS MATERIALIZED (
 ),
 /* started */
 SELECT
-    j.id, j.attempt, j.scheduled_at, j.args, j.unique_key, j.unique_states,
+    j.id, j.attempt, j.run, j.scheduled_at, j.args, j.unique_key, j.unique_states,
     j.particulars, j.papers, NULL::record AS look
 FROM started AS j
 WHERE NOT j.unique_yielded OR j.id <> ALL (
@@ -43,7 +43,7 @@ WHERE NOT j.unique_yielded OR j.id <> ALL (
 )
 UNION ALL
 SELECT
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     ROW(
         statement_timestamp(), coalesce((SELECT s.attempted_at FROM started AS s LIMIT 1), clock_timestamp()),
         array_agg(w.queue) FILTER (WHERE w.slots < w.free), array_agg(w.queue) FILTER (WHERE w.is_limited)

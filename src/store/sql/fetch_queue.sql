@@ -20,7 +20,7 @@ WITH next AS MATERIALIZED (
 ),
 /* started */
 SELECT
-    j.id, j.attempt, j.scheduled_at, j.args, j.unique_key, j.unique_states,
+    j.id, j.attempt, j.run, j.scheduled_at, j.args, j.unique_key, j.unique_states,
     j.particulars, j.papers, j.attempted_at
 FROM started AS j
 WHERE NOT j.unique_yielded OR j.id <> ALL (

@@ -1,4 +1,4 @@
--- Ends attempts, each only if it is still in the hands of the worker and the attempt that speak.
+-- Ends runs, each only if the job is still in the hands of its worker for this run.
 -- Answers with the jobs that took the result, and what became of them; the others were stale. The
 -- ids come sorted, and width_bucket finds a row's place in the arrays, for the reason that complete.sql gives.
 WITH finished AS (
@@ -47,11 +47,8 @@ WITH finished AS (
     )
     WHERE j.id = ANY ($2::uuid[])
         -- The fence, in a form that job_running cannot serve, so that the ids alone lead to rows.
-        AND (j.state, j.worker, j.attempt)
-            IS NOT DISTINCT FROM ('running', $1::uuid, ($3::smallint[])[width_bucket(j.id, $2::uuid[])])
-        -- A snooze or a job given back that is sent again, since its answer was lost, must not end the next attempt,
-        -- which has its number. (Not equal: the testing kit moves times to the past.)
-        AND (j.attempted_at > ($10::timestamptz[])[width_bucket(j.id, $2::uuid[])]) IS NOT TRUE
+        AND (j.state, j.worker, j.run)
+            IS NOT DISTINCT FROM ('running', $1::uuid, ($3::integer[])[width_bucket(j.id, $2::uuid[])])
         -- Asked once, before the first row: how long to wait for a row that somebody has locked.
         AND (SELECT set_config('lock_timeout', coalesce($8, current_setting('lock_timeout')), true)) IS NOT NULL
     RETURNING j.id, j.queue, j.state, ($4::text[])[width_bucket(j.id, $2::uuid[])] AS outcome, j.unique_yielded
