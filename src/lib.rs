@@ -4,6 +4,7 @@
 
 mod audit;
 mod backfill;
+mod bisection;
 mod client;
 mod count;
 #[cfg(all(feature = "embedded", unix))]

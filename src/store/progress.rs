@@ -18,7 +18,7 @@ pub(crate) struct Report {
 }
 
 /// Stores reports, sorted by id, each job once. Answers with those that were stored: the others'
-/// rows are locked by somebody, or are no longer these runs'.
+/// rows are locked, or no longer these runs'.
 pub(crate) async fn store_progress(
     connection: &mut PgConnection,
     statements: &Statements,

@@ -11,6 +11,7 @@ const FLOORS: &[(u8, &[&str])] = &[
         &[
             "audit",
             "backfill",
+            "bisection",
             "count",
             "error",
             "event",

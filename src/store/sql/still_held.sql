@@ -1,6 +1,5 @@
--- Which of these runs nobody took from their worker: those that run, and those that completed
--- their job in a transaction of their own. Jobs that are not there any more are not answered for. The
--- ids come sorted, for the reason that complete.sql gives.
+-- Which of these runs are still their worker's: those that run, and those that completed their job in a transaction of
+-- their own. Jobs that are gone are not in the answer. The ids come sorted, for the reason that finish.sql gives.
 SELECT
     j.id,
     j.state IN ('running', 'completed')
