@@ -130,7 +130,7 @@ pub struct UnfitJob {
 #[non_exhaustive]
 pub struct BackfillProgress {
     /// How many jobs of all kinds it has passed.
-    pub walked: u64,
+    pub scanned: u64,
     /// How many jobs of the kind it has checked.
     pub jobs: u64,
     /// The fraction of the time between the first and the last job that it has passed, 0 to 1. It never

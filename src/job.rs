@@ -204,6 +204,9 @@ pub struct JobRow {
     pub replaced_by: Option<JobId>,
     /// The runner that runs the job, or ran it last.
     pub worker: Option<Uuid>,
+    /// The number of its latest run: it grows with every fetch and never comes back, while `attempt` does after a
+    /// snooze. A result counts only for the run that made it.
+    pub run: u32,
 }
 
 impl JobRow {

@@ -1,20 +1,22 @@
-//! Draining queues: the runner's own parts, but one job after another in the caller's task, and
-//! only as long as there is one.
+//! Draining queues: the runner's own parts, but one job after another in the caller's task, as long as there is one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use super::completer::{self, Ended};
-use super::{Runner, Shared, executor};
+use super::builder::Runner;
+use super::executor;
+use super::recording::record_alone;
+use super::result::Ended;
+use super::shared::Shared;
 use crate::client::Events;
 use crate::error::{Error, Result};
 use crate::event::Happened;
 use crate::job::JobRow;
-use crate::store::{self, Slots, Taken};
+use crate::store::{self, Slots};
 
-/// How long a drain's lease is: nobody extends it, and a worker may sit in a debugger.
+/// How long a drain's lease is: it is never extended, and a worker may sit in a debugger.
 const LEASE: Duration = Duration::from_secs(3_600);
 
 /// One attempt of a drain.
@@ -34,7 +36,7 @@ pub(crate) struct Drainer {
 
 impl Drainer {
     pub(crate) async fn new(runner: Runner) -> Result<Self> {
-        // Nobody would hear a notification.
+        // It hears no notification.
         let (shared, results, _) = runner.lease(LEASE).poll_only().enter().await?;
         Ok(Self { shared, results })
     }
@@ -45,19 +47,19 @@ impl Drainer {
         let shared = &self.shared;
         let lease = shared.leases.current();
         let fetched = executor::prepare(shared, &lease, job.clone(), Instant::now());
-        shared.take_in_hand(lease.id, std::iter::once((job.id, job.attempt, Arc::clone(&fetched.attempt.stop))));
+        shared.runs.take(lease.id, std::iter::once((job.id, job.run, Arc::clone(&fetched.attempt.stop))));
         executor::attempt(Arc::clone(shared), fetched).await;
         // The executor sends exactly one result, and keeps the sender open.
         let Some(ended) = self.results.recv().await else { return Ok(None) };
         let mut events = shared.client.events();
-        completer::record_one(Arc::clone(shared), ended).await;
+        record_alone(Arc::clone(shared), ended).await;
         let happened = ending(&mut events, &job).await;
         let mut connection = shared.client.connection().await?;
         let after = store::job_by_id(&mut connection, shared.client.statements(), job.id).await?;
         Ok(Some(Attempted { job, happened, after }))
     }
 
-    /// Takes the runner out of the database.
+    /// Deletes the runner's row.
     pub(crate) async fn end(self) -> Result<()> {
         let Self { shared, .. } = self;
         let mut connection = shared.client.connection().await?;
@@ -73,11 +75,12 @@ impl Drainer {
         let mut refused = None;
         loop {
             let names: Vec<_> = queues.iter().map(|name| name.as_str()).collect();
-            let Some((id, queue)) = store::next_job(&mut connection, statements, &names, &shared.kinds).await? else {
+            let Some((id, queue)) = store::next_job(&mut connection, statements, &names, &shared.workers.kinds).await?
+            else {
                 return Ok(None);
             };
             if refused == Some(id) {
-                // Its queue is paused, or somebody else has it locked.
+                // Its queue is paused, or the job is locked.
                 queues.retain(|name| name.as_str() != queue);
                 continue;
             }
@@ -85,14 +88,13 @@ impl Drainer {
                 .map(|name| Slots { queue: (*name).clone(), free: 1 })
                 .collect();
             let lease = shared.leases.current();
-            let fetched =
-                store::fetch(&mut connection, statements, lease.id, &slots, &shared.kinds, &[], false).await?;
-            let Taken { mut jobs, unreadable } = fetched.taken;
-            if let Some(unreadable) = unreadable.into_iter().next() {
+            let kinds = &shared.workers.kinds;
+            let mut fetched = store::fetch(&mut connection, statements, lease.id, &slots, kinds, &[]).await?;
+            if let Some(unreadable) = fetched.unreadable.pop() {
                 let problem = format!("job {}: {}", unreadable.id, unreadable.problem);
                 return Err(Error::InvalidJson { what: "row", kind: queue, problem });
             }
-            if let Some(job) = jobs.pop() {
+            if let Some(job) = fetched.jobs.pop() {
                 return Ok(Some(job));
             }
             refused = Some(id);
@@ -100,7 +102,7 @@ impl Drainer {
     }
 }
 
-/// How the attempt ended, of what has been told since it was recorded.
+/// How the attempt ended, according to the events since it was recorded.
 async fn ending(events: &mut Events, job: &JobRow) -> Happened {
     loop {
         let event = tokio::select! {
@@ -111,7 +113,7 @@ async fn ending(events: &mut Events, job: &JobRow) -> Happened {
         match event {
             Some(event) if event.id == job.id && event.attempt == job.attempt => return event.happened,
             Some(_) => {}
-            // Nothing was recorded.
+            // Its result was dropped.
             None => return Happened::Stale,
         }
     }

@@ -10,35 +10,30 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::error::{Error, Result};
 use crate::worker::StopReason;
 
 /// A running runner. Dropping it lets the runner go on; [`RunnerHandle::stop`] ends it in order.
 #[must_use = "keep it, to stop the runner with"]
 pub struct RunnerHandle {
-    shared: Arc<Shared>,
-    producer: JoinHandle<()>,
-    completer: JoinHandle<()>,
-    heartbeat: JoinHandle<Result<()>>,
-    background: TaskTracker,
-    closing: CancellationToken,
-    stop_timeout: Duration,
+    pub(super) shared: Arc<Shared>,
+    pub(super) parts: Parts,
+    pub(super) stop_timeout: Duration,
+}
+
+/// The tasks of a runner, as they are awaited at its stop.
+pub(super) struct Parts {
+    pub(super) producer: JoinHandle<()>,
+    pub(super) completer: JoinHandle<()>,
+    pub(super) heartbeat: JoinHandle<Result<()>>,
+    /// Maintenance, and the storing of progress.
+    pub(super) background: TaskTracker,
+    /// Stops the heartbeat and the storing of progress.
+    pub(super) closing: CancellationToken,
 }
 
 impl RunnerHandle {
-    pub(super) const fn new(
-        shared: Arc<Shared>,
-        producer: JoinHandle<()>,
-        completer: JoinHandle<()>,
-        heartbeat: JoinHandle<Result<()>>,
-        background: TaskTracker,
-        closing: CancellationToken,
-        stop_timeout: Duration,
-    ) -> Self {
-        Self { shared, producer, completer, heartbeat, background, closing, stop_timeout }
-    }
-
     /// The runner's id: `runner.id`, and `job.worker` of its jobs. A runner that loses its lease
     /// goes on under a new one.
     #[must_use]
@@ -46,8 +41,8 @@ impl RunnerHandle {
         self.shared.leases.current().id
     }
 
-    /// Changes how many jobs of a queue run at once in this runner. More take effect at once; fewer
-    /// as jobs end, of which none is stopped.
+    /// Changes how many jobs of a queue run at once in this runner. A higher number takes effect at once; a lower one as
+    /// jobs end, of which none is stopped.
     ///
     /// # Errors
     ///
@@ -61,7 +56,7 @@ impl RunnerHandle {
             return invalid("queue", "this runner does not work it", queue.to_owned());
         };
         slots.set_concurrency(concurrency);
-        self.shared.freed.notify_one();
+        self.shared.signals.freed.notify_one();
         Ok(())
     }
 
@@ -81,22 +76,21 @@ impl RunnerHandle {
     /// What still runs after the [stop timeout](crate::Runner::stop_timeout) is told to stop
     /// ([`StopReason::Stopping`]), and dropped at its next `.await` after the
     /// [grace](crate::Runner::stop_grace). It is given back without using up the attempt. So jobs
-    /// run no longer than the stop timeout and the grace; recording their results takes as long as
-    /// the database does, and no longer than a lease when it does not answer or says no to everything. Single
-    /// results that it refuses take it a statement or two each; these, and those of jobs that somebody has locked, are
-    /// waited for as long as is left of the stop timeout. What is not recorded by then is dropped, and the jobs are
-    /// rescued by another runner. A database that does not answer takes up to a quarter of a lease more, to close what is
-    /// open.
+    /// run no longer than the stop timeout and the grace. Recording their results takes as long as the database does, and
+    /// no longer than a lease when it does not answer or refuses everything. Single results that it rejects take a
+    /// statement or two each. These, and those of locked jobs, are waited for as long as is left of the stop timeout.
+    /// Results that are not recorded by then are dropped, and their jobs rescued by another runner. A database that does
+    /// not answer takes up to a quarter of a lease more, to close the connections.
     ///
     /// Once begun it goes on to its end, also where the future is dropped.
     ///
     /// # Errors
     ///
-    /// [`Error::Database`](crate::Error::Database) when the runner's row could not be taken out; it
-    /// then counts as alive until its lease runs out.
+    /// [`Error::Database`](crate::Error::Database) when the runner's row could not be deleted. The runner then counts as
+    /// alive until its lease runs out.
     pub async fn stop(self) -> Result<()> {
-        // In a task of its own: without it, whoever gives up waiting for this would leave a runner behind that is stopping
-        // for ever, and that nobody can end.
+        // In a task of its own: a caller that drops this future would otherwise leave a runner behind that is stopping for
+        // ever.
         match tokio::spawn(self.stop_in_order()).await {
             Ok(stopped) => stopped,
             Err(error) => match error.try_into_panic() {
@@ -108,36 +102,37 @@ impl RunnerHandle {
     }
 
     async fn stop_in_order(self) -> Result<()> {
-        let Self { shared, producer, completer, heartbeat, background, closing, stop_timeout } = self;
+        let Self { shared, parts: Parts { producer, completer, heartbeat, background, closing }, stop_timeout } = self;
+        let Shared { connections, leases, runs, workers, signals, tasks, .. } = &*shared;
         let began = Instant::now();
-        shared.stopping.cancel();
+        signals.stopping.cancel();
         // The clock runs while a fetch is under way, too, however long the database takes to answer it.
         let mut working = pin!(async {
             ended("producer", producer).await;
-            shared.attempts.close();
-            shared.attempts.wait().await;
+            tasks.attempts.close();
+            tasks.attempts.wait().await;
         });
         if tokio::time::timeout(stop_timeout, &mut working).await.is_err() {
             tracing::warn!("stop timeout reached: jobs that still run are given back");
-            shared.stop_all(StopReason::Stopping);
+            runs.stop_all(StopReason::Stopping);
             working.await;
         }
         // Every result is in the channel now; the completer ends when it has recorded them.
-        shared.drained.cancel();
+        signals.drained.cancel();
         ended("completer", last_results(&shared, completer)).await;
-        shared.aside.close();
-        let left = stop_timeout.saturating_sub(began.elapsed()).max(shared.stop_grace);
-        if tokio::time::timeout(left, shared.aside.wait()).await.is_err() {
+        tasks.set_aside.close();
+        let left = stop_timeout.saturating_sub(began.elapsed()).max(workers.stop_grace);
+        if tokio::time::timeout(left, tasks.set_aside.wait()).await.is_err() {
             tracing::warn!(
-                "stop timeout reached: results that the database refuses, or that wait for somebody's lock, are dropped, and their jobs rescued"
+                "stop timeout reached: results that the database rejects, or that wait for a lock, are dropped, and their jobs rescued"
             );
-            shared.leases.current().lost.cancel();
-            shared.aside.wait().await;
+            leases.current().lost.cancel();
+            tasks.set_aside.wait().await;
         }
         closing.cancel();
         background.close();
         // At once, since each waits for a database that may not answer.
-        let (removed, (), ()) = tokio::join!(ended("heartbeat", heartbeat), shared.desk.close(), background.wait());
+        let (removed, (), ()) = tokio::join!(ended("heartbeat", heartbeat), connections.close(), background.wait());
         let removed = removed.unwrap_or(Ok(()));
         tracing::info!("runner stopped");
         removed
@@ -147,7 +142,7 @@ impl RunnerHandle {
 /// A runner that stops in order when this is dropped.
 pub(super) struct Running {
     handle: Option<RunnerHandle>,
-    /// Where it runs: whoever drops this may be elsewhere.
+    /// Where it runs: this may be dropped elsewhere.
     runtime: Handle,
 }
 
@@ -172,16 +167,16 @@ impl Drop for Running {
     }
 }
 
-/// Waits for the completer, as long as it gets on: as results are recorded, or go aside. A database with which it does not
-/// for a whole lease is not waited for.
+/// Waits for the completer, as long as it gets on: as results are recorded, or set aside. When none is for a whole lease,
+/// the results are dropped.
 async fn last_results(shared: &Shared, mut completer: JoinHandle<()>) -> Result<(), JoinError> {
-    let in_line = || shared.jobs_in_hand().len().saturating_sub(shared.aside.len());
-    let mut left = in_line();
+    let unrecorded = || shared.runs.count().saturating_sub(shared.tasks.set_aside.len());
+    let mut left = unrecorded();
     loop {
         if let Ok(ended) = tokio::time::timeout(shared.leases.term, &mut completer).await {
             return ended;
         }
-        let before = std::mem::replace(&mut left, in_line());
+        let before = std::mem::replace(&mut left, unrecorded());
         if left >= before {
             tracing::error!(results = left, "the database takes no results: they are dropped, and their jobs rescued");
             shared.leases.current().lost.cancel();
@@ -202,4 +197,38 @@ impl std::fmt::Debug for RunnerHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RunnerHandle").field("id", &self.id()).finish_non_exhaustive()
     }
+}
+
+/// Resolves when the process is asked to stop: by Ctrl-C, or by SIGTERM where there is one.
+///
+/// One signal begins the stop; further ones do not hurry it. A runner takes its stop timeout and its
+/// grace at most ([`Runner::stop_timeout`](crate::Runner::stop_timeout)).
+///
+/// Should the operating system refuse to watch a signal, that signal keeps its usual effect.
+pub async fn shutdown_signal() {
+    let interrupt = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = interrupt => {}
+        () = terminate() => {}
+    }
+}
+
+#[cfg(unix)]
+async fn terminate() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => {
+            terminate.recv().await;
+        }
+        Err(_) => std::future::pending().await,
+    }
+}
+
+#[cfg(not(unix))]
+async fn terminate() {
+    std::future::pending().await
 }

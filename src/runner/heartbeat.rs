@@ -1,19 +1,18 @@
-//! The heartbeat: extends the lease four times a term, asks what was taken away, and listens, all on
-//! the runner's one line.
+//! The heartbeat: extends the lease four times a term, asks which runs were taken away, and listens, all on the runner's
+//! one line.
 //!
-//! States: *alive*, while the lease was extended less than a term ago; and *lost*, until a new one
-//! is taken.
+//! States: *alive*, while the lease was extended less than a term ago; and *lost*, until a new one is taken.
 //!
 //! Invariants:
-//! - A heartbeat that is due comes before anything that is heard, and before any question.
+//! - A heartbeat that is due comes before any notification, and before any question.
 //! - No heartbeat takes longer than until the next one is due, nor longer than the lease lives, which is counted from
 //!   before the database was asked. A question can make one late, by the time between two.
-//! - The server ends what takes nearly so long, and the line is kept: to cut it would leave a backend that waits for
-//!   a lock behind each time.
+//! - The server ends a statement that takes nearly so long, and the line is kept: to cut it would leave a backend that
+//!   waits for a lock behind each time.
 //! - A broken line alone costs no lease: a heartbeat that meets one tries once more on a new one.
 //!
-//! Failures: a database that says no, or does not answer for a whole term, ends the lease. Its jobs
-//! are stopped, since they are another's by now, and the runner goes on under a new lease.
+//! Failures: a database that refuses, or does not answer for a whole term, ends the lease. Its jobs are stopped, since they
+//! are another runner's by now, and the runner goes on under a new lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,16 +20,17 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
-use super::control::{LEAST_WAIT, stop_what_is_gone};
 use super::lease::Lease;
+use super::shared::Shared;
 use crate::error::Result;
 use crate::notify::{Heard, Line};
 use crate::store;
 use crate::worker::StopReason;
 
-/// How long the server works on a statement of the line at most, by the term of the lease: so long that its answer still
-/// finds somebody waiting.
+/// The least time between two questions, however many notifications come.
+const LEAST_WAIT: Duration = Duration::from_millis(50);
+
+/// How long the server works on a statement of the line at most, by the term of the lease: its answer still comes in time.
 pub(super) fn longest_statement(term: Duration) -> Duration {
     term / 16 * 3
 }
@@ -78,37 +78,37 @@ pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: Cancellat
                     () = ask(&shared, &mut line, beat_at.max(asked_at + rhythm).min(extended_at + term)) => {}
                 }
             }
-            () = shared.control.ask.notified() => {
+            () = shared.runs.ask.notified() => {
                 ask_at.get_or_insert(asked_at + LEAST_WAIT);
             }
-            heard = line.hear() => heed(&shared, heard),
+            heard = line.hear() => react(&shared, heard),
         }
     }
     // Without the database the lease runs out by itself, so there is no use in waiting longer than that.
     give_up(&shared, line, (extended_at + term).max(Instant::now() + rhythm)).await
 }
 
-fn heed(shared: &Shared, heard: Heard) {
+fn react(shared: &Shared, heard: Heard) {
     match heard {
         Heard::Gap => {
-            shared.wake.notify_one();
-            shared.control.hear();
+            shared.signals.wake.notify_one();
+            shared.runs.note_taken_away();
         }
         Heard::Jobs { queue } => {
-            if let Some(slots) = shared.queues.iter().find(|slots| slots.name.as_str() == queue) {
-                slots.tell();
-                shared.wake.notify_one();
+            if shared.queues.iter().any(|slots| slots.name.as_str() == queue) {
+                shared.signals.wake.notify_one();
             }
         }
         Heard::TakenAway { worker } => {
             if shared.leases.current().id.to_string() == worker {
-                shared.control.hear();
+                shared.runs.note_taken_away();
             }
         }
     }
 }
 
-/// One heartbeat. `None`: the database did not say whether the lease goes on. It is not asked for one whose time is over.
+/// One heartbeat. `None`: the database did not answer whether the lease goes on. A lease whose time is over is not
+/// extended.
 async fn extend(shared: &Shared, line: &mut Line, until: Instant) -> Option<bool> {
     if until <= Instant::now() && !shared.leases.current().lost.is_cancelled() {
         return Some(false);
@@ -131,7 +131,7 @@ async fn extend(shared: &Shared, line: &mut Line, until: Instant) -> Option<bool
                 return None;
             }
         }
-        // A database that does not answer in time is as bad as one that says no.
+        // A database that does not answer in time is as bad as one that refuses.
         Err(_) => tracing::warn!("heartbeat failed: no answer"),
     }
     line.cut();
@@ -141,19 +141,19 @@ async fn extend(shared: &Shared, line: &mut Line, until: Instant) -> Option<bool
 async fn extend_once(shared: &Shared, line: &mut Line) -> Result<bool> {
     let lease = shared.leases.current();
     if lease.lost.is_cancelled() {
-        // Its jobs were stopped. What was asked for it before may still come to pass in the database, and must not keep it
-        // alive: nobody would work under it, or rescue what did. A runner that is as good as stopped takes no new one.
-        return Ok(shared.drained.is_cancelled());
+        // Its jobs were stopped. An earlier heartbeat may still be committed, and must not keep the lease alive: its jobs
+        // would be neither worked nor rescued. A runner that is drained takes no new one.
+        return Ok(shared.signals.drained.is_cancelled());
     }
-    let (statements, term, worked) = (shared.client.statements(), shared.leases.term, lease.pace.worked());
-    let said = store::extend_lease(line.connection().await?, statements, lease.id, term, worked).await?;
-    Ok(said.map(|said| shared.keeping.heed(said)).is_some())
+    let (statements, term, worked) = (shared.client.statements(), shared.leases.term, lease.throughput.worked());
+    let kept = store::extend_lease(line.connection().await?, statements, lease.id, term, worked).await?;
+    Ok(kept.map(|kept| shared.retention.update(kept)).is_some())
 }
 
-/// Stops the jobs of the lost lease, which are another's by now, and goes on under a new one.
+/// Stops the jobs of the lost lease, which are another runner's by now, and goes on under a new one.
 async fn renew(shared: &Shared, line: &mut Line) -> bool {
     shared.leases.current().lose();
-    shared.stop_all(StopReason::LeaseLost);
+    shared.runs.stop_all(StopReason::LeaseLost);
     let leases = &shared.leases;
     let taking = async {
         let connection = line.connection().await?;
@@ -161,17 +161,17 @@ async fn renew(shared: &Shared, line: &mut Line) -> bool {
     };
     let taken = tokio::select! {
         taken = timeout(leases.term / 4, taking) => taken,
-        // A runner that is as good as stopped needs none.
-        () = shared.drained.cancelled() => {
+        // A runner that is drained needs none.
+        () = shared.signals.drained.cancelled() => {
             line.cut();
             return false;
         }
     };
     match taken {
-        Ok(Ok((lease, said))) => {
+        Ok(Ok((lease, kept))) => {
             leases.replace(lease);
-            shared.keeping.heed(said);
-            shared.freed.notify_one();
+            shared.retention.update(kept);
+            shared.signals.freed.notify_one();
             return true;
         }
         Ok(Err(error)) => tracing::warn!(%error, "no new lease yet"),
@@ -182,21 +182,25 @@ async fn renew(shared: &Shared, line: &mut Line) -> bool {
 }
 
 async fn ask(shared: &Shared, line: &mut Line, until: Instant) {
-    let asking = async { stop_what_is_gone(shared, line.connection().await?).await };
+    let lease = shared.leases.current().id;
+    let asking = async {
+        let connection = line.connection().await?;
+        shared.runs.stop_taken_away(connection, shared.client.statements(), lease).await
+    };
     match timeout_at(until, asking).await {
         Ok(Ok(())) => return,
         Ok(Err(error)) => {
-            tracing::warn!(%error, "could not ask which jobs were taken away");
+            tracing::warn!(%error, "could not ask which runs were taken away");
             if error.is_statement_timeout() {
                 return;
             }
         }
-        Err(_) => tracing::warn!("could not ask which jobs were taken away: no answer"),
+        Err(_) => tracing::warn!("could not ask which runs were taken away: no answer"),
     }
     line.cut();
 }
 
-/// Takes the runner's row out.
+/// Deletes the runner's row.
 async fn give_up(shared: &Shared, mut line: Line, until: Instant) -> Result<()> {
     let (lease, statements) = (shared.leases.current(), shared.client.statements());
     let giving_up = async {

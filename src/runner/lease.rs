@@ -1,5 +1,6 @@
-//! The runner's lease: who it is to the database, and until when.
+//! The runner's lease: its identity in the database, and how long it counts as alive.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -8,23 +9,22 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::pace::Pace;
 use crate::error::Result;
-use crate::store::{self, CompletedKept, RunnerRow, Statements};
+use crate::store::{self, CompletedKept, RunnerRow, Statements, Worked};
 
-/// One life of the runner. Its id fences the results of the jobs fetched under it.
+/// One lease of the runner. Its id fences the results of the jobs fetched under it.
 pub(super) struct Lease {
     pub(super) id: Uuid,
     /// Fires when the lease is lost.
     pub(super) lost: CancellationToken,
-    /// Before the database was asked for it: by then it had not begun.
+    /// When the database was about to be asked for it: it began no earlier.
     pub(super) asked_at: Instant,
-    /// What was worked off under it.
-    pub(super) pace: Pace,
+    /// The results recorded under it.
+    pub(super) throughput: Throughput,
 }
 
 impl Lease {
-    /// Enters a new life in the database. Answers also with what the queues say.
+    /// Enters a new lease in the database. Answers also with what the queues say of completed jobs.
     pub(super) async fn take(
         connection: &mut PgConnection,
         statements: &Statements,
@@ -33,11 +33,11 @@ impl Lease {
     ) -> Result<(Self, CompletedKept)> {
         let id = Uuid::now_v7();
         let asked_at = Instant::now();
-        let said = store::register_runner(connection, statements, id, row, term).await?;
-        Ok((Self { id, lost: CancellationToken::new(), asked_at, pace: Pace::default() }, said))
+        let kept = store::register_runner(connection, statements, id, row, term).await?;
+        Ok((Self { id, lost: CancellationToken::new(), asked_at, throughput: Throughput::default() }, kept))
     }
 
-    /// Marks a lease that ran out. Its jobs are another's by now, and must be stopped.
+    /// Marks a lease that ran out. Its jobs are another runner's by now, and must be stopped.
     pub(super) fn lose(&self) {
         if !self.lost.is_cancelled() {
             tracing::error!(runner = %self.id, "lease lost: its jobs are stopped and will be rescued");
@@ -45,7 +45,7 @@ impl Lease {
         }
     }
 
-    /// Takes the runner's row out, so that nobody waits for it to be dead.
+    /// Deletes the runner's row, so that the runner does not count as alive until the lease runs out.
     pub(super) async fn give_up(&self, connection: &mut PgConnection, statements: &Statements) -> Result<()> {
         store::remove_runner(connection, statements, self.id).await
     }
@@ -70,5 +70,24 @@ impl Leases {
 
     pub(super) fn replace(&self, lease: Lease) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(lease);
+    }
+}
+
+/// How many results were recorded under a lease: counted as they are, stored with each heartbeat.
+#[derive(Debug, Default)]
+pub(super) struct Throughput {
+    completed: AtomicI64,
+    failed: AtomicI64,
+}
+
+impl Throughput {
+    pub(super) fn count(&self, completed: i64, failed: i64) {
+        self.completed.fetch_add(completed, Ordering::Relaxed);
+        self.failed.fetch_add(failed, Ordering::Relaxed);
+    }
+
+    /// The counts so far.
+    pub(super) fn worked(&self) -> Worked {
+        Worked { completed: self.completed.load(Ordering::Relaxed), failed: self.failed.load(Ordering::Relaxed) }
     }
 }

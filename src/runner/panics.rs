@@ -1,13 +1,11 @@
 //! Panics of workers: each is an error of its job, with its message and its place.
 //!
-//! Whatever else is the application's code, and asked about a job, is caught as well: its errors, its retry policies. What
-//! would go on from there unwinds through the results, which are sent when they are dropped, and two panics at once end
-//! the process.
+//! Other code of the application that is called for a job is caught as well: its errors, its retry policies. Such a panic
+//! would unwind through the results, which are sent when they are dropped, and two panics at once end the process.
 //!
 //! Only a panic hook learns the place. This one is put before the application's own, which it
-//! always calls, and remembers a panic only on a thread that is polling a worker. Tasks that a
-//! worker spawns are their own affair. An application that replaces the hook later, without
-//! calling this one, loses the places and nothing else.
+//! always calls, and remembers a panic only on a thread that is polling a worker. Tasks that a worker spawns are not
+//! watched. An application that replaces the hook later, without calling this one, loses the places and nothing else.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

@@ -1,159 +1,140 @@
-//! The producer: keeps the free slots filled.
+//! The producer: keeps the free slots filled, one fetch at a time.
 
-use std::io;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Instant;
 
-use tokio::task::{JoinError, JoinSet};
-
-use super::completer::Ended;
-use super::doubt::Doubt;
-use super::look::{Looked, Wanted, look};
-use super::scan::Scan;
-use super::sleeper::Sleeper;
+use super::cursor::Cursor;
+use super::executor;
+use super::fetch::{Found, fetch, wanted};
+use super::recovery::{GrowingWait, LostFetches};
+use super::result::Ended;
+use super::shared::Shared;
 use super::slots;
-use super::{GrowingWait, Shared, executor};
-use crate::error::Result;
+use super::wakeups::Wakeups;
 use crate::metrics;
-use crate::store::{FinishResult, Verdict};
+use crate::store::{RunResult, Verdict};
 
-/// How many fetches may be under way at once: the database takes the next jobs while the runner reads the last.
-const HANDS: usize = 2;
-
-/// How long no turns are taken after one that did not come: too many wait, or one holds the others up.
-const WITHOUT_TURNS: Duration = Duration::from_secs(10);
-
+/// Fetches until the runner stops.
 pub(super) async fn produce(shared: Arc<Shared>) {
-    let mut sleeper = Sleeper::new(&shared);
+    let stopping = &shared.signals.stopping;
+    // At a stop a fetch under way is waited for, no longer than a lease.
+    let mut overdue = pin!(async {
+        stopping.cancelled().await;
+        tokio::time::sleep(shared.leases.term).await;
+    });
+    let mut wakeups = Wakeups::new(&shared);
+    let mut cursor = Cursor::new(Instant::now());
+    let mut lost_fetches = LostFetches::default();
     let mut failure_wait = GrowingWait::new();
-    let mut doubt = Doubt::default();
-    let scan = Arc::new(Mutex::new(Scan::new(Instant::now())));
-    let mut looks = JoinSet::new();
-    // Whether there is probably more.
-    let mut is_full = true;
-    // Whether the last look was at one queue only.
-    let mut was_told = false;
-    let mut turns_from = Instant::now();
-    while !shared.stopping.is_cancelled() {
+    while !stopping.is_cancelled() {
         let lease = shared.leases.current();
-        // Somebody died, or slots became more.
-        executor::call_all(&shared);
-        give_back_stale(&shared);
+        // The task of a slot died, or slots became more.
+        executor::fill_slots(&shared);
+        give_back_what_waits_too_long(&shared);
         tell_load(&shared);
-        let hands = if is_full && !doubt.is_in() && slots::are_many(&shared.queues) { HANDS } else { 1 };
-        // What a fetch may have left behind comes before what another brings.
-        if doubt.is_due() && looks.is_empty() && !lease.lost.is_cancelled() {
-            let resolved = tokio::select! {
-                () = shared.stopping.cancelled() => break,
+        let is_lost = lease.lost.is_cancelled();
+        // Jobs of a fetch whose answer was lost come before new ones.
+        if lost_fetches.is_due() && !is_lost {
+            let given_back = tokio::select! {
+                () = stopping.cancelled() => break,
                 () = lease.lost.cancelled() => continue,
-                resolved = doubt.resolve(&shared, &lease) => resolved,
+                given_back = lost_fetches.give_back(&shared, &lease) => given_back,
             };
-            if let Err(error) = resolved {
+            if let Err(error) = given_back {
                 tracing::debug!(%error, "could not look for lost jobs yet");
-                if doubt.holds_back() {
+                if lost_fetches.block_fetches() {
                     tokio::select! {
-                        () = shared.stopping.cancelled() => break,
+                        () = stopping.cancelled() => break,
                         () = tokio::time::sleep(failure_wait.grow()) => continue,
                     }
                 }
             }
         }
-        // Through a pooler who waits would keep a session of the server from others.
-        let takes_turn = is_full && shared.desk.has_sessions() && turns_from <= Instant::now();
-        while looks.len() < hands && !lease.lost.is_cancelled() {
-            let Some(wanted) = Wanted::now(&shared, was_told, takes_turn) else { break };
-            was_told = wanted.is_told();
-            looks.spawn(look(Arc::clone(&shared), Arc::clone(&lease), wanted, Arc::clone(&scan)));
-        }
-        let looked = tokio::select! {
-            () = shared.stopping.cancelled() => break,
-            () = shared.freed.notified(), if looks.len() < hands => continue,
-            () = slots::stale(&shared.queues) => continue,
-            () = doubt.due(), if doubt.is_in() && looks.is_empty() && !lease.lost.is_cancelled() => continue,
-            Some(looked) = looks.join_next() => looked,
-        };
-        let looked = ended(looked);
-        if looked.as_ref().is_ok_and(|looked| looked.missed_turn) {
-            turns_from = Instant::now() + WITHOUT_TURNS;
-        }
-        match looked {
-            Ok(Looked { fetched: 0, is_told, is_held_back, .. }) => {
-                is_full = false;
-                failure_wait.reset();
-                // One queue that is empty, or held back, says nothing of the others, nor what it is.
-                if looks.is_empty() && !is_told {
-                    sleeper.sleep(is_held_back, doubt.due_in()).await;
-                }
+        let wanted = if is_lost { Vec::new() } else { wanted(&shared) };
+        if wanted.is_empty() {
+            tokio::select! {
+                () = stopping.cancelled() => break,
+                () = shared.signals.freed.notified() => {}
+                () = slots::too_long(&shared.queues) => {}
+                () = lost_fetches.due(), if !is_lost => {}
             }
-            Ok(looked) => {
-                is_full = looked.is_full;
+            continue;
+        }
+        let found = tokio::select! {
+            found = fetch(&shared, &lease, &wanted, &mut cursor) => found,
+            never = give_back_in_time(&shared) => match never {},
+            () = &mut overdue => {
+                tracing::warn!("a fetch was not answered while the runner stops: its jobs are rescued");
+                return give_back_waiting(&shared);
+            }
+        };
+        match found {
+            Ok(Found { jobs: 0, is_held_back, .. }) => {
+                failure_wait.reset();
+                wakeups.sleep(is_held_back, lost_fetches.due_in()).await;
+            }
+            Ok(Found { is_full, is_held_back, .. }) => {
                 failure_wait.reset();
                 if !is_full {
-                    // The jobs first, which wait for the thread that is here; the next look will probably find nothing.
+                    // The jobs come first on this thread: the next fetch will probably find nothing.
                     tokio::task::yield_now().await;
                 }
-                sleeper.found(&looked).await;
+                wakeups.found(is_full, is_held_back).await;
             }
             Err(error) => {
-                is_full = false;
                 tracing::warn!(%error, "fetch failed, trying again");
-                // Anew with each, so from when the last of them may have failed.
-                doubt.begin(shared.leases.term);
+                lost_fetches.note_failure(shared.leases.term);
                 tokio::select! {
-                    () = shared.stopping.cancelled() => break,
+                    () = stopping.cancelled() => break,
                     () = tokio::time::sleep(failure_wait.grow()) => {}
                 }
             }
         }
     }
-    settle(&shared, looks, doubt).await;
-    for queue in &shared.queues {
-        give_back(&shared, queue.clear());
-    }
-}
-
-/// What a look came to. One that panicked failed as others do.
-fn ended(looked: std::result::Result<Result<Looked>, JoinError>) -> Result<Looked> {
-    looked.unwrap_or_else(|panic| Err(sqlx::Error::Io(io::Error::other(panic)).into()))
-}
-
-/// At a stop: waits for the fetches that are under way, and looks for lost jobs once, if there may be any. Nobody does
-/// so later, and they would be rescued with an attempt used up. No longer than a lease, which is how long a fetch may
-/// take; when the lease is lost the jobs are another's anyway.
-async fn settle(shared: &Shared, mut looks: JoinSet<Result<Looked>>, mut doubt: Doubt) {
+    // The jobs of fetches whose answers were lost would be rescued later, with an attempt used up. When the lease is lost
+    // they are another runner's.
     let lease = shared.leases.current();
-    let settling = async {
-        while let Some(looked) = looks.join_next().await {
-            if let Err(error) = ended(looked) {
-                tracing::warn!(%error, "fetch failed while the runner stops");
-                doubt.begin(shared.leases.term);
-            }
-        }
-        doubt.resolve(shared, &lease).await
-    };
     tokio::select! {
-        settled = settling => if let Err(error) = settled {
+        given_back = lost_fetches.give_back(&shared, &lease) => if let Err(error) = given_back {
             tracing::warn!(%error, "could not look for jobs of a fetch whose answer was lost: if there are any, they are rescued");
         },
         () = lease.lost.cancelled() => {}
-        () = tokio::time::sleep(shared.leases.term) => tracing::warn!("a fetch was not answered while the runner stops"),
+        () = &mut overdue => {
+            tracing::warn!("no answer about jobs of a fetch whose answer was lost: if there are any, they are rescued");
+        }
     }
-    // None of them may put jobs where nobody looks any more.
-    looks.shutdown().await;
+    give_back_waiting(&shared);
 }
 
-/// Tells what each queue is busy with.
+/// Gives back every job that waits for a slot.
+fn give_back_waiting(shared: &Shared) {
+    for queue in &shared.queues {
+        give_back(shared, queue.clear());
+    }
+}
+
+/// Gives back jobs that wait too long, for ever: also while a fetch gets no answer.
+async fn give_back_in_time(shared: &Shared) -> Infallible {
+    loop {
+        slots::too_long(&shared.queues).await;
+        give_back_what_waits_too_long(shared);
+    }
+}
+
+/// Tells metrics the load of each queue.
 fn tell_load(shared: &Shared) {
     if !metrics::IS_COUNTING {
         return;
     }
     for (place, queue) in shared.queues.iter().enumerate() {
-        shared.meter.load(place, queue.load());
+        shared.telemetry.runner.load(place, queue.load());
     }
 }
 
-/// Gives back what was fetched ahead of jobs that turned out slow.
-fn give_back_stale(shared: &Shared) {
+/// Gives back jobs that were fetched ahead of jobs that turned out slow.
+fn give_back_what_waits_too_long(shared: &Shared) {
     let now = Instant::now();
     for queue in &shared.queues {
         if queue.waits_until().is_some_and(|deadline| deadline <= now) {
@@ -162,11 +143,10 @@ fn give_back_stale(shared: &Shared) {
     }
 }
 
-/// Gives jobs back that were not started, without using up their attempts.
+/// Gives back jobs that were not started, without using up their attempts.
 fn give_back(shared: &Shared, jobs: impl IntoIterator<Item = slots::Fetched>) {
-    for slots::Fetched { lease, attempt, track, .. } in jobs {
-        let result = FinishResult::of(&attempt.row, Verdict::GiveBack);
-        let stop = Arc::clone(&attempt.stop);
-        let _ = shared.ended.send(Ended { lease, stop, track, result, is_deleted: false, may_be_completed: false });
+    for slots::Fetched { lease, attempt, telemetry, .. } in jobs {
+        let result = RunResult::of(&attempt.row, Verdict::GiveBack);
+        shared.send(Ended { lease, stop: Arc::clone(&attempt.stop), telemetry, result, may_be_completed: false });
     }
 }

@@ -1,6 +1,6 @@
-//! Stores what jobs report of how far they are: once a second what is new, all in one statement.
+//! Stores the progress that jobs report: once a second all new reports, in one statement.
 //!
-//! A failure costs a second and nothing else: what was not stored is still new.
+//! A failure costs a second and nothing else: reports that were not stored are still new.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::Shared;
-use super::refusal::is_hopeless;
+use super::rejected::is_hopeless;
+use super::shared::Shared;
 use crate::error::Result;
 use crate::ident::JobId;
 use crate::store::{self, Report};
 
-/// How old what is stored of a running job can be.
+/// How often new reports are stored.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) async fn store(shared: Arc<Shared>, closing: CancellationToken) {
@@ -32,22 +32,23 @@ pub(super) async fn store(shared: Arc<Shared>, closing: CancellationToken) {
 
 async fn store_new(shared: &Shared) {
     let worker = shared.leases.current().id;
-    let batch = shared.reports.new_under(worker);
+    let reports = &shared.workers.reports;
+    let batch = reports.new_under(worker);
     if batch.reports.is_empty() {
         return;
     }
     match send(shared, worker, &batch.reports).await {
-        Ok(stored) => shared.reports.stored(worker, &batch, &stored),
-        // One report that the database refuses must not hold up the others.
+        Ok(stored) => reports.stored(worker, &batch, &stored),
+        // One report that the database rejects must not hold up the others.
         Err(error) if is_hopeless(&error) => {
             for report in &batch.reports {
                 match send(shared, worker, std::slice::from_ref(report)).await {
-                    Ok(stored) => shared.reports.stored(worker, &batch, &stored),
+                    Ok(stored) => reports.stored(worker, &batch, &stored),
                     Err(error) => {
                         tracing::warn!(job.id = %report.id, %error, "a job's progress cannot be stored");
                         if is_hopeless(&error) {
-                            // Nor is it tried again.
-                            shared.reports.stored(worker, &batch, &[report.id]);
+                            // It is not sent again.
+                            reports.stored(worker, &batch, &[report.id]);
                         }
                     }
                 }
@@ -58,8 +59,8 @@ async fn store_new(shared: &Shared) {
 }
 
 async fn send(shared: &Shared, worker: Uuid, reports: &[Report]) -> Result<Vec<JobId>> {
-    let mut connection = shared.desk.connection().await?;
+    let mut connection = shared.connections.connection().await?;
     let storing = store::store_progress(&mut connection, shared.client.statements(), worker, reports);
-    let stored = shared.desk.answer(storing).await;
+    let stored = shared.connections.answer(storing).await;
     connection.settle(stored)
 }

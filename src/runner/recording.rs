@@ -1,100 +1,67 @@
-//! Recording a batch of results: sends it until the database took it.
+//! Recording results: sends a batch until the database took it.
 //!
 //! ```text
-//! line ──sent──▶ recorded
+//! batch ──sent──▶ recorded
 //!  │ │ ▲
 //!  │ │ └─ waits: the database is away ◀──┐
-//!  │ └──▶ some jobs are locked: these wait aside, one by one
-//!  └────▶ refused, or held up by another lock: sent part by part; what is refused alone waits aside (sifting)
-//! aside ──sent──▶ recorded, or waits, until the lease is lost or a stop runs out of time
+//!  │ └──▶ some jobs are locked: their results are set aside, one by one
+//!  └────▶ rejected, or blocked by another lock: bisected, and each result that is rejected alone is set aside
+//! set aside ──sent──▶ recorded, or waits, until the lease is lost or a stop runs out of time
 //! ```
 //!
-//! Invariants: no result waits in the line for the sake of another's row; what waits aside takes one connection of the
-//! desk at a time; the runner fetches no more while too many results wait.
+//! Invariants: no result waits in a batch because of another's row. Results that are set aside take one connection at a
+//! time. The runner fetches no more while too many results wait.
 
 use std::collections::HashSet;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::completer::{Ended, Way};
 use super::lease::Lease;
-use super::refusal::{self, is_hopeless, is_refusal};
-use super::sifting::sift;
-use super::track;
-use super::{GrowingWait, Shared, completed_in};
-use crate::error::{Error, Result};
+use super::recovery::{self, GrowingWait};
+use super::rejected::{is_hopeless, is_refusal, replace};
+use super::result::{self, Ended};
+use super::shared::Shared;
+use crate::bisection::Bisection;
+use crate::error::Result;
 use crate::ident::JobId;
 use crate::metrics::Timer;
-use crate::store::{self, Counted};
+use crate::state::JobState;
+use crate::store::{self, Finished, Verdict};
 
-/// How long a batch waits for a row that somebody has locked: an open transaction, or for a moment another
-/// runner's fetch that came by when the job was not running yet. Short, since it keeps a connection of the desk.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// How long a batch waits for a locked row: an open transaction, or for a moment another runner's fetch that came by when
+/// the job was not running yet. Short, since it keeps a connection.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// The same of what waits aside, where it is tried again anyway and others wait for their turn; and of what is sent part
-/// by part. The shortest that there is: none would be no limit.
-pub(super) const IMPATIENCE: Duration = Duration::from_millis(1);
+/// The same of results that are set aside, which are sent again anyway, and of the parts of a bisection. The shortest
+/// that there is: zero would be no limit.
+const SHORTEST_LOCK_TIMEOUT: Duration = Duration::from_millis(1);
 
-/// A batch that the server refused so often is sifted. What may pass, such as a deadlock, has passed by then.
-const REFUSALS: u32 = 3;
+/// A batch that the server refused so often is bisected. A passing trouble, such as a deadlock, has passed by then.
+const MAX_REFUSALS: u32 = 3;
 
-/// Where a batch is recorded: one after another in the line, or aside, where it holds up nobody.
-#[derive(Clone, Copy, Eq, PartialEq)]
-pub(super) enum Place {
-    Line,
-    Aside,
-}
-
-/// Sends one lease's batch until the database took it. After a lost lease nothing of it would count.
-pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Place) {
+/// Sends one lease's batch until the database took it. After a lost lease none of it would count.
+pub(super) async fn record(shared: &Arc<Shared>, mut batch: Vec<Ended>) {
     let Some(lease) = batch.first().map(|ended| Arc::clone(&ended.lease)) else {
         return;
     };
-    // Rows are locked in one order, as everywhere, and the statements find their places by it. Of a
-    // job that somebody set back meanwhile only the latest attempt can count.
-    batch.sort_by_key(|ended| (ended.result.id, std::cmp::Reverse(ended.result.attempt)));
-    let mut over = Vec::new();
-    batch.dedup_by(|older, newer| {
-        let is_over = older.result.id == newer.result.id;
-        if is_over {
-            over.push((older.result.id, older.result.attempt));
-            track::stale(&shared.client, older);
-        }
-        is_over
-    });
-    track::warn_of_stale(&over);
-    let mut failure_wait = GrowingWait::new();
+    keep_latest(shared, &mut batch);
+    let mut retry = Retry::new();
     let mut refusals = 0;
-    // What waits is tried at once when a stop comes to it, however long its turn was still to come.
-    let mut is_last_call_due = true;
-    let finished = loop {
-        let sending = async {
-            // One at a time of those that wait aside: together they would take every connection of the desk.
-            let (_turn, patience) = match place {
-                Place::Aside => (shared.aside_turn.acquire().await.ok(), IMPATIENCE),
-                Place::Line => (None, PATIENCE),
-            };
-            send(&shared, lease.id, &batch, patience).await
+    loop {
+        let error = match until_lost(&lease, send(shared, lease.id, &batch, LOCK_TIMEOUT)).await {
+            None => return lost(shared, batch).await,
+            Some(Ok(finished)) => return recorded(shared, &lease, batch, &finished).await,
+            Some(Err(error)) => error,
         };
-        let sent = tokio::select! {
-            sent = sending => sent,
-            // A database that does not even answer must not hold up a stop for longer than a lease.
-            () = lease.lost.cancelled() => return lost(&shared, batch).await,
-        };
-        let Err(error) = sent else { break sent };
-        completed_in::doubt(&mut batch, &error);
-        let is_held_up = place == Place::Line && error.is_lock_timeout();
-        if is_held_up {
-            let sent = batch.len();
-            let locked = tokio::select! {
-                locked = locked(&shared, &batch) => locked,
-                () = lease.lost.cancelled() => return lost(&shared, batch).await,
+        recovery::note_failed_send(&mut batch, &error);
+        let sent = batch.len();
+        if error.is_lock_timeout() {
+            let Some(locked) = until_lost(&lease, locked(shared, &batch)).await else {
+                return lost(shared, batch).await;
             };
-            // A transaction that somebody left open must not hold up the others' results.
-            batch = set_aside(&shared, batch, &locked);
+            batch = set_locked_aside(shared, batch, &locked);
             if batch.is_empty() {
                 return;
             }
@@ -102,129 +69,230 @@ pub(super) async fn record(shared: Arc<Shared>, mut batch: Vec<Ended>, place: Pl
                 continue;
             }
         }
-        // Nobody has the jobs: a lock on something else, such as a row that a trigger changes, is as good as a refusal.
-        let is_refused = is_refusal(&error) || is_held_up;
+        // The jobs are not locked: a lock on something else, such as a row that a trigger changes, counts as a refusal.
+        let is_refused = is_refusal(&error) || error.is_lock_timeout();
         refusals += u32::from(is_refused);
-        match place {
-            // Nor must a result that the database refuses.
-            Place::Line if is_hopeless(&error) || (is_refused && refusals >= REFUSALS) => {
-                tracing::warn!(%error, results = batch.len(), "the database takes no batch: sending it part by part");
-                let sent = batch.len();
-                batch = sift(&shared, &lease, batch).await;
-                if batch.len() < sent {
-                    // It gets on, and what the database would take may come only after thousands that it refuses.
-                    failure_wait.reset();
-                }
+        if is_hopeless(&error) || (is_refused && refusals >= MAX_REFUSALS) {
+            tracing::warn!(%error, results = batch.len(), "the database rejects a batch of results: it is bisected");
+            batch = bisect(shared, &lease, batch).await;
+            if batch.is_empty() {
+                return;
             }
-            Place::Aside if error.is_lock_timeout() => {
-                tracing::debug!("somebody's lock is still in the way of a result");
+            if batch.len() < sent {
+                // Results that the database takes may come only after thousands that it rejects.
+                retry.reset();
             }
-            Place::Aside if is_hopeless(&error) && replace_each(&mut batch, &error) => {}
-            // It was told when it went aside.
-            Place::Aside if refusals > 1 => tracing::debug!(%error, "the database still does not take a result"),
-            _ => tracing::warn!(%error, "results not recorded yet, trying again"),
+        } else {
+            tracing::warn!(%error, "results not recorded yet, trying again");
         }
-        // Where only the answer was lost, a job that was given back may be here again, as the same
-        // attempt of the same worker: its first result must not end that.
-        batch.retain(|ended| shared.is_in_hand(ended));
-        if batch.is_empty() {
-            return;
+        if !retry.wait(shared, &lease).await {
+            return lost(shared, batch).await;
         }
-        tokio::select! {
-            () = lease.lost.cancelled() => return lost(&shared, batch).await,
-            () = shared.drained.cancelled(), if is_last_call_due => is_last_call_due = false,
-            () = tokio::time::sleep(failure_wait.grow()) => {}
-        }
-    };
-    if let Ok(finished) = finished {
-        recorded(&shared, &lease, batch, &finished).await;
     }
 }
 
-/// Replaces the results that can be. `true`: one was.
-fn replace_each(batch: &mut [Ended], error: &Error) -> bool {
-    let replaced = batch.iter_mut().map(|ended| replace(ended, error));
-    // Every one of them, also after the first.
-    replaced.filter(|is_replaced| *is_replaced).count() > 0
+/// Sorts results by job, since rows are locked in one order everywhere and the statement finds its places by it. Of a job
+/// that was set back meanwhile only the latest run can count.
+fn keep_latest(shared: &Shared, batch: &mut Vec<Ended>) {
+    batch.sort_by_key(|ended| (ended.result.id, std::cmp::Reverse(ended.result.run)));
+    let mut over = Vec::new();
+    batch.dedup_by(|older, newer| {
+        let is_over = older.result.id == newer.result.id;
+        if is_over {
+            over.push((older.result.id, older.result.attempt));
+            result::tell_stale(&shared.client, older);
+        }
+        is_over
+    });
+    result::warn_of_stale(&over);
 }
 
-/// Replaces a result by one that can be stored, if there is one.
-pub(super) fn replace(ended: &mut Ended, error: &Error) -> bool {
-    let Some(instead) = refusal::replace(ended, error) else { return false };
-    tracing::error!(job.id = %ended.result.id, %error, instead, "the database refuses a result: it is replaced");
-    true
+/// Sends a batch that the database rejects part by part. A lock that blocks a result counts as a rejection. Answers with
+/// the results that are still to be sent.
+async fn bisect(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<Ended>) -> Vec<Ended> {
+    let mut bisection = Bisection::new(batch);
+    while let Some(mut part) = bisection.next_part() {
+        let is_stopping = shared.signals.drained.is_cancelled();
+        // At a stop nothing is sent again later.
+        bisection.is_exhaustive = is_stopping;
+        let Some(sent) = until_lost(lease, send(shared, lease.id, &part, SHORTEST_LOCK_TIMEOUT)).await else {
+            bisection.put_back(part);
+            lost(shared, bisection.rest()).await;
+            return Vec::new();
+        };
+        let error = match sent {
+            Ok(finished) => {
+                bisection.accepted();
+                recorded(shared, lease, part, &finished).await;
+                continue;
+            }
+            Err(error) => error,
+        };
+        let is_of_rows = is_refusal(&error) || error.is_lock_timeout();
+        // At a stop there is no time for statements that take as long as a statement may take.
+        if !is_of_rows || (error.is_statement_timeout() && is_stopping) {
+            tracing::warn!(%error, "results not recorded yet, trying again");
+            recovery::note_failed_send(&mut part, &error);
+            bisection.put_back(part);
+            break;
+        }
+        if let [ended] = part.as_mut_slice()
+            && is_hopeless(&error)
+            && replace(ended, &error)
+        {
+            bisection.put_back(part);
+            continue;
+        }
+        let Some(ended) = bisection.refused(part) else { continue };
+        let id = ended.result.id;
+        if error.is_lock_timeout() {
+            tracing::warn!(job.id = %id, %error, "a lock blocks a result: it is set aside");
+        } else if error.is_statement_timeout() {
+            tracing::warn!(job.id = %id, %error, "a result takes the database too long, or a lock blocks it: it is set aside");
+        } else {
+            tracing::error!(job.id = %id, %error, "the database rejects a result: it is set aside");
+        }
+        set_aside(shared, ended);
+    }
+    bisection.rest()
 }
 
-/// Lets results go that are recorded: `finished` is what became of them.
-pub(super) async fn recorded(shared: &Shared, lease: &Lease, mut batch: Vec<Ended>, finished: &Counted) {
-    completed_in::look(shared, &mut batch, finished).await;
-    shared.let_go(&batch);
-    lease.pace.count(&batch, finished);
-    track::ended(&shared.client, batch, finished);
+/// Records the result where it holds up no other.
+fn set_aside(shared: &Arc<Shared>, ended: Ended) {
+    shared.tasks.set_aside.spawn(record_alone(Arc::clone(shared), ended));
 }
 
-/// Lets results go that cannot count any more.
-pub(super) async fn lost(shared: &Shared, mut batch: Vec<Ended>) {
-    let nothing = Counted::These(Default::default());
-    completed_in::look_once_more(shared, &mut batch).await;
-    shared.let_go(&batch);
-    track::ended(&shared.client, batch, &nothing);
-}
-
-/// The jobs of a batch that somebody has locked.
-async fn locked(shared: &Shared, batch: &[Ended]) -> HashSet<JobId> {
-    let ids: Vec<_> = batch.iter().map(|ended| ended.result.id).collect();
-    let locked = async {
-        let mut connection = shared.desk.connection().await?;
-        let locked = shared.desk.answer(store::locked(&mut connection, shared.client.statements(), &ids)).await;
-        connection.settle(locked)
-    };
-    locked.await.unwrap_or_else(|error| {
-        tracing::warn!(%error, results = ids.len(), "could not ask which jobs are locked: each result waits for itself");
-        ids.into_iter().collect()
-    })
+/// Sends a single result until the database took it.
+pub(super) async fn record_alone(shared: Arc<Shared>, ended: Ended) {
+    let lease = Arc::clone(&ended.lease);
+    let mut batch = vec![ended];
+    let mut retry = Retry::new();
+    let mut refusals = 0;
+    loop {
+        let sending = async {
+            // One at a time: together they would take every connection.
+            let _permit = shared.tasks.set_aside_permit.acquire().await.ok();
+            send(&shared, lease.id, &batch, SHORTEST_LOCK_TIMEOUT).await
+        };
+        let error = match until_lost(&lease, sending).await {
+            None => return lost(&shared, batch).await,
+            Some(Ok(finished)) => return recorded(&shared, &lease, batch, &finished).await,
+            Some(Err(error)) => error,
+        };
+        recovery::note_failed_send(&mut batch, &error);
+        refusals += u32::from(is_refusal(&error));
+        if error.is_lock_timeout() {
+            tracing::debug!("a lock still blocks a result");
+        } else if is_hopeless(&error) && batch.iter_mut().all(|ended| replace(ended, &error)) {
+            // The replacement is sent next.
+        } else if refusals > 1 {
+            // The first refusal was logged when the result was set aside.
+            tracing::debug!(%error, "the database still rejects a result");
+        } else {
+            tracing::warn!(%error, "results not recorded yet, trying again");
+        }
+        if !retry.wait(&shared, &lease).await {
+            return lost(&shared, batch).await;
+        }
+    }
 }
 
 /// Takes the results of locked rows out of a batch, to be recorded when the locks are gone. Answers with the others.
-fn set_aside(shared: &Arc<Shared>, batch: Vec<Ended>, locked: &HashSet<JobId>) -> Vec<Ended> {
+fn set_locked_aside(shared: &Arc<Shared>, batch: Vec<Ended>, locked: &HashSet<JobId>) -> Vec<Ended> {
     let (locked, free): (Vec<_>, Vec<_>) = batch.into_iter().partition(|ended| locked.contains(&ended.result.id));
     for ended in locked {
-        tracing::debug!(job.id = %ended.result.id, "somebody has the job locked: its result waits aside");
-        put_aside(shared, ended);
+        tracing::debug!(job.id = %ended.result.id, "the job is locked: its result is set aside");
+        set_aside(shared, ended);
     }
     free
 }
 
-/// Records a result where it holds up no other.
-pub(super) fn put_aside(shared: &Arc<Shared>, ended: Ended) {
-    // Boxed, since it is a recording that starts another.
-    let recording: Pin<Box<dyn Future<Output = ()> + Send>> =
-        Box::pin(record(Arc::clone(shared), vec![ended], Place::Aside));
-    shared.aside.spawn(recording);
+/// The jobs of a batch that are locked.
+async fn locked(shared: &Shared, batch: &[Ended]) -> HashSet<JobId> {
+    let ids: Vec<_> = batch.iter().map(|ended| ended.result.id).collect();
+    let locked = async {
+        let mut connection = shared.connections.connection().await?;
+        let asking = store::locked(&mut connection, shared.client.statements(), &ids);
+        let locked = shared.connections.answer(asking).await;
+        connection.settle(locked)
+    };
+    locked.await.unwrap_or_else(|error| {
+        tracing::warn!(%error, results = ids.len(), "could not ask which jobs are locked: each result is set aside");
+        ids.into_iter().collect()
+    })
 }
 
-/// Answers with what became of the results.
-pub(super) async fn send(shared: &Shared, worker: Uuid, batch: &[Ended], patience: Duration) -> Result<Counted> {
+/// Sends results. Answers with what became of them.
+async fn send(shared: &Shared, worker: Uuid, batch: &[Ended], lock_timeout: Duration) -> Result<Finished> {
     let timer = Timer::start();
-    let mut connection = shared.desk.connection().await?;
-    let statements = shared.client.statements();
-    // A batch goes one way, unless its results had to be replaced.
-    let is_all = |way: Way| batch.iter().all(|ended| ended.way() == way);
-    let attempts: Vec<_> = batch.iter().map(|ended| (ended.result.id, ended.result.attempt)).collect();
-    let finished = if is_all(Way::Delete) {
-        let completing = store::complete_and_delete(&mut connection, statements, worker, &attempts, Some(patience));
-        shared.desk.answer(completing).await
-    } else if is_all(Way::Complete) {
-        let completing = store::complete(&mut connection, statements, worker, &attempts, Some(patience));
-        shared.desk.answer(completing).await
-    } else {
-        let results: Vec<_> = batch.iter().map(|ended| ended.result.clone()).collect();
-        let finishing = store::finish(&mut connection, statements, worker, &results, Some(patience));
-        shared.desk.answer(finishing).await
-    };
-    let sent = connection.settle(finished);
-    if sent.is_ok() {
-        shared.meter.finished(timer, batch.len());
+    let mut connection = shared.connections.connection().await?;
+    let results: Vec<_> = batch.iter().map(|ended| &ended.result).collect();
+    let finishing = store::finish(&mut connection, shared.client.statements(), worker, &results, Some(lock_timeout));
+    let finished = shared.connections.answer(finishing).await;
+    let finished = connection.settle(finished);
+    if finished.is_ok() {
+        shared.telemetry.runner.finished(timer, batch.len());
     }
-    sent
+    finished
+}
+
+/// Lets go of results that are recorded.
+async fn recorded(shared: &Shared, lease: &Lease, mut batch: Vec<Ended>, finished: &Finished) {
+    recovery::find_completed(shared, &mut batch, finished).await;
+    shared.let_go(&batch);
+    let (mut completed, mut failed) = (0, 0);
+    for ended in &batch {
+        match (finished.get(&ended.result.id), &ended.result.verdict) {
+            (Some(JobState::Completed), _) => completed += 1,
+            // Completed before this result: in a transaction of the worker's own, or by a send whose answer was lost.
+            (None, _) if ended.may_be_completed => completed += 1,
+            (Some(_), Verdict::Retry { .. } | Verdict::Discard { .. }) => failed += 1,
+            _ => {}
+        }
+    }
+    lease.throughput.count(completed, failed);
+    result::tell(&shared.client, batch, finished);
+}
+
+/// Lets go of results that cannot count any more.
+async fn lost(shared: &Shared, mut batch: Vec<Ended>) {
+    recovery::find_completed_of_lost(shared, &mut batch).await;
+    shared.let_go(&batch);
+    result::tell(&shared.client, batch, &Finished::new());
+}
+
+/// Waits for a future while the lease lives. A database that does not even answer must not hold up a stop for longer than
+/// that.
+async fn until_lost<T>(lease: &Lease, future: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        answer = future => Some(answer),
+        () = lease.lost.cancelled() => None,
+    }
+}
+
+/// The waits between two sends of the same results.
+struct Retry {
+    wait: GrowingWait,
+    /// A result that waits is sent once more when the runner is drained, however long its wait still is.
+    is_last_call_due: bool,
+}
+
+impl Retry {
+    const fn new() -> Self {
+        Self { wait: GrowingWait::new(), is_last_call_due: true }
+    }
+
+    fn reset(&mut self) {
+        self.wait.reset();
+    }
+
+    /// Waits before the next send. `false`: the lease was lost meanwhile.
+    async fn wait(&mut self, shared: &Shared, lease: &Lease) -> bool {
+        tokio::select! {
+            () = lease.lost.cancelled() => return false,
+            () = shared.signals.drained.cancelled(), if self.is_last_call_due => self.is_last_call_due = false,
+            () = tokio::time::sleep(self.wait.grow()) => {}
+        }
+        true
+    }
 }

@@ -1,40 +1,39 @@
-//! The slots of a queue: how much of it runs here, and what is fetched ahead.
+//! The slots of a queue: how many of its jobs run here, and how many are fetched ahead.
 //!
-//! Where jobs are over faster than a fetch goes there and back, slots would stand empty most of the
-//! time. So the runner fetches ahead what its queue works off in a moment: many jobs where they take
-//! microseconds, none where they take minutes, so that no job lies here while another runner is free.
-//! What lies here all the same for a second, since a slow job came in between or every thread was busy, is given back.
+//! Where jobs end faster than a fetch takes, slots would stand empty most of the time. So the runner fetches ahead as many
+//! jobs as its queue finishes in a moment: many where they take microseconds, none where they take minutes. So no job waits
+//! here while another runner is free. A job that waits here for a second all the same is given back.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::lease::Lease;
-use super::track::Track;
+use super::telemetry::JobTelemetry;
 use crate::ident::QueueName;
 use crate::metrics::Load;
 use crate::worker::Attempt;
 
-/// As much is fetched ahead as is worked off in this time.
+/// As many jobs are fetched ahead as are finished in this time.
 const AHEAD: Duration = Duration::from_millis(50);
 
 /// The most jobs fetched ahead for one queue.
-const MOST_AHEAD: usize = 4_000;
+const MAX_AHEAD: usize = 4_000;
 
-/// The most jobs of a queue in one fetch: so many make its way cheap, and more would only come later.
-const LOOK: usize = 1_000;
+/// The most jobs of a queue in one fetch: enough to make its round trip cheap. More would only come later.
+const MAX_FETCH: usize = 1_000;
 
-/// How long a job may lie here before it is given back.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// How long a job may wait here before it is given back.
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// How quickly the measured pace forgets.
+/// How quickly the measured throughput forgets.
 const MEMORY: Duration = Duration::from_millis(100);
 
-/// A job in the runner's hands that has not been started.
+/// A fetched job that has not been started.
 pub(super) struct Fetched {
     pub(super) lease: Arc<Lease>,
     pub(super) attempt: Arc<Attempt>,
-    pub(super) track: Arc<Track>,
+    pub(super) telemetry: Arc<JobTelemetry>,
     pub(super) since: Instant,
 }
 
@@ -47,76 +46,44 @@ pub(super) struct QueueSlots {
 struct Slots {
     concurrency: usize,
     running: usize,
-    ahead: VecDeque<Fetched>,
-    /// Whether a task that begins the jobs that lie here is on its way.
-    is_called: bool,
-    /// How many jobs fetches under way may bring.
-    coming: usize,
-    /// Whether the runner was told of jobs here since it last looked.
-    is_told: bool,
-    /// Whether the queue has a limit over all runners: what lay here would take others' places.
+    waiting: VecDeque<Fetched>,
+    /// Whether the queue has a limit over all runners: jobs fetched ahead would take places from other runners.
     is_limited: bool,
-    /// With so many jobs left here and coming, a fetch is worth its way again.
+    /// When this few jobs wait here, another fetch is worth its round trip.
     refill_at: usize,
-    pace: Pace,
+    throughput: Throughput,
 }
 
 impl QueueSlots {
     pub(super) fn new(name: QueueName, concurrency: usize) -> Self {
-        let pace = Pace::new(Instant::now());
-        let ahead = VecDeque::new();
         let slots = Slots {
             concurrency,
             running: 0,
-            ahead,
-            is_called: false,
-            coming: 0,
-            is_told: false,
+            waiting: VecDeque::new(),
             is_limited: false,
             refill_at: 0,
-            pace,
+            throughput: Throughput::new(Instant::now()),
         };
         Self { name, slots: Mutex::new(slots) }
     }
 
-    /// Changes how many jobs run at once. What runs beyond it goes on to its end.
+    /// Changes how many jobs run at once. Jobs that run beyond it go on to their end.
     pub(super) fn set_concurrency(&self, concurrency: usize) {
         self.slots().concurrency = concurrency;
     }
 
-    /// How many jobs to fetch now, for the free slots and ahead. They are [coming](Self::came) from here on.
+    /// How many jobs to fetch now, for the free slots and ahead.
     pub(super) fn want(&self) -> usize {
         let mut slots = self.slots();
-        slots.is_told = false;
-        let pace = slots.pace.ahead(Instant::now());
-        let ahead = if slots.is_limited { 0 } else { pace };
-        let worth_it = (ahead / 2).min(LOOK);
-        slots.refill_at = ahead - worth_it;
-        let provided = slots.ahead.len() + slots.coming;
+        let per_moment = slots.throughput.in_a_moment(Instant::now());
+        let ahead = if slots.is_limited { 0 } else { per_moment };
+        slots.refill_at = ahead - (ahead / 2).min(MAX_FETCH);
+        let waiting = slots.waiting.len();
         let free = slots.concurrency.saturating_sub(slots.running);
-        let empty = free.saturating_sub(provided);
-        if empty == 0 && provided > slots.refill_at {
+        if free <= waiting && waiting > slots.refill_at {
             return 0;
         }
-        let wanted = free.saturating_add(ahead).saturating_sub(provided).min(LOOK);
-        slots.coming += wanted;
-        wanted
-    }
-
-    /// Notes that jobs came here.
-    pub(super) fn tell(&self) {
-        self.slots().is_told = true;
-    }
-
-    /// Whether jobs came here since something was last [wanted](Self::want), and a look at this queue alone may take them.
-    pub(super) fn is_told(&self) -> bool {
-        let slots = self.slots();
-        slots.is_told && !slots.is_limited
-    }
-
-    /// Notes that a fetch is over for which so many jobs were wanted: what it brought lies here.
-    pub(super) fn came(&self, wanted: usize) {
-        self.slots().coming -= wanted;
+        free.saturating_add(ahead).saturating_sub(waiting).min(MAX_FETCH)
     }
 
     /// Notes whether the queue has a limit over all runners.
@@ -124,69 +91,52 @@ impl QueueSlots {
         self.slots().is_limited = is_limited;
     }
 
-    /// Takes a fetched job, for the next slot that is free.
+    /// Adds a fetched job, for the next slot that is free.
     pub(super) fn put(&self, job: Fetched) {
-        self.slots().ahead.push_back(job);
+        self.slots().waiting.push_back(job);
     }
 
-    /// Whether to call a puller: a job lies here, a slot is free, and none is on its way. One is from here on.
-    pub(super) fn calls(&self) -> bool {
+    /// Takes the next job and a slot for it. `None`: no job waits here, or no slot is free.
+    pub(super) fn start(&self) -> Option<Fetched> {
+        self.slots().start()
+    }
+
+    /// Ends the job of a slot and takes the next one for it. `None`: there is none, or the runner `is_stopping`, and the
+    /// slot is free. Answers also whether there is room for a fetch.
+    pub(super) fn next(&self, is_stopping: bool) -> (Option<Fetched>, bool) {
         let mut slots = self.slots();
-        let calls = !slots.is_called && slots.running < slots.concurrency && !slots.ahead.is_empty();
-        slots.is_called |= calls;
-        calls
-    }
-
-    /// Notes that the puller that was called is here.
-    pub(super) fn came_to_pull(&self) {
-        self.slots().is_called = false;
-    }
-
-    /// The next job of a slot: one whose last job has ended, or one that is only now to be taken. `None`: there is no
-    /// job for it, or the runner `is_stopping`, and the slot is free. Answers also whether there is room for a fetch.
-    pub(super) fn next(&self, is_taken: bool, is_stopping: bool) -> (Option<Fetched>, bool) {
-        let mut slots = self.slots();
-        if is_taken {
-            slots.end();
-        }
-        let may_go_on = !is_stopping && slots.running < slots.concurrency;
-        let next = if may_go_on { slots.ahead.pop_front() } else { None };
-        slots.running += usize::from(next.is_some());
-        let has_room = match next {
-            Some(_) => slots.ahead.len() + slots.coming == slots.refill_at,
-            None => is_taken,
-        };
+        slots.end();
+        let next = if is_stopping { None } else { slots.start() };
+        let has_room = next.is_none() || slots.waiting.len() == slots.refill_at;
         (next, has_room)
     }
 
-    /// Frees a slot whose job ended, or whose task died. `true`: nothing lies here for it.
-    pub(super) fn free(&self) -> bool {
-        let mut slots = self.slots();
-        slots.end();
-        slots.ahead.is_empty()
+    /// Frees a slot whose task died.
+    pub(super) fn free(&self) {
+        self.slots().end();
     }
 
-    /// When the oldest job that lies here has lain too long.
+    /// When the job that waits here longest has waited too long.
     pub(super) fn waits_until(&self) -> Option<Instant> {
-        self.slots().ahead.front().map(|job| job.since + LONGEST_WAIT)
+        self.slots().waiting.front().map(|job| job.since + MAX_WAIT)
     }
 
-    /// Takes out everything that lies here.
+    /// Takes out every job that waits here.
     pub(super) fn clear(&self) -> VecDeque<Fetched> {
-        std::mem::take(&mut self.slots().ahead)
+        std::mem::take(&mut self.slots().waiting)
     }
 
-    /// How many jobs run and lie here.
-    pub(super) fn here(&self) -> usize {
+    /// How many jobs run and wait here.
+    pub(super) fn count(&self) -> usize {
         let slots = self.slots();
-        slots.running + slots.ahead.len()
+        slots.running + slots.waiting.len()
     }
 
-    /// What there is to do and to spare here.
+    /// The load of the queue, for metrics.
     pub(super) fn load(&self) -> Load {
         let slots = self.slots();
         let free = slots.concurrency.saturating_sub(slots.running);
-        Load { running: slots.running, free, buffered: slots.ahead.len() }
+        Load { running: slots.running, free, buffered: slots.waiting.len() }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -196,19 +146,23 @@ impl QueueSlots {
 }
 
 impl Slots {
+    fn start(&mut self) -> Option<Fetched> {
+        if self.running >= self.concurrency {
+            return None;
+        }
+        let job = self.waiting.pop_front()?;
+        self.running += 1;
+        Some(job)
+    }
+
     fn end(&mut self) {
         self.running -= 1;
-        self.pace.ended += 1;
+        self.throughput.ended += 1;
     }
 }
 
-/// Whether so many jobs run at once that the order within a look, or two, is nobody's concern.
-pub(super) fn are_many(queues: &[QueueSlots]) -> bool {
-    queues.iter().map(|queue| queue.slots().concurrency).fold(0, usize::saturating_add) >= LOOK
-}
-
-/// Resolves when something has lain in a queue for too long.
-pub(super) async fn stale(queues: &[QueueSlots]) {
+/// Resolves when a job has waited in a queue for too long.
+pub(super) async fn too_long(queues: &[QueueSlots]) {
     match queues.iter().filter_map(QueueSlots::waits_until).min() {
         Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
         None => std::future::pending().await,
@@ -216,22 +170,22 @@ pub(super) async fn stale(queues: &[QueueSlots]) {
 }
 
 /// How many jobs a second end here, lately.
-struct Pace {
+struct Throughput {
     ended: u64,
     seen: u64,
     at: Instant,
     per_second: f64,
 }
 
-impl Pace {
+impl Throughput {
     const fn new(now: Instant) -> Self {
         Self { ended: 0, seen: 0, at: now, per_second: 0.0 }
     }
 
-    /// How many jobs are worked off in a moment.
-    fn ahead(&mut self, now: Instant) -> usize {
+    /// How many jobs are finished in a moment.
+    fn in_a_moment(&mut self, now: Instant) -> usize {
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
-        // Shorter than this tells nothing.
+        // A shorter time tells nothing.
         if passed >= 0.001 {
             let latest = (self.ended - self.seen) as f64 / passed;
             let kept = (-passed / MEMORY.as_secs_f64()).exp();
@@ -239,7 +193,7 @@ impl Pace {
             self.seen = self.ended;
             self.at = now;
         }
-        ((self.per_second * AHEAD.as_secs_f64()) as usize).min(MOST_AHEAD)
+        ((self.per_second * AHEAD.as_secs_f64()) as usize).min(MAX_AHEAD)
     }
 }
 
@@ -251,22 +205,22 @@ mod tests {
     fn much_is_fetched_ahead_of_quick_jobs_and_nothing_of_slow_ones() {
         let start = Instant::now();
         let after = |ended: u64, time: Duration| {
-            let mut pace = Pace::new(start);
-            pace.ended = ended;
-            pace.ahead(start + time)
+            let mut throughput = Throughput::new(start);
+            throughput.ended = ended;
+            throughput.in_a_moment(start + time)
         };
-        assert_eq!(after(100_000, Duration::from_secs(1)), MOST_AHEAD);
+        assert_eq!(after(100_000, Duration::from_secs(1)), MAX_AHEAD);
         assert_eq!(after(2_000, Duration::from_secs(1)), 99);
         assert_eq!(after(10, Duration::from_secs(1)), 0);
         assert_eq!(after(0, Duration::from_secs(1)), 0);
     }
 
     #[test]
-    fn the_pace_forgets() {
+    fn the_throughput_forgets() {
         let start = Instant::now();
-        let mut pace = Pace::new(start);
-        pace.ended = 10_000;
-        assert!(pace.ahead(start + Duration::from_millis(100)) > 1_000);
-        assert_eq!(pace.ahead(start + Duration::from_secs(2)), 0);
+        let mut throughput = Throughput::new(start);
+        throughput.ended = 10_000;
+        assert!(throughput.in_a_moment(start + Duration::from_millis(100)) > 1_000);
+        assert_eq!(throughput.in_a_moment(start + Duration::from_secs(2)), 0);
     }
 }

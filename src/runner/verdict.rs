@@ -7,8 +7,8 @@
 //! | a permanent error | discarded | discarded | discarded | dropped by the fence |
 //! | did not end within the grace | – | given back | fails, with the limit | dropped by the fence |
 //!
-//! A job that was cancelled or rescued is not this attempt's any more, and the database drops
-//! whatever is said of it. If it is this attempt's after all, nobody took it, and it is given back.
+//! A job that was cancelled or rescued is not this attempt's any more, and the database drops the attempt's result. If the
+//! job is this attempt's after all, it was not taken away, and it is given back.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::retry::RetryPolicy;
 use crate::store::Verdict;
 use crate::worker::{Attempt, StopReason};
 
-/// What a result says that counts only if the transaction of [`RunningJob::complete_in`] did not commit.
+/// The error of a result that counts only if the transaction of [`RunningJob::complete_in`] did not commit.
 ///
 /// [`RunningJob::complete_in`]: crate::RunningJob::complete_in
 const NOT_COMMITTED: &str = "the transaction that completed the job did not commit";
@@ -75,7 +75,7 @@ impl Judge<'_> {
     fn failed(&self, error: &BoxError) -> Verdict {
         let reason = self.attempt.stop.reason();
         let mut text = catch(|| with_causes(error.as_ref()))
-            .unwrap_or_else(|panic| format!("failed with an error that cannot be told: {panic}"));
+            .unwrap_or_else(|panic| format!("failed with an error that cannot be written: {panic}"));
         if reason == Some(StopReason::TimedOut) {
             text = format!("{}: {text}", self.timed_out());
         }

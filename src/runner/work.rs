@@ -1,4 +1,4 @@
-//! The work of one attempt: runs it, and stops it when it must stop.
+//! The work of one attempt: polls it to its end, and stops it when it must stop.
 //!
 //! ```text
 //!            ┌── returns ──────────────────────────────────────▶ its result
@@ -7,7 +7,7 @@
 //!                                              └── time is up ─▶ none: it is dropped
 //! ```
 //!
-//! Nothing can stop work that never awaits: it is asked and dropped between two polls.
+//! Nothing can stop work that never awaits: it is told to stop, and dropped, between two polls.
 
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
@@ -15,21 +15,21 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::Shared;
 use super::lease::Lease;
 use super::panics::catch;
+use super::shared::Workers;
 use super::verdict::{Judge, Work};
 use crate::outcome::{BoxError, Outcome};
 use crate::store::Verdict;
 use crate::worker::{self, Attempt, StopReason};
 
 /// Runs the worker and says what becomes of the job.
-pub(super) async fn work(shared: &Shared, lease: &Lease, attempt: &Arc<Attempt>) -> Verdict {
-    let Some(worker) = shared.workers.worker(attempt.row.kind.as_str()) else {
-        // Fetched by kind, so this cannot be; if it is, the job is for somebody else.
+pub(super) async fn work(workers: &Workers, lease: &Lease, attempt: &Arc<Attempt>) -> Verdict {
+    let Some(worker) = workers.registry.worker(attempt.row.kind.as_str()) else {
+        // Jobs are fetched by kind, so this cannot be. If it is, the job is for another runner.
         return Verdict::GiveBack;
     };
-    // Where the job is another's, or final, the fence drops this.
+    // Where the job is another runner's, or final, the fence drops this.
     if attempt.stop.reason().is_some() {
         return Verdict::GiveBack;
     }
@@ -37,18 +37,18 @@ pub(super) async fn work(shared: &Shared, lease: &Lease, attempt: &Arc<Attempt>)
     // Reading a job is the worker's code as well.
     let ended = match catch(|| Arc::clone(worker).begin(Arc::clone(attempt))) {
         Ok(begun) => {
-            timeout = begun.timeout.or(shared.timeout);
-            let limits = Limits { timeout, grace: shared.stop_grace };
+            timeout = begun.timeout.or(workers.timeout);
+            let limits = Limits { timeout, grace: workers.stop_grace };
             run(catching(begun.work), lease, attempt, limits).await
         }
         Err(panic) => Work::Returned(Err(panic.into())),
     };
-    // Asked only where it counts, and the worker's code as well.
+    // Asked only where it counts. It is the worker's code as well.
     let retry_policy = || match catch(|| worker.retry_policy()) {
-        Ok(policy) => policy.unwrap_or(shared.retry_policy),
+        Ok(policy) => policy.unwrap_or(workers.retry_policy),
         Err(panic) => {
             tracing::error!(panic, "the worker panicked when asked for its retry policy: the runner's is used");
-            shared.retry_policy
+            workers.retry_policy
         }
     };
     Judge { attempt, retry_policy: &retry_policy, timeout }.verdict(ended)
@@ -68,8 +68,8 @@ async fn run(
     limits: Limits,
 ) -> Work {
     let mut work = std::pin::pin!(work);
-    // Much work is done when it was polled once. What only longer work needs is put aside, since the
-    // size of this future is most of what a task costs.
+    // Most work is done when it was polled once. What only longer work needs is in a box, since the size of this future is
+    // most of what a task costs.
     match poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await {
         Poll::Ready(result) => Work::Returned(result),
         Poll::Pending => Box::pin(wait(work, lease, attempt, limits)).await,
@@ -82,7 +82,7 @@ async fn wait(
     attempt: &Attempt,
     limits: Limits,
 ) -> Work {
-    // The work first, each time: what is done counts, whatever happened meanwhile.
+    // The work first, each time: work that is done counts, whatever happened meanwhile.
     let reason = tokio::select! {
         biased;
         result = &mut work => return Work::Returned(result),

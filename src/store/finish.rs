@@ -1,25 +1,21 @@
-//! Ending attempts, fenced by worker and attempt.
+//! Ending runs, fenced by worker and run number.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use serde_json::Value;
-use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::query::Query;
-use sqlx::{PgConnection, Postgres, Row, SqlStr};
-use time::OffsetDateTime;
+use sqlx::postgres::PgRow;
+use sqlx::postgres::types::PgInterval;
+use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::{Statements, interval, lock_timeout, query};
-use crate::error::Result as UniqueueResult;
+use crate::error::Result;
 use crate::ident::JobId;
 use crate::job::JobRow;
 use crate::state::JobState;
 
-/// So many jobs are deleted by the statement that does so for all or none.
-const MANY: usize = 50;
-
-/// How an attempt ended.
+/// How a run ended.
 #[derive(Clone, Debug)]
 pub(crate) enum Verdict {
     Complete {
@@ -32,7 +28,7 @@ pub(crate) enum Verdict {
     Snooze {
         delay: Duration,
     },
-    /// Back to where it was before it was fetched: the attempt does not count.
+    /// Back to its place in the queue. The attempt does not count.
     GiveBack,
     Cancel {
         reason: String,
@@ -42,132 +38,99 @@ pub(crate) enum Verdict {
     },
 }
 
-/// The end of one attempt.
+/// The end of one run.
 #[derive(Clone, Debug)]
-pub(crate) struct Result {
+pub(crate) struct RunResult {
     pub(crate) id: JobId,
     pub(crate) attempt: u16,
-    /// When the attempt began, by the database's clock. One that did not count (a snooze, a job given back) has its number
-    /// from the next one on again: of the two only this tells.
-    pub(crate) since: Option<OffsetDateTime>,
+    /// The number of the run. The result counts only while the job has it.
+    pub(crate) run: u32,
     pub(crate) verdict: Verdict,
-    /// What the attempt reported last, where that is not stored yet.
+    /// What the run reported last, where that is not stored yet.
     pub(crate) progress: Option<Value>,
+    /// Whether the row goes if the run completed the job.
+    pub(crate) is_deleted: bool,
 }
 
-impl Result {
-    /// The end of a fetched job's attempt, which left nothing to store but its verdict.
+impl RunResult {
+    /// The end of a fetched job's run that has nothing to store but its verdict.
     pub(crate) fn of(row: &JobRow, verdict: Verdict) -> Self {
-        Self { id: row.id, attempt: row.attempt, since: row.attempted_at, verdict, progress: None }
+        let JobRow { id, attempt, run, .. } = *row;
+        Self { id, attempt, run, verdict, progress: None, is_deleted: false }
     }
 }
 
-/// The states that jobs are in since their results counted. A result that did not has none.
-#[derive(Debug)]
-pub(crate) enum Counted {
-    AllCompleted,
-    These(HashMap<JobId, JobState>),
-}
+/// The states that jobs are in since their results counted. A result that did not count has none.
+pub(crate) type Finished = HashMap<JobId, JobState>;
 
-impl Counted {
-    /// The job's state since then.
-    pub(crate) fn state(&self, id: JobId) -> Option<JobState> {
-        match self {
-            Self::AllCompleted => Some(JobState::Completed),
-            Self::These(states) => states.get(&id).copied(),
-        }
-    }
-}
-
-/// Completes attempts without output. The attempts must be sorted
-/// by id, each job once. `patience` limits the wait for each row that somebody has locked; without
+/// Ends runs, which must be sorted by id, each job once. `patience` limits the wait for each row that is locked; without
 /// it the connection's own `lock_timeout` does.
-pub(crate) async fn complete(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    worker: Uuid,
-    attempts: &[(JobId, u16)],
-    patience: Option<Duration>,
-) -> UniqueueResult<Counted> {
-    let numbers = Numbers::of(attempts);
-    let answer = numbers.bind(&statements.complete, worker, patience).fetch_one(connection).await?;
-    counted_plainly(&answer)
-}
-
-/// Completes attempts of jobs whose rows go with that, as [`complete`] does.
-pub(crate) async fn complete_and_delete(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    worker: Uuid,
-    attempts: &[(JobId, u16)],
-    patience: Option<Duration>,
-) -> UniqueueResult<Counted> {
-    let numbers = Numbers::of(attempts);
-    if attempts.len() >= MANY {
-        // Rarely is one of them stale.
-        let deleting = numbers.bind(&statements.delete_completed, worker, patience);
-        if deleting.fetch_one(&mut *connection).await?.try_get("are_gone")? {
-            return Ok(Counted::AllCompleted);
-        }
-    }
-    let answer = numbers.bind(&statements.complete_and_delete, worker, patience).fetch_one(connection).await?;
-    counted_plainly(&answer)
-}
-
-/// Attempts as the statements of their common ends take them.
-struct Numbers {
-    ids: Vec<Uuid>,
-    /// The number of all. Most are the first, and need not be looked up job by job.
-    same: Option<i16>,
-    /// Those of each, where they differ.
-    each: Vec<i16>,
-}
-
-impl Numbers {
-    fn of(attempts: &[(JobId, u16)]) -> Self {
-        let (ids, mut each) = arrays(attempts);
-        let same = each.first().copied().filter(|first| each.iter().all(|number| number == first));
-        if same.is_some() {
-            each.clear();
-        }
-        Self { ids, same, each }
-    }
-
-    fn bind<'q>(
-        &'q self,
-        statement: &'q SqlStr,
-        worker: Uuid,
-        patience: Option<Duration>,
-    ) -> Query<'q, Postgres, PgArguments> {
-        query(statement).bind(worker).bind(&self.ids).bind(self.same).bind(&self.each).bind(patience.map(lock_timeout))
-    }
-}
-
-fn counted_plainly(answer: &PgRow) -> UniqueueResult<Counted> {
-    Ok(match answer.try_get::<Option<Vec<Uuid>>, _>("counted")? {
-        None => Counted::AllCompleted,
-        Some(ids) => Counted::These(ids.into_iter().map(|id| (JobId::from(id), JobState::Completed)).collect()),
-    })
-}
-
-/// Ends attempts in any way, as [`complete`] does.
 pub(crate) async fn finish(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
-    results: &[Result],
+    results: &[&RunResult],
     patience: Option<Duration>,
-) -> UniqueueResult<Counted> {
-    let mut ids = Vec::with_capacity(results.len());
-    let mut attempts = Vec::with_capacity(results.len());
-    let mut outcomes = Vec::with_capacity(results.len());
-    let mut delays = Vec::with_capacity(results.len());
-    let mut errors = Vec::with_capacity(results.len());
-    let mut outputs = Vec::with_capacity(results.len());
-    let mut progress = Vec::with_capacity(results.len());
+) -> Result<Finished> {
+    let (mut deleted, mut completed, mut others) = (Runs::default(), Runs::default(), Others::default());
     for result in results {
-        ids.push(result.id.as_uuid());
-        attempts.push(stored(result.attempt));
+        match &result.verdict {
+            Verdict::Complete { .. } if result.is_deleted => deleted.push(result),
+            Verdict::Complete { output: None } if result.progress.is_none() => completed.push(result),
+            _ => others.push(result),
+        }
+    }
+    let rows = query(&statements.finish)
+        .bind(worker)
+        .bind(patience.map(lock_timeout))
+        .bind(deleted.ids)
+        .bind(deleted.numbers)
+        .bind(completed.ids)
+        .bind(completed.numbers)
+        .bind(others.runs.ids)
+        .bind(others.runs.numbers)
+        .bind(others.outcomes)
+        .bind(others.delays)
+        .bind(others.errors)
+        .bind(others.outputs)
+        .bind(others.progress)
+        .fetch_all(connection)
+        .await?;
+    let mut finished = Finished::with_capacity(results.len());
+    for row in rows {
+        let state: JobState = row.try_get::<&str, _>("state")?.parse()?;
+        finished.extend(row.try_get::<Vec<Uuid>, _>("ids")?.into_iter().map(|id| (JobId::from(id), state)));
+    }
+    Ok(finished)
+}
+
+/// Runs as statements take them: an array for each column.
+#[derive(Default)]
+struct Runs {
+    ids: Vec<Uuid>,
+    numbers: Vec<i32>,
+}
+
+impl Runs {
+    fn push(&mut self, result: &RunResult) {
+        self.ids.push(result.id.as_uuid());
+        self.numbers.push(stored(result.run));
+    }
+}
+
+/// Runs that have more to store than that they completed.
+#[derive(Default)]
+struct Others<'a> {
+    runs: Runs,
+    outcomes: Vec<&'static str>,
+    delays: Vec<Option<PgInterval>>,
+    errors: Vec<Option<String>>,
+    outputs: Vec<Option<&'a Value>>,
+    progress: Vec<Option<&'a Value>>,
+}
+
+impl<'a> Others<'a> {
+    fn push(&mut self, result: &'a RunResult) {
         let (outcome, delay, error, output) = match &result.verdict {
             Verdict::Complete { output } => ("complete", None, None, output.as_ref()),
             Verdict::Retry { delay, error } => ("retry", Some(*delay), Some(error), None),
@@ -176,77 +139,60 @@ pub(crate) async fn finish(
             Verdict::Cancel { reason } => ("cancel", None, Some(reason), None),
             Verdict::Discard { reason } => ("discard", None, Some(reason), None),
         };
-        outcomes.push(outcome);
-        delays.push(delay.map(interval));
-        errors.push(error.map(|text| storable(text)));
-        outputs.push(output);
-        progress.push(result.progress.as_ref());
+        self.runs.push(result);
+        self.outcomes.push(outcome);
+        self.delays.push(delay.map(interval));
+        self.errors.push(error.map(|text| storable(text)));
+        self.outputs.push(output);
+        self.progress.push(result.progress.as_ref());
     }
-    let rows = query(&statements.finish)
-        .bind(worker)
-        .bind(&ids)
-        .bind(&attempts)
-        .bind(&outcomes)
-        .bind(&delays)
-        .bind(&errors)
-        .bind(&outputs)
-        .bind(patience.map(lock_timeout))
-        .bind(&progress)
-        .bind(results.iter().map(|result| result.since).collect::<Vec<_>>())
-        .fetch_all(connection)
-        .await?;
-    let states = rows.iter().map(|row| Ok((counted(row)?, row.try_get::<&str, _>("state")?.parse()?)));
-    Ok(Counted::These(states.collect::<UniqueueResult<_>>()?))
 }
 
-fn arrays(attempts: &[(JobId, u16)]) -> (Vec<Uuid>, Vec<i16>) {
-    attempts.iter().map(|(id, number)| (id.as_uuid(), stored(*number))).unzip()
-}
-
-fn counted(row: &PgRow) -> UniqueueResult<JobId> {
-    Ok(JobId::from(row.try_get::<Uuid, _>("id")?))
-}
-
-/// Which of these attempts nobody took from their worker: `false`: somebody did; not there: the job
-/// is not. Sorted as for [`complete`].
+/// Which of these runs are still their worker's; `false`: it was taken away; not there: the job is gone. Sorted as for
+/// [`finish`].
 pub(crate) async fn still_held(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
-    attempts: &[(JobId, u16)],
-) -> UniqueueResult<HashMap<JobId, bool>> {
-    let (ids, numbers) = arrays(attempts);
-    let rows = query(&statements.still_held).bind(worker).bind(&ids).bind(&numbers).fetch_all(connection).await?;
-    rows.iter().map(|row| Ok((counted(row)?, row.try_get("is_held")?))).collect()
+    runs: &[(JobId, u32)],
+) -> Result<HashMap<JobId, bool>> {
+    let (ids, numbers): (Vec<_>, Vec<_>) = runs.iter().map(|(id, run)| (id.as_uuid(), stored(*run))).unzip();
+    let rows = query(&statements.still_held).bind(worker).bind(ids).bind(numbers).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok((job_id(row)?, row.try_get("is_held")?))).collect()
 }
 
-/// Which of these jobs are there and not completed.
+/// Which of these jobs exist and are not completed.
 pub(crate) async fn not_completed(
     connection: &mut PgConnection,
     statements: &Statements,
     ids: &[Uuid],
-) -> UniqueueResult<Vec<JobId>> {
+) -> Result<HashSet<JobId>> {
     let rows = query(&statements.not_completed).bind(ids).fetch_all(connection).await?;
-    rows.iter().map(counted).collect()
+    rows.iter().map(job_id).collect()
 }
 
-/// Which of these jobs somebody else has locked, be it only against their deletion.
+/// Which of these jobs another transaction has locked, even if only against deletion.
 pub(crate) async fn locked(
     connection: &mut PgConnection,
     statements: &Statements,
     ids: &[JobId],
-) -> UniqueueResult<HashSet<JobId>> {
+) -> Result<HashSet<JobId>> {
     let ids: Vec<_> = ids.iter().map(|id| id.as_uuid()).collect();
     let rows = query(&statements.locked_jobs).bind(ids).fetch_all(connection).await?;
-    rows.iter().map(counted).collect()
+    rows.iter().map(job_id).collect()
 }
 
-/// An error text without the one character that PostgreSQL cannot store: a worker's error must
-/// never keep its job from being finished.
+fn job_id(row: &PgRow) -> Result<JobId> {
+    Ok(JobId::from(row.try_get::<Uuid, _>("id")?))
+}
+
+/// An error text without the one character that PostgreSQL cannot store: a worker's error must never keep its job from
+/// being finished.
 fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-fn stored(attempt: u16) -> i16 {
-    i16::try_from(attempt).unwrap_or(i16::MAX)
+/// A run number as the column has it.
+pub(super) fn stored(run: u32) -> i32 {
+    i32::try_from(run).unwrap_or(i32::MAX)
 }

@@ -10,7 +10,7 @@ use super::{FOR_EVER, Statements, interval, query};
 use crate::error::Result;
 use crate::retention::Retention;
 
-/// Which of a runner's queues say for how long completed jobs are kept: for no time, or for a while.
+/// The queues of a runner that have a retention of completed jobs of their own: none, or some time.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct CompletedKept {
     pub(crate) deleting: Vec<String>,
@@ -23,7 +23,7 @@ impl CompletedKept {
     }
 }
 
-/// What a runner says of itself.
+/// A runner's row.
 #[derive(Clone, Debug)]
 pub(crate) struct RunnerRow {
     pub(crate) name: String,
@@ -57,14 +57,14 @@ pub(crate) async fn register_runner(
     CompletedKept::read(&row)
 }
 
-/// What a runner worked off under its lease so far.
+/// How many results were recorded under a runner's lease so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Worked {
     pub(crate) completed: i64,
     pub(crate) failed: i64,
 }
 
-/// Extends a lease by one term, and tells what was worked off under it. `None`: it is lost.
+/// Extends a lease by one term, and stores how many results were recorded under it. `None`: the lease is lost.
 pub(crate) async fn extend_lease(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -77,7 +77,7 @@ pub(crate) async fn extend_lease(
     row.map(|row| CompletedKept::read(&row)).transpose()
 }
 
-/// Says whether the runner sleeps and wants to be woken.
+/// Sets whether the runner sleeps and is to be woken.
 pub(crate) async fn set_runner_idle(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -88,13 +88,13 @@ pub(crate) async fn set_runner_idle(
     Ok(())
 }
 
-/// Takes out a runner that stopped in order.
+/// Deletes a runner that stopped in order.
 pub(crate) async fn remove_runner(connection: &mut PgConnection, statements: &Statements, id: Uuid) -> Result<()> {
     query(&statements.remove_runner).bind(id).execute(connection).await?;
     Ok(())
 }
 
-/// Takes out runners that died long ago and left nothing behind.
+/// Deletes runners that died long ago and have no jobs left.
 pub(crate) async fn remove_dead_runners(connection: &mut PgConnection, statements: &Statements) -> Result<()> {
     query(&statements.remove_dead_runners).execute(connection).await?;
     Ok(())

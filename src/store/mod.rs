@@ -2,9 +2,8 @@
 //!
 //! Every statement is a file in `sql/`. The marker `/* schema */` before a name becomes the
 //! queue's schema, so that the files stay valid SQL and no `search_path` is needed; `/* columns */j.*`
-//! becomes the columns of the job `j` that [`row::job_row`] reads. Parts of statements lie beside `sql/`:
-//! `matching.sql`, what a filter asks; `started.sql`, what every fetch does; and `onward.sql`, with which `fetch`
-//! becomes `fetch_onward`. Functions here take a connection and plain values, and give plain values back.
+//! becomes the columns of the job `j` that [`row::job_row`] reads. What a filter asks is a part of statements and lies
+//! beside `sql/`, in `matching.sql`. Functions here take a connection and plain values, and give plain values back.
 
 mod at_rest;
 mod audit;
@@ -37,7 +36,6 @@ mod service;
 #[cfg(feature = "testing")]
 mod shift;
 mod stats;
-mod turn;
 mod watch;
 
 use std::sync::Arc;
@@ -55,10 +53,8 @@ pub(crate) use self::backfill::{
 pub(crate) use self::change::{Changed, Told, Verb, change, release_claim};
 pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
 pub(crate) use self::explain::explain_unique;
-pub(crate) use self::fetch::{Fetched, Place, Slots, Taken, Unreadable, fetch, fetch_queue, give_back};
-pub(crate) use self::finish::{
-    Counted, Result as FinishResult, Verdict, complete, complete_and_delete, finish, locked, not_completed, still_held,
-};
+pub(crate) use self::fetch::{Fetched, Position, Slots, Unreadable, fetch, give_back};
+pub(crate) use self::finish::{Finished, RunResult, Verdict, finish, locked, not_completed, still_held};
 pub(crate) use self::health::{
     HeldFromOutside, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue, PreparedTransaction,
     RunnerSeen, SchemaObject, StuckJobs, TableSeen, UnknownKind, begin_check, golden_objects, held_from_outside,
@@ -97,7 +93,6 @@ pub(crate) use self::remedy::{
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, end_after, plan_by_index, release_service, take_service};
 pub(crate) use self::stats::{stats_finished, stats_inserted, stats_pace};
-pub(crate) use self::turn::begin_turn;
 pub(crate) use self::watch::{failing_kinds, running_jobs};
 
 #[cfg(feature = "testing")]
@@ -115,19 +110,12 @@ use crate::ident::SchemaName;
 /// 17, of which null asks nothing. Such statements are planned anew each time, for what is asked.
 const MATCHING: &str = include_str!("matching.sql");
 
-/// What every fetch does with what it locked, in the place of the marker `/* started */`.
-const STARTED: &str = include_str!("started.sql");
-
-/// What a fetch does besides, where places are given, in the place of the marker `/* onward */`.
-const ONWARD: &str = include_str!("onward.sql");
-
 macro_rules! statements {
     ($($(#[$condition:meta])* $name:ident),* $(,)?) => {
         /// Every statement, rendered for one schema.
         #[derive(Clone, Debug)]
         pub(crate) struct Statements {
             schema: SchemaName,
-            fetch_onward: SqlStr,
             $($(#[$condition])* $name: SqlStr,)*
         }
 
@@ -138,23 +126,19 @@ macro_rules! statements {
                 let columns = row::columns_of_j();
                 // Safe to splice: a schema name is checked against an alphabet without quotes.
                 let render = |text: &str| {
-                    let text = text.replace("/* matching */true", MATCHING).replace("/* started */", STARTED);
+                    let text = text.replace("/* matching */true", MATCHING);
                     let text = text.replace("/* columns */j.*", &columns).replace("/* schema */", &qualifier);
                     AssertSqlSafe(Arc::<str>::from(text)).into_sql_str()
                 };
                 Self {
                     $($(#[$condition])* $name: render(include_str!(concat!("sql/", stringify!($name), ".sql"))),)*
-                    fetch_onward: render(&include_str!("sql/fetch.sql").replace("/* onward */", ONWARD)),
                     schema,
                 }
             }
 
             /// Every statement with its name, for the test that prepares them all.
             pub(crate) fn all(&self) -> Vec<(&'static str, SqlStr)> {
-                Vec::from([
-                    $($(#[$condition])* (stringify!($name), self.$name.clone()),)*
-                    ("fetch_onward", self.fetch_onward.clone()),
-                ])
+                Vec::from([$($(#[$condition])* (stringify!($name), self.$name.clone()),)*])
             }
         }
     };
@@ -171,12 +155,9 @@ statements! {
     bloated_indexes,
     cancel_jobs,
     claiming_jobs,
-    complete,
-    complete_and_delete,
     count_matching,
     database_time,
     define_periodic,
-    delete_completed,
     delete_jobs,
     due_jobs,
     due_periodic,
@@ -187,7 +168,6 @@ statements! {
     extend_lease,
     failed_indexes,
     fetch,
-    fetch_queue,
     finish,
     flag_periodic,
     fold_duplicates,
@@ -273,7 +253,6 @@ statements! {
     store_progress,
     suppressed_duplicates,
     take_service,
-    take_turn,
     #[cfg(feature = "testing")]
     time_shifts,
     waiting_inserts,

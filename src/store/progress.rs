@@ -1,23 +1,24 @@
-//! Storing what running jobs report, fenced by worker and attempt.
+//! Storing what running jobs report, fenced by worker and run number.
 
 use serde_json::Value;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
+use super::finish::stored;
 use super::{Statements, query};
 use crate::error::Result;
 use crate::ident::JobId;
 
-/// What one attempt reports.
+/// What one run reports.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) id: JobId,
-    pub(crate) attempt: u16,
+    pub(crate) run: u32,
     pub(crate) progress: Value,
 }
 
 /// Stores reports, sorted by id, each job once. Answers with those that were stored: the others'
-/// rows are locked by somebody, or are no longer these attempts'.
+/// rows are locked, or no longer these runs'.
 pub(crate) async fn store_progress(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -25,12 +26,12 @@ pub(crate) async fn store_progress(
     reports: &[Report],
 ) -> Result<Vec<JobId>> {
     let ids: Vec<_> = reports.iter().map(|report| report.id.as_uuid()).collect();
-    let attempts: Vec<_> = reports.iter().map(|report| i16::try_from(report.attempt).unwrap_or(i16::MAX)).collect();
+    let runs: Vec<_> = reports.iter().map(|report| stored(report.run)).collect();
     let values: Vec<_> = reports.iter().map(|report| &report.progress).collect();
     let rows = query(&statements.store_progress)
         .bind(worker)
         .bind(&ids)
-        .bind(&attempts)
+        .bind(&runs)
         .bind(&values)
         .fetch_all(connection)
         .await?;

@@ -14,7 +14,7 @@ use crate::job::{AttemptError, JobRow};
 use crate::unique::StateSet;
 
 /// The columns of a job, in the order in which [`job_row`] reads them.
-const COLUMNS: [&str; 23] = [
+const COLUMNS: [&str; 24] = [
     "id",
     "kind",
     "queue",
@@ -38,6 +38,7 @@ const COLUMNS: [&str; 23] = [
     "until_start",
     "replaced_by",
     "worker",
+    "run",
 ];
 
 /// What stands in statements for the columns of the job `j`.
@@ -77,11 +78,17 @@ pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
         until_start: row.try_get(at(20))?,
         replaced_by: row.try_get::<Option<uuid::Uuid>, _>(at(21))?.map(JobId::from),
         worker: row.try_get(at(22))?,
+        run: run_number(row.try_get(at(23))?),
     })
 }
 
 /// A count that a CHECK constraint keeps from being negative.
 pub(super) fn count(stored: i16) -> u16 {
+    stored.max(0).unsigned_abs()
+}
+
+/// The number of a run. Fetches keep it from being negative.
+pub(super) fn run_number(stored: i32) -> u32 {
     stored.max(0).unsigned_abs()
 }
 

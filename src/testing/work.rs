@@ -295,6 +295,7 @@ fn row_without_database(job: NewJob, attempt: u16, errors: Vec<AttemptError>, wo
         until_start: false,
         replaced_by: None,
         worker: Some(worker),
+        run: 1,
     }
 }
 

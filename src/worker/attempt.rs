@@ -43,6 +43,6 @@ impl Attempt {
 impl Attempt {
     /// The key of its progress reports.
     pub(crate) const fn reporter(&self) -> Reporter {
-        Reporter { worker: self.worker, id: self.row.id, attempt: self.row.attempt }
+        Reporter { worker: self.worker, id: self.row.id, run: self.row.run }
     }
 }

@@ -39,12 +39,12 @@ pub(crate) struct Reports {
     latest: Mutex<HashMap<Reporter, Latest>>,
 }
 
-/// An attempt, by the members that fence its result.
+/// A run, as the fence knows it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Reporter {
     pub(crate) worker: Uuid,
     pub(crate) id: JobId,
-    pub(crate) attempt: u16,
+    pub(crate) run: u32,
 }
 
 #[derive(Debug)]
@@ -85,11 +85,11 @@ impl Reports {
         let is_new =
             |(reporter, latest): &(&Reporter, &Latest)| reporter.worker == worker && latest.version > latest.stored;
         let mut new: Vec<_> = latest.iter().filter(is_new).collect();
-        new.sort_unstable_by_key(|(reporter, _)| (reporter.id, std::cmp::Reverse(reporter.attempt)));
+        new.sort_unstable_by_key(|(reporter, _)| (reporter.id, std::cmp::Reverse(reporter.run)));
         new.dedup_by_key(|(reporter, _)| reporter.id);
         let report = |(reporter, latest): &(&Reporter, &Latest)| Report {
             id: reporter.id,
-            attempt: reporter.attempt,
+            run: reporter.run,
             progress: latest.progress.clone(),
         };
         Batch {
@@ -103,7 +103,7 @@ impl Reports {
         let stored: HashSet<_> = stored.iter().collect();
         let mut latest = self.latest();
         for (report, version) in batch.reports.iter().zip(&batch.versions) {
-            let reporter = Reporter { worker, id: report.id, attempt: report.attempt };
+            let reporter = Reporter { worker, id: report.id, run: report.run };
             if let Some(latest) = latest.get_mut(&reporter).filter(|_| stored.contains(&report.id)) {
                 latest.stored = latest.stored.max(*version);
             }
@@ -142,7 +142,7 @@ mod tests {
         let reports = Reports::default();
         let worker = Uuid::now_v7();
         let (first, second) = (AtomicBool::new(false), AtomicBool::new(false));
-        let reporter = |attempt| Reporter { worker, id: JobId::from(Uuid::nil()), attempt };
+        let reporter = |run| Reporter { worker, id: JobId::from(Uuid::nil()), run };
         for n in 0..1000 {
             reports.report(reporter(1), &first, json!(n));
         }

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::ident::JobId;
 use crate::job::{Job, JobRow};
 use crate::outcome::BoxError;
-use crate::store::{self, FinishResult, Verdict};
+use crate::store::{self, RunResult, Verdict};
 use crate::unique::check_jsonb;
 
 /// A running job, as its worker gets it: typed args, the row, and the ways to end it.
@@ -176,20 +176,12 @@ impl<J: Job> RunningJob<J> {
 
     async fn complete(&self, connection: &mut PgConnection, output: Option<Value>) -> Result<()> {
         let attempt = &self.attempt;
-        let statements = attempt.client.statements();
-        let (id, number) = (attempt.row.id, attempt.row.attempt);
         let progress = attempt.reports.unstored(attempt.reporter());
-        let finished = if attempt.is_deleted {
-            // The output is deleted with the row.
-            store::complete_and_delete(connection, statements, attempt.worker, &[(id, number)], None).await?
-        } else if output.is_none() && progress.is_none() {
-            store::complete(connection, statements, attempt.worker, &[(id, number)], None).await?
-        } else {
-            let result = FinishResult { progress, ..FinishResult::of(&attempt.row, Verdict::Complete { output }) };
-            store::finish(connection, statements, attempt.worker, &[result], None).await?
-        };
-        if finished.state(id).is_none() {
-            return Err(Error::Stale { id, attempt: number });
+        let result = RunResult::of(&attempt.row, Verdict::Complete { output });
+        let result = RunResult { progress, is_deleted: attempt.is_deleted, ..result };
+        let finished = store::finish(connection, attempt.client.statements(), attempt.worker, &[&result], None).await?;
+        if !finished.contains_key(&result.id) {
+            return Err(Error::Stale { id: result.id, attempt: result.attempt });
         }
         attempt.is_completed_in.store(true, Ordering::Release);
         if attempt.is_deleted {

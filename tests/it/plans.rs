@@ -10,12 +10,9 @@ use uniqueue::{Job, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
 use crate::support::{Database, WAIT, job, pool};
 
 /// Each with as many nulls as it has parameters: a generic plan does not look at them.
-const STATEMENTS: [(&str, usize); 15] = [
-    ("fetch", 4),
-    ("fetch_queue", 4),
-    ("fetch_onward", 8),
-    ("complete", 5),
-    ("finish", 10),
+const STATEMENTS: [(&str, usize); 11] = [
+    ("fetch", 8),
+    ("finish", 13),
     ("store_progress", 4),
     ("not_completed", 1),
     ("still_held", 3),
@@ -25,7 +22,6 @@ const STATEMENTS: [(&str, usize); 15] = [
     ("lost_jobs", 2),
     ("prune", 7),
     ("jobs_in_range", 3),
-    ("complete_and_delete", 5),
 ];
 
 #[tokio::test]

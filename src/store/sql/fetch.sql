@@ -1,7 +1,8 @@
--- Takes the next jobs of several queues, each up to its own free slots.
--- Per queue the scan walks job_fetch in order and locks as it goes, so that no two runners wait
--- for each other. It starts at the queue's head; fetch_onward, which is this with onward.sql in it, says
--- where else. The last row says what the look was; the others are the jobs.
+-- Takes the next jobs of several queues ($1), each up to its own free slots ($2), of the given kinds ($3), and starts a
+-- run of each for the runner $4. Per queue the scan follows job_fetch in order and locks as it goes, so that no two
+-- runners wait for each other. It begins at the head of the queue; or, where the cursor ($5 to $8) has positions in
+-- the queue, behind these: one for each priority, the highest first. Answers with a row a job, or with one row without a
+-- job; each says what the scan was.
 WITH wanted AS MATERIALIZED (
     SELECT
         w.queue, w.free, q.max_running IS NOT NULL AS is_limited,
@@ -20,32 +21,72 @@ WITH wanted AS MATERIALIZED (
     ORDER BY w.queue COLLATE "C"
 ),
 next AS MATERIALIZED (
-    SELECT n.ctid
+    SELECT n.id
     FROM wanted AS w
     CROSS JOIN LATERAL (
-        SELECT j.ctid
+        SELECT j.id
         FROM /* schema */job AS j
         WHERE j.queue = w.queue AND j.state = 'available' AND j.kind = ANY ($3::text[])
         ORDER BY j.priority DESC, j.scheduled_at, j.id
         LIMIT w.slots
-        FOR UPDATE SKIP LOCKED
+        FOR NO KEY UPDATE SKIP LOCKED
     ) AS n
-    /* onward */
+    WHERE w.queue <> ALL ($5::text[])
+    UNION ALL
+    SELECT o.id
+    FROM wanted AS w
+    CROSS JOIN LATERAL (
+        SELECT n.id
+        -- unnest keeps the order of the positions.
+        FROM unnest($5::text[], $6::smallint[], $7::timestamptz[], $8::uuid[])
+            AS p (queue, priority, scheduled_at, id)
+        CROSS JOIN LATERAL (
+            SELECT j.id
+            FROM /* schema */job AS j
+            WHERE j.queue = p.queue
+                AND j.state = 'available'
+                AND j.priority = p.priority
+                AND (j.scheduled_at, j.id) > (p.scheduled_at, p.id)
+                AND j.kind = ANY ($3::text[])
+            ORDER BY j.scheduled_at, j.id
+            LIMIT w.slots
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS n
+        WHERE p.queue = w.queue
+        LIMIT w.slots
+    ) AS o
+    WHERE w.queue = ANY ($5::text[])
 ),
-/* started */
+started AS (
+    UPDATE /* schema */job AS j
+    SET state = 'running',
+        -- The fence: no other run of the job has this number.
+        run = j.run % 2147483647 + 1,
+        -- Counted at fetch, so that a crash uses one up. Capped, so that no count stops a queue.
+        attempt = least(j.attempt::integer + 1, 32767),
+        -- Read once, when the scan is over and no row is changed yet.
+        attempted_at = (SELECT clock_timestamp()),
+        worker = $4,
+        unique_states = CASE WHEN j.until_start AND j.unique_states > 0 THEN 0 ELSE j.unique_states END,
+        unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'available', 'running')
+    -- An array, not a join: the planner cannot know how many rows a LIMIT of slots gives, and would read the whole table.
+    WHERE j.id = ANY (ARRAY(SELECT n.id FROM next AS n))
+    RETURNING
+        /* columns */j.*,
+        j.unique_yielded
+),
+scan AS (
+    SELECT
+        statement_timestamp() AS began_at,
+        array_agg(w.queue) FILTER (WHERE w.slots < w.free) AS held_back,
+        array_agg(w.queue) FILTER (WHERE w.is_limited) AS limited
+    FROM wanted AS w
+)
 SELECT
-    j.id, j.attempt, j.scheduled_at, j.args, j.unique_key, j.unique_states,
-    j.particulars, j.papers, NULL::record AS look
-FROM started AS j
-WHERE NOT j.unique_yielded OR j.id <> ALL (
+    c.began_at, coalesce(j.attempted_at, clock_timestamp()) AS ended_at, c.held_back, c.limited,
+    /* columns */j.*
+FROM scan AS c
+LEFT JOIN started AS j ON NOT j.unique_yielded OR j.id <> ALL (
     -- Asked once, and only where a job came to its claim's states while it was fetched, or had yielded before.
     coalesce((SELECT /* schema */take_claims(array_agg(s.id)) FROM started AS s WHERE s.unique_yielded), '{}')
 )
-UNION ALL
-SELECT
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    ROW(
-        statement_timestamp(), coalesce((SELECT s.attempted_at FROM started AS s LIMIT 1), clock_timestamp()),
-        array_agg(w.queue) FILTER (WHERE w.slots < w.free), array_agg(w.queue) FILTER (WHERE w.is_limited)
-    )
-FROM wanted AS w

@@ -1,11 +1,11 @@
--- Gives back what a runner was given without its knowledge: the answer to a fetch can be lost on
--- its way, and no lease runs out while the runner lives. Attempts that nobody started do not count.
--- Wakes who could work it.
+-- Gives back jobs that the runner $1 has and does not know of: the answer to its fetch can be lost on its way, and no
+-- lease runs out while the runner lives. The runs in hand ($2) stay. A run that was never started uses up no attempt.
+-- Wakes the runners that can work the jobs.
 WITH lost AS (
     SELECT j.id
     FROM /* schema */job AS j
     WHERE j.state = 'running' AND j.worker = $1 AND j.id <> ALL ($2::uuid[])
-    FOR UPDATE SKIP LOCKED
+    FOR NO KEY UPDATE SKIP LOCKED
 ),
 given_back AS (
     UPDATE /* schema */job AS j

@@ -1,4 +1,4 @@
--- Which of these jobs somebody else has locked, be it only against their deletion. What is gone is not locked.
+-- Which of these jobs another transaction has locked, even if only against deletion. A job that is gone is not locked.
 WITH free AS (
     SELECT j.id
     FROM /* schema */job AS j

@@ -1,4 +1,4 @@
--- Which of these jobs are there and not completed.
+-- Which of these jobs exist and are not completed.
 SELECT j.id
 FROM /* schema */job AS j
 WHERE j.id = ANY ($1::uuid[])

@@ -6,6 +6,7 @@ SET state = 'running',
     max_attempts = greatest(j.max_attempts, $2::smallint),
     attempted_at = clock_timestamp(),
     worker = $3,
+    run = j.run % 2147483647 + 1,
     unique_states = CASE WHEN j.until_start AND j.unique_states > 0 THEN 0 ELSE j.unique_states END
 WHERE j.id = $1
 RETURNING

@@ -18,10 +18,10 @@ async fn pages(database: &Database, connection: &mut PgConnection, name: &str, a
     (read("Shared Hit Blocks") + read("Shared Read Blocks")) / BATCH as f64
 }
 
-/// A connection that knows how to fetch and to complete, and a live runner to do it for.
+/// A connection that knows how to fetch and to finish, and a live runner to do it for.
 async fn runner(database: &Database) -> (PoolConnection<sqlx::Postgres>, Uuid) {
     let mut connection = database.pool().acquire().await.unwrap();
-    for name in ["fetch", "fetch_onward", "complete"] {
+    for name in ["fetch", "finish"] {
         database.prepare(&mut connection, name).await;
     }
     let runner = Uuid::now_v7();
@@ -37,7 +37,7 @@ async fn runner(database: &Database) -> (PoolConnection<sqlx::Postgres>, Uuid) {
 fn fetch_arguments(runner: Uuid, place: Option<(&str, &str)>) -> String {
     let head = format!("'{{default}}', '{{{BATCH}}}', '{{task}}', '{runner}'");
     match place {
-        None => head,
+        None => format!("{head}, '{{}}', '{{}}', '{{}}', '{{}}'"),
         Some((scheduled_at, id)) => {
             format!("{head}, '{{default}}', '{{0}}', ARRAY['{scheduled_at}'::timestamptz], '{{{id}}}'")
         }
@@ -50,12 +50,14 @@ async fn pages_of_a_batch(database: &Database) -> [f64; 2] {
     let fetch = pages(database, &mut connection, "fetch", &fetch_arguments(runner, None)).await;
     let ids = format!("SELECT array_agg(id ORDER BY id)::text FROM {{schema}}.job WHERE worker = '{runner}'");
     let ids = database.text(&ids).await;
-    let arguments = format!("'{runner}', '{ids}', 1, '{{}}', NULL");
-    let complete = pages(database, &mut connection, "complete", &arguments).await;
+    let runs = format!("'{ids}', array_fill(1, ARRAY[{BATCH}])");
+    let arguments =
+        format!("'{runner}', NULL, '{{}}', '{{}}', {runs}, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}'");
+    let finish = pages(database, &mut connection, "finish", &arguments).await;
     let completed = format!("SELECT count(*) FROM {{schema}}.job WHERE worker = '{runner}' AND state = 'completed'");
     assert_eq!(database.number(&completed).await, BATCH);
     connection.detach().close().await.unwrap();
-    [fetch, complete]
+    [fetch, finish]
 }
 
 /// Jobs whose ids follow time, as those of clients do.
@@ -80,7 +82,7 @@ async fn pages_looked_at_do_not_grow_with_the_table() {
     database.execute("ANALYZE {schema}.job").await;
     let large = pages_of_a_batch(&database).await;
     // Some more: the indexes are deeper by a level.
-    for (name, (small, large)) in ["fetch", "complete"].iter().zip(small.into_iter().zip(large)) {
+    for (name, (small, large)) in ["fetch", "finish"].iter().zip(small.into_iter().zip(large)) {
         let story = format!("{name}: {small} pages a job in a small table, {large} in a large one");
         assert!(large <= small + 6.0 && large < 14.0, "{story}");
     }
@@ -103,7 +105,7 @@ async fn rows_that_an_old_snapshot_keeps_are_not_walked_from_a_place_behind_them
     let (mut connection, runner) = runner(&database).await;
     let head = pages(&database, &mut connection, "fetch", &fetch_arguments(runner, None)).await;
     let behind = fetch_arguments(runner, Some((&time, &last)));
-    let behind = pages(&database, &mut connection, "fetch_onward", &behind).await;
+    let behind = pages(&database, &mut connection, "fetch", &behind).await;
     let fetched = format!("SELECT count(*) FROM {{schema}}.job WHERE worker = '{runner}'");
     assert_eq!(database.number(&fetched).await, 2 * BATCH);
     assert!(behind < 14.0 && head > behind + 10.0, "{head} pages a job from the head, {behind} from behind");

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use sqlx::{PgConnection, Row};
-use time::OffsetDateTime;
 use uniqueue::{Error, JobState, NewJob, OnConflict, OnReentry, StateSet, UniqueKey};
 use uuid::Uuid;
 
@@ -26,7 +25,7 @@ struct Modelled {
     attempt: i16,
     max_attempts: i16,
     worker: Option<Uuid>,
-    since: Option<OffsetDateTime>,
+    run: i32,
     replaced_by: Option<Uuid>,
 }
 
@@ -165,7 +164,7 @@ impl Story<'_> {
             attempt: 0,
             max_attempts,
             worker: None,
-            since: None,
+            run: 0,
             replaced_by: None,
         };
         (new, modelled, on_conflict)
@@ -237,8 +236,8 @@ impl Story<'_> {
         let fetched = self.moves.fetch(connection, worker, &self.jobs[index].queue, 5).await.expect("a fetch");
         let job = &mut self.jobs[index];
         job.attempt += 1;
+        job.run += 1;
         job.worker = Some(worker);
-        job.since = fetched.first().and_then(|held| held.since);
         if job.until_start {
             job.states = StateSet::EMPTY;
         }
@@ -252,17 +251,10 @@ impl Story<'_> {
         let end = random.of(&End::ALL);
         self.log.push(format!("finish {index} {end:?}"));
         let job = &self.jobs[index];
-        let held = Held { id: job.id, attempt: job.attempt, since: job.since };
-        // A worker that is not the job's, and an attempt that is over, say nothing. One that did not count (a snooze) has
-        // the number of the next.
-        let stale = Held { attempt: held.attempt - 1, ..held };
-        let uncounted = Held { since: held.since.map(|since| since - time::Duration::MILLISECOND), ..held };
+        let held = Held { id: job.id, run: job.run };
+        // A worker that is not the job's, and a run that is over, say nothing: also where the attempt's number came back.
         let worker = job.worker.unwrap();
-        for (speaker, said) in [(Uuid::now_v7(), held), (worker, stale), (worker, uncounted)] {
-            // What is nothing but completed is so for good: it cannot be sent again as another attempt's.
-            if end == End::Complete && said.since != held.since {
-                continue;
-            }
+        for (speaker, said) in [(Uuid::now_v7(), held), (worker, Held { run: held.run - 1, ..held })] {
             assert!(self.moves.finish(connection, speaker, &[(said, end)]).await.unwrap().is_empty());
         }
         let finished = self.moves.finish(connection, worker, &[(held, end)]).await.expect("a finish");
@@ -352,7 +344,7 @@ impl Story<'_> {
     /// The table says what the model says, and one job at most claims the key.
     async fn check(&self, connection: &mut PgConnection) {
         let text = self.database.sql(
-            "SELECT j.id, j.state::text AS state, j.claims, j.unique_states, j.attempt, j.replaced_by
+            "SELECT j.id, j.state::text AS state, j.claims, j.unique_states, j.attempt, j.run, j.replaced_by
              FROM {schema}.job AS j
              WHERE j.unique_key = $1",
         );
@@ -366,9 +358,11 @@ impl Story<'_> {
                 row.get::<bool, _>("claims"),
                 row.get::<i16, _>("unique_states"),
                 row.get::<i16, _>("attempt"),
+                row.get::<i32, _>("run"),
                 row.get::<Option<Uuid>, _>("replaced_by"),
             );
-            let expected = (job.state.to_string(), job.is_marked(), job.states.bits(), job.attempt, job.replaced_by);
+            let expected =
+                (job.state.to_string(), job.is_marked(), job.states.bits(), job.attempt, job.run, job.replaced_by);
             assert_eq!(found, expected, "job {index}: {:#?}", self.log);
         }
     }

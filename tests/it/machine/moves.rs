@@ -18,7 +18,6 @@ use crate::support::Database;
 pub(super) struct Moves {
     statements: Arc<HashMap<&'static str, SqlStr>>,
     operate: SqlStr,
-    since: SqlStr,
 }
 
 /// How an attempt ends.
@@ -51,8 +50,7 @@ impl End {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     pub(super) id: Uuid,
-    pub(super) attempt: i16,
-    pub(super) since: Option<OffsetDateTime>,
+    pub(super) run: i32,
 }
 
 pub(super) const HOUR: PgInterval = PgInterval { months: 0, days: 0, microseconds: 3_600_000_000 };
@@ -68,8 +66,7 @@ impl Moves {
     pub(super) fn new(database: &Database) -> Self {
         let text = |text: String| AssertSqlSafe(Arc::<str>::from(text)).into_sql_str();
         let statements = database.client.statements_text().into_iter().map(|(name, sql)| (name, text(sql))).collect();
-        let since = database.sql("SELECT attempted_at FROM {schema}.job WHERE id = $1");
-        Self { statements: Arc::new(statements), operate: database.sql(OPERATE), since }
+        Self { statements: Arc::new(statements), operate: database.sql(OPERATE) }
     }
 
     pub(super) fn query(&self, name: &str) -> Query<'static, Postgres, PgArguments> {
@@ -86,7 +83,7 @@ impl Moves {
         Ok(worker)
     }
 
-    /// Takes a runner out, with whatever it still has in its hands.
+    /// Deletes a runner that may still have jobs.
     pub(super) async fn kill(&self, connection: &mut PgConnection, worker: Uuid) -> sqlx::Result<()> {
         self.query("remove_runner").bind(worker).execute(connection).await?;
         Ok(())
@@ -100,30 +97,28 @@ impl Moves {
         slots: i32,
     ) -> sqlx::Result<Vec<Held>> {
         let kinds = vec!["task".to_owned()];
-        // Each runner looks in one of the three ways that there are: which must make no difference.
-        let name = ["fetch", "fetch_queue", "fetch_onward"][(worker.as_u128().count_ones() % 3) as usize];
-        let mut query = self.query(name);
-        query = query.bind(vec![queue.to_owned()]).bind(vec![slots]).bind(kinds).bind(worker);
-        if name == "fetch_onward" {
-            // Before all jobs.
-            let place = (vec![queue.to_owned()], vec![0_i16], vec![OffsetDateTime::UNIX_EPOCH], vec![Uuid::nil()]);
-            query = query.bind(place.0).bind(place.1).bind(place.2).bind(place.3);
-        }
-        let rows = query.fetch_all(&mut *connection).await?;
-        // Beside the jobs may come a row of nulls, which says what the look was.
-        let taken = rows.iter().filter_map(|row| row.try_get::<Option<Uuid>, _>("id").transpose().map(|id| (row, id)));
-        let mut held = Vec::new();
-        for (row, id) in taken {
-            let id = id?;
-            let since = sqlx::query_scalar(self.since.clone()).bind(id).fetch_optional(&mut *connection).await?;
-            held.push(Held { id, attempt: row.try_get("attempt")?, since: since.flatten() });
-        }
-        Ok(held)
+        // Half of the runners fetch from behind a position before all jobs, which must make no difference.
+        let positions = (worker.as_u128().count_ones() % 2) as usize;
+        let rows = self
+            .query("fetch")
+            .bind(vec![queue.to_owned()])
+            .bind(vec![slots])
+            .bind(kinds)
+            .bind(worker)
+            .bind(vec![queue.to_owned(); positions])
+            .bind(vec![0_i16; positions])
+            .bind(vec![OffsetDateTime::UNIX_EPOCH; positions])
+            .bind(vec![Uuid::nil(); positions])
+            .fetch_all(&mut *connection)
+            .await?;
+        // Without a job there is one row, with nulls.
+        let jobs = rows.iter().filter_map(|row| row.try_get::<Option<Uuid>, _>("id").transpose().map(|id| (row, id)));
+        jobs.map(|(row, id)| Ok(Held { id: id?, run: row.try_get("run")? })).collect()
     }
 
-    /// Ends attempts. Answers with the jobs that took the result. As the completer, it lets go of what it has where
-    /// a row is locked, and tries again: a batch of inserts that ends expired claims takes rows by their keys, and
-    /// would wait for this in a circle.
+    /// Ends runs. Answers with the jobs whose result counted. As the completer, it lets go of its rows where one is locked,
+    /// and tries again: a batch of inserts that ends expired claims takes rows by their keys, and would wait for this in a
+    /// circle.
     pub(super) async fn finish(
         &self,
         connection: &mut PgConnection,
@@ -147,18 +142,16 @@ impl Moves {
         // As the completer sends them.
         let mut ends = ends.to_vec();
         ends.sort_by_key(|(held, _)| held.id);
-        let ids: Vec<_> = ends.iter().map(|(held, _)| held.id).collect();
-        let attempts: Vec<_> = ends.iter().map(|(held, _)| held.attempt).collect();
-        let rows = if ends.iter().all(|(_, end)| *end == End::Complete) {
-            // One number for all, or each its own.
-            let same = attempts.first().copied().filter(|first| attempts.iter().all(|attempt| attempt == first));
-            let attempts = if same.is_some() { Vec::new() } else { attempts };
-            let query = self.query("complete").bind(worker).bind(&ids).bind(same).bind(attempts).bind(PATIENCE);
-            let counted: Option<Vec<Uuid>> = query.fetch_one(connection).await?.try_get("counted")?;
-            return Ok(counted.unwrap_or(ids));
-        } else {
-            let wait = |at_once| Some(if at_once { NOTHING } else { HOUR });
-            let words = ends.iter().map(|(_, end)| match *end {
+        let (completed, others): (Vec<_>, Vec<_>) = ends.into_iter().partition(|(_, end)| *end == End::Complete);
+        let runs = |ends: &[(Held, End)]| -> (Vec<Uuid>, Vec<i32>) {
+            ends.iter().map(|(held, _)| (held.id, held.run)).unzip()
+        };
+        let (completed, completed_runs) = runs(&completed);
+        let (ids, runs) = runs(&others);
+        let wait = |at_once| Some(if at_once { NOTHING } else { HOUR });
+        let (mut outcomes, mut delays, mut errors, mut outputs) = (vec![], vec![], vec![], vec![]);
+        for (_, end) in &others {
+            let (outcome, delay, error, output) = match *end {
                 End::Complete => ("complete", None, None, None),
                 End::CompleteWithOutput => ("complete", None, None, Some(serde_json::json!({"n": 1}))),
                 End::Retry { at_once } => ("retry", wait(at_once), Some("failed"), None),
@@ -166,38 +159,39 @@ impl Moves {
                 End::GiveBack => ("give_back", None, None, None),
                 End::Cancel => ("cancel", None, Some("not wanted"), None),
                 End::Discard => ("discard", None, Some("hopeless"), None),
-            });
-            let (mut outcomes, mut delays, mut errors, mut outputs) = (vec![], vec![], vec![], vec![]);
-            for (outcome, delay, error, output) in words {
-                outcomes.push(outcome);
-                delays.push(delay);
-                errors.push(error);
-                outputs.push(output);
-            }
-            let query = self.query("finish").bind(worker).bind(ids).bind(attempts);
-            query
-                .bind(outcomes)
-                .bind(delays)
-                .bind(errors)
-                .bind(outputs)
-                .bind(PATIENCE)
-                .bind(vec![None::<serde_json::Value>; ends.len()])
-                .bind(ends.iter().map(|(held, _)| held.since).collect::<Vec<_>>())
-                .bind(true)
-                .fetch_all(connection)
-                .await?
-        };
-        rows.iter().map(|row: &PgRow| row.try_get("id")).collect()
+            };
+            outcomes.push(outcome);
+            delays.push(delay);
+            errors.push(error);
+            outputs.push(output);
+        }
+        let query = self.query("finish").bind(worker).bind(PATIENCE);
+        let rows = query
+            .bind(Vec::<Uuid>::new())
+            .bind(Vec::<i32>::new())
+            .bind(completed)
+            .bind(completed_runs)
+            .bind(&ids)
+            .bind(runs)
+            .bind(outcomes)
+            .bind(delays)
+            .bind(errors)
+            .bind(outputs)
+            .bind(vec![None::<serde_json::Value>; ids.len()])
+            .fetch_all(connection)
+            .await?;
+        let counted = rows.iter().map(|row: &PgRow| row.try_get::<Vec<Uuid>, _>("ids"));
+        Ok(counted.collect::<sqlx::Result<Vec<_>>>()?.concat())
     }
 
-    /// Stores what attempts report of how far they are.
+    /// Stores what runs report of their progress.
     pub(super) async fn report(&self, connection: &mut PgConnection, worker: Uuid, held: &[Held]) -> sqlx::Result<()> {
         let mut held = held.to_vec();
         held.sort_by_key(|held| held.id);
         let ids: Vec<_> = held.iter().map(|held| held.id).collect();
-        let attempts: Vec<_> = held.iter().map(|held| held.attempt).collect();
+        let runs: Vec<_> = held.iter().map(|held| held.run).collect();
         let progress = vec![serde_json::json!({"done": 1, "total": 2}); held.len()];
-        let query = self.query("store_progress").bind(worker).bind(ids).bind(attempts).bind(progress);
+        let query = self.query("store_progress").bind(worker).bind(ids).bind(runs).bind(progress);
         query.execute(connection).await?;
         Ok(())
     }

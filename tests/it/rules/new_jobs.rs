@@ -2,12 +2,11 @@
 
 use std::future::IntoFuture;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 use sqlx::postgres::PgListener;
-use sqlx::{Connection, PgConnection, Postgres, Row, Transaction};
-use time::OffsetDateTime;
+use sqlx::{Connection, PgConnection};
 use tokio::sync::Barrier;
 use tokio::time::timeout;
 use uniqueue::{Client, JobState, NewJob, OnReentry, UniqueKey, UniqueScope};

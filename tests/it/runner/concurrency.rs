@@ -1,6 +1,7 @@
-//! The concurrency of a queue in one runner can be changed while it runs.
+//! The concurrency of a queue: in one runner it can be changed while it runs, and many runners work one queue.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
@@ -52,4 +53,29 @@ async fn more_concurrency_takes_effect_at_once_and_less_as_jobs_end() {
     }
     leave.add_permits(100);
     timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn many_runners_that_fetch_many_work_each_job_once() {
+    const JOBS: u32 = 20_000;
+    let database = Database::new().await;
+    database.client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
+    let ran: Arc<Mutex<HashMap<u32, u32>>> = Arc::default();
+    let mut runners = Vec::new();
+    for _ in 0..4 {
+        let ran = Arc::clone(&ran);
+        let work = move |job: RunningJob<Task>| {
+            *ran.lock().unwrap().entry(job.args.n).or_default() += 1;
+            async {}
+        };
+        let runner = Runner::new(database.client.clone()).queue("default", 2_000).worker(work);
+        runners.push(runner.start().await.unwrap());
+    }
+    let completed = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1";
+    database.until(completed, i64::from(JOBS)).await;
+    for runner in runners {
+        runner.stop().await.unwrap();
+    }
+    let ran = ran.lock().unwrap();
+    assert!(ran.len() == JOBS as usize && ran.values().all(|times| *times == 1));
 }

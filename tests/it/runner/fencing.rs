@@ -1,4 +1,4 @@
-//! A result counts only for the attempt that made it, and effects commit with their completion.
+//! A result counts only for the run that made it, and effects commit with their completion.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, Semaphore, mpsc};
-use uniqueue::{BoxError, Error, JobState, Retention, Runner, RunningJob, StopReason};
+use uniqueue::{BoxError, Error, JobState, Outcome, Retention, Runner, RunningJob, StopReason};
 
 use super::{Task, quick, until};
 use crate::support::{Database, WAIT};
@@ -42,6 +42,39 @@ async fn effects_and_completion_commit_together() {
 }
 
 #[tokio::test]
+async fn run_numbers_grow_with_every_fetch_and_start_again_only_after_the_last_one() {
+    let database = Database::new().await;
+    let (sender, mut started) = mpsc::unbounded_channel();
+    let work = move |job: RunningJob<Task>| {
+        let _ = sender.send((job.row().run, job.attempt()));
+        async move {
+            match job.row().run {
+                1 | 3 => Outcome::snooze(Duration::ZERO),
+                2 => Outcome::retry(Duration::ZERO, "once more"),
+                _ => Outcome::complete(),
+            }
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    let row = until(&database, job.id(), JobState::Completed).await;
+    // A snooze does not count as an attempt, so the attempt's number comes back.
+    for expected in [(1, 1), (2, 1), (3, 2), (4, 2)] {
+        assert_eq!(started.recv().await, Some(expected));
+    }
+    assert_eq!((row.run, row.attempt), (4, 2));
+    let last = "UPDATE {schema}.job SET state = 'available', finalized_at = NULL, run = 2147483646";
+    database.execute(last).await;
+    let row = until(&database, job.id(), JobState::Completed).await;
+    assert_eq!(row.run, 2_147_483_647);
+    database.execute("UPDATE {schema}.job SET state = 'available', finalized_at = NULL, run = 2147483647").await;
+    for expected in [(2_147_483_647, 3), (1, 4), (2, 4), (3, 5), (4, 5)] {
+        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(expected));
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_stale_result_is_dropped_and_complete_in_says_so() {
     let database = Database::new().await;
     let started = Arc::new(Notify::new());
@@ -66,7 +99,7 @@ async fn a_stale_result_is_dropped_and_complete_in_says_so() {
     // Meanwhile the job was rescued and is in the hands of another worker.
     // In one statement, so that no rescuer finds the job with a worker that it does not know.
     let taken = "WITH taken AS (
-            UPDATE {schema}.job SET worker = gen_random_uuid(), attempt = 2 RETURNING worker
+            UPDATE {schema}.job SET worker = gen_random_uuid(), attempt = 2, run = 2 RETURNING worker
         )
         INSERT INTO {schema}.runner (id, name, queues, leased_until)
         SELECT worker, 'other', '{}', now() + interval '1 hour' FROM taken";

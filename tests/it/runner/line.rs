@@ -27,13 +27,13 @@ pub async fn connections(pool: &PgPool, schema: &str) -> i64 {
 /// Ends the line's connection, if it is there.
 async fn cut(database: &Database) -> bool {
     let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-        WHERE application_name = $1 AND query ~ 'LISTEN|SET leased_until|INTO .*[.]runner|Which of these attempts'";
+        WHERE application_name = $1 AND query ~ 'LISTEN|SET leased_until|INTO .*[.]runner|Which of these runs'";
     let cut: i64 = sqlx::query_scalar(cut).bind(&database.schema).fetch_one(database.pool()).await.unwrap();
     cut > 0
 }
 
 #[tokio::test]
-async fn a_runner_has_two_standing_connections_and_at_most_four_for_fetches_and_results() {
+async fn a_runner_has_two_standing_connections_and_at_most_three_for_fetches_and_results() {
     for is_listening in [true, false] {
         let database = Database::new().await;
         let client = named(&database).await;
@@ -55,7 +55,10 @@ async fn a_runner_has_two_standing_connections_and_at_most_four_for_fetches_and_
             until(&database, later.id(), JobState::Completed).await;
             most = most.max(connections(database.pool(), &database.schema).await);
         }
-        assert!((4..=7).contains(&most), "one of the pool, two that stand, one to four of the desk: {most}");
+        assert!(
+            (4..=6).contains(&most),
+            "one of the pool, two that stand, one to three for fetches and results: {most}"
+        );
         let listening = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND query LIKE 'LISTEN%'";
         if !is_listening {
             let listening: i64 =

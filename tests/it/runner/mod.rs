@@ -28,7 +28,6 @@ mod settings;
 mod states;
 mod stopping;
 mod tracing;
-mod turns;
 mod unanswered;
 mod waking;
 

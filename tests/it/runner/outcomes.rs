@@ -195,6 +195,6 @@ async fn large_outputs_are_recorded_by_a_few_statements_of_some_megabytes_each()
         runner.stop().await.unwrap();
     };
     let ((), statements) = statements_of(running).await;
-    let sent = statements.iter().filter(|statement| statement.contains("Ends attempts")).count();
+    let sent = statements.iter().filter(|statement| statement.contains("Ends runs")).count();
     assert!((3..10).contains(&sent), "{sent}");
 }

@@ -143,10 +143,11 @@ async fn a_worker_sees_its_job_as_the_row_has_it_the_usual_and_the_unusual() {
     compare_all(true).await;
 }
 
-/// The jobs that a look at one queue takes, in the order of work.
+/// The jobs that a fetch takes from a queue, by their numbers.
 async fn taken(database: &Database, connection: &mut PgConnection, slots: usize) -> String {
     let look = format!(
-        "EXECUTE prepared_fetch_queue ('{{default}}', '{{{slots}}}', '{{task}}', '00000000-0000-7000-8000-000000000001')"
+        "EXECUTE prepared_fetch ('{{default}}', '{{{slots}}}', '{{task}}', '00000000-0000-7000-8000-000000000001',
+            '{{}}', '{{}}', '{{}}', '{{}}')"
     );
     sqlx::raw_sql(database.sql(&look)).execute(connection).await.unwrap();
     let jobs = "WITH again AS (UPDATE {schema}.job SET state = 'available', worker = NULL WHERE state = 'running' RETURNING args)
@@ -155,7 +156,7 @@ async fn taken(database: &Database, connection: &mut PgConnection, slots: usize)
 }
 
 #[tokio::test]
-async fn a_look_at_one_queue_takes_its_next_jobs_and_none_where_anything_holds_it_back() {
+async fn a_fetch_takes_the_next_jobs_of_a_queue_and_no_more_than_what_holds_it_back_allows() {
     let database = Database::new().await;
     let jobs = "INSERT INTO {schema}.job (id, kind, queue, args, priority)
         SELECT {schema}.new_job_id(), kind, queue, to_jsonb(n), n
@@ -166,22 +167,22 @@ async fn a_look_at_one_queue_takes_its_next_jobs_and_none_where_anything_holds_i
         VALUES ('00000000-0000-7000-8000-000000000001', 'a', '{default}', now() + interval '1 hour')";
     database.execute(runner).await;
     let mut connection = database.pool().acquire().await.unwrap();
-    database.prepare(&mut connection, "fetch_queue").await;
+    database.prepare(&mut connection, "fetch").await;
     assert_eq!(taken(&database, &mut connection, 2).await, "2 3");
     let queue = "INSERT INTO {schema}.queue (name) VALUES ('default')";
     database.execute(queue).await;
-    for (holds, lets_go) in [
-        ("UPDATE {schema}.queue SET paused_at = now()", "UPDATE {schema}.queue SET paused_at = NULL"),
-        // Which this look does not count places for.
-        ("UPDATE {schema}.queue SET max_running = 9", "UPDATE {schema}.queue SET max_running = NULL"),
+    for (holds, allows, lets_go) in [
+        ("UPDATE {schema}.queue SET paused_at = now()", "", "UPDATE {schema}.queue SET paused_at = NULL"),
+        ("UPDATE {schema}.queue SET max_running = 1", "3", "UPDATE {schema}.queue SET max_running = NULL"),
         (
             "UPDATE {schema}.runner SET leased_until = now() - interval '1 second'",
+            "",
             "UPDATE {schema}.runner SET leased_until = now() + interval '1 hour'",
         ),
-        ("UPDATE {schema}.job SET kind = 'other_' || kind", "UPDATE {schema}.job SET kind = substr(kind, 7)"),
+        ("UPDATE {schema}.job SET kind = 'other_' || kind", "", "UPDATE {schema}.job SET kind = substr(kind, 7)"),
     ] {
         database.execute(holds).await;
-        assert_eq!(taken(&database, &mut connection, 2).await, "", "{holds}");
+        assert_eq!(taken(&database, &mut connection, 2).await, allows, "{holds}");
         database.execute(lets_go).await;
         assert_eq!(taken(&database, &mut connection, 9).await, "1 2 3", "{lets_go}");
     }
@@ -189,7 +190,7 @@ async fn a_look_at_one_queue_takes_its_next_jobs_and_none_where_anything_holds_i
 }
 
 #[tokio::test]
-async fn a_look_goes_on_from_places_in_the_queues_that_have_one_and_from_the_head_of_others() {
+async fn a_fetch_goes_on_behind_the_cursor_in_the_queues_that_it_has_and_from_the_head_of_others() {
     let database = Database::new().await;
     let jobs = "INSERT INTO {schema}.job (id, kind, queue, scheduled_at)
         SELECT {schema}.new_job_id(), 'task', queue, timestamptz '2026-01-01' + n * interval '1 hour'
@@ -199,11 +200,11 @@ async fn a_look_goes_on_from_places_in_the_queues_that_have_one_and_from_the_hea
         VALUES ('00000000-0000-7000-8000-000000000001', 'a', '{placed,other}', now() + interval '1 hour')";
     database.execute(runner).await;
     let mut connection = database.pool().acquire().await.unwrap();
-    database.prepare(&mut connection, "fetch_onward").await;
+    database.prepare(&mut connection, "fetch").await;
     let second = "SELECT id::text FROM {schema}.job WHERE queue = 'placed' ORDER BY scheduled_at OFFSET 1 LIMIT 1";
     let second = database.text(second).await;
     let onward = format!(
-        "EXECUTE prepared_fetch_onward ('{{placed,other}}', '{{5,2}}', '{{task}}', '00000000-0000-7000-8000-000000000001',
+        "EXECUTE prepared_fetch ('{{placed,other}}', '{{5,2}}', '{{task}}', '00000000-0000-7000-8000-000000000001',
             '{{placed}}', '{{0}}', ARRAY[timestamptz '2026-01-01 02:00'], '{{{second}}}')"
     );
     sqlx::raw_sql(database.sql(&onward)).execute(&mut *connection).await.unwrap();

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use uniqueue::{Client, JobState, Runner, RunnerHandle, RunningJob};
 
 use super::{Task, quick, until, until_idle};
-use crate::support::{Database, WAIT, job, statements_of};
+use crate::support::{Database, WAIT, job};
 
 fn reporting(sender: mpsc::UnboundedSender<u32>) -> impl uniqueue::Worker<Task> {
     move |job: RunningJob<Task>| {
@@ -36,34 +36,6 @@ async fn an_idle_runner_is_woken_long_before_its_next_poll() {
         database.client.insert(Task { n }).tx(&mut tx).await.unwrap();
         tx.commit().await.unwrap();
         assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
-    }
-    runner.stop().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_runner_that_is_told_of_a_job_looks_for_it_with_little_and_only_then_at_everything() {
-    let database = Database::new().await;
-    let (sender, mut started) = mpsc::unbounded_channel();
-    let runner = quick(&database.client).queue("other", 1).worker(reporting(sender)).start().await.unwrap();
-    let texts = database.client.statements_text();
-    let name_of = |sent: &String| texts.iter().find(|(_, text)| sent.trim() == text.trim()).map(|(name, _)| *name);
-    let began = Instant::now();
-    // Until a job comes while the runner sleeps: it looks once more when it has said that it is idle, and polls.
-    for n in 0.. {
-        let (_, sent) = statements_of(async {
-            until_idle(&database).await;
-            tokio::time::sleep(Duration::from_millis(3)).await;
-            database.client.insert(Task { n }).queue("other").await.unwrap();
-            assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
-            until_idle(&database).await;
-        })
-        .await;
-        let looks = sent.iter().filter_map(name_of).filter(|name| name.starts_with("fetch"));
-        let looks: Vec<_> = looks.skip_while(|name| *name != "fetch_queue").take(2).collect();
-        if looks == ["fetch_queue", "fetch"] {
-            break;
-        }
-        assert!(began.elapsed() < WAIT, "{sent:?}");
     }
     runner.stop().await.unwrap();
 }

@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 use uniqueue::{Client, SchemaName, shutdown_signal};
 
 use super::work::start;
-use crate::Verdict;
+use crate::verdict::Verdict;
 use crate::bench::counter::Counter;
 use crate::bench::failures::{interrupted, wrong};
 use crate::bench::meter::{Measure, Meter};

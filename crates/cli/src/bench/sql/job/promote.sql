@@ -4,7 +4,7 @@ SET state = 'available'
 WHERE id = ANY (ARRAY(
     SELECT id
     FROM /* schema */job
-    WHERE waiting AND scheduled_at <= now()
+    WHERE state IN ('scheduled', 'retryable') AND scheduled_at <= now()
     ORDER BY scheduled_at
     LIMIT $1
     FOR UPDATE SKIP LOCKED

@@ -1,0 +1,207 @@
+//! The runner's own connections for fetches and results, apart from the application's pool.
+//!
+//! The pool does not serve for three reasons. An application may hold all of its connections for as long as it likes.
+//! Work can be dropped at any `.await`: where that is sqlx's `begin`, the transaction stays open in the pool, and a fetch
+//! over such a connection would never commit. And a pool pings a connection when it is taken and when it is given back:
+//! two round trips for each statement.
+//!
+//! Invariants:
+//! - Each statement sent over these connections is a transaction by itself, so none is ever left open.
+//! - A connection stays open only if the server answered the statement, or refused it because of the statement itself. A
+//!   connection whose answer was not waited for is closed: a hanging statement blocks only its own connection. So is one
+//!   over which the server refuses everything: a primary that became a standby would do so for ever, and the next
+//!   connection goes to the new primary.
+//! - A database that does not answer within a lease counts as one that cannot be reached.
+//! - The server ends a statement a little before the runner stops waiting for it. A backend that waits for a lock does
+//!   not notice that its client is gone: each statement that is sent again while a table is locked would leave one more
+//!   behind, and a fetch would take jobs for no runner when the lock is gone. (Through a pooler nothing can be set for a
+//!   session. There the role's `statement_timeout` must do it.)
+
+use std::future::Future;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::error::{Error, Result};
+use crate::store::{self, Pooling, Statements};
+
+/// One for the producer, one for the completer, one for results that are set aside. Progress, which is stored once a
+/// second, takes whichever is free.
+const MAX_CONNECTIONS: usize = 3;
+
+/// A connection that answered this lately is used without a ping.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// A connection that was idle for so long is closed when another is given back: an idle runner, which still polls, comes
+/// down to one.
+const MAX_IDLE: Duration = Duration::from_secs(60);
+
+/// How long a connection is used at most, so that the memory of its session in the server is freed.
+const MAX_LIFETIME: Duration = Duration::from_mins(30);
+
+/// The connections over which a runner fetches and records results.
+pub(super) struct Connections {
+    options: PgConnectOptions,
+    permits: Arc<Semaphore>,
+    idle: Arc<Mutex<Vec<Idle>>>,
+    timeout: Duration,
+    has_sessions: bool,
+}
+
+/// An open connection that is not in use. The one that answered last is used first.
+struct Idle {
+    connection: PgConnection,
+    opened_at: Instant,
+    answered_at: Instant,
+    /// Whether the last answer was an error: perhaps that the server closes the connection.
+    has_failed: bool,
+}
+
+impl Connections {
+    /// Connections that are opened when they are needed, and wait no longer than this for any answer.
+    pub(super) fn new(options: PgConnectOptions, timeout: Duration) -> Self {
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        Self { options, permits, idle: Arc::default(), timeout, has_sessions: false }
+    }
+
+    /// Finds out whether a pooler stands between the runner and the database that gives each transaction another session
+    /// (PgBouncer's transaction mode), and refuses one through which the runner could not work as it is set up. Without
+    /// a pooler the statements are planned once, by index, and the server ends those that take too long.
+    ///
+    /// Answers whether each connection has a session of its own.
+    pub(super) async fn begin(&mut self, statements: &Statements, is_listening: bool) -> Result<bool> {
+        let (mut one, mut other) = tokio::try_join!(self.connection(), self.connection())?;
+        let found = self.answer(store::pooling(&mut one, &mut other, statements)).await;
+        let found = one.settle(found)?;
+        other.settle(Ok(()))?;
+        let pooler = "it reaches its database through a pooler that gives each transaction another session";
+        match found {
+            Pooling::Direct => {}
+            Pooling::MixesUp => {
+                return Err(Error::InvalidRunner {
+                    problem: format!(
+                        "{pooler}, and does not keep prepared statements apart\n\
+                         hint: PgBouncer does from 1.21 on, with max_prepared_statements above 0"
+                    ),
+                });
+            }
+            Pooling::KeepsApart if is_listening => {
+                return Err(Error::InvalidRunner {
+                    problem: format!("{pooler}, and would hear no notification\nhint: add .poll_only()"),
+                });
+            }
+            Pooling::KeepsApart => return Ok(false),
+        }
+        self.has_sessions = true;
+        let idle = std::mem::take(&mut *lock(&self.idle));
+        for mut idle in idle {
+            self.answer(store::plan_by_index(&mut idle.connection, self.longest_statement())).await?;
+            lock(&self.idle).push(idle);
+        }
+        Ok(true)
+    }
+
+    /// A connection for one statement, whose answer is then [settled](RunnerConnection::settle).
+    pub(super) async fn connection(&self) -> Result<RunnerConnection> {
+        self.answer(async {
+            let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| sqlx::Error::PoolClosed)?;
+            let (connection, opened_at) = self.open().await?;
+            Ok(RunnerConnection { connection, opened_at, idle: Arc::clone(&self.idle), _permit: permit })
+        })
+        .await
+    }
+
+    /// An idle connection that lives, or a new one.
+    async fn open(&self) -> Result<(PgConnection, Instant)> {
+        let latest = || lock(&self.idle).pop();
+        while let Some(Idle { mut connection, opened_at, answered_at, has_failed }) = latest() {
+            if (answered_at.elapsed() < FRESH && !has_failed) || connection.ping().await.is_ok() {
+                return Ok((connection, opened_at));
+            }
+        }
+        let mut connection = PgConnection::connect_with(&self.options).await?;
+        if self.has_sessions {
+            store::plan_by_index(&mut connection, self.longest_statement()).await?;
+        }
+        Ok((connection, Instant::now()))
+    }
+
+    /// How long the server works on a statement at most: its answer still comes in time.
+    fn longest_statement(&self) -> Duration {
+        self.timeout / 10 * 9
+    }
+
+    /// Waits for a statement's answer, no longer than a lease.
+    pub(super) async fn answer<T>(&self, answer: impl Future<Output = Result<T>>) -> Result<T> {
+        match tokio::time::timeout(self.timeout, answer).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                // The other connections probably fell silent as well, and each would be waited for.
+                lock(&self.idle).clear();
+                let problem = format!("no answer within {:?}", self.timeout);
+                Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, problem)).into())
+            }
+        }
+    }
+
+    /// Closes the open connections. Later requests get [`sqlx::Error::PoolClosed`].
+    pub(super) async fn close(&self) {
+        self.permits.close();
+        let idle = std::mem::take(&mut *lock(&self.idle));
+        let closing = async {
+            for Idle { connection, .. } in idle {
+                let _ = connection.close().await;
+            }
+        };
+        let _ = tokio::time::timeout(self.timeout / 4, closing).await;
+    }
+}
+
+fn lock(idle: &Mutex<Vec<Idle>>) -> MutexGuard<'_, Vec<Idle>> {
+    // Nothing panics while it holds the lock.
+    idle.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A connection that is closed when it is dropped, unless it is [settled](RunnerConnection::settle).
+pub(super) struct RunnerConnection {
+    connection: PgConnection,
+    opened_at: Instant,
+    idle: Arc<Mutex<Vec<Idle>>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl RunnerConnection {
+    /// Passes the answer on, and keeps the connection open if the server can answer other statements over it.
+    pub(super) fn settle<T>(self, answer: Result<T>) -> Result<T> {
+        let is_of_use = match &answer {
+            Ok(_) => true,
+            Err(error) => matches!(error, Error::Database(sqlx::Error::Database(_))) && !error.is_of_server(),
+        };
+        if is_of_use && self.opened_at.elapsed() < MAX_LIFETIME {
+            let Self { connection, opened_at, idle, .. } = self;
+            let mut idle = lock(&idle);
+            idle.retain(|other| other.answered_at.elapsed() < MAX_IDLE);
+            idle.push(Idle { connection, opened_at, answered_at: Instant::now(), has_failed: answer.is_err() });
+        }
+        answer
+    }
+}
+
+impl Deref for RunnerConnection {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.connection
+    }
+}
+
+impl DerefMut for RunnerConnection {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.connection
+    }
+}

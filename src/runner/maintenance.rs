@@ -1,0 +1,78 @@
+//! The runner's part in maintenance, which any runner does for all: its settings, and starting it.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::maintenance::{self, Holder, Periodic, Promoter, Pruner, Reindexer, Rescuer};
+use crate::periodic::{PeriodicJob, PeriodicSource};
+use crate::retention::Retention;
+
+/// The settings of maintenance.
+#[derive(Clone, Debug)]
+pub(super) struct MaintenanceSettings {
+    pub(super) retention: Retention,
+    pub(super) promote_interval: Duration,
+    pub(super) prune_interval: Duration,
+    pub(super) reindex_interval: Option<Duration>,
+    pub(super) periodic: Vec<PeriodicJob>,
+}
+
+impl Default for MaintenanceSettings {
+    fn default() -> Self {
+        Self {
+            retention: Retention::default(),
+            promote_interval: Duration::from_secs(1),
+            prune_interval: Duration::from_secs(30),
+            reindex_interval: Some(Duration::from_secs(86_400)),
+            periodic: Vec::new(),
+        }
+    }
+}
+
+impl MaintenanceSettings {
+    /// The intervals, by the names of their setters.
+    pub(super) fn intervals(&self) -> [(&'static str, Duration); 3] {
+        [
+            ("promote_interval", self.promote_interval),
+            ("prune_interval", self.prune_interval),
+            ("reindex_interval", self.reindex_interval.unwrap_or(Duration::MAX)),
+        ]
+    }
+
+    /// Defines the periodic jobs.
+    pub(super) async fn define(&self, client: &Client) -> Result<()> {
+        let mut names: Vec<_> = self.periodic.iter().map(|periodic| &periodic.name).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::InvalidRunner { problem: format!("periodic job given twice: {}", twice[0]) });
+        }
+        for periodic in &self.periodic {
+            client.periodic().define_from(periodic.clone(), PeriodicSource::Code).await?;
+        }
+        Ok(())
+    }
+
+    /// Offers every service.
+    pub(super) fn start(
+        &self,
+        holder: &Holder,
+        lease: Duration,
+        background: &TaskTracker,
+        stopping: &CancellationToken,
+    ) {
+        let promoter = Promoter::new(self.promote_interval);
+        let rescuer = Rescuer::new(lease);
+        let pruner = Pruner::new(self.prune_interval, self.retention);
+        background.spawn(maintenance::serve(promoter, holder.clone(), stopping.clone()));
+        background.spawn(maintenance::serve(rescuer, holder.clone(), stopping.clone()));
+        background.spawn(maintenance::serve(pruner, holder.clone(), stopping.clone()));
+        background.spawn(maintenance::serve(Periodic, holder.clone(), stopping.clone()));
+        if let Some(interval) = self.reindex_interval.filter(|_| holder.connection.has_session()) {
+            background.spawn(maintenance::serve(Reindexer::new(interval), holder.clone(), stopping.clone()));
+        }
+    }
+}

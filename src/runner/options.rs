@@ -1,0 +1,128 @@
+//! The options of a runner that most applications leave alone: polls, lease, stop and maintenance.
+
+use std::time::Duration;
+
+use super::builder::Runner;
+use crate::periodic::PeriodicJob;
+use crate::retention::Retention;
+
+/// No option is longer, so that there is always an instant that is so far away: a hundred years.
+const MAX_DURATION: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// How the runner polls, how long it counts as alive and how it stops.
+impl Runner {
+    /// How often an idle runner looks for jobs that no notification told of. Default: 1 s;
+    /// at least 1 ms, at most 100 years, as which longer ones count.
+    pub fn poll_interval(mut self, poll_interval: Duration) -> Self {
+        self.poll_interval = poll_interval.min(MAX_DURATION);
+        self
+    }
+
+    /// Never listens and never asks to be notified: polling is all. For PgBouncer in transaction
+    /// mode, where LISTEN succeeds and never fires.
+    pub fn poll_only(mut self) -> Self {
+        self.is_listening = false;
+        self
+    }
+
+    /// How long the runner counts as alive after its last heartbeat; it sends four a term. The
+    /// jobs of a runner that died are back when its term is over, as soon as another runner looks:
+    /// at the latest half a term, or 10 s, later. Default: 20 s; at least 1 s, at most 100 years, as which longer
+    /// ones count.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease.min(MAX_DURATION);
+        self
+    }
+
+    /// How long a stop waits for running jobs before it tells them to stop; those that still run
+    /// after the [`stop_grace`](Runner::stop_grace) are given back, without using up their attempt.
+    /// Default: 25 s, so that all of it fits into the 30 s after which Kubernetes kills a process. At most 100 years,
+    /// as which longer ones count.
+    pub fn stop_timeout(mut self, stop_timeout: Duration) -> Self {
+        self.stop_timeout = stop_timeout.min(MAX_DURATION);
+        self
+    }
+
+    /// How long work may go on after it was told to stop ([`RunningJob::stopped`]): to clean up, or
+    /// to finish after all. Then it is dropped at its next `.await`. Default: 1 s, which is enough
+    /// for a clean-up nearby, and short enough that a cancelled job frees its slot soon. Zero drops
+    /// at once; at most 100 years, as which longer ones count. When the lease is lost there is no grace: the job may be
+    /// running elsewhere.
+    ///
+    /// [`RunningJob::stopped`]: crate::RunningJob::stopped
+    pub fn stop_grace(mut self, stop_grace: Duration) -> Self {
+        self.stop_grace = stop_grace.min(MAX_DURATION);
+        self
+    }
+}
+
+/// Maintenance: any of the runners does it for all.
+impl Runner {
+    /// How long final jobs are kept, where their queue does not say otherwise. Default: completed
+    /// and cancelled a day, discarded a week.
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.maintenance.retention = retention;
+        self
+    }
+
+    /// How often the runner looks for scheduled and retryable jobs that are due, at the least. It also finds out when the
+    /// next job is due, so a job starts on time unless it was inserted since with less than this to wait. Then it may be
+    /// this late. Default: 1 s; at least 1 ms, at most 100
+    /// years, as which longer ones count.
+    pub fn promote_interval(mut self, promote_interval: Duration) -> Self {
+        self.maintenance.promote_interval = promote_interval.min(MAX_DURATION);
+        self
+    }
+
+    /// How often final jobs that are old enough are deleted. Default: 30 s; at least 1 ms, at most 100 years, as which longer ones count.
+    pub fn prune_interval(mut self, prune_interval: Duration) -> Self {
+        self.maintenance.prune_interval = prune_interval.min(MAX_DURATION);
+        self
+    }
+
+    /// How often bloated indexes of the queue's own tables are looked for and rebuilt, with `REINDEX
+    /// CONCURRENTLY`, one after another, on a connection opened for it. Counted over all runners, from
+    /// when the queue's first one started. An index is rebuilt when it has at least 8 MB and three times
+    /// the pages it needs. Only the owner of the tables can: with another role, and with
+    /// [`poll_only`](Runner::poll_only), whose connections may have no session of their own, nothing is
+    /// done. Default: a day; at least 1 ms, at most 100 years, as which longer ones count.
+    pub fn reindex_interval(mut self, reindex_interval: Duration) -> Self {
+        self.maintenance.reindex_interval = Some(reindex_interval.min(MAX_DURATION));
+        self
+    }
+
+    /// Never looks for bloated indexes in this runner.
+    pub fn no_reindexing(mut self) -> Self {
+        self.maintenance.reindex_interval = None;
+        self
+    }
+
+    /// Defines a [`PeriodicJob`] when the runner starts, or changes the one of its name: with another
+    /// schedule it begins anew, otherwise it keeps its place, and a paused one stays paused. Any runner
+    /// of the schema then inserts its jobs.
+    ///
+    /// A definition that is taken out of the code stays in the database until
+    /// [`Periodic::remove`](crate::Periodic::remove) removes it: another process, or the version before this one, may
+    /// still have it.
+    ///
+    /// ```no_run
+    /// # use serde::{Deserialize, Serialize};
+    /// # use uniqueue::{Client, Job, PeriodicJob, Runner, RunningJob, shutdown_signal};
+    /// # #[derive(Serialize, Deserialize, Job)]
+    /// # #[job(kind = "digest.send", queue = "emails")]
+    /// # struct SendDigest {}
+    /// # async fn send_digest(_: RunningJob<SendDigest>) {}
+    /// # async fn run(client: Client) -> uniqueue::Result<()> {
+    /// Runner::new(client)
+    ///     .queue("emails", 20)
+    ///     .worker(send_digest)
+    ///     .periodic(PeriodicJob::cron("daily-digest", "0 9 * * *", SendDigest {}).time_zone("Europe/Berlin"))
+    ///     .run_until(shutdown_signal())
+    ///     .await
+    /// # }
+    /// ```
+    pub fn periodic(mut self, periodic: PeriodicJob) -> Self {
+        self.maintenance.periodic.push(periodic);
+        self
+    }
+}

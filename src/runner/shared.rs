@@ -1,0 +1,103 @@
+//! What the parts of one runner share, grouped by the parts that need it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::connections::Connections;
+use super::lease::Leases;
+use super::result::Ended;
+use super::retention::CompletedRetention;
+use super::runs::Runs;
+use super::slots::QueueSlots;
+use super::telemetry::Telemetry;
+use crate::client::Client;
+use crate::ident::QueueName;
+use crate::retry::RetryPolicy;
+use crate::worker::{Registry, Reports, States};
+
+/// The parts of a runner that its tasks share.
+pub(super) struct Shared {
+    pub(super) client: Client,
+    pub(super) connections: Connections,
+    pub(super) leases: Leases,
+    pub(super) queues: Vec<QueueSlots>,
+    pub(super) retention: CompletedRetention,
+    pub(super) runs: Runs,
+    /// Where runs send their results: to the completer.
+    pub(super) results: mpsc::UnboundedSender<Ended>,
+    pub(super) workers: Workers,
+    pub(super) polling: Polling,
+    pub(super) telemetry: Telemetry,
+    pub(super) signals: Signals,
+    pub(super) tasks: Tasks,
+}
+
+/// What an attempt needs.
+pub(super) struct Workers {
+    pub(super) registry: Registry,
+    /// The kinds that have a worker here. Others are left to other runners.
+    pub(super) kinds: Vec<String>,
+    pub(super) states: Arc<States>,
+    /// Progress that jobs reported and that is not stored yet.
+    pub(super) reports: Arc<Reports>,
+    pub(super) retry_policy: RetryPolicy,
+    pub(super) timeout: Option<Duration>,
+    pub(super) stop_grace: Duration,
+}
+
+/// How an idle runner finds jobs.
+pub(super) struct Polling {
+    pub(super) interval: Duration,
+    pub(super) is_listening: bool,
+}
+
+/// What the tasks of the runner tell each other.
+#[derive(Default)]
+pub(super) struct Signals {
+    /// Wakes the producer: a notification came.
+    pub(super) wake: Notify,
+    /// Wakes the producer: a slot is free again, or results were recorded that it waits for.
+    pub(super) freed: Notify,
+    /// Stop fetching.
+    pub(super) stopping: CancellationToken,
+    /// No more results will come.
+    pub(super) drained: CancellationToken,
+}
+
+/// Tasks of which there are many, each awaited at the stop.
+pub(super) struct Tasks {
+    /// The slots at work.
+    pub(super) attempts: TaskTracker,
+    /// Results that are set aside: their rows are locked, or the database rejects them.
+    pub(super) set_aside: TaskTracker,
+    /// Held by the one of these that is being sent.
+    pub(super) set_aside_permit: Semaphore,
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Self { attempts: TaskTracker::new(), set_aside: TaskTracker::new(), set_aside_permit: Semaphore::new(1) }
+    }
+}
+
+impl Shared {
+    pub(super) fn queue(&self, name: &QueueName) -> Option<&QueueSlots> {
+        self.queues.iter().find(|queue| queue.name == *name)
+    }
+
+    /// Sends the result of a run to the completer, which outlives every run.
+    pub(super) fn send(&self, ended: Ended) {
+        let _ = self.results.send(ended);
+    }
+
+    /// Lets go of runs whose results are recorded, or cannot count any more.
+    pub(super) fn let_go(&self, batch: &[Ended]) {
+        if self.runs.let_go(batch) {
+            self.signals.freed.notify_one();
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Starting a runner: checks its options, enters it in the database and spawns its tasks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::builder::Runner;
+use super::connections::Connections;
+use super::handle::{Parts, RunnerHandle, Running};
+use super::lease::{Lease, Leases};
+use super::result::Ended;
+use super::retention::CompletedRetention;
+use super::runs::Runs;
+use super::shared::{Polling, Shared, Signals, Tasks, Workers};
+use super::slots::QueueSlots;
+use super::telemetry::Telemetry;
+use super::{completer, heartbeat, panics, producer, progress};
+use crate::error::{Error, Result};
+use crate::ident::QueueName;
+use crate::maintenance::{Holder, SharedConnection};
+use crate::metrics;
+use crate::notify::Line;
+use crate::store::RunnerRow;
+
+impl Runner {
+    /// Defines the runner's periodic jobs, enters it in the database and makes what its parts share. Nothing runs yet;
+    /// the results of attempts come out of the receiver, and the line is the heartbeat's.
+    pub(super) async fn enter(&self) -> Result<(Arc<Shared>, mpsc::UnboundedReceiver<Ended>, Line)> {
+        // Checked first: a runner that cannot start defines nothing.
+        let queues = self.check()?;
+        metrics::describe();
+        let statements = self.client.statements();
+        self.client.check_schema().await?;
+        self.maintenance.define(&self.client).await?;
+        panics::remember_places();
+        let mut connections = Connections::new(self.connect_options(), self.lease);
+        let has_sessions = connections.begin(statements, self.is_listening).await?;
+        let mut line = match self.is_listening {
+            true => Line::listening(self.connect_options(), self.client.schema()),
+            false => Line::deaf(self.connect_options()),
+        };
+        if has_sessions {
+            line.end_after(heartbeat::longest_statement(self.lease));
+        }
+        let kinds = self.workers.kinds();
+        let names: Vec<_> = queues.iter().map(|queue| queue.name.clone()).collect();
+        let row = RunnerRow {
+            name: self.name.clone().unwrap_or_else(|| format!("uniqueue {}", std::process::id())),
+            queues: names.iter().map(QueueName::to_string).collect(),
+            kinds: kinds.clone(),
+            retention: self.maintenance.retention,
+        };
+        let (lease, kept) = Lease::take(line.connection().await?, statements, &row, self.lease).await?;
+        let (results, received) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            client: self.client.clone(),
+            connections,
+            leases: Leases::new(lease, row, self.lease),
+            queues,
+            retention: CompletedRetention::new(self.maintenance.retention, kept),
+            runs: Runs::default(),
+            results,
+            telemetry: Telemetry::new(&kinds, &names),
+            workers: Workers {
+                registry: self.workers.layered(&self.middleware),
+                kinds,
+                states: Arc::new(self.states.clone()),
+                reports: Arc::default(),
+                retry_policy: self.retry_policy,
+                timeout: self.timeout,
+                stop_grace: self.stop_grace,
+            },
+            polling: Polling { interval: self.poll_interval, is_listening: self.is_listening },
+            signals: Signals::default(),
+            tasks: Tasks::default(),
+        });
+        Ok((shared, received, line))
+    }
+
+    /// For the runner's own connections: the line, maintenance's, and those for fetches and results. They are apart, so that
+    /// a slow maintenance statement costs no lease.
+    fn connect_options(&self) -> PgConnectOptions {
+        (*self.client.pool().connect_options()).clone()
+    }
+
+    /// Starts the runner. It goes on until [`RunnerHandle::stop`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidRunner`] without a queue, a worker or the state that one needs, or with two for one;
+    /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; as for [`Periodic::define`](crate::Periodic::define);
+    /// [`Error::Database`].
+    pub async fn start(self) -> Result<RunnerHandle> {
+        let (shared, results, line) = self.enter().await?;
+        let connection = SharedConnection::new(self.connect_options(), self.is_listening);
+
+        // The heartbeat and progress stop only when the last result is recorded. Maintenance stops with the fetches, so that
+        // another runner takes it over meanwhile.
+        let closing = CancellationToken::new();
+        let background = TaskTracker::new();
+        let heartbeat = tokio::spawn(heartbeat::beat(Arc::clone(&shared), line, closing.clone()));
+        let holder = Holder {
+            id: shared.leases.current().id,
+            runner: shared.leases.row.name.clone(),
+            client: shared.client.clone(),
+            connection,
+            statements: shared.client.statements().clone(),
+        };
+        self.maintenance.start(&holder, self.lease, &background, &shared.signals.stopping);
+        background.spawn(progress::store(Arc::clone(&shared), closing.clone()));
+        let completer = tokio::spawn(completer::complete(Arc::clone(&shared), results));
+        let producer = tokio::spawn(producer::produce(Arc::clone(&shared)));
+        tracing::info!(runner = %shared.leases.current().id, "runner started");
+        let parts = Parts { producer, completer, heartbeat, background, closing };
+        Ok(RunnerHandle { shared, parts, stop_timeout: self.stop_timeout })
+    }
+
+    /// Starts the runner, and stops it in order when `shutdown` resolves, such as
+    /// [`shutdown_signal`](crate::shutdown_signal), or when the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Runner::start`] and [`RunnerHandle::stop`].
+    pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<()> {
+        let running = Running::new(self.start().await?);
+        shutdown.await;
+        running.stop().await
+    }
+
+    fn check(&self) -> Result<Vec<QueueSlots>> {
+        let refuse = |problem: String| Err(Error::InvalidRunner { problem });
+        if self.queues.is_empty() {
+            return refuse("it has no queue\nhint: add one with .queue(\"default\", 10)".to_owned());
+        }
+        if self.workers.kinds().is_empty() {
+            return refuse("it has no worker\nhint: add one with .worker(…)".to_owned());
+        }
+        if let Some(kind) = self.workers.doubled() {
+            return refuse(format!("two workers for one kind: {kind:?}"));
+        }
+        self.check_states()?;
+        if self.lease < Duration::from_secs(1) {
+            return refuse(format!("a lease must be at least 1 s: {:?}", self.lease));
+        }
+        let own = [("timeout", self.timeout.unwrap_or(Duration::MAX)), ("poll_interval", self.poll_interval)];
+        for (name, interval) in own.into_iter().chain(self.maintenance.intervals()) {
+            if interval < Duration::from_millis(1) {
+                return refuse(format!("{name} must be at least 1 ms: {interval:?}"));
+            }
+        }
+        let mut queues: Vec<QueueSlots> = Vec::with_capacity(self.queues.len());
+        for (name, concurrency) in &self.queues {
+            let name = QueueName::new(name)?;
+            if *concurrency == 0 {
+                return refuse(format!("concurrency of queue {name} must be at least 1: 0"));
+            }
+            if queues.iter().any(|queue| queue.name == name) {
+                return refuse(format!("queue given twice: {name}"));
+            }
+            queues.push(QueueSlots::new(name, *concurrency));
+        }
+        Ok(queues)
+    }
+
+    /// Checks that the workers and the middleware have what they say they need.
+    fn check_states(&self) -> Result<()> {
+        let refuse = |problem: String| Err(Error::InvalidRunner { problem });
+        if let Some(doubled) = self.states.doubled() {
+            return refuse(format!(
+                "two values of state of one type: {doubled}\nhint: wrap one of them in a type of its own"
+            ));
+        }
+        let hint = "hint: add it with .state(…)";
+        if let Some((kind, lacking)) = self.workers.lacks(&self.states) {
+            return refuse(format!("the worker of kind {kind:?} needs state that is missing: {lacking}\n{hint}"));
+        }
+        let lacks = |needs| self.states.lacks(&needs);
+        match self.middleware.iter().find_map(|middleware| lacks(middleware.needs())) {
+            Some(lacking) => refuse(format!("a middleware needs state that is missing: {lacking}\n{hint}")),
+            None => Ok(()),
+        }
+    }
+}
