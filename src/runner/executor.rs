@@ -23,6 +23,7 @@ use crate::worker::{Attempt, StopReason};
 
 /// Fills free slots with the jobs that wait for them, in every queue.
 pub(super) fn fill_slots(shared: &Arc<Shared>) {
+    let mut has_started = false;
     for place in 0..shared.queues.len() {
         // At a stop the jobs that wait are given back.
         while !shared.signals.stopping.is_cancelled()
@@ -30,7 +31,13 @@ pub(super) fn fill_slots(shared: &Arc<Shared>) {
         {
             let slot = Slot { shared: Arc::clone(shared), place, is_taken: true };
             shared.tasks.attempts.spawn(slot.work(job));
+            has_started = true;
         }
+    }
+    if has_started {
+        // Only this thread runs the task that it spawned last, and no other thread is woken for it. A job that blocks its
+        // thread would leave the runtime without one that waits for connections and timers.
+        tokio::spawn(std::future::ready(()));
     }
 }
 

@@ -38,6 +38,10 @@ const LOCK_TIMEOUT: Duration = Duration::from_millis(50);
 /// that there is: zero would be no limit.
 const SHORTEST_LOCK_TIMEOUT: Duration = Duration::from_millis(1);
 
+/// A bisection ends after this many single results in a row were rejected, and the rest of the batch is sent again later,
+/// as a whole. Where the database rejects everything, bisecting every batch to its end would be thousands of statements.
+const MAX_REJECTED_IN_A_ROW: u32 = 16;
+
 /// A batch that the server refused so often is bisected. A passing trouble, such as a deadlock, has passed by then.
 const MAX_REFUSALS: u32 = 3;
 
@@ -111,10 +115,15 @@ fn keep_latest(shared: &Shared, batch: &mut Vec<Ended>) {
 /// the results that are still to be sent.
 async fn bisect(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<Ended>) -> Vec<Ended> {
     let mut bisection = Bisection::new(batch);
-    while let Some(mut part) = bisection.next_part() {
+    bisection.is_exhaustive = true;
+    let mut rejected_in_a_row = 0;
+    loop {
         let is_stopping = shared.signals.drained.is_cancelled();
         // At a stop nothing is sent again later.
-        bisection.is_exhaustive = is_stopping;
+        if rejected_in_a_row >= MAX_REJECTED_IN_A_ROW && !is_stopping {
+            break;
+        }
+        let Some(mut part) = bisection.next_part() else { break };
         let Some(sent) = until_lost(lease, send(shared, lease.id, &part, SHORTEST_LOCK_TIMEOUT)).await else {
             bisection.put_back(part);
             lost(shared, bisection.rest()).await;
@@ -123,6 +132,7 @@ async fn bisect(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<Ended>) -> 
         let error = match sent {
             Ok(finished) => {
                 bisection.accepted();
+                rejected_in_a_row = 0;
                 recorded(shared, lease, part, &finished).await;
                 continue;
             }
@@ -144,6 +154,7 @@ async fn bisect(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<Ended>) -> 
             continue;
         }
         let Some(ended) = bisection.refused(part) else { continue };
+        rejected_in_a_row += 1;
         let id = ended.result.id;
         if error.is_lock_timeout() {
             tracing::warn!(job.id = %id, %error, "a lock blocks a result: it is set aside");

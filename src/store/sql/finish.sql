@@ -101,8 +101,10 @@ settled AS MATERIALIZED (
             WHEN count(e.given_back_to) > 0
                 THEN /* schema */wake_runners(array_agg(DISTINCT e.given_back_to) FILTER (WHERE e.given_back_to IS NOT NULL))
         END,
-        -- Reset when every row is changed, before a commit that notifies: the limit is not for that wait.
-        CASE WHEN $2::text IS NOT NULL THEN set_config('lock_timeout', '0', true) END
+        -- Reset before a commit that notifies: the limit is not for that wait. It is for the locks of triggers.
+        CASE
+            WHEN $2::text IS NOT NULL AND count(e.given_back_to) > 0 THEN set_config('lock_timeout', '0', true)
+        END
     FROM ended AS e
 )
 SELECT

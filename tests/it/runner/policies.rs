@@ -130,10 +130,10 @@ async fn an_error_that_panics_ends_its_attempt_as_others_do() {
     let database = Database::new().await;
     let runner = runner(&database).retry_policy(RetryPolicy::fixed(LONG)).worker(work).start().await.unwrap();
     for (n, state, start, end) in [
-        (0, JobState::Retryable, "failed with an error that cannot be told: panicked at ", ": shown"),
-        (1, JobState::Retryable, "failed with an error that cannot be told: panicked at ", ": traced"),
+        (0, JobState::Retryable, "failed with an error that cannot be written: panicked at ", ": shown"),
+        (1, JobState::Retryable, "failed with an error that cannot be written: panicked at ", ": traced"),
         (2, JobState::Retryable, "no luck", "no luck"),
-        (3, JobState::Discarded, "failed with an error that cannot be told: panicked at ", ": shown"),
+        (3, JobState::Discarded, "failed with an error that cannot be written: panicked at ", ": shown"),
     ] {
         let job = database.client.insert(Task { n }).await.unwrap();
         let row = until(&database, job.id(), state).await;

@@ -171,8 +171,8 @@ async fn the_report_of_an_attempt_that_is_over_is_dropped() {
     for job in [&taken, &kept] {
         until(&database, job.id(), JobState::Running).await;
     }
-    // Another attempt has it, of the same runner even.
-    let take = format!("UPDATE {{schema}}.job SET attempt = 2, progress = '\"theirs\"' WHERE id = '{}'", taken.id());
+    // Another run has it, of the same runner and with the same attempt's number.
+    let take = format!("UPDATE {{schema}}.job SET run = 2, progress = '\"theirs\"' WHERE id = '{}'", taken.id());
     database.execute(&take).await;
     go_on.add_permits(2);
     // Both were to be stored in one statement.

@@ -118,7 +118,7 @@ async fn a_lost_lease_ends_the_question_which_jobs_are_locked() {
     let locking = hang_after(&database, &go_on).await;
     until_waiting(
         &database,
-        "NOT l.granted AND a.query LIKE '%somebody else has locked%' AND a.pid <> pg_backend_pid()",
+        "NOT l.granted AND a.query LIKE '%another transaction has locked%' AND a.pid <> pg_backend_pid()",
     )
     .await;
     let began = Instant::now();
