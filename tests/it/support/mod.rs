@@ -178,6 +178,11 @@ impl Database {
     }
 }
 
+/// How long, or how often, a test tries what chance decides: in full where `UNIQUEUE_SOAK` is set, as it is in CI.
+pub fn soak<T>(usual: T, in_full: T) -> T {
+    if std::env::var_os("UNIQUEUE_SOAK").is_some_and(|value| !value.is_empty()) { in_full } else { usual }
+}
+
 /// A pool for the database that the cluster began with.
 pub async fn pool(max_connections: u32) -> PgPool {
     pool_at(url().await, max_connections, |options| options).await
