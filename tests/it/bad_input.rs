@@ -178,7 +178,7 @@ async fn no_permission_to_create_the_schema_is_an_error_with_the_remedy() {
     let database = Database::unmigrated(2).await;
     let role = format!("{}_role", database.schema);
     database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
-    let options: PgConnectOptions = url().await.parse().unwrap();
+    let options: PgConnectOptions = database.url.parse().unwrap();
     let pool = PgPoolOptions::new().connect_with(options.username(&role)).await.unwrap();
     let client = Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool);
     let error = client.migrate().await.unwrap_err();

@@ -13,8 +13,9 @@ use uniqueue::{JobState, assert_inserted, testing};
 /// The longest that an example takes to say its next line. What is built here is built before.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where the examples are, as built from what is there now. `cargo test` has built them already,
-/// unless it was asked for this test alone.
+/// Where the examples are, as built from what is there now. `cargo test` has built them already, unless it was asked
+/// for this test alone. The whole workspace is named, as by `cargo test --workspace`: the features that its members ask
+/// for together decide how each dependency is built, and for one package alone nearly all would be built again.
 static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
     // target/debug/deps/it-… → target/debug
     let test = std::env::current_exe().unwrap();
@@ -24,7 +25,7 @@ static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
         other => other,
     };
     let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "uniqueue", "--examples", "--profile", profile])
+        .args(["build", "--quiet", "--workspace", "--examples", "--profile", profile])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .unwrap();

@@ -39,7 +39,6 @@ mod states;
 mod stats;
 mod stress;
 mod testing;
-mod ui;
 mod unique_properties;
 mod unique_vectors;
 mod views;

@@ -8,7 +8,7 @@ use sqlx::{PgPool, Row};
 use tokio::task::JoinSet;
 use uniqueue::{Client, UniqueKey};
 
-use crate::support::{Database, WAIT, job, url};
+use crate::support::{Database, WAIT, job};
 
 /// Leaves an open transaction in a pool of one connection, as a dropped future of sqlx's `begin` does.
 async fn poison(pool: &PgPool) {
@@ -48,7 +48,7 @@ async fn inserts_are_committed(database: &Database, client: &Client) {
 async fn inserts_over_the_clients_own_pool_survive_a_dropped_begin() {
     let database = Database::new().await;
     let builder = Client::builder().schema(database.client.schema().clone()).max_connections(1);
-    let client = builder.connect(url().await).await.unwrap();
+    let client = builder.connect(&database.url).await.unwrap();
     inserts_are_committed(&database, &client).await;
     // The pool hands the application itself no such connection either.
     poison(client.pool()).await;
@@ -63,7 +63,7 @@ async fn inserts_over_the_clients_own_pool_survive_a_dropped_begin() {
 #[tokio::test]
 async fn inserts_over_a_pool_of_the_applications_survive_a_dropped_begin() {
     let database = Database::new().await;
-    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect(url().await).await.unwrap();
+    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect(&database.url).await.unwrap();
     let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
     inserts_are_committed(&database, &client).await;
 }
@@ -71,7 +71,7 @@ async fn inserts_over_a_pool_of_the_applications_survive_a_dropped_begin() {
 #[tokio::test]
 async fn inserts_over_a_pool_with_a_failed_transaction_left_open_go_through() {
     let database = Database::new().await;
-    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect(url().await).await.unwrap();
+    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect(&database.url).await.unwrap();
     let mut connection = pool.acquire().await.unwrap();
     sqlx::raw_sql("BEGIN").execute(&mut *connection).await.unwrap();
     sqlx::raw_sql("SELECT 1 / 0").execute(&mut *connection).await.unwrap_err();

@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, Connection, Row};
 use tokio::sync::mpsc;
 use uniqueue::{Job, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
 
-use crate::support::{Database, WAIT, job, pool};
+use crate::support::{Database, WAIT, job};
 
 /// Each with as many nulls as it has parameters: a generic plan does not look at them.
 const STATEMENTS: [(&str, usize); 11] = [
@@ -87,7 +87,7 @@ async fn claims_are_taken_by_a_probe_a_key_whatever_the_planner_believed() {
     assert_eq!(report.claimed, SIZE.unsigned_abs());
     // A session tells what it did when it ends.
     database.pool().close().await;
-    let pool = pool(1).await;
+    let pool = database.another_pool(1).await;
     let read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '{schema}.job'::regclass";
     let began = Instant::now();
     let read = loop {
@@ -130,7 +130,7 @@ async fn a_runner_that_started_on_an_empty_table_reads_by_index_when_it_has_grow
     runner.stop().await.unwrap();
     // A session tells what it did when it ends.
     database.pool().close().await;
-    let pool = pool(1).await;
+    let pool = database.another_pool(1).await;
     let read = "SELECT seq_tup_read, idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '{schema}.job'::regclass";
     let worked = i64::from(ROUNDS * SIZE);
     let began = Instant::now();

@@ -13,7 +13,7 @@ use uniqueue::{
     RunningJob, SchemaName,
 };
 
-use crate::support::{Database, WAIT, job, pool};
+use crate::support::{Database, WAIT, job};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -69,7 +69,7 @@ async fn until_idle(database: &Database, runners: i64) {
 
 /// Another process's client.
 async fn another(database: &Database) -> Client {
-    Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool(3).await)
+    Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(database.another_pool(3).await)
 }
 
 #[tokio::test]

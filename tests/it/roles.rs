@@ -8,7 +8,7 @@ use uniqueue::{
     Client, JobFilter, JobState, OnConflict, PeriodicJob, Retention, Runner, RunningJob, SchemaName, UniqueKey,
 };
 
-use crate::support::{Database, WAIT, job, url};
+use crate::support::{Database, WAIT, job};
 
 const GUIDE: &str = include_str!("../../docs/operations.md");
 
@@ -28,7 +28,7 @@ async fn role(database: &Database, name: &str) -> PgPool {
         granted += 1;
     }
     assert!(granted > 2, "the guide lists grants for {name}");
-    let options: PgConnectOptions = url().await.parse().unwrap();
+    let options: PgConnectOptions = database.url.parse().unwrap();
     PgPoolOptions::new().acquire_timeout(WAIT).connect_with(options.username(&role)).await.unwrap()
 }
 

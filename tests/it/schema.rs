@@ -90,7 +90,8 @@ async fn eight_processes_may_migrate_at_once() {
     let mut tasks = Vec::new();
     for _ in 0..8 {
         // A pool of its own each, as eight processes would have.
-        let client = Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool(1).await);
+        let client =
+            Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(database.another_pool(1).await);
         let barrier = barrier.clone();
         tasks.push(tokio::spawn(async move {
             barrier.wait().await;

@@ -1,6 +1,5 @@
 //! Single inserts that come at the same time share a statement, and nothing else.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use tokio::time::timeout;
 use uniqueue::{Client, Error, Inserted, JobState, NewJob, OnConflict, Result, UniqueKey};
 
 use crate::chaos::proxy::Proxy;
-use crate::support::{Database, WAIT, counting_statements, job, url};
+use crate::support::{Database, WAIT, counting_statements, job};
 
 /// Inserts all at the same time, and answers in their order.
 async fn at_once(client: &Client, jobs: Vec<NewJob>) -> Vec<Result<Inserted>> {
@@ -365,8 +364,7 @@ async fn without_a_connection_every_caller_is_told() {
 #[tokio::test]
 async fn a_statement_that_is_never_answered_holds_up_nobody_else() {
     let database = Database::new().await;
-    let (_, home) = url().await.split_once("host=").expect("a socket");
-    let proxy = Proxy::start(PathBuf::from(home.replace("%2F", "/")).join(".s.PGSQL.5432")).await;
+    let proxy = Proxy::before(&database.url).await;
     let client = Client::builder().schema(database.client.schema().clone()).connect(&proxy.url()).await.unwrap();
     // On its way for certain: it waits for a lock in the database.
     let mut lock = database.pool().begin().await.unwrap();

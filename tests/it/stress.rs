@@ -1,6 +1,6 @@
 //! Many connections insert jobs of few keys while workers finish them and a pruner deletes them.
 //!
-//! Set `UNIQUEUE_STRESS_INSERTS` for another number of inserts a connection than 1,000.
+//! Set `UNIQUEUE_STRESS_INSERTS` for another number of inserts a connection than 250, or 1,000 with `UNIQUEUE_SOAK`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use uniqueue::{Job, JobId, Retention, Runner, RunningJob, UniqueKey, UniqueScope};
 
-use crate::support::{Database, WAIT};
+use crate::support::{Database, WAIT, soak};
 
 const CONNECTIONS: usize = 16;
 const KEYS: usize = 100;
@@ -24,7 +24,8 @@ struct Task {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn r1_r11_contended_inserts_while_workers_finish_and_a_pruner_deletes() {
-    let inserts: usize = std::env::var("UNIQUEUE_STRESS_INSERTS").map_or(1_000, |given| given.parse().unwrap());
+    let inserts: usize =
+        std::env::var("UNIQUEUE_STRESS_INSERTS").map_or(soak(250, 1_000), |given| given.parse().unwrap());
     let database = Arc::new(Database::with_connections(CONNECTIONS as u32 + 8).await);
     let worked: Arc<Mutex<HashMap<JobId, u32>>> = Arc::default();
     let counted = worked.clone();

@@ -169,7 +169,7 @@ fn policy() -> impl Strategy<Value = UniquePolicy> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(ProptestConfig::with_cases(crate::support::soak(250, 1_000)))]
 
     #[test]
     fn canonical_text_is_rfc_8785_where_the_two_agree(value in plain_value()) {

@@ -48,7 +48,7 @@ impl Cluster {
     pub async fn start() -> Self {
         let directory = std::env::temp_dir().join(format!("uq-chaos-{}", std::process::id()));
         let postgres = start(&directory).await;
-        let proxy = Proxy::start(socket(&postgres)).await;
+        let proxy = Proxy::before(postgres.url()).await;
         let direct = connect(&postgres).await;
         Client::new(direct.clone()).migrate().await.expect("a migration");
         raw_sql(RECORD).execute(&direct).await.expect("the record");
@@ -62,7 +62,7 @@ impl Cluster {
         // An immediate stop counts as a failure.
         let _ = postgres.stop().await;
         let postgres = start(&self.directory).await;
-        self.proxy.lead_to(socket(&postgres));
+        self.proxy.lead_to(postgres.url());
         self.direct = connect(&postgres).await;
         self.postgres = Some(postgres);
     }
@@ -97,11 +97,6 @@ async fn connect(postgres: &Postgres) -> PgPool {
     // The tormentor knows it by this name, and spares it.
     let options = options.application_name("verdict");
     PgPoolOptions::new().max_connections(4).acquire_timeout(WAIT).connect_with(options).await.expect("a pool")
-}
-
-fn socket(postgres: &Postgres) -> PathBuf {
-    let (_, home) = postgres.url().split_once("host=").expect("a socket");
-    PathBuf::from(home.replace("%2F", "/")).join(".s.PGSQL.5432")
 }
 
 fn postmaster(data_dir: &Path) -> u32 {

@@ -1,7 +1,6 @@
 //! How soon a dead runner's jobs run elsewhere, what a runner that was taken for dead can still do,
 //! and that an orderly stop costs nothing.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use sqlx::Row;
@@ -11,13 +10,13 @@ use super::process::{Order, RunnerProcess};
 use super::proxy::Proxy;
 use super::work::{Deed, Work};
 use crate::runner::quick;
-use crate::support::{Database, WAIT, url};
+use crate::support::{Database, WAIT};
 
 const LEASE: Duration = Duration::from_secs(2);
 
 async fn order(database: &Database, name: &str) -> Order {
     database.execute("CREATE TABLE IF NOT EXISTS {schema}.effect (job uuid NOT NULL, attempt smallint NOT NULL)").await;
-    Order::new(url().await, &database.schema, name)
+    Order::new(&database.url, &database.schema, name)
 }
 
 async fn insert(database: &Database, deed: Deed, millis: u64) -> JobId {
@@ -167,8 +166,7 @@ async fn a_process_that_is_told_to_end_under_load_loses_no_attempt() {
 #[tokio::test]
 async fn a_network_that_falls_silent_costs_a_lease_and_not_the_runner() {
     let database = Database::new().await;
-    let (_, home) = url().await.split_once("host=").expect("a socket");
-    let proxy = Proxy::start(PathBuf::from(home.replace("%2F", "/")).join(".s.PGSQL.5432")).await;
+    let proxy = Proxy::before(&database.url).await;
     let runner = RunnerProcess::start(&Order { url: proxy.url(), ..order(&database, "far away").await });
     // Those that fail need maintenance as well.
     let deeds = [Deed::Plain, Deed::Output, Deed::Plain, Deed::Fail];

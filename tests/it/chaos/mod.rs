@@ -27,13 +27,14 @@ use self::cluster::Cluster;
 use self::dice::Dice;
 use self::insert::Ledger;
 use self::torment::{CALM, Tormentor};
+use crate::support::soak;
 
 const INSERTERS: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_job_is_lost_and_none_is_finished_twice_whatever_dies() {
-    let jobs = setting("UNIQUEUE_CHAOS_JOBS", 3_000);
-    let rounds = setting("UNIQUEUE_CHAOS_ROUNDS", jobs.div_ceil(5_000).max(2));
+    let jobs = setting("UNIQUEUE_CHAOS_JOBS", soak(1_500, 3_000));
+    let rounds = setting("UNIQUEUE_CHAOS_ROUNDS", jobs.div_ceil(5_000).max(soak(1, 2)));
     let runners = setting("UNIQUEUE_CHAOS_RUNNERS", 3);
     let seed = setting("UNIQUEUE_CHAOS_SEED", std::process::id() as usize) as u64;
     println!("chaos: {jobs} jobs, {rounds} rounds, {runners} runners, UNIQUEUE_CHAOS_SEED={seed}");

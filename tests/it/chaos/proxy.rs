@@ -13,6 +13,8 @@ use super::dice::Dice;
 
 pub struct Proxy {
     port: u16,
+    /// The database's name.
+    database: String,
     shared: Arc<Shared>,
     accepting: JoinHandle<()>,
 }
@@ -34,20 +36,22 @@ enum Fate {
 }
 
 impl Proxy {
-    pub async fn start(socket: PathBuf) -> Self {
+    /// Starts one before the server of this URL, which is at a socket.
+    pub async fn before(url: &str) -> Self {
+        let database = url.split(['/', '?']).nth(3).expect("a database").to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let shared = Arc::new(Shared { socket: Mutex::new(socket), open: Mutex::default() });
+        let shared = Arc::new(Shared { socket: Mutex::new(socket(url)), open: Mutex::default() });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
-        Self { port, shared, accepting }
+        Self { port, database, shared, accepting }
     }
 
     pub fn url(&self) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable", self.port)
+        format!("postgres://postgres@127.0.0.1:{}/{}?sslmode=disable", self.port, self.database)
     }
 
-    pub fn lead_to(&self, socket: PathBuf) {
-        *self.shared.socket.lock().unwrap() = socket;
+    pub fn lead_to(&self, url: &str) {
+        *self.shared.socket.lock().unwrap() = socket(url);
     }
 
     /// Cuts some connections as soon as the server answers on them. Says how many it chose.
@@ -70,6 +74,11 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.accepting.abort();
     }
+}
+
+fn socket(url: &str) -> PathBuf {
+    let (_, home) = url.split_once("host=").expect("a socket");
+    PathBuf::from(home.replace("%2F", "/")).join(".s.PGSQL.5432")
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {

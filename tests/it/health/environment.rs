@@ -45,7 +45,8 @@ async fn a_pooler_is_told_by_whether_statements_survive_it() {
             eprintln!("not tested: no PgBouncer 1.21 or newer; see CONTRIBUTING.md");
             return;
         };
-        let pool = sqlx::postgres::PgPoolOptions::new().acquire_timeout(WAIT).connect(&pooler.url()).await.unwrap();
+        let pool =
+            sqlx::postgres::PgPoolOptions::new().acquire_timeout(WAIT).connect(&pooler.url(&database)).await.unwrap();
         let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
         let diagnosis = client.diagnose().await;
         let Ok(diagnosis) = diagnosis else {

@@ -10,10 +10,10 @@ use uniqueue::embedded::{Durability, Postgres};
 use uniqueue::{Client, FindingCode, Limit, Severity, Thresholds, UniqueKey};
 
 use super::{NEVER, at_once, diagnose, find, gone, paste, seek};
-use crate::support::{Database, WAIT, job, url};
+use crate::support::{Database, WAIT, job};
 
-async fn connect(name: &str) -> PgConnection {
-    let url = format!("{}&application_name={name}", url().await);
+async fn connect(database: &Database, name: &str) -> PgConnection {
+    let url = format!("{}&application_name={name}", database.url);
     PgConnection::connect(&url).await.unwrap()
 }
 
@@ -24,7 +24,7 @@ async fn pid(connection: &mut PgConnection) -> i32 {
 #[tokio::test]
 async fn the_session_with_an_old_snapshot_is_named_and_ended_by_the_remedy() {
     let database = Database::new().await;
-    let mut holder = connect("nightly-report").await;
+    let mut holder = connect(&database, "nightly-report").await;
     let session = format!("session {}", pid(&mut holder).await);
     sqlx::raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").execute(&mut holder).await.unwrap();
     let finding = find(&database, at_once(), FindingCode::OldSnapshot, Severity::Warning, &session).await;
@@ -41,7 +41,7 @@ async fn the_session_with_an_old_snapshot_is_named_and_ended_by_the_remedy() {
 #[tokio::test]
 async fn the_session_that_others_wait_for_is_named_with_how_many() {
     let database = Database::new().await;
-    let mut holder = connect("deploy").await;
+    let mut holder = connect(&database, "deploy").await;
     let session = format!("session {}", pid(&mut holder).await);
     let mut tx = holder.begin().await.unwrap();
     let key = || UniqueKey::raw("rebuild");
@@ -70,10 +70,10 @@ async fn what_a_role_may_not_see_is_said() {
     let database = Database::new().await;
     let role = format!("{}_nobody", database.schema);
     database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
-    let options: sqlx::postgres::PgConnectOptions = url().await.parse().unwrap();
+    let options: sqlx::postgres::PgConnectOptions = database.url.parse().unwrap();
     let pool = sqlx::postgres::PgPoolOptions::new().connect_with(options.username(&role)).await.unwrap();
     let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
-    let mut other = connect("somebody").await;
+    let mut other = connect(&database, "somebody").await;
     sqlx::raw_sql("BEGIN; SELECT 1").execute(&mut other).await.unwrap();
 
     let diagnosis = client.diagnose().await.unwrap();
@@ -118,7 +118,7 @@ async fn own(server: &Postgres) -> Database {
     let pool = sqlx::PgPool::connect(server.url()).await.unwrap();
     let client = Client::new(pool);
     client.migrate().await.unwrap();
-    Database { client, schema: "uniqueue".to_owned() }
+    Database { client, schema: "uniqueue".to_owned(), url: server.url().to_owned() }
 }
 
 #[tokio::test]

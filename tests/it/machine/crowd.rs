@@ -67,7 +67,7 @@ async fn r1_r6_r11_hold_for_a_crowd_at_every_moment() {
     let observer = tokio::spawn(crowd.clone().observes());
     let stop = {
         let over = crowd.over.clone();
-        let time = length(Duration::from_secs(6));
+        let time = length(Duration::from_secs(2), Duration::from_secs(6));
         tokio::spawn(async move {
             tokio::time::sleep(time).await;
             over.store(true, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! The state machine under random hands: every mask, every policy, every transition. Once step by
 //! step against a model that knows the rules, once by a crowd of concurrent connections.
 //!
-//! Set `UNIQUEUE_MACHINE_SEED` to repeat a run and `UNIQUEUE_MACHINE_SECONDS` to make it longer.
+//! Set `UNIQUEUE_MACHINE_SEED` to repeat a run and `UNIQUEUE_MACHINE_SECONDS`, or `UNIQUEUE_SOAK`, to make it longer.
 
 mod contests;
 mod crowd;
@@ -9,6 +9,8 @@ mod model;
 mod moves;
 
 use std::time::Duration;
+
+use crate::support::soak;
 
 /// A small generator (splitmix64), so that a run can be repeated from its seed.
 #[derive(Clone, Debug)]
@@ -53,9 +55,9 @@ fn seed() -> u64 {
 }
 
 /// How long a part of the test may go on.
-fn length(usual: Duration) -> Duration {
+fn length(usual: Duration, in_full: Duration) -> Duration {
     match std::env::var("UNIQUEUE_MACHINE_SECONDS") {
         Ok(given) => Duration::from_secs(given.parse().expect("UNIQUEUE_MACHINE_SECONDS is a number")),
-        Err(_) => usual,
+        Err(_) => soak(usual, in_full),
     }
 }

@@ -60,7 +60,7 @@ async fn r1_to_r6_every_mask_and_transition_does_what_the_rules_say() {
     let moves = Moves::new(&database);
     let mut connection = database.pool().acquire().await.unwrap();
     let begun = Instant::now();
-    let until = length(Duration::from_secs(10));
+    let until = length(Duration::from_secs(3), Duration::from_secs(10));
     let mut steps = 0;
     'rounds: for round in 0.. {
         for bits in 1..=255_i16 {

@@ -1,6 +1,5 @@
 //! A network that falls silent under the connection that the services share.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use sqlx::postgres::PgPoolOptions;
@@ -8,14 +7,13 @@ use uniqueue::{Client, JobState, Runner, RunningJob};
 
 use super::{Task, until};
 use crate::chaos::proxy::Proxy;
-use crate::support::{Database, WAIT, url};
+use crate::support::{Database, WAIT};
 
 #[tokio::test]
 async fn a_network_that_falls_silent_in_the_hands_of_the_reindexer_holds_up_the_others_for_seconds_and_not_for_its_day()
 {
     let database = Database::new().await;
-    let (_, home) = url().await.split_once("host=").expect("a socket");
-    let proxy = Proxy::start(PathBuf::from(home.replace("%2F", "/")).join(".s.PGSQL.5432")).await;
+    let proxy = Proxy::before(&database.url).await;
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect(&proxy.url()).await.unwrap();
     let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
     // One that waits for the connection, so that no other notices the silence for it.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::OnceCell;
 
-use crate::support::{WAIT, url};
+use crate::support::{Database, WAIT, url};
 
 static SHARED: OnceCell<Option<Bouncer>> = OnceCell::const_new();
 
@@ -69,9 +69,11 @@ impl Bouncer {
         Some(Self { _guard: guard, home })
     }
 
-    pub fn url(&self) -> String {
+    /// The URL of a database through the pooler.
+    pub fn url(&self, database: &Database) -> String {
+        let (address, _) = database.url.split_once("?host=").expect("a socket");
         let host = self.home.display().to_string().replace('/', "%2F");
-        format!("postgres://postgres@localhost:6432/postgres?host={host}")
+        format!("{}?host={host}", address.replace(":5432/", ":6432/"))
     }
 }
 

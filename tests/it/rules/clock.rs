@@ -8,7 +8,7 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use uniqueue::{Client, Inserted, NewJob, SchemaName, UniquePolicy};
 
-use crate::support::{Database, job, url};
+use crate::support::{Database, job};
 
 /// The database and schema that the other process inserts into.
 const ORDER: &str = "UNIQUEUE_TEST_CLOCK";
@@ -28,7 +28,7 @@ async fn r7_a_client_with_another_clock_and_time_zone_gets_the_same_window_key()
     let is_faked = Command::new("faketime").arg("--version").stdout(Stdio::null()).status().is_ok();
     loop {
         let before = database.client.insert(windowed()).await.unwrap();
-        let other = other_process(is_faked, &format!("{} {}", database.schema, url().await));
+        let other = other_process(is_faked, &format!("{} {}", database.schema, database.url));
         let after = database.client.insert(windowed()).await.unwrap();
         if key(&before) != key(&after) {
             // The window ended in between; the next one has hours to go.

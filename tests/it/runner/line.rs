@@ -9,11 +9,11 @@ use tokio::sync::{Semaphore, mpsc};
 use uniqueue::{Client, JobState, Retention, Runner, RunningJob, SchemaName};
 
 use super::{Task, quick, until};
-use crate::support::{Database, WAIT, url};
+use crate::support::{Database, WAIT};
 
 /// A client of one connection, whose name in `pg_stat_activity` is the schema's.
 pub async fn named(database: &Database) -> Client {
-    let options: PgConnectOptions = url().await.parse().unwrap();
+    let options: PgConnectOptions = database.url.parse().unwrap();
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT);
     let pool = pool.connect_with(options.application_name(&database.schema)).await.unwrap();
     Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool)

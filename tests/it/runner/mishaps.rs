@@ -12,7 +12,7 @@ use uniqueue::embedded::Postgres;
 use uniqueue::{Client, JobState, NewJob, RunningJob, UniqueKey};
 
 use super::{Task, quick, until};
-use crate::support::{Database, WAIT, job, url};
+use crate::support::{Database, WAIT, job};
 
 #[tokio::test]
 async fn r6_a_row_that_cannot_be_read_stops_no_other_job() {
@@ -105,7 +105,7 @@ async fn a_panic_while_the_work_is_dropped_leaks_neither_the_job_nor_its_slot() 
 #[tokio::test]
 async fn a_pool_of_one_connection_is_enough() {
     let database = Database::new().await;
-    let pool = PgPoolOptions::new().max_connections(1).connect(url().await).await.unwrap();
+    let pool = PgPoolOptions::new().max_connections(1).connect(&database.url).await.unwrap();
     let schema = database.client.schema().clone();
     let client = Client::builder().schema(schema).pool(pool);
     let runner = quick(&client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
@@ -138,7 +138,7 @@ async fn jobs_of_a_fetch_whose_answer_was_lost_are_given_back() {
 #[tokio::test]
 async fn work_that_is_dropped_while_it_begins_a_transaction_leaves_none_to_the_runner() {
     let database = Database::new().await;
-    let pool = PgPoolOptions::new().max_connections(1).connect(url().await).await.unwrap();
+    let pool = PgPoolOptions::new().max_connections(1).connect(&database.url).await.unwrap();
     let client = Client::builder().schema(database.client.schema().clone()).pool(pool.clone());
     let begun = Arc::new(Notify::new());
     let signal = begun.clone();
@@ -186,7 +186,7 @@ async fn killed_connections_lose_no_job() {
     let database = Database::new().await;
     let client = &database.client;
     let runner = quick(client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
-    let (mut killer, all) = (url_connection().await, 3000);
+    let (mut killer, all) = (connection(&database).await, 3000);
     for chunk in 0..10 {
         let jobs: Vec<_> = (0..all / 10).map(|n| NewJob::from(Task { n: chunk * 1000 + n })).collect();
         while client.insert_many(jobs.clone()).await.is_err() {}
@@ -205,9 +205,9 @@ async fn killed_connections_lose_no_job() {
     let _ = runner.stop().await;
 }
 
-async fn url_connection() -> sqlx::PgConnection {
+async fn connection(database: &Database) -> sqlx::PgConnection {
     use sqlx::Connection;
-    sqlx::PgConnection::connect(url().await).await.unwrap()
+    sqlx::PgConnection::connect(&database.url).await.unwrap()
 }
 
 #[tokio::test]

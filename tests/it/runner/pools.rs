@@ -10,14 +10,14 @@ use tokio::task::JoinHandle;
 use uniqueue::{BoxError, Client, JobState, NewJob, Outcome, Retention, Runner, RunningJob};
 
 use super::{Task, quick, until};
-use crate::support::{Database, WAIT, url};
+use crate::support::{Database, WAIT};
 
 /// So long that a heartbeat can be seconds late on a busy machine, and still be in time.
 const LEASE: Duration = Duration::from_secs(5);
 
 async fn client(database: &Database, connections: u32) -> Client {
     let pool = PgPoolOptions::new().max_connections(connections).acquire_timeout(WAIT);
-    let pool = pool.connect(url().await).await.unwrap();
+    let pool = pool.connect(&database.url).await.unwrap();
     Client::builder().schema(database.client.schema().clone()).pool(pool)
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, Semaphore};
 use uniqueue::{BoxError, JobId, JobState, Progress, RunningJob};
 
 use super::{Task, quick, until};
-use crate::support::{Database, WAIT, job, url};
+use crate::support::{Database, WAIT, job};
 
 /// Waits until a job's stored progress is this.
 async fn until_progress(database: &Database, id: JobId, progress: &Value) {
@@ -206,7 +206,7 @@ async fn connections_from_before_a_column_was_added_go_on_as_if_nothing_had_been
     for _ in 0..7 {
         all().await;
     }
-    let mut other = PgConnection::connect(url().await).await.unwrap();
+    let mut other = PgConnection::connect(&database.url).await.unwrap();
     for column in ["more", "still_more"] {
         let add = database.sql(&format!("ALTER TABLE {{schema}}.job ADD COLUMN {column} jsonb"));
         sqlx::query(add).execute(&mut other).await.unwrap();

@@ -1,6 +1,5 @@
 //! Questions about results that the database does not answer hold the results up for a moment only.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use uniqueue::{BoxError, Client, Events, Happened, JobId, Retention, Runner, Run
 
 use super::Task;
 use crate::chaos::proxy::Proxy;
-use crate::support::{Database, WAIT, url};
+use crate::support::{Database, WAIT};
 
 /// The server ends what takes nearly so long.
 const LEASE: Duration = Duration::from_secs(12);
@@ -133,8 +132,7 @@ async fn a_lost_lease_ends_the_question_which_jobs_are_locked() {
 #[tokio::test]
 async fn a_completion_whose_answer_was_lost_is_told_as_completed() {
     let database = Database::new().await;
-    let (_, home) = url().await.split_once("host=").expect("a socket");
-    let proxy = Proxy::start(PathBuf::from(home.replace("%2F", "/")).join(".s.PGSQL.5432")).await;
+    let proxy = Proxy::before(&database.url).await;
     for retention in [Retention::default(), Retention::default().completed(Duration::ZERO)] {
         let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect(&proxy.url()).await.unwrap();
         let client = Client::builder().schema(database.client.schema().clone()).pool(pool);

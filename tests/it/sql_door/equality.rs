@@ -12,15 +12,15 @@ use uniqueue::{OnConflict, Subject, UniquePolicy, canonical_json, parse_json};
 
 use super::random::Random;
 use super::told;
-use crate::support::Database;
+use crate::support::{Database, soak};
 
-/// How many random documents are compared. Default: 100,000.
+/// How many random documents are compared. Default: 10,000, or 100,000 with `UNIQUEUE_SOAK`.
 const DOCUMENTS: &str = "UNIQUEUE_EQUAL_DOCUMENTS";
 
 const BATCH: usize = 1000;
 
 fn documents() -> usize {
-    std::env::var(DOCUMENTS).ok().and_then(|count| count.parse().ok()).unwrap_or(100_000)
+    std::env::var(DOCUMENTS).ok().and_then(|count| count.parse().ok()).unwrap_or_else(|| soak(10_000, 100_000))
 }
 
 /// A job and a policy, and what Rust makes of them.

@@ -6,7 +6,7 @@ use std::process::Command;
 use sqlx::{Connection, PgConnection, Row};
 
 use super::insert;
-use crate::support::{Database, url};
+use crate::support::Database;
 
 /// `pg_dump` of the server's own version or a newer one.
 fn pg_dump(server: u32) -> Option<PathBuf> {
@@ -19,7 +19,7 @@ fn pg_dump(server: u32) -> Option<PathBuf> {
 #[tokio::test]
 async fn a_schema_with_jobs_survives_dump_and_restore() {
     let database = Database::new().await;
-    let mut connection = PgConnection::connect(url().await).await.unwrap();
+    let mut connection = PgConnection::connect(&database.url).await.unwrap();
     let server: i32 = sqlx::query("SELECT current_setting('server_version_num')::integer / 10000")
         .fetch_one(&mut connection)
         .await
@@ -34,13 +34,13 @@ async fn a_schema_with_jobs_survives_dump_and_restore() {
     let before = insert(&database, job).await.unwrap();
     insert(&database, "'plain'").await.unwrap();
 
-    let dump = Command::new(pg_dump).args(["--schema", &database.schema, "--dbname", url().await]).output().unwrap();
+    let dump = Command::new(pg_dump).args(["--schema", &database.schema, "--dbname", &database.url]).output().unwrap();
     assert!(dump.status.success(), "{}", String::from_utf8_lossy(&dump.stderr));
     sqlx::raw_sql(database.sql("DROP SCHEMA {schema} CASCADE")).execute(&mut connection).await.unwrap();
     let dump = String::from_utf8(dump.stdout).unwrap();
     restore(&dump, &mut connection).await;
 
-    let mut connection = PgConnection::connect(url().await).await.unwrap();
+    let mut connection = PgConnection::connect(&database.url).await.unwrap();
     sqlx::query("SET search_path = ''").execute(&mut connection).await.unwrap();
     let text = format!("SELECT i.* FROM {{schema}}.insert_job({job}) AS i");
     let row = sqlx::raw_sql(database.sql(&text)).fetch_one(&mut connection).await.unwrap();

@@ -3,7 +3,7 @@
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Row};
 
-use crate::support::{Database, url};
+use crate::support::Database;
 
 /// A key that depends on numbers, text, a window and a selection, its text, and what an insert
 /// and an explanation of it say.
@@ -36,7 +36,7 @@ async fn set(database: &Database, connection: &mut PgConnection, text: &str) {
 #[tokio::test]
 async fn no_setting_of_the_session_changes_a_key_or_an_answer() {
     let database = Database::new().await;
-    let mut connection = PgConnection::connect(url().await).await.unwrap();
+    let mut connection = PgConnection::connect(&database.url).await.unwrap();
     let usual = everything(&database, &mut connection).await;
     assert!(usual[2].contains("\"period\":\"2001-09-03T00:00:00Z/PT604800S\""), "{}", usual[2]);
     assert!(usual[2].contains("[0.1,1e+22,1.23456789e-8,1.7976931348623157e+308]"), "{}", usual[2]);
@@ -85,7 +85,7 @@ async fn no_setting_of_the_session_changes_a_key_or_an_answer() {
 #[tokio::test]
 async fn any_search_path_will_do() {
     let database = Database::new().await;
-    let mut connection = PgConnection::connect(url().await).await.unwrap();
+    let mut connection = PgConnection::connect(&database.url).await.unwrap();
     let usual = everything(&database, &mut connection).await;
     set(&database, &mut connection, "SET search_path = ''").await;
     assert_eq!(everything(&database, &mut connection).await, usual);
@@ -143,7 +143,7 @@ async fn any_search_path_will_do() {
 #[tokio::test]
 async fn a_collation_of_the_caller_s_makes_no_difference() {
     let database = Database::new().await;
-    let mut connection = PgConnection::connect(url().await).await.unwrap();
+    let mut connection = PgConnection::connect(&database.url).await.unwrap();
     let mut collations = vec!["\"C\"".to_owned()];
     let icu = "CREATE COLLATION {schema}.fold (provider = icu, locale = 'und-u-ks-level2', deterministic = false)";
     match sqlx::raw_sql(database.sql(icu)).execute(&mut connection).await {

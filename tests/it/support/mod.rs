@@ -1,4 +1,7 @@
 //! A schema of its own for every test, on one embedded cluster for the whole run.
+//!
+//! A few tests share a database. PostgreSQL looks at every function of a name, whatever its schema, before it calls one:
+//! hundreds of migrated schemas in one database make each session several times slower.
 
 mod catalog;
 mod log;
@@ -11,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row, SqlSafeStr, SqlStr};
-use tokio::sync::OnceCell;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, Row, SqlSafeStr, SqlStr};
+use tokio::sync::{Mutex, OnceCell};
 use uniqueue::embedded::Postgres;
 use uniqueue::{Client, JobId, NewJob, SchemaName};
 
@@ -26,6 +29,12 @@ pub const WAIT: Duration = Duration::from_secs(20);
 static CLUSTER: OnceCell<Postgres> = OnceCell::const_new();
 static NEXT_SCHEMA: AtomicU32 = AtomicU32::new(1);
 
+/// How many tests share a database.
+const SCHEMAS: u32 = 16;
+
+/// The URL of the database for the next tests, and how many more it takes.
+static NEXT_DATABASE: Mutex<(String, u32)> = Mutex::const_new((String::new(), 0));
+
 /// The URL of the run's cluster, which is started by the first test that asks.
 pub async fn url() -> &'static str {
     let cluster = CLUSTER
@@ -33,10 +42,27 @@ pub async fn url() -> &'static str {
     cluster.await.url()
 }
 
+/// The URL of a database that has room for one more schema.
+async fn database_url() -> String {
+    let mut next = NEXT_DATABASE.lock().await;
+    let (database_url, room) = &mut *next;
+    if *room == 0 {
+        let name = format!("shared_{}", NEXT_SCHEMA.load(Ordering::Relaxed));
+        let mut connection = PgConnection::connect(url().await).await.expect("a connection");
+        sqlx::raw_sql(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut connection).await.expect(&name);
+        *database_url = url().await.replace("/postgres?", &format!("/{name}?"));
+        *room = SCHEMAS;
+    }
+    *room -= 1;
+    database_url.clone()
+}
+
 /// A migrated schema of the test's own, and a client for it.
 pub struct Database {
     pub client: Client,
     pub schema: String,
+    /// Where the schema is.
+    pub url: String,
 }
 
 impl Database {
@@ -51,26 +77,33 @@ impl Database {
     }
 
     pub async fn unmigrated(max_connections: u32) -> Self {
-        Self::over(pool(max_connections).await)
+        Self::with_options(max_connections, |options| options).await
     }
 
     /// For crowds that meet in cycles which they end by themselves within milliseconds: a machine that stands
     /// still for a second must not pass for a deadlock. A real one is still found, only later.
     pub async fn slow_to_see_deadlocks(max_connections: u32) -> Self {
         let patient = [("deadlock_timeout", "10s")];
-        let database = Self::over(pool_with(max_connections, |options| options.options(patient)).await);
+        let database = Self::with_options(max_connections, |options| options.options(patient)).await;
         database.client.migrate().await.expect("a migration");
         database
     }
 
-    fn over(pool: PgPool) -> Self {
+    async fn with_options(max_connections: u32, with: impl FnOnce(PgConnectOptions) -> PgConnectOptions) -> Self {
+        let url = database_url().await;
+        let pool = pool_at(&url, max_connections, with).await;
         let schema = format!("test_{}", NEXT_SCHEMA.fetch_add(1, Ordering::Relaxed));
         let name = SchemaName::new(&schema).expect("a schema name");
-        Self { client: Client::builder().schema(name).pool(pool), schema }
+        Self { client: Client::builder().schema(name).pool(pool), schema, url }
     }
 
     pub fn pool(&self) -> &PgPool {
         self.client.pool()
+    }
+
+    /// A pool beside the client's.
+    pub async fn another_pool(&self, max_connections: u32) -> PgPool {
+        pool_at(&self.url, max_connections, |options| options).await
     }
 
     /// Puts the schema in place of `{schema}`.
@@ -145,12 +178,18 @@ impl Database {
     }
 }
 
-pub async fn pool(max_connections: u32) -> PgPool {
-    pool_with(max_connections, |options| options).await
+/// How long, or how often, a test tries what chance decides: in full where `UNIQUEUE_SOAK` is set, as it is in CI.
+pub fn soak<T>(usual: T, in_full: T) -> T {
+    if std::env::var_os("UNIQUEUE_SOAK").is_some_and(|value| !value.is_empty()) { in_full } else { usual }
 }
 
-async fn pool_with(max_connections: u32, with: impl FnOnce(PgConnectOptions) -> PgConnectOptions) -> PgPool {
-    let options = with(url().await.parse().expect("a URL"));
+/// A pool for the database that the cluster began with.
+pub async fn pool(max_connections: u32) -> PgPool {
+    pool_at(url().await, max_connections, |options| options).await
+}
+
+async fn pool_at(url: &str, max_connections: u32, with: impl FnOnce(PgConnectOptions) -> PgConnectOptions) -> PgPool {
+    let options = with(url.parse().expect("a URL"));
     PgPoolOptions::new()
         .max_connections(max_connections)
         .acquire_timeout(WAIT)

@@ -7,10 +7,10 @@ use sqlx::{ConnectOptions, Connection, PgConnection};
 use tokio::task::JoinHandle;
 use uniqueue::{OnConflict, UniqueKey};
 
-use crate::support::{Database, WAIT, job, url};
+use crate::support::{Database, WAIT, job};
 
-async fn connection(name: &str) -> PgConnection {
-    let options: PgConnectOptions = url().await.parse().unwrap();
+async fn connection(database: &Database, name: &str) -> PgConnection {
+    let options: PgConnectOptions = database.url.parse().unwrap();
     options.application_name(name).connect().await.unwrap()
 }
 
@@ -24,7 +24,7 @@ async fn until_waiting(database: &Database, inserts: i64) {
 
 /// Inserts with key `k` over a connection of its own, by SQL or by Rust.
 async fn insert(database: &Database, name: &str, on_conflict: OnConflict) -> JoinHandle<bool> {
-    let mut connection = connection(name).await;
+    let mut connection = connection(database, name).await;
     let client = database.client.clone();
     tokio::spawn(async move {
         let key = UniqueKey::raw("k").on_conflict(on_conflict);
@@ -42,7 +42,7 @@ const ROW: &str =
 async fn inserts_that_wait_for_an_uncommitted_key_name_the_transaction_that_has_it() {
     let database = Database::new().await;
     assert_eq!(database.number("SELECT count(*) FROM {schema}.waiting_insert").await, 0);
-    let mut first = connection("first").await;
+    let mut first = connection(&database, "first").await;
     let mut open = first.begin().await.unwrap();
     // Within a savepoint, as a careful caller has it.
     let mut savepoint = open.begin().await.unwrap();
@@ -66,7 +66,7 @@ async fn inserts_that_wait_for_an_uncommitted_key_name_the_transaction_that_has_
 async fn inserts_that_wait_for_a_holder_that_is_being_changed_name_its_key_and_who_changes_it() {
     let database = Database::new().await;
     let holder = database.client.insert(job("a").unique_key(UniqueKey::raw("k"))).await.unwrap().id();
-    let mut first = connection("first").await;
+    let mut first = connection(&database, "first").await;
     let mut open = first.begin().await.unwrap();
     database.client.set_priority([holder], 7).tx(&mut open).await.unwrap();
     sqlx::query("SELECT 42").execute(&mut *open).await.unwrap();
@@ -90,14 +90,14 @@ async fn what_waits_for_other_things_is_no_waiting_insert() {
     let database = Database::new().await;
     let id = database.client.insert(job("a")).await.unwrap().id();
     database.execute("CREATE TABLE {schema}.account (id integer PRIMARY KEY)").await;
-    let mut first = connection("first").await;
+    let mut first = connection(&database, "first").await;
     let mut open = first.begin().await.unwrap();
     database.client.set_priority([id], 7).tx(&mut open).await.unwrap();
     sqlx::query(database.sql("INSERT INTO {schema}.account VALUES (1)")).execute(&mut *open).await.unwrap();
     // A change that waits for the job, and an application that waits for a row of its own after an insert.
     let client = database.client.clone();
     let cancelling = tokio::spawn(async move { client.cancel([id]).await.unwrap() });
-    let mut other = connection("other").await;
+    let mut other = connection(&database, "other").await;
     let (client, text) =
         (database.client.clone(), database.sql("INSERT INTO {schema}.account VALUES (1) ON CONFLICT DO NOTHING"));
     let going_on = tokio::spawn(async move {
