@@ -109,7 +109,7 @@ async fn answers_that_do_not_match_the_jobs_are_an_error_not_a_surprise() {
     let database = Database::new().await;
     let client = client(&database, |builder| builder.insert_middleware(Losing));
     let error = client.insert(job("a")).await.unwrap_err();
-    assert!(error.to_string().contains("0 answers for 1 jobs"), "{error}");
+    assert!(error.to_string().contains("0 results for 1 jobs"), "{error}");
 }
 
 #[tokio::test]

@@ -8,10 +8,7 @@ WITH recent AS MATERIALIZED (
     LIMIT $3
 )
 SELECT
-    j.id, j.kind, j.queue, j.state::text AS state, j.priority, j.attempt, j.max_attempts,
-    j.created_at, j.scheduled_at, j.attempted_at, j.finalized_at,
-    j.args, j.meta, j.errors, j.output, j.progress,
-    j.unique_key, j.unique_states, j.unique_until, j.claims, j.until_start, j.replaced_by, j.worker
+    /* columns */j.*
 FROM /* schema */job AS j
 WHERE j.id = ANY (ARRAY(
     SELECT r.id FROM recent AS r

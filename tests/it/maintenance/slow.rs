@@ -66,7 +66,7 @@ async fn many_are_promoted() {
     let jobs = (0..JOBS).map(|n| uniqueue::NewJob::from(Task { n }).scheduled_in(Duration::from_millis(1)));
     database.client.insert_many(jobs).await.unwrap();
     slow(&database, "UPDATE", "true", TAKES).await;
-    run_until(&database, caretaker(&database), HALF, "waiting").await;
+    run_until(&database, caretaker(&database), HALF, "state IN ('scheduled', 'retryable')").await;
 }
 
 async fn many_are_rescued() {
@@ -84,7 +84,7 @@ async fn others_are_promoted() {
     let first = "UPDATE {schema}.job SET scheduled_at = scheduled_at - interval '1 s' WHERE args->>'n' = '0'";
     assert_eq!(database.execute(first).await, 1);
     slow(&database, "UPDATE", "OLD.args->>'n' = '0'", 6.0).await;
-    run_until(&database, caretaker(&database), 1, "waiting").await;
+    run_until(&database, caretaker(&database), 1, "state IN ('scheduled', 'retryable')").await;
 }
 
 async fn others_are_rescued() {
