@@ -22,10 +22,6 @@ static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
 
 /// Sets when to colour. Call it once, before anything is printed.
 pub(crate) fn choose_color(choice: ColorChoice) {
-    if choice == ColorChoice::Always {
-        // Tables are coloured by crossterm, which obeys NO_COLOR by itself. --color=always is stronger.
-        ratatui::crossterm::style::force_color_output(true);
-    }
     let _ = CHOICE.set(choice);
 }
 

@@ -1,29 +1,23 @@
 //! Tables in the style of psql, which fit a terminal and are complete in a pipe.
 //!
-//! comfy-table draws them and cuts long columns. Three rules of our own apply where a terminal is still too narrow. First
-//! the optional columns are left out, the last one first, and the line below the table names them. Then each row becomes
-//! a block with a line for each column, as with psql's `\x auto`. A pipe gets every column in full.
+//! Where a terminal is too narrow, long columns are cut first. Then the optional columns are left out, the last one first,
+//! and the line below the table names them. Then each row becomes a block with a line for each column, as with psql's
+//! `\x auto`. A pipe gets every column in full.
+//!
+//! comfy-table would pad and cut the cells. It does not choose the columns to leave out, switch to blocks or follow
+//! --color, and with the code for these this module would be longer.
 
-use comfy_table::{
-    Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, ContentLineStyle, LineStyle, TableStyle,
-    Width,
-};
+use std::borrow::Cow;
 
-use super::paint::{Style, has_colors, paint};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::paint::{Style, paint};
 use super::printable::printable;
 use super::record::Record;
 use super::terminal_width::width;
 
-/// The narrowest that a long column is cut to, without its padding.
-const MIN_WIDTH: u16 = 8;
-
-/// The blanks beside a cell: one on each side.
-const PADDING: u16 = 2;
-
-const PSQL: TableStyle = TableStyle::new()
-    .header_lines(ContentLineStyle::none().junction('|'))
-    .header_separator(LineStyle::none().fill('-').junction('+'))
-    .content_lines(ContentLineStyle::none().junction('|'));
+/// The narrowest that a long column is cut to.
+const MIN_WIDTH: usize = 8;
 
 /// A column of a table.
 #[derive(Clone, Debug)]
@@ -86,21 +80,8 @@ impl Cell {
         self
     }
 
-    pub(super) fn painted(&self) -> std::borrow::Cow<'_, str> {
+    pub(super) fn painted(&self) -> Cow<'_, str> {
         paint(self.style, &self.text)
-    }
-
-    fn drawn(&self) -> comfy_table::Cell {
-        let cell = comfy_table::Cell::new(&self.text);
-        match self.style {
-            Style::Plain => cell,
-            Style::Strong => cell.add_attribute(Attribute::Bold),
-            Style::Faint => cell.add_attribute(Attribute::Dim),
-            // The dark colours are the first eight of the terminal's own sixteen.
-            Style::Good => cell.fg(Color::DarkGreen),
-            Style::Warn => cell.fg(Color::DarkYellow),
-            Style::Bad => cell.fg(Color::DarkRed),
-        }
     }
 }
 
@@ -136,94 +117,107 @@ impl Table {
 
     /// The table for standard output without the number of rows, for a table that always has the same rows.
     pub(crate) fn text_without_count(&self) -> String {
-        self.fit(width()).0
+        let drawn = self.draw(width());
+        drawn.rsplit_once('\n').map(|(table, _)| table.to_owned()).unwrap_or(drawn)
     }
 
     /// The table within a width, with the number of rows below it and without a final line end.
     pub(crate) fn draw(&self, width: Option<usize>) -> String {
-        let (table, left_out) = self.fit(width);
-        let mut note = match self.rows.len() {
+        let count = match self.rows.len() {
             1 => "(1 row)".to_owned(),
             count => format!("({count} rows)"),
         };
-        if !left_out.is_empty() {
-            note = format!("{note} no room for: {}", left_out.join(", "));
-        }
-        format!("{table}\n{}", paint(Style::Faint, &note)).trim_start_matches('\n').to_owned()
-    }
-
-    /// The table within a width, and the columns that it leaves out.
-    fn fit(&self, width: Option<usize>) -> (String, Vec<&str>) {
-        let mut left_out: Vec<usize> = Vec::new();
+        let mut left_out = Vec::new();
+        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
         loop {
-            let lines: Vec<String> = self.arranged(&left_out, width).lines().map(|l| l.trim_end().to_owned()).collect();
-            // The rule below the header is as wide as the table and has no colour codes.
-            let drawn = lines.get(1).map_or(0, |rule| rule.chars().count());
-            if width.is_none_or(|width| drawn <= width) {
-                return (lines.join("\n"), left_out.iter().rev().map(|at| self.columns[*at].name.as_str()).collect());
+            if let Some(widths) = self.widths(&shown, width) {
+                let note = match left_out.as_slice() {
+                    [] => count,
+                    names => format!("{count} no room for: {}", names.join(", ")),
+                };
+                let note = paint(Style::Faint, &note).into_owned();
+                return self.lines(&shown, &widths).chain([note]).collect::<Vec<_>>().join("\n");
             }
-            let is_removable = |at: &usize| self.columns[*at].is_optional && !left_out.contains(at);
-            match (0..self.columns.len()).rev().find(is_removable) {
-                Some(column) => left_out.push(column),
-                None => return (self.blocks(), Vec::new()),
-            }
+            let Some(at) = shown.iter().rposition(|column| self.columns[*column].is_optional) else { break };
+            left_out.insert(0, self.columns[shown.remove(at)].name.as_str());
         }
+        let count = paint(Style::Faint, &count).into_owned();
+        self.blocks().chain([count]).collect::<Vec<_>>().join("\n")
     }
 
-    fn arranged(&self, left_out: &[usize], width: Option<usize>) -> comfy_table::Table {
-        let mut table = comfy_table::Table::new();
-        table.load_style(PSQL).style_text_only();
-        if has_colors() {
-            table.enforce_styling()
-        } else {
-            table.force_no_tty()
+    /// The widths of these columns within the limit. `None` if they do not fit.
+    fn widths(&self, shown: &[usize], limit: Option<usize>) -> Option<Vec<usize>> {
+        let natural = |column: &usize| {
+            let cells = self.rows.iter().map(|row| row[*column].text.width());
+            cells.chain([self.columns[*column].name.width()]).max().unwrap_or_default()
         };
-        let names = self.columns.iter().map(|column| Cell::new(&column.name).style(Style::Strong).drawn());
-        table.set_header(names.collect::<Vec<_>>());
-        for cells in &self.rows {
-            let mut row = comfy_table::Row::from(cells.iter().take(self.columns.len()).map(Cell::drawn));
-            if width.is_some() {
-                row.max_height(1);
-            }
-            table.add_row(row);
+        let mut widths: Vec<usize> = shown.iter().map(natural).collect();
+        let Some(limit) = limit else { return Some(widths) };
+        // Each cell has a blank on each side, and a bar stands between two cells.
+        let total = |widths: &[usize]| widths.iter().sum::<usize>() + (3 * widths.len()).saturating_sub(1);
+        while total(&widths) > limit {
+            let is_long = |at: &usize| self.columns[shown[*at]].kind == ColumnKind::Long && widths[*at] > MIN_WIDTH;
+            let widest = (0..widths.len()).filter(is_long).max_by_key(|at| widths[*at])?;
+            // The widest column shrinks until the table fits, or until another long column is wider.
+            let surplus = total(&widths) - limit;
+            let second =
+                (0..widths.len()).filter(|at| *at != widest && is_long(at)).map(|at| widths[at]).max().unwrap_or(0);
+            let down_to = widths[widest].saturating_sub(surplus).max(second.min(widths[widest] - 1)).max(MIN_WIDTH);
+            widths[widest] = down_to;
         }
-        match width {
-            Some(width) => {
-                let width = u16::try_from(width).unwrap_or(u16::MAX);
-                table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width)
-            }
-            None => table.set_content_arrangement(ContentArrangement::Disabled),
-        };
-        let natural = table.column_max_content_widths();
-        for (at, (column, drawn)) in self.columns.iter().zip(table.column_iter_mut()).enumerate() {
-            drawn.set_constraint(match column.kind {
-                _ if left_out.contains(&at) => ColumnConstraint::Hidden,
-                ColumnKind::Long => ColumnConstraint::LowerBoundary(Width::Fixed(natural[at].min(MIN_WIDTH) + PADDING)),
-                ColumnKind::Text | ColumnKind::Number => ColumnConstraint::ContentWidth,
+        Some(widths)
+    }
+
+    fn lines<'t>(&'t self, shown: &'t [usize], widths: &'t [usize]) -> impl Iterator<Item = String> + 't {
+        let header = self.columns.iter().map(|column| Cell::new(&column.name).style(Style::Strong)).collect::<Vec<_>>();
+        let rule = widths.iter().map(|width| "-".repeat(width + 2)).collect::<Vec<_>>().join("+");
+        let line = move |cells: &[Cell]| {
+            let cells = shown.iter().zip(widths).map(|(at, width)| {
+                let (cell, column) = (&cells[*at], &self.columns[*at]);
+                let text = cut(&cell.text, *width);
+                let space = " ".repeat(width.saturating_sub(text.width()));
+                let text = paint(cell.style, &text);
+                match column.kind {
+                    ColumnKind::Number => format!(" {space}{text} "),
+                    ColumnKind::Text | ColumnKind::Long => format!(" {text}{space} "),
+                }
             });
-            if column.kind == ColumnKind::Number {
-                drawn.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        table
+            cells.collect::<Vec<_>>().join("|").trim_end().to_owned()
+        };
+        let head = [line(&header), rule];
+        head.into_iter().chain(self.rows.iter().map(move |row| line(row)))
     }
 
-    fn blocks(&self) -> String {
-        let blocks = self.rows.iter().enumerate().map(|(at, row)| {
+    fn blocks(&self) -> impl Iterator<Item = String> {
+        self.rows.iter().enumerate().map(|(at, row)| {
             let mut record = Record::new();
             for (column, cell) in self.columns.iter().zip(row) {
                 record.field(&column.name, cell.clone());
             }
             format!("{}\n{}", paint(Style::Faint, &format!("-[ {} ]-", at + 1)), record.draw())
-        });
-        blocks.collect::<Vec<_>>().join("\n")
+        })
     }
+}
+
+/// Cuts a text that is too wide, and marks the end with an ellipsis.
+fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let (mut kept, mut taken) = (String::new(), 0);
+    for character in text.chars() {
+        taken += character.width().unwrap_or_default();
+        if taken + 1 > width {
+            break;
+        }
+        kept.push(character);
+    }
+    kept.push('…');
+    kept
 }
 
 #[cfg(test)]
 mod tests {
-    use unicode_width::UnicodeWidthStr;
-
     use super::*;
 
     fn jobs() -> Table {
@@ -247,7 +241,7 @@ mod tests {
     fn a_terminal_cuts_long_columns_and_no_others() {
         let expected = " id   | args       | attempt\n\
                         ------+------------+---------\n \
-                        0190 | {\"user\":…  |       1\n \
+                        0190 | {\"user\": … |       1\n \
                         0191 | {}         |      25\n\
                         (2 rows)";
         assert_eq!(jobs().draw(Some(29)), expected);

@@ -245,7 +245,7 @@ fn selection_stays_within_a_list_that_shrinks() {
     state.apply(Update::Snapshot(Box::new(fewer)), now);
     assert_eq!(state.selected(Pane::Queues), 0);
     assert_eq!(press(&mut state, "py"), Effect::Run(Action::Pause("billing".to_owned())));
-    state.apply(Update::Snapshot(Box::new(Snapshot::default())), now);
+    state.apply(Update::Snapshot(Box::default()), now);
     assert_eq!(press(&mut state, "py"), Effect::Redraw);
     assert_eq!(state.notice.as_deref(), Some("the list is empty"));
 }
@@ -258,7 +258,7 @@ fn history_is_bounded() {
         state.apply(Update::Snapshot(Box::new(incident(depth))), now);
     }
     assert_eq!((state.history.inserted.len(), state.history.depths["billing"].len()), (HISTORY, HISTORY));
-    state.apply(Update::Snapshot(Box::new(Snapshot::default())), now);
+    state.apply(Update::Snapshot(Box::default()), now);
     assert!(state.history.depths.is_empty(), "queues that are gone are dropped");
 }
 
