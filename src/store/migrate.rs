@@ -125,7 +125,10 @@ pub(crate) async fn schema_version(connection: &mut PgConnection, statements: &S
         let (version, name): (i32, String) = (row.try_get("version")?, row.try_get("name")?);
         let is_known = known.iter().find(|known| known.version() == version);
         if is_known.is_some_and(|known| known.checksum().to_string() != row.get::<&str, _>("checksum")) {
-            return Err(Error::IncompatibleSchema { schema: statements.schema().clone(), found: label(version, &name) });
+            return Err(Error::IncompatibleSchema {
+                schema: statements.schema().clone(),
+                found: label(version, &name),
+            });
         }
         latest = version;
     }

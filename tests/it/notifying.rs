@@ -75,8 +75,9 @@ async fn patience_ends_where_the_rows_and_keys_are_taken() {
     let pending = client.insert(job("a").pending()).await.unwrap().id();
     let running = client.insert(job("a")).await.unwrap().id();
     let worker = uuid::Uuid::now_v7();
-    let run =
-        format!("UPDATE {{schema}}.job SET state = 'running', attempt = 1, run = 1, attempted_at = now(), worker = '{worker}'");
+    let run = format!(
+        "UPDATE {{schema}}.job SET state = 'running', attempt = 1, run = 1, attempted_at = now(), worker = '{worker}'"
+    );
     database.execute(&format!("{run} WHERE id = '{running}'")).await;
     let mut connection = database.pool().acquire().await.unwrap();
     for (name, arguments) in [

@@ -75,11 +75,8 @@ async fn insert_on(
     max_wait: Option<Duration>,
 ) -> Result<Vec<Inserted>> {
     let layered = Layered::new(client, jobs);
-    let now = if layered.needs_clock() {
-        Some(store::database_time(connection, client.statements()).await?)
-    } else {
-        None
-    };
+    let now =
+        if layered.needs_clock() { Some(store::database_time(connection, client.statements()).await?) } else { None };
     let has_given_ids = layered.has_given_ids();
     let batch = Batch::fold(layered.rows(now)?, has_given_ids);
     send(client, connection, batch, max_wait).await

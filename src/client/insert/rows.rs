@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use time::{OffsetDateTime, UtcOffset};
 
-use super::payload::{check_args, check_meta, read_args};
 use super::Client;
+use super::payload::{check_args, check_meta, read_args};
 use crate::error::{Error, Result};
 use crate::ident::{Kind, NewIds, QueueName};
 use crate::job::NewJob;

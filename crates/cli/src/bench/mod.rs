@@ -103,7 +103,11 @@ async fn measure(
     }
     if !arguments.json {
         progress.suspend(|| {
-            database.facts.warnings().iter().for_each(|warning| output::print_to_stderr(&format!("warning: {warning}")));
+            database
+                .facts
+                .warnings()
+                .iter()
+                .for_each(|warning| output::print_to_stderr(&format!("warning: {warning}")));
             output::print(&database.facts.text())
         })?;
     }

@@ -57,8 +57,7 @@ struct State {
 impl State {
     /// Whether another sender may start, which then counts.
     fn may_start(&mut self) -> bool {
-        let starts =
-            self.senders == 0 || self.senders < MAX_SENDERS && self.waiting.len() >= MIN_WAITING_FOR_SECOND;
+        let starts = self.senders == 0 || self.senders < MAX_SENDERS && self.waiting.len() >= MIN_WAITING_FOR_SECOND;
         self.senders += usize::from(starts);
         starts
     }

@@ -10,7 +10,6 @@ use tokio::process::{Child, Command};
 use uniqueue::{Client, SchemaName, shutdown_signal};
 
 use super::work::start;
-use crate::verdict::Verdict;
 use crate::bench::counter::Counter;
 use crate::bench::failures::{interrupted, wrong};
 use crate::bench::meter::{Measure, Meter};
@@ -19,6 +18,7 @@ use crate::bench::test_database::TestDatabase;
 use crate::bench::work::{Keep, Loops, Runners, Work, check, waiting};
 use crate::failure::Failure;
 use crate::output;
+use crate::verdict::Verdict;
 
 /// What the process prints when its runner has started.
 const READY: &str = "ready\n";
