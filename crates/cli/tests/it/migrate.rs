@@ -26,7 +26,7 @@ async fn status_is_right_before_and_after_and_a_second_migration_does_nothing() 
     assert_eq!((code, &applied["version"], &applied["current"]), (0, &json!(needed), &json!(true)));
     assert_eq!(applied["waiting"], json!([]));
     let names = applied["applied"].as_array().unwrap();
-    assert_eq!(names[0], json!("V1 job_queue"));
+    assert_eq!(names[0], json!("V1 job"));
     assert!(names.last().unwrap().as_str().unwrap().starts_with(&format!("V{needed} ")), "{names:?}");
 
     let (code, again) = run_json(&mut migrate(&url, &[]));
