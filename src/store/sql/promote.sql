@@ -12,7 +12,7 @@ WITH due AS (
         AND ($3::uuid[] IS NULL OR j.id = ANY ($3))
     ORDER BY j.scheduled_at
     LIMIT $1
-    FOR UPDATE SKIP LOCKED
+    FOR NO KEY UPDATE SKIP LOCKED
 ),
 promoted AS (
     UPDATE /* schema */job AS j

@@ -12,7 +12,7 @@ WITH lost AS (
         )
         AND ($2::uuid[] IS NULL OR j.id = ANY ($2))
     LIMIT $1
-    FOR UPDATE SKIP LOCKED
+    FOR NO KEY UPDATE SKIP LOCKED
 ),
 rescued AS (
     UPDATE /* schema */job AS j
