@@ -110,10 +110,8 @@ BEGIN
         CROSS JOIN LATERAL (SELECT coalesce(u.scheduled_at, instant + u.delay, instant)) AS d (due_at)
         -- The index alone does not tell: a job that does not claim its key in its first state meets no entry there. A
         -- look costs a tenth of an insert that comes to nothing, and waits for no transaction that changes a holder.
-        WHERE NOT EXISTS (
-            -- LIMIT keeps this a probe for each key, whatever the planner believes.
-            SELECT FROM job AS c WHERE c.unique_key = u.unique_key AND c.claims LIMIT 1
-        )
+        -- A scalar subquery is a probe for each key, where the planner would make a join with all claims of NOT EXISTS.
+        WHERE (SELECT c.id FROM job AS c WHERE c.unique_key = u.unique_key AND c.claims LIMIT 1) IS NULL
         -- One fixed order for all, so that two batches can never deadlock.
         ORDER BY u.unique_key COLLATE "C"
         ON CONFLICT (unique_key) WHERE claims DO NOTHING
