@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::recording::record;
 use super::result::{Ended, split_by_size};
 use super::shared::Shared;
+use crate::store::Ending;
 
 /// The most results in one statement.
 const MAX_BATCH: usize = 2_000;
@@ -43,12 +44,12 @@ pub(super) async fn complete(shared: Arc<Shared>, mut results: mpsc::UnboundedRe
             () = drained.cancelled() => return,
         }
         latest = gathered.len();
-        // A lease that was lost leaves results under two ids for a moment.
-        let mut by_lease: BTreeMap<Uuid, Vec<Ended>> = BTreeMap::new();
+        // A lease that was lost leaves results under two ids for a moment. Each way to end has a statement of its own.
+        let mut batches: BTreeMap<(Uuid, Ending), Vec<Ended>> = BTreeMap::new();
         for ended in gathered.drain(..) {
-            by_lease.entry(ended.lease.id).or_default().push(ended);
+            batches.entry((ended.lease.id, ended.result.ending())).or_default().push(ended);
         }
-        for batch in by_lease.into_values().flat_map(split_by_size) {
+        for batch in batches.into_values().flat_map(split_by_size) {
             record(&shared, batch).await;
         }
     }

@@ -58,13 +58,34 @@ impl RunResult {
         let JobRow { id, attempt, run, .. } = *row;
         Self { id, attempt, run, verdict, progress: None, is_deleted: false }
     }
+
+    /// The statement that ends it.
+    pub(crate) const fn ending(&self) -> Ending {
+        match self.verdict {
+            Verdict::Complete { .. } if self.is_deleted => Ending::Delete,
+            Verdict::Complete { output: None } if self.progress.is_none() => Ending::Complete,
+            _ => Ending::Other,
+        }
+    }
 }
 
 /// The states that jobs are in since their results counted. A result that did not count has none.
 pub(crate) type Finished = HashMap<JobId, JobState>;
 
-/// Ends runs, which must be sorted by id, each job once. `patience` limits the wait for each row that is locked; without
-/// it the connection's own `lock_timeout` does.
+/// The statement that ends a run.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Ending {
+    /// The row is kept, and has nothing to store but that the job is completed.
+    Complete,
+    /// The row of the completed job goes at once.
+    Delete,
+    /// Anything else.
+    Other,
+}
+
+/// Ends runs, which must be sorted by id, each job once. Runs of one [`Ending`] take the least. In a mix a row that should
+/// go is kept, for the pruner to delete. `patience` limits the wait for each row that is locked. Without it the
+/// connection's own `lock_timeout` does.
 pub(crate) async fn finish(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -72,79 +93,62 @@ pub(crate) async fn finish(
     results: &[&RunResult],
     patience: Option<Duration>,
 ) -> Result<Finished> {
-    let (mut deleted, mut completed, mut others) = (Runs::default(), Runs::default(), Others::default());
-    for result in results {
-        match &result.verdict {
-            Verdict::Complete { .. } if result.is_deleted => deleted.push(result),
-            Verdict::Complete { output: None } if result.progress.is_none() => completed.push(result),
-            _ => others.push(result),
-        }
-    }
-    let rows = query(&statements.finish)
+    let are_all = |ending| results.iter().all(|result| result.ending() == ending);
+    let (statement, outcomes) = if are_all(Ending::Complete) {
+        (&statements.complete, None)
+    } else if are_all(Ending::Delete) {
+        (&statements.delete, None)
+    } else {
+        (&statements.finish, Some(Outcomes::of(results)))
+    };
+    let mut finishing = query(statement)
         .bind(worker)
         .bind(patience.map(lock_timeout))
-        .bind(deleted.ids)
-        .bind(deleted.numbers)
-        .bind(completed.ids)
-        .bind(completed.numbers)
-        .bind(others.runs.ids)
-        .bind(others.runs.numbers)
-        .bind(others.outcomes)
-        .bind(others.delays)
-        .bind(others.errors)
-        .bind(others.outputs)
-        .bind(others.progress)
-        .fetch_all(connection)
-        .await?;
+        .bind(results.iter().map(|result| result.id.as_uuid()).collect::<Vec<_>>())
+        .bind(results.iter().map(|result| stored(result.run)).collect::<Vec<_>>());
+    if let Some(Outcomes { names, delays, errors, outputs, progress }) = outcomes {
+        finishing = finishing.bind(names).bind(delays).bind(errors).bind(outputs).bind(progress);
+    }
     let mut finished = Finished::with_capacity(results.len());
-    for row in rows {
+    for row in finishing.fetch_all(connection).await? {
         let state: JobState = row.try_get::<&str, _>("state")?.parse()?;
-        finished.extend(row.try_get::<Vec<Uuid>, _>("ids")?.into_iter().map(|id| (JobId::from(id), state)));
+        let ids = row.try_get::<Vec<Uuid>, _>("ids")?;
+        let discarded = row.try_get::<Option<Vec<Uuid>>, _>("discarded")?.unwrap_or_default();
+        let state_of = |id| if discarded.contains(&id) { JobState::Discarded } else { state };
+        finished.extend(ids.into_iter().map(|id| (JobId::from(id), state_of(id))));
     }
     Ok(finished)
 }
 
-/// Runs as statements take them: an array for each column.
+/// What runs have to store, as the statement takes it: an array for each column.
 #[derive(Default)]
-struct Runs {
-    ids: Vec<Uuid>,
-    numbers: Vec<i32>,
-}
-
-impl Runs {
-    fn push(&mut self, result: &RunResult) {
-        self.ids.push(result.id.as_uuid());
-        self.numbers.push(stored(result.run));
-    }
-}
-
-/// Runs that have more to store than that they completed.
-#[derive(Default)]
-struct Others<'a> {
-    runs: Runs,
-    outcomes: Vec<&'static str>,
+struct Outcomes<'a> {
+    names: Vec<&'static str>,
     delays: Vec<Option<PgInterval>>,
     errors: Vec<Option<String>>,
     outputs: Vec<Option<&'a Value>>,
     progress: Vec<Option<&'a Value>>,
 }
 
-impl<'a> Others<'a> {
-    fn push(&mut self, result: &'a RunResult) {
-        let (outcome, delay, error, output) = match &result.verdict {
-            Verdict::Complete { output } => ("complete", None, None, output.as_ref()),
-            Verdict::Retry { delay, error } => ("retry", Some(*delay), Some(error), None),
-            Verdict::Snooze { delay } => ("snooze", Some(*delay), None, None),
-            Verdict::GiveBack => ("give_back", None, None, None),
-            Verdict::Cancel { reason } => ("cancel", None, Some(reason), None),
-            Verdict::Discard { reason } => ("discard", None, Some(reason), None),
-        };
-        self.runs.push(result);
-        self.outcomes.push(outcome);
-        self.delays.push(delay.map(interval));
-        self.errors.push(error.map(|text| storable(text)));
-        self.outputs.push(output);
-        self.progress.push(result.progress.as_ref());
+impl<'a> Outcomes<'a> {
+    fn of(results: &[&'a RunResult]) -> Self {
+        let mut outcomes = Self::default();
+        for result in results {
+            let (name, delay, error, output) = match &result.verdict {
+                Verdict::Complete { output } => ("complete", None, None, output.as_ref()),
+                Verdict::Retry { delay, error } => ("retry", Some(*delay), Some(error), None),
+                Verdict::Snooze { delay } => ("snooze", Some(*delay), None, None),
+                Verdict::GiveBack => ("give_back", None, None, None),
+                Verdict::Cancel { reason } => ("cancel", None, Some(reason), None),
+                Verdict::Discard { reason } => ("discard", None, Some(reason), None),
+            };
+            outcomes.names.push(name);
+            outcomes.delays.push(delay.map(interval));
+            outcomes.errors.push(error.map(|text| storable(text)));
+            outcomes.outputs.push(output);
+            outcomes.progress.push(result.progress.as_ref());
+        }
+        outcomes
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) use self::change::{Changed, Told, Verb, change, release_claim};
 pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Position, Slots, Unreadable, fetch, give_back};
-pub(crate) use self::finish::{Finished, RunResult, Verdict, finish, locked, not_completed, still_held};
+pub(crate) use self::finish::{Ending, Finished, RunResult, Verdict, finish, locked, not_completed, still_held};
 pub(crate) use self::health::{
     HeldFromOutside, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue, PreparedTransaction,
     RunnerSeen, SchemaObject, StuckJobs, TableSeen, UnknownKind, begin_check, golden_objects, held_from_outside,
@@ -155,9 +155,11 @@ statements! {
     bloated_indexes,
     cancel_jobs,
     claiming_jobs,
+    complete,
     count_matching,
     database_time,
     define_periodic,
+    delete,
     delete_jobs,
     due_jobs,
     due_periodic,

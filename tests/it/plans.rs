@@ -10,9 +10,11 @@ use uniqueue::{Job, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
 use crate::support::{Database, WAIT, job};
 
 /// Each with as many nulls as it has parameters: a generic plan does not look at them.
-const STATEMENTS: [(&str, usize); 11] = [
+const STATEMENTS: [(&str, usize); 13] = [
     ("fetch", 8),
-    ("finish", 13),
+    ("complete", 4),
+    ("delete", 4),
+    ("finish", 9),
     ("store_progress", 4),
     ("not_completed", 1),
     ("still_held", 3),

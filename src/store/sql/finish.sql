@@ -1,36 +1,7 @@
--- Ends runs in any mix of ways, each only if the job is still in the hands of the worker $1 for this run. Answers with the
--- jobs whose result counted, by the state that they are in since; the others were stale. $2 is how long to wait for a
--- row that is locked; null: as the connection's lock_timeout has it.
---
--- $3 and $4: the ids and run numbers of jobs that completed and whose rows are not kept. $5 and $6: of jobs that
--- completed and have nothing else to store, which is how most runs end. $7 to $13: of all others, with their
--- outcomes. Each set of ids comes sorted: width_bucket finds a row's place in its arrays. A join with the arrays would
--- leave it to the planner, which knows neither their size nor how many jobs run, to compare each result with each job.
-WITH patience AS MATERIALIZED (
-    -- Set once, before the first row.
-    SELECT set_config('lock_timeout', coalesce($2, current_setting('lock_timeout')), true) IS NOT NULL AS is_set
-),
-deleted AS (
-    DELETE FROM /* schema */job AS j
-    WHERE j.id = ANY ($3::uuid[])
-        -- The fence, in a form that job_running cannot serve, so that the ids alone lead to rows.
-        AND (j.state, j.worker, j.run)
-            IS NOT DISTINCT FROM ('running', $1::uuid, ($4::integer[])[width_bucket(j.id, $3::uuid[])])
-        AND (SELECT p.is_set FROM patience AS p)
-    RETURNING j.id
-),
-completed AS (
-    UPDATE /* schema */job AS j
-    SET state = 'completed',
-        finalized_at = clock_timestamp(),
-        unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'running', 'completed')
-    WHERE j.id = ANY ($5::uuid[])
-        AND (j.state, j.worker, j.run)
-            IS NOT DISTINCT FROM ('running', $1::uuid, ($6::integer[])[width_bucket(j.id, $5::uuid[])])
-        AND (SELECT p.is_set FROM patience AS p)
-    RETURNING j.id, j.unique_yielded
-),
-finished AS (
+-- Ends runs in any mix of ways. $1 to $4 and the fence are those of complete.sql, $5 to $9 the outcomes. Answers with the
+-- jobs whose result counted, by the state that they are in since, and which of these are discarded after all, since
+-- another job claims their key. The other runs were stale.
+WITH finished AS (
     UPDATE /* schema */job AS j
     SET (state, finalized_at, scheduled_at, attempt, errors, output, progress, unique_yielded) = (
         SELECT
@@ -52,12 +23,12 @@ finished AS (
             j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'running', d.state)
         FROM (
             SELECT
-                ($9::text[])[p.place] AS outcome,
-                ($10::interval[])[p.place] AS delay,
-                ($11::text[])[p.place] AS error,
-                ($12::jsonb[])[p.place] AS output,
-                ($13::jsonb[])[p.place] AS progress
-            FROM (SELECT width_bucket(j.id, $7::uuid[]) AS place OFFSET 0) AS p
+                ($5::text[])[p.place] AS outcome,
+                ($6::interval[])[p.place] AS delay,
+                ($7::text[])[p.place] AS error,
+                ($8::jsonb[])[p.place] AS output,
+                ($9::jsonb[])[p.place] AS progress
+            FROM (SELECT width_bucket(j.id, $3::uuid[]) AS place OFFSET 0) AS p
             OFFSET 0
         ) AS r
         CROSS JOIN LATERAL (
@@ -74,42 +45,30 @@ finished AS (
             OFFSET 0
         ) AS d
     )
-    WHERE j.id = ANY ($7::uuid[])
+    WHERE j.id = ANY ($3::uuid[])
         AND (j.state, j.worker, j.run)
-            IS NOT DISTINCT FROM ('running', $1::uuid, ($8::integer[])[width_bucket(j.id, $7::uuid[])])
-        AND (SELECT p.is_set FROM patience AS p)
-    RETURNING j.id, j.queue, j.state, ($9::text[])[width_bucket(j.id, $7::uuid[])] AS outcome, j.unique_yielded
-),
-ended AS MATERIALIZED (
-    SELECT d.id, 'completed' AS state, false AS unique_yielded, NULL AS given_back_to
-    FROM deleted AS d
-    UNION ALL
-    SELECT c.id, 'completed', c.unique_yielded, NULL
-    FROM completed AS c
-    UNION ALL
-    SELECT f.id, f.state::text, f.unique_yielded, CASE WHEN f.outcome = 'give_back' THEN f.queue END
-    FROM finished AS f
+            IS NOT DISTINCT FROM ('running', $1::uuid, ($4::integer[])[width_bucket(j.id, $3::uuid[])])
+        AND (SELECT set_config('lock_timeout', coalesce($2, current_setting('lock_timeout')), true)) IS NOT NULL
+    RETURNING j.id, j.queue, j.state, ($5::text[])[width_bucket(j.id, $3::uuid[])] AS outcome, j.unique_yielded
 ),
 settled AS MATERIALIZED (
     SELECT
         CASE
-            WHEN bool_or(e.unique_yielded)
-                THEN /* schema */take_claims(array_agg(e.id) FILTER (WHERE e.unique_yielded))
+            WHEN bool_or(f.unique_yielded)
+                THEN /* schema */take_claims(array_agg(f.id) FILTER (WHERE f.unique_yielded))
         END AS discarded,
         -- A job that a runner gives back when it stops is for another runner to work, at once.
         CASE
-            WHEN count(e.given_back_to) > 0
-                THEN /* schema */wake_runners(array_agg(DISTINCT e.given_back_to) FILTER (WHERE e.given_back_to IS NOT NULL))
+            WHEN bool_or(f.outcome = 'give_back')
+                THEN /* schema */wake_runners(array_agg(DISTINCT f.queue::text) FILTER (WHERE f.outcome = 'give_back'))
         END,
         -- Reset before a commit that notifies: the limit is not for that wait. It is for the locks of triggers.
         CASE
-            WHEN $2::text IS NOT NULL AND count(e.given_back_to) > 0 THEN set_config('lock_timeout', '0', true)
+            WHEN $2::text IS NOT NULL AND bool_or(f.outcome = 'give_back') THEN set_config('lock_timeout', '0', true)
         END
-    FROM ended AS e
+    FROM finished AS f
 )
-SELECT
-    CASE WHEN e.id = ANY (s.discarded) THEN 'discarded' ELSE e.state END AS state,
-    array_agg(e.id) AS ids
-FROM ended AS e
+SELECT f.state::text AS state, array_agg(f.id) AS ids, s.discarded
+FROM finished AS f
 CROSS JOIN settled AS s
-GROUP BY 1
+GROUP BY f.state, s.discarded

@@ -18,10 +18,10 @@ async fn pages(database: &Database, connection: &mut PgConnection, name: &str, a
     (read("Shared Hit Blocks") + read("Shared Read Blocks")) / BATCH as f64
 }
 
-/// A connection that knows how to fetch and to finish, and a live runner to do it for.
+/// A connection that knows how to fetch and to complete, and a live runner to do it for.
 async fn runner(database: &Database) -> (PoolConnection<sqlx::Postgres>, Uuid) {
     let mut connection = database.pool().acquire().await.unwrap();
-    for name in ["fetch", "finish"] {
+    for name in ["fetch", "complete"] {
         database.prepare(&mut connection, name).await;
     }
     let runner = Uuid::now_v7();
@@ -51,13 +51,12 @@ async fn pages_of_a_batch(database: &Database) -> [f64; 2] {
     let ids = format!("SELECT array_agg(id ORDER BY id)::text FROM {{schema}}.job WHERE worker = '{runner}'");
     let ids = database.text(&ids).await;
     let runs = format!("'{ids}', array_fill(1, ARRAY[{BATCH}])");
-    let arguments =
-        format!("'{runner}', NULL, '{{}}', '{{}}', {runs}, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}'");
-    let finish = pages(database, &mut connection, "finish", &arguments).await;
+    let arguments = format!("'{runner}', NULL, {runs}");
+    let complete = pages(database, &mut connection, "complete", &arguments).await;
     let completed = format!("SELECT count(*) FROM {{schema}}.job WHERE worker = '{runner}' AND state = 'completed'");
     assert_eq!(database.number(&completed).await, BATCH);
     connection.detach().close().await.unwrap();
-    [fetch, finish]
+    [fetch, complete]
 }
 
 /// Jobs whose ids follow time, as those of clients do.
@@ -82,7 +81,7 @@ async fn pages_looked_at_do_not_grow_with_the_table() {
     database.execute("ANALYZE {schema}.job").await;
     let large = pages_of_a_batch(&database).await;
     // Some more: the indexes are deeper by a level.
-    for (name, (small, large)) in ["fetch", "finish"].iter().zip(small.into_iter().zip(large)) {
+    for (name, (small, large)) in ["fetch", "complete"].iter().zip(small.into_iter().zip(large)) {
         let story = format!("{name}: {small} pages a job in a small table, {large} in a large one");
         assert!(large <= small + 6.0 && large < 14.0, "{story}");
     }

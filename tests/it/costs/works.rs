@@ -43,7 +43,7 @@ async fn work(retention: Retention) -> [usize; 2] {
     pool.close().await;
     assert_eq!(worked.load(Ordering::Acquire) as i64, JOBS);
     let count = |what: &str| sent.iter().filter(|statement| statement.contains(what)).count();
-    [count("-- Takes the next jobs"), count("-- Ends runs")]
+    [count("-- Takes the next jobs"), count("-- Completes runs")]
 }
 
 /// Works all jobs, again where this process stood still: a runner gives back what has lain for a second, and writes

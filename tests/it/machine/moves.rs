@@ -116,70 +116,63 @@ impl Moves {
         jobs.map(|(row, id)| Ok(Held { id: id?, run: row.try_get("run")? })).collect()
     }
 
-    /// Ends runs. Answers with the jobs whose result counted. As the completer, it lets go of its rows where one is locked,
-    /// and tries again: a batch of inserts that ends expired claims takes rows by their keys, and would wait for this in a
-    /// circle.
+    /// Ends runs, as the completer does: sorted, with a statement for each way to end. Answers with the jobs whose result
+    /// counted. Where a row is locked it lets go of its rows and tries again: a batch of inserts that ends expired claims
+    /// takes rows by their keys, and would wait for this in a circle.
     pub(super) async fn finish(
         &self,
         connection: &mut PgConnection,
         worker: Uuid,
         ends: &[(Held, End)],
     ) -> sqlx::Result<Vec<Uuid>> {
-        loop {
-            match self.finish_once(connection, worker, ends).await {
-                Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(LOCK_TIMEOUT) => {}
-                ended => return ended,
-            }
+        let mut ends = ends.to_vec();
+        ends.sort_by_key(|(held, _)| held.id);
+        let (completed, others): (Vec<_>, Vec<_>) = ends.into_iter().partition(|(_, end)| *end == End::Complete);
+        let mut counted = Vec::new();
+        for ends in [completed, others].iter().filter(|ends| !ends.is_empty()) {
+            counted.extend(loop {
+                match self.finish_once(connection, worker, ends).await {
+                    Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(LOCK_TIMEOUT) => {}
+                    ended => break ended?,
+                }
+            });
         }
+        Ok(counted)
     }
 
+    /// Ends runs that either all complete without an output, or all end in other ways.
     async fn finish_once(
         &self,
         connection: &mut PgConnection,
         worker: Uuid,
         ends: &[(Held, End)],
     ) -> sqlx::Result<Vec<Uuid>> {
-        // As the completer sends them.
-        let mut ends = ends.to_vec();
-        ends.sort_by_key(|(held, _)| held.id);
-        let (completed, others): (Vec<_>, Vec<_>) = ends.into_iter().partition(|(_, end)| *end == End::Complete);
-        let runs = |ends: &[(Held, End)]| -> (Vec<Uuid>, Vec<i32>) {
-            ends.iter().map(|(held, _)| (held.id, held.run)).unzip()
-        };
-        let (completed, completed_runs) = runs(&completed);
-        let (ids, runs) = runs(&others);
-        let wait = |at_once| Some(if at_once { NOTHING } else { HOUR });
-        let (mut outcomes, mut delays, mut errors, mut outputs) = (vec![], vec![], vec![], vec![]);
-        for (_, end) in &others {
-            let (outcome, delay, error, output) = match *end {
-                End::Complete => ("complete", None, None, None),
-                End::CompleteWithOutput => ("complete", None, None, Some(serde_json::json!({"n": 1}))),
-                End::Retry { at_once } => ("retry", wait(at_once), Some("failed"), None),
-                End::Snooze { at_once } => ("snooze", wait(at_once), None, None),
-                End::GiveBack => ("give_back", None, None, None),
-                End::Cancel => ("cancel", None, Some("not wanted"), None),
-                End::Discard => ("discard", None, Some("hopeless"), None),
-            };
-            outcomes.push(outcome);
-            delays.push(delay);
-            errors.push(error);
-            outputs.push(output);
+        let (ids, runs): (Vec<_>, Vec<_>) = ends.iter().map(|(held, _)| (held.id, held.run)).unzip();
+        let are_bare = ends.iter().all(|(_, end)| *end == End::Complete);
+        let query = self.query(if are_bare { "complete" } else { "finish" });
+        let mut query = query.bind(worker).bind(PATIENCE).bind(ids).bind(runs);
+        if !are_bare {
+            let wait = |at_once| Some(if at_once { NOTHING } else { HOUR });
+            let (mut outcomes, mut delays, mut errors, mut outputs) = (vec![], vec![], vec![], vec![]);
+            for (_, end) in ends {
+                let (outcome, delay, error, output) = match *end {
+                    End::Complete => ("complete", None, None, None),
+                    End::CompleteWithOutput => ("complete", None, None, Some(serde_json::json!({"n": 1}))),
+                    End::Retry { at_once } => ("retry", wait(at_once), Some("failed"), None),
+                    End::Snooze { at_once } => ("snooze", wait(at_once), None, None),
+                    End::GiveBack => ("give_back", None, None, None),
+                    End::Cancel => ("cancel", None, Some("not wanted"), None),
+                    End::Discard => ("discard", None, Some("hopeless"), None),
+                };
+                outcomes.push(outcome);
+                delays.push(delay);
+                errors.push(error);
+                outputs.push(output);
+            }
+            let progress = vec![None::<serde_json::Value>; ends.len()];
+            query = query.bind(outcomes).bind(delays).bind(errors).bind(outputs).bind(progress);
         }
-        let query = self.query("finish").bind(worker).bind(PATIENCE);
-        let rows = query
-            .bind(Vec::<Uuid>::new())
-            .bind(Vec::<i32>::new())
-            .bind(completed)
-            .bind(completed_runs)
-            .bind(&ids)
-            .bind(runs)
-            .bind(outcomes)
-            .bind(delays)
-            .bind(errors)
-            .bind(outputs)
-            .bind(vec![None::<serde_json::Value>; ids.len()])
-            .fetch_all(connection)
-            .await?;
+        let rows = query.fetch_all(connection).await?;
         let counted = rows.iter().map(|row: &PgRow| row.try_get::<Vec<Uuid>, _>("ids"));
         Ok(counted.collect::<sqlx::Result<Vec<_>>>()?.concat())
     }

@@ -40,7 +40,7 @@ async fn until_waiting(database: &Database, locks: &str) {
 async fn hold_up(database: &Database, go_on: &Notify) -> Transaction<'static, Postgres> {
     let gate = begin(database, "SELECT pg_advisory_xact_lock(hashtext('{schema}'))").await;
     go_on.notify_one();
-    until_waiting(database, "NOT l.granted AND l.locktype = 'advisory' AND a.query LIKE '%Ends runs%'").await;
+    until_waiting(database, "NOT l.granted AND l.locktype = 'advisory' AND a.query LIKE '%Completes runs%'").await;
     gate
 }
 

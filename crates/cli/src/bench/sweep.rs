@@ -142,7 +142,7 @@ impl Sweep {
     /// The statements that a series is made of.
     pub(super) fn statements(self, series: &str) -> &'static [&'static str] {
         if series.starts_with("work") {
-            &["fetch", "finish"]
+            &["fetch", "complete"]
         } else if self == Self::Keys {
             // Functions insert: beside the rows, the probe for holders is what takes time in them.
             &["holder"]
