@@ -89,7 +89,7 @@ impl Drainer {
                 .collect();
             let lease = shared.leases.current();
             let kinds = &shared.workers.kinds;
-            let mut fetched = store::fetch(&mut connection, statements, lease.id, &slots, kinds, &[]).await?;
+            let mut fetched = store::fetch(&mut connection, statements, lease.id, &slots, kinds, &[], &[]).await?;
             if let Some(unreadable) = fetched.unreadable.pop() {
                 let problem = format!("job {}: {}", unreadable.id, unreadable.problem);
                 return Err(Error::InvalidJson { what: "row", kind: queue, problem });

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use uuid::Uuid;
+
 use super::cursor::Cursor;
 use super::executor;
 use super::lease::Lease;
@@ -40,13 +42,15 @@ pub(super) async fn fetch(
     lease: &Arc<Lease>,
     wanted: &[Slots],
     cursor: &mut Cursor,
+    except: &[Uuid],
 ) -> Result<Found> {
     let timer = Timer::start();
     let taken_away_before = shared.runs.taken_away();
     let (depth, positions) = cursor.begin(Instant::now());
     let mut connection = shared.connections.connection().await?;
     let statements = shared.client.statements();
-    let fetching = store::fetch(&mut connection, statements, lease.id, wanted, &shared.workers.kinds, &positions);
+    let kinds = &shared.workers.kinds;
+    let fetching = store::fetch(&mut connection, statements, lease.id, wanted, kinds, &positions, except);
     let fetched = shared.connections.answer(fetching).await;
     let fetched = connection.settle(fetched)?;
     cursor.remember(depth, wanted, &fetched, Instant::now());

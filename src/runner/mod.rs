@@ -48,6 +48,7 @@ mod shared;
 mod slots;
 mod start;
 mod telemetry;
+mod unreadable;
 mod verdict;
 mod wakeups;
 mod work;

@@ -12,6 +12,7 @@ use super::recovery::{GrowingWait, LostFetches};
 use super::result::Ended;
 use super::shared::Shared;
 use super::slots;
+use super::unreadable::Unreadable;
 use super::wakeups::Wakeups;
 use crate::metrics;
 use crate::store::{RunResult, Verdict};
@@ -27,6 +28,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
     let mut wakeups = Wakeups::new(&shared);
     let mut cursor = Cursor::new(Instant::now());
     let mut lost_fetches = LostFetches::default();
+    let mut unreadable = Unreadable::default();
     let mut failure_wait = GrowingWait::new();
     while !stopping.is_cancelled() {
         let lease = shared.leases.current();
@@ -63,7 +65,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             continue;
         }
         let found = tokio::select! {
-            found = fetch(&shared, &lease, &wanted, &mut cursor) => found,
+            found = fetch(&shared, &lease, &wanted, &mut cursor, &unreadable.set_aside) => found,
             never = give_back_in_time(&shared) => match never {},
             () = &mut overdue => {
                 tracing::warn!("a fetch was not answered while the runner stops: its jobs are rescued");
@@ -86,6 +88,18 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             Err(error) => {
                 tracing::warn!(%error, "fetch failed, trying again");
                 lost_fetches.note_failure(shared.leases.term);
+                if Unreadable::may_explain(&error) {
+                    let removed = tokio::select! {
+                        () = stopping.cancelled() => break,
+                        removed = unreadable.remove(&shared, &wanted) => removed,
+                    };
+                    match removed {
+                        Ok(0) => {}
+                        // From the heads of the queues, where the next jobs were looked for.
+                        Ok(_) => cursor = Cursor::new(Instant::now()),
+                        Err(error) => tracing::warn!(%error, "could not look for the job that a fetch cannot return"),
+                    }
+                }
                 tokio::select! {
                     () = stopping.cancelled() => break,
                     () = tokio::time::sleep(failure_wait.grow()) => {}

@@ -68,7 +68,8 @@ pub(crate) struct Unreadable {
 }
 
 /// Takes up to the free slots of each queue, of the given kinds only, in the order of work, and starts a run of each job.
-/// In queues with positions in the cursor the scan begins behind these, which come with the highest priority first.
+/// In queues with positions in the cursor the scan begins behind these, which come with the highest priority first. Leaves
+/// out the jobs in `except`.
 pub(crate) async fn fetch(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -76,16 +77,18 @@ pub(crate) async fn fetch(
     slots: &[Slots],
     kinds: &[String],
     cursor: &[Position],
+    except: &[Uuid],
 ) -> Result<Fetched> {
     let rows = query(&statements.fetch)
-        .bind(slots.iter().map(|slots| slots.queue.as_str()).collect::<Vec<_>>())
-        .bind(slots.iter().map(|slots| i32::try_from(slots.free).unwrap_or(i32::MAX)).collect::<Vec<_>>())
+        .bind(names_of(slots))
+        .bind(numbers_of(slots))
         .bind(kinds)
         .bind(worker)
         .bind(cursor.iter().map(|position| position.queue.as_str()).collect::<Vec<_>>())
         .bind(cursor.iter().map(|position| position.priority).collect::<Vec<_>>())
         .bind(cursor.iter().map(|position| position.scheduled_at).collect::<Vec<_>>())
         .bind(cursor.iter().map(|position| position.id).collect::<Vec<_>>())
+        .bind(except)
         .fetch_all(&mut *connection)
         .await?;
     let scan = rows.first().ok_or(sqlx::Error::RowNotFound)?;
@@ -142,6 +145,16 @@ fn unreadable(row: &PgRow, error: &Error) -> Result<Unreadable> {
         run: run_number(row.try_get("run")?),
         problem: format!("the job's row cannot be read: {error}"),
     })
+}
+
+/// The names of the queues, as statements take them.
+pub(super) fn names_of(slots: &[Slots]) -> Vec<&str> {
+    slots.iter().map(|slots| slots.queue.as_str()).collect()
+}
+
+/// The free slots of the queues, as statements take them.
+pub(super) fn numbers_of(slots: &[Slots]) -> Vec<i32> {
+    slots.iter().map(|slots| i32::try_from(slots.free).unwrap_or(i32::MAX)).collect()
 }
 
 fn queue_names(names: Option<Vec<String>>) -> Vec<QueueName> {

@@ -36,6 +36,7 @@ mod service;
 #[cfg(feature = "testing")]
 mod shift;
 mod stats;
+mod unreadable;
 mod watch;
 
 use std::sync::Arc;
@@ -93,6 +94,7 @@ pub(crate) use self::remedy::{
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, end_after, plan_by_index, release_service, take_service};
 pub(crate) use self::stats::{stats_finished, stats_inserted, stats_pace};
+pub(crate) use self::unreadable::{bytes_of_jobs, discard_unreadable, next_jobs};
 pub(crate) use self::watch::{failing_kinds, running_jobs};
 
 #[cfg(feature = "testing")]
@@ -153,6 +155,7 @@ statements! {
     backfill_settle,
     begin_run,
     bloated_indexes,
+    bytes_of_jobs,
     cancel_jobs,
     claiming_jobs,
     complete,
@@ -161,6 +164,7 @@ statements! {
     define_periodic,
     delete,
     delete_jobs,
+    discard_unreadable,
     due_jobs,
     due_periodic,
     #[cfg(feature = "testing")]
@@ -217,6 +221,7 @@ statements! {
     move_periodic,
     #[cfg(feature = "testing")]
     next_job,
+    next_jobs,
     not_completed,
     pause_periodic,
     pause_queue,

@@ -11,7 +11,7 @@ use crate::support::{Database, WAIT, job};
 
 /// Each with as many nulls as it has parameters: a generic plan does not look at them.
 const STATEMENTS: [(&str, usize); 13] = [
-    ("fetch", 8),
+    ("fetch", 9),
     ("complete", 4),
     ("delete", 4),
     ("finish", 9),

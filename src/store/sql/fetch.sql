@@ -1,7 +1,7 @@
 -- Takes the next jobs of several queues ($1), each up to its own free slots ($2), of the given kinds ($3), and starts a
 -- run of each for the runner $4. Per queue the scan follows job_fetch in order and locks as it goes, so that no two
 -- runners wait for each other. It begins at the head of the queue; or, where the cursor ($5 to $8) has positions in
--- the queue, behind these: one for each priority, the highest first. Answers with a row a job, or with one row without a
+-- the queue, behind these: one for each priority, the highest first. Leaves out the jobs in $9. Answers with a row a job, or with one row without a
 -- job; each says what the scan was.
 WITH wanted AS MATERIALIZED (
     SELECT
@@ -26,7 +26,7 @@ next AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT j.id
         FROM /* schema */job AS j
-        WHERE j.queue = w.queue AND j.state = 'available' AND j.kind = ANY ($3::text[])
+        WHERE j.queue = w.queue AND j.state = 'available' AND j.kind = ANY ($3::text[]) AND j.id <> ALL ($9::uuid[])
         ORDER BY j.priority DESC, j.scheduled_at, j.id
         LIMIT w.slots
         FOR NO KEY UPDATE SKIP LOCKED
@@ -48,6 +48,7 @@ next AS MATERIALIZED (
                 AND j.priority = p.priority
                 AND (j.scheduled_at, j.id) > (p.scheduled_at, p.id)
                 AND j.kind = ANY ($3::text[])
+                AND j.id <> ALL ($9::uuid[])
             ORDER BY j.scheduled_at, j.id
             LIMIT w.slots
             FOR NO KEY UPDATE SKIP LOCKED

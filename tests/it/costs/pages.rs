@@ -37,9 +37,9 @@ async fn runner(database: &Database) -> (PoolConnection<sqlx::Postgres>, Uuid) {
 fn fetch_arguments(runner: Uuid, place: Option<(&str, &str)>) -> String {
     let head = format!("'{{default}}', '{{{BATCH}}}', '{{task}}', '{runner}'");
     match place {
-        None => format!("{head}, '{{}}', '{{}}', '{{}}', '{{}}'"),
+        None => format!("{head}, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}'"),
         Some((scheduled_at, id)) => {
-            format!("{head}, '{{default}}', '{{0}}', ARRAY['{scheduled_at}'::timestamptz], '{{{id}}}'")
+            format!("{head}, '{{default}}', '{{0}}', ARRAY['{scheduled_at}'::timestamptz], '{{{id}}}', '{{}}'")
         }
     }
 }

@@ -109,6 +109,7 @@ impl Moves {
             .bind(vec![0_i16; positions])
             .bind(vec![OffsetDateTime::UNIX_EPOCH; positions])
             .bind(vec![Uuid::nil(); positions])
+            .bind(Vec::<Uuid>::new())
             .fetch_all(&mut *connection)
             .await?;
         // Without a job there is one row, with nulls.

@@ -29,6 +29,7 @@ mod states;
 mod stopping;
 mod tracing;
 mod unanswered;
+mod unreadable;
 mod waking;
 
 use std::time::Duration;
