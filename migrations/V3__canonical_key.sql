@@ -582,6 +582,7 @@ DECLARE
     -- More than the 127 levels that the Rust library reads back.
     too_deep CONSTANT jsonpath := 'strict $.**{127} ? (@.type() == "array" || @.type() == "object")';
     beyond_doubles CONSTANT jsonpath := 'strict $.** ? (@ > 1.7976931348623157e308 || @ < -1.7976931348623157e308)';
+    max_args_bytes CONSTANT bigint := coalesce(nullif(current_setting('uniqueue.max_args_bytes', true), ''), '1048576');
     policy record;
     source jsonb;
     problem text;
@@ -602,6 +603,11 @@ BEGIN
         WHEN scheduled_at < '0001-01-01 00:00:00+00' OR scheduled_at >= '9001-01-01 00:00:00+00' THEN
             format('scheduled_at: must be in the years 1 to 9000: %s', scheduled_at)
         WHEN args IS NULL THEN format('args of %s: must not be null', to_json(kind))
+        -- Text of more than 1 GB cannot be made. The stored form is at most some four times as long as the text.
+        WHEN pg_column_size(args) > 8 * max_args_bytes THEN
+            format('args of %s: longer than %s bytes: %s bytes', to_json(kind), max_args_bytes, pg_column_size(args))
+        WHEN octet_length(args::text) > max_args_bytes THEN
+            format('args of %s: longer than %s bytes: %s bytes', to_json(kind), max_args_bytes, octet_length(args::text))
         WHEN jsonb_path_exists(args, too_deep) THEN
             format('args of %s: values nest too deeply: "more than 127 levels"', to_json(kind))
         WHEN meta IS NULL THEN format('meta of %s: must not be null', to_json(kind))

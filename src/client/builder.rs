@@ -2,12 +2,13 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 
 use super::events::{Bus, EVENT_BUFFER};
-use super::insert::{Coalescer, InsertLayers, InsertMiddleware};
+use super::insert::{Coalescer, InsertLayers, InsertMiddleware, MAX_ARGS_BYTES};
 use super::{Client, Inner};
 use crate::error::{Error, Result};
 use crate::ident::SchemaName;
@@ -21,6 +22,7 @@ use crate::store::{self, Statements};
 pub struct ClientBuilder {
     schema: SchemaName,
     defaults: InsertOptions,
+    max_args_bytes: Option<usize>,
     max_connections: Option<u32>,
     event_buffer: Option<usize>,
     insert_middleware: InsertLayers,
@@ -41,6 +43,16 @@ impl ClientBuilder {
     /// them is left out: it can be one job's only.
     pub fn defaults(mut self, defaults: InsertOptions) -> Self {
         self.defaults = InsertOptions { id: None, ..defaults };
+        self
+    }
+
+    /// The most bytes of a job's args as JSON text. An insert of more is [`Error::InvalidJson`]. Default: 1,048,576 (1 MiB).
+    ///
+    /// A worker receives its jobs in batches, so large args take memory many times over. Keep large payloads elsewhere,
+    /// and put a reference into the args. `insert_job` in SQL has the same limit, and the setting
+    /// `uniqueue.max_args_bytes` of the session, the role or the database to change it.
+    pub fn max_args_bytes(mut self, bytes: usize) -> Self {
+        self.max_args_bytes = Some(bytes);
         self
     }
 
@@ -77,6 +89,7 @@ impl ClientBuilder {
             is_own_pool,
             statements: Statements::new(self.schema),
             defaults: self.defaults,
+            max_args_bytes: self.max_args_bytes.unwrap_or(MAX_ARGS_BYTES),
             insert_middleware: self.insert_middleware,
             coalescer: Coalescer::default(),
             bus: Bus::new(self.event_buffer.unwrap_or(EVENT_BUFFER)),
@@ -106,13 +119,24 @@ impl ClientBuilder {
     }
 }
 
-/// Whether an idle connection may be used again: it answers, and nobody left a transaction open on it.
+/// How long the check of an idle connection waits for its answer. A connection that was cut without a word never answers.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Whether an idle connection may be used again: it answers in time, and no transaction was left open on it. An error
+/// drops the connection without a goodbye, for which a silent one would be waited for again.
 async fn is_usable(connection: &mut PgConnection) -> sqlx::Result<bool> {
-    let is_at_rest = store::is_at_rest(connection).await;
-    if let Err(error) = &is_at_rest {
-        tracing::debug!(%error, "an idle connection does not answer any more");
+    let checked = tokio::time::timeout(CHECK_TIMEOUT, store::is_at_rest(connection)).await;
+    match checked.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
+        Err(sqlx::Error::PoolTimedOut) => {
+            tracing::warn!("an idle connection does not answer: it is replaced");
+            Err(sqlx::Error::PoolTimedOut)
+        }
+        Err(error) => {
+            tracing::debug!(%error, "an idle connection does not answer any more");
+            Ok(false)
+        }
+        Ok(is_at_rest) => Ok(is_at_rest),
     }
-    Ok(is_at_rest.unwrap_or(false))
 }
 
 fn connect_options(url: &str) -> Result<PgConnectOptions> {

@@ -76,6 +76,7 @@ struct Inner {
     is_own_pool: bool,
     statements: Statements,
     defaults: InsertOptions,
+    max_args_bytes: usize,
     bus: events::Bus,
     insert_middleware: InsertLayers,
     coalescer: Coalescer,
@@ -229,6 +230,10 @@ impl Client {
 
     fn insert_middleware(&self) -> &[Arc<dyn AnyInsertMiddleware>] {
         &self.inner.insert_middleware.0
+    }
+
+    pub(crate) fn max_args_bytes(&self) -> usize {
+        self.inner.max_args_bytes
     }
 
     pub(crate) fn defaults(&self) -> &InsertOptions {

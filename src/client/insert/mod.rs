@@ -25,7 +25,7 @@ pub use self::one::Insert;
 
 pub(super) use self::coalescer::Coalescer;
 pub(super) use self::middleware::{AnyInsertMiddleware, InsertLayers};
-pub(super) use self::payload::read_args;
+pub(super) use self::payload::{MAX_ARGS_BYTES, read_args};
 pub(super) use self::rows::{check_schedule, needs_clock, prepare_one};
 
 use super::Client;

@@ -12,8 +12,16 @@ use crate::unique::{MAX_DEPTH, check_jsonb_members, read_json};
 const NUL_PROBLEM: &str = "PostgreSQL cannot store the character NUL: \\u0000";
 const DEPTH_PROBLEM: &str = "values nest too deeply: \"more than 127 levels\"";
 
+/// The most bytes of a job's args as JSON text, unless the client has another limit.
+pub(in crate::client) const MAX_ARGS_BYTES: usize = 1 << 20;
+
 /// Checks args. They are text, and stay text: this looks at each byte of every insert.
-pub(in crate::client) fn check_args(kind: &str, args: &RawValue) -> Result<()> {
+pub(in crate::client) fn check_args(kind: &str, args: &RawValue, max_bytes: usize) -> Result<()> {
+    let bytes = args.get().len();
+    if bytes > max_bytes {
+        let problem = format!("longer than {max_bytes} bytes: {bytes} bytes");
+        return Err(Error::InvalidJson { what: "args", kind: kind.to_owned(), problem });
+    }
     let problem = if holds_nul(args.get()) {
         NUL_PROBLEM
     } else if is_too_deep(args.get()) {

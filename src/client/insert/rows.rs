@@ -28,11 +28,12 @@ const SCHEDULE_YEARS: std::ops::RangeInclusive<i32> = 1..=9_000;
 pub(super) struct Layered<'a> {
     jobs: Vec<NewJob>,
     defaults: &'a InsertOptions,
+    max_args_bytes: usize,
 }
 
 impl<'a> Layered<'a> {
     pub(super) fn new(client: &'a Client, jobs: Vec<NewJob>) -> Self {
-        Self { jobs, defaults: client.defaults() }
+        Self { jobs, defaults: client.defaults(), max_args_bytes: client.max_args_bytes() }
     }
 
     /// Whether a key depends on the database's time.
@@ -47,7 +48,7 @@ impl<'a> Layered<'a> {
 
     /// Checks every job and makes its row, given the database's time where a key depends on it.
     pub(super) fn rows(self, now: Option<OffsetDateTime>) -> Result<Vec<NewRow>> {
-        let mut maker = RowMaker::new(now);
+        let mut maker = RowMaker::new(now, self.max_args_bytes);
         let defaults = Some(self.defaults).filter(|defaults| !defaults.is_empty());
         let row = |NewJob { kind, args, options }| {
             let options = match defaults {
@@ -75,7 +76,7 @@ pub(in crate::client) async fn prepare_one(
     let options = options.or(client.defaults());
     let start = options.start.unwrap_or(Start::Now);
     let unique = options.unique.clone();
-    let row = RowMaker::new(now).row(&kind, args, options)?;
+    let row = RowMaker::new(now, client.max_args_bytes()).row(&kind, args, options)?;
     let canonical = match &unique {
         Some(Unique::Policy(policy)) => {
             let NewRow { kind, queue, args, meta, .. } = &row;
@@ -97,14 +98,15 @@ pub(in crate::client) fn needs_clock(options: &InsertOptions, defaults: &InsertO
 struct RowMaker {
     /// The database's time, where a key depends on it.
     now: Option<OffsetDateTime>,
+    max_args_bytes: usize,
     ids: NewIds,
     kind: Option<Kind>,
     queue: Option<QueueName>,
 }
 
 impl RowMaker {
-    fn new(now: Option<OffsetDateTime>) -> Self {
-        Self { now, ids: NewIds::now(), kind: None, queue: None }
+    fn new(now: Option<OffsetDateTime>, max_args_bytes: usize) -> Self {
+        Self { now, max_args_bytes, ids: NewIds::now(), kind: None, queue: None }
     }
 
     /// Checks a job, and makes its row.
@@ -116,7 +118,7 @@ impl RowMaker {
             Some(queue) => again(&queue, &mut self.queue, QueueName::parse)?,
         };
         let args = args.map_err(|problem| Error::InvalidJson { what: "args", kind: kind.to_string(), problem })?;
-        check_args(kind.as_str(), &args)?;
+        check_args(kind.as_str(), &args, self.max_args_bytes)?;
         check_meta(kind.as_str(), &meta)?;
         let max_attempts = max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS);
         if !(1..=MAX_MAX_ATTEMPTS).contains(&max_attempts) {
