@@ -6,6 +6,7 @@
 mod catalog;
 mod log;
 mod seen;
+pub mod sql;
 mod statements;
 
 use std::sync::Arc;
