@@ -98,7 +98,7 @@ impl ClientBuilder {
         PgConnection::connect_with(&options).await?.close().await?;
         let pool = PgPoolOptions::new()
             .max_connections(self.max_connections.unwrap_or(10))
-            // The look below is a ping as well.
+            // The check below is a ping as well.
             .test_before_acquire(false)
             .before_acquire(|connection, _| Box::pin(is_usable(connection)))
             .connect_lazy_with(options);
@@ -106,13 +106,13 @@ impl ClientBuilder {
     }
 }
 
-/// Whether an idle connection may be used again: it answers, and nobody left a transaction open on it.
+/// Whether an idle connection may be used again: it answers, and no transaction is open on it.
 async fn is_usable(connection: &mut PgConnection) -> sqlx::Result<bool> {
-    let is_at_rest = store::is_at_rest(connection).await;
-    if let Err(error) = &is_at_rest {
+    let is_open = store::has_open_transaction(connection).await;
+    if let Err(error) = &is_open {
         tracing::debug!(%error, "an idle connection does not answer any more");
     }
-    Ok(is_at_rest.unwrap_or(false))
+    Ok(is_open.is_ok_and(|is_open| !is_open))
 }
 
 fn connect_options(url: &str) -> Result<PgConnectOptions> {

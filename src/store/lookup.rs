@@ -1,4 +1,4 @@
-//! Looking at jobs without changing them.
+//! Single reads: a job by its id, the holder of a key, the database's time.
 
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
@@ -33,52 +33,4 @@ pub(crate) async fn holder(
 pub(crate) async fn database_time(connection: &mut PgConnection, statements: &Statements) -> Result<OffsetDateTime> {
     let row = query(&statements.database_time).fetch_one(connection).await?;
     Ok(row.try_get(0)?)
-}
-
-/// A session of the server, as a statement meets it.
-#[derive(Clone, Copy, Debug)]
-struct Session {
-    id: i32,
-    /// Whether a pooler keeps prepared statements apart.
-    keeps_apart: bool,
-}
-
-/// The session that the statement runs in.
-async fn session(connection: &mut PgConnection, statements: &Statements) -> Result<Session> {
-    let row = query(&statements.session).fetch_one(connection).await?;
-    Ok(Session { id: row.try_get("id")?, keeps_apart: row.try_get("keeps_apart")? })
-}
-
-/// What stands between a client and the database.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Pooling {
-    /// Nothing that changes sessions.
-    Direct,
-    /// A pooler that gives each transaction another session, and keeps prepared statements apart.
-    KeepsApart,
-    /// A pooler that gives each transaction another session, and mixes prepared statements up.
-    MixesUp,
-}
-
-/// Finds out what stands between, from two connections that are open at once. Without a pooler they are two sessions
-/// for as long as they live; any other answer is a pooler's. A busy pooler could by chance answer as if it were none.
-pub(crate) async fn pooling(
-    one: &mut PgConnection,
-    other: &mut PgConnection,
-    statements: &Statements,
-) -> Result<Pooling> {
-    let (mut ones, mut others) = (Vec::new(), Vec::new());
-    // Twice on one before the other, or a pooler that hands out two sessions in turn would seem none.
-    for _ in 0..3 {
-        ones.push(session(one, statements).await?);
-        ones.push(session(one, statements).await?);
-        others.push(session(other, statements).await?);
-    }
-    let (own, others_own) = (ones[0].id, others[0].id);
-    let are_apart = ones.iter().all(|look| look.id == own) && others.iter().all(|look| look.id == others_own);
-    if are_apart && own != others_own {
-        return Ok(Pooling::Direct);
-    }
-    let keeps_apart = ones.iter().chain(&others).all(|look| look.keeps_apart);
-    Ok(if keeps_apart { Pooling::KeepsApart } else { Pooling::MixesUp })
 }

@@ -1,19 +1,18 @@
-//! Whether a connection is at rest: without a transaction that somebody left open.
+//! Detecting a transaction that is still open on an idle connection.
 //!
-//! sqlx 0.9 leaves one behind when the future of its `begin` is dropped on the way: the transaction has begun, nobody
-//! will end it, and the connection goes back to its pool. What is sent over it next is answered, and never committed.
+//! sqlx 0.9 leaves a transaction open when the future of its `begin` is dropped midway. The connection returns to its
+//! pool with that transaction. Later statements on the connection succeed, and are never committed.
 
 use sqlx::{Connection, Error, PgConnection};
 
-/// Asks, in one round trip that takes the place of a ping. `false`: the transaction that was open is on its way to be rolled
-/// back; close the connection.
-pub(crate) async fn is_at_rest(connection: &mut PgConnection) -> sqlx::Result<bool> {
-    // Begins nothing. sqlx says so, unless the server says that something has begun.
+/// Whether a transaction is open. Takes one round trip, as a ping does. `true`: its ROLLBACK is queued; close the connection.
+pub(crate) async fn has_open_transaction(connection: &mut PgConnection) -> sqlx::Result<bool> {
+    // SELECT begins nothing: sqlx reports that as a failed begin, unless the server reports an open transaction.
     match connection.begin_with("SELECT").await {
-        Err(Error::BeginFailed) => Ok(true),
-        Ok(_) => Ok(false),
-        // One that has failed already answers nothing any more.
-        Err(Error::Database(error)) if error.code().as_deref() == Some("25P02") => Ok(false),
+        Err(Error::BeginFailed) => Ok(false),
+        Ok(_) => Ok(true),
+        // A transaction that has failed rejects every statement.
+        Err(Error::Database(error)) if error.code().as_deref() == Some("25P02") => Ok(true),
         Err(error) => Err(error),
     }
 }

@@ -1,5 +1,5 @@
-//! A fetch that failed can have worked all the same: what it took is given back, soon and also at a stop, which does not
-//! wait for that for ever.
+//! Recovery of lost answers: a fetch that failed may have started jobs. The runner gives them back soon, also while it
+//! stops. A stop does not wait for that without a limit.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Results that the database refuses.
+//! Results that the database rejects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
