@@ -108,8 +108,8 @@ pub(crate) use self::shift::{move_periodic, shift_times};
 
 use crate::ident::SchemaName;
 
-/// The conditions of a filter on a job `j`, which replace the marker `/* matching */true`. They take parameters 1 to 17;
-/// a null sets no condition. Such statements are planned for each call.
+/// The conditions of a filter on a job `j`, which replace the marker `/* matching */true`. They take parameters 1 to
+/// 17; a null sets no condition. Such statements are planned for each call.
 const MATCHING: &str = include_str!("matching.sql");
 
 macro_rules! statements {
@@ -269,7 +269,8 @@ impl Statements {
     }
 }
 
-/// The channel that names queues with new jobs. All schemas of a database share its channels, so the name has the schema.
+/// The channel that names queues with new jobs. All schemas of a database share its channels, so the name has the
+/// schema.
 pub(crate) fn job_channel(schema: &SchemaName) -> String {
     format!("{schema}.job")
 }

@@ -5,7 +5,8 @@
 
 use sqlx::{Connection, Error, PgConnection};
 
-/// Whether a transaction is open. Takes one round trip, as a ping does. `true`: its ROLLBACK is queued; close the connection.
+/// Whether a transaction is open. Takes one round trip, as a ping does. `true`: its ROLLBACK is queued; close the
+/// connection.
 pub(crate) async fn has_open_transaction(connection: &mut PgConnection) -> sqlx::Result<bool> {
     // SELECT begins nothing: sqlx reports that as a failed begin, unless the server reports an open transaction.
     match connection.begin_with("SELECT").await {

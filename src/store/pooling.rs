@@ -30,8 +30,9 @@ pub(crate) enum Pooling {
     MixesUp,
 }
 
-/// Finds the kind of pooler with two connections that are open at once. Without a pooler each connection keeps a session
-/// of its own; any other result means a pooler. A busy pooler can by chance give the result of a direct connection.
+/// Finds the kind of pooler with two connections that are open at once. Without a pooler each connection keeps a
+/// session of its own; any other result means a pooler. A busy pooler can by chance give the result of a direct
+/// connection.
 pub(crate) async fn pooling(
     one: &mut PgConnection,
     other: &mut PgConnection,
