@@ -1,4 +1,4 @@
-//! Bad input: each a typed error with the value and the remedy, and nothing half done.
+//! Bad input: each case is a typed error with the value and the remedy, and changes nothing.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -168,7 +168,7 @@ async fn what_the_server_says_is_told_without_the_line_of_its_source() {
         database.schema
     );
     assert!(error.to_string().starts_with(&said), "{error}");
-    // The cause is the whole of it, for who wants to know.
+    // The source has the whole text.
     let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<sqlx::Error>()).unwrap();
     assert_eq!(cause.as_database_error().and_then(|error| error.code()).as_deref(), Some("42883"));
 }

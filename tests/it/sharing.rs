@@ -1,4 +1,4 @@
-//! Single inserts that come at the same time share a statement, and nothing else.
+//! Concurrent single inserts share a statement. Their results and errors stay separate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,7 +127,7 @@ async fn nobody_waits_for_the_key_of_another() {
             database.schema
         );
         while database.number(&blocked).await < n {
-            assert!(began.elapsed() < WAIT, "nobody waits for the rival");
+            assert!(began.elapsed() < WAIT, "no insert waits for the rival");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }

@@ -54,7 +54,7 @@ pub(super) struct Held {
 }
 
 pub(super) const HOUR: PgInterval = PgInterval { months: 0, days: 0, microseconds: 3_600_000_000 };
-/// How long a result waits for a row that somebody has locked.
+/// How long a result waits for a row that another transaction has locked.
 const PATIENCE: &str = "50ms";
 
 /// The SQLSTATE of a wait that was given up.
@@ -116,9 +116,9 @@ impl Moves {
         jobs.map(|(row, id)| Ok(Held { id: id?, run: row.try_get("run")? })).collect()
     }
 
-    /// Ends runs. Answers with the jobs whose result counted. As the completer, it lets go of its rows where one is locked,
-    /// and tries again: a batch of inserts that ends expired claims takes rows by their keys, and would wait for this in a
-    /// circle.
+    /// Ends runs. Answers with the jobs whose result counted. As the completer, it lets go of its rows where one is
+    /// locked, and tries again: a batch of inserts that ends expired claims takes rows by their keys, and would wait
+    /// for this in a circle.
     pub(super) async fn finish(
         &self,
         connection: &mut PgConnection,
@@ -208,7 +208,7 @@ impl Moves {
         Ok(())
     }
 
-    /// Deletes every final job that nobody has locked.
+    /// Deletes every final job that is not locked.
     pub(super) async fn prune(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         let query = self.query("prune").bind(Uuid::nil()).bind(Uuid::max()).bind(100_000_i64);
         query.bind(NOTHING).bind(NOTHING).bind(NOTHING).bind(HOUR).fetch_one(connection).await?;

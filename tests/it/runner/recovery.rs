@@ -123,7 +123,7 @@ async fn a_stop_that_the_database_does_not_answer_takes_a_lease_and_a_bit_also_a
         lock.rollback().await.unwrap();
         let began = Instant::now();
         while database.number(&format!("SELECT count(*) {LOOKING}")).await == 0 {
-            assert!(began.elapsed() < WAIT, "nobody looks for lost jobs");
+            assert!(began.elapsed() < WAIT, "no fetch looks for lost jobs");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let began = Instant::now();

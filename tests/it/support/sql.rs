@@ -45,7 +45,8 @@ fn is_keyword(token: &str) -> bool {
     token.chars().all(|c| c.is_ascii_uppercase())
 }
 
-/// The words and signs of SQL, without comments. A literal is one token, without its text. A body between dollars is code.
+/// The words and signs of SQL, without comments. A literal is one token, without its text. A body between dollars is
+/// code.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut rest = text;
