@@ -45,7 +45,7 @@ pub(crate) struct Told {
 
 /// Changes the jobs whose state allows it, of `states` where some are given. Returns the changed jobs. `patience`
 /// limits the wait for each locked row; default: the connection's own `lock_timeout`. After a timeout nothing is
-/// changed, and the error [`is_lock_timeout`](crate::Error::is_lock_timeout).
+/// changed, and [`is_lock_timeout`](crate::Error::is_lock_timeout) of the error is true.
 pub(crate) async fn change(
     connection: &mut PgConnection,
     statements: &Statements,

@@ -141,7 +141,7 @@ async fn keys_of_jobs_that_nothing_moves_are_told_and_freed_by_the_remedy() {
     let given_up = database.client.insert(job("a").unique_key(key("it's\\held"))).await.unwrap().id();
     database.set_state(given_up, "discarded").await;
     database.client.insert(job("b").pending().unique_key(key("held back"))).await.unwrap();
-    // A job that moves, and a claim with a deadline, are no findings.
+    // A job that moves, and a claim that has ended, are no findings.
     database.client.insert(job("c").unique_key(key("moves"))).await.unwrap();
     let freed = database.client.insert(job("d").unique_key(UniqueKey::raw("frees"))).await.unwrap().id();
     database.set_state(freed, "discarded").await;
@@ -179,7 +179,7 @@ async fn maintenance_that_is_off_or_done_by_nobody_is_told() {
     // Without a live runner there is no finding.
     database.execute("DELETE FROM {schema}.runner").await;
     gone(&database, Thresholds::new(), FindingCode::ServiceIdle, "").await;
-    // The lease was never taken: not a service that a runner of ten minutes offers.
+    // No lease was ever taken, although a runner of ten minutes offers the services.
     database.execute("TRUNCATE {schema}.maintenance").await;
     runner(&database, "two", "default", 1).await;
     database.execute("UPDATE {schema}.runner SET started_at = now()").await;

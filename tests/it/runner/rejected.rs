@@ -11,7 +11,7 @@ use uniqueue::{Happened, JobState, Outcome, Retention, Runner, RunnerHandle, Run
 use super::{Task, until};
 use crate::support::{Database, WAIT};
 
-/// A CHECK of the application: jobs that it is `about` cannot end.
+/// A trigger of the application: jobs that it is `about` cannot end.
 async fn refuse(database: &Database, about: &str, code: &str) {
     let function = format!(
         "CREATE FUNCTION {{schema}}.refuse() RETURNS trigger LANGUAGE plpgsql AS
