@@ -53,7 +53,7 @@ DECLARE
     digits text;
     exponent integer;
 BEGIN
-    -- The casts below would fail where a reader of JSON takes 0, or would call it by another name.
+    -- The casts below would fail here: JSON readers take 0 below the range, and above it the message names the key.
     IF abs(given) < 1e-323 AND abs(given) * power(2::numeric, 1075) <= 1 THEN
         RETURN '0';
     ELSIF abs(given) >= power(2::numeric, 1024) - power(2::numeric, 970) THEN
@@ -186,7 +186,7 @@ $$;
 COMMENT ON FUNCTION canonical_json(jsonb) IS
     'The canonical text of JSON: RFC 8785 (members sorted by UTF-16 code units, no white space, ECMAScript numbers) after Unicode NFC, with integers from -2^63 to 2^64-1 exact. Two values are the same exactly when their canonical texts are. Errors 22023: names that collide after NFC, more than 127 levels, a number beyond the doubles.';
 
--- However many digits there are, it is this function that says what is wrong with them.
+-- The message names the field and the text, also where a cast would fail for too many digits.
 CREATE FUNCTION period_seconds(given text, field text) RETURNS numeric
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
     SET search_path FROM CURRENT
@@ -467,7 +467,7 @@ BEGIN
     has_meta := coalesce('meta' = ANY (keys), false);
     until_start := coalesce(until = 'start', false);
 
-    -- Then what they say together.
+    -- Then the members that exclude or need each other.
     IF problem IS NOT NULL THEN
         NULL;
     ELSIF document ? 'key' AND document ?| key_makers THEN

@@ -25,7 +25,7 @@ COMMENT ON COLUMN duplicate_audit.keep IS 'How long the counter of a key is kept
 COMMENT ON COLUMN duplicate_audit.kind IS 'The kind of the inserts that were duplicates.';
 COMMENT ON CONSTRAINT duplicate_audit_pkey ON duplicate_audit IS 'One row a kind.';
 COMMENT ON CONSTRAINT duplicate_audit_keep_not_negative ON duplicate_audit IS
-    'Nothing is kept for less than no time. For ever is a long time, such as 1000 years.';
+    'A retention is not negative. For ever is a long time, such as 1000 years.';
 
 -- Every insert that meets a holder reads this table. The roles that insert need no other right for it.
 GRANT SELECT ON duplicate_audit TO PUBLIC;
@@ -73,20 +73,20 @@ CREATE FUNCTION note_duplicates(kinds text[], unique_keys text[], holders uuid[]
     SET search_path FROM CURRENT
     SET plan_cache_mode = force_generic_plan
 AS $$
--- With the rights of the schema's owner, so that the roles that insert need none of their own here.
--- It must never be the reason why an insert fails.
+-- Runs with the rights of the schema's owner, so that the roles that insert need none on these tables.
+-- An insert must not fail because of its audit.
 DECLARE
     largest CONSTANT bigint := 64 * 1024 * 1024;
     noted integer;
 BEGIN
-    -- Where no pruner adds them up, the table has a limit; suppressed_by_kind tells.
+    -- The limit of the table where no pruner folds it. suppressed_by_kind shows that it is reached.
     IF pg_relation_size('duplicate_tally') >= largest THEN
         RETURN 0;
     END IF;
     INSERT INTO duplicate_tally (at, holder, suppressed, kind, unique_key)
     SELECT clock_timestamp(), u.holder, u.count, u.kind, u.unique_key
     FROM unnest(kinds, unique_keys, holders, counts) AS u (kind, unique_key, holder, count)
-    -- Whoever may use the schema may call this, so nothing but what an insert can have met is taken.
+    -- Every role with USAGE on the schema can call this, so the rows are checked as an insert's would be.
     WHERE u.count > 0
         AND octet_length(u.unique_key) BETWEEN 1 AND 512
         AND EXISTS (SELECT FROM duplicate_audit AS a WHERE a.kind = u.kind AND a.stopped_at IS NULL);
@@ -113,7 +113,7 @@ DECLARE
     audited text[];
     folded integer;
 BEGIN
-    -- Who has a kind's row folds the kind; two at once share them, and nobody waits.
+    -- The lock on a kind's row is the right to fold the kind. Two folds at once share the kinds, and neither waits.
     audited := ARRAY(SELECT a.kind FROM duplicate_audit AS a FOR NO KEY UPDATE SKIP LOCKED);
     WITH taken AS (
         DELETE FROM duplicate_tally AS t
@@ -151,7 +151,7 @@ BEGIN
     SELECT count(*) INTO folded FROM taken;
 
     -- From one kind to the next along the index, and of each the oldest counters: those past their
-    -- retention, and all of a kind that was forgotten. Kinds that somebody else folds are left to him.
+    -- retention, and all of a kind whose row was deleted. Kinds that another fold has locked are left to it.
     WITH RECURSIVE kinds AS (
         (SELECT c.kind FROM duplicate_count AS c ORDER BY c.kind LIMIT 1)
         UNION ALL
@@ -171,7 +171,7 @@ BEGIN
             WHERE c.kind = k.kind
                 AND c.last_at < CASE
                     WHEN a.kind IS NULL THEN 'infinity'
-                    -- Whatever somebody wrote for ever: no time is out of range.
+                    -- keep can be as long as an interval, and the difference must stay a valid time.
                     ELSE instant - least(a.keep, interval '1000 years')
                 END
             ORDER BY c.last_at
@@ -185,10 +185,10 @@ BEGIN
     DELETE FROM duplicate_count AS c
     WHERE c.ctid = ANY (ARRAY(SELECT d.ctid FROM doomed AS d));
 
-    -- What was folded leaves its room behind, and by the room note_duplicates knows when to stop. Vacuum gives none
-    -- back; and an old snapshot, which keeps vacuum from its work, is no hindrance here. By a lock that is there at once
-    -- or not at all, so that no insert waits behind it; whoever notes has the table until its transaction ends, so what is
-    -- empty now stays so. Under another isolation level what committed meanwhile would not be seen.
+    -- note_duplicates stops at the size of the table, and folded rows leave their pages in it. Vacuum does not
+    -- truncate the table, and TRUNCATE works under an old snapshot as well. NOWAIT, so that no insert waits behind this
+    -- lock. A transaction that has added rows locks the table until it ends, so an empty table has none uncommitted.
+    -- Only under READ COMMITTED does the check see rows that were committed meanwhile.
     IF folded < size
         AND current_setting('transaction_isolation') = 'read committed'
         AND pg_relation_size('duplicate_tally') >= large

@@ -1,24 +1,28 @@
 -- Changing jobs and queues.
 
--- The rest as it was, whole: from here `doctor` takes the text of an object that somebody changed.
+-- Each object is defined once and whole. `doctor` takes from here the text of an object that was changed by hand.
 CREATE FUNCTION take_claims(ids uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
     SET lock_timeout = '10ms'
-    -- A session plans what a function asks after five calls for good, for the table as it is then: on a small one a scan.
+    -- After five calls a session keeps the plans of a function, made for the table as it is then. For a small table that
+    -- would be a scan.
     SET enable_seqscan = off
     SET plan_cache_mode = force_generic_plan
     SET jit = off
 AS $$
--- A job that comes back to its unique states has yielded its claim in the same statement. Here it
--- takes the claim back if the key is free. Every contest is in a block of its own and lost within
--- 10 ms, within 1 ms once a batch has lost 100 ms, and after 300 ms the rest of the batch goes on
--- without its claims: contested keys never stop a batch, a promotion or a queue. The caller's rows
--- stay locked meanwhile, so an insert that waits for one of them and holds a contested key is in a
--- deadlock with this; it must be over before deadlock_timeout (1 s) makes that insert its victim.
+-- A job that comes back to its unique states has yielded its claim in the same statement. Here it takes the claim back if
+-- the key is free.
 --
--- The holder is sought by the key as a value and never by a join: a plan that was made, and kept,
--- while next to no key was claimed may join by reading every claim there is.
+-- Each key is tried in a subtransaction of its own, with a lock timeout of 10 ms. After 100 ms of timeouts in a batch
+-- the limit is 1 ms, and after 300 ms the rest of the batch goes on without claims. Contested keys therefore never stop a
+-- batch, a promotion or a queue.
+--
+-- The caller's rows stay locked meanwhile. An insert that holds a contested key and waits for one of those rows is in a
+-- deadlock with this function. The function must end before deadlock_timeout (1 s) aborts that insert.
+--
+-- The holder is found by the key as a value, never by a join. A plan that was made and kept while few keys were claimed
+-- can join by reading all claims.
 DECLARE
     comer record;
     patience text := current_setting('lock_timeout');
@@ -65,11 +69,10 @@ BEGIN
             END;
         END IF;
         IF NOT is_taken AND comer.discard_on_reentry THEN
-            -- The row is the caller's own, so nobody's lock can hold this up; but lock_timeout also
-            -- counts the wait for the table's next page, and this must not fail.
+            -- The caller has locked the row, so the update waits for no other lock on it. lock_timeout also counts the
+            -- wait for the table's next page, and this update must not fail.
             PERFORM set_config('lock_timeout', '0', true);
-            -- Only a holder that is there can cost a job its life: a contest lost to a transaction
-            -- that is still open may have been lost to nobody.
+            -- A job is discarded only for a committed holder. The transaction that won the key may still roll back.
             UPDATE job AS j
             SET state = 'discarded',
                 finalized_at = clock_timestamp(),
@@ -208,7 +211,7 @@ END;
 COMMENT ON FUNCTION retry_jobs(uuid[], text[]) IS
     'Makes final and waiting jobs available at once, with at least one attempt left, of those with these ids; with states only those in one of them. A job that comes back takes its claim back where the key is free; else it goes on without, or is discarded where its policy says so. Wakes runners. Answers with a row a job: available or discarded.';
 
--- A job that was held back for days has not waited for a runner for days.
+-- scheduled_at moves to now, so that the time as pending does not count as a wait for a runner.
 CREATE FUNCTION release_jobs(ids uuid[], states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
     LANGUAGE sql VOLATILE
@@ -227,7 +230,7 @@ BEGIN ATOMIC
     changed AS (
         UPDATE job AS j
         SET state = w.state,
-            -- It waits for a runner from now on, not since it was inserted.
+            -- The wait for a runner begins now.
             scheduled_at = greatest(j.scheduled_at, clock_timestamp()),
             unique_yielded = j.unique_yielded OR enters_claim(j.unique_states, j.state, w.state)
         FROM wanted AS w

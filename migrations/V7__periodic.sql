@@ -29,7 +29,7 @@ COMMENT ON TABLE periodic IS
 COMMENT ON COLUMN periodic.name IS 'What it is called; 1 to 128 bytes.';
 COMMENT ON COLUMN periodic.starts_at IS 'The first slot comes after this. Counts when next_at is null.';
 COMMENT ON COLUMN periodic.next_at IS 'The next slot; null: the first after starts_at. Filled in by the runners. Another time makes that the next slot.';
-COMMENT ON COLUMN periodic.last_at IS 'The last slot whose turn came.';
+COMMENT ON COLUMN periodic.last_at IS 'The last slot that was due.';
 COMMENT ON COLUMN periodic.paused_at IS 'Since when no slot is run; null: it is not paused. To go on without what was missed, set next_at to null and starts_at to now() as well.';
 COMMENT ON COLUMN periodic.created_at IS 'When it was defined.';
 COMMENT ON COLUMN periodic.last_job IS 'The job that was inserted last.';
@@ -39,8 +39,8 @@ COMMENT ON COLUMN periodic.kind IS 'Of its jobs.';
 COMMENT ON COLUMN periodic.queue IS 'Of its jobs.';
 COMMENT ON COLUMN periodic.schedule IS 'A cron expression of five fields, or six with seconds first (0 9 * * MON-FRI), or an interval as an ISO 8601 duration of whole seconds (PT15M).';
 COMMENT ON COLUMN periodic.time_zone IS 'The IANA name of the zone in which the cron expression is read.';
-COMMENT ON COLUMN periodic.catch_up IS 'What becomes of slots that no runner was there for: skip (none is run), latest (the last one is), all (each is, up to 1,000).';
-COMMENT ON COLUMN periodic.source IS 'Who defined it: code (a runner does at its start, and overwrites changes) or database.';
+COMMENT ON COLUMN periodic.catch_up IS 'Which slots are run later that passed without a live runner: skip (none), latest (the last one), all (each, up to 1,000).';
+COMMENT ON COLUMN periodic.source IS 'Where it is defined: code (a runner writes it at its start, and overwrites changes) or database.';
 COMMENT ON COLUMN periodic.problem IS 'Why its slots cannot be run; null: they can. Looked at again every few seconds.';
 COMMENT ON COLUMN periodic.args IS 'Of its jobs.';
 COMMENT ON COLUMN periodic.meta IS 'Of its jobs, which get a member periodic besides: {"name", "slot"}.';
@@ -75,9 +75,9 @@ CREATE FUNCTION run_periodic(which text, was_at timestamptz, slots timestamptz[]
     SET search_path FROM CURRENT
 AS $$
 #variable_conflict use_column
--- Any number of runners may call this for the same slots at once. The row's lock lets one through,
--- which moves next_at on in the same transaction; the others find it moved. Should somebody move it
--- back, the job's id, and its key if the slot has one, tell that the slot was run.
+-- Any number of runners may call this for the same slots at once. The first one to lock the row moves next_at in the same
+-- transaction, and the others find it moved. If next_at is moved back by hand, the slot's job id, and its key if it has
+-- one, show that the slot was run.
 DECLARE
     definition periodic;
     slot_at timestamptz;
@@ -105,8 +105,8 @@ BEGIN
                 definition.priority,
                 definition.max_attempts,
                 slot_at,
-                -- Ten minutes outlast every runner that still believes the slot to be due, also where
-                -- completed jobs are not kept.
+                -- The claim lasts ten minutes, also where completed jobs are not kept. By then no runner takes the
+                -- slot for due any more.
                 coalesce(
                     definition.unique_policy,
                     jsonb_build_object(
@@ -118,7 +118,7 @@ BEGIN
             outcome := entered.outcome;
             job := entered.id;
         EXCEPTION
-            -- A policy that rejects has nobody to tell: the slot is skipped, as with ignore.
+            -- There is no caller to receive an error: under reject the slot is skipped, as under ignore.
             WHEN unique_violation THEN
                 outcome := 'rejected';
                 job := NULL;

@@ -1,6 +1,6 @@
 -- Views of jobs and queues, for people.
 
--- Nor has one that was inserted with a time that had passed.
+-- A job that was inserted with a past scheduled_at counts as waiting since its insert.
 CREATE FUNCTION queues(count_to integer DEFAULT 10000, look_at integer DEFAULT 20000)
 RETURNS TABLE (
     name text, paused_at timestamptz, max_running integer, runners bigint,
@@ -11,8 +11,8 @@ RETURNS TABLE (
 )
     LANGUAGE sql STABLE
     SET search_path FROM CURRENT
-    -- Every part stops at a limit, which only a walk along an index in its order can do. To compile
-    -- the whole would take ten times as long as to run it.
+    -- Every part has a limit, and only an index scan in order stops there. Without JIT: compiling takes ten times as long
+    -- as running.
     SET enable_seqscan = off
     SET enable_bitmapscan = off
     SET jit = off
@@ -20,7 +20,7 @@ AS $$
 -- Available and running jobs are counted queue by queue, by index. Of the others, the first waiting
 -- ones, the last discarded ones and the last of all are looked at.
 WITH RECURSIVE available AS (
-    -- From one queue to the next, without what lies between.
+    -- A loose index scan: one probe for each queue.
     (SELECT j.queue FROM job AS j WHERE j.state = 'available' ORDER BY j.queue LIMIT 1)
     UNION ALL
     SELECT n.queue
@@ -96,7 +96,7 @@ SELECT
     (SELECT count(*) < look_at FROM waiting_jobs) AS waiting_are_all,
     (SELECT count(*) < look_at FROM discarded_jobs) AS discarded_are_all,
     (SELECT count(*) < look_at FROM last_jobs) AS last_are_all,
-    -- greatest alone would make nothing of null.
+    -- greatest alone would ignore a null.
     CASE WHEN o.oldest IS NOT NULL THEN greatest(clock_timestamp() - o.oldest, interval '0') END
 FROM named AS n
 LEFT JOIN queue AS q ON q.name = n.name
@@ -107,7 +107,7 @@ LEFT JOIN last AS l ON l.queue = n.name
 CROSS JOIN LATERAL (
     SELECT count(*) AS available
     FROM (
-        -- In the index's order, so that it is walked to the limit and not read whole.
+        -- In the index's order, so that the scan stops at the limit.
         SELECT
         FROM job AS j
         WHERE j.queue = n.name AND j.state = 'available'
@@ -167,7 +167,7 @@ RETURNS TABLE (
 )
     LANGUAGE sql STABLE
     SET search_path FROM CURRENT
-    -- As in queues(): every part stops at a limit, by a walk along an index in its order.
+    -- As in queues(): every part has a limit, and only an index scan in order stops there.
     SET enable_seqscan = off
     SET enable_bitmapscan = off
     SET jit = off
@@ -204,7 +204,7 @@ counted AS (
 )
 SELECT
     c.kind, c.queues, c.retryable, c.discarded, c.attempts_used,
-    -- Whatever somebody wrote there by hand must not break the view.
+    -- Values written by hand must not make the view fail.
     CASE
         WHEN e.last ->> 'at' ~ '^[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]'
             THEN (e.last ->> 'at')::timestamptz
@@ -262,7 +262,7 @@ waiting AS (
         'is due and not promoted',
         CASE
             WHEN NOT EXISTS (SELECT FROM live_runner) THEN 'Start a runner: one of them makes due jobs available.'
-            ELSE format('Look who should do it: SELECT * FROM %I.maintenance WHERE service = ''promoter'';', current_schema())
+            ELSE format('See which runner has the service: SELECT * FROM %I.maintenance WHERE service = ''promoter'';', current_schema())
         END
     FROM job AS j
     WHERE j.state IN ('scheduled', 'retryable') AND j.scheduled_at < statement_timestamp() - waiting_longer_than
@@ -270,7 +270,7 @@ waiting AS (
     LIMIT look_at
 ),
 next_queue AS (
-    -- From one queue to the next, without what lies between.
+    -- A loose index scan: one probe for each queue.
     (SELECT j.queue FROM job AS j WHERE j.state = 'available' ORDER BY j.queue LIMIT 1)
     UNION ALL
     SELECT n.queue
@@ -438,12 +438,12 @@ COMMENT ON VIEW queue_status IS
     'One row a queue that has settings, a live runner or jobs, with its jobs by state, counted no further than needed: queues() says how far, and counts further when told. Reads with the caller''s rights.';
 COMMENT ON COLUMN queue_status.queue IS 'The queue''s name.';
 COMMENT ON COLUMN queue_status.status IS
-    'paused; no runner (jobs, and nobody alive who works them); at its limit (max_running jobs run); working; waiting (jobs are available and none runs); idle.';
+    'paused; no runner (there are jobs, and no live runner works the queue); at its limit (max_running jobs run); working; waiting (jobs are available and none runs); idle.';
 COMMENT ON COLUMN queue_status.paused_at IS 'Since when nothing is fetched from it; null: it is not paused.';
 COMMENT ON COLUMN queue_status.max_running IS 'How many of its jobs may run at once, over all runners; null: no limit.';
 COMMENT ON COLUMN queue_status.runners IS 'How many live runners work it.';
 COMMENT ON COLUMN queue_status.available IS 'Jobs that wait for a free worker; 10001: more than 10,000.';
-COMMENT ON COLUMN queue_status.running IS 'Jobs in the hands of a worker; 10001: more than 10,000.';
+COMMENT ON COLUMN queue_status.running IS 'Jobs that a worker runs; 10001: more than 10,000.';
 COMMENT ON COLUMN queue_status.scheduled IS 'Jobs that wait for their time, among those looked at (waiting_are_all).';
 COMMENT ON COLUMN queue_status.retryable IS 'Jobs that failed and wait for their next attempt, among those looked at (waiting_are_all).';
 COMMENT ON COLUMN queue_status.discarded IS 'Jobs that were given up, among those looked at (discarded_are_all).';

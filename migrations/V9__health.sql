@@ -1,4 +1,4 @@
--- Views of what lies under the queue: retention, the tables, and inserts that wait.
+-- Views of the health of the tables: retention, vacuum, and inserts that wait.
 
 CREATE FUNCTION retentions(look_at integer DEFAULT 20000)
 RETURNS TABLE (
@@ -10,9 +10,9 @@ RETURNS TABLE (
     SET enable_bitmapscan = off
     SET jit = off
 AS $$
--- Ids follow time. What is past its retention lies below the border where jobs of that age begin; a
--- pruner that keeps up leaves none there, and one that does not leaves them at the border and at the
--- start. So these are looked at, and no index on finalized_at is needed.
+-- Ids follow time, so jobs past their retention have ids below a border. A pruner that keeps up leaves none there. One
+-- that does not leaves them just below the border and at the start of the table. The view reads those two ranges, and
+-- needs no index on finalized_at.
 WITH kept AS (
     SELECT q.name AS queue, k.state, k.keep
     FROM queue AS q
@@ -116,7 +116,7 @@ WITH option AS (
     WHERE c.relkind = 'r' AND c.relnamespace = (SELECT j.relnamespace FROM pg_class AS j WHERE j.oid = 'job'::regclass)
 ),
 snapshot AS (
-    -- Whatever keeps dead rows from being cleaned up in this database.
+    -- The snapshots that keep vacuum from removing dead rows in this database.
     SELECT
         CASE WHEN a.datid IS NULL THEN 'standby' ELSE 'session' END AS holder,
         a.application_name AS name, a.pid, a.state, a.query,
@@ -127,7 +127,7 @@ snapshot AS (
     WHERE (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL)
         AND a.pid <> pg_backend_pid()
         AND (a.datid IS NULL OR a.datname = current_database())
-        -- A vacuum does not hold up the others.
+        -- The snapshot of a vacuum does not count for other vacuums.
         AND NOT EXISTS (SELECT FROM pg_stat_progress_vacuum AS v WHERE v.pid = a.pid)
     UNION ALL
     SELECT 'prepared transaction', p.gid, NULL, NULL, NULL, statement_timestamp() - p.prepared, age(p.transaction), age(p.transaction)
@@ -141,7 +141,7 @@ snapshot AS (
 oldest AS MATERIALIZED (
     SELECT s.holder, s.name, s.pid, s.state, s.query, s.age, s.transactions
     FROM snapshot AS s
-    -- Of two that are equally old the one that the other's snapshot waits for.
+    -- Of two that are equally old, the one with the older transaction id: the other's snapshot waits for it.
     ORDER BY s.transactions DESC, s.own_transactions DESC, s.age DESC NULLS LAST
     LIMIT 1
 ),
@@ -181,7 +181,7 @@ FROM health AS h
 LEFT JOIN oldest AS s ON true
 ORDER BY h.table_bytes + h.index_bytes DESC, h.table_name;
 COMMENT ON VIEW table_health IS
-    'One row a table of the schema, the largest first: how many rows are dead, whether vacuum comes, and in every row who holds the oldest snapshot of the database, which keeps vacuum from cleaning up. Who is neither a member of pg_read_all_stats nor of the other session''s role sees of that session the pid, the name and how many transactions it is behind, but not its age, state and query, and not whether a vacuum runs.';
+    'One row a table of the schema, the largest first: how many rows are dead, whether a vacuum is due, and in every row the holder of the oldest snapshot of the database, which keeps vacuum from cleaning up. A role that is a member neither of pg_read_all_stats nor of the other session''s role sees the pid, the name and how many transactions that session is behind. It does not see the session''s age, state and query, nor whether a vacuum runs.';
 COMMENT ON COLUMN table_health.table_name IS 'The table.';
 COMMENT ON COLUMN table_health.live_rows IS 'Rows, as the statistics reckon.';
 COMMENT ON COLUMN table_health.dead_rows IS 'Dead row versions that no vacuum has removed yet, as the statistics reckon.';
@@ -195,8 +195,8 @@ COMMENT ON COLUMN table_health.autovacuum_is_on IS 'Whether autovacuum looks aft
 COMMENT ON COLUMN table_health.vacuum_at_dead_rows IS 'At how many dead rows it begins, by the settings in force.';
 COMMENT ON COLUMN table_health.vacuum_is_due IS 'Whether there are more.';
 COMMENT ON COLUMN table_health.is_being_vacuumed IS 'Whether a vacuum works on it now.';
-COMMENT ON COLUMN table_health.oldest_snapshot_age IS 'How long ago the transaction with the oldest snapshot began; null: nobody else has one, or it cannot be seen.';
-COMMENT ON COLUMN table_health.oldest_snapshot_transactions IS 'How many transactions were begun since; null: nobody else has a snapshot.';
+COMMENT ON COLUMN table_health.oldest_snapshot_age IS 'How long ago the transaction with the oldest snapshot began; null: no other session has one, or it cannot be seen.';
+COMMENT ON COLUMN table_health.oldest_snapshot_transactions IS 'How many transactions were begun since; null: no other session has a snapshot.';
 COMMENT ON COLUMN table_health.oldest_snapshot_pid IS 'Its session: pg_terminate_backend(pid) ends it. Null for a prepared transaction.';
 COMMENT ON COLUMN table_health.oldest_snapshot_holder IS 'session, prepared transaction, replication slot or standby.';
 COMMENT ON COLUMN table_health.oldest_snapshot_name IS 'The session''s or standby''s application_name, the prepared transaction''s gid, or the slot''s name.';
@@ -205,7 +205,7 @@ COMMENT ON COLUMN table_health.oldest_snapshot_query IS 'Its statement, or its l
 
 CREATE VIEW waiting_insert AS
 WITH key_index AS MATERIALIZED (
-    -- By its name: a rebuild while everybody goes on gives an index another OID.
+    -- By its name: REINDEX CONCURRENTLY gives an index another OID.
     SELECT x.indexrelid AS oid
     FROM pg_index AS x
     JOIN pg_class AS c ON c.oid = x.indexrelid
@@ -224,13 +224,12 @@ lock AS MATERIALIZED (
         )
 ),
 waiter AS (
-    -- Who waits for another transaction in the middle of a write to the job table. Who waits to change
-    -- or lock a row has locked its place first, or waits for that lock behind another; an insert that
-    -- has met a key has no place to lock.
+    -- Sessions that wait for another transaction during a write to the job table. A session that waits to change or lock
+    -- a row holds the lock on the row's place, or waits for that lock. An insert that waits for a key has no such lock.
     SELECT
         w.pid, w.waitstart,
         coalesce(p.page, w.page) AS page, coalesce(p.tuple, w.tuple) AS tuple,
-        -- Behind others: for the transaction that the first of them waits for.
+        -- Behind other sessions in the queue for a row: the transaction that the first of them waits for.
         CASE WHEN w.locktype = 'tuple' THEN f.locktype ELSE w.locktype END AS locktype,
         coalesce(w.transactionid, f.transactionid) AS transactionid,
         coalesce(w.objid, f.objid) AS objid
@@ -279,7 +278,7 @@ WHERE (w.page IS NULL OR a.query ILIKE '%insert%' OR a.query = '<insufficient pr
     )
 ORDER BY w.waitstart;
 COMMENT ON VIEW waiting_insert IS
-    'One row an insert that waits for another transaction: one that has inserted a job with the same unique key (or id) and is open still, or one that is changing the holder, which a replace and an insert that meets an expired claim must wait for. Ended by the commit or rollback of the blocker; bounded by lock_timeout or max_wait. Who is neither a member of pg_read_all_stats nor of the other session''s role sees pids, applications and times of waiting, but neither queries nor states nor ages of transactions.';
+    'One row an insert that waits for another transaction: one that has inserted a job with the same unique key (or id) and is open still, or one that is changing the holder, which a replace and an insert that meets an expired claim must wait for. Ended by the commit or rollback of the blocker; bounded by lock_timeout or max_wait. A role that is a member neither of pg_read_all_stats nor of the other session''s role sees pids, applications and waiting times, but no queries, states or ages of transactions.';
 COMMENT ON COLUMN waiting_insert.pid IS 'The session that waits.';
 COMMENT ON COLUMN waiting_insert.application IS 'Its application_name.';
 COMMENT ON COLUMN waiting_insert.role_name IS 'Its role.';
@@ -287,7 +286,7 @@ COMMENT ON COLUMN waiting_insert.query IS 'Its statement.';
 COMMENT ON COLUMN waiting_insert.waiting_since IS 'Since when it waits; null for a moment at the start.';
 COMMENT ON COLUMN waiting_insert.waiting_for IS 'How long that is.';
 COMMENT ON COLUMN waiting_insert.waits_for IS
-    'a key: an uncommitted job has it, which nobody can see from outside, so the key is not named; a job: the holder that is named is being changed.';
+    'a key: an uncommitted job has it, which no other session can see, so the key is not named; a job: the holder that is named is being changed.';
 COMMENT ON COLUMN waiting_insert.unique_key IS 'The key of the job that is waited for, where it can be seen.';
 COMMENT ON COLUMN waiting_insert.holder IS 'That job.';
 COMMENT ON COLUMN waiting_insert.blocker_pid IS 'The session that is waited for: pg_terminate_backend(pid) rolls it back. Null: a prepared transaction.';

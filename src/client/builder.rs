@@ -111,7 +111,7 @@ impl ClientBuilder {
         PgConnection::connect_with(&options).await?.close().await?;
         let pool = PgPoolOptions::new()
             .max_connections(self.max_connections.unwrap_or(10))
-            // The look below is a ping as well.
+            // The check below is a ping as well.
             .test_before_acquire(false)
             .before_acquire(|connection, _| Box::pin(is_usable(connection)))
             .connect_lazy_with(options);
@@ -119,23 +119,19 @@ impl ClientBuilder {
     }
 }
 
-/// How long the check of an idle connection waits for its answer. A connection that was cut without a word never answers.
+/// How long the check of an idle connection waits for its answer. A connection whose other end disappeared never answers.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Whether an idle connection may be used again: it answers in time, and no transaction was left open on it. An error
-/// drops the connection without a goodbye, for which a silent one would be waited for again.
+/// Whether an idle connection may be used again: it answers in time, and no transaction is open on it.
 async fn is_usable(connection: &mut PgConnection) -> sqlx::Result<bool> {
-    let checked = tokio::time::timeout(CHECK_TIMEOUT, store::is_at_rest(connection)).await;
-    match checked.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
-        Err(sqlx::Error::PoolTimedOut) => {
-            tracing::warn!("an idle connection does not answer: it is replaced");
-            Err(sqlx::Error::PoolTimedOut)
-        }
-        Err(error) => {
+    match tokio::time::timeout(CHECK_TIMEOUT, store::has_open_transaction(connection)).await {
+        Ok(Ok(is_open)) => Ok(!is_open),
+        Ok(Err(error)) => {
             tracing::debug!(%error, "an idle connection does not answer any more");
             Ok(false)
         }
-        Ok(is_at_rest) => Ok(is_at_rest),
+        // With an error the pool drops the connection. Closing it would wait for the other end again.
+        Err(_) => Err(sqlx::Error::PoolTimedOut),
     }
 }
 

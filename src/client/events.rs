@@ -118,7 +118,7 @@ impl Client {
     }
 
     /// Counts a rare event in the metrics, and publishes it if there is a subscriber.
-    pub(crate) fn tell(&self, event: Event) {
+    pub(crate) fn publish(&self, event: Event) {
         metrics::count(&event.happened, &event.kind, &event.queue);
         if self.bus().is_heard() {
             self.bus().tell(event);

@@ -47,8 +47,8 @@ use crate::job::{JobRow, NewJob};
 use crate::opts::InsertOptions;
 use crate::store::{self, Statements};
 
-/// How long a connection may take to say that it is at rest.
-const LOOK: Duration = Duration::from_secs(5);
+/// The longest that the check of a connection for an open transaction takes.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A handle on one queue: a connection pool and a schema. Cheap to clone.
 ///
@@ -244,18 +244,18 @@ impl Client {
     pub(crate) async fn connection(&self) -> Result<PoolConnection<Postgres>> {
         loop {
             let mut connection = self.inner.pool.acquire().await?;
-            // A pool of our own has looked already.
+            // The client's own pool checks connections itself.
             if self.inner.is_own_pool {
                 return Ok(connection);
             }
-            match tokio::time::timeout(LOOK, store::is_at_rest(&mut connection)).await {
-                Ok(Ok(true)) => return Ok(connection),
-                Ok(Ok(false)) => tracing::warn!("closed a connection whose transaction nobody ended"),
+            match tokio::time::timeout(CHECK_TIMEOUT, store::has_open_transaction(&mut connection)).await {
+                Ok(Ok(false)) => return Ok(connection),
+                Ok(Ok(true)) => tracing::warn!("closed a connection with a transaction that was left open"),
                 Ok(Err(error)) => {
                     connection.close_on_drop();
                     return Err(error.into());
                 }
-                Err(_) => tracing::warn!("closed a connection on which nothing is answered"),
+                Err(_) => tracing::warn!("closed a connection that did not answer in time"),
             }
             connection.close_on_drop();
         }

@@ -84,7 +84,7 @@ async fn run(holder: &Holder, periodic: &DuePeriodic) -> Result<Duration> {
         if let Some(id) = job.filter(|_| outcome == "inserted") {
             // A slot is run when it is due, so its job can start at once.
             let happened = Happened::Inserted { state: JobState::Available, replaced: None };
-            holder.client.tell(Event { id, kind, queue, attempt: 0, happened });
+            holder.client.publish(Event { id, kind, queue, attempt: 0, happened });
         }
     }
     Ok((moves_to - *asked_at).try_into().unwrap_or(Duration::ZERO))

@@ -115,6 +115,6 @@ fn publish(client: &Client, rescued: Vec<Rescued>) {
             JobState::Discarded => Happened::Discarded { reason: DIED.to_owned() },
             _ => Happened::Rescued,
         };
-        client.tell(Event { id, kind, queue, attempt, happened });
+        client.publish(Event { id, kind, queue, attempt, happened });
     }
 }

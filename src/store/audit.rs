@@ -1,4 +1,4 @@
-//! The audit of suppressed duplicates: switching it, folding what was noted, and looking.
+//! The audit of suppressed duplicates: its switch, the folding of notes into counters, and the counters.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::audit::{AuditedKind, SuppressedDuplicate};
 use crate::error::Result;
 use crate::ident::{JobId, Kind};
 
-/// Counts the suppressed duplicates of a kind, or no more. `keep`: `None` leaves it as it is.
+/// Starts or stops counting the suppressed duplicates of a kind. `keep`: `None` leaves it as it is.
 pub(crate) async fn audit_duplicates(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -24,8 +24,8 @@ pub(crate) async fn audit_duplicates(
     Ok(())
 }
 
-/// Folds up to `limit` notes into the counters, and deletes up to as many old counters. Answers with
-/// how many notes it folded.
+/// Folds up to `limit` notes into the counters, and deletes up to as many old counters. Returns the number of notes
+/// folded.
 pub(crate) async fn fold_duplicates(connection: &mut PgConnection, statements: &Statements, limit: i32) -> Result<i32> {
     let row = query(&statements.fold_duplicates).persistent(false).bind(limit).fetch_one(connection).await?;
     Ok(row.try_get("folded")?)
@@ -58,7 +58,7 @@ pub(crate) async fn suppressed_duplicates(
     unique_key: Option<&str>,
     limit: u32,
 ) -> Result<Vec<SuppressedDuplicate>> {
-    // Never kept prepared: a plan must know what is asked.
+    // Not prepared, so that the plan knows the arguments.
     let query = query(&statements.suppressed_duplicates).persistent(false);
     let rows = query.bind(kind).bind(unique_key).bind(i64::from(limit)).fetch_all(connection).await?;
     rows.iter()

@@ -1,4 +1,4 @@
-//! Keys for queued jobs: what a backfill reads, and how it writes.
+//! Keys for queued jobs: the reads and writes of a backfill.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ pub(crate) struct Seen {
     pub(crate) attempt: i16,
     pub(crate) created_at: OffsetDateTime,
     pub(crate) scheduled_at: OffsetDateTime,
-    /// The same in seconds, as the database has it: infinite, too, and as far away as may be.
+    /// The same in seconds, with the database's full range, including infinity.
     pub(crate) due_epoch: f64,
     pub(crate) was_attempted: bool,
     pub(crate) unique_key: Option<String>,
@@ -56,7 +56,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) kind: &'a Kind,
     /// The final states of jobs that are read as well.
     pub(crate) final_states: StateSet,
-    /// Only these, where some are given.
+    /// Only these jobs. `None`: all.
     pub(crate) ids: Option<&'a [Uuid]>,
 }
 
@@ -108,7 +108,7 @@ pub(crate) async fn backfill_rows(
     Ok(page)
 }
 
-/// What a job is to claim.
+/// The claim that a job is to have.
 #[derive(Clone, Debug)]
 pub(crate) struct Keyed {
     pub(crate) id: JobId,
@@ -122,7 +122,7 @@ pub(crate) struct Keyed {
     pub(crate) seen_due_epoch: f64,
 }
 
-/// What became of a job that was given its key.
+/// The outcome of a job that was given its key.
 #[derive(Clone, Debug)]
 pub(crate) struct Settled {
     pub(crate) id: JobId,
@@ -132,19 +132,20 @@ pub(crate) struct Settled {
     pub(crate) state: JobState,
     pub(crate) unique_key: String,
     pub(crate) claims: bool,
-    /// Whether it would claim if nobody else did.
+    /// Whether the job lacks its claim only because another job has it.
     pub(crate) has_yielded: bool,
-    /// Who claims the key in its place. `None` for one that yielded: a transaction that is open.
+    /// The job that claims the key instead. `None` for a job that yielded: a transaction that is still open has the
+    /// key.
     pub(crate) holder: Option<JobId>,
 }
 
-/// Begins a transaction for a batch of a backfill, whose rivals must be met as they are.
+/// Begins a transaction for a batch of a backfill. Each of its statements must see what rivals have committed.
 pub(crate) async fn begin_batch(connection: &mut PgConnection) -> Result<Transaction<'_, Postgres>> {
     Ok(connection.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await?)
 }
 
-/// Gives jobs their keys, and their claims where the keys are free. Answers with what became of them;
-/// those that changed meanwhile, or that somebody has locked, are not among them.
+/// Gives jobs their keys, and their claims where the keys are free. Returns the outcomes. Jobs that changed meanwhile,
+/// and jobs that another transaction has locked, are left out.
 pub(crate) async fn backfill_keys(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -180,8 +181,8 @@ pub(crate) async fn backfill_keys(
         .collect()
 }
 
-/// Ends a batch: says which jobs are discarded at a re-entry that fails, and cancels some because of
-/// others.
+/// Ends a batch: sets which jobs are discarded at a re-entry that fails, and cancels the jobs that lost their key to
+/// another.
 pub(crate) async fn backfill_settle(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -196,7 +197,7 @@ pub(crate) async fn backfill_settle(
     Ok(())
 }
 
-/// Who claims which of these keys now.
+/// The jobs that claim these keys now.
 pub(crate) async fn holders(
     connection: &mut PgConnection,
     statements: &Statements,

@@ -29,24 +29,23 @@ pub(crate) enum Verb {
 #[derive(Clone, Debug)]
 pub(crate) struct Changed {
     pub(crate) id: JobId,
-    /// What there is to tell of it, unless it was deleted or has another priority.
+    /// The fields of its event. `None` for a deleted job and for another priority, which have no event.
     pub(crate) told: Option<Told>,
 }
 
-/// A changed job as events tell of it.
+/// A changed job, with the fields of its event.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     pub(crate) kind: Kind,
     pub(crate) queue: QueueName,
     pub(crate) attempt: u16,
-    /// The state that it is in since.
+    /// Its new state.
     pub(crate) state: JobState,
 }
 
-/// Changes those of the jobs that are in a state for it, and in one of these where some are given,
-/// and answers with them. `patience` limits the wait for each row that somebody has locked, which ends in
-/// an error that [`is_lock_timeout`](crate::Error::is_lock_timeout), and nothing is changed; without it
-/// the connection's own `lock_timeout` does.
+/// Changes the jobs whose state allows it, of `states` where some are given. Returns the changed jobs. `patience`
+/// limits the wait for each locked row; default: the connection's own `lock_timeout`. After a timeout nothing is
+/// changed, and [`is_lock_timeout`](crate::Error::is_lock_timeout) of the error is true.
 pub(crate) async fn change(
     connection: &mut PgConnection,
     statements: &Statements,

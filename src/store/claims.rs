@@ -1,4 +1,4 @@
-//! Keys and who claims them, or did.
+//! Keys, their holders, and the jobs that held them before.
 
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
@@ -30,7 +30,7 @@ pub(crate) async fn list_claims(
     filter: &ClaimFilter,
 ) -> Result<Vec<KeyHolder>> {
     let ClaimFilter { kind, queue, after, prefix, from, limit } = filter;
-    // Never kept prepared: a plan must know which conditions there are.
+    // Not prepared, so that the plan knows which conditions are set.
     let query = query(&statements.list_claims).persistent(false);
     let rows = query
         .bind(kind)
@@ -106,7 +106,7 @@ fn beyond(prefix: &str) -> Option<String> {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {
         let next = match last {
-            // The surrogates are no characters.
+            // Surrogates are not characters.
             '\u{d7ff}' => Some('\u{e000}'),
             last => char::from_u32(u32::from(last) + 1),
         };

@@ -1,4 +1,4 @@
-//! Asking what an insert would meet.
+//! What an insert would meet.
 
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
@@ -18,7 +18,7 @@ pub(crate) struct Met {
     pub(crate) id_is_there: bool,
 }
 
-/// Looks who claims the key now, and whether a job has the id. Locks and writes nothing.
+/// Reads the holder of a key, and whether a job has the id. Locks and writes nothing.
 pub(crate) async fn explain_unique(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -35,7 +35,7 @@ pub(crate) async fn explain_unique(
         unique_key: key.to_owned(),
         holder: holder.into(),
         holder_state: row.try_get::<&str, _>("state")?.parse()?,
-        // Negative only when somebody moved created_at.
+        // Negative only when created_at was moved by hand.
         holder_age: age.try_into().unwrap_or_default(),
         claims_in: StateSet::from_bits(row.try_get("unique_states")?).unwrap_or_default(),
         until_start: row.try_get("until_start")?,

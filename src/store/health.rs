@@ -1,4 +1,4 @@
-//! What `diagnose` looks at: one statement a check, each row an object.
+//! The reads of `diagnose`: one statement a check, each row a JSON object.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use uuid::Uuid;
 use super::{Statements, interval, query};
 use crate::error::Result;
 
-/// Begins a read-only transaction with a statement timeout and a lock timeout. Its settings end with it, so that it works
-/// through a pooler as well. Every part of a check stops at a limit, which needs an index scan whatever the statistics
-/// say.
+/// Begins a read-only transaction with a statement timeout and a lock timeout. The settings end with the transaction,
+/// so it works through a pooler as well. It disables sequential scans: every part of a check stops at a limit, and only
+/// an index scan stops there.
 pub(crate) async fn begin_check(
     connection: &mut PoolConnection<Postgres>,
     timeout: Duration,
@@ -39,17 +39,17 @@ pub(crate) struct SchemaObject {
     pub(crate) definition: String,
 }
 
-/// What the migrations make, one object a line. `GOLDEN=overwrite cargo test --test it schema` writes it anew.
+/// The objects that the migrations make, one a line. `GOLDEN=overwrite cargo test --test it schema` writes it anew.
 const OBJECTS: &str = include_str!("objects.jsonl");
 
-/// What the migrations make.
+/// The objects that the migrations make.
 pub(crate) fn golden_objects() -> Result<Vec<SchemaObject>> {
     Ok(OBJECTS.lines().map(serde_json::from_str).collect::<Result<_, _>>().map_err(|error| {
         sqlx::Error::Decode(format!("the golden objects of this build cannot be read: {error}").into())
     })?)
 }
 
-/// What the schema holds. Needs a transaction, since it sets `search_path`.
+/// The objects of the schema. Needs a transaction, since it sets `search_path`.
 pub(crate) async fn schema_objects(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -59,7 +59,7 @@ pub(crate) async fn schema_objects(
     rows(query(&statements.health_objects).bind(schema), connection).await
 }
 
-/// Whom the database takes us for.
+/// This session, as the database sees it.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Itself {
     pub(crate) role: String,
@@ -110,7 +110,7 @@ pub(crate) struct OpenTransaction {
     pub(crate) query: Option<String>,
     pub(crate) open_for: f64,
     pub(crate) is_idle: bool,
-    /// Whether it waits for somebody else's lock.
+    /// Whether it waits for another transaction's lock.
     pub(crate) waits: bool,
     /// How many transactions its snapshot is behind. `None`: it has none.
     pub(crate) snapshot_transactions: Option<i64>,
@@ -129,7 +129,7 @@ pub(crate) async fn open_transactions(
     rows(asked, connection).await
 }
 
-/// How many sessions this role sees nothing of.
+/// The number of sessions whose statements are hidden from this role.
 pub(crate) async fn hidden_sessions(connection: &mut PgConnection, statements: &Statements) -> Result<u64> {
     #[derive(Deserialize)]
     struct Hidden {
@@ -139,7 +139,7 @@ pub(crate) async fn hidden_sessions(connection: &mut PgConnection, statements: &
     Ok(row.try_get::<Json<Hidden>, _>(0)?.sessions)
 }
 
-/// A transaction that was prepared and left.
+/// A prepared transaction.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct PreparedTransaction {
     pub(crate) gid: String,
@@ -207,7 +207,7 @@ pub(crate) async fn unknown_kinds(
     rows(query(&statements.health_kinds).bind(look_at), connection).await
 }
 
-/// Keys that are held by jobs of a kind and state that nothing moves.
+/// Keys that are held by jobs of a kind that have stayed in one state.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct IdleClaims {
     pub(crate) kind: String,
@@ -227,7 +227,7 @@ pub(crate) async fn idle_claims(
     rows(query(&statements.health_claims).bind(interval(at_least)).bind(look_at), connection).await
 }
 
-/// Maintenance that nobody does, or a periodic job that is not run.
+/// A maintenance service that no runner does, or a periodic job that is not run.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Neglected {
     /// `service` or `periodic`.
@@ -268,7 +268,7 @@ pub(crate) async fn tables(connection: &mut PgConnection, statements: &Statement
     rows(query(&statements.health_tables), connection).await
 }
 
-/// Jobs of a queue that should have moved and have not.
+/// Jobs of a queue that are stuck in their state.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct StuckJobs {
     pub(crate) reason: String,
@@ -289,7 +289,7 @@ pub(crate) async fn stuck_jobs(
     rows(query(&statements.health_stuck).bind(interval(running)).bind(interval(due)), connection).await
 }
 
-/// Final jobs that should be gone.
+/// Final jobs past their retention.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Overdue {
     pub(crate) queue: String,
@@ -308,7 +308,7 @@ pub(crate) async fn overdue(
     rows(query(&statements.health_retention).bind(interval(at_least)), connection).await
 }
 
-/// Reads what a statement answers with: rows of one JSON object each.
+/// Reads the rows of a statement, one JSON object each.
 async fn rows<T: DeserializeOwned + Send + Unpin>(
     query: Query<'static, Postgres, PgArguments>,
     connection: &mut PgConnection,

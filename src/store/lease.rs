@@ -10,7 +10,7 @@ use super::{FOR_EVER, Statements, interval, query};
 use crate::error::Result;
 use crate::retention::Retention;
 
-/// The queues of a runner that have a retention of completed jobs of their own: none, or some time.
+/// The queues of a runner with their own retention of completed jobs.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct CompletedKept {
     pub(crate) deleting: Vec<String>,
@@ -33,7 +33,7 @@ pub(crate) struct RunnerRow {
     pub(crate) retention: Retention,
 }
 
-/// Enters a runner with one lease term to live.
+/// Inserts the row of a runner, with a lease of one term.
 pub(crate) async fn register_runner(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -77,7 +77,7 @@ pub(crate) async fn extend_lease(
     row.map(|row| CompletedKept::read(&row)).transpose()
 }
 
-/// Sets whether the runner sleeps and is to be woken.
+/// Sets whether the runner is idle and listens for wake-ups.
 pub(crate) async fn set_runner_idle(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -88,7 +88,7 @@ pub(crate) async fn set_runner_idle(
     Ok(())
 }
 
-/// Deletes a runner that stopped in order.
+/// Deletes the row of a runner that stopped.
 pub(crate) async fn remove_runner(connection: &mut PgConnection, statements: &Statements, id: Uuid) -> Result<()> {
     query(&statements.remove_runner).bind(id).execute(connection).await?;
     Ok(())

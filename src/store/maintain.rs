@@ -1,5 +1,5 @@
-//! What keeps the table in order: promote, rescue, prune. Planned anew each time: they are rare, and
-//! a plan kept from when the table was small would not do when it has grown.
+//! Maintenance of the job table: promote, rescue, prune. The statements are planned for each call: they are rare, and a
+//! plan that was made for a small table is wrong for a large one.
 
 use std::time::Duration;
 
@@ -15,18 +15,17 @@ use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::state::JobState;
 
-/// A look at the jobs that wait for their time.
+/// The result of a promotion.
 #[derive(Debug)]
 pub(crate) struct Promoted {
     pub(crate) promoted: i64,
-    /// Up to when the jobs were looked at.
+    /// The time up to which due jobs were promoted.
     pub(crate) reached: OffsetDateTime,
-    /// How long until the next job is due.
+    /// The time until the next job is due.
     pub(crate) next_in: Option<Duration>,
 }
 
-/// Makes up to `limit` due jobs available, of those that were due at `from` or later, and of `only` some of
-/// them where it says so.
+/// Makes up to `limit` due jobs available, of those that were due at `from` or later. With `only`, of these jobs.
 pub(crate) async fn promote(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -67,8 +66,8 @@ pub(crate) struct Rescued {
     pub(crate) state: JobState,
 }
 
-/// Brings back up to `limit` jobs of dead runners, and of `only` some of them where it says so. Answers with
-/// them, and how long until the next lease could run out.
+/// Rescues up to `limit` jobs of dead runners. With `only`, of these jobs. Returns the rescued jobs, and the time until
+/// the next lease can run out.
 pub(crate) async fn rescue(
     connection: &mut PgConnection,
     statements: &Statements,

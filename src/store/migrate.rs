@@ -1,8 +1,8 @@
 //! Migrations, written by refinery and run on a sqlx connection.
 //!
-//! One transaction holds an advisory lock of the schema, so that any number of processes may
-//! migrate at once, and sets `search_path`, so that the migrations name no schema and their text,
-//! which refinery checks against the history, is the same for all.
+//! One transaction takes an advisory lock of the schema, so any number of processes may migrate at once. It sets
+//! `search_path`: the migrations name no schema, and their text, which refinery checks against the history, is the same
+//! for every schema.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -46,8 +46,8 @@ const HISTORY: &str = "schema_history";
 /// The time at which a statement runs, as refinery writes times.
 const APPLIED_NOW: &str = r#"to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"#;
 
-/// Brings the schema to the latest version, creating it where it does not exist, and answers with
-/// the names of the migrations it applied.
+/// Brings the schema to the latest version, and creates it where it does not exist. Returns the names of the applied
+/// migrations.
 pub(crate) async fn migrate(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -83,7 +83,7 @@ pub(crate) async fn waiting_migrations(connection: &mut PgConnection, statements
     Ok(Script::find(connection, statements).await?.map(|script| script.applied).unwrap_or_default())
 }
 
-/// What is sent first, in the transaction.
+/// The first statements of the transaction.
 fn opening(schema: &SchemaName, lock_timeout: Option<Duration>) -> Vec<String> {
     let milliseconds = lock_timeout.map(|limit| i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1));
     let limit = milliseconds.map(|limit| format!("SET LOCAL lock_timeout = {limit}"));
@@ -173,18 +173,17 @@ fn failed(schema: &SchemaName, source: impl std::error::Error + 'static) -> Erro
     Error::Migration { schema: schema.clone(), problem }
 }
 
-/// What a schema lacks, as refinery would send it: it writes into this, so that what is printed and what
-/// is run cannot differ.
+/// The missing migrations as SQL. refinery writes into this, so the printed SQL equals the SQL that a migration runs.
 struct Script {
-    /// The migrations that the schema has seen.
+    /// The migrations that were applied to the schema.
     seen: Vec<Migration>,
     sent: Vec<String>,
-    /// The names of those that it lacks.
+    /// The names of the missing migrations.
     applied: Vec<String>,
 }
 
 impl Script {
-    /// `None`: it lacks nothing.
+    /// `None`: none is missing.
     async fn find(connection: &mut PgConnection, statements: &Statements) -> Result<Option<Self>> {
         let schema = statements.schema();
         let found = schema_version(connection, statements).await?;
@@ -201,7 +200,7 @@ impl Script {
             let comment = "IS 'uniqueue: a job queue with unique jobs.'";
             script.sent.push(format!("COMMENT ON SCHEMA {} {comment}", schema.quoted()));
         }
-        // pg_temp last, so that no temporary table stands in for one of the queue's.
+        // pg_temp last, so that no temporary table hides one of the queue's.
         script.sent.push(format!("SET LOCAL search_path = {}, pg_temp", schema.quoted()));
         script.write(schema)?;
         if found == 0 {
@@ -210,7 +209,7 @@ impl Script {
         Ok(Some(script))
     }
 
-    /// Has refinery write what is lacking.
+    /// Makes refinery write the missing migrations.
     fn write(&mut self, schema: &SchemaName) -> Result<()> {
         let migrations = known_migrations().map_err(|source| failed(schema, source))?;
         let mut runner = Runner::new(&migrations).set_grouped(true);
@@ -219,13 +218,13 @@ impl Script {
             let mut writing = pin!(runner.run_async(self));
             match writing.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(report) => report.map_err(|source| failed(schema, source))?,
-                // It only writes down, and so has nothing to wait for.
+                // Writing to memory never waits.
                 Poll::Pending => return Err(failed(schema, sqlx::Error::WorkerCrashed)),
             }
         };
         for migration in report.applied_migrations() {
             self.applied.push(label(migration.version(), migration.name()));
-            // By the database's clock, and when it is run.
+            // The time of the migration by the database's clock, not of the printing.
             if let Some(Ok(at)) = migration.applied_on().map(|at| at.format(&Rfc3339)) {
                 let now = |sql: &String| sql.replace(&format!("'{at}'"), APPLIED_NOW);
                 self.sent = self.sent.iter().map(now).collect();
@@ -235,7 +234,7 @@ impl Script {
     }
 }
 
-/// The migrations that a schema has seen.
+/// The migrations that were applied to a schema.
 async fn history(connection: &mut PgConnection, schema: &SchemaName) -> Result<Vec<Migration>> {
     let history =
         format!("SELECT version, name, applied_on, checksum FROM {}.{HISTORY} ORDER BY version", schema.quoted());
@@ -270,7 +269,7 @@ impl AsyncTransaction for Script {
 }
 
 impl AsyncQuery<Vec<Migration>> for Script {
-    /// Its only question is what the schema has seen.
+    /// refinery reads only the applied migrations.
     async fn query<'a>(&'a mut self, _: &'a str) -> Result<Vec<Migration>, sqlx::Error> {
         Ok(self.seen.clone())
     }

@@ -1,26 +1,29 @@
-//! The only place that speaks SQL.
+//! All SQL of the library.
 //!
-//! Every statement is a file in `sql/`. The marker `/* schema */` before a name becomes the
-//! queue's schema, so that the files stay valid SQL and no `search_path` is needed; `/* columns */j.*`
-//! becomes the columns of the job `j` that [`row::job_row`] reads. What a filter asks is a part of statements and lies
-//! beside `sql/`, in `matching.sql`. Functions here take a connection and plain values, and give plain values back.
+//! Every statement is a file in `sql/`. The marker `/* schema */` before a name becomes the queue's schema. The files
+//! stay valid SQL that way, and need no `search_path`. The marker `/* columns */j.*` becomes the columns of the job `j`
+//! that [`row::job_row`] reads. The conditions of a filter are part of several statements, and stand in `matching.sql`.
+//! The functions here take a connection and plain values, and return plain values.
 
-mod at_rest;
 mod audit;
 mod backfill;
 mod change;
 mod claims;
 mod explain;
 mod fetch;
+#[cfg(feature = "testing")]
+mod find;
 mod finish;
 mod health;
 mod insert;
 mod interval;
 mod lease;
-mod look;
+mod lookup;
 mod maintain;
 mod migrate;
+mod open_transaction;
 mod periodic;
+mod pooling;
 mod progress;
 mod queue;
 mod rebuild;
@@ -29,8 +32,6 @@ mod remedy;
 mod row;
 #[cfg(feature = "testing")]
 mod scratch;
-#[cfg(feature = "testing")]
-mod seek;
 mod select;
 mod service;
 #[cfg(feature = "testing")]
@@ -46,7 +47,6 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Postgres, SqlSafeStr, SqlStr};
 
-pub(crate) use self::at_rest::is_at_rest;
 pub(crate) use self::audit::{audit_duplicates, audited_kinds, fold_duplicates, suppressed_duplicates};
 pub(crate) use self::backfill::{
     Keyed, Seen, Settled, Wanted, backfill_keys, backfill_rows, backfill_settle, begin_batch, holders,
@@ -69,16 +69,18 @@ pub(crate) use self::lease::{
     CompletedKept, RunnerRow, Worked, extend_lease, register_runner, remove_dead_runners, remove_runner,
     set_runner_idle,
 };
-pub(crate) use self::look::{Pooling, database_time, holder, job_by_id, pooling};
+pub(crate) use self::lookup::{database_time, holder, job_by_id};
 pub(crate) use self::maintain::{
     IdRange, Keep, Promoted, PruneBounds, Pruned, Rescued, due_jobs, jobs_in_range, lost_jobs, promote, prune,
     prune_bounds, rescue,
 };
 pub(crate) use self::migrate::{LATEST_VERSION, migrate, migration_sql, schema_version, waiting_migrations};
+pub(crate) use self::open_transaction::has_open_transaction;
 pub(crate) use self::periodic::{
     Definition, DuePeriodic, PeriodicVerb, Ran, change_periodic, define_periodic, due_periodic, flag_periodic,
     list_periodic, run_periodic, run_periodic_now,
 };
+pub(crate) use self::pooling::{Pooling, pooling};
 pub(crate) use self::progress::{Report, store_progress};
 pub(crate) use self::queue::{QueueVerb, change_queue, list_queues};
 pub(crate) use self::rebuild::{is_made_anew, sql_to_drop, sql_to_make, sql_to_mend};
@@ -98,18 +100,18 @@ pub(crate) use self::unreadable::{bytes_of_jobs, discard_unreadable, next_jobs};
 pub(crate) use self::watch::{failing_kinds, running_jobs};
 
 #[cfg(feature = "testing")]
+pub(crate) use self::find::{Criteria, Found, find_jobs, next_job, start_job};
+#[cfg(feature = "testing")]
 pub(crate) use self::scratch::{
     create_database, create_schema, drop_database, drop_schema, end_connections, left_behind, may_create_databases,
 };
-#[cfg(feature = "testing")]
-pub(crate) use self::seek::{Criteria, Sought, next_job, seat_job, seek};
 #[cfg(feature = "testing")]
 pub(crate) use self::shift::{move_periodic, shift_times};
 
 use crate::ident::SchemaName;
 
-/// What a filter asks of a job `j`, in the place of the marker `/* matching */true`: parameters 1 to
-/// 17, of which null asks nothing. Such statements are planned anew each time, for what is asked.
+/// The conditions of a filter on a job `j`, which replace the marker `/* matching */true`. They take parameters 1 to
+/// 17; a null sets no condition. Such statements are planned for each call.
 const MATCHING: &str = include_str!("matching.sql");
 
 macro_rules! statements {
@@ -174,6 +176,8 @@ statements! {
     extend_lease,
     failed_indexes,
     fetch,
+    #[cfg(feature = "testing")]
+    find_jobs,
     finish,
     flag_periodic,
     fold_duplicates,
@@ -246,13 +250,11 @@ statements! {
     run_periodic_now,
     schema_version,
     session,
-    #[cfg(feature = "testing")]
-    seat_job,
     set_priority,
     set_runner_idle,
     set_search_path,
     #[cfg(feature = "testing")]
-    sought_jobs,
+    start_job,
     stats_finished,
     stats_inserted,
     stats_pace,
@@ -274,13 +276,13 @@ impl Statements {
     }
 }
 
-/// The channel that says which queue has jobs. Channels belong to the database, so the schema is
-/// part of them.
+/// The channel that names queues with new jobs. All schemas of a database share its channels, so the name has the
+/// schema.
 pub(crate) fn job_channel(schema: &SchemaName) -> String {
     format!("{schema}.job")
 }
 
-/// The channel that says from which runner jobs were taken away.
+/// The channel that names runners whose jobs were taken away.
 pub(crate) fn control_channel(schema: &SchemaName) -> String {
     format!("{schema}.control")
 }

@@ -18,7 +18,7 @@ use crate::ident::{JobId, Kind, PeriodicName, QueueName};
 use crate::periodic::{PeriodicRow, PeriodicSource};
 use crate::schedule::CatchUp;
 
-/// A definition as it goes to the database: checked.
+/// A checked definition, as it is sent to the database.
 #[derive(Debug)]
 pub(crate) struct Definition {
     pub(crate) name: PeriodicName,
@@ -27,7 +27,7 @@ pub(crate) struct Definition {
     pub(crate) catch_up: CatchUp,
     pub(crate) source: PeriodicSource,
     pub(crate) unique_policy: Option<Value>,
-    /// What its jobs are like.
+    /// The template of its jobs.
     pub(crate) row: NewRow,
 }
 
@@ -99,7 +99,7 @@ pub(crate) enum PeriodicVerb {
     Remove,
 }
 
-/// Answers whether there is one of that name.
+/// Returns whether there is a periodic job of that name.
 pub(crate) async fn change_periodic(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -114,8 +114,8 @@ pub(crate) async fn change_periodic(
     Ok(query(statement).bind(name).execute(connection).await?.rows_affected() > 0)
 }
 
-/// Inserts a job outside of the schedule. Answers with it, or with the job that it would double;
-/// `None`: there is no periodic job of that name.
+/// Inserts a job outside of the schedule. Returns its id, or the id of the job that claims the key. `None`: there is no
+/// periodic job of that name.
 pub(crate) async fn run_periodic_now(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -163,19 +163,19 @@ pub(crate) async fn due_periodic(
     Ok((due, next_in.map(milliseconds), has_any))
 }
 
-/// What became of a slot.
+/// The outcome of a slot.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) slot: OffsetDateTime,
     pub(crate) outcome: String,
-    /// The slot's job, or the one that was there.
+    /// The slot's job, or the job that claims its key.
     pub(crate) job: Option<JobId>,
     pub(crate) kind: Kind,
     pub(crate) queue: QueueName,
 }
 
-/// Inserts the jobs of slots and moves the periodic job on, if no other runner did. Answers with each
-/// slot's outcome.
+/// Inserts the jobs of slots and moves the periodic job to its next slot, if no other runner did. Returns each slot's
+/// outcome.
 pub(crate) async fn run_periodic(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -205,7 +205,7 @@ pub(crate) async fn run_periodic(
         .collect()
 }
 
-/// Says in its row why a periodic job cannot be run. `false`: it says so already.
+/// Stores in its row why a periodic job cannot be run. `false`: the row has this problem already.
 pub(crate) async fn flag_periodic(
     connection: &mut PgConnection,
     statements: &Statements,

@@ -1,4 +1,4 @@
-//! Storing what running jobs report, fenced by worker and run number.
+//! Storing the progress of running jobs, fenced by worker and run number.
 
 use serde_json::Value;
 use sqlx::{PgConnection, Row};
@@ -9,7 +9,7 @@ use super::{Statements, query};
 use crate::error::Result;
 use crate::ident::JobId;
 
-/// What one run reports.
+/// The progress of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) id: JobId,
@@ -17,8 +17,8 @@ pub(crate) struct Report {
     pub(crate) progress: Value,
 }
 
-/// Stores reports, sorted by id, each job once. Answers with those that were stored: the others'
-/// rows are locked, or no longer these runs'.
+/// Stores reports, sorted by id, each job once. Returns the jobs whose report was stored. The rows of the others are
+/// locked, or have another run.
 pub(crate) async fn store_progress(
     connection: &mut PgConnection,
     statements: &Statements,

@@ -13,16 +13,16 @@ use crate::ident::QueueName;
 use crate::queue::{QueueInfo, QueueSettings};
 use crate::retention::Keep;
 
-/// How many jobs are looked at where no index knows their queue.
+/// The number of jobs that are read where no index has their queue.
 const LOOK_AT: i32 = 20_000;
 
-/// From so many seconds on, 900 years, somebody meant for ever: as we write it, or as PostgreSQL counts the same.
+/// A retention of 900 years or more, in seconds, counts as for ever. A thousand years differ by how months are counted.
 const LONG: f64 = 900.0 * 365.0 * 86_400.0;
 
 /// What can be done to a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum QueueVerb {
-    /// Says how it is set, and changes nothing.
+    /// Reads the settings, and changes nothing.
     Look,
     Pause,
     Resume,
@@ -31,7 +31,7 @@ pub(crate) enum QueueVerb {
     Retain([Option<Keep>; 3]),
 }
 
-/// Changes a queue, and answers with how it is set since.
+/// Changes a queue, and returns its new settings.
 pub(crate) async fn change_queue(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -45,7 +45,7 @@ pub(crate) async fn change_queue(
         QueueVerb::Resume => Some(named(&statements.resume_queue)),
         QueueVerb::Limit(limit) => Some(named(&statements.limit_queue).bind(limit)),
         QueueVerb::Retain(keep) => {
-            // Two who set different states at once each leave the other's as it is.
+            // Two concurrent changes of different states must not undo each other.
             named(&statements.enter_queue).execute(&mut *connection).await?;
             let lengths = keep.map(|keep| match keep {
                 None | Some(Keep::AsRunnersSay) => None,
@@ -105,7 +105,7 @@ fn keep(row: &PgRow, name: &str) -> Result<Keep> {
 fn info(row: &PgRow, up_to: u64) -> Result<QueueInfo> {
     let number = |name: &str| Ok::<_, sqlx::Error>(row.try_get::<i64, _>(name)?.unsigned_abs());
     let limited = |name: &str| Ok::<_, sqlx::Error>(JobCount::up_to(up_to, number(name)?));
-    // Where not all were looked at, there may be more.
+    // Where not all jobs were read, there may be more.
     let seen = |name: &str, are_all: &str| {
         let counted = number(name)?;
         let is_exact = row.try_get(are_all)? && counted <= up_to;

@@ -1,15 +1,15 @@
-//! SQL that brings an object of the schema back to what the migrations make: to be pasted into psql, as the owner.
+//! SQL that restores an object of the schema as the migrations make it. It is meant for psql, as the owner.
 
 use super::SchemaObject;
 use super::migrate::MIGRATIONS;
 use crate::ident::SchemaName;
 
-/// Makes an object that is missing. `golden`: all that the migrations make.
+/// Creates a missing object. `golden`: all objects that the migrations make.
 pub(crate) fn sql_to_make(schema: &SchemaName, object: &SchemaObject, golden: &[SchemaObject]) -> String {
     in_schema(schema, &create(object, golden))
 }
 
-/// Makes an object that is there as it should be.
+/// Changes an existing object back.
 pub(crate) fn sql_to_mend(schema: &SchemaName, is: &SchemaObject, should: &SchemaObject) -> String {
     let (name, table) = (&should.name, should.of_table.as_deref().unwrap_or_default());
     let sql = match should.kind.as_str() {
@@ -41,7 +41,7 @@ pub(crate) fn sql_to_drop(schema: &SchemaName, object: &SchemaObject) -> String 
     in_schema(schema, &sql)
 }
 
-/// Whether mending takes the object away and makes it anew, so that what was granted on it is gone.
+/// Whether the object is dropped and created again, which drops its grants.
 pub(crate) fn is_made_anew(is: &SchemaObject, should: &SchemaObject) -> bool {
     should.kind == "view" && columns(is) != columns(should)
 }
@@ -122,13 +122,13 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// SQL that names no schema, to be run where the schema is the search path: as the migrations do.
+/// SQL that names no schema. It needs the schema as the search path, as the migrations do.
 fn in_schema(schema: &SchemaName, sql: &str) -> String {
     format!("SET search_path = {}, pg_temp;\n{sql}\nRESET search_path;", schema.quoted())
 }
 
-/// The statement that creates a function or a view, by its name without arguments, written so that it replaces an object
-/// that exists. The migrations define each object once, followed by its comment.
+/// The statement that creates a function or a view, by its name without arguments, written so that it replaces an
+/// object that exists. The migrations define each object once, followed by its comment.
 fn source(kind: &str, name: &str) -> Option<String> {
     let head = format!("\nCREATE {} {name}", kind.to_uppercase());
     MIGRATIONS.iter().find_map(|(_, text)| {

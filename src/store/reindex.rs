@@ -1,4 +1,4 @@
-//! Indexes that hold far more pages than they need, and those that a failed rebuild left behind.
+//! Bloated indexes, and indexes that a failed rebuild left behind.
 
 use std::time::Duration;
 
@@ -7,11 +7,10 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 use super::{Statements, interval, query};
 use crate::error::Result;
 
-/// What a rebuild may cost: it waits for the transactions that are open, and not long, since
-/// autovacuum stays away from the table meanwhile.
+/// The limits of a rebuild. It waits for open transactions, but not for long: autovacuum skips the table meanwhile.
 const REBUILD_BOUNDS: &str = "SET lock_timeout = '30s'; SET statement_timeout = '1h'; SET idle_session_timeout = 0";
 
-/// An index that is worth a look.
+/// An index that may need a rebuild.
 #[derive(Debug)]
 pub(crate) struct BloatedIndex {
     pub(crate) name: String,
@@ -38,7 +37,7 @@ pub(crate) async fn bound_rebuild(connection: &mut PgConnection) -> Result<()> {
     Ok(())
 }
 
-/// The tables that have an index of so many pages, and whether the role owns them.
+/// The tables that have an index of at least `pages` pages, and whether the role owns them.
 pub(crate) async fn large_tables(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -49,7 +48,7 @@ pub(crate) async fn large_tables(
     rows.iter().map(|row| Ok((row.try_get("name")?, row.try_get("is_owner")?))).collect()
 }
 
-/// What failed rebuilds left behind, and whether the role owns it.
+/// The indexes that failed rebuilds left behind, and whether the role owns them.
 pub(crate) async fn failed_indexes(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -58,7 +57,7 @@ pub(crate) async fn failed_indexes(
     rows.iter().map(|row| Ok((row.try_get("name")?, row.try_get("is_owner")?))).collect()
 }
 
-/// The indexes with at least so many pages, and so many times those they need.
+/// The indexes with at least a number of pages and a multiple of the pages that they need.
 pub(crate) async fn bloated_indexes(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -83,17 +82,17 @@ pub(crate) async fn bloated_indexes(
         .collect()
 }
 
-/// Counts a table's rows and widths anew, by a sample.
+/// Updates the statistics of a table.
 pub(crate) async fn analyze(connection: &mut PgConnection, statements: &Statements, table: &str) -> Result<()> {
     tend(connection, statements, "ANALYZE", table).await
 }
 
-/// Rebuilds an index while everybody goes on.
+/// Rebuilds an index without blocking writes.
 pub(crate) async fn rebuild_index(connection: &mut PgConnection, statements: &Statements, index: &str) -> Result<()> {
     tend(connection, statements, "REINDEX INDEX CONCURRENTLY", index).await
 }
 
-/// Drops an index while everybody goes on.
+/// Drops an index without blocking writes.
 pub(crate) async fn drop_index(connection: &mut PgConnection, statements: &Statements, index: &str) -> Result<()> {
     tend(connection, statements, "DROP INDEX CONCURRENTLY IF EXISTS", index).await
 }

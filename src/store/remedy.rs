@@ -1,10 +1,10 @@
-//! SQL that helps against what `diagnose` finds: to be pasted into psql, not sent by this library.
+//! SQL that remedies what `diagnose` finds. It is meant for psql; this library does not send it.
 
 use uuid::Uuid;
 
 use crate::ident::{QueueName, SchemaName};
 
-/// The five transactions that have been open for longest: who keeps notifications, for one.
+/// The five transactions that have been open for longest. Among others, they keep the queue of notifications full.
 pub(crate) const OLDEST_TRANSACTIONS: &str = "\
 SELECT pid, usename, application_name, state, now() - xact_start AS open_for, left(query, 80) AS query
 FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 5;";
@@ -26,7 +26,7 @@ pub(crate) fn sql_to_vacuum(schema: &SchemaName, table: &str) -> String {
     format!("VACUUM (ANALYZE) {};", qualified(schema, table))
 }
 
-/// Lets autovacuum look after a table, and shows whether the server lets it.
+/// Switches autovacuum on for a table, and shows the server's setting.
 pub(crate) fn sql_to_let_autovacuum(schema: &SchemaName, table: &str) -> String {
     format!(
         "ALTER TABLE {} RESET (autovacuum_enabled);\nSHOW autovacuum;\nSHOW track_counts;",

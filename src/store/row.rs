@@ -41,7 +41,7 @@ const COLUMNS: [&str; 24] = [
     "run",
 ];
 
-/// What stands in statements for the columns of the job `j`.
+/// The marker in statements for the columns of the job `j`.
 pub(super) fn columns_of_j() -> String {
     let column = |name: &str| match name {
         "state" => "j.state::text AS state".to_owned(),
@@ -92,8 +92,8 @@ pub(super) fn run_number(stored: i32) -> u32 {
     stored.max(0).unsigned_abs()
 }
 
-/// A timestamp as PostgreSQL stores it. `infinity`, and whatever RFC 3339 cannot write, is read as
-/// the nearest time that it can: sqlx's own reading panics, and one row must not stop a runner.
+/// A timestamp as PostgreSQL stores it. `infinity`, and every time that RFC 3339 cannot write, is read as the nearest
+/// time that it can. sqlx's own conversion panics on these, and one row must not stop a runner.
 pub(crate) struct Stored(pub(crate) OffsetDateTime);
 
 impl Type<Postgres> for Stored {

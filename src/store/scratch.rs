@@ -1,18 +1,17 @@
-//! Databases and schemas that come and go with a test. Their names are made here or by the testing
-//! kit, of letters, digits and underscores, so that they can be spliced.
+//! Databases and schemas of tests. Their names have only letters, digits and underscores, so they can be spliced.
 
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 use super::{Statements, query};
 use crate::error::Result;
 
-/// Creates a database, as a copy of another where one is given. Nobody may be connected to that.
+/// Creates a database, as a copy of another where one is given. No session may be connected to the original.
 pub(crate) async fn create_database(connection: &mut PgConnection, name: &str, template: Option<&str>) -> Result<()> {
     let template = template.unwrap_or("template1");
     execute(connection, format!("CREATE DATABASE {name} TEMPLATE {template}")).await
 }
 
-/// Drops a database, whoever is connected to it.
+/// Drops a database, and ends the sessions connected to it.
 pub(crate) async fn drop_database(connection: &mut PgConnection, name: &str) -> Result<()> {
     execute(connection, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await
 }
@@ -23,14 +22,14 @@ pub(crate) async fn create_schema(connection: &mut PgConnection, name: &str) -> 
 }
 
 /// Drops a schema with all that is in it. One at a time: each object of it takes a lock until the end, and the server
-/// has room for a few thousand. An error when somebody holds one of them for 5 s.
+/// has room for a few thousand. Returns an error when an object stays locked for 5 s.
 pub(crate) async fn drop_schema(connection: &mut PgConnection, name: &str) -> Result<()> {
     let drop = format!("SET lock_timeout = '5s'; DROP SCHEMA IF EXISTS {name} CASCADE");
     sqlx::raw_sql(AssertSqlSafe(drop)).execute(connection).await?;
     Ok(())
 }
 
-/// What tests have left that were killed more than a day ago, and whether it is a database or a schema in this one.
+/// The databases, and the schemas of this one, of tests that were killed more than a day ago.
 pub(crate) async fn left_behind(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<(String, bool)>> {
     let rows = query(&statements.left_behind).fetch_all(connection).await?;
     rows.iter().map(|row| Ok((row.try_get("name")?, row.try_get("is_database")?))).collect()

@@ -13,7 +13,7 @@ use crate::ident::JobId;
 use crate::job::JobRow;
 use crate::unique::StateSet;
 
-/// Which part of a list.
+/// A part of a list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
     pub(crate) is_oldest_first: bool,
@@ -52,7 +52,7 @@ pub(crate) async fn matching_ids(
     rows.iter().map(|row| Ok(JobId::from(row.try_get::<Uuid, _>("id")?))).collect()
 }
 
-/// How many jobs match, counted no further than `limit`.
+/// The number of matching jobs, at most `limit`.
 pub(crate) async fn count(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -63,13 +63,13 @@ pub(crate) async fn count(
     Ok(row.try_get::<i64, _>("found")?.unsigned_abs())
 }
 
-/// The last id there is.
+/// The highest id of all jobs.
 pub(crate) async fn last_id(connection: &mut PgConnection, statements: &Statements) -> Result<Option<JobId>> {
     let row = query(&statements.last_id).fetch_optional(connection).await?;
     row.map(|row| Ok(JobId::from(row.try_get::<Uuid, _>("id")?))).transpose()
 }
 
-/// A statement with the filter bound. Never kept prepared: a plan must know which conditions there are.
+/// A statement with the filter bound. Not prepared, so that the plan knows which conditions are set.
 fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres, PgArguments> {
     let JobFilter {
         means_all: _,

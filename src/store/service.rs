@@ -8,51 +8,49 @@ use uuid::Uuid;
 use super::{Statements, interval, milliseconds, query};
 use crate::error::Result;
 
-/// What a statement of maintenance may cost: it takes small batches and skips what is locked, so
-/// one that comes near these limits is stuck, and the services that share the connection wait. To
-/// compile them would cost more than to run them.
+/// The limits of a maintenance statement. It takes small batches and skips locked rows, so a statement near these
+/// limits is stuck, and the services that share its connection wait. JIT is off, since compiling would cost more than
+/// running.
 const BOUNDS: &str = "SET statement_timeout = '5s'; SET lock_timeout = '1s'; SET jit = off";
 const BOUNDS_OF_TRANSACTION: &str =
     "BEGIN; SET LOCAL statement_timeout = '5s'; SET LOCAL lock_timeout = '1s'; SET LOCAL jit = off";
 
-/// A plan is made once, and never by what a table is like that moment: one that was made when the table was
-/// empty would read all of it, until the next ANALYZE, however large it grew. (Without `jit = off` the price put
-/// on reading a table would have such a plan compiled.)
+/// One plan for each statement, independent of the table's size at that moment. A plan that was made for an empty table
+/// would read the whole table until the next ANALYZE. `jit = off`, since the cost that `enable_seqscan = off` adds
+/// would start the JIT.
 const PLANS: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
 
-/// Has every statement of a connection of one's own planned once, by index, and ended by the server when it takes
-/// longer than this.
+/// Sets, on a connection of the caller's own, that statements are planned once and by index, and their timeout.
 pub(crate) async fn plan_by_index(connection: &mut PgConnection, longest: Duration) -> Result<()> {
     let settings = AssertSqlSafe(format!("{PLANS}; {}", statement_timeout(longest)));
     connection.execute(sqlx::raw_sql(settings)).await?;
     Ok(())
 }
 
-/// Has the server end every statement of a connection of one's own that takes longer than this.
+/// Sets the statement timeout of a connection of the caller's own.
 pub(crate) async fn end_after(connection: &mut PgConnection, longest: Duration) -> Result<()> {
     connection.execute(sqlx::raw_sql(AssertSqlSafe(statement_timeout(longest)))).await?;
     Ok(())
 }
 
-/// At least a millisecond, since zero is no limit; and no more than PostgreSQL takes.
+/// At least a millisecond, since zero means no limit. At most the largest value of PostgreSQL.
 fn statement_timeout(longest: Duration) -> String {
     let milliseconds = i32::try_from(longest.as_millis()).unwrap_or(i32::MAX).max(1);
     format!("SET statement_timeout = {milliseconds}")
 }
 
-/// Limits every statement of a connection of one's own.
+/// Sets the limits of a maintenance statement on a connection of the caller's own.
 pub(crate) async fn bound(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     connection.execute(sqlx::raw_sql(BOUNDS)).await.map(|_| ())
 }
 
-/// Begins a transaction with the same limits, where the session may be another's by the next
-/// statement.
+/// Begins a transaction with the same limits: behind a pooler the next statement may run in another session.
 pub(crate) async fn begin_bounded(pool: &PgPool) -> Result<Transaction<'static, Postgres>> {
     Ok(pool.begin_with(BOUNDS_OF_TRANSACTION).await?)
 }
 
-/// Takes or extends the lease of a service. `None`: it is the holder's now; else how long it is
-/// another's.
+/// Takes or extends the lease of a service. `None`: the holder has it now. Otherwise the time that another runner still
+/// has it.
 pub(crate) async fn take_service(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -75,7 +73,7 @@ pub(crate) async fn take_service(
     Ok(Some(row.try_get::<Option<i64>, _>("free_in")?.map_or(Duration::ZERO, milliseconds)))
 }
 
-/// Gives the lease of a service up.
+/// Releases the lease of a service.
 pub(crate) async fn release_service(
     connection: &mut PgConnection,
     statements: &Statements,

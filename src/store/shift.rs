@@ -1,4 +1,4 @@
-//! Letting time pass: every stored time moves back.
+//! Simulated time: every stored time moves back.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::error::Result;
 /// Moves every time in the schema back, in one transaction.
 pub(crate) async fn shift_times(connection: &mut PgConnection, statements: &Statements, by: Duration) -> Result<()> {
     let mut transaction = connection.begin().await?;
-    // A transaction that a test left open must become an error, not a test that hangs.
+    // A transaction that a test left open must cause an error, not a hanging test.
     sqlx::query("SET LOCAL lock_timeout = '10s'").execute(&mut *transaction).await?;
     let rows = query(&statements.time_shifts).bind(statements.schema().as_str()).fetch_all(&mut *transaction).await?;
     for row in &rows {

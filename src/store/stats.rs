@@ -1,4 +1,4 @@
-//! Numbers on how a queue is doing.
+//! Statistics of a queue.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use super::{Statements, interval, query};
 use crate::error::Result;
 use crate::stats::{Finished, Percentiles};
 
-/// How many jobs are looked at where no index has the answer.
+/// The number of jobs that are read where no index serves.
 const LOOK_AT: i64 = 20_000;
 
-/// What live runners told last, a second.
+/// The throughput of the live runners by their last heartbeats, per second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paces {
     pub(crate) runners: u64,
     pub(crate) completed: f64,
     pub(crate) failed: f64,
-    /// `None`: none has told anything.
+    /// `None`: no runner has reported yet.
     pub(crate) over: Option<Duration>,
 }
 
-/// How fast the live runners work.
+/// The throughput of the live runners.
 pub(crate) async fn stats_pace(connection: &mut PgConnection, statements: &Statements) -> Result<Paces> {
     let row = query(&statements.stats_pace).fetch_one(connection).await?;
     let over: Option<f64> = row.try_get("over")?;
@@ -34,7 +34,7 @@ pub(crate) async fn stats_pace(connection: &mut PgConnection, statements: &State
     })
 }
 
-/// How many jobs were inserted within a time, and the time that could be seen of it.
+/// The number of jobs inserted within a time, and the part of that time that the read jobs cover.
 pub(crate) async fn stats_inserted(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -43,7 +43,7 @@ pub(crate) async fn stats_inserted(
     let row = query(&statements.stats_inserted).bind(interval(within)).bind(LOOK_AT).fetch_one(connection).await?;
     let inserted: i64 = row.try_get("inserted")?;
     let reach = row.try_get::<Option<f64>, _>("reach")?.and_then(|reach| Duration::try_from_secs_f64(reach).ok());
-    // All that were looked at are younger: there may be more, and the rate is theirs.
+    // All jobs that were read are younger, so there may be more: the rate is that of their own time.
     let seen = if inserted >= LOOK_AT { reach.unwrap_or(within).min(within) } else { within };
     Ok((inserted.unsigned_abs(), seen))
 }
@@ -54,7 +54,7 @@ pub(crate) async fn stats_finished(
     statements: &Statements,
     sample: i64,
 ) -> Result<Option<Finished>> {
-    // Planned for what is there now: a plan without numbers would not trust the limits.
+    // Not prepared: a generic plan would not know the limits.
     let query = query(&statements.stats_finished).persistent(false).bind(LOOK_AT).bind(sample);
     let row = query.fetch_one(connection).await?;
     let jobs: i64 = row.try_get("jobs")?;

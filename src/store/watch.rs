@@ -1,4 +1,4 @@
-//! What people watch.
+//! Lists for live displays.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(crate) async fn running_jobs(
     rows.iter().map(info).collect()
 }
 
-/// The kinds that fail, the worst first.
+/// The kinds with failed jobs. The kind with the most failed jobs comes first.
 pub(crate) async fn failing_kinds(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<FailingKind>> {
     let rows = query(&statements.watch_failing).fetch_all(connection).await?;
     let info = |row: &sqlx::postgres::PgRow| {

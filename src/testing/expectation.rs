@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::ident::JobId;
 use crate::job::{Job, JobRow};
 use crate::state::JobState;
-use crate::store::{self, Criteria, Sought};
+use crate::store::{self, Criteria, Found};
 
 /// The most jobs that a failure shows.
 const SHOWN: i64 = 10;
@@ -197,12 +197,12 @@ impl<'a> Expectation<'a> {
         let failed = |error| format!("could not read the jobs: {error}");
         let connection = &mut *client.connection_or(connection).await.map_err(failed)?;
         let statements = client.statements();
-        let found = store::seek(connection, statements, &criteria, true, None).await.map_err(failed)?;
-        let found: Vec<_> = found.into_iter().map(|sought| sought.job).collect();
+        let found = store::find_jobs(connection, statements, &criteria, true, None).await.map_err(failed)?;
+        let found: Vec<_> = found.into_iter().map(|found| found.job).collect();
         if count.map_or(!found.is_empty(), |count| found.len() == count) {
             return Ok((found, String::new()));
         }
-        let there = store::seek(connection, statements, &criteria, false, Some(SHOWN)).await.map_err(failed)?;
+        let there = store::find_jobs(connection, statements, &criteria, false, Some(SHOWN)).await.map_err(failed)?;
         let wanted = count.map_or("at least one job".to_owned(), |count| match count {
             0 => "no job".to_owned(),
             1 => "exactly one job".to_owned(),
@@ -214,17 +214,17 @@ impl<'a> Expectation<'a> {
 }
 
 /// The expectation, the number of matches, and the jobs in the queue.
-fn report(wanted: &str, criteria: &str, found: usize, there: &[Sought]) -> String {
+fn report(wanted: &str, criteria: &str, found: usize, there: &[Found]) -> String {
     let with = if criteria.is_empty() { String::new() } else { format!(" with {criteria}") };
     let mut text = format!("expected {wanted}{with}; found {found}");
-    let total = there.first().map_or(0, |sought| sought.total);
+    let total = there.first().map_or(0, |found| found.total);
     let _ = match total {
         0 => write!(text, "\nthere is no job at all"),
         1 => write!(text, "\nthere is one job:"),
         total if total > SHOWN => write!(text, "\nthere are {total} jobs, the nearest of them:"),
         total => write!(text, "\nthere are {total} jobs:"),
     };
-    for Sought { job, misses, .. } in there {
+    for Found { job, misses, .. } in there {
         let args = job.args.get();
         let shown: String = args.chars().take(ARGS_SHOWN).collect();
         let more = if shown.len() < args.len() { "…" } else { "" };

@@ -254,7 +254,7 @@ async fn insert_running(client: &Client, job: NewJob, attempt: u16, worker: Uuid
         }
         let number = i16::try_from(attempt).unwrap_or(i16::MAX);
         let mut connection = client.connection().await?;
-        let row = store::seat_job(&mut connection, client.statements(), inserted.id(), number, worker).await?;
+        let row = store::start_job(&mut connection, client.statements(), inserted.id(), number, worker).await?;
         Ok::<_, crate::error::Error>(Ok(row))
     };
     match inserting.await {

@@ -1,4 +1,4 @@
-//! The audit of suppressed duplicates: what is counted, what it never does to an insert, and that it ends.
+//! The audit of suppressed duplicates: its counts, its cost for inserts, and its limits.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -280,7 +280,7 @@ async fn a_tally_that_nobody_folds_ends_at_64_mb_and_says_so() {
     sqlx::query(look).execute(&mut *looks).await.unwrap();
     let fold = async || database.number("SELECT {schema}.fold_duplicates(50000)::bigint").await;
     assert_eq!([fold().await, fold().await, fold().await], [50_000, 50_000, 25_000]);
-    assert!(database.client.audited_kinds().await.unwrap()[0].tally_is_full, "in use, and nobody waited");
+    assert!(database.client.audited_kinds().await.unwrap()[0].tally_is_full, "in use, and no session waited");
     looks.rollback().await.unwrap();
     // Folded, it is cleared away at once, and goes on.
     assert_eq!(fold().await, 0);

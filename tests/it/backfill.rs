@@ -1,5 +1,4 @@
-//! Giving jobs that are queued already their keys: what is claimed, what collides, and that nothing is lost
-//! whoever else is at work.
+//! Keys for queued jobs: claims, collisions, and no lost job under concurrent inserts, runners and operators.
 
 use std::collections::HashMap;
 use std::future::IntoFuture;

@@ -1,12 +1,12 @@
-//! Bad input: each a typed error with the value and the remedy, and nothing half done.
+//! Bad input: each case is a typed error with the value and the remedy, and changes nothing.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{PgConnection, PgPool};
 use time::macros::datetime;
 use uniqueue::{Client, Error, NewJob, SchemaName, UniqueKey, UniquePolicy};
 
@@ -75,6 +75,44 @@ async fn what_nests_as_deep_as_it_may_is_stored_and_read_back() {
     assert!(database.client.insert(deepest).await.unwrap().duplicate);
     let row = database.client.job(inserted.id()).await.unwrap().unwrap();
     assert_eq!((row.args.get(), &row.meta["x"]), (&*nested(127), &value(&nested(126))));
+}
+
+#[tokio::test]
+async fn args_are_limited_by_the_bytes_of_their_json_text_in_rust_and_in_sql() {
+    let database = Database::new().await;
+    let text = |bytes: usize| raw(&format!("\"{}\"", "x".repeat(bytes - 2)));
+    let client = &database.client;
+    client.insert(text(1 << 20)).await.unwrap();
+    let error = client.insert(text((1 << 20) + 1)).await.unwrap_err();
+    assert_eq!(error.to_string(), "invalid args of \"a\": longer than 1048576 bytes: 1048577 bytes");
+    let small = Client::builder().schema(client.schema().clone()).max_args_bytes(10).pool(database.pool().clone());
+    small.insert(text(10)).await.unwrap();
+    let error = small.insert_many([text(10), text(11)]).await.unwrap_err();
+    assert_eq!(error.to_string(), "invalid args of \"a\": longer than 10 bytes: 11 bytes");
+
+    let mut connection = database.pool().acquire().await.unwrap();
+    insert_in_sql(&database, &mut connection, "to_jsonb(repeat('x', 1048574))").await.unwrap();
+    let error = insert_in_sql(&database, &mut connection, "to_jsonb(repeat('x', 1048575))").await.unwrap_err();
+    assert!(error.contains("invalid args of \"a\": longer than 1048576 bytes: 1048577 bytes"), "{error}");
+    // Its text would have more bytes than PostgreSQL can hold.
+    let error = insert_in_sql(&database, &mut connection, "jsonb_build_object('pad', repeat(E'\\x01', 190000000))")
+        .await
+        .unwrap_err();
+    assert!(error.contains("invalid args of \"a\": longer than 1048576 bytes: 1900000"), "{error}");
+    sqlx::raw_sql("SET uniqueue.max_args_bytes = 10").execute(&mut *connection).await.unwrap();
+    insert_in_sql(&database, &mut connection, "to_jsonb(repeat('x', 8))").await.unwrap();
+    assert!(
+        insert_in_sql(&database, &mut connection, "to_jsonb(repeat('x', 9))")
+            .await
+            .unwrap_err()
+            .contains("longer than 10 bytes: 11 bytes")
+    );
+    connection.close().await.unwrap();
+}
+
+async fn insert_in_sql(database: &Database, connection: &mut PgConnection, args: &str) -> Result<(), String> {
+    let insert = database.sql(&format!("SELECT {{schema}}.insert_job('a', {args})"));
+    sqlx::query(insert).execute(connection).await.map(drop).map_err(|error| error.to_string())
 }
 
 /// Arrays within each other.
@@ -168,7 +206,7 @@ async fn what_the_server_says_is_told_without_the_line_of_its_source() {
         database.schema
     );
     assert!(error.to_string().starts_with(&said), "{error}");
-    // The cause is the whole of it, for who wants to know.
+    // The source has the whole text.
     let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<sqlx::Error>()).unwrap();
     assert_eq!(cause.as_database_error().and_then(|error| error.code()).as_deref(), Some("42883"));
 }

@@ -1,4 +1,4 @@
-//! What somebody wrote into the tables by hand, within what their CHECKs allow, stops nobody.
+//! Rows written by hand, as far as the CHECKs allow them, stop no runner and no client.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn infinite_times_are_no_trouble_for_explain_queues_and_maintenance() {
     database.execute("UPDATE {schema}.job SET unique_until = 'infinity', created_at = '-infinity'").await;
     let explained = client.explain(sync()).await.unwrap();
     assert_eq!(explained.holder.map(|met| met.holder), Some(holder.id()));
-    // The first of all, and one of which nobody knows for how long it could have run.
+    // The first of all, and one without a known waiting time.
     database.execute("UPDATE {schema}.job SET scheduled_at = '-infinity'").await;
     let queue = &client.queues().await.unwrap()[0];
     assert_eq!((queue.available.counted(), queue.oldest_available_age), (1, None));

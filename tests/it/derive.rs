@@ -1,4 +1,4 @@
-//! `#[derive(Job)]` means what the builders mean.
+//! `#[derive(Job)]` makes the same jobs as the builders.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The embedded server: found, started, reached, stopped, and gone whatever happens to its owner.
+//! The embedded server: found, started, reached, stopped, and ended when its owner ends in any way.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
@@ -271,7 +271,7 @@ async fn directory_that_the_servers_user_cannot_reach_is_an_error() {
 #[test]
 #[cfg(target_os = "linux")]
 fn ordinary_user_starts_a_server() {
-    // Only root can become somebody else. An ordinary user's run of all the other tests is this test.
+    // Only root can become another user. An ordinary user's run of all the other tests is this test.
     if fs::metadata("/proc/self").unwrap().uid() != 0 {
         return;
     }

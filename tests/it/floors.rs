@@ -1,4 +1,4 @@
-//! The house: imports point down, and files stay small.
+//! The layout of the sources: imports point down, and files stay small.
 
 use std::collections::HashMap;
 use std::fs;

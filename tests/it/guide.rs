@@ -1,4 +1,4 @@
-//! docs/operations.md: what it tells to run is run. Its grants are in `roles`, its maintenance in `maintenance`.
+//! docs/operations.md: each of its commands is run. Its grants are in `roles`, its maintenance in `maintenance`.
 
 use std::time::Duration;
 

@@ -25,6 +25,7 @@ mod modes;
 mod notifying;
 mod open_transaction;
 mod plans;
+mod portable;
 mod queues;
 mod roles;
 mod rules;

@@ -1,5 +1,5 @@
-//! A commit that notifies waits for those of others that do, since NOTIFY takes a lock of the whole database. No patience
-//! with rows and keys may end there: what was done would be done once more, and again.
+//! A COMMIT that notifies waits for other such commits, since NOTIFY takes a lock of the whole database. The lock
+//! timeouts for rows and keys must not apply to that wait: a timeout there would undo finished work and repeat it.
 
 use std::future::IntoFuture;
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ async fn what_waits_to_be_committed_is_not_begun_anew() {
     let inserting = client.insert(job("a").unique_key(UniqueKey::raw("k"))).into_future();
     let let_go = async {
         until("SELECT count(*) FROM pg_locks WHERE locktype = 'object' AND NOT granted AND pid <> $1", 2).await;
-        // Several times as long as anybody is patient.
+        // Several times the longest lock timeout.
         sleep(Duration::from_millis(500)).await;
         sqlx::query("SELECT pg_cancel_backend($1)").bind(pid).execute(&pool).await.unwrap();
     };

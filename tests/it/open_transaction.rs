@@ -1,4 +1,4 @@
-//! A transaction that somebody began and nobody will end must not swallow an insert that was acknowledged.
+//! A transaction that was left open on a pooled connection must not lose an acknowledged insert.
 
 use std::future::{Future, poll_fn};
 use std::task::Poll;

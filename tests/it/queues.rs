@@ -1,4 +1,4 @@
-//! Queues: pauses, limits over all runners, and what the list of queues says.
+//! Queues: pauses, limits over all runners, and the list of queues.
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ struct Task {
     n: u32,
 }
 
-/// What the workers of a test share: who started, and leave to end.
+/// The state that the workers of a test share: the started jobs, and the permission to end.
 #[derive(Clone)]
 struct Gate {
     started: mpsc::UnboundedSender<u32>,

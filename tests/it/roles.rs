@@ -226,7 +226,7 @@ async fn every_view(database: &Database, pool: &PgPool, views: &[&str]) {
     }
 }
 
-/// What nobody can do who only looks.
+/// Statements that a read-only role cannot run.
 const CHANGES: [&str; 20] = [
     "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
     "UPDATE {schema}.job SET state = 'available'",
@@ -266,7 +266,7 @@ async fn a_reader_can_look_at_everything_and_change_nothing() {
     for statement in CHANGES {
         is_refused(&database, &pool, statement).await;
     }
-    // Of others' sessions it learns who they are, not what they say.
+    // Of other roles' sessions it sees the names, not the statements.
     let mut open = database.pool().begin().await.unwrap();
     sqlx::query("SELECT pg_current_xact_id(), 'secret'").execute(&mut *open).await.unwrap();
     let queries =

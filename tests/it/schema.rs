@@ -131,7 +131,7 @@ async fn migrating_again_changes_nothing() {
 #[tokio::test]
 async fn the_printed_sql_makes_what_a_migration_makes() {
     let golden = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema.txt")).unwrap();
-    // From nothing, from an older schema, and from an empty one that somebody made for it.
+    // From nothing, from an older schema, and from an empty one that was created beforehand.
     for case in ["nothing", "older", "empty"] {
         let database = Database::unmigrated(1).await;
         let run = async |sql: &str| database.pool().execute(sqlx::raw_sql(database.sql(sql))).await;

@@ -74,7 +74,7 @@ async fn a_filter_means_the_jobs_for_which_everything_holds() {
     ] {
         assert_eq!(matching(&database, filter.clone()).await, meant, "{filter:?}");
     }
-    // The key belongs to who claims it now.
+    // The key belongs to the job that claims it now.
     client.cancel(keyed).await.unwrap();
     assert_eq!(matching(&database, new().unique_key("it's")).await, []);
 }
@@ -146,7 +146,7 @@ async fn a_count_says_where_it_stopped() {
     }
 }
 
-/// Somebody has a job in hand, until the transaction ends.
+/// Locks a job until the transaction ends.
 async fn lock(database: &Database, id: JobId, how: &str) -> sqlx::Transaction<'static, sqlx::Postgres> {
     let mut open = database.pool().begin().await.unwrap();
     let lock = database.sql(&format!("SELECT id FROM {{schema}}.job WHERE id = $1 {how}"));
@@ -161,7 +161,7 @@ async fn a_change_by_filter_goes_in_batches_that_no_locked_job_holds_up() {
     let jobs = client.insert_many((0..2500).map(|_| job("a"))).await.unwrap();
     let mut ids: Vec<_> = jobs.iter().map(|job| job.id()).collect();
     ids.sort_unstable();
-    // Somebody has two jobs of the second batch in hand.
+    // Two jobs of the second batch are locked.
     let open = lock(&database, ids[1500], "FOR UPDATE").await;
     let short = lock(&database, ids[1501], "FOR UPDATE").await;
     let changing = tokio::spawn(async move {
@@ -175,7 +175,7 @@ async fn a_change_by_filter_goes_in_batches_that_no_locked_job_holds_up() {
     let late = database.client.insert(job("a")).await.unwrap().id();
     short.commit().await.unwrap();
     database.until(cancelled, 2499).await;
-    // Whoever waits for the last one has no other locked.
+    // A change that waits for the last job has no other locked.
     let mut others = database.pool().begin().await.unwrap();
     let lock_all = database.sql("SELECT count(*) FROM (SELECT FROM {schema}.job FOR UPDATE SKIP LOCKED) AS free");
     let free: i64 = sqlx::query_scalar(lock_all).fetch_one(&mut *others).await.unwrap();
@@ -254,7 +254,7 @@ async fn a_job_that_left_the_filters_states_meanwhile_is_left_alone() {
         // It waits for the lock, or has set the job aside and looks again and again.
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%\"{schema}\".%'
             AND (wait_event_type = 'Lock' OR query LIKE '%SKIP LOCKED%') AND pid <> pg_backend_pid()";
-        // A release has no business with retryable jobs and so waits for nobody.
+        // A release changes no retryable jobs, so it does not wait.
         while n != 4 && database.number(waiting).await == 0 {
             assert!(began.elapsed() < WAIT, "the change does not wait");
             tokio::time::sleep(Duration::from_millis(2)).await;

@@ -1,4 +1,4 @@
-//! Single inserts that come at the same time share a statement, and nothing else.
+//! Concurrent single inserts share a statement. Their results and errors stay separate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,7 +127,7 @@ async fn nobody_waits_for_the_key_of_another() {
             database.schema
         );
         while database.number(&blocked).await < n {
-            assert!(began.elapsed() < WAIT, "nobody waits for the rival");
+            assert!(began.elapsed() < WAIT, "no insert waits for the rival");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
@@ -384,4 +384,21 @@ async fn a_statement_that_is_never_answered_holds_up_nobody_else() {
     let others = timeout(WAIT, at_once(&client, vec![job("a"), keyed("k")])).await.expect("the others");
     assert!(others.into_iter().all(|answer| answer.is_ok()));
     unanswered.abort();
+}
+
+#[tokio::test]
+async fn idle_connections_that_went_silent_hold_up_an_insert_for_two_seconds_at_most() {
+    let database = Database::new().await;
+    let proxy = Proxy::before(&database.url).await;
+    let client = Client::builder().schema(database.client.schema().clone()).connect(&proxy.url()).await.unwrap();
+    let opened: Vec<_> = [client.pool().acquire().await.unwrap(), client.pool().acquire().await.unwrap()].into();
+    drop(opened);
+    client.insert(job("a")).await.unwrap();
+    proxy.freeze();
+    let began = Instant::now();
+    let inserting = at_once(&client, vec![job("a"), keyed("k"), job("a"), job("a")]);
+    let inserted = timeout(WAIT, inserting).await.expect("an answer");
+    assert!(inserted.into_iter().all(|answer| answer.is_ok()));
+    // Each of two statements checks one connection. A new one takes its place.
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }

@@ -35,7 +35,7 @@ struct Effect {
     claim: &'static str,
 }
 
-/// The transitions seen: who made them, from which states, to what effect. In the order they were driven.
+/// The transitions seen: their cause, from which states, to what effect. In the order they were driven.
 #[derive(Default)]
 struct Seen {
     order: Vec<&'static str>,
@@ -331,7 +331,7 @@ impl Stage {
         runner.stop().await.unwrap();
         for before in jobs {
             let after = self.row(before.id).await;
-            // The runner's rescuer has had the one that ran for nobody.
+            // The runner's rescuer has taken the job that ran without a runner.
             if before.state != JobState::Running {
                 self.seen.add("the pruner, after its retention", Some(&before), after.as_ref());
             }

@@ -1,4 +1,4 @@
-//! How the queues are doing, in numbers.
+//! Statistics of queues.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What holds of keys for every value.
+//! Properties of keys that hold for every value.
 
 #![allow(clippy::unwrap_used)]
 

@@ -215,7 +215,7 @@ impl Pages<'_> {
                 let unique_key = job.unique_key.clone();
                 self.report.collide(Collision { job: job.id, state: job.state, holder, unique_key, cancelled });
                 if cancelled {
-                    self.client.tell(Event {
+                    self.client.publish(Event {
                         id: job.id,
                         kind: job.kind.clone(),
                         queue: job.queue.clone(),

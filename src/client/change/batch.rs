@@ -52,7 +52,7 @@ fn publish(client: &Client, verb: Verb, id: JobId, Told { kind, queue, attempt, 
         Verb::Retry => Happened::Retried { after: Duration::ZERO, error: None },
         Verb::Delete | Verb::Release | Verb::Reschedule(_) | Verb::SetPriority(_) => return,
     };
-    client.tell(Event { id, kind, queue, attempt, happened });
+    client.publish(Event { id, kind, queue, attempt, happened });
 }
 
 /// The caller's functions that are called after each batch.

@@ -1,7 +1,7 @@
 -- The kinds whose suppressed duplicates are or were counted.
 SELECT
     a.kind, a.is_audited, a.since, a.stopped_at, a.suppressed, a.last_at,
-    -- As long as it counts: 'infinity' is no number.
+    -- At most a thousand years: 'infinity' has no number.
     (extract(epoch FROM least(a.keep, interval '1000 years')) * 1000)::bigint AS keep, a.tally_is_full
 FROM /* schema */suppressed_by_kind AS a
 ORDER BY a.kind

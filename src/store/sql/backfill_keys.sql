@@ -1,8 +1,8 @@
--- Gives jobs $1 the keys $2 with the deadlines $3, in the states $4 (bitmasks), until the start where $5
--- says so; if they still are as they were seen: with the keys $6, due at $7 (in seconds, which may be
--- infinite). As a job that comes back, each first yields its claim and then takes it where the key is
--- free, so that no key of anybody's is in the way of the rest. Jobs that somebody has locked are left for
--- later. Whether a job is discarded at a re-entry that fails is set when this one is over.
+-- Gives jobs $1 the keys $2 with the deadlines $3 and the states $4 (bitmasks). Where $5 is true the claim lasts until
+-- the start. Only jobs that still have the key $6 and are due at $7 (in seconds, which may be infinite) are changed.
+-- Each job first yields its claim, as a job that comes back does, and then takes it where the key is free: one
+-- contested key does not stop the others. Locked jobs are left for later. backfill_settle.sql sets discard_on_reentry
+-- afterwards.
 WITH given AS MATERIALIZED (
     SELECT
         g.id, g.unique_key, g.unique_until, g.unique_states, g.until_start, g.seen_key, g.seen_due_epoch,

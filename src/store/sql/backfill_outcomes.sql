@@ -1,4 +1,4 @@
--- What became of jobs that were just given their keys, and who claims the key of those that do not.
+-- The outcome of jobs that were just given their keys, with the holder of the key of each job that does not claim.
 SELECT
     j.id, j.kind, j.queue, j.attempt, j.state::text AS state, j.unique_key, j.claims, j.unique_yielded, h.id AS holder
 FROM /* schema */job AS j

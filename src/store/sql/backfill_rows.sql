@@ -1,7 +1,6 @@
--- The next stretch of a backfill's walk over all jobs by id: those after $1 up to $2, at most $3, or of
--- these the ids $6. Of it, what a key is made from and what was claimed so far, of jobs of kind $4 that
--- are not final, or final in one of the states $5. Always a row: how many jobs the stretch has and where
--- it ends.
+-- The next page of a backfill, which pages through all jobs by id: those after $1 up to $2, at most $3; with $6 only
+-- those ids. Of the page, the fields of a key and the present claim of each job of kind $4 that is not final, or is
+-- final in one of the states $5. Always a row: the number of jobs in the page, and its last id.
 WITH walked AS MATERIALIZED (
     SELECT j.id
     FROM /* schema */job AS j

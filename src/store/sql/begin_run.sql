@@ -1,6 +1,5 @@
--- Begins a run of a service that runs seldom, if the last one began long enough ago, by whichever
--- runner. No row: it did not. Where none ever did, the time is noted and nothing more: what was just
--- made needs no such service yet, and its first runner has other things to do.
+-- Begins a run of a service that runs seldom, if the last run of any runner began at least $2 ago. No row: it did not.
+-- Where there was no run yet, only the time is noted: a new schema needs no such service yet.
 WITH due AS MATERIALIZED (
     SELECT m.service, m.ran_at
     FROM /* schema */maintenance AS m

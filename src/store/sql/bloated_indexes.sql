@@ -1,8 +1,7 @@
--- The indexes of the queue's own tables that hold at least $2 times the pages that they need, and at
--- least $1 pages; the worst first. What they need is reckoned from the last ANALYZE of their table,
--- with room left as a fresh index leaves it, and rounded up wherever there is a doubt: a column that
--- PostgreSQL stores once for many equal values counts for each row. Indexes that are not B-trees, or
--- whose table was never analysed, are left alone.
+-- The indexes of the queue's own tables that hold at least $2 times the pages that they need, and at least $1 pages.
+-- The most bloated comes first. The need is estimated from the last ANALYZE of the table, with the free space of a
+-- fresh index. The estimate is high rather than low: a value that PostgreSQL stores once for many equal rows counts for
+-- each row. Indexes other than B-trees, and those of tables never analysed, are left out.
 WITH width AS (
     SELECT
         i.indexrelid, i.indrelid,

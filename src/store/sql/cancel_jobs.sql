@@ -1,8 +1,8 @@
--- Cancels jobs that are not final, and tells the runners of those that run.
+-- Cancels jobs that are not final, and notifies the runners of those that run.
 SELECT
     c.id, c.kind, c.queue, c.attempt, c.state,
-    -- Asked when all are changed: what the commit waits for is not what patience is for.
+    -- Evaluated after all rows are changed: the limit is not for the waits of the COMMIT.
     CASE WHEN $3::text IS NOT NULL THEN set_config('lock_timeout', '0', true) END AS patience
 FROM /* schema */cancel_jobs($1, $2) AS c
--- Asked once, before the first row: how long to wait for a row that somebody has locked.
+-- Evaluated once, before the first row: the longest wait for a row that another transaction has locked.
 WHERE (SELECT set_config('lock_timeout', coalesce($3, current_setting('lock_timeout')), true)) IS NOT NULL

@@ -1,6 +1,6 @@
 -- Ends the sessions that a test has left open: those that carry its name, and those that hold locks in its schemas,
 -- such as an application's with a name of their own. Only sessions of our own role: others are not the test's, and
--- may not be ended by everybody.
+-- ending them takes more rights.
 SELECT count(pg_terminate_backend(a.pid)) AS ended
 FROM pg_stat_activity AS a
 WHERE a.pid <> pg_backend_pid()

@@ -1,5 +1,5 @@
--- Who claims a key now, and whether a job has the id already; always one row, without locks. An
--- expired claim holds nothing: the insert that meets it releases it.
+-- The holder of a key, and whether a job has the id already. Always one row, without locks. An expired claim does not
+-- count: the next insert releases it.
 SELECT
     h.id, h.state::text AS state, h.created_at, h.unique_states, h.until_start, h.unique_until,
     clock_timestamp() AS answered_at,

@@ -1,6 +1,6 @@
--- Maintenance that nobody does although runners live: its lease ran out at least $1 ago, or nobody ever had one; or it
--- is switched off. And periodic jobs that cannot be run, whose slot passed at least $1 ago, or at which no runner has
--- looked for as long.
+-- Maintenance services that no runner does although runners live: the lease ran out at least $1 ago, there never was
+-- one, or the service is switched off. Also periodic jobs that cannot be run, whose slot passed at least $1 ago, or
+-- that no runner has read for as long.
 SELECT to_jsonb(m)
 FROM (
     SELECT
@@ -20,7 +20,7 @@ FROM (
             AND m.leased_until > clock_timestamp() + interval '1 day' AS is_off
     ) AS i
     CROSS JOIN (
-        -- A runner that nobody followed has offered it since it started.
+        -- Without a lease so far, the runner has offered the service since it started.
         SELECT min(r.started_at) AS started_at FROM /* schema */runner AS r WHERE r.leased_until > clock_timestamp()
     ) AS o
     WHERE i.is_off

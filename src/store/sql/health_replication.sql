@@ -1,5 +1,5 @@
--- Who holds an old snapshot from outside: replication slots, and standbys with hot_standby_feedback. How old is told
--- in transactions, since slots have no time. What PostgreSQL does not tell this role is null.
+-- Old snapshots held from outside: by replication slots, and by standbys with hot_standby_feedback. Their age is in
+-- transactions, since slots have no time. Values that PostgreSQL hides from this role are null.
 SELECT to_jsonb(r)
 FROM (
     SELECT

@@ -1,6 +1,6 @@
--- Transactions of this database that have been open for at least $1, with what makes them matter: the snapshot that
--- keeps dead rows from being cleaned up, what they have changed in the queue's tables, and how many sessions wait for
--- them. Of other roles' sessions PostgreSQL tells this to members of pg_read_all_stats only. $2: the schema, quoted.
+-- Transactions of this database that have been open for at least $1. Each with the age of its snapshot, which keeps
+-- dead rows from being cleaned up, the queue's tables that it has changed, and the number of sessions that wait for it.
+-- PostgreSQL shows other roles' sessions only to members of pg_read_all_stats. $2: the schema, quoted.
 WITH waiting AS MATERIALIZED (
     SELECT DISTINCT l.pid FROM pg_locks AS l WHERE NOT l.granted LIMIT 200
 ),
@@ -35,7 +35,7 @@ FROM (
     LEFT JOIN blocking AS b ON b.pid = a.pid
     WHERE a.datname = current_database()
         AND a.pid <> pg_backend_pid()
-        -- A vacuum is in nobody's way, and a parallel worker is its leader's.
+        -- The snapshot of a vacuum delays no other vacuum, and a parallel worker belongs to its leader.
         AND a.backend_type = 'client backend'
         AND a.xact_start <= clock_timestamp() - $1::interval
         AND (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL OR a.state LIKE 'idle in transaction%')

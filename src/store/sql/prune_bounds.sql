@@ -1,6 +1,6 @@
--- What a walk of the pruner must know first: the ids between which jobs are too young to go, by the
--- shortest retention there is (null: nothing ever goes), and the settings of the queues, to notice a
--- change. Ids of clients whose clocks are ahead count as old after ten minutes.
+-- The bounds of a round of the pruner: the range of ids whose jobs are too young to be deleted, by the shortest
+-- retention (null: no job is deleted), and the settings of the queues, to notice a change. Ids of
+-- clients whose clocks are ahead count as old after ten minutes.
 SELECT
     /* schema */id_at(clock_timestamp() - least($1::interval, $2::interval, $3::interval, k.shortest)) AS young_from,
     /* schema */id_at(clock_timestamp() + interval '10 minutes') AS young_to,
@@ -8,7 +8,7 @@ SELECT
     k.settings
 FROM (
     SELECT
-        -- Whatever somebody wrote for ever: no time is out of range.
+        -- A retention can be as long as an interval, and the difference must stay a valid time.
         min(CASE WHEN s.keep > interval '1000 years' THEN interval '1000 years' ELSE s.keep END) AS shortest,
         coalesce(
             string_agg(

@@ -1,8 +1,8 @@
 -- Gives waiting jobs another time. Those that are due become available at once, the others wait.
 SELECT
     c.id, c.kind, c.queue, c.attempt, c.state,
-    -- Asked when all are changed: what the commit waits for is not what patience is for.
+    -- Evaluated after all rows are changed: the limit is not for the waits of the COMMIT.
     CASE WHEN $4::text IS NOT NULL THEN set_config('lock_timeout', '0', true) END AS patience
 FROM /* schema */reschedule_jobs($1, $3, $2) AS c
--- Asked once, before the first row: how long to wait for a row that somebody has locked.
+-- Evaluated once, before the first row: the longest wait for a row that another transaction has locked.
 WHERE (SELECT set_config('lock_timeout', coalesce($4, current_setting('lock_timeout')), true)) IS NOT NULL

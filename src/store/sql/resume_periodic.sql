@@ -1,5 +1,4 @@
--- Runs the slots of a periodic job again, from now on: what passed while it was paused is not caught
--- up with.
+-- Resumes a periodic job from now on. Slots that passed while it was paused are not run.
 UPDATE /* schema */periodic AS p
 SET paused_at = NULL,
     next_at = CASE WHEN p.paused_at IS NULL THEN p.next_at END,

@@ -1,2 +1,2 @@
--- Lets a paused queue go on, and wakes the runners that sleep.
+-- Resumes a paused queue, and wakes idle runners.
 SELECT FROM /* schema */resume_queue($1)

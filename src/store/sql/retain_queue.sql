@@ -1,5 +1,5 @@
--- Says how long a queue's completed, cancelled and discarded jobs are kept: of the states that $2 names; nulls of $3 leave
--- it to the runners. The others stay as they are.
+-- Sets how long a queue's completed, cancelled and discarded jobs are kept, for the states that $2 marks. A null in $3
+-- leaves a state to the runners. The other states keep their settings.
 SELECT
 FROM (SELECT) AS one
 LEFT JOIN LATERAL (

@@ -1,5 +1,5 @@
--- Inserts a job of a periodic job outside of its schedule. A policy that rejects has nobody to tell:
--- the answer is the job that is there.
+-- Inserts a job of a periodic job outside of its schedule. Under a policy that rejects, the answer is the holder of the
+-- key, as under ignore.
 SELECT i.id
 FROM /* schema */periodic AS p
 CROSS JOIN LATERAL /* schema */insert_job(

@@ -1,5 +1,5 @@
--- How many of the newest $2 jobs were inserted within $1, how many were looked at, and how old the oldest
--- of those is. Ids follow time, so that it is a walk from the end of the primary key.
+-- How many of the newest $2 jobs were inserted within $1, how many were read, and how old the oldest of those is. Ids
+-- follow time, so this scans the primary key from its end.
 SELECT
     count(*) AS looked_at,
     count(*) FILTER (WHERE n.created_at > t.now - $1::interval) AS inserted,

@@ -1,4 +1,4 @@
--- How fast the live runners work, by what each told with its last heartbeat, and how many there are.
+-- The throughput of the live runners, by the counts of their last heartbeats, and the number of runners.
 SELECT
     count(*) AS runners,
     count(r.counted_at) AS counted,

@@ -1,6 +1,6 @@
--- Takes a service's lease, or extends it, where it is free or the caller's own. Always one row:
--- whether it is the caller's now, and for how many milliseconds it is somebody's. A row that
--- somebody has locked counts as taken: nobody waits for a lease.
+-- Takes a service's lease, or extends it, where it is free or the caller's own. Always one row: whether the caller has
+-- the lease now, and in how many milliseconds the lease ends. A locked row counts as taken: a runner never waits for a
+-- lease.
 WITH entered AS (
     INSERT INTO /* schema */maintenance (service, holder, runner, leased_until)
     SELECT $1::text, $2::uuid, $3::text, clock_timestamp() + $4::interval
@@ -24,7 +24,7 @@ taken AS (
 SELECT
     EXISTS (SELECT FROM entered UNION ALL SELECT FROM taken) AS is_held,
     (
-        -- Long ago and far in the future are as good as infinite, which cannot be subtracted from.
+        -- Clamped to a day, since infinite times cannot be subtracted.
         SELECT (extract(
             epoch FROM greatest(least(m.leased_until, clock_timestamp() + interval '1 day'), clock_timestamp() - interval '1 day')
                 - clock_timestamp()

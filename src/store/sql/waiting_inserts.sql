@@ -1,4 +1,4 @@
--- The inserts that wait for other transactions, the longest first.
+-- The inserts that wait for other transactions. The longest wait comes first.
 SELECT
     w.pid, w.application, (extract(epoch FROM w.waiting_for) * 1000)::bigint AS waiting_for, w.waits_for,
     w.unique_key, w.holder, w.blocker_pid, w.blocker_application, w.blocker_state, w.blocker_query,

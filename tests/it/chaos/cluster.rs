@@ -1,4 +1,4 @@
-//! A durable cluster of the test's own, which can be stopped on the spot and started again.
+//! A durable cluster of the test's own, which can crash and start again.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! How soon a dead runner's jobs run elsewhere, what a runner that was taken for dead can still do,
-//! and that an orderly stop costs nothing.
+//! Dead runners: the time until their jobs run elsewhere, the late results of a runner with a lost lease, and orderly
+//! stops.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Chance that a seed decides, so that a run can be had again.
+//! Random choices from a seed, so that a run can be repeated.
 
 use std::time::Duration;
 

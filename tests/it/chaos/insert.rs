@@ -1,4 +1,4 @@
-//! Those who insert and those who cancel, through connections that break.
+//! The tasks that insert and cancel jobs, through connections that break.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

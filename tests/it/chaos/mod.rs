@@ -77,13 +77,13 @@ async fn no_job_is_lost_and_none_is_finished_twice_whatever_dies() {
     );
     println!("looks at claims               {:>9}", looks.load(Ordering::Relaxed));
     assert!(crimes.is_empty(), "UNIQUEUE_CHAOS_SEED={seed}: {crimes:?}");
-    assert!(looks.load(Ordering::Relaxed) > 0, "nobody looked at the claims");
+    assert!(looks.load(Ordering::Relaxed) > 0, "no check of the claims ran");
 }
 
 fn known(ledger: &Ledger) -> String {
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     format!(
-        "inserts acknowledged          {:>9}\n  duplicates                  {:>9}\n  rolled back                 {:>9}\n  sent again                  {:>9}\njobs cancelled by somebody    {:>9}\n",
+        "inserts acknowledged          {:>9}\n  duplicates                  {:>9}\n  rolled back                 {:>9}\n  sent again                  {:>9}\njobs cancelled                {:>9}\n",
         ledger.acknowledged.lock().unwrap().len(),
         count(&ledger.duplicates),
         ledger.rolled_back.lock().unwrap().len(),

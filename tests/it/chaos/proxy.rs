@@ -1,5 +1,5 @@
-//! A proxy in front of the database that loses connections in the middle of an answer: what the
-//! server did, the client cannot know.
+//! A proxy in front of the database that cuts connections during an answer: the client cannot know whether the server
+//! has committed.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -120,7 +120,7 @@ async fn carry(mut client: TcpStream, mut server: UnixStream, fate: watch::Recei
     };
     let mut decided = fate.clone();
     let frozen = async {
-        // Whoever decides may be gone, and then it is carried.
+        // Without a decision, because its sender is gone, the data is forwarded.
         if decided.wait_for(|fate| *fate == Fate::Frozen).await.is_err() {
             std::future::pending::<()>().await;
         }

@@ -1,4 +1,4 @@
-//! What is done to the runners, to the database, and to what is between them.
+//! The faults: in the runners, in the database, and in the connections between them.
 
 use std::fmt;
 use std::time::Duration;
@@ -56,7 +56,7 @@ impl fmt::Display for Tormented {
     }
 }
 
-/// The runners, and who torments them.
+/// The runners, and the tasks that inject faults.
 pub struct Tormentor {
     pub cluster: Cluster,
     pub runners: Vec<RunnerProcess>,

@@ -1,4 +1,4 @@
-//! What became of every job, by the record of the database.
+//! The outcome of every job, by the database's record.
 
 use std::fmt::Write;
 use std::sync::Arc;

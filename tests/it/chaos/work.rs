@@ -1,4 +1,4 @@
-//! The jobs: each does something else with its attempt.
+//! The jobs: each kind ends its attempt in another way.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

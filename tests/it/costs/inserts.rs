@@ -1,4 +1,4 @@
-//! What it costs to insert a job, each way.
+//! The cost of inserting a job, by each statement.
 
 use sqlx::Connection;
 use uniqueue::Client;

@@ -1,5 +1,5 @@
-//! What jobs cost, counted and not timed: statements, row versions, WAL, pages. So a change that makes every job dearer
-//! cannot pass. The bounds of WAL are a tenth above what was measured.
+//! The costs of jobs, counted and not timed: statements, row versions, WAL, pages. A change that makes jobs more
+//! expensive fails here. The bounds of WAL are a tenth above what was measured.
 //!
 //! On a cluster of their own, one test at a time: WAL is counted for the whole cluster.
 

@@ -1,4 +1,4 @@
-//! Pages that the statements of a runner look at.
+//! The pages that the statements of a runner read.
 
 use serde_json::Value;
 use sqlx::pool::PoolConnection;

@@ -1,4 +1,4 @@
-//! What it costs to work a job.
+//! The cost of running a job.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

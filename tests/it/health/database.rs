@@ -24,7 +24,7 @@ async fn a_table_that_autovacuum_leaves_alone_is_named_and_so_are_its_dead_rows(
     let off = find(&database, at_once(), FindingCode::AutovacuumOff, Severity::Warning, "table job").await;
     let dead = find(&database, at_once(), FindingCode::DeadRows, Severity::Critical, "table job").await;
     assert!(dead.seen.contains("1,000 of 1,000 rows are dead (100 %)"), "{dead:?}");
-    assert!(seek(&database, Thresholds::new(), FindingCode::DeadRows, "").await.is_none(), "nobody minds so few");
+    assert!(seek(&database, Thresholds::new(), FindingCode::DeadRows, "").await.is_none(), "so few are no finding");
     paste(&database, dead.remedy.sql.as_deref().unwrap()).await;
     gone(&database, at_once(), FindingCode::DeadRows, "table job").await;
     paste(&database, off.remedy.sql.as_deref().unwrap()).await;
@@ -36,7 +36,7 @@ async fn an_autovacuum_that_should_have_come_is_missed() {
     let database = Database::new().await;
     let eager = "ALTER TABLE {schema}.job SET (autovacuum_vacuum_threshold = 10, autovacuum_vacuum_scale_factor = 0)";
     database.execute(eager).await;
-    // It skips what somebody has locked, as a vacuum that never ends would have.
+    // It skips a locked table, such as one under a vacuum that never ends.
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("LOCK TABLE {schema}.job IN SHARE UPDATE EXCLUSIVE MODE"))
         .execute(&mut *tx)
@@ -60,7 +60,7 @@ async fn a_bloated_index_is_named_and_rebuilt_by_the_remedy() {
     let small = Thresholds::new().bloat_bytes(50 * 8_192);
     let finding = find(&database, small, FindingCode::IndexBloated, Severity::Warning, "index job_fetch").await;
     assert!(finding.seen.contains("times as much"), "{finding:?}");
-    assert!(seek(&database, Thresholds::new(), FindingCode::IndexBloated, "").await.is_none(), "nobody minds 2 MB");
+    assert!(seek(&database, Thresholds::new(), FindingCode::IndexBloated, "").await.is_none(), "2 MB are no finding");
     paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
     gone(&database, small, FindingCode::IndexBloated, "index job_fetch").await;
 }
@@ -77,7 +77,7 @@ async fn final_jobs_that_stay_past_their_retention_are_told_and_deleted_by_the_r
     let finding =
         find(&database, Thresholds::new(), FindingCode::RetentionLate, Severity::Critical, "queue it's").await;
     assert!(finding.seen.contains("30 completed jobs") && finding.seen.contains("no live runner"), "{finding:?}");
-    // Whoever keeps them for longer has none that are late.
+    // With a longer retention none are late.
     database
         .execute(
             "INSERT INTO {schema}.runner (id, name, queues, leased_until, keep_completed)

@@ -7,7 +7,7 @@ use uniqueue::Thresholds;
 use super::{diagnose, find, gone, paste};
 use crate::support::Database;
 
-/// What somebody did; what is found; about what; a part of what was seen.
+/// The change; the code of the finding; its subject; a part of its text.
 const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
     ("DROP INDEX {schema}.job_unique_key", IndexMissing, Critical, "index job_unique_key", "can claim one key"),
     ("DROP INDEX {schema}.job_waiting", IndexMissing, Critical, "index job_waiting", "read the whole table"),

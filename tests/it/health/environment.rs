@@ -1,4 +1,4 @@
-//! Poolers, what the guide says, and that nothing is found where nothing is wrong.
+//! Poolers, the guide, and no finding in a healthy database.
 
 use std::collections::BTreeSet;
 

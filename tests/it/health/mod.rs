@@ -1,4 +1,4 @@
-//! What `diagnose` finds: each condition made to happen, each remedy run as it is printed.
+//! The findings of `diagnose`: each condition is produced, and each remedy is run as it is printed.
 
 mod database;
 mod drift;
@@ -69,7 +69,7 @@ async fn paste(database: &Database, sql: &str) {
         let result = sqlx::raw_sql(AssertSqlSafe(statement.clone())).execute(&mut *connection).await;
         result.unwrap_or_else(|error| panic!("{error}: {statement}"));
     }
-    // Its search_path is nobody else's.
+    // No other session has its search_path.
     let _ = connection.detach();
 }
 

@@ -1,4 +1,4 @@
-//! Who holds what: sessions, prepared transactions, slots, standbys.
+//! Open transactions and old snapshots: of sessions, prepared transactions, slots and standbys.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ async fn the_session_that_others_wait_for_is_named_with_how_many() {
     let mut tx = holder.begin().await.unwrap();
     let key = || UniqueKey::raw("rebuild");
     database.client.insert(job("a").unique_key(key())).tx(&mut tx).await.unwrap();
-    // Nobody waits yet; but it is idle, on rows of the queue.
+    // No session waits yet, but it is idle with locks on rows of the queue.
     let idle = find(&database, at_once(), FindingCode::BlockingTransaction, Severity::Warning, &session).await;
     assert!(idle.seen.contains("has changed or locked rows of job"), "{idle:?}");
     let client = database.client.clone();

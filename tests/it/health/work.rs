@@ -141,7 +141,7 @@ async fn keys_of_jobs_that_nothing_moves_are_told_and_freed_by_the_remedy() {
     let given_up = database.client.insert(job("a").unique_key(key("it's\\held"))).await.unwrap().id();
     database.set_state(given_up, "discarded").await;
     database.client.insert(job("b").pending().unique_key(key("held back"))).await.unwrap();
-    // A claim that moves, and one that ends, are nobody's trouble.
+    // A job that moves, and a claim that has ended, are no findings.
     database.client.insert(job("c").unique_key(key("moves"))).await.unwrap();
     let freed = database.client.insert(job("d").unique_key(UniqueKey::raw("frees"))).await.unwrap().id();
     database.set_state(freed, "discarded").await;
@@ -176,10 +176,10 @@ async fn maintenance_that_is_off_or_done_by_nobody_is_told() {
     let idle = "UPDATE {schema}.maintenance SET leased_until = now() - interval '10 min'";
     database.execute(idle).await;
     find(&database, Thresholds::new(), FindingCode::ServiceIdle, Severity::Warning, "service pruner").await;
-    // Without a live runner nobody is expected to do it.
+    // Without a live runner there is no finding.
     database.execute("DELETE FROM {schema}.runner").await;
     gone(&database, Thresholds::new(), FindingCode::ServiceIdle, "").await;
-    // Nobody ever had the lease: not of those that a runner of ten minutes offers.
+    // No lease was ever taken, although a runner of ten minutes offers the services.
     database.execute("TRUNCATE {schema}.maintenance").await;
     runner(&database, "two", "default", 1).await;
     database.execute("UPDATE {schema}.runner SET started_at = now()").await;

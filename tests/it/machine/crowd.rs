@@ -1,5 +1,5 @@
-//! A crowd of connections on a few keys: inserters, workers, maintenance and an operator, while an
-//! observer looks at every moment. At the end a real runner drains what is left.
+//! Many connections on a few keys: inserters, workers, maintenance and an operator. An observer checks the invariants
+//! all the time. At the end a real runner drains the rest.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! The state machine under random hands: every mask, every policy, every transition. Once step by
-//! step against a model that knows the rules, once by a crowd of concurrent connections.
+//! The state machine under random changes: every mask, every policy, every transition. One test goes step by step
+//! against a model of the rules, the other uses many concurrent connections.
 //!
 //! Set `UNIQUEUE_MACHINE_SEED` to repeat a run and `UNIQUEUE_MACHINE_SECONDS`, or `UNIQUEUE_SOAK`, to make it longer.
 

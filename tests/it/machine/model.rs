@@ -1,4 +1,4 @@
-//! One step at a time against a model: what each transition must do to each claim.
+//! One step at a time against a model: the effect of each transition on each claim.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ struct Modelled {
 }
 
 impl Modelled {
-    /// Whether the row says that it claims. An expired claim does so until somebody meets it.
+    /// Whether the row says that it claims. An expired claim does so until an insert meets it.
     fn is_marked(&self) -> bool {
         !self.yielded && self.states.contains(self.state)
     }
@@ -252,7 +252,8 @@ impl Story<'_> {
         self.log.push(format!("finish {index} {end:?}"));
         let job = &self.jobs[index];
         let held = Held { id: job.id, run: job.run };
-        // A worker that is not the job's, and a run that is over, say nothing: also where the attempt's number came back.
+        // A worker that is not the job's, and a run that is over, say nothing: also where the attempt's number came
+        // back.
         let worker = job.worker.unwrap();
         for (speaker, said) in [(Uuid::now_v7(), held), (worker, Held { run: held.run - 1, ..held })] {
             assert!(self.moves.finish(connection, speaker, &[(said, end)]).await.unwrap().is_empty());

@@ -54,7 +54,7 @@ pub(super) struct Held {
 }
 
 pub(super) const HOUR: PgInterval = PgInterval { months: 0, days: 0, microseconds: 3_600_000_000 };
-/// How long a result waits for a row that somebody has locked.
+/// How long a result waits for a row that another transaction has locked.
 const PATIENCE: &str = "50ms";
 
 /// The SQLSTATE of a wait that was given up.
@@ -202,7 +202,7 @@ impl Moves {
         Ok(())
     }
 
-    /// Deletes every final job that nobody has locked.
+    /// Deletes every final job that is not locked.
     pub(super) async fn prune(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         let query = self.query("prune").bind(Uuid::nil()).bind(Uuid::max()).bind(100_000_i64);
         query.bind(NOTHING).bind(NOTHING).bind(NOTHING).bind(HOUR).fetch_one(connection).await?;

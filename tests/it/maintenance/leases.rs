@@ -1,4 +1,4 @@
-//! One runner does a service, others follow it, and nothing depends on that.
+//! The leases of services: one runner does a service, another takes over, and two at once do no harm.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ async fn eight_runners_do_maintenance_about_as_often_as_one() {
     let quiet = || caretaker(&database).poll_interval(HOUR).lease(HOUR).promote_interval(Duration::from_millis(20));
     let second = || tokio::time::sleep(Duration::from_secs(1));
     let first = quiet().name("first").start().await.unwrap();
-    until("nobody takes the services", async || holder(&database, "promoter").await == "first").await;
+    until("no runner takes the services", async || holder(&database, "promoter").await == "first").await;
     let ((), alone) = counting_statements(second()).await;
     let mut others = Vec::new();
     for _ in 0..7 {
@@ -46,7 +46,7 @@ async fn a_stop_gives_the_leases_up_and_another_runner_follows() {
         let left = holder(&database, service).await;
         assert_ne!(left, "first", "{service}");
     }
-    until("nobody promotes", async || holder(&database, "promoter").await == "second").await;
+    until("no runner promotes", async || holder(&database, "promoter").await == "second").await;
     let later = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(50)).await.unwrap();
     until("the job is not promoted", async || {
         database.client.job(later.id()).await.unwrap().unwrap().state == JobState::Completed
@@ -58,7 +58,7 @@ async fn a_stop_gives_the_leases_up_and_another_runner_follows() {
 #[tokio::test]
 async fn a_service_is_left_to_its_holder_and_taken_over_when_the_lease_ends() {
     let database = Database::new().await;
-    // A holder that was killed: its lease goes on for a while, and nobody extends it.
+    // A holder that was killed: its lease lasts for a while, and is not extended.
     let dead = "INSERT INTO {schema}.maintenance (service, holder, runner, leased_until)
         VALUES ('promoter', gen_random_uuid(), 'dead', now() + interval '2 s')";
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(10)).await.unwrap();
@@ -81,7 +81,7 @@ async fn a_service_can_be_switched_off_for_all_runners() {
     database.execute(off).await;
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(10)).await.unwrap();
     let runner = caretaker(&database).name("r").queue("default", 1).start().await.unwrap();
-    until("nobody rescues", async || holder(&database, "rescuer").await == "r").await;
+    until("no runner rescues", async || holder(&database, "rescuer").await == "r").await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Scheduled);
     runner.stop().await.unwrap();
@@ -119,7 +119,7 @@ async fn any_number_of_holders_at_once_do_no_harm() {
 async fn nobody_waits_for_a_lease_that_somebody_has_locked() {
     let database = Database::new().await;
     let runner = caretaker(&database).name("r").start().await.unwrap();
-    until("nobody promotes", async || holder(&database, "promoter").await == "r").await;
+    until("no runner promotes", async || holder(&database, "promoter").await == "r").await;
     let mut locked = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("SELECT FROM {schema}.maintenance FOR UPDATE")).execute(&mut *locked).await.unwrap();
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Maintenance, against a real database: who does it, and what each service does.
+//! Maintenance, against a real database: its leases, and each service.
 
 mod leases;
 mod periodic;
@@ -38,7 +38,7 @@ async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> 
     }
 }
 
-/// Who does a service; empty: nobody.
+/// The name of the runner that has a service; empty: none.
 async fn holder(database: &Database, service: &str) -> String {
     let query = "SELECT coalesce((SELECT runner FROM {schema}.maintenance
         WHERE service = '?' AND leased_until > now()), '')";

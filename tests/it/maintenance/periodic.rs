@@ -29,7 +29,7 @@ async fn slots(database: &Database, name: &str) -> (i64, i64, i64) {
     )
 }
 
-/// As if nobody had looked for so long.
+/// As if no runner had read them for so long.
 async fn miss(database: &Database, time: &str) {
     database.execute(&format!("UPDATE {{schema}}.periodic SET next_at = next_at - interval '{time}'")).await;
 }
@@ -54,7 +54,7 @@ async fn each_slot_is_run_once_over_any_number_of_runners() {
     until_placed(&database).await;
     miss(&database, "450 s").await;
     let began = std::time::Instant::now();
-    // Nobody keeps a lease, so that all of them find the same slots due.
+    // No runner keeps a lease, so that all of them find the same slots due.
     while began.elapsed() < Duration::from_secs(4) || database.number(JOBS).await < 3 * 440 {
         database.execute("UPDATE {schema}.maintenance SET leased_until = now() - interval '1 s'").await;
         assert!(began.elapsed() < WAIT, "{} slots", database.number(JOBS).await);
@@ -96,7 +96,7 @@ async fn of_many_who_run_the_same_slot_at_once_one_does() {
     ran.sort_unstable();
     assert_eq!(ran, [0, 0, 0, 0, 0, 0, 0, 2]);
     assert_eq!(database.number(JOBS).await, 2);
-    // Somebody who moves it back does not make a slot run twice: its id and its key tell.
+    // Moving it back by hand does not run a slot twice: the id and the key of the slot's job prevent that.
     database.execute("UPDATE {schema}.periodic SET next_at = '2026-01-01 10:00+00'").await;
     let again = "SELECT string_agg(DISTINCT outcome, ' ') FROM {schema}.run_periodic(
         'a', '2026-01-01 10:00+00', ARRAY['2026-01-01 10:00+00']::timestamptz[], '2026-01-01 12:00+00')";

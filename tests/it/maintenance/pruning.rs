@@ -1,4 +1,4 @@
-//! Final jobs go when their retention is over: by state, by queue, at completion where it is zero.
+//! Final jobs are deleted when their retention is over: by state, by queue, at completion where it is zero.
 
 use std::time::{Duration, Instant};
 
@@ -138,7 +138,7 @@ async fn where_completed_jobs_are_kept_for_no_time_they_are_deleted_at_completio
     database.client.insert_many((0..90).map(|n| Task { n })).await.unwrap();
     let open = "SELECT count(*) FROM {schema}.job WHERE state <> 'completed'";
     until("not all worked", async || database.number(open).await == 0).await;
-    // The pruner sleeps, so whoever deleted did it at completion.
+    // The pruner sleeps, so the job was deleted at completion.
     assert_eq!(database.text("SELECT string_agg(DISTINCT queue, ' ') FROM {schema}.job").await, "kept");
     assert_eq!(database.number(JOBS).await, 9);
     runner.stop().await.unwrap();
@@ -235,7 +235,7 @@ async fn a_queue_that_stops_keeping_is_heeded_after_a_heartbeat() {
 async fn a_service_that_is_stuck_lets_the_others_go_on() {
     let database = Database::new().await;
     let runner = caretaker(&database).prune_interval(QUICK).start().await.unwrap();
-    until("nobody prunes", async || !super::holder(&database, "pruner").await.is_empty()).await;
+    until("no runner prunes", async || !super::holder(&database, "pruner").await.is_empty()).await;
     // The pruner reads the queues' settings, and nothing else of maintenance does.
     let mut locked = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE"))

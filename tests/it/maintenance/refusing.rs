@@ -1,4 +1,4 @@
-//! Jobs that the database refuses to change or to delete: they hold up no other, and are not tried all the time.
+//! Jobs that the database rejects to change or to delete: they delay no other job, and are retried only after a pause.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::support::Database;
 const JOBS: &str = "SELECT count(*) FROM {schema}.job";
 const QUICK: Duration = Duration::from_millis(10);
 
-/// A rule of somebody's own, which also counts how often it was asked.
+/// A trigger of the application, which also counts its calls.
 async fn refuse(database: &Database, event: &str, about: &str) {
     // A sequence counts what is rolled back as well.
     database.execute("CREATE SEQUENCE {schema}.tries").await;
@@ -118,7 +118,7 @@ async fn a_job_that_may_not_be_discarded_keeps_no_other_from_being_rescued() {
     let tries = tries(&database).await;
     assert!(tries < 50, "{tries} tries");
     runner.stop().await.unwrap();
-    // Whoever does it next knows nothing of that.
+    // The next runner of the service does not know of that.
     database.execute("DROP TRIGGER refuse ON {schema}.job").await;
     let runner = caretaker(&database).start().await.unwrap();
     until("it is lost", async || database.text(states).await == "available 25, discarded 25").await;

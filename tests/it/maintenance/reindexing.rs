@@ -134,7 +134,7 @@ async fn without_a_session_of_its_own_or_when_switched_off_a_runner_rebuilds_not
     let database = Database::new().await;
     let switched_off = caretaker(&database).no_reindexing().start().await.unwrap();
     let through_a_pooler = caretaker(&database).reindex_interval(QUICK).poll_only().start().await.unwrap();
-    until("nobody prunes", async || !super::holder(&database, "pruner").await.is_empty()).await;
+    until("no runner prunes", async || !super::holder(&database, "pruner").await.is_empty()).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(super::holder(&database, "reindexer").await, "");
     switched_off.stop().await.unwrap();

@@ -1,4 +1,5 @@
-//! The jobs of a runner that died come back when its lease is over, and a killer does not for ever.
+//! The jobs of a dead runner run again after its lease. A job that kills its runners does so only up to its last
+//! attempt.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A network that falls silent under the connection that the services share.
+//! A silent network on the connection that the services share.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn a_network_that_falls_silent_in_the_hands_of_the_reindexer_holds_up_the_
     let runner = runner.start().await.unwrap();
     let holds =
         "SELECT count(*) FROM {schema}.maintenance WHERE holder IS NOT NULL AND service IN ('promoter', 'reindexer')";
-    until("nobody does it", async || database.number(holds).await == 2).await;
+    until("no runner does it", async || database.number(holds).await == 2).await;
     // The promoter has had its first turn then, and rests.
     tokio::time::sleep(Duration::from_millis(300)).await;
     proxy.freeze();

@@ -1,5 +1,4 @@
-//! Rows that take long each, because of a trigger or of rows that refer to them: what takes longer than a statement may is
-//! done in smaller batches.
+//! Slow rows, with a trigger or with rows that reference them: after a statement timeout the batches are smaller.
 
 use std::time::{Duration, Instant};
 

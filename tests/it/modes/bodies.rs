@@ -1,4 +1,4 @@
-//! The rules, each once, whatever the mode.
+//! The tests of the rules, which run in every mode.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

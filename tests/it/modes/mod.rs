@@ -1,4 +1,4 @@
-//! What holds in every mode: with wake-ups, by polling alone, and through PgBouncer in transaction mode.
+//! Rules that hold in every mode: with wake-ups, by polling alone, and through PgBouncer in transaction mode.
 
 mod bodies;
 pub mod bouncer;
@@ -30,7 +30,7 @@ struct Task {
 struct Ground {
     /// Straight to the server: what is seen over this is committed.
     database: Database,
-    /// As the mode is: what runners and everybody else use.
+    /// The connection of the mode, for runners and clients.
     client: Client,
     mode: Mode,
 }

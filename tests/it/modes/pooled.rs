@@ -1,4 +1,4 @@
-//! What only a pooler can spoil.
+//! Failures that only a pooler can cause.
 
 use sqlx::postgres::PgPoolOptions;
 use uniqueue::{Client, Error, Runner, RunningJob};

@@ -1,4 +1,4 @@
-//! What an idle runner costs, by the server's own log, and that one that only polls is never notified.
+//! The statements of an idle runner, by the server's log. A runner that only polls receives no notification.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use uniqueue::{Client, JobState, Runner, RunningJob};
 use super::Task;
 use crate::support::WAIT;
 
-/// A server that logs every statement, and who sent it.
+/// A server that logs every statement with its application.
 struct Logging {
     postgres: Option<Postgres>,
     directory: PathBuf,

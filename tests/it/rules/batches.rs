@@ -1,4 +1,4 @@
-//! R10: a batch means what its inserts one after another would mean.
+//! R10: a batch has the same result as its inserts one after another.
 
 use std::future::IntoFuture;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ fn unique(text: &str, on_conflict: OnConflict) -> NewJob {
     job("a").unique_key(UniqueKey::raw(text).scope(UniqueScope::Active).on_conflict(on_conflict))
 }
 
-/// A job that claims its key for so long, in the place of whoever has it.
+/// A job that claims its key for so long, and replaces the holder.
 fn replacing(period: Duration) -> NewJob {
     let key = UniqueKey::raw("b").scope(UniqueScope::Active).on_conflict(OnConflict::Replace);
     job("b").unique_key(key.period(period))

@@ -1,4 +1,4 @@
-//! R1, R2, R3, R5, R8: who claims a key, and what a duplicate costs.
+//! R1, R2, R3, R5, R8: the holder of a key, and the cost of a duplicate.
 
 use std::time::Duration;
 

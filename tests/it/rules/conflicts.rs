@@ -1,4 +1,4 @@
-//! R4: what a duplicate does.
+//! R4: the effect of a duplicate.
 
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ async fn r4_replace_except_schedule_keeps_a_time_that_has_come_and_that_of_a_pen
     let client = &database.client;
     let hour = Duration::from_secs(3600);
     let keep = |text: &str| key(text, OnConflict::ReplaceExceptSchedule);
-    // By the promoter, and by an operator who hurried it or let it go.
+    // By the promoter, and by an operator's retry or release.
     let due = client.insert(job("a").scheduled_in(hour).unique_key(keep("due"))).await.unwrap();
     database.pass(hour).await;
     database.execute("UPDATE {schema}.job SET state = 'available' WHERE scheduled_at <= now()").await;

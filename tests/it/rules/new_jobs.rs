@@ -77,7 +77,7 @@ async fn r10_after_many_new_jobs_an_insert_in_a_transaction_that_meets_somebody_
     assert!(answers.iter().all(|answer| !answer.duplicate));
     savepoint.rollback().await.unwrap();
 
-    // Somebody's who has not committed: waited for until it is known.
+    // Of an open transaction: the insert waits until it ends.
     many_new(2000).await;
     let mut rival = database.pool().begin().await.unwrap();
     let holder = client.insert(unique("w")).tx(&mut rival).await.unwrap();
@@ -88,7 +88,7 @@ async fn r10_after_many_new_jobs_an_insert_in_a_transaction_that_meets_somebody_
         let met = timeout(WAIT, waiting).await.unwrap().unwrap();
         assert_eq!((met.duplicate, met.id()), (true, holder.id()));
     }
-    // And one who leaves.
+    // And one that rolls back.
     many_new(3000).await;
     let mut rival = database.pool().begin().await.unwrap();
     client.insert(unique("v")).tx(&mut rival).await.unwrap();
@@ -144,7 +144,7 @@ async fn new_jobs_are_looked_for_by_index_however_small_the_table_was() {
     assert_eq!(sqlx::query_scalar::<_, i64>(database.sql(read)).fetch_one(&mut *tx).await.unwrap(), before);
 }
 
-/// A snapshot that has to know of many subtransactions slows everybody down.
+/// A snapshot with many subtransactions slows all sessions down.
 #[tokio::test]
 async fn single_new_jobs_in_a_transaction_take_no_subtransaction_each() {
     let database = Database::new().await;
@@ -260,7 +260,7 @@ async fn r10_after_many_new_jobs_a_batch_that_meets_somebody_means_the_same() {
     let stored = client.job(answers[0].id()).await.unwrap().unwrap();
     assert_eq!(stored.unique_key.as_deref(), Some("k550"));
 
-    // Holders that somebody is changing keep nobody waiting.
+    // Inserts do not wait for holders that another transaction is changing.
     many_new(1000).await;
     let mut rival = database.pool().begin().await.unwrap();
     let change = "UPDATE {schema}.job SET priority = 1 WHERE unique_key = 'k1599'";
@@ -269,7 +269,7 @@ async fn r10_after_many_new_jobs_a_batch_that_meets_somebody_means_the_same() {
     assert_eq!(answers.iter().filter(|answer| answer.duplicate).count(), 50);
     rival.rollback().await.unwrap();
 
-    // A key that somebody is taking is waited for, however long that takes.
+    // Inserts wait for a key that an open transaction has inserted, without a limit.
     many_new(2000).await;
     let mut rival = database.pool().begin().await.unwrap();
     let holder = client.insert(unique("k2700")).tx(&mut rival).await.unwrap();
@@ -298,7 +298,7 @@ async fn r10_after_many_new_jobs_a_batch_that_meets_somebody_means_the_same() {
 async fn r10_overlapping_batches_of_new_jobs_in_opposed_orders_never_deadlock() {
     const ROUNDS: usize = 25;
     let database = Database::slow_to_see_deadlocks(8).await;
-    // Clients of their own, which have met nobody so far.
+    // New clients, which have met no holder so far.
     let client = || Client::builder().schema(database.client.schema().clone()).pool(database.pool().clone());
     let keyed = |keys: &[String]| keys.iter().map(|key| unique(key)).collect::<Vec<_>>();
     let new = |name: &str| (0..1_000).map(|n| format!("{name} {n:03}")).collect::<Vec<_>>();

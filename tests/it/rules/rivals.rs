@@ -12,12 +12,12 @@ fn key(text: &str) -> UniqueKey {
     UniqueKey::raw(text).scope(UniqueScope::Active)
 }
 
-/// Waits until somebody in this schema's tests waits for a lock held by `blocker`.
+/// Waits until a session of this schema's tests waits for a lock held by `blocker`.
 async fn until_blocked(database: &Database, blocker: i32) {
     let waiting = format!("SELECT count(*) FROM pg_stat_activity WHERE {blocker} = ANY (pg_blocking_pids(pid))");
     let started = Instant::now();
     while database.number(&waiting).await == 0 {
-        assert!(started.elapsed() < WAIT, "nobody waits");
+        assert!(started.elapsed() < WAIT, "no session waits");
         tokio::task::yield_now().await;
     }
 }

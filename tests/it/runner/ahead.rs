@@ -1,4 +1,4 @@
-//! What is fetched ahead of the slots, and what becomes of it.
+//! Jobs that are fetched ahead of free slots.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! How jobs begin: many one after another in one task, and none held up by another.
+//! The start of jobs: one task starts many in a row, and no job delays another.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -69,7 +69,8 @@ async fn work_that_blocks_in_place_holds_up_no_job() {
     all_block_soon(8, |wait| tokio::task::block_in_place(wait)).await;
 }
 
-/// What a quick job, or the taking of a job, woke goes on although the next job blocks the thread on which it was woken.
+/// What a quick job, or the taking of a job, woke goes on although the next job blocks the thread on which it was
+/// woken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn work_that_blocks_its_thread_holds_up_no_result_and_no_fetch() {
     const LAST: u32 = 60;

@@ -1,4 +1,4 @@
-//! What is told of jobs whose workers complete them in transactions of their own.
+//! Events of jobs whose workers complete them in transactions of their own.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Whoever takes a running job away, its worker hears of it, and nobody else does.
+//! A running job that is taken away: its worker is cancelled, and no other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! Events: what is told, when, and that nobody waits for who listens.
+//! Events: their content and their time. A slow subscriber delays neither inserts nor work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,7 +106,7 @@ async fn every_end_of_an_attempt_is_told_as_what_became_of_the_job() {
         while told.len() < expected.len() {
             told.push(next(&mut events).await);
         }
-        // Who inserts, who works and who records tell each for themselves, after the database knew.
+        // Inserts, workers and the recording of results publish independently, each after its commit.
         told.sort_by_key(|event| (event.attempt, event.happened.as_str() != "started"));
         assert!(told.iter().all(|event| event.id == job.id() && event.kind.as_str() == "task"), "{told:?}");
         // A runner can be quicker than the insert's own answer.

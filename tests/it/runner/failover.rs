@@ -1,4 +1,4 @@
-//! A server that takes no writes any more, as a primary that became a standby, is left for another one.
+//! Failover: a runner leaves a server that has become read-only for another one.
 
 use std::time::{Duration, Instant};
 

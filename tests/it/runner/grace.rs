@@ -1,4 +1,4 @@
-//! The time that work has between the word to stop and its end.
+//! The grace period of running work after a stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

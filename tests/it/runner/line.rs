@@ -1,4 +1,4 @@
-//! A runner has two connections of its own, and no trouble on the one it listens on costs its lease.
+//! A runner has two connections of its own, and a failure of the listening connection does not cost its lease.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -126,7 +126,7 @@ async fn what_was_sent_while_the_line_was_down_is_looked_for_when_it_is_up() {
     let running = database.client.insert(Task { n: 1 }).await.unwrap();
     until(&database, running.id(), JobState::Running).await;
     while !cut(&database).await {}
-    // Without the notifications, as if they had come while nobody listened.
+    // Without the notifications, as if they had been sent while no session listened.
     database.execute(&format!("DELETE FROM {{schema}}.job WHERE id = '{}'", running.id())).await;
     let insert = "INSERT INTO {schema}.job (id, kind, args) VALUES (gen_random_uuid(), 'task', '{\"n\": 2}')";
     database.execute(insert).await;

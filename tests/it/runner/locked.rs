@@ -1,4 +1,4 @@
-//! A table that somebody has locked for longer than anybody waits: what is given up here ends in the server, too.
+//! A table that stays locked: a statement that times out in the client ends in the server as well.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Metrics: what is counted and measured, under which names and labels.
+//! Metrics: their names, their labels and their values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

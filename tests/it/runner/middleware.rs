@@ -1,4 +1,4 @@
-//! Middleware around the work: it sees every attempt and decides what comes of it.
+//! Middleware around the work: it sees every attempt and can change the outcome.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! What a runner lives through: odd rows, panics at the worst place, a pool of one, a database
-//! that goes away.
+//! Failures that a runner survives: odd rows, panics, a pool of one connection, a database that stops.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -228,7 +227,7 @@ async fn a_stop_without_a_database_takes_no_longer_than_about_a_lease() {
     client.insert(Task { n: 1 }).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
     postgres.stop().await.unwrap();
-    // A result that nobody takes.
+    // A result that the application does not take.
     go_on.notify_one();
     let began = Instant::now();
     let stopped = tokio::time::timeout(WAIT, runner.stop()).await.expect("a stop");

@@ -1,12 +1,10 @@
 //! The runner, against a real database: outcomes, fencing, wake-ups, leases, stops.
 
 mod ahead;
-mod aside;
 mod beginning;
 mod completed_in;
 mod concurrency;
 mod control;
-mod doubt;
 mod events;
 mod failover;
 mod failures;
@@ -21,9 +19,11 @@ mod outcomes;
 mod policies;
 mod pools;
 mod progress;
+mod recovery;
 mod reentry;
-mod refusals;
+mod rejected;
 mod scanning;
+mod set_aside;
 mod settings;
 mod states;
 mod stopping;

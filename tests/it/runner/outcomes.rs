@@ -1,4 +1,4 @@
-//! What a worker can say, and what becomes of the job.
+//! The outcomes that a worker can return, and their effect on the job.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! Small pools, and pools that the application uses up, starve neither the runner nor its maintenance.
+//! Small pools and exhausted pools block neither the runner nor its maintenance.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

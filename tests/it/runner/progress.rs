@@ -1,4 +1,4 @@
-//! What jobs report of how far they are.
+//! The progress that jobs report.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -82,7 +82,7 @@ async fn an_attempt_finds_how_far_the_last_one_came_however_it_ended() {
 #[tokio::test]
 async fn a_report_that_cannot_be_stored_costs_neither_its_job_nor_the_others_anything() {
     let database = Database::new().await;
-    // What is refused only by the database: by a rule of somebody's own.
+    // Only the database rejects it: by a CHECK of the application.
     database.execute("ALTER TABLE {schema}.job ADD CHECK (progress IS NULL OR progress <> '13')").await;
     let go_on = Arc::new(Semaphore::new(0));
     let signal = go_on.clone();

@@ -1,4 +1,4 @@
-//! R5 and R6 on the runner's paths: giving a claim up, and coming back to it.
+//! R5 and R6 on the runner's paths: a job gives its claim up, and takes it back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,7 +106,7 @@ async fn r6_a_rival_that_rolls_back_discards_nobody() {
     let row = until(&database, first.id(), JobState::Retryable).await;
     assert!(!row.claims);
     rival.rollback().await.unwrap();
-    // The next change of state takes the claim that nobody has.
+    // The next change of state takes the free claim.
     database.client.retry([first.id()]).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
     fail.notify_one();

@@ -1,4 +1,4 @@
-//! Fetching where much is in the way.
+//! Fetches past many jobs that cannot run.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Settings of a runner at the ends of what can be.
+//! Settings of a runner at their limits.
 
 use std::time::Duration;
 

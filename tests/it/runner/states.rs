@@ -1,4 +1,4 @@
-//! Typed state: given to the runner, reached through the job.
+//! Typed state: the runner holds it, and workers read it from their job.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

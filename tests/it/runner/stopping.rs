@@ -1,4 +1,4 @@
-//! Stopping in order, and stopping hard.
+//! Graceful stops and hard stops.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -106,7 +106,7 @@ async fn a_stop_in_the_middle_of_taking_a_lease_gives_that_up_too() {
 /// Whether a lease was taken in the end: not, if the machine stood still for longer than services wait for a lock.
 async fn stop_while_a_lease_is_taken() -> bool {
     let database = Database::new().await;
-    // Rows of somebody's, not committed: who takes a lease waits for their end.
+    // Uncommitted rows: a runner that takes a lease waits for the end of their transaction.
     let mut open = database.pool().begin().await.unwrap();
     let rows = "INSERT INTO {schema}.maintenance (service, leased_until)
         SELECT unnest(ARRAY['promoter', 'pruner', 'rescuer', 'reindexer']), now() RETURNING pg_backend_pid()";
@@ -127,7 +127,7 @@ async fn stop_while_a_lease_is_taken() -> bool {
     database.number("SELECT count(*) FROM {schema}.maintenance").await == 1
 }
 
-/// What lies here then waits for the fetch's end to be given back, and nobody looks at it over and over.
+/// The fetched jobs then wait for the end of the fetch to be given back, without polling.
 #[tokio::test]
 async fn a_stop_waits_quietly_for_a_fetch_that_hangs() {
     for _ in 0..5 {
@@ -139,8 +139,8 @@ async fn a_stop_waits_quietly_for_a_fetch_that_hangs() {
     panic!("no job ever lay here while a fetch hung");
 }
 
-/// For which share of the time the thread is busy in which a stop waits for a fetch. `None`: no job lay here then, since
-/// the machine stood still for too long.
+/// For which share of the time the thread is busy in which a stop waits for a fetch. `None`: no job lay here then,
+/// since the machine stood still for too long.
 async fn stop_while_a_fetch_hangs() -> Option<f64> {
     const HANGS: &str = "SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
         WHERE l.relation = '{schema}.queue'::regclass AND NOT l.granted AND a.query LIKE '%next jobs of several queues%'";
@@ -276,7 +276,7 @@ async fn a_stop_that_nobody_waits_for_any_more_goes_on_to_its_end() {
     go_on.add_permits(1);
     until_gone(&database).await;
     assert_eq!(database.client.job(first.id()).await.unwrap().unwrap().state, JobState::Completed);
-    // The same of a runner that runs until a signal, when somebody drops that.
+    // The same for a runner that runs until a signal, when its future is dropped.
     let running = tokio::spawn(quick(&database.client).worker(work).run_until(std::future::pending()));
     let second = database.client.insert(Task { n: 2 }).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();

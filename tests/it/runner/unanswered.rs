@@ -1,4 +1,4 @@
-//! Questions about results that the database does not answer hold the results up for a moment only.
+//! Queries about results that the database does not answer delay other results only for a moment.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::support::{Database, WAIT};
 /// The server ends what takes nearly so long.
 const LEASE: Duration = Duration::from_secs(12);
 
-/// What takes results waits for somebody who has this lock.
+/// The recording of results waits for the transaction that has this lock.
 const GATE: &str = "CREATE FUNCTION {schema}.gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         PERFORM pg_advisory_xact_lock_shared(hashtext('{schema}')); RETURN NULL; END $$;
     CREATE TRIGGER gate BEFORE UPDATE OR DELETE ON {schema}.job FOR EACH STATEMENT EXECUTE FUNCTION {schema}.gate()";
@@ -31,7 +31,7 @@ async fn until_waiting(database: &Database, locks: &str) {
     let waiting = format!("SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid) WHERE {locks}");
     let began = Instant::now();
     while database.number(&waiting).await == 0 {
-        assert!(began.elapsed() < WAIT, "nobody waits: {locks}");
+        assert!(began.elapsed() < WAIT, "no session waits: {locks}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

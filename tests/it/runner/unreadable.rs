@@ -44,7 +44,8 @@ async fn jobs_that_cannot_be_read_are_discarded_and_hold_up_no_other() {
     database.execute(&trigger).await;
 
     let work = |_: RunningJob<Task>| async {};
-    let runner = Runner::new(client.clone()).queue("default", 100).poll_interval(Duration::from_millis(20)).worker(work);
+    let runner =
+        Runner::new(client.clone()).queue("default", 100).poll_interval(Duration::from_millis(20)).worker(work);
     let runner = runner.start().await.unwrap();
     let completed = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1";
     database.until(completed, 36).await;

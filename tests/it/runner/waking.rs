@@ -1,4 +1,4 @@
-//! When jobs start: wake-ups, polling, order, schedules, and what is left to others.
+//! The start of jobs: wake-ups, polling, order, schedules, and kinds without a worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -296,7 +296,7 @@ async fn seeds_disagree_on_whether_a_discarded_job_holds_its_key() {
     }
 }
 
-/// A job that comes back and finds its key taken: River discards it, nobody else says anything.
+/// A job that comes back and finds its key taken: River discards it, and the other pages do not say.
 #[test]
 fn seeds_disagree_on_reentry_and_no_constructor_discards_unasked() {
     for (seed, policy) in defaults() {

@@ -36,7 +36,8 @@ fn reconcile(args: Value, policy: UniquePolicy) -> NewJob {
     NewJob::new("reconcile_account", &args).unique(policy).scheduled_at(datetime!(2126-02-12 15:21 UTC))
 }
 
-/// A database, and time for a test of jobs that are due now: a window of this length that is about to end is waited for.
+/// A database, and time for a test of jobs that are due now: a window of this length that is about to end is waited
+/// for.
 async fn database_early_in(length: Duration) -> Database {
     let database = Database::new().await;
     let now = database.client.database_time().await.expect("the time");
@@ -580,7 +581,7 @@ async fn edge_a_finished_job_whose_key_is_taken_comes_back_without_its_claim() {
         SELECT cardinality({{schema}}.take_claims(array_agg(id)))::bigint FROM back",
         first.id()
     );
-    assert_eq!(database.number(&back).await, 0, "nobody is discarded");
+    assert_eq!(database.number(&back).await, 0, "no job is discarded");
     let row = database.client.job(first.id()).await.unwrap().unwrap();
     assert_eq!((row.state, row.claims), (JobState::Available, false));
     let key = second.job.unique_key.clone().unwrap();
@@ -647,7 +648,7 @@ async fn edge_a_stale_completion_is_not_applied_to_the_next_attempt() {
     let first = database.client.insert(ReconcileAccount { account_id: 1 }).await.unwrap();
     stage.started().await;
     // Meanwhile the job is in its second attempt, in the hands of another runner that lives.
-    // One statement, so that no rescuer sees it in the hands of nobody.
+    // One statement, so that no rescuer sees it running without a live runner.
     let taken = "WITH other AS (
             INSERT INTO {schema}.runner (id, name, queues, leased_until)
             VALUES (gen_random_uuid(), 'other', '{}', now() + interval '1 hour')
@@ -683,7 +684,7 @@ async fn edge_a_dead_workers_job_is_back_within_its_lease() {
 }
 
 /// River: the leader discards jobs of kinds that it does not know. Here they are promoted and
-/// rescued like any other, and left to those who know them.
+/// rescued like any other, and left to runners with a worker for their kind.
 #[tokio::test]
 async fn edge_unknown_kinds_are_never_discarded() {
     let database = Database::new().await;

@@ -1,5 +1,5 @@
-//! Changing jobs and queues in SQL: the client's statements are calls of these functions, so what the tests of the client
-//! prove of them holds here. What is left: that it is so, and what the functions say to people.
+//! Changing jobs and queues in SQL: the client's statements are calls of these functions, so what the tests of the
+//! client prove of them holds here. The tests here check that, and the messages of the functions.
 
 use sqlx::Row;
 use sqlx::postgres::PgListener;

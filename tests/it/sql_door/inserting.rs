@@ -115,7 +115,7 @@ async fn an_insert_waits_for_an_open_rival_as_long_as_lock_timeout_lets_it() {
     let waits = "SELECT count(*) FROM {schema}.waiting_insert";
     let began = Instant::now();
     while database.number(waits).await == 0 {
-        assert!(began.elapsed() < WAIT, "nobody waits");
+        assert!(began.elapsed() < WAIT, "no session waits");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(!waiting.is_finished());
@@ -274,7 +274,7 @@ async fn a_new_job_wakes_an_idle_runner() {
     assert_eq!(woken.payload(), "default");
 }
 
-/// A snapshot that has to know of many subtransactions slows everybody down.
+/// A snapshot with many subtransactions slows all sessions down.
 #[tokio::test]
 async fn jobs_that_ignore_duplicates_take_no_subtransaction_each() {
     let database = Database::new().await;

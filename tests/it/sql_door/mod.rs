@@ -1,5 +1,5 @@
 //! SQL as an equal front door: the functions `unique_key`, `insert_job`, `explain_unique` and
-//! `release_claim`, and that they say what Rust says, byte for byte.
+//! `release_claim`, with the same results as in Rust, byte for byte.
 
 mod changing;
 mod equality;

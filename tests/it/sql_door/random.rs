@@ -195,7 +195,7 @@ impl Random {
         text.push('}');
     }
 
-    /// As `serde_json` escapes, or with escapes that nobody needs.
+    /// As `serde_json` escapes, or with needless escapes.
     fn write_string(&mut self, string: &str, text: &mut String) {
         if self.one_in(4) {
             text.push('"');

@@ -41,7 +41,7 @@ fn lines(output: Output) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(|line| line.replace('|', " ")).collect()
 }
 
-/// The order and its one job are there, whoever wrote them.
+/// The order and its one job exist, in whichever language they were written.
 async fn is_written(database: &Database) {
     let written: (i64, i64) = sqlx::query_as(
         "SELECT count(*), (SELECT count(*) FROM customer_order WHERE number = 7) FROM uniqueue.job

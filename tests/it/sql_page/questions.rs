@@ -76,7 +76,7 @@ async fn ask(database: &Database, query: &str) -> String {
 #[tokio::test]
 async fn twenty_questions_have_sensible_answers() {
     let database = populated().await;
-    // Somebody holds a key and a snapshot, and somebody waits for them.
+    // One transaction holds a key and a snapshot, and another waits for it.
     let options: PgConnectOptions = database.url().parse().unwrap();
     let mut blocker = options.clone().application_name("blocker").connect().await.unwrap();
     let mut open = blocker.begin().await.unwrap();
@@ -86,7 +86,7 @@ async fn twenty_questions_have_sensible_answers() {
     let waiting = tokio::spawn(async move { sqlx::query(insert).execute(&mut waiter).await.unwrap() });
     let began = Instant::now();
     while ask(&database, "SELECT pid FROM uniqueue.waiting_insert").await.is_empty() {
-        assert!(began.elapsed() < WAIT, "nobody waits");
+        assert!(began.elapsed() < WAIT, "no session waits");
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
 

@@ -1,4 +1,4 @@
-//! What a schema holds, as text: for the golden dump.
+//! The objects of a schema as text, for the golden dump.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Writes what the library logs to standard error, where a process is asked to.
+//! Writes the library's log to standard error in processes that set it up.
 
 use std::fmt::{Debug, Write};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,11 +1,12 @@
 //! A schema of its own for every test, on one embedded cluster for the whole run.
 //!
-//! A few tests share a database. PostgreSQL looks at every function of a name, whatever its schema, before it calls one:
-//! hundreds of migrated schemas in one database make each session several times slower.
+//! A few tests share a database. PostgreSQL looks at every function of a name, whatever its schema, before it calls
+//! one: hundreds of migrated schemas in one database make each session several times slower.
 
 mod catalog;
 mod log;
 mod seen;
+pub mod sql;
 mod statements;
 
 use std::sync::Arc;

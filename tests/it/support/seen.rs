@@ -1,4 +1,4 @@
-//! What the tests see of spans and events: one subscriber for all threads, since those that come and go race for the
+//! The spans and events of a test: one subscriber for all threads, since subscribers of single threads race for the
 //! callsites.
 
 use std::sync::OnceLock;
@@ -19,7 +19,7 @@ static SEEN: OnceLock<InMemorySpanExporter> = OnceLock::new();
 pub fn install() -> &'static InMemorySpanExporter {
     SEEN.get_or_init(|| {
         let exporter = InMemorySpanExporter::default();
-        // Of a trace that nobody began on purpose nothing is kept.
+        // Spans outside of a test's trace are not kept.
         let sampler = Sampler::ParentBased(Box::new(Sampler::AlwaysOff));
         let provider =
             SdkTracerProvider::builder().with_sampler(sampler).with_simple_exporter(exporter.clone()).build();

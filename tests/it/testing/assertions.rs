@@ -1,4 +1,4 @@
-//! The assertions, and what they say when they fail.
+//! The assertions, and their failure messages.
 
 use std::time::Duration;
 

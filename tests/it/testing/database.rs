@@ -74,7 +74,7 @@ async fn a_dropped_database_is_gone_even_when_a_test_panics() {
     let url = database.url().to_owned();
     let name = url.split('?').next().unwrap().rsplit('/').next().unwrap().to_owned();
     let test = tokio::spawn(async move {
-        // In use by the pool, and by a transaction that nobody ends.
+        // In use by the pool, and by a transaction that stays open.
         let _open = database.pool().begin().await.unwrap();
         assert!(database.pool().size() == 0, "as a failed test would");
     });

@@ -27,7 +27,7 @@ fn play(test: &str, url: &str) {
     assert!(played.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&played.stderr));
 }
 
-/// Fails where nobody plays, and ends a process that hangs.
+/// Fails where no test plays the part, and ends a process that hangs.
 fn assert_played() {
     assert!(std::env::var_os(PLAYED).is_some(), "not to be run by hand");
     thread::spawn(|| {

@@ -1,4 +1,4 @@
-//! Time that passes at once.
+//! Simulated time.
 
 use std::time::Duration;
 

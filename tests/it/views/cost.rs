@@ -1,4 +1,4 @@
-//! No view reads the whole job table, whatever the planner believes of it.
+//! No view reads the whole job table, with any statistics of the planner.
 
 use sqlx::Row;
 
@@ -27,7 +27,8 @@ async fn filled() -> Database {
     database
 }
 
-/// What PostgreSQL counted on the job table while a query ran, in one transaction so that the counts stay in the session.
+/// What PostgreSQL counted on the job table while a query ran, in one transaction so that the counts stay in the
+/// session.
 async fn counted(database: &Database, count: &str, query: &str) -> (i64, bool) {
     let mut tx = database.pool().begin().await.unwrap();
     let count =

@@ -1,4 +1,4 @@
-//! The views: each says what its comment promises, and none reads the whole table.
+//! The views: each shows what its comment says, and none reads the whole table.
 
 mod cost;
 mod health;

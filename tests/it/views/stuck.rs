@@ -1,4 +1,4 @@
-//! `stuck_job`: every reason, and that what gets on is not listed.
+//! `stuck_job`: every reason. Jobs that make progress are not listed.
 
 use std::time::Duration;
 

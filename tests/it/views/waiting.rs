@@ -1,4 +1,4 @@
-//! `waiting_insert`: who waits for whom, and for which key where that can be seen.
+//! `waiting_insert`: the waiting session, the blocking session, and the key where it is visible.
 
 use std::time::{Duration, Instant};
 

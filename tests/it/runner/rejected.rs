@@ -1,4 +1,4 @@
-//! Results that the database refuses.
+//! Results that the database rejects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use uniqueue::{Happened, JobState, Outcome, Retention, Runner, RunnerHandle, Run
 use super::{Task, until};
 use crate::support::{Database, WAIT};
 
-/// A rule of somebody's own: jobs that it is `about` do not end.
+/// A trigger of the application: jobs that it is `about` cannot end.
 async fn refuse(database: &Database, about: &str, code: &str) {
     let function = format!(
         "CREATE FUNCTION {{schema}}.refuse() RETURNS trigger LANGUAGE plpgsql AS
@@ -33,8 +33,8 @@ const COMPLETED: &str = "SELECT count(*) FROM {schema}.job WHERE state = 'comple
 
 #[tokio::test]
 async fn a_result_that_the_database_refuses_holds_up_no_other_and_counts_when_it_is_allowed() {
-    // A trigger's own error; a constraint, which refuses the failure that is recorded instead of an output as well; and where
-    // a trigger notifies somebody and the queue of notifications is full, which says nothing of the output.
+    // A trigger's own error; a constraint, which refuses the failure that is recorded instead of an output as well; and
+    // where a trigger sends a notification and the queue of notifications is full, which is no fault of the output.
     for (code, output, state) in [
         ("P0001", None, JobState::Completed),
         ("23514", None, JobState::Completed),
@@ -55,7 +55,8 @@ async fn a_result_that_the_database_refuses_holds_up_no_other_and_counts_when_it
     }
 }
 
-/// The application's rows may refer to jobs. Where these are not kept, that must not make a failure of their completion.
+/// The application's rows may refer to jobs. Where these are not kept, that must not make a failure of their
+/// completion.
 #[tokio::test]
 async fn a_completed_job_that_cannot_be_deleted_is_completed_and_kept() {
     let database = Database::new().await;
@@ -79,7 +80,8 @@ async fn a_completed_job_that_cannot_be_deleted_is_completed_and_kept() {
     assert_eq!(completed, 100);
 }
 
-/// A runner whose jobs end all together, when they may: many that the database refuses, and then some that it would take.
+/// A runner whose jobs end all together, when they may: many that the database refuses, and then some that it would
+/// take.
 async fn many_and_then_some(database: &Database) -> (RunnerHandle, Arc<Semaphore>) {
     refuse(database, "(NEW.args->>'n')::integer < 600", "P0001").await;
     let (started, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));

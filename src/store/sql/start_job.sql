@@ -1,5 +1,4 @@
--- Puts a job into the hands of a worker, at a given attempt. As every fetch does, it ends a claim that ends at the
--- start.
+-- Starts a job for a worker, at a given attempt. As in a fetch, a claim that lasts until the start ends here.
 UPDATE /* schema */job AS j
 SET state = 'running',
     attempt = $2::smallint,

@@ -1,5 +1,5 @@
-//! A fetch that failed can have worked all the same: what it took is given back, soon and also at a stop, which does not
-//! wait for that for ever.
+//! Recovery of lost answers: a fetch that failed may have started jobs. The runner gives them back soon, also while it
+//! stops. A stop does not wait for that without a limit.
 
 use std::time::{Duration, Instant};
 
@@ -123,7 +123,7 @@ async fn a_stop_that_the_database_does_not_answer_takes_a_lease_and_a_bit_also_a
         lock.rollback().await.unwrap();
         let began = Instant::now();
         while database.number(&format!("SELECT count(*) {LOOKING}")).await == 0 {
-            assert!(began.elapsed() < WAIT, "nobody looks for lost jobs");
+            assert!(began.elapsed() < WAIT, "no fetch looks for lost jobs");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let began = Instant::now();

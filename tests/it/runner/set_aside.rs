@@ -1,4 +1,4 @@
-//! Results that wait aside for somebody's lock: they hold up no other, and each other for a moment only.
+//! Results set aside after a lock timeout: they do not delay other results, and delay each other only for a moment.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
--- Looks for jobs that a test expects, each with what about it is not as expected. A criterion that
--- is null misses nothing. With $11 only those that fit.
+-- Finds the jobs that a test expects, each with the criteria that it misses. Every job meets a criterion that is null.
+-- With $11 only the jobs that meet all criteria.
 WITH judged AS (
     SELECT
         j.*,

@@ -1,4 +1,4 @@
-//! What the testing kit looks for, and how it puts a job into a worker's hands.
+//! Statements of the testing kit: it finds jobs, and starts one for a worker.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::ident::JobId;
 use crate::job::JobRow;
 use crate::state::JobState;
 
-/// What a job should be like. `None`: anything goes.
+/// What the testing kit expects of a job. `None`: any value matches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Criteria {
     pub(crate) kind: Option<String>,
@@ -29,24 +29,24 @@ pub(crate) struct Criteria {
     pub(crate) id: Option<JobId>,
 }
 
-/// A job, and the criteria that it does not meet.
+/// A job that was found, with the criteria that it does not meet.
 #[derive(Debug)]
-pub(crate) struct Sought {
+pub(crate) struct Found {
     pub(crate) job: JobRow,
     pub(crate) misses: Vec<String>,
-    /// How many rows there are in all, whatever the limit.
+    /// The number of rows without the limit.
     pub(crate) total: i64,
 }
 
-/// The jobs that come nearest to the criteria, nearest first. With `fitting_only` those that meet them.
-pub(crate) async fn seek(
+/// The jobs that miss the fewest criteria, those first. With `matching_only` the jobs that meet all of them.
+pub(crate) async fn find_jobs(
     connection: &mut PgConnection,
     statements: &Statements,
     criteria: &Criteria,
-    fitting_only: bool,
+    matching_only: bool,
     limit: Option<i64>,
-) -> Result<Vec<Sought>> {
-    let rows = query(&statements.sought_jobs)
+) -> Result<Vec<Found>> {
+    let rows = query(&statements.find_jobs)
         .bind(&criteria.kind)
         .bind(&criteria.queue)
         .bind(&criteria.args)
@@ -57,28 +57,28 @@ pub(crate) async fn seek(
         .bind(criteria.scheduled_in.map(interval))
         .bind(&criteria.unique_key)
         .bind(criteria.id.map(JobId::as_uuid))
-        .bind(fitting_only)
+        .bind(matching_only)
         .bind(limit)
         .fetch_all(connection)
         .await?;
     rows.iter()
-        .map(|row| Ok(Sought { job: job_row(row)?, misses: row.try_get("misses")?, total: row.try_get("total")? }))
+        .map(|row| Ok(Found { job: job_row(row)?, misses: row.try_get("misses")?, total: row.try_get("total")? }))
         .collect()
 }
 
-/// Puts a job into the hands of a worker, and answers with its row.
-pub(crate) async fn seat_job(
+/// Starts a job for a worker at a given attempt, and returns its row.
+pub(crate) async fn start_job(
     connection: &mut PgConnection,
     statements: &Statements,
     id: JobId,
     attempt: i16,
     worker: Uuid,
 ) -> Result<JobRow> {
-    let row = query(&statements.seat_job).bind(id.as_uuid()).bind(attempt).bind(worker).fetch_one(connection).await?;
+    let row = query(&statements.start_job).bind(id.as_uuid()).bind(attempt).bind(worker).fetch_one(connection).await?;
     job_row(&row)
 }
 
-/// The job that comes first over several queues, and its queue.
+/// The job that several queues would run first, and its queue.
 pub(crate) async fn next_job(
     connection: &mut PgConnection,
     statements: &Statements,
