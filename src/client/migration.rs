@@ -20,15 +20,14 @@ use crate::store;
 #[must_use = "nothing is migrated until it is awaited"]
 pub struct Migration<'a> {
     client: &'a Client,
-    lock_timeout: Option<Duration>,
+    lock_timeout: Duration,
 }
 
 impl<'a> Migration<'a> {
     /// The longest wait for a lock of another transaction, after which the migration fails. While it waits, other
-    /// sessions queue up behind it. Default: the connection's own `lock_timeout`, which usually is none. At least
-    /// 1 ms.
+    /// sessions queue up behind it. Default: 30 s. At least 1 ms.
     pub fn lock_timeout(mut self, lock_timeout: Duration) -> Self {
-        self.lock_timeout = Some(lock_timeout);
+        self.lock_timeout = lock_timeout;
         self
     }
 
@@ -94,7 +93,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub const fn migration(&self) -> Migration<'_> {
-        Migration { client: self, lock_timeout: None }
+        Migration { client: self, lock_timeout: store::LOCK_TIMEOUT_OF_MIGRATION }
     }
 
     /// Checks that the schema is at the version that this library needs.

@@ -1,6 +1,7 @@
 //! Migrations, written by refinery and run on a sqlx connection.
 //!
-//! One transaction takes an advisory lock of the schema, so any number of processes may migrate at once. It sets
+//! It is one transaction. Any number of processes may migrate at once: one does, the others wait for it and find nothing
+//! left to do. No advisory lock is involved, since every role of the database could hold that. The transaction sets
 //! `search_path`: the migrations name no schema, and their text, which refinery checks against the history, is the same
 //! for every schema.
 
@@ -46,34 +47,64 @@ const HISTORY: &str = "schema_history";
 /// The time at which a statement runs, as refinery writes times.
 const APPLIED_NOW: &str = r#"to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"#;
 
+/// The longest wait of a migration for a lock, unless it is told another.
+pub(crate) const LOCK_TIMEOUT_OF_MIGRATION: Duration = Duration::from_secs(30);
+
+/// How often a migration begins again because another process made an object first.
+const MAX_TRIES: u32 = 5;
+
 /// Brings the schema to the latest version, and creates it where it does not exist. Returns the names of the applied
 /// migrations.
 pub(crate) async fn migrate(
     connection: &mut PgConnection,
     statements: &Statements,
-    lock_timeout: Option<Duration>,
+    lock_timeout: Duration,
 ) -> Result<Vec<String>> {
     let schema = statements.schema();
-    let mut transaction = connection.begin().await?;
-    for sql in opening(schema, lock_timeout) {
-        execute(&mut transaction, sql).await.map_err(|source| failed(schema, source))?;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        // What another process commits while this one waits must be seen.
+        let mut transaction = connection.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
+        // Nearly always nothing is missing, and nothing is locked.
+        let Some(script) = Script::find(&mut transaction, statements).await? else { return Ok(Vec::new()) };
+        for sql in script.opening(schema, lock_timeout) {
+            execute(&mut transaction, sql).await.map_err(|source| failed(schema, source))?;
+        }
+        let Some(script) = Script::find(&mut transaction, statements).await? else { return Ok(Vec::new()) };
+        match send(&mut transaction, script.sent).await {
+            Ok(()) => {
+                transaction.commit().await?;
+                return Ok(script.applied);
+            }
+            Err(error) if tries < MAX_TRIES && is_made_already(&error) => transaction.rollback().await?,
+            Err(error) => return Err(failed(schema, error)),
+        }
     }
-    let Some(script) = Script::find(&mut transaction, statements).await? else { return Ok(Vec::new()) };
-    for sql in script.sent {
-        execute(&mut transaction, sql).await.map_err(|source| failed(schema, source))?;
+}
+
+async fn send(connection: &mut PgConnection, statements: Vec<String>) -> Result<(), sqlx::Error> {
+    for sql in statements {
+        execute(connection, sql).await?;
     }
-    transaction.commit().await?;
-    Ok(script.applied)
+    Ok(())
+}
+
+/// Whether an object is there already, as another process that migrates may have made it.
+fn is_made_already(error: &sqlx::Error) -> bool {
+    const CODES: [&str; 5] = ["23505", "42P06", "42P07", "42710", "42723"];
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| CODES.contains(&&*code))
 }
 
 /// The statements that [`migrate`] would send, in its order, as one text. `None`: there is nothing to do.
 pub(crate) async fn migration_sql(
     connection: &mut PgConnection,
     statements: &Statements,
-    lock_timeout: Option<Duration>,
+    lock_timeout: Duration,
 ) -> Result<Option<String>> {
     let Some(script) = Script::find(connection, statements).await? else { return Ok(None) };
-    let opening = opening(statements.schema(), lock_timeout);
+    let opening = script.opening(statements.schema(), lock_timeout);
     let sent = ["BEGIN".to_owned()].into_iter().chain(opening).chain(script.sent).chain(["COMMIT".to_owned()]);
     Ok(Some(sent.map(|sql| ended(&sql)).collect()))
 }
@@ -81,15 +112,6 @@ pub(crate) async fn migration_sql(
 /// The names of the migrations that [`migrate`] would apply.
 pub(crate) async fn waiting_migrations(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<String>> {
     Ok(Script::find(connection, statements).await?.map(|script| script.applied).unwrap_or_default())
-}
-
-/// The first statements of the transaction.
-fn opening(schema: &SchemaName, lock_timeout: Option<Duration>) -> Vec<String> {
-    let milliseconds = lock_timeout.map(|limit| i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1));
-    let limit = milliseconds.map(|limit| format!("SET LOCAL lock_timeout = {limit}"));
-    // Safe to splice, here and below: a schema name is checked against an alphabet without quotes.
-    let lock = format!("SELECT pg_advisory_xact_lock(hashtextextended('uniqueue migrate ' || '{schema}', 0))");
-    limit.into_iter().chain([lock]).collect()
 }
 
 /// A statement, or several, with an end and an empty line.
@@ -183,6 +205,16 @@ struct Script {
 }
 
 impl Script {
+    /// The first statements of the transaction. The history of a schema is locked: a lock that takes rights on the table.
+    /// Where there is no history, the first process to make the schema or the history keeps the others waiting.
+    fn opening(&self, schema: &SchemaName, lock_timeout: Duration) -> Vec<String> {
+        let milliseconds = i32::try_from(lock_timeout.as_millis()).unwrap_or(i32::MAX).max(1);
+        let limit = format!("SET LOCAL lock_timeout = {milliseconds}");
+        // Safe to splice, here and below: a schema name is checked against an alphabet without quotes.
+        let lock = || format!("LOCK TABLE {}.{HISTORY} IN SHARE ROW EXCLUSIVE MODE", schema.quoted());
+        [limit].into_iter().chain((!self.seen.is_empty()).then(lock)).collect()
+    }
+
     /// `None`: none is missing.
     async fn find(connection: &mut PgConnection, statements: &Statements) -> Result<Option<Self>> {
         let schema = statements.schema();

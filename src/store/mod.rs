@@ -74,7 +74,9 @@ pub(crate) use self::maintain::{
     IdRange, Keep, Promoted, PruneBounds, Pruned, Rescued, due_jobs, jobs_in_range, lost_jobs, promote, prune,
     prune_bounds, rescue,
 };
-pub(crate) use self::migrate::{LATEST_VERSION, migrate, migration_sql, schema_version, waiting_migrations};
+pub(crate) use self::migrate::{
+    LATEST_VERSION, LOCK_TIMEOUT_OF_MIGRATION, migrate, migration_sql, schema_version, waiting_migrations,
+};
 pub(crate) use self::open_transaction::has_open_transaction;
 pub(crate) use self::periodic::{
     Definition, DuePeriodic, PeriodicVerb, Ran, change_periodic, define_periodic, due_periodic, flag_periodic,

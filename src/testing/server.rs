@@ -85,7 +85,8 @@ impl Server {
         store::create_database(&mut connection, TEMPLATE, None).await?;
         connection.close().await?;
         let mut template = PgConnection::connect_with(&server.options()?.database(TEMPLATE)).await?;
-        store::migrate(&mut template, &Statements::new(SchemaName::default()), None).await?;
+        store::migrate(&mut template, &Statements::new(SchemaName::default()), store::LOCK_TIMEOUT_OF_MIGRATION)
+            .await?;
         template.close().await?;
         Ok(server)
     }

@@ -319,3 +319,28 @@ async fn what_the_guide_tells_to_look_at_can_be_looked_at() {
         database.execute(&query.replace("uniqueue.", "{schema}.")).await;
     }
 }
+
+#[tokio::test]
+async fn a_holder_that_row_level_security_hides_is_an_error_that_says_so_at_once() {
+    let database = Database::new().await;
+    let pool = role(&database, "inserter").await;
+    let key = || UniqueKey::raw("k");
+    database.client.insert(job("a").unique_key(key())).await.unwrap();
+    database.execute("ALTER TABLE {schema}.job ENABLE ROW LEVEL SECURITY").await;
+    database.execute("CREATE POLICY own ON {schema}.job USING (queue = 'own')").await;
+    let inserter = client(&database, pool.clone());
+    let own = || job("a").queue("own");
+    inserter.insert(own()).await.unwrap();
+    inserter.insert(own().unique_key(UniqueKey::raw("free"))).await.unwrap();
+    let began = std::time::Instant::now();
+    let mut tx = pool.begin().await.unwrap();
+    for error in [
+        inserter.insert(own().unique_key(key())).await.unwrap_err(),
+        inserter.insert(own().unique_key(key().on_conflict(OnConflict::Replace))).await.unwrap_err(),
+        inserter.insert_many([own(), own().unique_key(key())]).await.unwrap_err(),
+        inserter.insert(own().unique_key(key())).tx(&mut tx).await.unwrap_err(),
+    ] {
+        assert!(error.to_string().contains("row-level security hides the job"), "{error}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+}

@@ -170,14 +170,30 @@ async fn the_printed_sql_makes_what_a_migration_makes() {
 async fn a_migration_waits_for_locks_no_longer_than_it_is_told() {
     let database = Database::unmigrated(2).await;
     let mut tx = database.pool().begin().await.unwrap();
-    let lock = "SELECT pg_advisory_xact_lock(hashtextextended('uniqueue migrate {schema}', 0))";
-    sqlx::query(database.sql(lock)).execute(&mut *tx).await.unwrap();
+    // As another process that migrates begins.
+    sqlx::query(database.sql("CREATE SCHEMA {schema}")).execute(&mut *tx).await.unwrap();
     let limited = database.client.migration().lock_timeout(std::time::Duration::from_millis(50));
     let error = limited.await.unwrap_err();
     assert!(matches!(error, Error::Migration { .. }), "{error}");
     assert!(error.to_string().contains("lock timeout") && error.to_string().contains("\nhint: another transaction"));
     tx.rollback().await.unwrap();
     assert!(!database.client.migration().lock_timeout(std::time::Duration::from_secs(20)).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_migration_with_nothing_to_do_waits_for_no_lock() {
+    let database = Database::new().await;
+    let mut tx = database.pool().begin().await.unwrap();
+    for lock in [
+        "LOCK TABLE {schema}.schema_history IN EXCLUSIVE MODE",
+        "LOCK TABLE {schema}.job IN ACCESS EXCLUSIVE MODE",
+        "SELECT pg_advisory_xact_lock(hashtextextended('uniqueue migrate {schema}', 0))",
+    ] {
+        sqlx::query(database.sql(lock)).execute(&mut *tx).await.unwrap();
+    }
+    let migrated = tokio::time::timeout(std::time::Duration::from_secs(5), database.client.migrate()).await;
+    assert!(migrated.expect("no wait").unwrap().is_empty());
+    tx.rollback().await.unwrap();
 }
 
 #[tokio::test]

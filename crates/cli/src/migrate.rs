@@ -28,7 +28,7 @@ pub(crate) struct MigrateArguments {
     #[arg(long, conflicts_with = "status")]
     print: bool,
 
-    /// The longest wait for a lock that another transaction holds, such as 5s [default: no limit]
+    /// The longest wait for a lock that another transaction holds, such as 5s [default: 30s]
     #[arg(long, value_name = "DURATION", conflicts_with = "status")]
     lock_timeout: Option<DurationArgument>,
 

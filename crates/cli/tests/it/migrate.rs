@@ -139,7 +139,7 @@ async fn printed_sql_can_be_run_by_hand() {
 async fn a_lock_that_another_transaction_holds_times_out() {
     let url = database().await;
     let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&url).await.unwrap();
-    let hold = "SELECT pg_advisory_lock(hashtextextended('uniqueue migrate jobs', 0))";
+    let hold = "BEGIN; CREATE SCHEMA jobs";
     sqlx::raw_sql(hold).execute(&mut connection).await.unwrap();
     let refused = migrate(&url, &["--lock-timeout", "50ms"]).output().unwrap();
     let stderr = String::from_utf8(refused.stderr).unwrap();
