@@ -17,22 +17,52 @@ use crate::metrics::Timer;
 use crate::store::{self, Fetched, RunResult, Slots, Unreadable, Verdict};
 use crate::worker::Stop;
 
+/// The bytes of args that a fetch brings at most, as far as the fetch before it tells.
+const MAX_BYTES: usize = 16 << 20;
+
+/// How many jobs the next fetch takes at most. Without a limit a thousand jobs with large args would come at once.
+pub(super) struct JobLimit(usize);
+
+impl JobLimit {
+    pub(super) const fn none() -> Self {
+        Self(usize::MAX)
+    }
+
+    /// Lowers the limit after a fetch of many bytes, so that the next one has about as many as it should. Raises it again
+    /// after a fetch of few.
+    pub(super) fn note(&mut self, jobs: usize, bytes: usize) {
+        if bytes > MAX_BYTES {
+            self.0 = (jobs.saturating_mul(MAX_BYTES) / bytes).max(1);
+        } else if jobs >= self.0 {
+            self.0 = self.0.saturating_mul(2);
+        }
+    }
+}
+
 /// What came of a fetch.
 pub(super) struct Found {
     pub(super) jobs: usize,
+    /// The bytes of their args.
+    pub(super) bytes: usize,
     /// Whether it brought all that was wanted, so that there are probably more jobs.
     pub(super) is_full: bool,
     /// Whether there may be jobs that it was not allowed to take.
     pub(super) is_held_back: bool,
 }
 
-/// How many jobs the queues want now. Empty: none, or too many results wait to be recorded.
-pub(super) fn wanted(shared: &Shared) -> Vec<Slots> {
+/// How many jobs the queues want now, up to the limit. Empty: none, or too many results wait to be recorded.
+pub(super) fn wanted(shared: &Shared, limit: &JobLimit) -> Vec<Slots> {
     let not_ended = shared.queues.iter().map(QueueSlots::count).sum();
     if shared.runs.are_too_many(not_ended) {
         return Vec::new();
     }
-    let slots = shared.queues.iter().map(|queue| Slots { queue: queue.name.clone(), free: queue.want() });
+    let mut left = limit.0;
+    let slots = shared.queues.iter().map(|queue| {
+        // At least one of each queue, so that no queue starves another.
+        let free = queue.want().min(left.max(1));
+        left = left.saturating_sub(free);
+        Slots { queue: queue.name.clone(), free }
+    });
     slots.filter(|slots| slots.free > 0).collect()
 }
 
@@ -56,6 +86,7 @@ pub(super) async fn fetch(
     cursor.remember(depth, wanted, &fetched, Instant::now());
     let found = Found {
         jobs: fetched.count(),
+        bytes: fetched.jobs.iter().map(|job| job.args.get().len()).sum(),
         is_full: fetched.count() == wanted.iter().fold(0, |sum: usize, slots| sum.saturating_add(slots.free)),
         is_held_back: !fetched.held_back.is_empty(),
     };
@@ -95,4 +126,26 @@ fn hand_over(shared: &Arc<Shared>, lease: &Arc<Lease>, fetched: Fetched) {
         }
     }
     executor::fill_slots(shared);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fetch_of_many_bytes_is_followed_by_fewer_jobs() {
+        let mut limit = JobLimit::none();
+        limit.note(1_000, MAX_BYTES);
+        assert_eq!(limit.0, usize::MAX);
+        limit.note(24, 24 * 60_000_000);
+        assert_eq!(limit.0, 1);
+        // The average of the jobs that come is as before.
+        limit.note(1_000, 1_000 * (1 << 20));
+        assert_eq!(limit.0, 16);
+        // Jobs with small args lift the limit. Fewer jobs than it allows say nothing.
+        limit.note(5, 5);
+        assert_eq!(limit.0, 16);
+        limit.note(16, 16);
+        assert_eq!(limit.0, 32);
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::cursor::Cursor;
 use super::executor;
-use super::fetch::{Found, fetch, wanted};
+use super::fetch::{Found, JobLimit, fetch, wanted};
 use super::recovery::{GrowingWait, LostFetches};
 use super::result::Ended;
 use super::shared::Shared;
@@ -29,6 +29,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
     let mut cursor = Cursor::new(Instant::now());
     let mut lost_fetches = LostFetches::default();
     let mut unreadable = Unreadable::default();
+    let mut limit = JobLimit::none();
     let mut failure_wait = GrowingWait::new();
     while !stopping.is_cancelled() {
         let lease = shared.leases.current();
@@ -54,7 +55,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
                 }
             }
         }
-        let wanted = if is_lost { Vec::new() } else { wanted(&shared) };
+        let wanted = if is_lost { Vec::new() } else { wanted(&shared, &limit) };
         if wanted.is_empty() {
             tokio::select! {
                 () = stopping.cancelled() => break,
@@ -72,6 +73,9 @@ pub(super) async fn produce(shared: Arc<Shared>) {
                 return give_back_waiting(&shared);
             }
         };
+        if let Ok(Found { jobs, bytes, .. }) = found {
+            limit.note(jobs, bytes);
+        }
         match found {
             Ok(Found { jobs: 0, is_held_back, .. }) => {
                 failure_wait.reset();
