@@ -281,7 +281,7 @@ async fn sweeps_give_points_and_the_points_are_drawn() {
     // Four curves of ours and four of theirs, of two points each.
     assert_eq!(curves.matches("<circle").count(), 16);
     let plans = fs::read_to_string(out.join("plans.txt")).unwrap();
-    for plan in ["keys, insert, 5: holder\n", "runners, work, 5: finish\n"] {
+    for plan in ["keys, insert, 5: holder\n", "runners, work, 5: complete\n"] {
         assert!(plans.contains(&format!("\n== {plan}")), "{plan}: {plans}");
     }
 
