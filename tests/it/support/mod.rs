@@ -48,14 +48,19 @@ async fn database_url() -> String {
     let mut next = NEXT_DATABASE.lock().await;
     let (database_url, room) = &mut *next;
     if *room == 0 {
-        let name = format!("shared_{}", NEXT_SCHEMA.load(Ordering::Relaxed));
-        let mut connection = PgConnection::connect(url().await).await.expect("a connection");
-        sqlx::raw_sql(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut connection).await.expect(&name);
-        *database_url = url().await.replace("/postgres?", &format!("/{name}?"));
+        *database_url = create_database("shared").await;
         *room = SCHEMAS;
     }
     *room -= 1;
     database_url.clone()
+}
+
+/// Makes a database. Answers with its URL.
+async fn create_database(purpose: &str) -> String {
+    let name = format!("{purpose}_{}", NEXT_SCHEMA.fetch_add(1, Ordering::Relaxed));
+    let mut connection = PgConnection::connect(url().await).await.expect("a connection");
+    sqlx::raw_sql(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut connection).await.expect(&name);
+    url().await.replace("/postgres?", &format!("/{name}?"))
 }
 
 /// A migrated schema of the test's own, and a client for it.
@@ -77,6 +82,13 @@ impl Database {
         database
     }
 
+    /// In a database that no other test shares. There a snapshot of another test keeps no dead row from being pruned.
+    pub async fn alone(max_connections: u32) -> Self {
+        let database = Self::at(create_database("alone").await, max_connections, |options| options).await;
+        database.client.migrate().await.expect("a migration");
+        database
+    }
+
     pub async fn unmigrated(max_connections: u32) -> Self {
         Self::with_options(max_connections, |options| options).await
     }
@@ -91,7 +103,10 @@ impl Database {
     }
 
     async fn with_options(max_connections: u32, with: impl FnOnce(PgConnectOptions) -> PgConnectOptions) -> Self {
-        let url = database_url().await;
+        Self::at(database_url().await, max_connections, with).await
+    }
+
+    async fn at(url: String, max_connections: u32, with: impl FnOnce(PgConnectOptions) -> PgConnectOptions) -> Self {
         let pool = pool_at(&url, max_connections, with).await;
         let schema = format!("test_{}", NEXT_SCHEMA.fetch_add(1, Ordering::Relaxed));
         let name = SchemaName::new(&schema).expect("a schema name");
