@@ -140,6 +140,15 @@ pub enum Error {
         waited: std::time::Duration,
     },
 
+    /// A job's result cannot be waited for: its queue, or a live runner of the queue, deletes jobs as they complete.
+    #[error(
+        "queue {queue} deletes jobs as they complete, so no wait can see their results\nhint: keep completed jobs for a while (`uniqueue queue retention {queue} --completed 1m`, or the retention of the runners)"
+    )]
+    ResultsNotKept {
+        /// The queue.
+        queue: String,
+    },
+
     /// A result came too late: the job no longer belongs to this attempt.
     #[error(
         "stale result: job {id} is no longer running attempt {attempt} of this worker: it was cancelled, rescued or ended meanwhile"

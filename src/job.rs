@@ -225,6 +225,22 @@ impl JobRow {
 }
 
 impl JobRow {
+    /// Reads the output as a typed value. `None`: it has none, as every job that has not completed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidJson`] when the stored output does not fit the type.
+    pub fn output_as<T: DeserializeOwned>(&self) -> Result<Option<T>> {
+        let Some(output) = &self.output else { return Ok(None) };
+        T::deserialize(output).map(Some).map_err(|error| Error::InvalidJson {
+            what: "output",
+            kind: self.kind.to_string(),
+            problem: error.to_string(),
+        })
+    }
+}
+
+impl JobRow {
     /// The job as the holder of its key, at the given time. `None`: it has no key.
     pub(crate) fn claim_at(&self, now: OffsetDateTime) -> Option<Duplicate> {
         Some(Duplicate {

@@ -38,6 +38,7 @@ mod store;
 pub mod testing;
 mod trace;
 mod unique;
+mod waited;
 mod waiting;
 mod watch;
 mod worker;
@@ -48,9 +49,9 @@ pub use self::audit::{AuditedKind, SuppressedDuplicate};
 pub use self::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 /// Inserting and looking.
 pub use self::client::{
-    AuditChange, Backfill, Change, Claims, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertMany,
-    InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange, Queues, Request, StatsRequest,
-    SuppressedDuplicates,
+    AuditChange, Backfill, Change, Claims, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertAndWait,
+    InsertMany, InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange, Queues, Request,
+    StatsRequest, SuppressedDuplicates, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -79,6 +80,8 @@ pub use self::unique::{
     StateSetIter, Subject, UniqueKey, UniquePolicy, UniqueScope, Until, canonical_json, check_jsonb, ojs_manifest,
     parse_json, serialize_json,
 };
+/// Results that were waited for.
+pub use self::waited::Waited;
 /// Inserts that wait.
 pub use self::waiting::WaitingInsert;
 /// What people watch.

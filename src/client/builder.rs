@@ -9,6 +9,7 @@ use sqlx::{Connection, PgConnection, PgPool};
 
 use super::events::{Bus, EVENT_BUFFER};
 use super::insert::{Coalescer, InsertLayers, InsertMiddleware, MAX_ARGS_BYTES};
+use super::wait::Waiters;
 use super::{Client, Inner};
 use crate::error::{Error, Result};
 use crate::ident::SchemaName;
@@ -92,6 +93,7 @@ impl ClientBuilder {
             max_args_bytes: self.max_args_bytes.unwrap_or(MAX_ARGS_BYTES),
             insert_middleware: self.insert_middleware,
             coalescer: Coalescer::default(),
+            waiters: Waiters::default(),
             bus: Bus::new(self.event_buffer.unwrap_or(EVENT_BUFFER)),
         };
         Client { inner: Arc::new(inner) }

@@ -15,6 +15,7 @@ mod periodic;
 mod queues;
 mod request;
 mod stats;
+mod wait;
 mod watch;
 
 use std::sync::Arc;
@@ -32,15 +33,17 @@ pub use self::change::Change;
 pub use self::claims::Claims;
 pub use self::events::Events;
 pub use self::explain::{Explain, Explanation};
-pub use self::insert::{Insert, InsertMany, InsertMiddleware, NextInsert};
+pub use self::insert::{Insert, InsertAndWait, InsertMany, InsertMiddleware, NextInsert};
 pub use self::jobs::Jobs;
 pub use self::migration::Migration;
 pub use self::periodic::Periodic;
 pub use self::queues::{Queue, QueueChange, Queues};
 pub use self::request::Request;
 pub use self::stats::StatsRequest;
+pub use self::wait::Wait;
 
 use self::insert::{AnyInsertMiddleware, Coalescer, InsertLayers};
+use self::wait::Waiters;
 use crate::error::Result;
 use crate::ident::{JobId, SchemaName};
 use crate::job::{JobRow, NewJob};
@@ -80,6 +83,7 @@ struct Inner {
     bus: events::Bus,
     insert_middleware: InsertLayers,
     coalescer: Coalescer,
+    waiters: Waiters,
 }
 
 impl Client {
@@ -226,6 +230,10 @@ impl Client {
 
     fn coalescer(&self) -> &Coalescer {
         &self.inner.coalescer
+    }
+
+    fn waiters(&self) -> &Waiters {
+        &self.inner.waiters
     }
 
     fn insert_middleware(&self) -> &[Arc<dyn AnyInsertMiddleware>] {

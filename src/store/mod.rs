@@ -38,6 +38,7 @@ mod service;
 mod shift;
 mod stats;
 mod unreadable;
+mod wait;
 mod watch;
 
 use std::sync::Arc;
@@ -99,6 +100,7 @@ pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, end_after, plan_by_index, release_service, take_service};
 pub(crate) use self::stats::{stats_finished, stats_inserted, stats_pace};
 pub(crate) use self::unreadable::{bytes_of_jobs, discard_unreadable, next_jobs};
+pub(crate) use self::wait::{deletes_completed, final_jobs};
 pub(crate) use self::watch::{failing_kinds, running_jobs};
 
 #[cfg(feature = "testing")]
@@ -168,6 +170,7 @@ statements! {
     define_periodic,
     delete,
     delete_jobs,
+    deletes_completed,
     discard_unreadable,
     due_jobs,
     due_periodic,
@@ -180,6 +183,7 @@ statements! {
     fetch,
     #[cfg(feature = "testing")]
     find_jobs,
+    final_jobs,
     finish,
     flag_periodic,
     fold_duplicates,

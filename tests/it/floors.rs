@@ -31,6 +31,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "stats",
             "trace",
             "unique",
+            "waited",
             "waiting",
             "watch",
         ],

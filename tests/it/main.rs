@@ -43,3 +43,4 @@ mod testing;
 mod unique_properties;
 mod unique_vectors;
 mod views;
+mod waiting_for_results;

@@ -31,8 +31,8 @@ use crate::trace;
 #[derive(Debug)]
 #[must_use = "an insert does nothing until it is awaited"]
 pub struct InsertMany<'a> {
-    client: &'a Client,
-    connection: Option<&'a mut PgConnection>,
+    pub(super) client: &'a Client,
+    pub(super) connection: Option<&'a mut PgConnection>,
     max_wait: Option<Duration>,
     pub(super) jobs: Vec<NewJob>,
 }

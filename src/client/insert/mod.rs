@@ -18,10 +18,12 @@ mod one;
 mod payload;
 mod rows;
 mod send;
+mod wait;
 
 pub use self::many::InsertMany;
 pub use self::middleware::{InsertMiddleware, NextInsert};
 pub use self::one::Insert;
+pub use self::wait::InsertAndWait;
 
 pub(super) use self::coalescer::Coalescer;
 pub(super) use self::middleware::{AnyInsertMiddleware, InsertLayers};

@@ -8,7 +8,9 @@ use sqlx::PgConnection;
 
 use super::Client;
 use super::many::InsertMany;
+use super::wait::InsertAndWait;
 use crate::error::Result;
+use crate::ident::QueueName;
 use crate::job::{Inserted, NewJob};
 use crate::opts::{InsertOptions, insert_setters};
 
@@ -48,6 +50,51 @@ impl<'a> Insert<'a> {
     /// or the connection's `lock_timeout`.
     pub fn max_wait(self, max_wait: Duration) -> Self {
         Self { many: self.many.max_wait(max_wait) }
+    }
+
+    /// Waits for the job's result after the insert: for `timeout` at most, counted from the insert's answer.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use serde_json::json;
+    /// # use uniqueue::{Client, NewJob};
+    /// # async fn run(client: Client) -> uniqueue::Result<()> {
+    /// let job = NewJob::new("invoice.render", &json!({"invoice": 42}));
+    /// let (inserted, waited) = client.insert(job).wait(Duration::from_secs(10)).await?;
+    /// match waited.output::<String>()? {
+    ///     Some(path) => println!("rendered: {path}"),
+    ///     None => println!("job {}: {waited:?}", inserted.id()),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// A duplicate's wait is for the holder that the insert met. See [`Client::wait`] for how the wait works.
+    ///
+    /// # Errors
+    ///
+    /// Those of the insert. [`Error::ResultsNotKept`](crate::Error::ResultsNotKept) where the queue, or a live runner, deletes
+    /// jobs as they complete; [`Error::InvalidOption`](crate::Error::InvalidOption) together with [`Insert::tx`]. Nothing was
+    /// inserted then.
+    pub fn wait(self, timeout: Duration) -> InsertAndWait<'a> {
+        InsertAndWait { insert: self, timeout }
+    }
+
+    pub(super) fn client(&self) -> &'a Client {
+        self.many.client
+    }
+
+    pub(super) fn has_connection(&self) -> bool {
+        self.many.connection.is_some()
+    }
+
+    pub(super) fn kind(&self) -> &str {
+        self.many.jobs[0].kind()
+    }
+
+    /// The queue that the job goes to. It may be an invalid name, which the insert reports.
+    pub(super) fn queue_name(&self) -> &str {
+        let of_client = self.many.client.defaults().queue.as_deref();
+        self.many.jobs[0].queue_name().or(of_client).unwrap_or(QueueName::DEFAULT)
     }
 
     fn options_mut(&mut self) -> &mut InsertOptions {
