@@ -119,3 +119,18 @@ async fn twenty_questions_have_sensible_answers() {
         .unwrap();
     assert_eq!(holders, 0);
 }
+
+#[tokio::test]
+async fn query_for_a_result_answers_once_the_job_is_final_or_gone() {
+    let database = Database::new().await.unwrap();
+    let block = blocks().into_iter().find(|block| block.heading == "Waiting for a result").unwrap();
+    let query = block.text.trim_end().trim_end_matches(';');
+    let id = "019abc12-3456-7def-8a12-3456789abcde";
+    assert_eq!(ask(&database, query).await, format!("({id},,,,)"), "no such job");
+    let insert = format!("SELECT FROM uniqueue.insert_job('report', id => '{id}')");
+    sqlx::query(AssertSqlSafe(insert)).execute(database.pool()).await.unwrap();
+    assert_eq!(ask(&database, query).await, "", "it waits");
+    let complete = "UPDATE uniqueue.job SET state = 'completed', finalized_at = now(), output = '7'";
+    sqlx::query(complete).execute(database.pool()).await.unwrap();
+    assert_eq!(ask(&database, query).await, format!("({id},completed,7,,)"));
+}

@@ -3,8 +3,9 @@
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
-use uniqueue::{Duplicate, Error, Inserted, JobId, NewJob, OnConflict, UniqueKey, UniquePolicy};
+use uniqueue::{Duplicate, Error, Inserted, JobId, JobRow, NewJob, OnConflict, UniqueKey, UniquePolicy, Waited};
 
+use super::wait;
 use crate::database::Database;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
@@ -72,13 +73,18 @@ pub(super) struct InsertArguments {
     #[arg(long, value_name = "DURATION")]
     max_wait: Option<DurationArgument>,
 
+    /// Wait for the job's result after the insert, this long at most
+    #[arg(long, value_name = "DURATION")]
+    wait: Option<DurationArgument>,
+
     #[command(flatten)]
     database: DatabaseArguments,
 }
 
 const EXAMPLES: &str = "\
 docs/unique.md lists the members of a policy. With --json it prints {\"duplicate\", \"job\", \"duplicate_of\", \"replaced\"},
-or {\"rejected\": {\"holder\", …}} for a rejected insert.
+or {\"rejected\": {\"holder\", …}} for a rejected insert. --wait adds {\"waited\", \"result\"}: final, gone or timed_out, and the
+final job.
 
 Examples:
   uniqueue job insert email.send --args '{\"user_id\": 42}' --queue emails
@@ -87,8 +93,8 @@ Examples:
   uniqueue job insert email.send --args '{\"user_id\": 42}' --unique '{\"keys\": [\"args\"], \"ttl\": \"PT1H\"}'
 
 Exit codes:
-  0    inserted, or ignored as a duplicate
-  1    rejected as a duplicate: nothing was inserted
+  0    inserted, or ignored as a duplicate; with --wait: the job completed
+  1    rejected as a duplicate: nothing was inserted; with --wait: the job did not complete in time
   2    a wrong command line, bad JSON or a bad policy, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
@@ -97,6 +103,15 @@ struct Outcome<'a> {
     #[serde(flatten)]
     inserted: &'a Inserted,
     duplicate_of: Option<Duplicate>,
+    #[serde(flatten)]
+    waited: Option<Waiting<'a>>,
+}
+
+/// What --wait adds.
+#[derive(Debug, Serialize)]
+struct Waiting<'a> {
+    waited: &'static str,
+    result: Option<&'a JobRow>,
 }
 
 /// Inserts a job and prints the outcome.
@@ -112,14 +127,16 @@ pub(super) async fn run(arguments: InsertArguments) -> Result<Verdict, Failure> 
     if let Some(DurationArgument(max_wait)) = arguments.max_wait {
         insert = insert.max_wait(max_wait);
     }
-    let verdict = match insert.await {
-        Ok(inserted) if json => {
-            output::print_json(&Outcome { duplicate_of: inserted.duplicate_of(), inserted: &inserted })?;
-            Verdict::Fine
+    let answered = match arguments.wait {
+        Some(DurationArgument(timeout)) => {
+            insert.wait(timeout).await.map(|(inserted, waited)| (inserted, Some(waited)))
         }
-        Ok(inserted) => {
-            output::print(&text(&inserted))?;
-            Verdict::Fine
+        None => insert.await.map(|inserted| (inserted, None)),
+    };
+    let verdict = match answered {
+        Ok((inserted, waited)) => {
+            print(&inserted, waited.as_ref(), json)?;
+            waited.as_ref().map_or(Verdict::Fine, wait::verdict)
         }
         Err(Error::Rejected(rejections)) => {
             let rejection = rejections.first();
@@ -137,6 +154,17 @@ pub(super) async fn run(arguments: InsertArguments) -> Result<Verdict, Failure> 
     };
     database.close().await?;
     Ok(verdict)
+}
+
+fn print(inserted: &Inserted, waited: Option<&Waited>, json: bool) -> Result<(), Failure> {
+    if json {
+        let waited = waited.map(|waited| Waiting { waited: wait::name(waited), result: waited.job() });
+        output::print_json(&Outcome { inserted, duplicate_of: inserted.duplicate_of(), waited })?;
+    } else {
+        let result = waited.map(|waited| wait::text(inserted.id(), waited)).unwrap_or_default();
+        output::print(&format!("{}{result}", text(inserted)))?;
+    }
+    Ok(())
 }
 
 fn job(arguments: &InsertArguments) -> Result<NewJob, Failure> {

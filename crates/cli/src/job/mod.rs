@@ -1,4 +1,4 @@
-//! `uniqueue job`: list, show, insert and change jobs.
+//! `uniqueue job`: list, show, insert, wait for and change jobs.
 //!
 //! ```text
 //! filter (--state, --queue, …) ─┬─▶ list: pages
@@ -14,6 +14,7 @@ mod pretty_json;
 mod show;
 mod state_text;
 mod verb;
+mod wait;
 
 use clap::{Args, Subcommand};
 
@@ -23,11 +24,12 @@ use self::show::ShowArguments;
 use self::verb::{
     CancelArguments, DeleteArguments, PriorityArguments, ReleaseArguments, RescheduleArguments, RetryArguments, Verb,
 };
+use self::wait::WaitArguments;
 use crate::failure::Failure;
 use crate::interrupt::{nothing_changed, or_interrupted};
 use crate::verdict::Verdict;
 
-/// List, show, insert and change jobs.
+/// List, show, insert, wait for and change jobs.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct JobArguments {
@@ -40,6 +42,7 @@ enum JobCommand {
     List(Box<ListArguments>),
     Show(ShowArguments),
     Insert(Box<InsertArguments>),
+    Wait(WaitArguments),
     Retry(Box<RetryArguments>),
     Cancel(Box<CancelArguments>),
     Delete(Box<DeleteArguments>),
@@ -70,6 +73,7 @@ pub(crate) async fn run(arguments: JobArguments) -> Result<Verdict, Failure> {
             let left = || "the job may have been inserted; with --id the same insert can be sent again".to_owned();
             or_interrupted(left, insert::run(*arguments)).await
         }
+        JobCommand::Wait(arguments) => or_interrupted(nothing_changed, wait::run(arguments)).await,
         JobCommand::Retry(arguments) => change::run(Verb::Retry, arguments.change).await,
         JobCommand::Cancel(arguments) => change::run(Verb::Cancel, arguments.change).await,
         JobCommand::Delete(arguments) => change::run(Verb::Delete, arguments.change).await,

@@ -525,3 +525,32 @@ async fn interrupted_change_keeps_and_counts_its_batches() {
     assert!(text_of(&mut jobs.command("job cancel --kind bulk --yes"), 0).starts_with("cancelled "));
     assert_eq!(texts(&jobs.url, "SELECT DISTINCT state::text FROM uniqueue.job").await, ["cancelled"]);
 }
+
+#[tokio::test]
+async fn wait_prints_the_result_and_its_exit_code_says_whether_the_job_completed() {
+    let jobs = Jobs::new().await;
+    let id = jobs.insert("report.build --pending");
+    let timed_out = text_of(&mut jobs.command(&format!("job wait {id} --timeout 50ms")), 1);
+    assert_eq!(timed_out, format!("job {id} is not final yet: the time was over\n"));
+    jobs.set(&id, "state = 'completed', finalized_at = now(), output = '{\"rows\": 7}'").await;
+    let completed = text_of(&mut jobs.command(&format!("job wait {id}")), 0);
+    assert_eq!(completed, format!("job {id} completed: {{\"rows\":7}}\n"));
+    let json = json_of(&mut jobs.command(&format!("job wait {id} --json")), 0);
+    assert_eq!((&json["waited"], &json["job"]["output"]), (&json!("final"), &json!({"rows": 7})));
+
+    let error = r#"[{"attempt": 1, "at": "2026-01-01T00:00:00Z", "error": "no paper"}]"#;
+    jobs.set(&id, &format!("state = 'discarded', output = NULL, errors = '{error}'")).await;
+    let discarded = text_of(&mut jobs.command(&format!("job wait {id}")), 1);
+    assert_eq!(discarded, format!("job {id} was discarded: no paper\n"));
+    execute(&jobs.url, &format!("DELETE FROM uniqueue.job WHERE id = '{id}'")).await;
+    let gone = text_of(&mut jobs.command(&format!("job wait {id}")), 1);
+    assert_eq!(gone, format!("job {id} does not exist: it was deleted, or never inserted\n"));
+
+    let inserted = json_of(&mut jobs.command("job insert report.build --json --wait 50ms"), 1);
+    assert_eq!((&inserted["waited"], &inserted["result"]), (&json!("timed_out"), &Value::Null));
+    text_of(&mut jobs.command("queue retention default --completed 0s"), 0);
+    let refused = jobs.command("job insert report.build --wait 1s").output().unwrap();
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{message}");
+    assert!(message.contains("queue default deletes jobs as they complete"), "{message}");
+}

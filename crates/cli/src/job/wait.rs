@@ -1,0 +1,97 @@
+//! `uniqueue job wait`, and the result of `uniqueue job insert --wait`.
+
+use clap::Args;
+use serde_json::json;
+use uniqueue::{JobId, JobRow, JobState, Waited};
+
+use crate::database::{Database, DatabaseArguments};
+use crate::failure::Failure;
+use crate::output::{self, printable};
+use crate::time_argument::DurationArgument;
+use crate::verdict::Verdict;
+
+/// Wait until a job is final, and print its result.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct WaitArguments {
+    /// The job
+    #[arg(value_name = "ID")]
+    id: JobId,
+
+    /// How long to wait at most, such as 30s [default: without a limit]
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<DurationArgument>,
+
+    #[command(flatten)]
+    database: DatabaseArguments,
+}
+
+const EXAMPLES: &str = "\
+It prints the output of a completed job, and the state and last error of another. With --json it prints {\"waited\", \"job\"};
+waited is final, gone or timed_out.
+
+Examples:
+  uniqueue job wait 019abc12-3456-7def-8a12-3456789abcde --timeout 30s
+  uniqueue job insert report.build --args @report.json --wait 1m
+
+Exit codes:
+  0    the job completed
+  1    the job was cancelled, discarded or deleted, or the time was over
+  2    a wrong command line, a queue that deletes completed jobs, or the database failed
+  130  interrupted by Ctrl-C or SIGTERM before the end";
+
+/// Waits for a job and prints its result.
+pub(super) async fn run(arguments: WaitArguments) -> Result<Verdict, Failure> {
+    let WaitArguments { id, timeout, database } = arguments;
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
+    let mut wait = database.client.wait(id);
+    if let Some(DurationArgument(timeout)) = timeout {
+        wait = wait.timeout(timeout);
+    }
+    let waited = wait.await?;
+    if json {
+        output::print_json(&json!({ "waited": name(&waited), "job": waited.job() }))?;
+    } else {
+        output::print(&text(id, &waited))?;
+    }
+    database.close().await?;
+    Ok(verdict(&waited))
+}
+
+/// The result for people.
+pub(super) fn text(id: JobId, waited: &Waited) -> String {
+    match waited {
+        Waited::Final(job) => format!("{}\n", printable(&end(job))),
+        Waited::Gone => format!("job {id} does not exist: it was deleted, or never inserted\n"),
+        _ => format!("job {id} is not final yet: the time was over\n"),
+    }
+}
+
+fn end(job: &JobRow) -> String {
+    let JobRow { id, state, .. } = job;
+    match (state, &job.output, job.replaced_by, job.errors.last()) {
+        (JobState::Completed, Some(output), ..) => format!("job {id} completed: {output}"),
+        (JobState::Completed, None, ..) => format!("job {id} completed"),
+        (_, _, Some(successor), _) => format!("job {id} was {state}: job {successor} replaced it"),
+        (_, _, None, Some(error)) => format!("job {id} was {state}: {}", error.error),
+        (_, _, None, None) => format!("job {id} was {state}"),
+    }
+}
+
+/// The result's name in JSON.
+pub(super) const fn name(waited: &Waited) -> &'static str {
+    match waited {
+        Waited::Final(_) => "final",
+        Waited::Gone => "gone",
+        _ => "timed_out",
+    }
+}
+
+/// Only a completed job is fine.
+pub(super) fn verdict(waited: &Waited) -> Verdict {
+    match waited.job() {
+        Some(job) if job.state == JobState::Completed => Verdict::Fine,
+        _ => Verdict::NotFine,
+    }
+}
