@@ -25,7 +25,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V3__canonical_key", include_str!("../../migrations/V3__canonical_key.sql")),
     ("V4__duplicate_audit", include_str!("../../migrations/V4__duplicate_audit.sql")),
     ("V5__insert", include_str!("../../migrations/V5__insert.sql")),
-    ("V6__change", include_str!("../../migrations/V6__change.sql")),
+    ("V6__change_jobs", include_str!("../../migrations/V6__change_jobs.sql")),
     ("V7__periodic", include_str!("../../migrations/V7__periodic.sql")),
     ("V8__views", include_str!("../../migrations/V8__views.sql")),
     ("V9__health", include_str!("../../migrations/V9__health.sql")),
