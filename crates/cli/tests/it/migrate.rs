@@ -55,10 +55,10 @@ async fn status_lists_applied_and_waiting_migrations() {
     let (code, behind) = run_json(&mut migrate(&url, &["--status"]));
     assert_eq!((code, behind["migrations"].as_array().unwrap().len()), (1, 5));
     let waiting: Vec<_> = behind["waiting"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
-    assert_eq!(waiting[..2], ["V6 change", "V7 periodic"]);
+    assert_eq!(waiting[..2], ["V6 change_jobs", "V7 periodic"]);
     assert_eq!(waiting.len() as u64, behind["needed"].as_u64().unwrap() - 5);
     let lines = status(1);
-    assert!(lines[4].starts_with("V5 insert, applied 20") && lines[5] == "V6 change, waiting", "{lines:?}");
+    assert!(lines[4].starts_with("V5 insert, applied 20") && lines[5] == "V6 change_jobs, waiting", "{lines:?}");
 }
 
 #[tokio::test]
