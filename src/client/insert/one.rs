@@ -8,7 +8,6 @@ use sqlx::PgConnection;
 
 use super::Client;
 use super::many::InsertMany;
-use super::wait::InsertAndWait;
 use crate::error::Result;
 use crate::ident::QueueName;
 use crate::job::{Inserted, NewJob};
@@ -50,33 +49,6 @@ impl<'a> Insert<'a> {
     /// or the connection's `lock_timeout`.
     pub fn max_wait(self, max_wait: Duration) -> Self {
         Self { many: self.many.max_wait(max_wait) }
-    }
-
-    /// Waits for the job's result after the insert: for `timeout` at most, counted from the insert's answer.
-    ///
-    /// ```no_run
-    /// # use std::time::Duration;
-    /// # use serde_json::json;
-    /// # use uniqueue::{Client, NewJob};
-    /// # async fn run(client: Client) -> uniqueue::Result<()> {
-    /// let job = NewJob::new("invoice.render", &json!({"invoice": 42}));
-    /// let (inserted, waited) = client.insert(job).wait(Duration::from_secs(10)).await?;
-    /// match waited.output::<String>()? {
-    ///     Some(path) => println!("rendered: {path}"),
-    ///     None => println!("job {}: {waited:?}", inserted.id()),
-    /// }
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// A duplicate's wait is for the holder that the insert met. See [`Client::wait`] for how the wait works.
-    ///
-    /// # Errors
-    ///
-    /// Those of the insert. [`Error::ResultsNotKept`](crate::Error::ResultsNotKept) where the queue, or a live runner, deletes
-    /// jobs as they complete; [`Error::InvalidOption`](crate::Error::InvalidOption) together with [`Insert::tx`]. Nothing was
-    /// inserted then.
-    pub fn wait(self, timeout: Duration) -> InsertAndWait<'a> {
-        InsertAndWait { insert: self, timeout }
     }
 
     pub(super) fn client(&self) -> &'a Client {

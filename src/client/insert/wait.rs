@@ -13,8 +13,37 @@ use crate::waited::Waited;
 #[derive(Debug)]
 #[must_use = "an insert does nothing until it is awaited"]
 pub struct InsertAndWait<'a> {
-    pub(super) insert: Insert<'a>,
-    pub(super) timeout: Duration,
+    insert: Insert<'a>,
+    timeout: Duration,
+}
+
+impl<'a> Insert<'a> {
+    /// Waits for the job's result after the insert: for `timeout` at most, counted from the insert's answer.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use serde_json::json;
+    /// # use uniqueue::{Client, NewJob};
+    /// # async fn run(client: Client) -> uniqueue::Result<()> {
+    /// let job = NewJob::new("invoice.render", &json!({"invoice": 42}));
+    /// let (inserted, waited) = client.insert(job).wait(Duration::from_secs(10)).await?;
+    /// match waited.output::<String>()? {
+    ///     Some(path) => println!("rendered: {path}"),
+    ///     None => println!("job {}: {waited:?}", inserted.id()),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// A duplicate's wait is for the holder that the insert met. See [`Client::wait`] for how the wait works.
+    ///
+    /// # Errors
+    ///
+    /// Those of the insert. [`Error::ResultsNotKept`](crate::Error::ResultsNotKept) where the queue, or a live runner, deletes
+    /// jobs as they complete; [`Error::InvalidOption`](crate::Error::InvalidOption) together with [`Insert::tx`]. Nothing was
+    /// inserted then.
+    pub fn wait(self, timeout: Duration) -> InsertAndWait<'a> {
+        InsertAndWait { insert: self, timeout }
+    }
 }
 
 impl<'a> IntoFuture for InsertAndWait<'a> {

@@ -1,9 +1,12 @@
 //! Rounds: each side runs once a round, in rotating order, on an emptied table.
 
+use super::insert::Insert;
 use super::meter::Measure;
 use super::progress::Progress;
 use super::run::Run;
+use super::statement::Table;
 use super::test_database::TestDatabase;
+use super::work::Work;
 use crate::failure::Failure;
 
 /// One of the sides of a comparison.
@@ -45,6 +48,24 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
+    /// Inserts with the client, and with SQL into both tables.
+    pub(super) const fn of_inserts(insert: Insert) -> Self {
+        Self {
+            ours: Run::Insert(insert),
+            bare: Some(Run::SqlInsert(Table::Job, insert)),
+            plain: Some(Run::SqlInsert(Table::Plain, insert)),
+        }
+    }
+
+    /// Work of runners, and of SQL on both tables.
+    pub(super) const fn of_work(work: Work) -> Self {
+        Self {
+            ours: Run::Work(work),
+            bare: Some(Run::SqlWork(Table::Job, work)),
+            plain: Some(Run::SqlWork(Table::Plain, work)),
+        }
+    }
+
     const fn run_of(&self, side: Side) -> Option<Run> {
         match side {
             Side::Ours => Some(self.ours),

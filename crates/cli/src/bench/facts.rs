@@ -10,7 +10,7 @@ use serde::Serialize;
 use sqlx::{PgConnection, Row};
 use uniqueue::embedded::Postgres;
 
-use super::summary::rounded;
+use super::rounded::rounded;
 
 /// The settings that decide what a number means.
 const SETTINGS: [&str; 9] = [

@@ -1,7 +1,7 @@
 //! Filling the table with jobs to work, or with jobs that are in the way.
 
 use super::failures::interrupted;
-use super::sql::{Statement, Table};
+use super::statement::{Statement, Table};
 use super::test_database::TestDatabase;
 use crate::failure::Failure;
 

@@ -2,7 +2,7 @@
 
 use super::failures::wrong;
 use super::job::Kind;
-use super::sql::Table;
+use super::statement::Table;
 use super::test_database::TestDatabase;
 use crate::failure::Failure;
 

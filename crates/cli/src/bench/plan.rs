@@ -12,7 +12,7 @@ use super::insert::{Call, Insert, WakeUp};
 use super::job::{Keys, Kind};
 use super::run::Run;
 use super::scheduled::Schedule;
-use super::sql::Table;
+use super::statement::Table;
 use super::work::{Keep, Loops, Runners, Work};
 use super::workload::{Series, Workload};
 

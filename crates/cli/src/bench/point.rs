@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::comparison::Rounds;
 use super::facts::Facts;
-use super::summary::{Summary, rounded};
+use super::rounded::rounded;
+use super::summary::Summary;
 use super::sweep::Sweep;
 use crate::output;
 

@@ -6,7 +6,8 @@ use super::comparison::{Rounds, Side};
 use super::facts::Facts;
 use super::meter::Measure;
 use super::plan::{Plan, Variant};
-use super::summary::{Ratio, Summary, rounded};
+use super::rounded::rounded;
+use super::summary::{Ratio, Summary};
 use super::workload::{Target, Workload};
 
 /// A workload, added up.

@@ -2,12 +2,13 @@
 
 use super::end_to_end::EndToEnd;
 use super::insert::{self, Insert};
+use super::library;
 use super::meter::Measure;
 use super::scheduled::Schedule;
-use super::sql::{self, Table};
+use super::sql;
+use super::statement::Table;
 use super::test_database::TestDatabase;
 use super::work::Work;
-use super::{comparison::Comparison, library};
 use crate::failure::Failure;
 
 /// One side's part of a round.
@@ -60,26 +61,6 @@ impl Run {
             Self::Insert(insert) => insert::check(database, Table::Job, insert).await,
             Self::SqlInsert(table, insert) => insert::check(database, table, insert).await,
             _ => Ok(()),
-        }
-    }
-}
-
-impl Comparison {
-    /// Inserts with the client, and with SQL into both tables.
-    pub(super) const fn of_inserts(insert: Insert) -> Self {
-        Self {
-            ours: Run::Insert(insert),
-            bare: Some(Run::SqlInsert(Table::Job, insert)),
-            plain: Some(Run::SqlInsert(Table::Plain, insert)),
-        }
-    }
-
-    /// Work of runners, and of SQL on both tables.
-    pub(super) const fn of_work(work: Work) -> Self {
-        Self {
-            ours: Run::Work(work),
-            bare: Some(Run::SqlWork(Table::Job, work)),
-            plain: Some(Run::SqlWork(Table::Plain, work)),
         }
     }
 }

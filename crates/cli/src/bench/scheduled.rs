@@ -7,7 +7,7 @@ use sqlx::{PgConnection, Row};
 
 use super::delays::{Delays, Start};
 use super::failures::{interrupted, wrong};
-use super::sql::Table;
+use super::statement::Table;
 use super::test_database::TestDatabase;
 use crate::failure::Failure;
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::delays::Delays;
 use super::meter::Measure;
+use super::rounded::rounded;
 
 /// The medians of one side, to thousandths: more digits would be noise.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -103,11 +104,6 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     let upper = *values.get(values.len() / 2)?;
     let lower = values[(values.len() - 1) / 2];
     Some(f64::midpoint(lower, upper))
-}
-
-/// Rounds to thousandths.
-pub(super) fn rounded(value: f64) -> f64 {
-    (value * 1_000.0).round() / 1_000.0
 }
 
 #[cfg(test)]

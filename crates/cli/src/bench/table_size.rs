@@ -13,7 +13,7 @@ use super::plans::plans;
 use super::point::Point;
 use super::progress::Progress;
 use super::run::Run;
-use super::sql::Table;
+use super::statement::Table;
 use super::sweep::Sweep;
 use super::test_database::TestDatabase;
 use super::work::{Keep, Loops, Runners, Work};

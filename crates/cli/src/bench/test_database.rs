@@ -12,7 +12,7 @@ use super::args::BenchArguments;
 use super::facts::Facts;
 use super::profiler::Profiler;
 use super::schema;
-use super::sql::{CREATE_PLAIN_TABLE, Table};
+use super::statement::{CREATE_PLAIN_TABLE, Table};
 use crate::database::Database;
 use crate::failure::Failure;
 

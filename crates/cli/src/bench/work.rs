@@ -5,7 +5,7 @@ use sqlx::{Connection, PgConnection, Row};
 use super::counter::Jobs;
 use super::failures::wrong;
 use super::fill::Fill;
-use super::sql::Table;
+use super::statement::Table;
 use super::test_database::TestDatabase;
 use crate::failure::Failure;
 

@@ -10,7 +10,7 @@ use crate::bench::counter::Counter;
 use crate::bench::end_to_end::{EndToEnd, INSERT_CONNECTIONS};
 use crate::bench::job::Kind;
 use crate::bench::meter::{Measure, Meter};
-use crate::bench::sql::Table;
+use crate::bench::statement::Table;
 use crate::bench::tasks::{Numbers, join};
 use crate::bench::test_database::TestDatabase;
 use crate::bench::work::check;

@@ -13,7 +13,7 @@ use super::work::start;
 use crate::bench::counter::Counter;
 use crate::bench::failures::{interrupted, wrong};
 use crate::bench::meter::{Measure, Meter};
-use crate::bench::sql::Table;
+use crate::bench::statement::Table;
 use crate::bench::test_database::TestDatabase;
 use crate::bench::work::{Keep, Loops, Runners, Work, check, waiting};
 use crate::failure::Failure;

@@ -9,7 +9,7 @@ use crate::bench::delays::all_starts;
 use crate::bench::job::{Kind, NoOp};
 use crate::bench::meter::{Measure, Meter};
 use crate::bench::scheduled::{Clock, Due, Schedule, check};
-use crate::bench::sql::Table;
+use crate::bench::statement::Table;
 use crate::bench::test_database::TestDatabase;
 use crate::failure::Failure;
 

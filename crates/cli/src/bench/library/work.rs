@@ -10,7 +10,7 @@ use crate::bench::counter::Counter;
 use crate::bench::fill::queue_names;
 use crate::bench::job::NoOp;
 use crate::bench::meter::{Measure, Meter};
-use crate::bench::sql::Table;
+use crate::bench::statement::Table;
 use crate::bench::tasks::join;
 use crate::bench::test_database::TestDatabase;
 use crate::bench::work::{Keep, Work, check, waiting};

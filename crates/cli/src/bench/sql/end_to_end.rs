@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::Table;
 use super::insert::Inserter;
 use super::work::{Worker, worker_connections};
 use crate::bench::counter::Counter;
@@ -14,6 +13,7 @@ use crate::bench::end_to_end::{EndToEnd, INSERT_CONNECTIONS};
 use crate::bench::insert::Call;
 use crate::bench::job::{Kind, NoOp};
 use crate::bench::meter::{Measure, Meter};
+use crate::bench::statement::Table;
 use crate::bench::tasks::{Numbers, join};
 use crate::bench::test_database::TestDatabase;
 use crate::bench::work::check;

@@ -8,11 +8,11 @@ use sqlx::{Connection, PgConnection, SqlStr};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::{Statement, Table};
 use crate::bench::failures::wrong;
 use crate::bench::insert::{Call, HOLDERS_BATCH, Insert};
 use crate::bench::job::{Keys, Kind};
 use crate::bench::meter::{Measure, Meter};
+use crate::bench::statement::{Statement, Table};
 use crate::bench::tasks::{Numbers, join};
 use crate::bench::test_database::TestDatabase;
 use crate::failure::Failure;

@@ -8,13 +8,13 @@ use sqlx::types::Json;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use uuid::Uuid;
 
-use super::Table;
 use super::work::Worker;
 use crate::bench::delays::Start;
 use crate::bench::failures::wrong;
 use crate::bench::job::{Kind, NoOp};
 use crate::bench::latency::measure;
 use crate::bench::meter::Measure;
+use crate::bench::statement::Table;
 use crate::bench::test_database::TestDatabase;
 use crate::bench::work::Work;
 use crate::failure::Failure;

@@ -6,7 +6,4 @@ pub(super) mod end_to_end;
 pub(super) mod insert;
 pub(super) mod latency;
 pub(super) mod scheduled;
-mod statement;
 pub(super) mod work;
-
-pub(super) use self::statement::{CREATE_PLAIN_TABLE, Statement, Table};

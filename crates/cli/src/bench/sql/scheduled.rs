@@ -9,12 +9,12 @@ use tokio::time::MissedTickBehavior;
 use uuid::Uuid;
 
 use super::work::{Worker, worker_connections};
-use super::{Statement, Table};
 use crate::bench::delays::{Start, all_starts};
 use crate::bench::failures::wrong;
 use crate::bench::job::{Kind, NoOp};
 use crate::bench::meter::{Measure, Meter};
 use crate::bench::scheduled::{Clock, Due, Schedule, check};
+use crate::bench::statement::{Statement, Table};
 use crate::bench::test_database::TestDatabase;
 use crate::bench::work::Work;
 use crate::failure::Failure;

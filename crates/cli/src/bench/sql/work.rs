@@ -8,12 +8,12 @@ use sqlx::{PgConnection, Row, SqlStr};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::{Statement, Table};
 use crate::bench::counter::Counter;
 use crate::bench::failures::interrupted;
 use crate::bench::fill::queue_names;
 use crate::bench::job::NoOp;
 use crate::bench::meter::{Measure, Meter};
+use crate::bench::statement::{Statement, Table};
 use crate::bench::tasks::join;
 use crate::bench::test_database::{RUNNER_SETTINGS, TestDatabase};
 use crate::bench::work::{Keep, Work, check, waiting};

@@ -1,36 +1,20 @@
 //! How the cost of a job grows with the table, the runners, the queues, the args and the keys.
 
-use clap::ValueEnum;
-
-use super::args::BenchArguments;
-use super::comparison::Comparison;
-use super::fill::Fill;
-use super::insert::{Call, Insert};
-use super::job::{Keys, Kind};
-use super::plans::plans;
-use super::point::Point;
-use super::progress::Progress;
-use super::run::Run;
-use super::sql::Table;
-use super::table_size;
-use super::test_database::TestDatabase;
-use super::work::{Keep, Loops, Runners, Work};
+use super::Sweep;
+use crate::bench::args::BenchArguments;
+use crate::bench::comparison::Comparison;
+use crate::bench::fill::Fill;
+use crate::bench::insert::{Call, Insert};
+use crate::bench::job::{Keys, Kind};
+use crate::bench::plans::plans;
+use crate::bench::point::Point;
+use crate::bench::progress::Progress;
+use crate::bench::run::Run;
+use crate::bench::statement::Table;
+use crate::bench::table_size;
+use crate::bench::test_database::TestDatabase;
+use crate::bench::work::{Keep, Loops, Runners, Work};
 use crate::failure::Failure;
-
-/// What grows.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(super) enum Sweep {
-    /// jobs in the table, kept or waiting
-    TableSize,
-    /// runners, each a process
-    Runners,
-    /// queues that one runner works
-    Queues,
-    /// bytes of args
-    ArgsSize,
-    /// different unique keys among the inserts
-    Keys,
-}
 
 /// The most bytes of args in one run, and in one statement.
 const RUN_BYTES: u64 = 200_000_000;
@@ -48,36 +32,8 @@ struct Task {
 }
 
 impl Sweep {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::TableSize => "table-size",
-            Self::Runners => "runners",
-            Self::Queues => "queues",
-            Self::ArgsSize => "args-size",
-            Self::Keys => "keys",
-        }
-    }
-
-    const fn points(self) -> &'static [u32] {
-        match self {
-            Self::TableSize => &[10_000, 100_000, 1_000_000, 10_000_000],
-            Self::Runners => &[1, 2, 4, 8, 16],
-            Self::Queues => &[1, 10, 100, 1_000],
-            Self::ArgsSize => &[100, 1_000, 10_000, 100_000],
-            Self::Keys => &[1, 10, 100, 1_000, 10_000, 50_000],
-        }
-    }
-
-    /// Jobs a run by default. Many runners are done with few jobs at once.
-    const fn n(self) -> u64 {
-        match self {
-            Self::Runners => 200_000,
-            Self::TableSize | Self::Queues | Self::ArgsSize | Self::Keys => 50_000,
-        }
-    }
-
     /// Measures every point, and hands each to `say` as soon as it is measured.
-    pub(super) async fn run(
+    pub(in crate::bench) async fn run(
         self,
         database: &mut TestDatabase,
         arguments: &BenchArguments,
@@ -140,7 +96,7 @@ impl Sweep {
     }
 
     /// The statements that a series is made of.
-    pub(super) fn statements(self, series: &str) -> &'static [&'static str] {
+    pub(in crate::bench) fn statements(self, series: &str) -> &'static [&'static str] {
         if series.starts_with("work") {
             &["fetch", "complete"]
         } else if self == Self::Keys {

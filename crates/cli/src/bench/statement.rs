@@ -2,18 +2,18 @@
 
 /// The table that SQL works on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::bench) enum Table {
+pub(super) enum Table {
     /// The library's, with its indexes, constraints and generated columns.
     Job,
     /// The one that an application would write by hand.
     Plain,
 }
 
-pub(in crate::bench) const CREATE_PLAIN_TABLE: &str = include_str!("plain/create.sql");
+pub(super) const CREATE_PLAIN_TABLE: &str = include_str!("sql/plain/create.sql");
 
 /// A statement that a counterpart sends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::bench) enum Statement {
+pub(super) enum Statement {
     Fill,
     InsertOne,
     InsertOneUnique,
@@ -30,14 +30,14 @@ pub(in crate::bench) enum Statement {
 macro_rules! of {
     ($table:expr, $file:literal) => {
         match $table {
-            Table::Job => include_str!(concat!("job/", $file)),
-            Table::Plain => include_str!(concat!("plain/", $file)),
+            Table::Job => include_str!(concat!("sql/job/", $file)),
+            Table::Plain => include_str!(concat!("sql/plain/", $file)),
         }
     };
 }
 
 impl Statement {
-    pub(in crate::bench) const fn text(self, table: Table) -> &'static str {
+    pub(super) const fn text(self, table: Table) -> &'static str {
         match self {
             Self::Fill => of!(table, "fill.sql"),
             Self::InsertOne => of!(table, "insert_one.sql"),
@@ -54,7 +54,7 @@ impl Statement {
 }
 
 impl Table {
-    pub(in crate::bench) const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Job => "job",
             Self::Plain => "plain_job",
