@@ -172,18 +172,88 @@ END;
 COMMENT ON FUNCTION cancel_jobs(uuid[], text[]) IS
     'Cancels jobs that are not final, of those with these ids; with states only those in one of them. A running one is over at once as well: its worker''s result will be stale, and its runner is told. Answers with a row a job that was cancelled.';
 
+CREATE FUNCTION retry_with_claims(ids uuid[]) RETURNS TABLE (id uuid, holder uuid)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    -- As in take_claims, with the same limits.
+    SET lock_timeout = '10ms'
+    SET enable_seqscan = off
+    SET plan_cache_mode = force_generic_plan
+    SET jit = off
+AS $$
+#variable_conflict use_column
+-- Each job is tried in a subtransaction of its own, in which it takes its key and becomes available at once. So a job
+-- whose key is taken is left exactly as it was, even where the key is taken in this moment.
+DECLARE
+    comer record;
+    began timestamptz;
+    lost interval := '0';
+BEGIN
+    FOR comer IN
+        SELECT j.id, j.unique_key FROM job AS j WHERE j.id = ANY (ids) ORDER BY j.unique_key, j.id
+    LOOP
+        began := clock_timestamp();
+        BEGIN
+            IF lost > interval '300 ms' THEN
+                RAISE lock_not_available;
+            END IF;
+            UPDATE job AS expired
+            SET unique_states = 0
+            WHERE expired.unique_key = comer.unique_key
+                AND expired.claims
+                AND expired.unique_until <= clock_timestamp();
+            UPDATE job AS j
+            SET state = 'available',
+                scheduled_at = clock_timestamp(),
+                finalized_at = NULL,
+                max_attempts = greatest(j.max_attempts, least(j.attempt::integer + 1, 32767)),
+                unique_yielded = false
+            WHERE j.id = comer.id
+                AND NOT EXISTS (
+                    SELECT FROM job AS h WHERE h.unique_key = comer.unique_key AND h.claims AND h.id <> comer.id
+                );
+            IF NOT FOUND THEN
+                RAISE unique_violation;
+            END IF;
+        EXCEPTION
+            WHEN unique_violation OR lock_not_available OR deadlock_detected OR serialization_failure THEN
+                lost := lost + (clock_timestamp() - began);
+                id := comer.id;
+                holder := (
+                    SELECT h.id FROM job AS h WHERE h.unique_key = comer.unique_key AND h.claims AND h.id <> comer.id
+                );
+                RETURN NEXT;
+        END;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION retry_with_claims(uuid[]) IS
+    'Makes final jobs available that discard themselves on re-entry, each with its claim or not at all. Answers with a row for each that was refused, and the job that holds its key; null: that is in another transaction which is still open.';
+
 CREATE FUNCTION retry_jobs(ids uuid[], states text[] DEFAULT NULL)
-RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
+RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text, refused boolean, holder uuid)
     LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     WITH wanted AS (
-        SELECT j.id
+        SELECT
+            j.id, j.kind, j.queue, j.attempt, j.state,
+            -- A final job is not rewritten into a discarded one.
+            j.finalized_at IS NOT NULL
+                AND j.discard_on_reentry
+                AND j.unique_states & state_bit('available') <> 0
+                AND (j.unique_yielded OR enters_claim(j.unique_states, j.state, 'available'))
+                AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp()) AS needs_claim
         FROM job AS j
         WHERE j.id = ANY (retry_jobs.ids)
             AND (retry_jobs.states IS NULL OR j.state = ANY (retry_jobs.states::job_state[]))
             AND j.state IN ('cancelled', 'completed', 'discarded', 'retryable', 'scheduled')
         ORDER BY j.id
         FOR UPDATE
+    ),
+    refused AS MATERIALIZED (
+        SELECT r.id, r.holder
+        FROM (SELECT array_agg(w.id) AS ids FROM wanted AS w WHERE w.needs_claim HAVING count(*) > 0) AS c
+        CROSS JOIN LATERAL retry_with_claims(c.ids) AS r
     ),
     changed AS (
         UPDATE job AS j
@@ -193,23 +263,34 @@ BEGIN ATOMIC
             max_attempts = greatest(j.max_attempts, least(j.attempt::integer + 1, 32767)),
             unique_yielded = j.unique_yielded OR enters_claim(j.unique_states, j.state, 'available')
         FROM wanted AS w
-        WHERE j.id = w.id
-        RETURNING j.id, j.kind, j.queue, j.attempt, j.unique_yielded
+        WHERE j.id = w.id AND NOT w.needs_claim
+        RETURNING j.id, j.unique_yielded
+    ),
+    outcome AS MATERIALIZED (
+        SELECT w.id, w.kind, w.queue, w.attempt, w.state, r.id IS NOT NULL AS refused, r.holder, c.unique_yielded
+        FROM wanted AS w
+        LEFT JOIN refused AS r ON r.id = w.id
+        LEFT JOIN changed AS c ON c.id = w.id
     ),
     settled AS MATERIALIZED (
         SELECT
-            take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded)) AS discarded,
-            wake_runners(array_agg(DISTINCT c.queue)) AS woken
-        FROM changed AS c
+            take_claims(array_agg(o.id) FILTER (WHERE o.unique_yielded)) AS discarded,
+            wake_runners(array_agg(DISTINCT o.queue) FILTER (WHERE NOT o.refused)) AS woken
+        FROM outcome AS o
     )
     SELECT
-        c.id, c.kind, c.queue, c.attempt,
-        CASE WHEN c.id = ANY (s.discarded) THEN 'discarded' ELSE 'available' END
-    FROM changed AS c
+        o.id, o.kind, o.queue, o.attempt,
+        CASE
+            WHEN o.refused THEN o.state::text
+            WHEN o.id = ANY (s.discarded) THEN 'discarded'
+            ELSE 'available'
+        END,
+        o.refused, o.holder
+    FROM outcome AS o
     CROSS JOIN settled AS s;
 END;
 COMMENT ON FUNCTION retry_jobs(uuid[], text[]) IS
-    'Makes final and waiting jobs available at once, with at least one attempt left, of those with these ids; with states only those in one of them. A job that comes back takes its claim back where the key is free; else it goes on without, or is discarded where its policy says so. Wakes runners. Answers with a row a job: available or discarded.';
+    'Makes final and waiting jobs available at once, with at least one attempt left, of those with these ids; with states only those in one of them. A job that comes back takes its claim back where the key is free; else it goes on without. Where its policy discards it then, a waiting job is discarded, and a final one refused: it stays as it is. Wakes runners. Answers with a row a job: its state since, whether it was refused, and the holder of its key then (null: an open transaction''s).';
 
 -- scheduled_at moves to now, so that the time as pending does not count as a wait for a runner.
 CREATE FUNCTION release_jobs(ids uuid[], states text[] DEFAULT NULL)

@@ -12,7 +12,7 @@ use super::{Statements, lock_timeout, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::state::JobState;
-use crate::unique::StateSet;
+use crate::unique::{RefusedRetry, StateSet};
 
 /// What an operator can do to jobs.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,13 @@ pub(crate) enum Verb {
     Reschedule(OffsetDateTime),
     Retry,
     SetPriority(i16),
+}
+
+/// What became of the jobs of a change.
+#[derive(Clone, Debug)]
+pub(crate) struct Changes {
+    pub(crate) changed: Vec<Changed>,
+    pub(crate) refused: Vec<RefusedRetry>,
 }
 
 /// A job that was changed.
@@ -43,7 +50,7 @@ pub(crate) struct Told {
     pub(crate) state: JobState,
 }
 
-/// Changes the jobs whose state allows it, of `states` where some are given. Returns the changed jobs. `patience`
+/// Changes the jobs whose state allows it, of `states` where some are given. `patience`
 /// limits the wait for each locked row; default: the connection's own `lock_timeout`. After a timeout nothing is
 /// changed, and [`is_lock_timeout`](crate::Error::is_lock_timeout) of the error is true.
 pub(crate) async fn change(
@@ -53,7 +60,7 @@ pub(crate) async fn change(
     ids: &[JobId],
     states: Option<StateSet>,
     patience: Option<Duration>,
-) -> Result<Vec<Changed>> {
+) -> Result<Changes> {
     let statement = match verb {
         Verb::Cancel => &statements.cancel_jobs,
         Verb::Delete => &statements.delete_jobs,
@@ -74,12 +81,17 @@ pub(crate) async fn change(
         Verb::Cancel | Verb::Release | Verb::Reschedule(_) | Verb::Retry => true,
         Verb::Delete | Verb::SetPriority(_) => false,
     };
-    rows.iter()
-        .map(|row| {
-            let told = is_told.then(|| told(row)).transpose()?;
-            Ok(Changed { id: JobId::from(row.try_get::<Uuid, _>("id")?), told })
-        })
-        .collect()
+    let mut changes = Changes { changed: Vec::with_capacity(rows.len()), refused: Vec::new() };
+    for row in &rows {
+        let id = JobId::from(row.try_get::<Uuid, _>("id")?);
+        if matches!(verb, Verb::Retry) && row.try_get("refused")? {
+            let holder = row.try_get::<Option<Uuid>, _>("holder")?.map(JobId::from);
+            changes.refused.push(RefusedRetry::new(id, holder));
+        } else {
+            changes.changed.push(Changed { id, told: is_told.then(|| told(row)).transpose()? });
+        }
+    }
+    Ok(changes)
 }
 
 fn told(row: &PgRow) -> Result<Told> {

@@ -52,7 +52,7 @@ pub(crate) use self::audit::{audit_duplicates, audited_kinds, fold_duplicates, s
 pub(crate) use self::backfill::{
     Keyed, Seen, Settled, Wanted, backfill_keys, backfill_rows, backfill_settle, begin_batch, holders,
 };
-pub(crate) use self::change::{Changed, Told, Verb, change, release_claim};
+pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_claim};
 pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Position, Slots, Unreadable, fetch, give_back};
@@ -204,7 +204,7 @@ statements! {
     health_tables,
     holder,
     holders,
-    insert_jobs,
+    insert_batch,
     insert_plain,
     insert_plain_one,
     insert_unique,

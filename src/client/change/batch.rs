@@ -10,14 +10,16 @@ use crate::error::Result;
 use crate::event::{Event, Happened, TAKEN};
 use crate::ident::JobId;
 use crate::state::JobState;
-use crate::store::{self, Changed, Told, Verb};
-use crate::unique::StateSet;
+use crate::store::{self, Changed, Changes, Told, Verb};
+use crate::unique::{RefusedRetry, StateSet};
 
 /// A batch of jobs that were changed.
 pub(super) struct Batch {
     pub(super) changed: Vec<JobId>,
     /// The changed jobs that their policy discarded instead.
     discarded: Vec<JobId>,
+    /// The jobs that were left as they were, because their key is taken.
+    refused: Vec<RefusedRetry>,
 }
 
 /// Changes jobs by their ids, in one of these states if some are given. Without a `lock_timeout` the connection's own
@@ -30,9 +32,10 @@ pub(super) async fn change_batch(
     states: Option<StateSet>,
     lock_timeout: Option<Duration>,
 ) -> Result<Batch> {
-    let jobs = store::change(connection, client.statements(), verb, ids, states, lock_timeout).await?;
-    let mut batch = Batch { changed: Vec::with_capacity(jobs.len()), discarded: Vec::new() };
-    for Changed { id, told } in jobs {
+    let Changes { changed, refused } =
+        store::change(connection, client.statements(), verb, ids, states, lock_timeout).await?;
+    let mut batch = Batch { changed: Vec::with_capacity(changed.len()), discarded: Vec::new(), refused };
+    for Changed { id, told } in changed {
         batch.changed.push(id);
         if let Some(told) = told {
             if told.state == JobState::Discarded {
@@ -60,12 +63,18 @@ fn publish(client: &Client, verb: Verb, id: JobId, Told { kind, queue, attempt, 
 pub(super) struct Listeners<'a> {
     pub(super) on_batch: Option<Listener<'a>>,
     pub(super) on_discarded: Option<Listener<'a>>,
+    pub(super) on_refused: Option<Listener<'a, RefusedRetry>>,
 }
 
-type Listener<'a> = Box<dyn FnMut(&[JobId]) + Send + 'a>;
+type Listener<'a, T = JobId> = Box<dyn FnMut(&[T]) + Send + 'a>;
 
 impl Listeners<'_> {
-    pub(super) fn call(&mut self, Batch { changed, discarded }: &Batch) {
+    pub(super) fn call(&mut self, Batch { changed, discarded, refused }: &Batch) {
+        if let Some(on_refused) = &mut self.on_refused
+            && !refused.is_empty()
+        {
+            on_refused(refused);
+        }
         if let Some(on_discarded) = &mut self.on_discarded
             && !discarded.is_empty()
         {
@@ -79,10 +88,11 @@ impl Listeners<'_> {
 
 impl fmt::Debug for Listeners<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { on_batch, on_discarded } = self;
+        let Self { on_batch, on_discarded, on_refused } = self;
         f.debug_struct("Listeners")
             .field("on_batch", &on_batch.is_some())
             .field("on_discarded", &on_discarded.is_some())
+            .field("on_refused", &on_refused.is_some())
             .finish()
     }
 }

@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::filter::{JobSelection, Selected};
 use crate::ident::JobId;
 use crate::store::{self, Verb};
+use crate::unique::RefusedRetry;
 
 /// A change to jobs, to be awaited. Made by [`Client::cancel`], [`Client::retry`],
 /// [`Client::release`], [`Client::reschedule`], [`Client::set_priority`] and [`Client::delete`].
@@ -32,9 +33,10 @@ use crate::store::{self, Verb};
 /// ```
 ///
 /// It returns the ids of the jobs that were changed. Jobs that do not exist, or are in a state that the change does not
-/// apply to, are left out. That is no error. A job whose policy says so
-/// ([`OnReentry::Discard`](crate::OnReentry::Discard)) is discarded instead of coming back to a key that another job
-/// holds: its id is among the returned ones, and [`Change::on_discarded`] names it.
+/// apply to, are left out. That is no error. Two kinds of jobs do not come back to a key that another job holds, where
+/// their policy says so ([`OnReentry::Discard`](crate::OnReentry::Discard)). A job that waits is discarded instead: its id
+/// is among the returned ones, and [`Change::on_discarded`] names it. A final job is not retried and stays as it is:
+/// its id is not among the returned ones, and [`Change::on_refused`] names it with the holder.
 ///
 /// By ids, the change is one statement, which waits for locked jobs. By a filter, it pages through the jobs that exist
 /// when it starts, by ascending id, and commits each page, so that it never locks many rows for long. A job that stays
@@ -101,6 +103,26 @@ impl<'a> Change<'a> {
         self.listeners.on_discarded = Some(Box::new(listener));
         self
     }
+
+    /// Calls this after each batch, with the final jobs that were not retried, because another job holds their unique
+    /// key and their policy says so. They stay as they are, and the change does not return their ids. Only
+    /// [`Client::retry`] refuses jobs. Not called for a batch without such jobs.
+    ///
+    /// ```no_run
+    /// # use uniqueue::{Client, JobId};
+    /// # async fn run(client: Client, id: JobId) -> uniqueue::Result<()> {
+    /// let retry = client.retry(id).on_refused(|jobs| {
+    ///     for job in jobs {
+    ///         println!("job {} is not retried: its key is held by {:?}", job.id, job.holder);
+    ///     }
+    /// });
+    /// retry.await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn on_refused(mut self, listener: impl FnMut(&[RefusedRetry]) + Send + 'a) -> Self {
+        self.listeners.on_refused = Some(Box::new(listener));
+        self
+    }
 }
 
 impl<'a> IntoFuture for Change<'a> {
@@ -152,7 +174,8 @@ impl Client {
 
     /// Makes final, retryable and scheduled jobs available at once, with at least one attempt left.
     /// Where another job holds a job's unique key by now, the retried job goes on without its claim. Where its
-    /// policy says so, it is discarded ([`Change::on_discarded`]).
+    /// policy says so, a final job stays as it is ([`Change::on_refused`]), and a waiting one is discarded
+    /// ([`Change::on_discarded`]).
     ///
     /// # Errors
     ///

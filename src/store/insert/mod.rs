@@ -6,7 +6,7 @@
 //! | has different keys and new ids, and ignores duplicates | the unique way: `INSERT … ON CONFLICT DO NOTHING`, then a look at what the others met |
 //! | anything else; and what the unique way left contested | one by one, in the order of keys |
 //!
-//! One row goes the first two ways without arrays. Several rows that must be all or nothing go to `insert_jobs`,
+//! One row goes the first two ways without arrays. Several rows that must be all or nothing go to `insert_batch`,
 //! which tries the unique way in a subtransaction of its own; rows of several callers are each
 //! [settled for itself](insert_each).
 
@@ -65,7 +65,7 @@ pub(crate) async fn insert(
         in_order = true;
     }
     let columns = Columns::of(&rows);
-    let inserting = columns.bind_to(query(&statements.insert_jobs)).bind(&columns.on_conflicts);
+    let inserting = columns.bind_to(query(&statements.insert_batch)).bind(&columns.on_conflicts);
     let inserting = inserting.bind(in_order).bind(max_wait.map(interval)).bind(folded);
     let answered = inserting.fetch_all(connection).await?;
     deal(rows, &answered, Answer::of_unique)

@@ -1,6 +1,6 @@
 -- An operator's retry: makes final and waiting jobs available at once.
 SELECT
-    c.id, c.kind, c.queue, c.attempt, c.state,
+    c.id, c.kind, c.queue, c.attempt, c.state, c.refused, c.holder,
     -- Evaluated after all rows are changed: the limit is not for the waits of the COMMIT.
     CASE WHEN $3::text IS NOT NULL THEN set_config('lock_timeout', '0', true) END AS patience
 FROM /* schema */retry_jobs($1, $2) AS c

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uniqueue::{JobCount, JobFilter, JobState, OnReentry, PeriodicJob, UniqueKey, UniqueScope};
+use uniqueue::{JobCount, JobFilter, JobSelection, JobState, OnReentry, PeriodicJob, UniqueKey, UniqueScope};
 
 use crate::support::{Database, job};
 
@@ -29,17 +29,75 @@ async fn r6_an_operators_retry_of_a_finished_job_whose_key_is_taken_goes_on_with
 }
 
 #[tokio::test]
-async fn r6_a_retry_with_on_reentry_discard_says_why_it_was_discarded() {
+async fn r6_an_operators_retry_of_a_waiting_job_under_discard_says_why_it_was_discarded() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let key = || UniqueKey::raw("k").states([JobState::Available]).on_reentry(OnReentry::Discard);
+    let waits = client.insert(job("a").scheduled_in(Duration::from_secs(60)).unique_key(key())).await.unwrap();
+    client.insert(job("a").unique_key(key())).await.unwrap();
+    client.retry([waits.id()]).await.unwrap();
+    let row = client.job(waits.id()).await.unwrap().unwrap();
+    assert_eq!(row.state, JobState::Discarded);
+    assert!(row.errors[0].error.contains("re-entry"), "{:?}", row.errors);
+}
+
+#[tokio::test]
+async fn r6_an_operators_retry_of_a_final_job_under_discard_is_refused_and_names_the_holder() {
+    let database = Database::new().await;
+    let client = &database.client;
+    for state in ["completed", "cancelled", "discarded"] {
+        let key = || UniqueKey::raw(state).scope(UniqueScope::Active).on_reentry(OnReentry::Discard);
+        let old = client.insert(job("a").unique_key(key())).await.unwrap().id();
+        database.set_state(old, state).await;
+        let twin = client.insert(job("a").unique_key(key())).await.unwrap().id();
+        database.set_state(twin, state).await;
+        let holder = client.insert(job("a").unique_key(key())).await.unwrap().id();
+        let free = client.insert(job("a")).await.unwrap().id();
+        database.set_state(free, state).await;
+        let row = |id| format!("SELECT j::text FROM {{schema}}.job AS j WHERE id = '{id}'");
+        let before = database.text(&row(old)).await;
+        // By ids, by a filter, and in SQL.
+        for jobs in [JobSelection::from([old, free]), JobFilter::new().ids(&[old, free]).into()] {
+            database.set_state(free, state).await;
+            let mut refused = Vec::new();
+            let retried = client.retry(jobs).on_refused(|jobs| refused.extend_from_slice(jobs)).await.unwrap();
+            assert_eq!(retried, [free]);
+            let refused: Vec<_> = refused.iter().map(|job| (job.id, job.holder)).collect();
+            assert_eq!(refused, [(old, Some(holder))], "{state}");
+        }
+        let in_sql = format!(
+            "SELECT string_agg(r.id || ' ' || r.state || ' ' || r.refused || ' ' || r.holder, ', ')
+             FROM {{schema}}.retry_jobs(ARRAY['{old}']::uuid[]) AS r"
+        );
+        assert_eq!(database.text(&in_sql).await, format!("{old} {state} true {holder}"));
+        assert_eq!(database.text(&row(old)).await, before, "it stays as it was");
+        assert_eq!(client.holder(state).await.unwrap().unwrap().id, holder);
+
+        // With the key free it is retried, and its twin meets it.
+        client.cancel([holder]).await.unwrap();
+        let mut refused = Vec::new();
+        let retried = client.retry([old, twin]).on_refused(|jobs| refused.extend_from_slice(jobs)).await.unwrap();
+        assert_eq!((retried, refused[0].id, refused[0].holder), (vec![old], twin, Some(old)));
+        let job = client.job(old).await.unwrap().unwrap();
+        assert_eq!((job.state, job.claims, job.finalized_at), (JobState::Available, true, None));
+    }
+}
+
+#[tokio::test]
+async fn r6_a_retry_under_discard_is_refused_while_an_open_transaction_takes_the_key() {
     let database = Database::new().await;
     let client = &database.client;
     let key = || UniqueKey::raw("k").scope(UniqueScope::Active).on_reentry(OnReentry::Discard);
-    let first = client.insert(job("a").unique_key(key())).await.unwrap();
-    client.cancel([first.id()]).await.unwrap();
-    client.insert(job("a").unique_key(key())).await.unwrap();
-    client.retry([first.id()]).await.unwrap();
-    let row = client.job(first.id()).await.unwrap().unwrap();
-    assert_eq!(row.state, JobState::Discarded);
-    assert!(row.errors[0].error.contains("re-entry"), "{:?}", row.errors);
+    let old = client.insert(job("a").unique_key(key())).await.unwrap().id();
+    database.set_state(old, "completed").await;
+    let mut rival = database.pool().begin().await.unwrap();
+    client.insert(job("a").unique_key(key())).tx(&mut rival).await.unwrap();
+    let mut refused = Vec::new();
+    let retried = client.retry([old]).on_refused(|jobs| refused.extend_from_slice(jobs)).await.unwrap();
+    assert_eq!((retried, refused[0].id, refused[0].holder), (vec![], old, None));
+    assert_eq!(client.job(old).await.unwrap().unwrap().state, JobState::Completed);
+    rival.rollback().await.unwrap();
+    assert_eq!(client.retry([old]).await.unwrap(), [old]);
 }
 
 #[tokio::test]

@@ -388,12 +388,11 @@ async fn given_jobs_are_changed_and_the_others_have_a_reason() {
 #[tokio::test]
 async fn jobs_that_a_retry_discards_are_not_counted_as_retried() {
     let jobs = Jobs::new().await;
-    let policy = r#"{"on_reentry": "discard"}"#;
+    let policy = r#"{"on_reentry": "discard", "states": ["available"]}"#;
     let mut ids = Vec::new();
     for _ in 0..3 {
-        let inserted = json_of(&mut jobs.with("job insert sync --json --unique", &[policy]), 0);
+        let inserted = json_of(&mut jobs.with("job insert sync --in 1h --json --unique", &[policy]), 0);
         ids.push(inserted["job"]["id"].as_str().unwrap().to_owned());
-        jobs.set(ids.last().unwrap(), "state = 'cancelled', finalized_at = now()").await;
     }
     // It holds the key that all of them had.
     jobs.with("job insert sync --unique", &[policy]).output().unwrap();
@@ -402,9 +401,32 @@ async fn jobs_that_a_retry_discards_are_not_counted_as_retried() {
     let text = text_of(&mut jobs.command(&format!("job retry {} {other}", ids[0])), 1);
     let discarded = format!("discarded 1 job, because another job holds the unique key: {}\n", ids[0]);
     assert_eq!(text, format!("retried 1 job\n{discarded}"));
-    let answer = json_of(&mut jobs.command("job retry --state cancelled --kind sync --yes --json"), 1);
+    let answer = json_of(&mut jobs.command("job retry --state scheduled --kind sync --yes --json"), 1);
     assert_eq!(answer, json!({"verb": "retry", "changed": 0, "discarded": ids[1..], "unchanged": []}));
     assert_eq!(jobs.state(&ids[2]).await, "discarded");
+}
+
+#[tokio::test]
+async fn final_jobs_whose_retry_is_refused_are_named_with_the_holder_of_their_key() {
+    let jobs = Jobs::new().await;
+    let policy = r#"{"on_reentry": "discard"}"#;
+    let insert = || json_of(&mut jobs.with("job insert sync --json --unique", &[policy]), 0);
+    let id_of = |inserted: &Value| inserted["job"]["id"].as_str().unwrap().to_owned();
+    let mut ids = Vec::new();
+    for state in ["completed", "cancelled", "discarded"] {
+        ids.push(id_of(&insert()));
+        jobs.set(ids.last().unwrap(), &format!("state = '{state}', finalized_at = now()")).await;
+    }
+    let holder = id_of(&insert());
+    let reason = format!("its unique key is held by job {holder}, and its policy is on_reentry discard");
+    for (id, state) in ids.iter().zip(["completed", "cancelled", "discarded"]) {
+        let text = text_of(&mut jobs.command(&format!("job retry {id}")), 1);
+        assert_eq!(text, format!("retried 0 jobs\nnot {id}: {reason}\n"));
+        let answer = json_of(&mut jobs.command(&format!("job retry --state {state} --yes --json")), 1);
+        let unchanged = json!([{"id": id, "reason": reason}]);
+        assert_eq!(answer, json!({"verb": "retry", "changed": 0, "discarded": [], "unchanged": unchanged}));
+        assert_eq!(jobs.state(id).await, state);
+    }
 }
 
 #[tokio::test]

@@ -17,7 +17,9 @@ pub(super) async fn change(
 ) -> Result<Verdict, Failure> {
     let changed = progress.follow(verb.change(client, ids).await?, None).await?;
     let mut unchanged = Vec::new();
-    for id in ids.iter().filter(|id| !changed.contains(id)) {
+    let refused = progress.refused();
+    let is_refused = |id: &JobId| refused.iter().any(|refused| refused.id == *id);
+    for id in ids.iter().filter(|id| !changed.contains(id) && !is_refused(id)) {
         // The job may have entered a suitable state since the statement.
         let was_unsuitable = || Unchanged { id: *id, reason: "it was in no suitable state".to_owned() };
         unchanged.push(reason(client, verb, *id).await?.unwrap_or_else(was_unsuitable));

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
-use uniqueue::{Change, JobCount, JobId, JobRow};
+use uniqueue::{Change, JobCount, JobId, JobRow, RefusedRetry};
 
 use crate::failure::Failure;
 use crate::job::verb::{Verb, Words};
@@ -46,17 +46,19 @@ pub(super) struct Preview<'a> {
 pub(super) struct Progress {
     changed: AtomicU64,
     discarded: Mutex<Vec<JobId>>,
+    refused: Mutex<Vec<RefusedRetry>>,
 }
 
 impl Progress {
     /// Makes a change report its batches here.
     pub(super) fn follow<'c>(&'c self, change: Change<'c>, bar: Option<&'c Bar>) -> Change<'c> {
-        let change = change.on_discarded(|ids| self.discarded().extend_from_slice(ids));
+        let change = change.on_discarded(|ids| locked(&self.discarded).extend_from_slice(ids));
+        let change = change.on_refused(|jobs| locked(&self.refused).extend_from_slice(jobs));
         let mut all = 0;
         // A batch reports its discarded jobs first.
         change.on_batch(move |batch| {
             all += batch.len() as u64;
-            self.changed.store(all - self.discarded().len() as u64, Ordering::Release);
+            self.changed.store(all - locked(&self.discarded).len() as u64, Ordering::Release);
             if let Some(bar) = bar {
                 bar.advance(batch.len() as u64);
             }
@@ -67,12 +69,31 @@ impl Progress {
         self.changed.load(Ordering::Acquire)
     }
 
-    pub(super) fn outcome(&self, verb: Verb, unchanged: Vec<Unchanged>) -> Outcome {
-        Outcome { verb: verb.name(), changed: self.changed(), discarded: self.discarded().clone(), unchanged }
+    /// The jobs that were left as they were, because another job holds their key.
+    pub(super) fn refused(&self) -> Vec<RefusedRetry> {
+        locked(&self.refused).clone()
     }
 
-    fn discarded(&self) -> MutexGuard<'_, Vec<JobId>> {
-        self.discarded.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn outcome(&self, verb: Verb, mut unchanged: Vec<Unchanged>) -> Outcome {
+        unchanged.extend(locked(&self.refused).iter().map(Unchanged::of_refused));
+        Outcome { verb: verb.name(), changed: self.changed(), discarded: locked(&self.discarded).clone(), unchanged }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Unchanged {
+    fn of_refused(refused: &RefusedRetry) -> Self {
+        let holder = match refused.holder {
+            Some(holder) => format!("job {holder}"),
+            None => "another open transaction".to_owned(),
+        };
+        Self {
+            id: refused.id,
+            reason: format!("its unique key is held by {holder}, and its policy is on_reentry discard"),
+        }
     }
 }
 
