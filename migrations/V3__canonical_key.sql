@@ -267,13 +267,12 @@ DECLARE
     problem text;
     segments text[];
 BEGIN
-    IF part <> '' AND left(part, 1) <> '/' THEN
+    IF left(part, 1) <> '/' THEN
         RETURN ARRAY[part];
     END IF;
     -- Of "/" the only segment is the empty name.
     segments := CASE part WHEN '/' THEN ARRAY[''] ELSE string_to_array(substr(part, 2), '/') END;
     problem := CASE
-        WHEN part = '' THEN 'must not be empty: it would select everything'
         WHEN cardinality(segments) > 127 THEN 'must not be deeper than 127 levels'
         WHEN part ~ '~([^01]|$)' THEN 'in a JSON Pointer ~ must be written ~0 and / within a name ~1'
     END;
@@ -335,7 +334,7 @@ DECLARE
     more jsonb;
 BEGIN
     FOREACH part IN ARRAY coalesce(parts, '{}') LOOP
-        IF jsonb_typeof(source) = 'object' AND part !~ '^(/|$)' THEN
+        IF jsonb_typeof(source) = 'object' AND part !~ '^/' THEN
             -- The usual case, a member by its name, without the calls.
             more := CASE WHEN source ? part THEN coalesce(chosen, '{}') || jsonb_build_object(part, source -> part) END;
         ELSE
@@ -369,7 +368,8 @@ CREATE FUNCTION read_unique_policy(
     OUT unique_states smallint,
     OUT until_start boolean,
     OUT discard_on_reentry boolean,
-    OUT on_conflict text
+    OUT on_conflict text,
+    OUT is_enforced boolean
 )
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path FROM CURRENT
@@ -378,6 +378,8 @@ AS $$
 DECLARE
     key_makers CONSTANT text[] :=
         ARRAY['keys', 'args_keys', 'optional_args_keys', 'meta_keys', 'window', 'exclude_type'];
+    -- The queue whose defaults stand where the document has no member of its own.
+    preset text;
     member text;
     given jsonb;
     words text[];
@@ -392,7 +394,6 @@ DECLARE
     field text;
     problem text;
 BEGIN
-    on_conflict := 'ignore';
     discard_on_reentry := false;
     IF jsonb_typeof(document) <> 'object' THEN
         RAISE invalid_parameter_value USING
@@ -427,9 +428,10 @@ BEGIN
                     EXIT;
                 END IF;
                 exclude_type := given::boolean;
-            WHEN member IN ('key', 'period', 'ttl', 'window', 'scope', 'until', 'on_conflict', 'on_reentry') THEN
+            WHEN member IN ('key', 'like', 'period', 'ttl', 'window', 'scope', 'until', 'on_conflict', 'on_reentry') THEN
                 word := given #>> '{}';
                 choices := CASE member
+                    WHEN 'like' THEN ARRAY['faktory', 'ojs', 'river', 'zizq']
                     WHEN 'scope' THEN ARRAY['queued', 'active', 'completed', 'exists']
                     WHEN 'until' THEN ARRAY['success', 'start']
                     WHEN 'on_conflict' THEN ARRAY['ignore', 'reject', 'replace', 'replace_except_schedule']
@@ -446,6 +448,7 @@ BEGIN
                 END IF;
                 CASE member
                     WHEN 'key' THEN key := word;
+                    WHEN 'like' THEN preset := word;
                     WHEN 'period' THEN period_length := period_seconds(word, member);
                     WHEN 'ttl' THEN ttl_length := period_seconds(word, member);
                     WHEN 'window' THEN window_length := period_seconds(word, member);
@@ -461,6 +464,15 @@ BEGIN
         END CASE;
     END LOOP;
 
+    -- As in River, nothing but its own defaults is no uniqueness at all.
+    is_enforced := preset IS DISTINCT FROM 'river' OR exclude_type
+        OR coalesce(key, scope, until) IS NOT NULL OR coalesce(keys, states) IS NOT NULL
+        OR coalesce(period_length, ttl_length, window_length) IS NOT NULL;
+    keys := coalesce(keys, CASE preset
+        WHEN 'faktory' THEN ARRAY['type', 'queue', 'args']
+        WHEN 'zizq' THEN ARRAY['type', 'args']
+    END);
+    on_conflict := coalesce(on_conflict, CASE WHEN preset IN ('faktory', 'ojs') THEN 'reject' ELSE 'ignore' END);
     has_type := NOT exclude_type;
     has_queue := coalesce('queue' = ANY (keys), false);
     has_args := coalesce('args' = ANY (keys), false);
@@ -495,12 +507,15 @@ BEGIN
     ELSIF has_meta AND coalesce(meta_keys, '{}') = '{}' THEN
         field := 'meta_keys';
         problem := 'must name at least one member: []';
-    ELSIF exclude_type AND 'type' = ANY (keys) THEN
+    ELSIF exclude_type AND document -> 'keys' ? 'type' THEN
         field := 'exclude_type';
         problem := 'contradicts "type" in keys: true';
     ELSIF exclude_type AND NOT has_queue AND NOT has_args AND NOT has_meta AND window_length IS NULL THEN
         field := 'exclude_type';
         problem := 'leaves nothing to make a key from: true';
+    ELSIF preset = 'faktory' AND ttl_length IS NULL THEN
+        field := 'like';
+        problem := 'faktory needs ttl, which is its unique_for: "faktory"';
     ELSIF states IS NOT NULL AND scope IS NOT NULL THEN
         field := 'scope';
         problem := format('stands beside states, which say the same: %s', scope);
@@ -532,7 +547,10 @@ BEGIN
             WHEN scope = 'queued' THEN 177
             WHEN scope = 'completed' THEN 245
             WHEN scope = 'exists' THEN 255
-            WHEN scope IS NULL AND until = 'success' THEN 251
+            WHEN scope = 'active' THEN 241
+            WHEN until = 'success' OR preset = 'faktory' THEN 251
+            WHEN preset = 'river' THEN 245
+            WHEN preset = 'zizq' THEN 177
             ELSE 241
         END;
         IF until_start AND unique_states & 177 = 0 THEN
@@ -626,6 +644,9 @@ BEGIN
     END IF;
 
     SELECT p.* INTO policy FROM read_unique_policy(unique_policy) AS p;
+    IF NOT policy.is_enforced THEN
+        RETURN;
+    END IF;
     unique_states := policy.unique_states;
     period := (policy.period_length * 1000000)::bigint * interval '1 microsecond';
     ttl := (policy.ttl_length * 1000000)::bigint * interval '1 microsecond';
@@ -697,6 +718,7 @@ unique_policy: an object; default {}, the kind alone; null: no key. Members, all
   exclude_type: true leaves the type out.
   window: ISO 8601 duration of whole seconds; the window is part of the key.
   key: a raw key of 1 to 512 bytes, which stands alone.
+  like: faktory (needs ttl), ojs, river or zizq: the defaults of that queue where the document has no member of its own. river alone is not unique.
   states: list of states in which the job claims its key (active is running); or
   scope: queued, active (default), completed, exists.
   period: the claim ends so long after created_at; ttl: after the later of created_at and scheduled_at.

@@ -21,7 +21,7 @@ COMMENT ON FUNCTION new_job_id() IS
 --   plain       rows without a key: INSERT, and nothing else.
 --   unique      insert_unique: INSERT ... ON CONFLICT DO NOTHING, then a look at what the other rows met. Each row is
 --               settled for itself: inserted, duplicate, or contested, where its key takes more than a look.
---   one by one  insert_jobs: the batch is all or nothing. It tries the unique way in a subtransaction. Where a row is
+--   one by one  insert_batch: the batch is all or nothing. It tries the unique way in a subtransaction. Where a row is
 --               contested, or asks for more than ignore, it takes the keys one by one, in their order.
 --
 -- In all arrays, a place stands for a job. An array of one element stands for all places, an empty one for nulls.
@@ -183,9 +183,9 @@ COMMENT ON FUNCTION insert_unique(
     uuid[], text[], text[], jsonb[], jsonb[], smallint[], smallint[], timestamptz[], interval[], boolean[],
     text[], smallint[], interval[], interval[], boolean[], boolean[], integer[], interval, boolean
 ) IS
-    'Inserts jobs with new ids and different keys that ignore duplicates, each for itself: inserted, duplicate (job is the one that claims the key), or contested (nothing was done: insert_jobs settles it). An answer without a place stands for every place that no other names. max_wait: how long to wait for each key of an open transaction; an error 55P03 after that. folded: how many more inputs of the caller each place stands for, which are its duplicates, for the audit. With all_or_nothing a contested one is error UQ001 instead.';
+    'Inserts jobs with new ids and different keys that ignore duplicates, each for itself: inserted, duplicate (job is the one that claims the key), or contested (nothing was done: insert_batch settles it). An answer without a place stands for every place that no other names. max_wait: how long to wait for each key of an open transaction; an error 55P03 after that. folded: how many more inputs of the caller each place stands for, which are its duplicates, for the audit. With all_or_nothing a contested one is error UQ001 instead.';
 
-CREATE FUNCTION insert_jobs(
+CREATE FUNCTION insert_batch(
     ids uuid[],
     kinds text[],
     queues text[],
@@ -239,6 +239,9 @@ DECLARE
     arrived timestamptz;
     due timestamptz;
     earlier integer;
+    -- The duplicates of the key that is being settled.
+    duplicates integer[];
+    key_at_hand text;
     jobs job[] := array_fill(NULL::job, ARRAY[size]);
     outcomes text[] := array_fill(NULL::text, ARRAY[size]);
     successions uuid[] := array_fill(NULL::uuid, ARRAY[size]);
@@ -258,8 +261,8 @@ BEGIN
             RETURN QUERY
             SELECT a.*
             FROM insert_unique(
-                ids, kinds, queues, insert_jobs.args, metas, priorities, insert_jobs.max_attempts, scheduled_ats,
-                delays, pendings, unique_keys, insert_jobs.unique_states, periods, ttls, until_starts,
+                ids, kinds, queues, insert_batch.args, metas, priorities, insert_batch.max_attempts, scheduled_ats,
+                delays, pendings, unique_keys, insert_batch.unique_states, periods, ttls, until_starts,
                 discards_on_reentry, folded, all_or_nothing => true
             ) AS a;
             PERFORM set_config('lock_timeout', caller_lock_timeout, true);
@@ -285,16 +288,16 @@ BEGIN
             SELECT
                 u.id, coalesce(u.kind, kinds[1]) AS kind, coalesce(u.queue, queues[1]) AS queue, u.args,
                 coalesce(u.meta, metas[1]) AS meta, coalesce(u.priority, priorities[1]) AS priority,
-                coalesce(u.max_attempts, insert_jobs.max_attempts[1]) AS max_attempts, u.scheduled_at, u.delay,
+                coalesce(u.max_attempts, insert_batch.max_attempts[1]) AS max_attempts, u.scheduled_at, u.delay,
                 u.is_pending, u.unique_key,
-                CASE WHEN u.unique_key IS NOT NULL THEN coalesce(u.unique_states, insert_jobs.unique_states[1]) END
+                CASE WHEN u.unique_key IS NOT NULL THEN coalesce(u.unique_states, insert_batch.unique_states[1]) END
                     AS unique_states,
                 u.period, u.ttl, coalesce(u.until_start, until_starts[1]) AS until_start,
                 coalesce(u.discard_on_reentry, discards_on_reentry[1]) AS discard_on_reentry,
                 coalesce(u.on_conflict, on_conflicts[1]) AS on_conflict, u.place
             FROM unnest(
-                ids, kinds, queues, insert_jobs.args, metas, priorities, insert_jobs.max_attempts, scheduled_ats, delays,
-                pendings, unique_keys, insert_jobs.unique_states, periods, ttls, until_starts, discards_on_reentry,
+                ids, kinds, queues, insert_batch.args, metas, priorities, insert_batch.max_attempts, scheduled_ats, delays,
+                pendings, unique_keys, insert_batch.unique_states, periods, ttls, until_starts, discards_on_reentry,
                 on_conflicts
             ) WITH ORDINALITY AS u (
                 id, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending,
@@ -304,6 +307,10 @@ BEGIN
             ORDER BY u.unique_key COLLATE "C", CASE WHEN u.unique_key IS NULL THEN u.id END, u.place
         LOOP
             rounds := 0;
+            IF given.unique_key IS DISTINCT FROM key_at_hand THEN
+                key_at_hand := given.unique_key;
+                duplicates := '{}';
+            END IF;
             -- A rival that committed meanwhile won each round that is lost, so the inserts as a whole make progress.
             WHILE outcomes[given.place] IS NULL LOOP
                 rounds := rounds + 1;
@@ -340,6 +347,7 @@ BEGIN
                 ELSIF holder.id IS NOT NULL AND given.on_conflict = 'ignore' THEN
                     jobs[given.place] := holder;
                     outcomes[given.place] := 'duplicate';
+                    duplicates := duplicates || given.place::integer;
                     CONTINUE;
                 ELSIF given.on_conflict NOT IN ('ignore', 'reject', 'replace', 'replace_except_schedule') THEN
                     RAISE EXCEPTION USING
@@ -417,6 +425,12 @@ BEGIN
                 IF FOUND THEN
                     jobs[given.place] := entered;
                     outcomes[given.place] := 'inserted';
+                    -- What it replaced was the holder of the earlier duplicates: they name the job that lives.
+                    IF successions[given.place] IS NOT NULL THEN
+                        FOREACH earlier IN ARRAY duplicates LOOP
+                            jobs[earlier] := entered;
+                        END LOOP;
+                    END IF;
                 END IF;
             END LOOP;
         END LOOP;
@@ -461,11 +475,11 @@ BEGIN
     WHERE NOT is_rejected OR outcomes[u.place] = 'rejected';
 END
 $$;
-COMMENT ON FUNCTION insert_jobs(
+COMMENT ON FUNCTION insert_batch(
     uuid[], text[], text[], jsonb[], jsonb[], smallint[], smallint[], timestamptz[], interval[], boolean[],
     text[], smallint[], interval[], interval[], boolean[], boolean[], text[], boolean, interval, integer[]
 ) IS
-    'Inserts a batch of jobs, all or nothing, as insert_unique where that is enough, else key by key. Answers inserted, duplicate (job is the holder), rejected (nothing was inserted, and only the rejected places are answered), or once, without a place, busy (max_wait ran out, nothing was inserted). in_order takes key by key at once, as on_conflict other than ignore, equal keys in the batch and ids that may exist need. folded: as in insert_unique. The front door for people is insert_job.';
+    'Inserts a batch of jobs, all or nothing, as insert_unique where that is enough, else key by key. Answers inserted, duplicate (job is the holder), rejected (nothing was inserted, and only the rejected places are answered), or once, without a place, busy (max_wait ran out, nothing was inserted). in_order takes key by key at once, as on_conflict other than ignore, equal keys in the batch and ids that may exist need. folded: as in insert_unique. The front door for people is insert_jobs.';
 
 CREATE FUNCTION enter_job(
     kind text,
@@ -477,6 +491,9 @@ CREATE FUNCTION enter_job(
     scheduled_at timestamptz,
     unique_policy jsonb,
     id uuid,
+    pending boolean,
+    max_wait interval,
+    on_reject text,
     OUT outcome text,
     OUT replaced uuid,
     OUT entered job
@@ -494,11 +511,12 @@ DECLARE
     claim record;
     answer record;
 BEGIN
+    PERFORM check_insert_options(max_wait, on_reject);
     SELECT c.* INTO claim
     FROM job_claim(kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy) AS c;
     -- Without a subtransaction, of which a transaction of many inserts would soon have more than the snapshots of
     -- others can hold.
-    IF id IS NULL AND coalesce(claim.on_conflict, 'ignore') = 'ignore' THEN
+    IF id IS NULL AND max_wait IS NULL AND coalesce(claim.on_conflict, 'ignore') = 'ignore' THEN
         SELECT e.outcome, e.job AS entered INTO answer
         FROM insert_unique(
             ids => ARRAY[new_id],
@@ -510,7 +528,7 @@ BEGIN
             max_attempts => ARRAY[coalesce(max_attempts, 25)::smallint],
             scheduled_ats => array_remove(ARRAY[scheduled_at], NULL),
             delays => '{}',
-            pendings => '{}',
+            pendings => array_remove(ARRAY[pending], false),
             unique_keys => ARRAY[claim.unique_key],
             unique_states => ARRAY[claim.unique_states],
             periods => array_remove(ARRAY[claim.period], NULL),
@@ -529,7 +547,7 @@ BEGIN
     END IF;
 
     SELECT r.outcome, r.replaced, r.job INTO answer
-    FROM insert_jobs(
+    FROM insert_batch(
         ids => ARRAY[new_id],
         kinds => ARRAY[kind],
         queues => ARRAY[queue],
@@ -539,7 +557,7 @@ BEGIN
         max_attempts => ARRAY[coalesce(max_attempts, 25)::smallint],
         scheduled_ats => ARRAY[scheduled_at],
         delays => ARRAY[NULL::interval],
-        pendings => ARRAY[false],
+        pendings => ARRAY[pending],
         unique_keys => ARRAY[claim.unique_key],
         unique_states => ARRAY[claim.unique_states],
         periods => ARRAY[claim.period],
@@ -548,23 +566,28 @@ BEGIN
         discards_on_reentry => ARRAY[coalesce(claim.discard_on_reentry, false)],
         on_conflicts => ARRAY[coalesce(claim.on_conflict, 'ignore')],
         -- What the quick way cannot do: another on_conflict, an id that may be there, a claim that is over.
-        in_order => true
+        in_order => true,
+        max_wait => max_wait
     ) AS r;
     outcome := answer.outcome;
     replaced := answer.replaced;
     entered := answer.job;
-    IF outcome = 'rejected' THEN
+    IF outcome = 'busy' THEN
+        PERFORM raise_busy(max_wait);
+    ELSIF outcome = 'rejected' AND on_reject = 'error' THEN
         RAISE unique_violation USING
             MESSAGE = format('duplicate: the unique key is held by job %s (%s)', entered.id, entered.state),
             DETAIL = format('{"holder": "%s", "state": "%s"}', entered.id, entered.state),
-            HINT = 'Nothing was inserted. To go on with the transaction, insert within a savepoint.',
+            HINT = 'Nothing was inserted. To go on with the transaction, pass on_reject => ''row'', or insert within a savepoint.',
             SCHEMA = current_schema(),
             TABLE = 'job',
             CONSTRAINT = 'job_unique_key';
     END IF;
 END
 $$;
-COMMENT ON FUNCTION enter_job(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid) IS
+COMMENT ON FUNCTION enter_job(
+    text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid, boolean, interval, text
+) IS
     'What insert_job does, in PL/pgSQL, where an argument and a column of the answer cannot both be named id.';
 
 CREATE FUNCTION insert_job(
@@ -576,23 +599,264 @@ CREATE FUNCTION insert_job(
     max_attempts integer DEFAULT NULL,
     scheduled_at timestamptz DEFAULT NULL,
     unique_policy jsonb DEFAULT NULL,
-    id uuid DEFAULT NULL
-) RETURNS TABLE (id uuid, state text, duplicate boolean, replaced uuid, unique_key text)
+    id uuid DEFAULT NULL,
+    pending boolean DEFAULT false,
+    max_wait interval DEFAULT NULL,
+    on_reject text DEFAULT 'error'
+) RETURNS TABLE (id uuid, state text, duplicate boolean, replaced uuid, unique_key text, outcome text)
     LANGUAGE sql VOLATILE
     ROWS 1
 BEGIN ATOMIC
-    SELECT (e.entered).id, (e.entered).state::text, e.outcome = 'duplicate', e.replaced, (e.entered).unique_key
+    SELECT
+        (e.entered).id, (e.entered).state::text, e.outcome IN ('duplicate', 'rejected'), e.replaced,
+        (e.entered).unique_key, e.outcome
     FROM enter_job(
         insert_job.kind, insert_job.args, insert_job.queue, insert_job.meta, insert_job.priority,
-        insert_job.max_attempts, insert_job.scheduled_at, insert_job.unique_policy, insert_job.id
+        insert_job.max_attempts, insert_job.scheduled_at, insert_job.unique_policy, insert_job.id,
+        coalesce(insert_job.pending, false), insert_job.max_wait, insert_job.on_reject
     ) AS e;
 END;
-COMMENT ON FUNCTION insert_job(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid) IS
+COMMENT ON FUNCTION insert_job(
+    text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid, boolean, interval, text
+) IS
     'Inserts a job in the caller''s transaction. Answers with the new job; or, with duplicate set, with the job that claims the key, which stays as it is and unlocked.
-kind, args, queue, meta: as unique_key. priority: higher runs first, -32768 to 32767, default 0. max_attempts: 1 to 32767, default 25. scheduled_at: when it may run, at the earliest; default now. unique_policy: as unique_key; default null: not unique. id: default a new UUIDv7; an id that is there already is answered with its job.
+kind, args, queue, meta: as unique_key. priority: higher runs first, -32768 to 32767, default 0. max_attempts: 1 to 32767, default 25. scheduled_at: when it may run, at the earliest; default now. unique_policy: as unique_key; default null: not unique. id: default a new UUIDv7; an id that is there already is answered with its job. pending: true holds the job back until release_jobs; default false.
+max_wait: how long to wait for each other open transaction that inserts the key, or that locks the job whose claim on it has expired; error 55P03 after that. Default null: as long as lock_timeout allows, which is for ever unless it is set.
 replaced: the job that this one took the place of.
-on_conflict reject, and replace on a running holder: error 23505 on constraint job_unique_key, with {"holder": id, "state": state} as DETAIL. As every error it aborts the transaction, unless the insert stands within a savepoint.
-Errors 22023, naming the argument or the policy''s member: a value outside its limits. Waits for an uncommitted rival with the same key, as long as lock_timeout allows.';
+outcome: inserted; duplicate (on_conflict ignore); rejected (on_conflict reject, and replace on a running holder: the row is the holder).
+on_reject: error (default): rejected is error 23505 on constraint job_unique_key instead, with {"holder": id, "state": state} as DETAIL, which aborts the transaction, unless the insert stands within a savepoint. row: rejected is a row.
+Errors 22023, naming the argument or the policy''s member: a value outside its limits.';
+
+CREATE FUNCTION check_insert_options(max_wait interval, on_reject text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+AS $$
+BEGIN
+    IF max_wait < interval '0' THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('invalid max_wait: must not be negative: %s', max_wait);
+    ELSIF on_reject IS NULL OR on_reject NOT IN ('error', 'row') THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('invalid on_reject: must be error or row: %s', coalesce(to_json(on_reject)::text, 'null'));
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION check_insert_options(interval, text) IS
+    'Error 22023 for what cannot be insert_job''s max_wait and on_reject.';
+
+CREATE FUNCTION raise_busy(max_wait interval) RETURNS void
+    LANGUAGE plpgsql STABLE
+AS $$
+BEGIN
+    RAISE lock_not_available USING
+        MESSAGE = format(
+            'another open transaction holds the unique key or locks its holder: waited %s ms',
+            ceil(extract(epoch FROM max_wait) * 1000)
+        ),
+        HINT = 'Nothing was inserted. Try again, or allow a longer max_wait.';
+END
+$$;
+COMMENT ON FUNCTION raise_busy(interval) IS 'Error 55P03: max_wait ran out.';
+
+CREATE FUNCTION is_whole(given jsonb, lowest integer, highest integer) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE jsonb_typeof(given)
+        WHEN 'number' THEN given::numeric BETWEEN lowest AND highest AND given::numeric = trunc(given::numeric)
+        ELSE given IS NULL
+    END;
+COMMENT ON FUNCTION is_whole(jsonb, integer, integer) IS
+    'Whether JSON is an integer within these limits; also where it is absent.';
+
+CREATE FUNCTION read_job(
+    document jsonb,
+    OUT id uuid,
+    OUT has_given_id boolean,
+    OUT kind text,
+    OUT queue text,
+    OUT args jsonb,
+    OUT meta jsonb,
+    OUT priority smallint,
+    OUT max_attempts smallint,
+    OUT scheduled_at timestamptz,
+    OUT pending boolean,
+    OUT unique_key text,
+    OUT unique_states smallint,
+    OUT period interval,
+    OUT ttl interval,
+    OUT until_start boolean,
+    OUT discard_on_reentry boolean,
+    OUT on_conflict text
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_variable
+DECLARE
+    members CONSTANT text[] := ARRAY[
+        'args', 'id', 'kind', 'max_attempts', 'meta', 'pending', 'priority', 'queue', 'scheduled_at', 'unique_policy'
+    ];
+    problem text;
+    claim record;
+BEGIN
+    -- null is as good as absent, but in the args, where it is a value.
+    problem := CASE
+        WHEN jsonb_typeof(document) <> 'object' THEN format('must be an object: %s', left(document::text, 80))
+        WHEN document - members <> '{}' THEN
+            format('unknown member: %s', (SELECT to_json(m.name) FROM jsonb_object_keys(document - members) AS m (name) LIMIT 1))
+        WHEN jsonb_typeof(document -> 'kind') NOT IN ('null', 'string') THEN
+            format('invalid kind: must be a string: %s', document -> 'kind')
+        WHEN jsonb_typeof(document -> 'queue') NOT IN ('null', 'string') THEN
+            format('invalid queue: must be a string: %s', document -> 'queue')
+        WHEN jsonb_typeof(document -> 'id') NOT IN ('null', 'string') THEN
+            format('invalid id: must be a string: %s', document -> 'id')
+        WHEN jsonb_typeof(document -> 'scheduled_at') NOT IN ('null', 'string') THEN
+            format('invalid scheduled_at: must be a string: %s', document -> 'scheduled_at')
+        WHEN jsonb_typeof(document -> 'pending') NOT IN ('null', 'boolean') THEN
+            format('invalid pending: must be true or false: %s', document -> 'pending')
+        WHEN jsonb_typeof(document -> 'priority') <> 'null' AND NOT is_whole(document -> 'priority', -32768, 32767) THEN
+            format('invalid priority: must be -32768 to 32767: %s', document -> 'priority')
+        WHEN jsonb_typeof(document -> 'max_attempts') <> 'null' AND NOT is_whole(document -> 'max_attempts', 1, 32767) THEN
+            format('invalid max_attempts: must be 1 to 32767: %s', document -> 'max_attempts')
+    END;
+    IF problem IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = problem;
+    END IF;
+    kind := document ->> 'kind';
+    queue := coalesce(document ->> 'queue', 'default');
+    args := coalesce(document -> 'args', '{}');
+    meta := coalesce(nullif(document -> 'meta', 'null'), '{}');
+    priority := coalesce(document ->> 'priority', '0')::numeric;
+    max_attempts := coalesce(document ->> 'max_attempts', '25')::numeric;
+    pending := coalesce(document ->> 'pending', 'false')::boolean;
+    scheduled_at := document ->> 'scheduled_at';
+    has_given_id := document ->> 'id' IS NOT NULL;
+    id := coalesce((document ->> 'id')::uuid, new_job_id());
+
+    SELECT c.* INTO claim
+    FROM job_claim(
+        kind, args, queue, meta, priority, max_attempts, scheduled_at, nullif(document -> 'unique_policy', 'null')
+    ) AS c;
+    unique_key := claim.unique_key;
+    unique_states := claim.unique_states;
+    period := claim.period;
+    ttl := claim.ttl;
+    until_start := coalesce(claim.until_start, false);
+    discard_on_reentry := coalesce(claim.discard_on_reentry, false);
+    on_conflict := coalesce(claim.on_conflict, 'ignore');
+END
+$$;
+COMMENT ON FUNCTION read_job(jsonb) IS
+    'Reads one of the objects of insert_jobs strictly, and makes its claim. Error 22023 naming the member at fault; 22P02 for an id that is no UUID, another of class 22 for a scheduled_at that is no time.';
+
+CREATE FUNCTION insert_jobs(jobs jsonb, max_wait interval DEFAULT NULL, on_reject text DEFAULT 'error')
+RETURNS TABLE (
+    index integer, id uuid, state text, duplicate boolean, replaced uuid, unique_key text, outcome text, earlier integer
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_column
+DECLARE
+    batch record;
+    answer record;
+    given record;
+BEGIN
+    PERFORM check_insert_options(max_wait, on_reject);
+    IF jsonb_typeof(jobs) IS DISTINCT FROM 'array' THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('invalid jobs: must be an array of objects: %s', coalesce(left(jobs::text, 80), 'null'));
+    END IF;
+    BEGIN
+        SELECT
+            array_agg(j.id) AS ids, array_agg(j.kind) AS kinds, array_agg(j.queue) AS queues, array_agg(j.args) AS args,
+            array_agg(j.meta) AS metas, array_agg(j.priority) AS priorities, array_agg(j.max_attempts) AS max_attempts,
+            CASE WHEN count(j.scheduled_at) > 0 THEN array_agg(j.scheduled_at) ELSE '{}' END AS scheduled_ats,
+            CASE WHEN bool_or(j.pending) THEN array_agg(j.pending) ELSE '{}' END AS pendings,
+            array_agg(j.unique_key) AS unique_keys, array_agg(j.unique_states) AS unique_states,
+            CASE WHEN count(j.period) > 0 THEN array_agg(j.period) ELSE '{}' END AS periods,
+            CASE WHEN count(j.ttl) > 0 THEN array_agg(j.ttl) ELSE '{}' END AS ttls,
+            array_agg(j.until_start) AS until_starts, array_agg(j.discard_on_reentry) AS discards_on_reentry,
+            array_agg(j.on_conflict) AS on_conflicts,
+            -- What insert_batch does key by key: ids that may be there, another on_conflict, equal keys.
+            bool_or(j.has_given_id OR j.on_conflict <> 'ignore') OR count(j.unique_key) > count(DISTINCT j.unique_key)
+                AS in_order
+        INTO batch
+        FROM (
+            SELECT r.*
+            FROM jsonb_array_elements(jobs) WITH ORDINALITY AS e (document, place)
+            CROSS JOIN LATERAL read_job(e.document) AS r
+            ORDER BY e.place
+        ) AS j;
+    EXCEPTION
+        WHEN data_exception THEN
+            -- The first job that cannot be read. One block for all jobs costs less than one for each.
+            FOR given IN SELECT e.* FROM jsonb_array_elements(jobs) WITH ORDINALITY AS e (document, place) LOOP
+                BEGIN
+                    PERFORM read_job(given.document);
+                EXCEPTION
+                    WHEN data_exception THEN
+                        RAISE invalid_parameter_value USING MESSAGE = format('job %s: %s', given.place - 1, CASE
+                            WHEN SQLSTATE = '22023' THEN SQLERRM
+                            WHEN SQLSTATE = '22P02' THEN format('invalid id: must be a UUID: %s', given.document -> 'id')
+                            ELSE format('invalid scheduled_at: must be a time: %s', given.document -> 'scheduled_at')
+                        END);
+                END;
+            END LOOP;
+            RAISE;
+    END;
+    IF batch.ids IS NULL THEN
+        RETURN;
+    END IF;
+
+    SELECT
+        array_agg(b.place) AS places, array_agg(b.outcome) AS outcomes, array_agg(b.replaced) AS replaced,
+        array_agg((b.job).id) AS ids, array_agg(coalesce(b.state, (b.job).state)) AS states
+    INTO answer
+    FROM insert_batch(
+        batch.ids, batch.kinds, batch.queues, batch.args, batch.metas, batch.priorities, batch.max_attempts,
+        batch.scheduled_ats, '{}', batch.pendings, batch.unique_keys, batch.unique_states, batch.periods, batch.ttls,
+        batch.until_starts, batch.discards_on_reentry, batch.on_conflicts, batch.in_order, max_wait
+    ) AS b;
+    IF 'busy' = ANY (answer.outcomes) THEN
+        PERFORM raise_busy(max_wait);
+    ELSIF 'rejected' = ANY (answer.outcomes) AND on_reject = 'error' THEN
+        RAISE unique_violation USING
+            MESSAGE = format(
+                'duplicates: %s of %s jobs were rejected, and nothing was inserted',
+                cardinality(answer.outcomes), cardinality(batch.ids)
+            ),
+            DETAIL = (
+                SELECT jsonb_agg(
+                    jsonb_build_object('index', a.place - 1, 'holder', a.id, 'state', a.state) ORDER BY a.place
+                )
+                FROM unnest(answer.places, answer.ids, answer.states) AS a (place, id, state)
+            ),
+            HINT = 'To go on with the transaction, pass on_reject => ''row'', or insert within a savepoint.',
+            SCHEMA = current_schema(),
+            TABLE = 'job',
+            CONSTRAINT = 'job_unique_key';
+    END IF;
+
+    -- An answer without a place stands for every job that no other names.
+    RETURN QUERY
+    SELECT
+        (u.place - 1)::integer, CASE WHEN o.outcome = 'inserted' THEN u.id ELSE a.id END,
+        CASE WHEN o.outcome <> 'not_inserted' THEN coalesce(a.state, 'available')::text END,
+        o.outcome IN ('duplicate', 'rejected'), a.replaced, u.unique_key, o.outcome,
+        CASE WHEN o.outcome = 'rejected' THEN (e.place - 1)::integer END
+    FROM unnest(batch.ids, batch.unique_keys) WITH ORDINALITY AS u (id, unique_key, place)
+    LEFT JOIN unnest(answer.places, answer.outcomes, answer.replaced, answer.ids, answer.states)
+        AS a (place, outcome, replaced, id, state) ON a.place = u.place
+    LEFT JOIN unnest(batch.ids) WITH ORDINALITY AS e (id, place) ON e.id = a.id AND e.place < u.place
+    CROSS JOIN LATERAL (
+        SELECT coalesce(a.outcome, CASE WHEN 'rejected' = ANY (answer.outcomes) THEN 'not_inserted' ELSE 'inserted' END)
+    ) AS o (outcome)
+    ORDER BY u.place;
+END
+$$;
+COMMENT ON FUNCTION insert_jobs(jsonb, interval, text) IS
+    'Inserts many jobs in the caller''s transaction, all or nothing: any mix of kinds, queues and policies. It means what inserting them one after another would mean. Keys are taken in one fixed order, so two batches never deadlock. Answers with a row for each job, in their order.
+jobs: an array of objects, whose members are named and meant as the arguments of insert_job: kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, pending. An unknown member is an error. max_wait, on_reject: as insert_job.
+index: the place in jobs, counted from 0. id, state, duplicate, replaced, unique_key, outcome: as insert_job. A duplicate whose holder a later job of the batch replaces names that job. Where one job is rejected nothing is inserted, and the outcome of the others is not_inserted. earlier: the index of the job in the batch that a rejected one met; that one was not inserted either.
+With on_reject error the DETAIL of error 23505 is [{"index", "holder", "state"}]. Errors 22023 name the job by its index: job 3: invalid kind: ….';
 
 CREATE FUNCTION claim_end(unique_states smallint, until_start boolean, unique_until timestamptz) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE

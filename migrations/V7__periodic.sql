@@ -93,36 +93,29 @@ BEGIN
     END IF;
     FOREACH slot_at IN ARRAY slots LOOP
         slot := slot_at;
-        BEGIN
-            SELECT e.outcome, (e.entered).id INTO entered
-            FROM enter_job(
-                definition.kind,
-                definition.args,
-                definition.queue,
-                definition.meta || jsonb_build_object(
-                    'periodic', jsonb_build_object('name', which, 'slot', slot_text(slot_at))
-                ),
-                definition.priority,
-                definition.max_attempts,
-                slot_at,
-                -- The claim lasts ten minutes, also where completed jobs are not kept. By then no runner takes the
-                -- slot for due any more.
-                coalesce(
-                    definition.unique_policy,
-                    jsonb_build_object(
-                        'key', 'periodic:' || which || ':' || slot_text(slot_at), 'scope', 'exists', 'ttl', 'PT10M'
-                    )
-                ),
-                slot_id(which, slot_at)
-            ) AS e;
-            outcome := entered.outcome;
-            job := entered.id;
-        EXCEPTION
+        SELECT e.outcome, (e.entered).id INTO entered
+        FROM enter_job(
+            definition.kind,
+            definition.args,
+            definition.queue,
+            definition.meta || jsonb_build_object('periodic', jsonb_build_object('name', which, 'slot', slot_text(slot_at))),
+            definition.priority,
+            definition.max_attempts,
+            slot_at,
+            -- The claim lasts ten minutes, also where completed jobs are not kept. By then no runner takes the
+            -- slot for due any more.
+            coalesce(
+                definition.unique_policy,
+                jsonb_build_object('key', 'periodic:' || which || ':' || slot_text(slot_at), 'scope', 'exists', 'ttl', 'PT10M')
+            ),
+            slot_id(which, slot_at),
+            pending => false,
+            max_wait => NULL,
             -- There is no caller to receive an error: under reject the slot is skipped, as under ignore.
-            WHEN unique_violation THEN
-                outcome := 'rejected';
-                job := NULL;
-        END;
+            on_reject => 'row'
+        ) AS e;
+        outcome := entered.outcome;
+        job := CASE WHEN outcome <> 'rejected' THEN entered.id END;
         IF outcome = 'inserted' THEN
             latest := job;
         END IF;

@@ -11,11 +11,12 @@ use crate::state::JobState;
 use crate::unique::conflict::OnConflict;
 use crate::unique::flaw::{invalid, require};
 use crate::unique::policy::UniquePolicy;
+use crate::unique::preset::Preset;
 use crate::unique::scope::UniqueScope;
 use crate::unique::states::StateSet;
 
 /// Every member that the document may have.
-const MEMBERS: [&str; 14] = [
+const MEMBERS: [&str; 15] = [
     "keys",
     "args_keys",
     "meta_keys",
@@ -30,17 +31,19 @@ const MEMBERS: [&str; 14] = [
     "on_reentry",
     "exclude_type",
     "key",
+    "like",
 ];
 
-/// Reads a policy; `on_conflict` is for documents that name none.
+/// Reads a policy; `on_conflict` is for documents that name neither that nor a preset.
 pub(crate) fn read(document: &Value, on_conflict: OnConflict) -> Result<UniquePolicy> {
     let document = Document::of(document)?;
-    let mut policy = UniquePolicy::ojs().on_conflict(on_conflict);
+    let preset: Option<Preset> = document.word("like")?;
+    let mut policy = preset.map_or_else(|| UniquePolicy::ojs().on_conflict(on_conflict), Preset::terms);
     if let Some(text) = document.text("key")? {
         document.key_stands_alone()?;
         policy = policy.key(text);
     } else {
-        policy = document.dimensions(policy)?;
+        policy = document.dimensions(policy, preset.unwrap_or(Preset::Ojs))?;
     }
     policy = document.limits(policy)?;
     if let Some(until) = document.word("until")? {
@@ -55,6 +58,10 @@ pub(crate) fn read(document: &Value, on_conflict: OnConflict) -> Result<UniquePo
     if let Some(on_reentry) = document.word("on_reentry")? {
         policy = policy.on_reentry(on_reentry);
     }
+    if preset == Some(Preset::Faktory) {
+        require(policy.terms.ttl.is_some(), "like", || "faktory needs ttl, which is its unique_for: \"faktory\"")?;
+    }
+    policy.is_enforced = preset != Some(Preset::River) || document.enforces()?;
     policy.check()?;
     Ok(policy)
 }
@@ -73,8 +80,17 @@ impl<'a> Document<'a> {
         }
     }
 
-    fn dimensions(&self, mut policy: UniquePolicy) -> Result<UniquePolicy> {
-        let keys = self.names("keys", false)?.unwrap_or_else(|| vec!["type".to_owned()]);
+    /// Whether it says more than how to react to other jobs. As in River, the defaults alone are no uniqueness.
+    fn enforces(&self) -> Result<bool> {
+        const ADDED: [&str; 8] = ["keys", "key", "states", "scope", "until", "period", "ttl", "window"];
+
+        let has = |name: &&str| self.0.get(*name).is_some_and(|value| !value.is_null());
+        Ok(ADDED.iter().any(has) || self.flag("exclude_type")?)
+    }
+
+    fn dimensions(&self, mut policy: UniquePolicy, preset: Preset) -> Result<UniquePolicy> {
+        let keys = self.names("keys", false)?;
+        let keys = keys.unwrap_or_else(|| preset.keys().iter().map(|&key| key.to_owned()).collect());
         if let Some(unknown) = keys.iter().find(|key| !["type", "queue", "args", "meta"].contains(&key.as_str())) {
             return Err(invalid("keys", format!("must be type, queue, args or meta: {unknown:?}")));
         }

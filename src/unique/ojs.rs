@@ -46,6 +46,7 @@ impl UniquePolicy {
     /// | `exclude_type` | `false` | leaves the type out of the key |
     /// | `optional_args_keys` | none | as `args_keys`; keys that the args lack are left out |
     /// | `key` | | a raw key, without any of the dimensions |
+    /// | `like` | | `faktory` (needs `ttl`), `ojs`, `river` or `zizq`: that queue's defaults for `keys`, `states` and `on_conflict`. `river` alone is not unique |
     ///
     /// The first six are OJS's, the others are uniqueue's. `null` means absent where that is the
     /// default: for `args_keys`, `meta_keys`, `optional_args_keys`, `period`, `ttl` and

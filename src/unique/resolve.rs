@@ -219,7 +219,6 @@ mod tests {
             (UniquePolicy::river().exclude_kind(), "exclude_type"),
             (UniquePolicy::new().by_arg_fields::<&str>([]), "args_keys"),
             (UniquePolicy::new().by_meta::<&str>([]), "meta_keys"),
-            (UniquePolicy::new().by_arg_fields([""]), "args_keys"),
             (UniquePolicy::new().by_meta(["/~"]), "meta_keys"),
             (UniquePolicy::new().period(HOUR).ttl(HOUR), "ttl"),
             (UniquePolicy::new().period(HOUR).window(HOUR), "window"),

@@ -31,7 +31,7 @@ impl Part {
     /// A part that must be there.
     pub(crate) fn required(given: impl Into<Cow<'static, str>>) -> Self {
         let given = given.into();
-        let pointer = (given.is_empty() || given.starts_with('/')).then(|| segments(&given));
+        let pointer = given.strip_prefix('/').map(segments);
         Self { given, pointer, is_required: true }
     }
 
@@ -169,10 +169,8 @@ fn index(segment: &str) -> Option<usize> {
     is_index.then(|| segment.parse().ok()).flatten()
 }
 
-fn segments(pointer: &str) -> Result<Vec<String>, &'static str> {
-    let Some(segments) = pointer.strip_prefix('/') else {
-        return Err("must not be empty: it would select everything");
-    };
+/// The segments of a pointer, of which the first slash is left out.
+fn segments(segments: &str) -> Result<Vec<String>, &'static str> {
     if segments.split('/').count() > MAX_DEPTH {
         return Err("must not be deeper than 127 levels");
     }
@@ -223,6 +221,7 @@ mod tests {
             (vec!["/a/b"], r#"{"a":{"b":3}}"#),
             (vec!["/a~1b/c~0d"], r#"{"a/b":{"c~d":5}}"#),
             (vec!["/~1x", "/"], r#"{"":7,"/x":6}"#),
+            (vec![""], r#"{"":7}"#),
             (vec!["a", "/a"], r#"{"a":{"b":3,"c":4}}"#),
         ] {
             assert_eq!(select(&value, &given).unwrap(), selected, "{given:?}");
@@ -275,7 +274,7 @@ mod tests {
 
     #[test]
     fn malformed_pointers_are_refused() {
-        for bad in ["", "/a~2", "/a~", "/~01~", &"/a".repeat(128)] {
+        for bad in ["/a~2", "/a~", "/~01~", &"/a".repeat(128)] {
             assert!(Part::required(bad.to_owned()).check("meta_keys").is_err(), "{bad}");
         }
         let error = Part::optional("/a~2").check("meta_keys").unwrap_err().to_string();

@@ -288,7 +288,7 @@ fn a_marked_field_is_never_taken_for_a_json_pointer() {
         #[serde(rename = "")]
         nameless: u64,
     }
-    assert_eq!(Slashed::options(), unique(UniquePolicy::new().by_arg_fields(["/~1a~0b~1c", "a.b/c*", "/"])));
+    assert_eq!(Slashed::options(), unique(UniquePolicy::new().by_arg_fields(["/~1a~0b~1c", "a.b/c*", ""])));
 }
 
 #[test]

@@ -36,7 +36,7 @@ const EXCEPTIONS: &[(Form, &[&str], &str)] = &[
     (Ctid, &["waiting_insert"], "pg_locks names a row only by its place"),
     (
         VolatileSet,
-        &["cancel_jobs", "insert_jobs", "release_jobs", "retry_jobs", "take_claims"],
+        &["cancel_jobs", "insert_batch", "release_jobs", "retry_jobs", "retry_with_claims", "take_claims"],
         "in a long transaction of the caller a change is stamped with the time of its own statement or step",
     ),
     (
@@ -65,9 +65,10 @@ const EXCEPTIONS: &[(Form, &[&str], &str)] = &[
             "enter_job",
             "explain_unique",
             "free_places",
-            "insert_jobs",
+            "insert_batch",
             "insert_unique",
             "note_duplicates",
+            "retry_with_claims",
             "take_claims",
         ],
         "a custom plan for each call takes longer than the call",

@@ -192,13 +192,9 @@ fn variant(value: &impl Debug) -> Ident {
 }
 
 /// Writes a field's name as a selection of the library. A name that starts with a slash would be read
-/// as a JSON Pointer, and an empty name would select everything, so both become a pointer to the member.
+/// as a JSON Pointer, so it becomes a pointer to the member.
 fn selector(name: &str) -> String {
-    if name.is_empty() || name.starts_with('/') {
-        format!("/{}", name.replace('~', "~0").replace('/', "~1"))
-    } else {
-        name.to_owned()
-    }
+    if name.starts_with('/') { format!("/{}", name.replace('~', "~0").replace('/', "~1")) } else { name.to_owned() }
 }
 
 fn duration(length: Duration) -> TokenStream {

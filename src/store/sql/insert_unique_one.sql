@@ -1,6 +1,6 @@
 -- Inserts one job with a key and a new id that ignores duplicates, without the arrays of insert_unique, whose unpacking
 -- is a third of what one row costs. Answers inserted, duplicate (with the row of the job that claims the
--- key), or contested, where the key takes more than a look: insert_jobs settles that. No subtransaction: after 64 of
+-- key), or contested, where the key takes more than a look: insert_batch settles that. No subtransaction: after 64 of
 -- them a transaction slows down the snapshots of all others.
 WITH held AS MATERIALIZED (
     SELECT /* columns */j.*

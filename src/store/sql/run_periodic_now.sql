@@ -9,9 +9,7 @@ CROSS JOIN LATERAL /* schema */insert_job(
     meta => p.meta || jsonb_build_object('periodic', jsonb_build_object('name', p.name)),
     priority => p.priority,
     max_attempts => p.max_attempts,
-    unique_policy => CASE
-        WHEN p.unique_policy ->> 'on_conflict' = 'reject' THEN p.unique_policy || '{"on_conflict": "ignore"}'
-        ELSE p.unique_policy
-    END
+    unique_policy => p.unique_policy,
+    on_reject => 'row'
 ) AS i
 WHERE p.name = $1

@@ -79,6 +79,9 @@ fn printable(random: &mut Random) -> String {
 fn policy(random: &mut Random, args: &str, meta: &str) -> Value {
     let mut keys = vec!["type"];
     let mut document = json!({});
+    if random.one_in(6) {
+        document = json!({"like": *random.pick(&["ojs", "zizq", "river"])});
+    }
     if !random.one_in(8) {
         keys.push("args");
         if random.one_in(2) {

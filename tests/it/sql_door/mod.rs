@@ -1,6 +1,7 @@
 //! SQL as an equal front door: the functions `unique_key`, `insert_job`, `explain_unique` and
 //! `release_claim`, with the same results as in Rust, byte for byte.
 
+mod batches;
 mod changing;
 mod equality;
 mod explaining;

@@ -8,6 +8,9 @@ use super::random::Random;
 use super::told;
 use crate::support::Database;
 
+/// For a policy that enforces nothing.
+const NOT_UNIQUE: &str = "not unique";
+
 /// What SQL makes of a document: the claim's terms, or the error's message.
 async fn read(database: &Database, document: &Value) -> Result<String, String> {
     let text = "SELECT c.unique_states || ' ' || (extract(epoch FROM c.period) * 1000000)::bigint || ' '
@@ -24,6 +27,7 @@ async fn read(database: &Database, document: &Value) -> Result<String, String> {
             assert_eq!(code, "22023", "{document}: {message}");
             Err(message)
         }
+        Ok(row) if row.get::<Option<&str>, _>("unique_key").is_none() => Ok(NOT_UNIQUE.to_owned()),
         Ok(row) => {
             let micros = |name: &str| {
                 row.get::<Option<sqlx::postgres::types::PgInterval>, _>(name).map(|interval| {
@@ -61,7 +65,7 @@ fn read_in_rust(document: &Value) -> Result<String, String> {
         let text = error.to_string();
         text.lines().next().unwrap_or_default().to_owned()
     })?;
-    let claim = claim.expect("a policy that enforces something");
+    let Some(claim) = claim else { return Ok(NOT_UNIQUE.to_owned()) };
     let micros = |length: Option<std::time::Duration>| length.map(|length| length.as_micros());
     Ok(format!(
         "{} {:?} {:?} {} {} {} {}",
@@ -134,6 +138,14 @@ async fn every_bad_policy_is_refused_in_the_words_of_rust() {
         json!({"key": long}),
         json!({"key": "k", "keys": ["type"]}),
         json!({"key": "k", "window": null}),
+        json!({"like": null}),
+        json!({"like": "oban"}),
+        json!({"like": "faktory"}),
+        json!({"like": "faktory", "period": "PT1H"}),
+        json!({"like": "zizq", "args_keys": []}),
+        json!({"like": "zizq", "meta_keys": ["t"]}),
+        json!({"like": "river", "exclude_type": true}),
+        json!({"like": "river", "args_keys": ["a"]}),
     ] {
         let found = read(&database, &document).await.expect_err(&document.to_string());
         let wanted = read_in_rust(&document).expect_err(&document.to_string());
@@ -142,6 +154,56 @@ async fn every_bad_policy_is_refused_in_the_words_of_rust() {
         let field = document.as_object().and_then(|members| members.keys().find(|name| found.contains(name.as_str())));
         assert!(field.is_some() || !document.is_object(), "{document}: {found}");
     }
+}
+
+/// Every preset, and each with members of its own.
+#[tokio::test]
+async fn presets_are_the_defaults_of_their_queue_under_the_document_s_own_members() {
+    let database = Database::new().await;
+    let members = [
+        json!({}),
+        json!({"keys": ["type"]}),
+        json!({"keys": []}),
+        json!({"keys": ["queue", "args"], "args_keys": ["a"]}),
+        json!({"key": "k"}),
+        json!({"states": ["running"]}),
+        json!({"scope": "queued"}),
+        json!({"scope": "active"}),
+        json!({"until": "success"}),
+        json!({"until": "start"}),
+        json!({"until": "success", "scope": "active"}),
+        json!({"on_conflict": "replace"}),
+        json!({"on_reentry": "discard"}),
+        json!({"exclude_type": true, "keys": ["args"]}),
+        json!({"exclude_type": false}),
+        json!({"window": null, "args_keys": null}),
+    ];
+    let mut compared = 0;
+    for like in ["faktory", "ojs", "river", "zizq"] {
+        for limit in [json!({"ttl": "PT10M"}), json!({"period": "P1D"}), json!({"window": "PT1H"}), json!({})] {
+            for own in &members {
+                let mut document = json!({"like": like});
+                let all = document.as_object_mut().unwrap();
+                all.extend(own.as_object().unwrap().clone());
+                all.extend(limit.as_object().unwrap().clone());
+                let (found, wanted) = (read(&database, &document).await, read_in_rust(&document));
+                assert_eq!(found.is_ok(), wanted.is_ok(), "{document}: {found:?} {wanted:?}");
+                if wanted.is_ok() {
+                    assert_eq!(found, wanted, "{document}");
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(compared > 150, "{compared}");
+    let terms = async |document: Value| read(&database, &document).await.unwrap();
+    assert!(
+        terms(json!({"like": "faktory", "ttl": "PT1S"})).await.starts_with("251 None Some(1000000) false false reject")
+    );
+    assert!(terms(json!({"like": "ojs"})).await.starts_with("241 None None false false reject"));
+    assert!(terms(json!({"like": "zizq"})).await.starts_with("177 None None false false ignore"));
+    assert!(terms(json!({"like": "river", "keys": ["args"]})).await.starts_with("245 None None false false ignore"));
+    assert_eq!(terms(json!({"like": "river"})).await, NOT_UNIQUE);
 }
 
 #[tokio::test]
