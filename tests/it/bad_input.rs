@@ -67,6 +67,34 @@ async fn bad_names_keys_and_options_are_typed_errors_and_nothing_is_inserted() {
     assert!(database.client.insert(job("a").unique_key(UniqueKey::raw(&key))).await.unwrap().duplicate);
 }
 
+/// What the database would refuse by itself, without saying where.
+#[tokio::test]
+async fn json_that_jsonb_cannot_hold_is_named_with_its_place() {
+    let database = Database::new().await;
+    let surrogate = "invalid args of \"a\": PostgreSQL cannot store half of a surrogate pair at byte 6: \\ud800";
+    let number = "invalid args of \"a\": PostgreSQL cannot store a number of so many digits at byte 5: ";
+    for (args, said) in [
+        (r#"{"a":"\ud800"}"#.to_owned(), surrogate.to_owned()),
+        (r#"{"a":1e200000}"#.to_owned(), format!("{number}1e200000")),
+        (r#"{"a":1e-16384}"#.to_owned(), format!("{number}1e-16384")),
+        (format!(r#"{{"a":1{}}}"#, "0".repeat(131_072)), format!("{number}1{}", "0".repeat(39))),
+    ] {
+        for bad in [raw(&args), raw(&args).unique(UniquePolicy::new().by_args())] {
+            let error = database.client.insert(bad.clone()).await.unwrap_err();
+            assert!(matches!(error, Error::InvalidJson { .. }), "{error:?}");
+            assert_eq!(error.to_string(), said);
+            assert_eq!(database.client.insert_many([job("a"), bad]).await.unwrap_err().to_string(), said);
+        }
+        // The database agrees.
+        let inserting =
+            database.sql("INSERT INTO {schema}.job (id, kind, args) VALUES (gen_random_uuid(), 'a', $1::text::jsonb)");
+        sqlx::query(inserting).bind(&args).execute(database.pool()).await.unwrap_err();
+    }
+    for fits in [r#"{"a":"\ud83d\ude00"}"#, r#"{"a":1e131071}"#, r#"{"a":1e-16383}"#] {
+        database.client.insert(raw(fits)).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn what_nests_as_deep_as_it_may_is_stored_and_read_back() {
     let database = Database::new().await;

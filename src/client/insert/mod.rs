@@ -14,6 +14,7 @@ mod call;
 mod coalescer;
 mod many;
 mod middleware;
+mod misfit;
 mod one;
 mod payload;
 mod rows;

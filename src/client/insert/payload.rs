@@ -6,6 +6,7 @@
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::misfit::{Misfit, find_misfit};
 use crate::error::{Error, Result};
 use crate::unique::{MAX_DEPTH, check_jsonb_members, read_json};
 
@@ -23,13 +24,15 @@ pub(in crate::client) fn check_args(kind: &str, args: &RawValue, max_bytes: usiz
         return Err(Error::InvalidJson { what: "args", kind: kind.to_owned(), problem });
     }
     let problem = if holds_nul(args.get()) {
-        NUL_PROBLEM
+        NUL_PROBLEM.to_owned()
     } else if is_too_deep(args.get()) {
-        DEPTH_PROBLEM
+        DEPTH_PROBLEM.to_owned()
+    } else if let Some(Misfit { what, at, text }) = find_misfit(args.get()) {
+        format!("PostgreSQL cannot store {what} at byte {at}: {text}")
     } else {
         return Ok(());
     };
-    Err(Error::InvalidJson { what: "args", kind: kind.to_owned(), problem: problem.to_owned() })
+    Err(Error::InvalidJson { what: "args", kind: kind.to_owned(), problem })
 }
 
 /// Checks meta, itself the first level of it.
