@@ -278,6 +278,11 @@ impl Error {
         }
     }
 
+    /// Whether a statement met a row newer than its snapshot, which READ COMMITTED would have read again.
+    pub(crate) fn is_serialization_failure(&self) -> bool {
+        matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("40001"))
+    }
+
     /// Whether a statement timed out waiting for a lock.
     pub(crate) fn is_lock_timeout(&self) -> bool {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03"))

@@ -26,6 +26,7 @@ mod periodic;
 mod pooling;
 mod progress;
 mod queue;
+mod read_committed;
 mod rebuild;
 mod reindex;
 mod remedy;
@@ -86,6 +87,7 @@ pub(crate) use self::periodic::{
 pub(crate) use self::pooling::{Pooling, pooling};
 pub(crate) use self::progress::{Report, store_progress};
 pub(crate) use self::queue::{QueueVerb, change_queue, list_queues};
+pub(crate) use self::read_committed::{begin_read_committed, settle};
 pub(crate) use self::rebuild::{is_made_anew, sql_to_drop, sql_to_make, sql_to_mend};
 pub(crate) use self::reindex::{
     BloatedIndex, analyze, begin_run, bloated_indexes, bound_rebuild, drop_index, failed_indexes, large_tables,

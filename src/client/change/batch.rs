@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::event::{Event, Happened, TAKEN};
 use crate::ident::JobId;
 use crate::state::JobState;
-use crate::store::{self, Changed, Changes, Told, Verb};
+use crate::store::{self, Changed, Changes, Told, Verb, settle};
 use crate::unique::{RefusedRetry, StateSet};
 
 /// A batch of jobs that were changed.
@@ -23,7 +23,7 @@ pub(super) struct Batch {
 }
 
 /// Changes jobs by their ids, in one of these states if some are given. Without a `lock_timeout` the connection's own
-/// holds.
+/// holds. `is_own`: the connection is in no transaction of the caller's.
 pub(super) async fn change_batch(
     client: &Client,
     connection: &mut PgConnection,
@@ -31,9 +31,11 @@ pub(super) async fn change_batch(
     ids: &[JobId],
     states: Option<StateSet>,
     lock_timeout: Option<Duration>,
+    is_own: bool,
 ) -> Result<Batch> {
-    let Changes { changed, refused } =
-        store::change(connection, client.statements(), verb, ids, states, lock_timeout).await?;
+    let statements = client.statements();
+    let changing = settle!(is_own, connection, store::change(connection, statements, verb, ids, states, lock_timeout));
+    let Changes { changed, refused } = changing;
     let mut batch = Batch { changed: Vec::with_capacity(changed.len()), discarded: Vec::new(), refused };
     for Changed { id, told } in changed {
         batch.changed.push(id);

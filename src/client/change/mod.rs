@@ -143,7 +143,7 @@ impl<'a> IntoFuture for Change<'a> {
             let listeners = &mut listeners;
             match &jobs.0 {
                 Selected::Ids(ids) => {
-                    let batch = change_batch(client, connection, verb, ids, None, None).await?;
+                    let batch = change_batch(client, connection, verb, ids, None, None, !is_callers).await?;
                     listeners.call(&batch);
                     Ok(batch.changed)
                 }

@@ -19,7 +19,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::filter::JobFilter;
 use crate::ident::JobId;
-use crate::store::{self, Verb};
+use crate::store::{self, Verb, settle};
 
 /// The most jobs in a page.
 const PAGE: u32 = 1_000;
@@ -48,7 +48,9 @@ impl Pages<'_, '_> {
     pub(super) async fn change_all(mut self) -> Result<Vec<JobId>> {
         let statements = self.client.statements();
         // Jobs that are inserted later are not meant. Without this end a change could follow the inserts for ever.
-        let Some(last) = store::last_id(self.connection, statements).await? else {
+        let (is_own, filter) = (!self.is_callers, self.filter);
+        let connection = &mut *self.connection;
+        let Some(last) = settle!(is_own, connection, store::last_id(connection, statements)) else {
             return Ok(Vec::new());
         };
         let limit = self.filter.limit.map(|limit| limit as usize);
@@ -61,7 +63,10 @@ impl Pages<'_, '_> {
             let size = u32::try_from(size).unwrap_or(PAGE).min(PAGE);
             let ids = match size {
                 0 => Vec::new(),
-                _ => store::matching_ids(self.connection, statements, self.filter, after, last, size).await?,
+                _ => {
+                    let connection = &mut *self.connection;
+                    settle!(is_own, connection, store::matching_ids(connection, statements, filter, after, last, size))
+                }
             };
             match ids.last() {
                 Some(reached) => {
@@ -81,7 +86,8 @@ impl Pages<'_, '_> {
         let mut pause = FIRST_PAUSE;
         while !ids.is_empty() {
             let states = self.filter.states_meant();
-            match change_batch(self.client, self.connection, self.verb, &ids, states, lock_timeout).await {
+            let is_own = !self.is_callers;
+            match change_batch(self.client, self.connection, self.verb, &ids, states, lock_timeout, is_own).await {
                 Ok(batch) => {
                     self.listeners.call(&batch);
                     return Ok(batch.changed);

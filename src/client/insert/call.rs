@@ -31,7 +31,7 @@ impl Call<'_> {
         }
         let Self { client, connection, max_wait } = self;
         let answers = match connection {
-            Some(connection) => Box::pin(insert_on(client, connection, jobs, max_wait)).await?,
+            Some(connection) => Box::pin(insert_on(client, connection, jobs, max_wait, false)).await?,
             None if max_wait.is_none() && jobs.len() == 1 => insert_single(client, jobs).await?,
             None => Box::pin(insert_pooled(client, jobs, max_wait)).await?,
         };
@@ -59,11 +59,11 @@ async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserte
         return Ok(vec![Coalescer::insert(client, row).await?]);
     }
     let batch = Batch::fold(rows, has_given_ids);
-    Box::pin(async { send(client, &mut *client.connection().await?, batch, None).await }).await
+    Box::pin(async { send(client, &mut *client.connection().await?, batch, None, true).await }).await
 }
 
 async fn insert_pooled(client: &Client, jobs: Vec<NewJob>, max_wait: Option<Duration>) -> Result<Vec<Inserted>> {
-    insert_on(client, &mut *client.connection().await?, jobs, max_wait).await
+    insert_on(client, &mut *client.connection().await?, jobs, max_wait, true).await
 }
 
 /// Inserts over a connection, which may be in a transaction of the caller's. Every job is checked before anything is
@@ -73,11 +73,12 @@ async fn insert_on(
     connection: &mut PgConnection,
     jobs: Vec<NewJob>,
     max_wait: Option<Duration>,
+    is_own: bool,
 ) -> Result<Vec<Inserted>> {
     let layered = Layered::new(client, jobs);
     let now =
         if layered.needs_clock() { Some(store::database_time(connection, client.statements()).await?) } else { None };
     let has_given_ids = layered.has_given_ids();
     let batch = Batch::fold(layered.rows(now)?, has_given_ids);
-    send(client, connection, batch, max_wait).await
+    send(client, connection, batch, max_wait, is_own).await
 }

@@ -10,18 +10,20 @@ use super::batch::Batch;
 use crate::error::{Error, Rejection, Result};
 use crate::ident::JobId;
 use crate::job::Inserted;
-use crate::store::{self, Answer, Outcome};
+use crate::store::{self, Answer, Outcome, settle};
 
-/// Inserts a batch, all or nothing. Answers once an input.
+/// Inserts a batch, all or nothing. Answers once an input. `is_own`: the connection is in no transaction of the caller's.
 pub(super) async fn send(
     client: &Client,
     connection: &mut PgConnection,
     batch: Batch,
     max_wait: Option<Duration>,
+    is_own: bool,
 ) -> Result<Vec<Inserted>> {
-    let (rows, leaders) = batch.into_parts();
+    let (mut rows, leaders) = batch.into_parts();
     let ids: Vec<_> = rows.rows.iter().map(|row| row.id).collect();
-    let answers = store::insert(connection, client.statements(), rows, max_wait).await?;
+    let statements = client.statements();
+    let answers = settle!(is_own, connection, store::insert(connection, statements, &mut rows, max_wait));
     let is = |wanted: Outcome| move |answer: &Option<Answer>| answer.as_ref().is_some_and(|a| a.outcome == wanted);
     if answers.iter().any(is(Outcome::Busy)) {
         return Err(Error::Busy { waited: max_wait.unwrap_or_default() });
@@ -41,7 +43,7 @@ pub(super) async fn send_each(
     max_wait: Duration,
 ) -> Result<Vec<Option<Inserted>>> {
     if batch.in_order {
-        let inserted = send(client, connection, batch, Some(max_wait)).await?;
+        let inserted = send(client, connection, batch, Some(max_wait), true).await?;
         return Ok(inserted.into_iter().map(Some).collect());
     }
     let (rows, leaders) = batch.into_parts();

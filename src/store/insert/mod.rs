@@ -45,17 +45,18 @@ impl Batch {
 }
 
 /// Inserts a batch, all or nothing. Answers once a row, in order; under a rejection only the rejected rows have an answer.
-/// `max_wait` limits the wait for each key of an open transaction.
+/// `max_wait` limits the wait for each key of an open transaction. Takes the rows, unless the answer is an error.
 pub(crate) async fn insert(
     connection: &mut PgConnection,
     statements: &Statements,
-    batch: Batch,
+    batch: &mut Batch,
     max_wait: Option<Duration>,
 ) -> Result<Vec<Option<Answer>>> {
     if batch.is_plain() {
-        return insert_plain(connection, statements, batch.rows).await;
+        return insert_plain(connection, statements, &mut batch.rows).await;
     }
-    let Batch { mut rows, mut in_order, folded } = batch;
+    let Batch { rows, in_order, folded } = batch;
+    let mut in_order = *in_order;
     if rows.len() == 1 && !in_order && folded.is_none() && max_wait.is_none() {
         let inserting = rows[0].bind_to(query(&statements.insert_unique_one));
         let answered = inserting.fetch_one(&mut *connection).await?;
@@ -64,11 +65,11 @@ pub(crate) async fn insert(
         }
         in_order = true;
     }
-    let columns = Columns::of(&rows);
+    let columns = Columns::of(rows);
     let inserting = columns.bind_to(query(&statements.insert_batch)).bind(&columns.on_conflicts);
-    let inserting = inserting.bind(in_order).bind(max_wait.map(interval)).bind(folded);
+    let inserting = inserting.bind(in_order).bind(max_wait.map(interval)).bind(&*folded);
     let answered = inserting.fetch_all(connection).await?;
-    deal(rows, &answered, Answer::of_unique)
+    deal(std::mem::take(rows), &answered, Answer::of_unique)
 }
 
 /// Inserts the rows of a batch that is not `in_order`, each for itself, on a connection without a transaction.
@@ -76,11 +77,11 @@ pub(crate) async fn insert(
 pub(crate) async fn insert_each(
     connection: &mut PgConnection,
     statements: &Statements,
-    batch: Batch,
+    mut batch: Batch,
     max_wait: Duration,
 ) -> Result<Vec<Option<Answer>>> {
     if batch.is_plain() {
-        return insert_plain(connection, statements, batch.rows).await;
+        return insert_plain(connection, statements, &mut batch.rows).await;
     }
     let Batch { rows, folded, .. } = batch;
     let columns = Columns::of(&rows);
@@ -92,16 +93,16 @@ pub(crate) async fn insert_each(
 async fn insert_plain(
     connection: &mut PgConnection,
     statements: &Statements,
-    rows: Vec<NewRow>,
+    rows: &mut Vec<NewRow>,
 ) -> Result<Vec<Option<Answer>>> {
     let answered = if let [row] = rows.as_slice() {
         vec![row.bind_job_to(query(&statements.insert_plain_one)).fetch_one(connection).await?]
     } else {
-        let columns = Columns::of(&rows);
+        let columns = Columns::of(rows);
         let inserting = columns.bind_jobs_to(query(&statements.insert_plain)).bind(columns.have_times());
         inserting.fetch_all(connection).await?
     };
-    deal(rows, &answered, Answer::of_plain)
+    deal(std::mem::take(rows), &answered, Answer::of_plain)
 }
 
 /// Gives each row its answer. The answer without a place is that of every row that no other names.

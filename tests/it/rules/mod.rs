@@ -4,6 +4,7 @@ mod batches;
 mod claims;
 mod clock;
 mod conflicts;
+mod isolation;
 mod new_jobs;
 mod operators;
 mod rivals;

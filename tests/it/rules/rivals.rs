@@ -76,6 +76,71 @@ async fn r9_a_caller_who_must_not_wait_can_bound_it() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
 }
 
+/// A claim that has expired keeps no insert out, but a lock on its holder's row makes the insert wait.
+#[tokio::test]
+async fn r7_an_insert_waits_for_a_locked_holder_whose_claim_is_over_and_a_caller_can_bound_it() {
+    let lock = "SELECT FROM {schema}.job WHERE unique_key = 'k' FOR UPDATE";
+    // As a worker's open complete_in.
+    let complete =
+        "UPDATE {schema}.job SET state = 'completed', finalized_at = now(), worker = NULL WHERE unique_key = 'k'";
+    for locking in [lock, complete] {
+        let database = Database::new().await;
+        let client = &database.client;
+        let minute = Duration::from_secs(60);
+        let unique = || job("a").unique_key(key("k").period(minute));
+        let old = client.insert(unique()).await.unwrap().id();
+        database.set_state(old, "running").await;
+        database.pass(minute).await;
+        let mut locker = database.pool().begin().await.unwrap();
+        sqlx::query(database.sql(locking)).execute(&mut *locker).await.unwrap();
+
+        // Bounded, in Rust and in SQL.
+        let limit = Duration::from_millis(50);
+        let mut tx = database.pool().begin().await.unwrap();
+        for error in [
+            client.insert(unique()).max_wait(limit).await.unwrap_err(),
+            client.insert(unique()).max_wait(limit).tx(&mut tx).await.unwrap_err(),
+            client.insert_many([unique(), job("b")]).max_wait(limit).await.unwrap_err(),
+        ] {
+            assert!(matches!(error, Error::Busy { waited } if waited == limit), "{error}");
+            assert!(error.is_retryable() && error.to_string().contains("locks its holder"), "{error}");
+        }
+        // The transaction is usable.
+        client.insert(job("c")).tx(&mut tx).await.unwrap();
+        tx.rollback().await.unwrap();
+        let policy = r#"'{"key": "k", "period": "PT1M"}'"#;
+        for call in [
+            format!("insert_job('a', unique_policy => {policy}, max_wait => '50 ms')"),
+            format!(
+                "insert_jobs(jsonb_build_array(jsonb_build_object('kind', 'a', 'unique_policy', {policy}::jsonb)), '50 ms')"
+            ),
+        ] {
+            let error = sqlx::query(database.sql(&format!("SELECT * FROM {{schema}}.{call}")))
+                .execute(database.pool())
+                .await
+                .unwrap_err();
+            let error = error.as_database_error().unwrap();
+            assert_eq!(error.code().as_deref(), Some("55P03"), "{error}");
+            let said = "another open transaction holds the unique key or locks its holder: waited 50 ms";
+            assert_eq!(error.message(), said);
+        }
+
+        // Unbounded it waits, and goes in when the lock is gone.
+        let blocker = pid(&mut locker).await;
+        let inserting = tokio::spawn({
+            let client = client.clone();
+            let unique = unique();
+            async move { client.insert(unique).await.unwrap() }
+        });
+        until_blocked(&database, blocker).await;
+        // Nor do other inserts wait for that one.
+        assert!(!client.insert(job("a").unique_key(key("other"))).await.unwrap().duplicate);
+        locker.commit().await.unwrap();
+        let new = inserting.await.unwrap();
+        assert!(!new.duplicate && new.id() != old);
+    }
+}
+
 #[tokio::test]
 async fn r9_a_conflict_newer_than_the_snapshot_is_retryable() {
     for level in ["REPEATABLE READ", "SERIALIZABLE"] {

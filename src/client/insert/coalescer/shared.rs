@@ -64,7 +64,7 @@ impl SharedInsert {
     /// Sends it alone, without a limit on its wait. `false`: the connection should be checked.
     async fn send(self, client: &Client, connection: &mut PgConnection) -> bool {
         let Self { row, answer } = self;
-        let inserted = send(client, connection, Batch::fold(vec![row], false), None).await;
+        let inserted = send(client, connection, Batch::fold(vec![row], false), None, true).await;
         let is_well = inserted.is_ok();
         let inserted = inserted.and_then(|mut inserted| inserted.pop().ok_or_else(|| sqlx::Error::RowNotFound.into()));
         drop(answer.send(Reply::Answer(inserted)));

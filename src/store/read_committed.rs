@@ -1,0 +1,39 @@
+//! A second try where the role's default isolation level is above READ COMMITTED.
+//!
+//! Under `default_transaction_isolation = serializable` a single statement fails with 40001 when it meets a row that is
+//! newer than its snapshot. The statements of this library resolve such races by themselves under READ COMMITTED.
+
+use sqlx::{Connection, PgConnection, Postgres, Transaction};
+
+use crate::error::Result;
+
+/// Runs a call that changes nothing if it fails. If the connection is in no transaction of the caller's and the call fails
+/// with 40001, runs it again in a transaction of its own, which is READ COMMITTED. `connection` names the argument of the
+/// call that is replaced.
+macro_rules! settle {
+    ($is_own:expr, $connection:ident, $call:expr) => {{
+        let answer = {
+            let $connection = &mut *$connection;
+            $call.await
+        };
+        match answer {
+            Err(error) if $is_own && error.is_serialization_failure() => {
+                let mut tx = $crate::store::begin_read_committed($connection).await?;
+                let answer = {
+                    let $connection = &mut *tx;
+                    $call.await?
+                };
+                tx.commit().await?;
+                answer
+            }
+            answer => answer?,
+        }
+    }};
+}
+
+pub(crate) use settle;
+
+/// Begins a transaction in which no conflict with a newer row is an error.
+pub(crate) async fn begin_read_committed(connection: &mut PgConnection) -> Result<Transaction<'_, Postgres>> {
+    Ok(connection.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await?)
+}
