@@ -57,7 +57,7 @@ async fn r6_an_operators_retry_of_a_final_job_under_discard_is_refused_and_names
         let row = |id| format!("SELECT j::text FROM {{schema}}.job AS j WHERE id = '{id}'");
         let before = database.text(&row(old)).await;
         // By ids, by a filter, and in SQL.
-        for jobs in [JobSelection::from([old, free]), JobFilter::new().ids(&[old, free]).into()] {
+        for jobs in [JobSelection::from([old, free]), JobFilter::new().ids([old, free]).into()] {
             database.set_state(free, state).await;
             let mut refused = Vec::new();
             let retried = client.retry(jobs).on_refused(|jobs| refused.extend_from_slice(jobs)).await.unwrap();
