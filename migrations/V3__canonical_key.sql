@@ -434,7 +434,7 @@ BEGIN
                     WHEN 'like' THEN ARRAY['faktory', 'ojs', 'river', 'zizq']
                     WHEN 'scope' THEN ARRAY['queued', 'active', 'completed', 'exists']
                     WHEN 'until' THEN ARRAY['success', 'start']
-                    WHEN 'on_conflict' THEN ARRAY['ignore', 'reject', 'replace', 'replace_except_schedule']
+                    WHEN 'on_conflict' THEN ARRAY['ignore', 'reject', 'replace', 'replace_except_schedule', 'preempt']
                     WHEN 'on_reentry' THEN ARRAY['go_on', 'discard']
                 END;
                 IF jsonb_typeof(given) <> 'string' THEN
@@ -723,6 +723,6 @@ unique_policy: an object; default {}, the kind alone; null: no key. Members, all
   scope: queued, active (default), completed, exists.
   period: the claim ends so long after created_at; ttl: after the later of created_at and scheduled_at.
   until: start (the fetch ends the claim) or success (all states but completed).
-  on_conflict: ignore (default), reject, replace, replace_except_schedule.
+  on_conflict: ignore (default), reject, replace, replace_except_schedule, preempt.
   on_reentry: go_on (default) or discard.
 Errors 22023, naming the argument or the member: anything else.';

@@ -242,6 +242,8 @@ DECLARE
     -- The duplicates of the key that is being settled.
     duplicates integer[];
     key_at_hand text;
+    -- The runners whose jobs were preempted.
+    stopped uuid[] := '{}';
     jobs job[] := array_fill(NULL::job, ARRAY[size]);
     outcomes text[] := array_fill(NULL::text, ARRAY[size]);
     successions uuid[] := array_fill(NULL::uuid, ARRAY[size]);
@@ -349,18 +351,20 @@ BEGIN
                     outcomes[given.place] := 'duplicate';
                     duplicates := duplicates || given.place::integer;
                     CONTINUE;
-                ELSIF given.on_conflict NOT IN ('ignore', 'reject', 'replace', 'replace_except_schedule') THEN
+                ELSIF given.on_conflict NOT IN ('ignore', 'reject', 'replace', 'replace_except_schedule', 'preempt') THEN
                     RAISE EXCEPTION USING
                         ERRCODE = 'invalid_parameter_value',
                         MESSAGE = format('unknown on_conflict: %L', given.on_conflict),
-                        HINT = 'One of ignore, reject, replace, replace_except_schedule.';
-                ELSIF holder.id IS NOT NULL AND (given.on_conflict = 'reject' OR holder.state = 'running') THEN
+                        HINT = 'One of ignore, reject, replace, replace_except_schedule, preempt.';
+                ELSIF holder.id IS NOT NULL AND (
+                    given.on_conflict = 'reject' OR (holder.state = 'running' AND given.on_conflict <> 'preempt')
+                ) THEN
                     jobs[given.place] := holder;
                     outcomes[given.place] := 'rejected';
                     is_rejected := true;
                     CONTINUE;
                 ELSIF holder.id IS NOT NULL THEN
-                    -- Replace. In a block of its own, so that a holder that started or finished meanwhile is not left
+                    -- Replace or preempt. In a block of its own, so that a holder that started or finished meanwhile is not left
                     -- locked by an update that changed nothing.
                     BEGIN
                         UPDATE job AS h
@@ -368,7 +372,7 @@ BEGIN
                             replaced_by = given.id,
                             state = CASE WHEN h.finalized_at IS NULL THEN 'cancelled' ELSE h.state END,
                             finalized_at = coalesce(h.finalized_at, clock_timestamp())
-                        WHERE h.id = holder.id AND h.claims AND h.state <> 'running'
+                        WHERE h.id = holder.id AND h.claims AND (h.state <> 'running' OR given.on_conflict = 'preempt')
                         RETURNING h.* INTO entered;
                         is_replaced := FOUND;
                         IF NOT is_replaced THEN
@@ -379,6 +383,9 @@ BEGIN
                             NULL;
                     END;
                     CONTINUE WHEN NOT is_replaced;
+                    IF entered.state = 'cancelled' AND entered.worker IS NOT NULL AND given.on_conflict = 'preempt' THEN
+                        stopped := stopped || entered.worker;
+                    END IF;
                     successions[given.place] := holder.id;
                     earlier := (places ->> holder.id::text)::integer;
                     IF earlier IS NOT NULL THEN
@@ -466,6 +473,9 @@ BEGIN
         FROM generate_series(1, size) AS u (place)
         WHERE outcomes[u.place] = 'inserted' AND (jobs[u.place]).state = 'available'
         HAVING count(*) > 0;
+        IF cardinality(stopped) > 0 THEN
+            PERFORM tell_runners(stopped);
+        END IF;
     END IF;
     RETURN QUERY
     SELECT
@@ -906,7 +916,11 @@ BEGIN
     SELECT
         claim.canonical,
         claim.unique_key,
-        (h.id IS NULL OR (claim.on_conflict LIKE 'replace%' AND h.state <> 'running'))
+        (
+            h.id IS NULL
+            OR claim.on_conflict = 'preempt'
+            OR (claim.on_conflict LIKE 'replace%' AND h.state <> 'running')
+        )
             AND NOT EXISTS (SELECT FROM job AS j WHERE j.id = given_id),
         h.id,
         h.state::text,

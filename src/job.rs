@@ -300,7 +300,7 @@ pub struct Inserted {
     pub job: JobRow,
     /// Whether another job claims the key, so that nothing was inserted.
     pub duplicate: bool,
-    /// The job that this one replaced, under `replace` and `replace_except_schedule`.
+    /// The job that this one replaced, under `replace`, `replace_except_schedule` and `preempt`.
     pub replaced: Option<JobId>,
     /// When the database returned this, by its clock.
     #[serde(with = "time::serde::rfc3339")]

@@ -72,11 +72,12 @@ async fn explain(client: &Client, connection: &mut PgConnection, job: NewJob) ->
     let (row, canonical) = prepare_one(client, connection, job).await?;
     let key = row.claim.as_ref().map(|claim| claim.key.as_str());
     let met = store::explain_unique(connection, client.statements(), key, row.id).await?;
-    let replaces = row.claim.as_ref().is_some_and(|claim| match claim.on_conflict {
+    let on_conflict = row.claim.as_ref().map_or(OnConflict::Ignore, |claim| claim.on_conflict);
+    let is_in = |holder: &Duplicate| match on_conflict {
         OnConflict::Ignore | OnConflict::Reject => false,
-        OnConflict::Replace | OnConflict::ReplaceExceptSchedule => true,
-    });
-    let is_in = |holder: &Duplicate| replaces && holder.holder_state != JobState::Running;
+        OnConflict::Replace | OnConflict::ReplaceExceptSchedule => holder.holder_state != JobState::Running,
+        OnConflict::Preempt => true,
+    };
     Ok(Explanation {
         canonical,
         would_insert: !met.id_is_there && met.holder.as_ref().is_none_or(is_in),

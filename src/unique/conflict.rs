@@ -16,6 +16,10 @@ words! {
         /// As `Replace`, and the new job keeps the `scheduled_at` of a holder that was given a time,
         /// at its insert or by an operator, and has not started.
         ReplaceExceptSchedule = "replace_except_schedule",
+        /// As `Replace`, and a running holder is cancelled as well. Its result does not count any more, and its
+        /// runner is told to stop it. Its code may overlap the new job's run until it has stopped. A holder whose
+        /// worker has a `complete_in` open is waited for, since it may complete.
+        Preempt = "preempt",
     }
 }
 
@@ -51,7 +55,7 @@ mod tests {
 
     #[test]
     fn words_read_back_and_others_are_named() {
-        for word in ["ignore", "reject", "replace", "replace_except_schedule"] {
+        for word in ["ignore", "reject", "replace", "replace_except_schedule", "preempt"] {
             assert_eq!(word.parse::<OnConflict>().unwrap().as_str(), word);
         }
         assert_eq!("go_on".parse::<OnReentry>().unwrap(), OnReentry::GoOn);
@@ -59,7 +63,7 @@ mod tests {
         assert_eq!(
             "Reject".parse::<OnConflict>().unwrap_err().to_string(),
             "invalid unique policy: on_conflict: must be one of ignore, reject, replace, \
-             replace_except_schedule: \"Reject\""
+             replace_except_schedule, preempt: \"Reject\""
         );
     }
 }

@@ -120,7 +120,7 @@ fn policy() -> impl Strategy<Value = UniquePolicy> {
         any::<[bool; 4]>(),
         proptest::option::of("[a-z]{1,9}"),
     );
-    let terms = (0..4, 1..1_000_000_u64, 1..256_i16, 0..4_usize, any::<[bool; 2]>());
+    let terms = (0..4, 1..1_000_000_u64, 1..256_i16, 0..5_usize, any::<[bool; 2]>());
     (dimensions, terms).prop_map(|((parts, optional, meta, flags, key), (limit, seconds, bits, conflict, more))| {
         let mut policy = UniquePolicy::new();
         let [all_args, queue, exclude_kind, raw] = flags;
@@ -155,8 +155,13 @@ fn policy() -> impl Strategy<Value = UniquePolicy> {
             2 => policy.ttl(Duration::from_millis(seconds)),
             _ => policy,
         };
-        let conflicts =
-            [OnConflict::Ignore, OnConflict::Reject, OnConflict::Replace, OnConflict::ReplaceExceptSchedule];
+        let conflicts = [
+            OnConflict::Ignore,
+            OnConflict::Reject,
+            OnConflict::Replace,
+            OnConflict::ReplaceExceptSchedule,
+            OnConflict::Preempt,
+        ];
         policy = policy.states(StateSet::from_bits(bits).unwrap()).on_conflict(conflicts[conflict]);
         if more[0] {
             policy = policy.until(Until::Start)

@@ -90,7 +90,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `ttl = "PT10M"` | the claim ends this long after the job is due | no limit |
 /// | `window = "PT15M"` | one job in each quarter of an hour of the clock | no window |
 /// | `until = "start"` or `"success"` | the claim ends for good when the job starts, or only with success | by the states |
-/// | `on_conflict = "ignore"`, `"reject"`, `"replace"` or `"replace_except_schedule"` | what a duplicate does | `"ignore"` |
+/// | `on_conflict = "ignore"`, `"reject"`, `"replace"`, `"replace_except_schedule"` or `"preempt"` | what a duplicate does | `"ignore"` |
 /// | `on_reentry = "go_on"` or `"discard"` | what a job does if another job holds its key when it comes back | `"go_on"` |
 /// | `like = "river"`, `"ojs"`, `"faktory"` or `"zizq"` | the defaults of that queue; `"faktory"` needs `ttl`; the keys of `"faktory"` and `"zizq"` hold all args unless some are selected | our own |
 /// | `gaps = "allowed"` | turns the warnings below off | warnings are on |

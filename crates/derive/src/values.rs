@@ -46,6 +46,7 @@ words! {
         Reject = "reject",
         Replace = "replace",
         ReplaceExceptSchedule = "replace_except_schedule",
+        Preempt = "preempt",
     }
 
     /// The library's `OnReentry`.

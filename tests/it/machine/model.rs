@@ -122,6 +122,7 @@ impl Story<'_> {
             OnConflict::Reject,
             OnConflict::Replace,
             OnConflict::ReplaceExceptSchedule,
+            OnConflict::Preempt,
         ]);
         let before_start =
             StateSet::of(&[JobState::Available, JobState::Pending, JobState::Retryable, JobState::Scheduled]);
@@ -192,9 +193,10 @@ impl Story<'_> {
             (OnConflict::Replace | OnConflict::ReplaceExceptSchedule, Err(Error::Rejected(_))) => {
                 assert_eq!(held.state, JobState::Running, "{:#?}", self.log);
             }
-            (OnConflict::Replace | OnConflict::ReplaceExceptSchedule, Ok(answer)) => {
+            (OnConflict::Replace | OnConflict::ReplaceExceptSchedule | OnConflict::Preempt, Ok(answer)) => {
                 assert!(!answer.duplicate && answer.id().as_uuid() == modelled.id, "{:#?}", self.log);
-                assert_ne!(held.state, JobState::Running, "{:#?}", self.log);
+                let may_run = on_conflict == OnConflict::Preempt;
+                assert!(may_run || held.state != JobState::Running, "{:#?}", self.log);
                 assert_eq!(answer.replaced.map(|id| id.as_uuid()), Some(held.id), "{:#?}", self.log);
                 if !held.is_final() {
                     held.state = JobState::Cancelled;

@@ -133,8 +133,13 @@ async fn r10_a_batch_that_rejects_itself_says_which_input_was_first() {
 #[tokio::test]
 async fn r10_a_batch_is_worked_in_its_own_order_however_its_keys_are_taken() {
     let texts = ["z", "plain", "m", "stale", "a", "plain", "k"];
-    for on_conflict in [OnConflict::Reject, OnConflict::Replace, OnConflict::ReplaceExceptSchedule, OnConflict::Ignore]
-    {
+    for on_conflict in [
+        OnConflict::Reject,
+        OnConflict::Replace,
+        OnConflict::ReplaceExceptSchedule,
+        OnConflict::Preempt,
+        OnConflict::Ignore,
+    ] {
         let database = Database::new().await;
         let client = &database.client;
         // A claim that has expired: one is enough for every key of the batch to be taken by itself.

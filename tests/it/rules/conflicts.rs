@@ -1,11 +1,15 @@
-//! R4: the effect of a duplicate.
+//! R4 and R14: the effect of a duplicate.
 
 use std::time::Duration;
 
-use time::OffsetDateTime;
-use uniqueue::{Error, JobState, OnConflict, UniqueKey, UniqueScope};
+use std::sync::Arc;
 
-use crate::support::{Database, job};
+use time::OffsetDateTime;
+use tokio::sync::Notify;
+use uniqueue::{BoxError, Error, JobState, OnConflict, RunningJob, UniqueKey, UniqueScope};
+
+use crate::runner::{Task, quick};
+use crate::support::{Database, WAIT, job};
 
 fn key(text: &str, on_conflict: OnConflict) -> UniqueKey {
     UniqueKey::raw(text).scope(UniqueScope::Active).on_conflict(on_conflict)
@@ -174,4 +178,91 @@ async fn r4_a_refused_replace_leaves_the_running_holder_unlocked() {
     let unlocked = "SELECT count(*) FROM (SELECT FROM {schema}.job FOR UPDATE SKIP LOCKED) AS j";
     assert_eq!(database.number(unlocked).await, 1);
     tx.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn r14_preempt_cancels_a_running_holder_whose_result_does_not_count() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let (started, stopped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (start, stop) = (Arc::clone(&started), Arc::clone(&stopped));
+    // The first run goes on until it is told to stop, and completes all the same.
+    let work = move |task: RunningJob<Task>| {
+        let (start, stop) = (Arc::clone(&start), Arc::clone(&stop));
+        async move {
+            if task.args.n == 1 {
+                start.notify_one();
+                task.stopped().await;
+                stop.notify_one();
+            }
+            Ok::<_, BoxError>(())
+        }
+    };
+    let runner = quick(client).worker(work).start().await.unwrap();
+    let preempting = |n| uniqueue::NewJob::from(Task { n }).unique_key(key("k", OnConflict::Preempt));
+    let old = client.insert(preempting(1)).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    let new = client.insert(preempting(2)).await.unwrap();
+    assert!(!new.duplicate);
+    assert_eq!(new.replaced, Some(old.id()));
+    // Its runner hears of it by a notification, and not at its next heartbeat.
+    tokio::time::timeout(WAIT, stopped.notified()).await.unwrap();
+    let new = client.wait(new.id()).timeout(WAIT).await.unwrap();
+    assert_eq!(new.job().unwrap().state, JobState::Completed);
+    runner.stop().await.unwrap();
+    let old = client.job(old.id()).await.unwrap().unwrap();
+    assert_eq!((old.state, old.replaced_by), (JobState::Cancelled, Some(new.job().unwrap().id)));
+    assert!(!old.claims);
+}
+
+#[tokio::test]
+async fn r14_preempt_waits_for_an_open_complete_in_and_then_inserts() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let (completing, commit) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (is_open, may_commit) = (Arc::clone(&completing), Arc::clone(&commit));
+    let work = move |task: RunningJob<Task>| {
+        let (is_open, may_commit) = (Arc::clone(&is_open), Arc::clone(&may_commit));
+        async move {
+            let mut tx = task.client().pool().begin().await?;
+            task.complete_in(&mut tx).await?;
+            is_open.notify_one();
+            may_commit.notified().await;
+            tx.commit().await?;
+            Ok::<_, BoxError>(())
+        }
+    };
+    let runner = quick(client).worker(work).start().await.unwrap();
+    let preempting = |n| uniqueue::NewJob::from(Task { n }).unique_key(key("k", OnConflict::Preempt)).pending();
+    let old = client.insert(preempting(1)).await.unwrap();
+    client.release(old.id()).await.unwrap();
+    tokio::time::timeout(WAIT, completing.notified()).await.unwrap();
+    let bounded = client.insert(preempting(2)).max_wait(Duration::from_millis(20)).await;
+    assert!(matches!(bounded, Err(Error::Busy { .. })), "{bounded:?}");
+    let waiting = {
+        let (client, new) = (client.clone(), preempting(3));
+        tokio::spawn(async move { client.insert(new).await.unwrap() })
+    };
+    let waits = "SELECT count(*) FROM pg_stat_activity
+        WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}.insert_batch%'";
+    database.until(waits, 1).await;
+    commit.notify_one();
+    let new = tokio::time::timeout(WAIT, waiting).await.unwrap().unwrap();
+    assert!(!new.duplicate && new.replaced.is_none(), "the holder completed, and claims no more");
+    assert_eq!(client.wait(old.id()).timeout(WAIT).await.unwrap().job().unwrap().state, JobState::Completed);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn r14_preempt_on_a_waiting_or_final_holder_is_replace() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let exists = |text: &str| UniqueKey::raw(text).scope(UniqueScope::Exists).on_conflict(OnConflict::Preempt);
+    for (state, expected) in [("scheduled", JobState::Cancelled), ("completed", JobState::Completed)] {
+        let old = client.insert(job("a").unique_key(exists(state))).await.unwrap();
+        database.set_state(old.id(), state).await;
+        let new = client.insert(job("a").unique_key(exists(state))).await.unwrap();
+        assert_eq!(new.replaced, Some(old.id()));
+        assert_eq!(client.job(old.id()).await.unwrap().unwrap().state, expected);
+    }
 }

@@ -153,8 +153,13 @@ async fn r9_a_conflict_newer_than_the_snapshot_is_retryable() {
             sqlx::query("SELECT count(*) FROM pg_class").execute(&mut *tx).await.unwrap();
             tx
         };
-        let conflicts =
-            [OnConflict::Ignore, OnConflict::Reject, OnConflict::Replace, OnConflict::ReplaceExceptSchedule];
+        let conflicts = [
+            OnConflict::Ignore,
+            OnConflict::Reject,
+            OnConflict::Replace,
+            OnConflict::ReplaceExceptSchedule,
+            OnConflict::Preempt,
+        ];
         for (n, on_conflict) in conflicts.into_iter().enumerate() {
             // One insert, two in a batch, and one over a claim that has expired since.
             // So is where many were new.
@@ -183,7 +188,7 @@ async fn r9_a_conflict_newer_than_the_snapshot_is_retryable() {
                 match on_conflict {
                     OnConflict::Ignore => assert!(answer.unwrap().duplicate),
                     OnConflict::Reject => assert!(matches!(answer, Err(Error::Rejected(_)))),
-                    OnConflict::Replace | OnConflict::ReplaceExceptSchedule => {
+                    OnConflict::Replace | OnConflict::ReplaceExceptSchedule | OnConflict::Preempt => {
                         assert!(answer.unwrap().replaced.is_some());
                     }
                 }

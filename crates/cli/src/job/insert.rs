@@ -17,7 +17,8 @@ use crate::verdict::Verdict;
 /// Insert a job.
 ///
 /// A job whose unique key another job holds is a duplicate. By default nothing is inserted, and the command names the
-/// holder. The policy's on_conflict changes that: ignore (the default here), reject, replace or replace_except_schedule.
+/// holder. The policy's on_conflict changes that: ignore (the default here), reject, replace,
+/// replace_except_schedule or preempt.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct InsertArguments {
