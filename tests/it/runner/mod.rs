@@ -41,8 +41,8 @@ use crate::support::{Database, WAIT};
 
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "task")]
-struct Task {
-    n: u32,
+pub struct Task {
+    pub n: u32,
 }
 
 /// A runner that loses no time.
