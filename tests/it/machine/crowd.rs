@@ -333,7 +333,6 @@ fn new_job(random: &mut Random) -> NewJob {
         OnConflict::Replace,
         OnConflict::Replace,
         OnConflict::ReplaceExceptSchedule,
-        OnConflict::Preempt,
     ]);
     let mut key = UniqueKey::raw(format!("k{}", random.below(KEYS))).states(states).on_conflict(on_conflict);
     if random.once_in(3) {
