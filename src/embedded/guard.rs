@@ -28,8 +28,8 @@ pub(super) struct Orders<'a> {
 /// A guard and the server under it, which end soon after this is dropped.
 #[derive(Debug)]
 pub(super) struct Guard {
-    /// `None` once it has been waited for. Its standard input is the pipe: nothing is written, and its close is the signal
-    /// to stop. It is close-on-exec, so that no other child of this process holds it open.
+    /// `None` once it has been waited for. Its standard input is the pipe that the watchers read. Nothing is written, and
+    /// the close is the signal to stop. It is close-on-exec, so that no other child of this process holds it open.
     child: Option<Child>,
 }
 

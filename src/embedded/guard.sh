@@ -8,8 +8,13 @@
 #   STOP      the signal that ends the server: INT (with a checkpoint) or QUIT (without)
 #   SYNC      initdb's option for flushing: --no-sync or nothing
 #
-# Standard input is a pipe whose other end only the owner has. When it closes, the guard stops the server, however the
-# owner ended. Standard output gets "home PATH", "initdb PID" and "server PID". Other lines are the reason of a failure.
+# Standard input is a pipe whose other end only the owner has. When it closes, two watchers stop the server, however the
+# owner ended. Either of them suffices, and neither needs the guard, so no death of one process leaves a server.
+# Standard output gets "home PATH", "initdb PID" and "server PID". Other lines are the reason of a failure.
+#
+# Two files in the home connect the processes. "child" holds the process that runs now, and the signal that ends it.
+# "stopping" keeps another from starting. A child writes the first before it looks for the second. The stop writes the
+# second before it reads the first. So at least one of the two sees the other.
 
 tmp=$1 data=$2 binaries=$3 stop=$4 sync=$5
 shift 5
@@ -17,25 +22,33 @@ umask 077
 
 # Caught, not ignored: a child would inherit the ignoring. A lost reader (PIPE) must not skip the clean-up.
 trap : PIPE
-stopping='' child='' signal=TERM
-trap 'stopping=1; [ -z "$child" ] || kill -s "$signal" "$child"' HUP INT TERM
 
-# A shell gives its background commands /dev/null to read, so the pipe moves to descriptor 3.
-exec 3<&0 </dev/null
-(
-    cat <&3 & cat=$!
-    trap 'kill "$cat"' TERM
-    wait "$cat" && kill -s TERM "$$"
-) >/dev/null &
-watcher=$!
-exec 3<&-
+# Stops what runs and removes the home, unless the guard does so first. The signal is sent until the child is gone: a
+# shell starts its background commands with INT and QUIT ignored, and a server catches them only some time after its start.
+halt() {
+    : >"$home/stopping"
+    tries=0 idle=0
+    while [ -d "$home" ] && [ "$idle" -lt 40 ]; do
+        tries=$((tries + 1)) idle=$((idle + 1))
+        if read -r process signal <"$home/child" && kill -s "$signal" "$process"; then
+            if [ -e "$data/postmaster.pid" ] || [ "$tries" -lt 200 ]; then
+                idle=0
+            else
+                # After ten seconds it has neither ended nor become a server.
+                kill -s KILL "$process"
+            fi
+        fi
+        sleep 0.05 || sleep 1
+    done
+    rm -rf "$home"
+} >/dev/null 2>&1
 
 # Runs a named command to its end. In the background, since a shell runs no trap before a foreground command has ended.
 run() {
-    name=$1
-    shift
-    "$@" >>"$log" 2>&1 & child=$!
-    [ -z "$stopping" ] || kill -s "$signal" "$child"
+    name=$1 signal=$2
+    shift 2
+    /bin/sh -c 'echo "$$ $2" >"$1/child" && [ ! -e "$1/stopping" ] || exit 1; shift 2; exec "$@"' \
+        "$name" "$home" "$signal" "$@" >>"$log" 2>&1 & child=$!
     echo "$name $child"
     wait "$child"
     status=$?
@@ -44,36 +57,48 @@ run() {
         wait "$child"
         status=$?
     done
-    child=''
+    rm -f "$home/child"
     return "$status"
 }
 
 finish() {
-    kill -s TERM "$watcher" 2>/dev/null
+    kill -s TERM $watchers 2>/dev/null
     rm -rf "$home"
 }
 
 home=$(mktemp -d "$tmp/uniqueue-XXXXXX" 2>/dev/null || mktemp -d /tmp/uniqueue-XXXXXX 2>&1) || {
     echo "$home"
-    kill -s TERM "$watcher" 2>/dev/null
     exit 1
 }
+[ -n "$data" ] || data=$home/data
 trap finish EXIT
+trap 'halt &' HUP INT TERM
+
+# A shell gives its background commands /dev/null to read, so the pipe moves to descriptor 3.
+exec 3<&0 </dev/null
+watchers=''
+for watcher in first second; do
+    {
+        while read -r _; do :; done
+        halt
+    } <&3 >/dev/null &
+    watchers="$watchers $!"
+done
+exec 3<&-
 echo "home $home"
 
 log=$home/log
-if [ ! -e "${data:=$home/data}/PG_VERSION" ]; then
+if [ ! -e "$data/PG_VERSION" ]; then
     # $sync unquoted: nothing must become no argument.
-    run initdb "$binaries/initdb" -D "$data" -U postgres -A trust -E UTF8 --no-locale $sync || {
+    run initdb TERM "$binaries/initdb" -D "$data" -U postgres -A trust -E UTF8 --no-locale $sync || {
         cat "$log"
         exit 1
     }
 fi
-[ -z "$stopping" ] || exit 1
+[ ! -e "$home/stopping" ] || exit 1
 
 [ "$data" = "$home/data" ] || log=$data/server.log
 : >"$log"
-signal=$stop
-run server "$binaries/postgres" -D "$data" -k "$home" "$@"
-[ -n "$stopping" ] || cat "$log"
+run server "$stop" "$binaries/postgres" -D "$data" -k "$home" "$@"
+[ -e "$home/stopping" ] || cat "$log"
 exit "$status"

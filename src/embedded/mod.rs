@@ -32,18 +32,19 @@
 //!
 //! # How it stays clean
 //!
-//! A server has three processes above it: the *owner* (this process), the *guard* (a shell) and the postmaster.
+//! A server has four processes beside it: the *owner* (this process), the *guard* (a shell) and its two *watchers*.
 //!
-//! - The guard makes the server's home directory, runs `initdb` and the server in it, and waits for either to end.
-//!   Its standard input is a pipe that only the owner holds. The pipe closes when the owner stops or drops the server,
-//!   returns from `main` or is killed with `SIGKILL`. Then the guard stops the server and removes the home.
+//! - The guard makes the server's home directory, runs `initdb` and the server in it, and waits for their end.
+//! - Each watcher reads a pipe that only the owner holds. The pipe closes when the owner stops or drops the server,
+//!   returns from `main` or is killed with `SIGKILL`. Then the watcher stops the server, and the home is removed. It
+//!   repeats the signal until the server is gone, because a server that starts hears no signal at first.
+//! - So the death of one process, whichever it is, leaves no server behind.
 //! - The parent-death signal of Linux is not used: it fires when the *thread* that started the child ends, and tests
 //!   end threads all the time.
-//! - Both run in a process group of their own. A Ctrl-C in the terminal reaches the owner only, which can finish its
+//! - They run in a process group of their own. A Ctrl-C in the terminal reaches the owner only, which can finish its
 //!   work on a running database.
 //! - PostgreSQL refuses to run as root, so guard and server then run as `postgres`, else as `nobody`.
-//! - A directory given to [`PostgresBuilder::data_dir`] always stays. Other files stay only if the guard itself is
-//!   killed with `SIGKILL` or the machine goes down.
+//! - A directory given to [`PostgresBuilder::data_dir`] always stays. Other files stay only if the machine goes down.
 
 mod binaries;
 mod builder;

@@ -11,6 +11,7 @@ mod help;
 mod incident;
 mod jobs;
 mod migrate;
+mod orphans;
 mod queues;
 mod roles;
 mod screen;

@@ -1,5 +1,7 @@
 //! The embedded server: found, started, reached, stopped, and ended when its owner ends in any way.
 
+mod orphans;
+
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::num::NonZeroU16;
