@@ -288,8 +288,10 @@ impl Error {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03"))
     }
 
-    /// Whether a statement timed out, or was cancelled by another session.
-    pub(crate) fn is_statement_timeout(&self) -> bool {
+    /// Whether a statement took longer than its timeout, such as [`Request::timeout`](crate::Request::timeout), or was
+    /// cancelled by another session.
+    #[must_use]
+    pub fn is_statement_timeout(&self) -> bool {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("57014"))
     }
 

@@ -33,8 +33,8 @@ pub struct JobFilter {
     pub(crate) means_all: bool,
     pub(crate) ids: Option<Vec<JobId>>,
     pub(crate) states: Option<StateSet>,
-    pub(crate) queue: Option<String>,
-    pub(crate) kind: Option<String>,
+    pub(crate) queues: Option<Vec<String>>,
+    pub(crate) kinds: Option<Vec<String>>,
     pub(crate) unique_key: Option<String>,
     pub(crate) args: Option<Value>,
     pub(crate) meta: Option<Value>,
@@ -82,14 +82,32 @@ impl JobFilter {
     }
 
     /// Selects jobs of one queue.
-    pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.queue = Some(queue.into());
+    pub fn queue(self, queue: impl Into<String>) -> Self {
+        self.queues([queue])
+    }
+
+    /// Selects jobs of one of these queues: at least one.
+    pub fn queues<I>(mut self, queues: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        self.queues = Some(queues.into_iter().map(Into::into).collect());
         self
     }
 
     /// Selects jobs of one kind.
-    pub fn kind(mut self, kind: impl Into<String>) -> Self {
-        self.kind = Some(kind.into());
+    pub fn kind(self, kind: impl Into<String>) -> Self {
+        self.kinds([kind])
+    }
+
+    /// Selects jobs of one of these kinds: at least one.
+    pub fn kinds<I>(mut self, kinds: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        self.kinds = Some(kinds.into_iter().map(Into::into).collect());
         self
     }
 
@@ -207,10 +225,15 @@ impl JobFilter {
         if self.states.is_some_and(StateSet::is_empty) {
             return invalid("states", "must not be empty", "[]".to_owned());
         }
-        if let Some(queue) = &self.queue {
+        for (option, names) in [("queues", &self.queues), ("kinds", &self.kinds)] {
+            if names.as_ref().is_some_and(Vec::is_empty) {
+                return invalid(option, "must not be empty", "[]".to_owned());
+            }
+        }
+        for queue in self.queues.iter().flatten() {
             QueueName::new(queue)?;
         }
-        if let Some(kind) = &self.kind {
+        for kind in self.kinds.iter().flatten() {
             Kind::new(kind)?;
         }
         if let Some(key) = &self.unique_key {
@@ -288,6 +311,9 @@ mod tests {
         for (filter, name) in [
             (JobFilter::new().states([]), "states"),
             (JobFilter::new().queue(""), "queue"),
+            (JobFilter::new().queues(["a", ""]), "queue"),
+            (JobFilter::new().queues([""; 0]), "queues"),
+            (JobFilter::new().kinds([""; 0]), "kinds"),
             (JobFilter::new().kind("a\0"), "kind"),
             (JobFilter::new().unique_key("a\0b"), "key"),
             (JobFilter::new().args(json!({"a": "\0"})), "args"),

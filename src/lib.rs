@@ -49,9 +49,9 @@ pub use self::audit::{AuditedKind, SuppressedDuplicate};
 pub use self::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 /// Inserting and looking.
 pub use self::client::{
-    AuditChange, Backfill, Change, Claims, Client, ClientBuilder, Events, Explain, Explanation, Insert, InsertAndWait,
-    InsertMany, InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange, Queues, Request,
-    StatsRequest, SuppressedDuplicates, Wait,
+    AuditChange, Backfill, Change, Claims, Client, ClientBuilder, Edit, Events, Explain, Explanation, Insert,
+    InsertAndWait, InsertMany, InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange, Queues,
+    Request, StatsRequest, SuppressedDuplicates, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};

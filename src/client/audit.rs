@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use sqlx::PgConnection;
 
-use super::Client;
+use super::look_up::Source;
+use super::{Client, Request};
 use crate::audit::{AuditedKind, SuppressedDuplicate};
 use crate::error::{Error, Result};
 use crate::ident::Kind;
@@ -83,12 +84,13 @@ impl<'a> IntoFuture for AuditChange<'a> {
 #[must_use = "a list is not read until it is awaited"]
 pub struct SuppressedDuplicates<'a> {
     client: &'a Client,
+    source: Source<'a>,
     kind: Option<String>,
     unique_key: Option<String>,
     limit: u32,
 }
 
-impl SuppressedDuplicates<'_> {
+impl<'a> SuppressedDuplicates<'a> {
     /// Only inserts of this kind.
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
         self.kind = Some(kind.into());
@@ -106,6 +108,18 @@ impl SuppressedDuplicates<'_> {
         self.limit = limit;
         self
     }
+
+    /// Asks in the caller's own transaction, or on any other connection of the caller's.
+    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
+        self.source.connection = Some(connection);
+        self
+    }
+
+    /// How long each statement may take. See [`Request::timeout`].
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.source.timeout = Some(timeout);
+        self
+    }
 }
 
 impl<'a> IntoFuture for SuppressedDuplicates<'a> {
@@ -114,10 +128,12 @@ impl<'a> IntoFuture for SuppressedDuplicates<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, kind, unique_key, limit } = self;
-            let mut connection = client.connection().await?;
+            let Self { client, source, kind, unique_key, limit } = self;
+            let mut connection = source.open(client).await?;
             let (kind, unique_key) = (kind.as_deref(), unique_key.as_deref());
-            store::suppressed_duplicates(&mut connection, client.statements(), kind, unique_key, limit).await
+            let statements = client.statements();
+            let answer = store::suppressed_duplicates(&mut connection, statements, kind, unique_key, limit).await;
+            connection.end(client, answer).await
         })
     }
 }
@@ -146,12 +162,12 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub async fn audited_kinds(&self) -> Result<Vec<AuditedKind>> {
-        store::audited_kinds(&mut *self.connection().await?, self.statements()).await
+    pub fn audited_kinds(&self) -> Request<'_, Vec<AuditedKind>> {
+        Request::new(self, |client, connection| Box::pin(store::audited_kinds(connection, client.statements())))
     }
 
     /// How many duplicates of audited kinds were suppressed, by kind and key, the latest first.
     pub fn suppressed_duplicates(&self) -> SuppressedDuplicates<'_> {
-        SuppressedDuplicates { client: self, kind: None, unique_key: None, limit: 100 }
+        SuppressedDuplicates { client: self, source: Source::default(), kind: None, unique_key: None, limit: 100 }
     }
 }

@@ -2,9 +2,11 @@
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::time::Duration;
 
 use sqlx::PgConnection;
 
+use super::look_up::Source;
 use super::{Client, Request};
 use crate::error::Result;
 use crate::job::JobRow;
@@ -24,7 +26,7 @@ const HISTORY: u32 = 50;
 #[must_use = "a list is not read until it is awaited"]
 pub struct Claims<'a> {
     client: &'a Client,
-    connection: Option<&'a mut PgConnection>,
+    source: Source<'a>,
     filter: ClaimFilter,
 }
 
@@ -67,7 +69,13 @@ impl<'a> Claims<'a> {
 
     /// Asks in the caller's own transaction, or on any other connection of the caller's.
     pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
-        self.connection = Some(connection);
+        self.source.connection = Some(connection);
+        self
+    }
+
+    /// How long each statement may take. See [`Request::timeout`].
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.source.timeout = Some(timeout);
         self
     }
 }
@@ -78,9 +86,10 @@ impl<'a> IntoFuture for Claims<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, connection, filter } = self;
-            let mut connection = client.connection_or(connection).await?;
-            store::list_claims(&mut connection, client.statements(), &filter).await
+            let Self { client, source, filter } = self;
+            let mut connection = source.open(client).await?;
+            let answer = store::list_claims(&mut connection, client.statements(), &filter).await;
+            connection.end(client, answer).await
         })
     }
 }
@@ -91,7 +100,7 @@ impl Client {
     /// A page is read from the index of keys, and takes equally long on a table of any size. With a kind or a queue,
     /// claims are read until the page is full.
     pub fn claims(&self) -> Claims<'_> {
-        Claims { client: self, connection: None, filter: ClaimFilter { limit: 100, ..ClaimFilter::default() } }
+        Claims { client: self, source: Source::default(), filter: ClaimFilter { limit: 100, ..ClaimFilter::default() } }
     }
 
     /// Lists the jobs that have a unique key, the youngest first: the one that claims it, and up to fifty among the
@@ -114,7 +123,7 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub async fn waiting_inserts(&self) -> Result<Vec<WaitingInsert>> {
-        store::waiting_inserts(&mut *self.connection().await?, self.statements()).await
+    pub fn waiting_inserts(&self) -> Request<'_, Vec<WaitingInsert>> {
+        Request::new(self, |client, connection| Box::pin(store::waiting_inserts(connection, client.statements())))
     }
 }

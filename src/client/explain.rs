@@ -2,12 +2,14 @@
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::time::Duration;
 
 use serde::Serialize;
 use sqlx::PgConnection;
 
 use super::Client;
 use super::insert::prepare_one;
+use super::look_up::Source;
 use crate::error::Result;
 use crate::job::NewJob;
 use crate::state::JobState;
@@ -41,18 +43,25 @@ pub struct Explanation {
 pub struct Explain<'a> {
     client: &'a Client,
     job: NewJob,
-    connection: Option<&'a mut PgConnection>,
+    source: Source<'a>,
 }
 
 impl<'a> Explain<'a> {
     pub(super) fn new(client: &'a Client, job: NewJob) -> Self {
-        Self { client, job, connection: None }
+        Self { client, job, source: Source::default() }
     }
 
     /// Explains what the insert would do in the caller's own transaction, or on any other connection
     /// of the caller's. The transaction may be read-only.
-    pub fn tx(self, connection: &'a mut PgConnection) -> Self {
-        Self { connection: Some(connection), ..self }
+    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
+        self.source.connection = Some(connection);
+        self
+    }
+
+    /// How long each statement may take. See [`Request::timeout`](crate::Request::timeout).
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.source.timeout = Some(timeout);
+        self
     }
 }
 
@@ -62,8 +71,10 @@ impl<'a> IntoFuture for Explain<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, job, connection } = self;
-            explain(client, &mut *client.connection_or(connection).await?, job).await
+            let Self { client, job, source } = self;
+            let mut connection = source.open(client).await?;
+            let answer = explain(client, &mut connection, job).await;
+            connection.end(client, answer).await
         })
     }
 }

@@ -2,9 +2,11 @@
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::time::Duration;
 
 use sqlx::PgConnection;
 
+use super::look_up::Source;
 use super::{Client, Request};
 use crate::count::JobCount;
 use crate::error::Result;
@@ -21,7 +23,7 @@ const PAGE: u32 = 100;
 #[must_use = "a list is not read until it is awaited"]
 pub struct Jobs<'a> {
     client: &'a Client,
-    connection: Option<&'a mut PgConnection>,
+    source: Source<'a>,
     filter: JobFilter,
     is_oldest_first: bool,
     after: Option<JobId>,
@@ -48,7 +50,13 @@ impl<'a> Jobs<'a> {
 
     /// Asks in the caller's own transaction, or on any other connection of the caller's.
     pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
-        self.connection = Some(connection);
+        self.source.connection = Some(connection);
+        self
+    }
+
+    /// How long each statement may take. See [`Request::timeout`].
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.source.timeout = Some(timeout);
         self
     }
 }
@@ -59,11 +67,12 @@ impl<'a> IntoFuture for Jobs<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, connection, filter, is_oldest_first, after } = self;
+            let Self { client, source, filter, is_oldest_first, after } = self;
             filter.check()?;
             let page = Page { is_oldest_first, after, limit: filter.limit.unwrap_or(PAGE) };
-            let mut connection = client.connection_or(connection).await?;
-            store::list(&mut connection, client.statements(), &filter, page).await
+            let mut connection = source.open(client).await?;
+            let answer = store::list(&mut connection, client.statements(), &filter, page).await;
+            connection.end(client, answer).await
         })
     }
 }
@@ -93,7 +102,7 @@ impl Client {
     ///
     /// As for [`Client::cancel`].
     pub fn jobs(&self, filter: JobFilter) -> Jobs<'_> {
-        Jobs { client: self, connection: None, filter, is_oldest_first: false, after: None }
+        Jobs { client: self, source: Source::default(), filter, is_oldest_first: false, after: None }
     }
 
     /// Counts the jobs that match a filter, no further than `up_to`. The filter's own limit is ignored.

@@ -6,10 +6,12 @@ mod builder;
 mod change;
 mod claims;
 mod connection;
+mod edit;
 mod events;
 mod explain;
 mod insert;
 mod jobs;
+mod look_up;
 mod migration;
 mod periodic;
 mod queues;
@@ -31,6 +33,7 @@ pub use self::backfill::Backfill;
 pub use self::builder::ClientBuilder;
 pub use self::change::Change;
 pub use self::claims::Claims;
+pub use self::edit::Edit;
 pub use self::events::Events;
 pub use self::explain::{Explain, Explanation};
 pub use self::insert::{Insert, InsertAndWait, InsertMany, InsertMiddleware, NextInsert};
@@ -189,9 +192,8 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub async fn database_time(&self) -> Result<OffsetDateTime> {
-        let mut connection = self.connection().await?;
-        store::database_time(&mut connection, self.statements()).await
+    pub fn database_time(&self) -> Request<'_, OffsetDateTime> {
+        Request::new(self, |client, connection| Box::pin(store::database_time(connection, client.statements())))
     }
 
     /// The job that claims a unique key now, if one does.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::insert::{needs_clock, prepare_one};
-use super::{Client, Request};
+use super::{Client, Edit, Request};
 use crate::error::{Error, Result};
 use crate::ident::{JobId, PeriodicName};
 use crate::opts::Start;
@@ -53,12 +53,12 @@ impl<'a> Periodic<'a> {
     /// [`Error::InvalidName`]; [`Error::InvalidSchedule`] and [`Error::UnknownTimeZone`];
     /// [`Error::InvalidOption`] when the job has a start time, an id, or a unique policy with a
     /// window; as for [`Insert`](crate::Insert) when the job is invalid; [`Error::Database`].
-    pub fn define(&self, periodic: PeriodicJob) -> Request<'a, ()> {
+    pub fn define(&self, periodic: PeriodicJob) -> Edit<'a, ()> {
         self.define_from(periodic, PeriodicSource::Database)
     }
 
-    pub(crate) fn define_from(&self, periodic: PeriodicJob, source: PeriodicSource) -> Request<'a, ()> {
-        Request::new(self.client, move |client, connection| Box::pin(define(client, connection, periodic, source)))
+    pub(crate) fn define_from(&self, periodic: PeriodicJob, source: PeriodicSource) -> Edit<'a, ()> {
+        Edit::new(self.client, move |client, connection| Box::pin(define(client, connection, periodic, source)))
     }
 
     /// Lists all periodic jobs, by name.
@@ -89,7 +89,7 @@ impl<'a> Periodic<'a> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub fn pause(&self, name: &str) -> Request<'a, bool> {
+    pub fn pause(&self, name: &str) -> Edit<'a, bool> {
         self.change(PeriodicVerb::Pause, name)
     }
 
@@ -99,7 +99,7 @@ impl<'a> Periodic<'a> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub fn resume(&self, name: &str) -> Request<'a, bool> {
+    pub fn resume(&self, name: &str) -> Edit<'a, bool> {
         self.change(PeriodicVerb::Resume, name)
     }
 
@@ -109,7 +109,7 @@ impl<'a> Periodic<'a> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub fn remove(&self, name: &str) -> Request<'a, bool> {
+    pub fn remove(&self, name: &str) -> Edit<'a, bool> {
         self.change(PeriodicVerb::Remove, name)
     }
 
@@ -119,16 +119,16 @@ impl<'a> Periodic<'a> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub fn run_now(&self, name: &str) -> Request<'a, Option<JobId>> {
+    pub fn run_now(&self, name: &str) -> Edit<'a, Option<JobId>> {
         let name = name.to_owned();
-        Request::new(self.client, move |client, connection| {
+        Edit::new(self.client, move |client, connection| {
             Box::pin(async move { store::run_periodic_now(connection, client.statements(), &name).await })
         })
     }
 
-    fn change(&self, verb: PeriodicVerb, name: &str) -> Request<'a, bool> {
+    fn change(&self, verb: PeriodicVerb, name: &str) -> Edit<'a, bool> {
         let name = name.to_owned();
-        Request::new(self.client, move |client, connection| {
+        Edit::new(self.client, move |client, connection| {
             Box::pin(async move { store::change_periodic(connection, client.statements(), verb, &name).await })
         })
     }

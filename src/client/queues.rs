@@ -7,6 +7,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 
 use super::Client;
+use super::look_up::Source;
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
 use crate::queue::{QueueInfo, QueueSettings};
@@ -152,7 +153,7 @@ impl<'a> IntoFuture for QueueChange<'a> {
 #[must_use = "a list is not read until it is awaited"]
 pub struct Queues<'a> {
     client: &'a Client,
-    connection: Option<&'a mut PgConnection>,
+    source: Source<'a>,
     up_to: u32,
 }
 
@@ -165,7 +166,13 @@ impl<'a> Queues<'a> {
 
     /// Asks in the caller's own transaction, or on any other connection of the caller's.
     pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
-        self.connection = Some(connection);
+        self.source.connection = Some(connection);
+        self
+    }
+
+    /// How long each statement may take. See [`Request::timeout`](crate::Request::timeout).
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.source.timeout = Some(timeout);
         self
     }
 }
@@ -176,10 +183,11 @@ impl<'a> IntoFuture for Queues<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, connection, up_to } = self;
+            let Self { client, source, up_to } = self;
             let up_to = i32::try_from(up_to).unwrap_or(i32::MAX - 1).min(i32::MAX - 1);
-            let mut connection = client.connection_or(connection).await?;
-            store::list_queues(&mut connection, client.statements(), up_to).await
+            let mut connection = source.open(client).await?;
+            let answer = store::list_queues(&mut connection, client.statements(), up_to).await;
+            connection.end(client, answer).await
         })
     }
 }
@@ -210,6 +218,6 @@ impl Client {
     ///
     /// [`Error::Database`].
     pub fn queues(&self) -> Queues<'_> {
-        Queues { client: self, connection: None, up_to: 10_000 }
+        Queues { client: self, source: Source::default(), up_to: 10_000 }
     }
 }

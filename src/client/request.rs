@@ -1,38 +1,46 @@
-//! One call to the database: over the client's pool, or in the caller's own transaction.
+//! One look-up: over the client's pool, or in the caller's own transaction.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::time::Duration;
 
 use sqlx::PgConnection;
 
 use super::Client;
+use super::look_up::Source;
 use crate::error::Result;
 
-type Answer<'c, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'c>>;
+pub(super) type Answer<'c, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'c>>;
 
-type Call<T> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> Answer<'c, T> + Send>;
+pub(super) type Call<T> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> Answer<'c, T> + Send>;
 
-/// A call to the database, to be awaited. Made by methods such as [`Client::job`].
+/// A look-up, to be awaited. Made by methods such as [`Client::job`].
 ///
 /// ```no_run
-/// # use uniqueue::{Client, NewJob};
+/// # use std::time::Duration;
+/// # use uniqueue::{Client, JobFilter, NewJob};
 /// # async fn run(client: Client, job: NewJob) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut tx = client.pool().begin().await?;
-/// client.release_claim("rebuild_index").tx(&mut tx).await?;
 /// let inserted = client.insert(job).tx(&mut tx).await?;
 /// assert!(client.job(inserted.id()).tx(&mut tx).await?.is_some());
 /// tx.commit().await?;
+///
+/// let counting = client.count_jobs(JobFilter::new().kind("email.send"), 1_000).timeout(Duration::from_secs(2));
+/// match counting.await {
+///     Err(error) if error.is_statement_timeout() => println!("not counted within 2 s"),
+///     count => println!("{}", count?),
+/// }
 /// # Ok(()) }
 /// ```
 ///
 /// # Errors
 ///
 /// [`Error::Database`](crate::Error::Database), and the errors of the method that made it.
-#[must_use = "a request is not sent until it is awaited"]
+#[must_use = "a look-up is not sent until it is awaited"]
 pub struct Request<'a, T> {
     client: &'a Client,
-    connection: Option<&'a mut PgConnection>,
+    source: Source<'a>,
     call: Call<T>,
 }
 
@@ -41,13 +49,24 @@ impl<'a, T> Request<'a, T> {
         client: &'a Client,
         call: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> Answer<'c, T> + Send + 'static,
     ) -> Self {
-        Self { client, connection: None, call: Box::new(call) }
+        Self { client, source: Source::default(), call: Box::new(call) }
     }
 
-    /// Sends it in the caller's own transaction, or on any other connection of the caller's. It sees the transaction's
-    /// changes, and its own are rolled back with the transaction.
-    pub fn tx(self, connection: &'a mut PgConnection) -> Self {
-        Self { connection: Some(connection), ..self }
+    /// Asks in the caller's own transaction, or on any other connection of the caller's. It sees the transaction's
+    /// changes.
+    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
+        self.source.connection = Some(connection);
+        self
+    }
+
+    /// How long each statement may take. Default: the connection's own `statement_timeout`. At least 1 ms.
+    ///
+    /// A statement that takes longer ends with an error, for which
+    /// [`is_statement_timeout`](crate::Error::is_statement_timeout) is true. With [`tx`](Self::tx) such an error aborts the
+    /// caller's transaction, as any error of the database does.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.source.timeout = Some(timeout);
+        self
     }
 }
 
@@ -57,12 +76,16 @@ impl<T> fmt::Debug for Request<'_, T> {
     }
 }
 
-impl<'a, T: 'a> IntoFuture for Request<'a, T> {
+impl<'a, T: Send + 'a> IntoFuture for Request<'a, T> {
     type Output = Result<T>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { client, connection, call } = self;
-        Box::pin(async move { call(client, &mut *client.connection_or(connection).await?).await })
+        let Self { client, source, call } = self;
+        Box::pin(async move {
+            let mut connection = source.open(client).await?;
+            let answer = call(client, &mut connection).await;
+            connection.end(client, answer).await
+        })
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 
 use super::Client;
+use super::look_up::Source;
 use crate::count::JobCount;
 use crate::error::Result;
 use crate::state::JobState;
@@ -23,7 +24,7 @@ use crate::store;
 #[must_use = "statistics are not read until they are awaited"]
 pub struct StatsRequest<'a> {
     client: &'a Client,
-    connection: Option<&'a mut PgConnection>,
+    source: Source<'a>,
     within: Duration,
     sample: u32,
     up_to: u32,
@@ -51,7 +52,13 @@ impl<'a> StatsRequest<'a> {
 
     /// Asks in the caller's own transaction, or on any other connection of the caller's.
     pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
-        self.connection = Some(connection);
+        self.source.connection = Some(connection);
+        self
+    }
+
+    /// How long each statement may take. See [`Request::timeout`](crate::Request::timeout).
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.source.timeout = Some(timeout);
         self
     }
 }
@@ -62,8 +69,10 @@ impl<'a> IntoFuture for StatsRequest<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, connection, within, sample, up_to } = self;
-            ask(client, &mut *client.connection_or(connection).await?, within, sample, up_to).await
+            let Self { client, source, within, sample, up_to } = self;
+            let mut connection = source.open(client).await?;
+            let answer = ask(client, &mut connection, within, sample, up_to).await;
+            connection.end(client, answer).await
         })
     }
 }
@@ -121,6 +130,12 @@ impl Client {
     /// that was inserted long ago and has just finished (a long schedule, a late retry) may be missing among the times.
     /// It is counted in the rates.
     pub fn stats(&self) -> StatsRequest<'_> {
-        StatsRequest { client: self, connection: None, within: Duration::from_secs(60), sample: 1_000, up_to: 10_000 }
+        StatsRequest {
+            client: self,
+            source: Source::default(),
+            within: Duration::from_secs(60),
+            sample: 1_000,
+            up_to: 10_000,
+        }
     }
 }

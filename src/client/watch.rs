@@ -1,7 +1,6 @@
 //! Watching running jobs and failing kinds.
 
-use super::Client;
-use crate::error::Result;
+use super::{Client, Request};
 use crate::store;
 use crate::watch::{FailingKind, RunningJobInfo};
 
@@ -12,8 +11,10 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub async fn running_jobs(&self, limit: u32) -> Result<Vec<RunningJobInfo>> {
-        store::running_jobs(&mut *self.connection().await?, self.statements(), limit).await
+    pub fn running_jobs(&self, limit: u32) -> Request<'_, Vec<RunningJobInfo>> {
+        Request::new(self, move |client, connection| {
+            Box::pin(store::running_jobs(connection, client.statements(), limit))
+        })
     }
 
     /// Lists the kinds with failed jobs, the worst first: among the 20,000 waiting jobs that are due first and the last
@@ -22,7 +23,7 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub async fn failing_kinds(&self) -> Result<Vec<FailingKind>> {
-        store::failing_kinds(&mut *self.connection().await?, self.statements()).await
+    pub fn failing_kinds(&self) -> Request<'_, Vec<FailingKind>> {
+        Request::new(self, |client, connection| Box::pin(store::failing_kinds(connection, client.statements())))
     }
 }

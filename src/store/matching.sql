@@ -5,8 +5,8 @@
     AND ($1::text[] IS DISTINCT FROM ARRAY['running'] OR j.state = 'running')
     AND ($1::text[] IS DISTINCT FROM ARRAY['discarded'] OR j.state = 'discarded')
     AND (coalesce($1::text[] <@ ARRAY['retryable', 'scheduled'], false) IS NOT TRUE OR j.state IN ('scheduled', 'retryable'))
-    AND ($2::text IS NULL OR j.queue = $2)
-    AND ($3::text IS NULL OR j.kind = $3)
+    AND ($2::text[] IS NULL OR j.queue = ANY ($2))
+    AND ($3::text[] IS NULL OR j.kind = ANY ($3))
     AND (
         $4::text IS NULL
         OR (j.unique_key = $4 AND j.claims AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp()))

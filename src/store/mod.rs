@@ -18,6 +18,7 @@ mod health;
 mod insert;
 mod interval;
 mod lease;
+mod look_up;
 mod lookup;
 mod maintain;
 mod migrate;
@@ -71,6 +72,7 @@ pub(crate) use self::lease::{
     CompletedKept, RunnerRow, Worked, extend_lease, register_runner, remove_dead_runners, remove_runner,
     set_runner_idle,
 };
+pub(crate) use self::look_up::{begin_look_up, limit_statements, restore_statement_limit};
 pub(crate) use self::lookup::{database_time, holder, job_by_id};
 pub(crate) use self::maintain::{
     IdRange, Keep, Promoted, PruneBounds, Pruned, Rescued, due_jobs, jobs_in_range, lost_jobs, promote, prune,
@@ -219,6 +221,7 @@ statements! {
     #[cfg(feature = "testing")]
     left_behind,
     limit_queue,
+    limit_statements,
     list_claims,
     list_newest,
     list_oldest,

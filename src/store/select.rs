@@ -75,8 +75,8 @@ fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres
         means_all: _,
         ids,
         states,
-        queue,
-        kind,
+        queues,
+        kinds,
         unique_key,
         args,
         meta,
@@ -89,7 +89,7 @@ fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres
         limit: _,
     } = filter;
     let query = sqlx::query(statement.clone()).persistent(false);
-    let query = query.bind(states.map(state_names)).bind(queue).bind(kind).bind(unique_key).bind(args).bind(meta);
+    let query = query.bind(states.map(state_names)).bind(queues).bind(kinds).bind(unique_key).bind(args).bind(meta);
     let query = query.bind(priority).bind(attempts_at_least.map(i32::from));
     let query = query.bind(created.after).bind(created.before);
     let query = query.bind(scheduled.after).bind(scheduled.before);

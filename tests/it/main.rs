@@ -19,6 +19,7 @@ mod guide;
 mod health;
 mod injection;
 mod insert_middleware;
+mod look_ups;
 mod machine;
 mod maintenance;
 mod modes;

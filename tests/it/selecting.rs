@@ -48,6 +48,9 @@ async fn a_filter_means_the_jobs_for_which_everything_holds() {
         (new().states(JobState::Available).kind("a"), vec![plain, queued]),
         (new().queue("other"), vec![queued]),
         (new().queue("other").kind("b"), vec![]),
+        (new().queues(["other", "default"]).kinds(["a", "b"]), vec![plain, queued, kind]),
+        (new().queues(["other", "none"]), vec![queued]),
+        (new().kinds(["c", "d", "d"]), vec![keyed, args]),
         (new().priority(3), vec![queued]),
         (new().kind("b"), vec![kind]),
         (new().unique_key("it's"), vec![keyed]),
@@ -337,20 +340,22 @@ async fn what_has_an_index_is_found_by_it() {
     database.execute("VACUUM ANALYZE {schema}.job").await;
     let statements = database.client.statements_text();
     for (name, states, queue, key, index) in [
-        ("count_matching", Some(vec!["available"]), Some("q2"), None, "job_fetch"),
+        ("count_matching", Some(vec!["available"]), Some(vec!["q2"]), None, "job_fetch"),
+        ("count_matching", Some(vec!["available"]), Some(vec!["q2", "q3"]), None, "job_fetch"),
+        ("count_matching", Some(vec!["running"]), Some(vec!["q2", "q3"]), None, "job_running"),
         ("count_matching", Some(vec!["running"]), None, None, "job_running"),
         ("count_matching", Some(vec!["scheduled"]), None, None, "job_waiting"),
         ("list_newest", None, None, Some("k7"), "job_unique_key"),
         ("list_newest", Some(vec!["discarded"]), None, None, "job_discarded"),
         ("matching_ids", Some(vec!["discarded"]), None, None, "job_discarded"),
         ("list_newest", None, None, None, "job_pkey"),
-        ("list_oldest", Some(vec!["completed"]), Some("q3"), None, "job_pkey"),
+        ("list_oldest", Some(vec!["completed"]), Some(vec!["q3"]), None, "job_pkey"),
         ("matching_ids", None, None, None, "job_pkey"),
     ] {
         let (_, text) = statements.iter().find(|(known, _)| *known == name).unwrap();
         let none = None::<OffsetDateTime>;
         let explain = database.sql(&format!("EXPLAIN {text}"));
-        let query = sqlx::query(explain).persistent(false).bind(states).bind(queue).bind(None::<&str>).bind(key);
+        let query = sqlx::query(explain).persistent(false).bind(states).bind(queue).bind(None::<Vec<&str>>).bind(key);
         let query = query.bind(None::<serde_json::Value>).bind(None::<serde_json::Value>);
         let query = query.bind(None::<i16>).bind(None::<i32>);
         let query = (0..8).fold(query, |query, _| query.bind(none));

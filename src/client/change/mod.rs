@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use self::batch::{Listeners, change_batch};
 use self::pages::Pages;
 use super::insert::check_schedule;
-use super::{Client, Request};
+use super::{Client, Edit};
 use crate::error::Result;
 use crate::filter::{JobSelection, Selected};
 use crate::ident::JobId;
@@ -230,9 +230,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn release_claim(&self, unique_key: &str) -> Request<'_, Option<JobId>> {
+    pub fn release_claim(&self, unique_key: &str) -> Edit<'_, Option<JobId>> {
         let key = unique_key.to_owned();
-        Request::new(self, move |client, connection| {
+        Edit::new(self, move |client, connection| {
             Box::pin(async move { store::release_claim(connection, client.statements(), &key).await })
         })
     }

@@ -17,13 +17,13 @@ pub(super) struct FilterArguments {
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     pub(super) state: Vec<JobState>,
 
-    /// In this queue
+    /// In this queue; repeat it for several
     #[arg(long, value_name = "NAME")]
-    queue: Option<String>,
+    queue: Vec<String>,
 
-    /// Of this kind
+    /// Of this kind; repeat it for several
     #[arg(long, value_name = "NAME")]
-    kind: Option<String>,
+    kind: Vec<String>,
 
     /// Claiming this unique key now
     #[arg(long, value_name = "KEY")]
@@ -113,7 +113,9 @@ impl FilterArguments {
         let times = [created_after, created_before, scheduled_after, scheduled_before];
         let more_times = [attempted_after, attempted_before, finalized_after, finalized_before];
         state.is_empty()
-            && [queue, kind, key].into_iter().all(Option::is_none)
+            && queue.is_empty()
+            && kind.is_empty()
+            && key.is_none()
             && args.is_none()
             && meta.is_none()
             && priority.is_none()
@@ -159,14 +161,14 @@ impl FilterArguments {
         if let Some(states) = self.states() {
             filter = filter.states(states);
         }
-        for (text, set) in [
-            (self.queue, JobFilter::queue as fn(JobFilter, String) -> JobFilter),
-            (self.kind, JobFilter::kind),
-            (self.key, JobFilter::unique_key),
-        ] {
-            if let Some(text) = text {
-                filter = set(filter, text);
-            }
+        if !self.queue.is_empty() {
+            filter = filter.queues(self.queue);
+        }
+        if !self.kind.is_empty() {
+            filter = filter.kinds(self.kind);
+        }
+        if let Some(key) = self.key {
+            filter = filter.unique_key(key);
         }
         for (json, name, set) in [
             (self.args, "--args", JobFilter::args as fn(JobFilter, Value) -> JobFilter),

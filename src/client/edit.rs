@@ -1,0 +1,65 @@
+//! One change: over the client's pool, or in the caller's own transaction.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use sqlx::PgConnection;
+
+use super::Client;
+use super::request::{Answer, Call};
+use crate::error::Result;
+
+/// A change to one key or to one periodic job, to be awaited. Made by [`Client::release_claim`] and by the methods of
+/// [`Periodic`](crate::Periodic).
+///
+/// ```no_run
+/// # use uniqueue::{Client, NewJob};
+/// # async fn run(client: Client, job: NewJob) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut tx = client.pool().begin().await?;
+/// client.release_claim("rebuild_index").tx(&mut tx).await?;
+/// client.insert(job).tx(&mut tx).await?;
+/// tx.commit().await?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+///
+/// [`Error::Database`](crate::Error::Database), and the errors of the method that made it.
+#[must_use = "a change does nothing until it is awaited"]
+pub struct Edit<'a, T> {
+    client: &'a Client,
+    connection: Option<&'a mut PgConnection>,
+    call: Call<T>,
+}
+
+impl<'a, T> Edit<'a, T> {
+    pub(super) fn new(
+        client: &'a Client,
+        call: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> Answer<'c, T> + Send + 'static,
+    ) -> Self {
+        Self { client, connection: None, call: Box::new(call) }
+    }
+
+    /// Makes the change in the caller's own transaction, or on any other connection of the caller's. It is rolled back with
+    /// the transaction.
+    pub fn tx(self, connection: &'a mut PgConnection) -> Self {
+        Self { connection: Some(connection), ..self }
+    }
+}
+
+impl<T> fmt::Debug for Edit<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Edit").field("client", self.client).finish_non_exhaustive()
+    }
+}
+
+impl<'a, T: 'a> IntoFuture for Edit<'a, T> {
+    type Output = Result<T>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { client, connection, call } = self;
+        Box::pin(async move { call(client, &mut *client.connection_or(connection).await?).await })
+    }
+}

@@ -1,0 +1,89 @@
+//! The connection of a look-up, and the time limit of its statements.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use sqlx::{PgConnection, Postgres, Transaction};
+
+use super::Client;
+use super::connection::RequestConnection;
+use crate::error::Result;
+use crate::store;
+
+/// Where a look-up is sent, and how long each of its statements may take.
+#[derive(Debug, Default)]
+pub(super) struct Source<'a> {
+    /// The caller's connection. `None`: the client's pool.
+    pub(super) connection: Option<&'a mut PgConnection>,
+    /// `None`: the connection's own `statement_timeout`.
+    pub(super) timeout: Option<Duration>,
+}
+
+impl<'a> Source<'a> {
+    /// Takes a connection, and sets the time limit on it.
+    pub(super) async fn open(self, client: &Client) -> Result<LookUp<'a>> {
+        let Self { connection, timeout } = self;
+        Ok(match (connection, timeout) {
+            (connection, None) => LookUp::Unlimited(client.connection_or(connection).await?),
+            // A transaction ends the setting with itself, also behind a pooler and where the call is dropped.
+            (None, Some(timeout)) => LookUp::Transaction(store::begin_look_up(client.pool(), timeout).await?),
+            (Some(connection), Some(timeout)) => {
+                let before = store::limit_statements(connection, client.statements(), timeout).await?;
+                LookUp::Callers { connection, before }
+            }
+        })
+    }
+}
+
+/// The connection of a look-up, until [`LookUp::end`].
+pub(super) enum LookUp<'a> {
+    Unlimited(RequestConnection<'a>),
+    Transaction(Transaction<'static, Postgres>),
+    /// With the caller's own `statement_timeout`.
+    Callers {
+        connection: &'a mut PgConnection,
+        before: String,
+    },
+}
+
+impl LookUp<'_> {
+    /// Removes the time limit, and returns the answer.
+    pub(super) async fn end<T>(self, client: &Client, answer: Result<T>) -> Result<T> {
+        match self {
+            Self::Unlimited(_) => {}
+            Self::Transaction(transaction) if answer.is_ok() => transaction.rollback().await?,
+            // Its end is sent by the pool.
+            Self::Transaction(_) => {}
+            Self::Callers { connection, before } => {
+                let restored = store::restore_statement_limit(connection, client.statements(), &before).await;
+                // In a transaction that failed nothing can be set, and its rollback restores the setting.
+                if answer.is_ok() {
+                    restored?;
+                }
+            }
+        }
+        answer
+    }
+}
+
+impl Deref for LookUp<'_> {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        match self {
+            Self::Unlimited(connection) => connection,
+            Self::Transaction(transaction) => transaction,
+            Self::Callers { connection, .. } => connection,
+        }
+    }
+}
+
+impl DerefMut for LookUp<'_> {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        match self {
+            Self::Unlimited(connection) => connection,
+            Self::Transaction(transaction) => transaction,
+            Self::Callers { connection, .. } => connection,
+        }
+    }
+}
