@@ -1,0 +1,164 @@
+// What pages do besides links and forms: follow the queue, keys, local times, copying. Everything works without it.
+import { Idiomorph } from "./idiomorph.js";
+
+const $ = (selector, root = document) => root.querySelector(selector);
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+// --- Times in the browser's zone.
+const local = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
+function showTimes() {
+  if (document.documentElement.dataset.time !== "local") return;
+  for (const time of all("time[datetime]")) {
+    const text = local.format(new Date(time.dateTime));
+    if (time.hasAttribute("data-at")) time.textContent = text;
+    else time.title = text;
+  }
+}
+
+// --- Copying what stands in a block.
+function addCopyButtons() {
+  if (!navigator.clipboard) return;
+  for (const block of all("pre[data-copy]:not([data-ready])")) {
+    block.dataset.ready = "";
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText($("code", block).textContent);
+      button.textContent = "Copied";
+    });
+    block.append(button);
+  }
+}
+
+function prepare() {
+  showTimes();
+  addCopyButtons();
+}
+
+// --- Reading the page again.
+const isBusy = () =>
+  document.hidden || $("dialog[open]") || $("tbody input:checked") || $("main form :focus") || $("[data-hold][open]");
+
+let reading = false;
+async function readAgain(force = false) {
+  if (reading || (!force && isBusy())) return;
+  reading = true;
+  try {
+    const answer = await fetch(location.href, { headers: { accept: "text/html" }, credentials: "same-origin" });
+    if (!answer.ok) throw new Error(answer.statusText);
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (!force && isBusy()) return;
+    Idiomorph.morph($("#main"), $("#main", page), {
+      ignoreActiveValue: true,
+      callbacks: {
+        beforeNodeMorphed: (old) => !(old.hasAttribute?.("data-keep")),
+        beforeAttributeUpdated: (name, node) => !(name === "open" && node.matches("details")),
+        beforeNodeRemoved: (node) => !node.matches?.(".copy"),
+      },
+    });
+    prepare();
+    restoreRow();
+    show(true);
+  } catch {
+    show(false);
+  } finally {
+    reading = false;
+  }
+}
+
+function show(isOn) {
+  const live = $("#live");
+  if (!live) return;
+  live.className = isOn ? "live on tick" : "live off";
+  live.textContent = isOn ? "live" : "no connection";
+  if (isOn) setTimeout(() => live.classList.remove("tick"), 300);
+}
+
+// --- Following the queue: one event a sample.
+let stream;
+function follow() {
+  const path = document.body.dataset.live;
+  if (!path || stream || document.hidden) return;
+  stream = new EventSource(path);
+  stream.addEventListener("open", () => show(true));
+  stream.addEventListener("sample", () => readAgain());
+  stream.addEventListener("error", () => show(false));
+}
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) {
+    stream?.close();
+    stream = undefined;
+  } else {
+    follow();
+    if (document.body.dataset.live) readAgain();
+  }
+});
+
+// --- Keys.
+let isGoing = false;
+let row = -1;
+const rows = () => all("#main tbody tr");
+function restoreRow() {
+  if (row >= 0) mark(row);
+}
+function mark(at) {
+  const list = rows();
+  if (!list.length) return;
+  row = Math.max(0, Math.min(at, list.length - 1));
+  list.forEach((one, index) => one.classList.toggle("at", index === row));
+  list[row].scrollIntoView({ block: "nearest" });
+}
+const actions = {
+  "?": () => $("#keys").showModal(),
+  "/": () => $("[data-search]")?.focus(),
+  j: () => mark(row + 1),
+  k: () => mark(row - 1),
+  r: () => readAgain(true),
+  x: () => rows()[row]?.querySelector("input[type=checkbox]")?.click(),
+  Enter: () => rows()[row]?.querySelector("a[href]")?.click(),
+};
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, textarea, select, dialog")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  if (event.key === "Enter" && event.target.closest("a, button, summary")) return;
+  if (isGoing) {
+    isGoing = false;
+    const link = all("nav a").find((one) => one.dataset.go === event.key);
+    if (link) {
+      event.preventDefault();
+      link.click();
+    }
+    return;
+  }
+  if (event.key === "g") {
+    isGoing = true;
+    setTimeout(() => (isGoing = false), 1500);
+    return;
+  }
+  const action = actions[event.key];
+  if (action) {
+    event.preventDefault();
+    action();
+  }
+});
+for (const button of all("[data-keys]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => $("#keys").showModal());
+}
+
+// --- Ticking all rows.
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-tick-all]")) {
+    for (const box of all("tbody input[type=checkbox]")) box.checked = event.target.checked;
+  }
+  const ticked = all("tbody input[type=checkbox]:checked").length;
+  for (const place of all("[data-ticked]")) place.textContent = String(ticked);
+});
+
+prepare();
+follow();

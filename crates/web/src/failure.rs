@@ -1,0 +1,65 @@
+//! What a request gets that cannot be answered.
+
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
+use maud::{DOCTYPE, html};
+use uniqueue::Error;
+
+use crate::html::Hostile;
+
+/// A request that cannot be answered.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The visitor may not do this.
+    Forbidden,
+    /// There is no such thing.
+    NotFound(&'static str),
+    /// The request makes no sense. The text says why.
+    Bad(String),
+    /// The database did not answer in time, or refused.
+    Database(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Database(_) => Self::Database(error),
+            _ => Self::Bad(error.to_string()),
+        }
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let (status, title, text) = match self {
+            Self::Forbidden => {
+                (StatusCode::FORBIDDEN, "Not allowed", "You do not have the right to do this here.".to_owned())
+            }
+            Self::NotFound(what) => (StatusCode::NOT_FOUND, "Not found", format!("There is no such {what}.")),
+            Self::Bad(why) => (StatusCode::BAD_REQUEST, "This cannot be done", why),
+            Self::Database(error) => {
+                tracing::warn!(%error, "a page of the dashboard could not be read");
+                (StatusCode::SERVICE_UNAVAILABLE, "The database did not answer", error.to_string())
+            }
+        };
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (title) }
+                }
+                body {
+                    main {
+                        h1 { (title) }
+                        p { (Hostile(&text)) }
+                        p { "Go back with your browser, or reload the page." }
+                    }
+                }
+            }
+        };
+        (status, Html(page.into_string())).into_response()
+    }
+}

@@ -1,0 +1,120 @@
+//! The frame of every page.
+
+use axum::response::Html;
+use maud::{DOCTYPE, Markup, html};
+
+use crate::assets;
+use crate::page::{Page, Theme};
+
+/// What is different from page to page.
+pub(crate) struct Document<'a> {
+    pub(crate) title: &'a str,
+    /// Whether an open page is read again with each sample.
+    pub(crate) is_live: bool,
+    /// Beside the title: buttons and links.
+    pub(crate) actions: Markup,
+    pub(crate) body: Markup,
+}
+
+/// An entry of the navigation: path, name, key.
+type Entry = (&'static str, &'static str, &'static str);
+
+/// The navigation, by groups.
+const NAVIGATION: &[(&str, &[Entry])] = &[("", &[("/", "Overview", "o")])];
+
+/// A whole page.
+pub(crate) fn document(page: &Page, document: Document<'_>) -> Html<String> {
+    let Document { title, is_live, actions, body } = document;
+    let asset = |name| page.link(&assets::path(name));
+    let theme = (page.theme != Theme::System).then(|| page.theme.as_str());
+    let html = html! {
+        (DOCTYPE)
+        html lang="en" data-theme=[theme] data-time=(if page.is_local_time { "local" } else { "utc" }) {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="robots" content="noindex";
+                title { (title) " · uniqueue" }
+                link rel="icon" type="image/svg+xml" href=(asset("icon.svg"));
+                link rel="stylesheet" href=(asset("app.css"));
+                script type="module" src=(asset("app.js")) {}
+            }
+            body data-live=[is_live.then(|| page.link("/live"))] {
+                a.skip href="#main" { "Skip to the content" }
+                header.side {
+                    a.brand href=(page.link("/")) { img src=(asset("icon.svg")) alt="" width="18" height="18"; "uniqueue" }
+                    (navigation(page))
+                    (settings(page))
+                }
+                main id="main" tabindex="-1" {
+                    div.head {
+                        h1 { (title) }
+                        div.actions { (actions) }
+                        @if is_live { span.live id="live" data-keep title="This page follows the queue" { "live" } }
+                    }
+                    (body)
+                }
+                (keys())
+            }
+        }
+    };
+    Html(html.into_string())
+}
+
+fn navigation(page: &Page) -> Markup {
+    html! {
+        nav aria-label="Pages" {
+            @for (group, entries) in NAVIGATION {
+                div.group {
+                    @if !group.is_empty() { span.group-name { (group) } }
+                    @for (path, name, key) in *entries {
+                        @let is_here = page.path() == *path || *path != "/" && page.path().starts_with(&format!("{path}/"));
+                        a href=(page.link(path)) aria-current=[is_here.then_some("page")] data-go=(key) { (name) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn settings(page: &Page) -> Markup {
+    html! {
+        form.settings method="post" action=(page.link("/settings")) {
+            input type="hidden" name="back" value=(page.here);
+            div.switch role="group" aria-label="Colours" {
+                @for theme in Theme::ALL {
+                    button name="theme" value=(theme.as_str()) aria-pressed=(page.theme == theme) { (theme.as_str()) }
+                }
+            }
+            div.switch role="group" aria-label="Time zone" {
+                button name="time" value="utc" aria-pressed=(!page.is_local_time) { "UTC" }
+                button name="time" value="local" aria-pressed=(page.is_local_time) data-script { "local" }
+            }
+            button.keys type="button" data-keys hidden { "Keys " kbd { "?" } }
+        }
+    }
+}
+
+/// The list of keys, which a script shows.
+fn keys() -> Markup {
+    html! {
+        dialog id="keys" aria-labelledby="keys-title" {
+            h2 id="keys-title" { "Keys" }
+            dl.keys {
+                dt { kbd { "?" } } dd { "This list" }
+                dt { kbd { "g" } " then a letter" } dd { "Go to a page" }
+                @for (_, entries) in NAVIGATION {
+                    @for (_, name, key) in *entries { dt { kbd { "g" } " " kbd { (key) } } dd { (name) } }
+                }
+                dt { kbd { "/" } } dd { "Search" }
+                dt { kbd { "j" } " " kbd { "k" } } dd { "Next and previous row" }
+                dt { kbd { "Enter" } } dd { "Open the row" }
+                dt { kbd { "x" } } dd { "Tick the row" }
+                dt { kbd { "r" } } dd { "Read the page again" }
+                dt { kbd { "Esc" } } dd { "Close" }
+            }
+            form method="dialog" { button { "Close" } }
+        }
+    }
+}

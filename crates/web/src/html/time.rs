@@ -1,0 +1,76 @@
+//! Times and lengths of time.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+use time::OffsetDateTime;
+use time::UtcOffset;
+use time::macros::format_description;
+
+/// A length of time in its largest unit, and the next one where the first is small.
+pub(crate) fn span(length: Duration) -> String {
+    let seconds = length.as_secs();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    match seconds {
+        0 if length.subsec_millis() > 0 => format!("{} ms", length.subsec_millis()),
+        0 if length.subsec_micros() > 0 => "<1 ms".to_owned(),
+        0..10 => format!("{:.1} s", length.as_secs_f64()),
+        10..60 => format!("{seconds} s"),
+        60..600 => format!("{minutes} m {} s", seconds % 60),
+        600..3_600 => format!("{minutes} m"),
+        3_600..86_400 => format!("{hours} h {} m", minutes % 60),
+        86_400..864_000 => format!("{days} d {} h", hours % 24),
+        _ => format!("{days} d"),
+    }
+}
+
+/// How long ago a time was, or how far ahead it is, with the time itself as its title.
+pub(crate) fn ago(at: OffsetDateTime, now: OffsetDateTime) -> Markup {
+    let (iso, text) = texts(at);
+    html! { time datetime=(iso) title={ (text) " UTC" } data-ago { (distance(at, now)) } }
+}
+
+fn distance(at: OffsetDateTime, now: OffsetDateTime) -> String {
+    let between = now - at;
+    match Duration::try_from(between) {
+        Ok(passed) if passed < Duration::from_secs(1) => "just now".to_owned(),
+        Ok(passed) => format!("{} ago", coarse(passed)),
+        Err(_) => format!("in {}", coarse(between.unsigned_abs())),
+    }
+}
+
+/// A length of time without fractions.
+fn coarse(length: Duration) -> String {
+    span(Duration::from_secs(length.as_secs().max(1))).replace(".0 s", " s")
+}
+
+fn texts(at: OffsetDateTime) -> (String, String) {
+    let at = at.to_offset(UtcOffset::UTC);
+    let iso = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
+    let text = format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
+    (at.format(iso).unwrap_or_default(), at.format(text).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+
+    #[test]
+    fn a_span_has_two_units_where_the_first_is_small() {
+        assert_eq!(span(Duration::from_micros(200)), "<1 ms");
+        assert_eq!(span(Duration::from_millis(250)), "250 ms");
+        assert_eq!(span(Duration::from_millis(2_500)), "2.5 s");
+        assert_eq!(span(Duration::from_secs(75)), "1 m 15 s");
+        assert_eq!(span(Duration::from_secs(7_260)), "2 h 1 m");
+        assert_eq!(span(Duration::from_secs(900_000)), "10 d");
+    }
+
+    #[test]
+    fn a_time_ahead_says_in() {
+        let now = datetime!(2026-01-01 0:00 UTC);
+        assert_eq!(distance(datetime!(2026-01-01 0:05 UTC), now), "in 5 m 0 s");
+        assert_eq!(distance(datetime!(2025-12-31 23:59:55 UTC), now), "5 s ago");
+    }
+}

@@ -1,0 +1,139 @@
+//! What a handler knows of its request: the visitor, the links, the settings.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, OriginalUri};
+use axum::http::header;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Redirect, Response};
+
+use crate::access::Access;
+use crate::app::App;
+use crate::failure::Failure;
+
+/// The colours of the page.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Theme {
+    /// As the system says.
+    #[default]
+    System,
+    Light,
+    Dark,
+}
+
+impl Theme {
+    pub(crate) const ALL: [Theme; 3] = [Theme::System, Theme::Light, Theme::Dark];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Light => "light",
+            Self::Dark => "dark",
+        }
+    }
+
+    fn read(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|theme| theme.as_str() == word)
+    }
+}
+
+/// A request of a visitor.
+pub(crate) struct Page {
+    pub(crate) app: Arc<App>,
+    pub(crate) access: Access,
+    pub(crate) theme: Theme,
+    /// Whether times are shown in the browser's time zone. Only a script knows it.
+    pub(crate) is_local_time: bool,
+    /// The path within the dashboard, with its query.
+    pub(crate) here: String,
+    prefix: String,
+}
+
+impl Page {
+    /// The link to a path within the dashboard.
+    pub(crate) fn link(&self, path: &str) -> String {
+        format!("{}{path}", self.prefix)
+    }
+
+    /// The path under which the dashboard is mounted.
+    pub(crate) fn cookie_path(&self) -> &str {
+        if self.prefix.is_empty() { "/" } else { &self.prefix }
+    }
+
+    /// Sends the browser to another page of the dashboard. A path that would lead elsewhere leads to the overview.
+    pub(crate) fn go_to(&self, path: &str) -> Response {
+        let path = if is_local(path) { path } else { "/" };
+        Redirect::to(&self.link(path)).into_response()
+    }
+
+    /// The path within the dashboard.
+    pub(crate) fn path(&self) -> &str {
+        self.here.split('?').next().unwrap_or_default()
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Page {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
+        // The gate of the route leaves it. Without a gate there is no page.
+        let access = parts.extensions.get::<Access>().cloned().ok_or(Failure::Forbidden)?;
+        let original = parts.extensions.get::<OriginalUri>().map_or_else(|| parts.uri.path(), |uri| uri.path());
+        let prefix = match &app.prefix {
+            Some(prefix) => prefix.clone(),
+            None => prefix_of(original, parts.uri.path()).to_owned(),
+        };
+        if !prefix.is_empty() && !is_local(&prefix) {
+            return Err(Failure::NotFound("page"));
+        }
+        let here = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        let cookies = parts.headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
+        let mut page = Self { app: Arc::clone(app), access, theme: Theme::System, is_local_time: false, here, prefix };
+        for (name, value) in cookies.flat_map(|cookies| cookies.split(';')).filter_map(|one| one.trim().split_once('='))
+        {
+            match name {
+                "uniqueue_theme" => page.theme = Theme::read(value).unwrap_or_default(),
+                "uniqueue_time" => page.is_local_time = value == "local",
+                _ => {}
+            }
+        }
+        Ok(page)
+    }
+}
+
+/// The part of the path that the application's router took away.
+fn prefix_of<'p>(original: &'p str, inner: &str) -> &'p str {
+    original.strip_suffix(inner).or_else(|| original.strip_suffix('/')).unwrap_or(original)
+}
+
+/// Whether a browser reads this as a path of the same host: `//host` and `/\host` are other hosts.
+pub(crate) fn is_local(path: &str) -> bool {
+    let mut characters = path.chars();
+    characters.next() == Some('/')
+        && !matches!(characters.next(), Some('/' | '\\'))
+        && !path.contains(|character: char| character.is_control() || character == '\\')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prefix_is_what_the_application_took_away() {
+        assert_eq!(prefix_of("/queue/jobs", "/jobs"), "/queue");
+        assert_eq!(prefix_of("/queue", "/"), "/queue");
+        assert_eq!(prefix_of("/queue/", "/"), "/queue");
+        assert_eq!(prefix_of("/", "/"), "");
+        assert_eq!(prefix_of("/jobs", "/jobs"), "");
+    }
+
+    #[test]
+    fn another_host_is_not_local() {
+        for path in
+            ["//evil.example", "/\\evil.example", "https://evil.example", "", "evil", "/a\r\nb", "/\t/evil.example"]
+        {
+            assert!(!is_local(path), "{path:?}");
+        }
+        assert!(is_local("/jobs?state=running"));
+    }
+}

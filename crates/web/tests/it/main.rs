@@ -1,0 +1,4 @@
+//! The dashboard against a real database.
+
+mod rights;
+mod support;
