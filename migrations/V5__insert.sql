@@ -185,6 +185,44 @@ COMMENT ON FUNCTION insert_unique(
 ) IS
     'Inserts jobs with new ids and different keys that ignore duplicates, each for itself: inserted, duplicate (job is the one that claims the key), or contested (nothing was done: insert_batch settles it). An answer without a place stands for every place that no other names. max_wait: how long to wait for each key of an open transaction; an error 55P03 after that. folded: how many more inputs of the caller each place stands for, which are its duplicates, for the audit. With all_or_nothing a contested one is error UQ001 instead.';
 
+CREATE FUNCTION release_expired(holder uuid) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    UPDATE job AS h
+    SET unique_states = 0
+    WHERE h.id = holder AND h.claims AND h.unique_until <= clock_timestamp();
+    RETURN FOUND;
+END
+$$;
+COMMENT ON FUNCTION release_expired(uuid) IS
+    'Ends the claim of a job if it has expired, and answers whether it had. With the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+REVOKE EXECUTE ON FUNCTION release_expired(uuid) FROM PUBLIC;
+
+CREATE FUNCTION replace_holder(holder uuid, successor uuid, preempt boolean) RETURNS job
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    replaced job;
+BEGIN
+    UPDATE job AS h
+    SET unique_states = 0,
+        replaced_by = successor,
+        state = CASE WHEN h.finalized_at IS NULL THEN 'cancelled' ELSE h.state END,
+        finalized_at = coalesce(h.finalized_at, clock_timestamp())
+    WHERE h.id = holder AND h.claims AND (h.state <> 'running' OR preempt)
+    RETURNING h.* INTO replaced;
+    RETURN replaced;
+END
+$$;
+COMMENT ON FUNCTION replace_holder(uuid, uuid, boolean) IS
+    'Makes a job give up its claim to the job that the caller inserts next, and cancels it unless it is final. preempt: also if it is running. Answers with the job as it is since; null: it claims nothing, or is running. With the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+REVOKE EXECUTE ON FUNCTION replace_holder(uuid, uuid, boolean) FROM PUBLIC;
+
 CREATE FUNCTION insert_batch(
     ids uuid[],
     kinds text[],
@@ -343,9 +381,7 @@ BEGIN
                 END IF;
 
                 IF holder.unique_until <= clock_timestamp() THEN
-                    UPDATE job AS h
-                    SET unique_states = 0
-                    WHERE h.id = holder.id AND h.claims AND h.unique_until <= clock_timestamp();
+                    PERFORM release_expired(holder.id);
                 ELSIF holder.id IS NOT NULL AND given.on_conflict = 'ignore' THEN
                     jobs[given.place] := holder;
                     outcomes[given.place] := 'duplicate';
@@ -367,14 +403,8 @@ BEGIN
                     -- Replace or preempt. In a block of its own, so that a holder that started or finished meanwhile is not left
                     -- locked by an update that changed nothing.
                     BEGIN
-                        UPDATE job AS h
-                        SET unique_states = 0,
-                            replaced_by = given.id,
-                            state = CASE WHEN h.finalized_at IS NULL THEN 'cancelled' ELSE h.state END,
-                            finalized_at = coalesce(h.finalized_at, clock_timestamp())
-                        WHERE h.id = holder.id AND h.claims AND (h.state <> 'running' OR given.on_conflict = 'preempt')
-                        RETURNING h.* INTO entered;
-                        is_replaced := FOUND;
+                        entered := replace_holder(holder.id, given.id, given.on_conflict = 'preempt');
+                        is_replaced := entered.id IS NOT NULL;
                         IF NOT is_replaced THEN
                             RAISE EXCEPTION USING ERRCODE = 'UQ002', MESSAGE = 'the holder moved on';
                         END IF;

@@ -36,7 +36,7 @@ const EXCEPTIONS: &[(Form, &[&str], &str)] = &[
     (Ctid, &["waiting_insert"], "pg_locks names a row only by its place"),
     (
         VolatileSet,
-        &["cancel_jobs", "insert_batch", "release_jobs", "retry_jobs", "retry_with_claims", "take_claims"],
+        &["cancel_jobs", "release_jobs", "replace_holder", "retry_jobs", "retry_with_claims", "take_claims"],
         "in a long transaction of the caller a change is stamped with the time of its own statement or step",
     ),
     (

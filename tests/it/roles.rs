@@ -6,6 +6,7 @@ use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use uniqueue::{
     Client, JobFilter, JobState, OnConflict, PeriodicJob, Retention, Runner, RunningJob, SchemaName, UniqueKey,
+    UniqueScope,
 };
 
 use crate::support::{Database, WAIT, job};
@@ -48,11 +49,14 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
     let pool = role(&database, "inserter").await;
     let inserter = client(&database, pool.clone());
     inserter.insert(job("plain")).await.unwrap();
-    let key = |conflict| UniqueKey::raw("k").on_conflict(conflict);
+    let key = |conflict| UniqueKey::raw("k").scope(UniqueScope::Active).on_conflict(conflict);
     let first = inserter.insert(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap();
     assert!(inserter.insert(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap().duplicate);
     let second = inserter.insert(job("a").unique_key(key(OnConflict::Replace))).await.unwrap();
     assert_eq!(second.replaced, Some(first.id()));
+    database.set_state(second.id(), "running").await;
+    let third = inserter.insert(job("a").unique_key(key(OnConflict::Preempt))).await.unwrap();
+    assert_eq!(third.replaced, Some(second.id()));
     database.execute("UPDATE {schema}.job SET unique_until = now()").await;
     assert!(!inserter.insert(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap().duplicate);
     let by_sql = database.sql("SELECT id FROM {schema}.insert_job('a', unique_policy => '{}')");
@@ -71,6 +75,10 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
         "DELETE FROM {schema}.job",
         "UPDATE {schema}.job SET args = '{}'",
         "UPDATE {schema}.job SET priority = 9",
+        "UPDATE {schema}.job SET state = 'completed', finalized_at = now() WHERE state = 'available'",
+        "UPDATE {schema}.job SET state = 'available', finalized_at = NULL WHERE state = 'completed'",
+        "UPDATE {schema}.job SET unique_states = 0",
+        "UPDATE {schema}.job SET replaced_by = id",
         "UPDATE {schema}.runner SET idle = true",
         "INSERT INTO {schema}.queue (name) VALUES ('a')",
         "SELECT * FROM {schema}.queue",
@@ -227,7 +235,7 @@ async fn every_view(database: &Database, pool: &PgPool, views: &[&str]) {
 }
 
 /// Statements that a read-only role cannot run.
-const CHANGES: [&str; 20] = [
+const CHANGES: [&str; 22] = [
     "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
     "UPDATE {schema}.job SET state = 'available'",
     "DELETE FROM {schema}.job",
@@ -241,6 +249,8 @@ const CHANGES: [&str; 20] = [
     "SELECT * FROM {schema}.set_priority(ARRAY(SELECT id FROM {schema}.job), 1)",
     "SELECT * FROM {schema}.delete_jobs(ARRAY(SELECT id FROM {schema}.job))",
     "SELECT {schema}.release_claim('k')",
+    "SELECT {schema}.release_expired(id) FROM {schema}.job",
+    "SELECT {schema}.replace_holder(id, id, true) FROM {schema}.job",
     "SELECT * FROM {schema}.pause_queue('a')",
     "SELECT * FROM {schema}.limit_queue('a', 1)",
     "UPDATE {schema}.maintenance SET leased_until = 'infinity'",
@@ -291,11 +301,15 @@ async fn an_observer_has_the_views_and_never_sees_a_payload() {
 }
 
 #[tokio::test]
-async fn only_the_audit_s_functions_lend_their_owner_s_rights() {
+async fn only_four_functions_lend_their_owner_s_rights() {
     let database = Database::new().await;
     let lending = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND prosecdef";
-    assert_eq!(database.text(lending).await, "fold_duplicates note_duplicates");
+    assert_eq!(database.text(lending).await, "fold_duplicates note_duplicates release_expired replace_holder");
+    // The audit's functions check what they are given. The others are for roles that insert.
+    let public = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
+        WHERE pronamespace = '{schema}'::regnamespace AND prosecdef AND has_function_privilege('public', oid, 'EXECUTE')";
+    assert_eq!(database.text(public).await, "fold_duplicates note_duplicates");
     // A function that finds its tables by name does so on a path of its own.
     let trusting = "SELECT coalesce(string_agg(proname, ' '), '') FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND prosqlbody IS NULL
