@@ -1,17 +1,16 @@
 //! Making a client.
 
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection, PgConnection, PgPool};
 
 use super::events::{Bus, EVENT_BUFFER};
 use super::insert::{Coalescer, InsertLayers, InsertMiddleware, MAX_ARGS_BYTES};
 use super::wait::Waiters;
 use super::{Client, Inner};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ident::SchemaName;
 use crate::metrics;
 use crate::opts::InsertOptions;
@@ -47,7 +46,7 @@ impl ClientBuilder {
         self
     }
 
-    /// The most bytes of a job's args as JSON text. An insert of more is [`Error::InvalidJson`]. Default: 1,048,576 (1 MiB).
+    /// The most bytes of a job's args as JSON text. An insert of more is [`Error::InvalidJson`](crate::Error::InvalidJson). Default: 1,048,576 (1 MiB).
     ///
     /// A worker receives its jobs in batches, so large args take memory many times over. Keep large payloads elsewhere,
     /// and put a reference into the args. `insert_job` in SQL has the same limit, and the setting
@@ -104,10 +103,10 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidUrl`] for a URL that cannot be read, [`Error::Database`] when nothing
+    /// [`Error::InvalidUrl`](crate::Error::InvalidUrl) for a URL that cannot be read or names several hosts, [`Error::Database`](crate::Error::Database) when nothing
     /// answers there.
     pub async fn connect(self, url: &str) -> Result<Client> {
-        let options = connect_options(url)?;
+        let options = Client::connect_options(url)?;
         // A pool would try a refused connection again until its timeout; a wrong URL should be
         // told at once.
         PgConnection::connect_with(&options).await?.close().await?;
@@ -134,30 +133,5 @@ async fn is_usable(connection: &mut PgConnection) -> sqlx::Result<bool> {
         }
         // With an error the pool drops the connection. Closing it would wait for the other end again.
         Err(_) => Err(sqlx::Error::PoolTimedOut),
-    }
-}
-
-fn connect_options(url: &str) -> Result<PgConnectOptions> {
-    let is_postgres = url.starts_with("postgres://") || url.starts_with("postgresql://");
-    if !is_postgres {
-        return Err(Error::InvalidUrl { problem: "it must start with postgres:// or postgresql://".to_owned() });
-    }
-    let options = PgConnectOptions::from_str(url).map_err(|error| Error::InvalidUrl { problem: error.to_string() })?;
-    match options.get_application_name() {
-        Some(_) => Ok(options),
-        None => Ok(options.application_name("uniqueue")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_url_s_own_application_name_stays() {
-        let name = |url: &str| connect_options(url).unwrap().get_application_name().map(str::to_owned);
-        assert_eq!(name("postgres://db/app?application_name=mine").as_deref(), Some("mine"));
-        let otherwise = std::env::var("PGAPPNAME").unwrap_or_else(|_| "uniqueue".to_owned());
-        assert_eq!(name("postgres://db/app"), Some(otherwise));
     }
 }

@@ -17,6 +17,7 @@ mod periodic;
 mod queues;
 mod request;
 mod stats;
+mod url;
 mod wait;
 mod watch;
 

@@ -138,7 +138,7 @@ impl Server {
 }
 
 fn options(url: &str) -> Result<PgConnectOptions> {
-    url.parse().map_err(|error: sqlx::Error| Error::InvalidUrl { problem: error.to_string() })
+    crate::Client::connect_options(url)
 }
 
 /// Drops databases and schemas of killed test runs on the server of `DATABASE_URL`. A failure fails no test.

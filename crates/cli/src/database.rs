@@ -1,6 +1,5 @@
 //! The database of a command: the one that its arguments name, or a throw-away server.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
@@ -161,13 +160,5 @@ async fn connect_once(url: &str) -> Result<PgConnection, Error> {
 }
 
 fn connect_options(url: &str) -> Result<PgConnectOptions, Error> {
-    let problem = if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        match PgConnectOptions::from_str(url) {
-            Ok(options) => return Ok(options.application_name("uniqueue")),
-            Err(error) => error.to_string(),
-        }
-    } else {
-        "it must start with postgres:// or postgresql://".to_owned()
-    };
-    Err(Error::InvalidUrl { problem })
+    Ok(Client::connect_options(url)?.application_name("uniqueue"))
 }
