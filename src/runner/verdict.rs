@@ -25,6 +25,9 @@ use crate::worker::{Attempt, StopReason};
 /// [`RunningJob::complete_in`]: crate::RunningJob::complete_in
 const NOT_COMMITTED: &str = "the transaction that completed the job did not commit";
 
+/// The most bytes of an error or a reason that a job keeps and the log shows.
+const MOST_ERROR_BYTES: usize = 16 * 1024;
+
 /// How the work ended.
 pub(super) enum Work {
     /// The worker returned, or panicked, which is an error as well.
@@ -65,10 +68,10 @@ impl Judge<'_> {
         }
         match outcome {
             Outcome::Complete { output } => Verdict::Complete { output },
-            Outcome::Retry { after, reason } => Verdict::Retry { delay: after, error: reason },
+            Outcome::Retry { after, reason } => Verdict::Retry { delay: after, error: limited(reason) },
             Outcome::Snooze { after } => Verdict::Snooze { delay: after },
-            Outcome::Cancel { reason } => Verdict::Cancel { reason },
-            Outcome::Discard { reason } => Verdict::Discard { reason },
+            Outcome::Cancel { reason } => Verdict::Cancel { reason: limited(reason) },
+            Outcome::Discard { reason } => Verdict::Discard { reason: limited(reason) },
         }
     }
 
@@ -79,6 +82,7 @@ impl Judge<'_> {
         if reason == Some(StopReason::TimedOut) {
             text = format!("{}: {text}", self.timed_out());
         }
+        let text = limited(text);
         match reason {
             _ if catch(|| Permanent::is_in(error.as_ref())).unwrap_or(false) => {
                 tracing::error!(error = text, "failed for good");
@@ -124,4 +128,31 @@ impl Judge<'_> {
 /// Whether the worker completed the job in a transaction and returned: the verdict is for the case that it did not commit.
 pub(super) fn is_completed_in(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Retry { error, .. } if error == NOT_COMMITTED)
+}
+
+/// A text within the limit of errors. A mark at the end of a cut text says how long it was.
+fn limited(mut text: String) -> String {
+    let whole = text.len();
+    if whole > MOST_ERROR_BYTES {
+        let mut end = MOST_ERROR_BYTES;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str(&format!("… (cut: {whole} bytes)"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_ERROR_BYTES, limited};
+
+    #[test]
+    fn a_text_is_cut_between_characters_and_marked() {
+        let most = "x".repeat(MOST_ERROR_BYTES);
+        assert_eq!(limited(most.clone()), most);
+        let cut = limited(format!("x{}", "ä".repeat(MOST_ERROR_BYTES)));
+        assert_eq!(cut, format!("x{}… (cut: 32769 bytes)", "ä".repeat(MOST_ERROR_BYTES / 2 - 1)));
+    }
 }

@@ -227,3 +227,28 @@ async fn an_error_of_the_database_is_told_in_its_words_and_once() {
     }
     runner.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn long_errors_and_reasons_are_kept_up_to_a_limit() {
+    let database = Database::new().await;
+    let work = |job: RunningJob<Task>| async move {
+        let long = "x".repeat(1024 * 1024);
+        match job.args.n {
+            0 => Err(BoxError::from(long)),
+            1 => Ok(Outcome::discard(long)),
+            2 => Ok(Outcome::cancel(long)),
+            3 => Err(Permanent::new(long).into()),
+            _ => panic!("{long}"),
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    for n in 0..5 {
+        let job = database.client.insert(Task { n }).max_attempts(1).await.unwrap();
+        let state = if n == 2 { JobState::Cancelled } else { JobState::Discarded };
+        let row = until(&database, job.id(), state).await;
+        let text = &row.errors[0].error;
+        assert!((16 * 1024..17 * 1024).contains(&text.len()), "{n}: {}", text.len());
+        assert!(text.ends_with(" bytes)") && text.contains("… (cut: 10"), "{n}: {}", &text[text.len() - 40..]);
+    }
+    runner.stop().await.unwrap();
+}
