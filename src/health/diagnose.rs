@@ -93,6 +93,8 @@ struct Examination<'a> {
     findings: Vec<Finding>,
     skipped: Vec<SkippedCheck>,
     checks: Vec<&'static str>,
+    /// Whether no check failed that every role that sees the queue can make.
+    sees_queue: bool,
 }
 
 /// Makes one check in a transaction of its own. `None`: it failed, which is recorded.
@@ -117,7 +119,7 @@ impl<'a> Examination<'a> {
         timeout: Duration,
     ) -> Self {
         let (findings, skipped, checks) = Default::default();
-        Self { client, connection, thresholds, timeout, findings, skipped, checks }
+        Self { client, connection, thresholds, timeout, findings, skipped, checks, sees_queue: true }
     }
 
     async fn run(mut self) -> Result<Diagnosis> {
@@ -152,7 +154,7 @@ impl<'a> Examination<'a> {
             let order = |finding: &Finding| (std::cmp::Reverse(finding.severity), finding.code.as_str());
             order(one).cmp(&order(other))
         });
-        let Self { findings, skipped, checks, .. } = self;
+        let Self { findings, skipped, checks, sees_queue, .. } = self;
         let at = OffsetDateTime::UNIX_EPOCH + time::Duration::seconds_f64(itself.clock);
         Ok(Diagnosis {
             schema,
@@ -160,6 +162,7 @@ impl<'a> Examination<'a> {
             role: itself.role,
             server_version: itself.version,
             at,
+            sees_queue,
             findings,
             skipped,
             checks,
@@ -169,6 +172,7 @@ impl<'a> Examination<'a> {
     /// Whether the schema is at this library's version. At another version, checks of its tables would fail or mislead.
     async fn check_schema(&mut self, itself: &store::Itself) -> Result<bool> {
         if itself.has_schema && !itself.may_use {
+            self.sees_queue = false;
             self.skip(
                 "schema",
                 format!("role {} may not use schema {}", itself.role, self.client.schema()),
@@ -329,6 +333,8 @@ impl<'a> Examination<'a> {
         };
         match code.as_str() {
             "42501" => {
+                // An observer has the right to make these two.
+                self.sees_queue &= !matches!(check, "version" | "queues");
                 let remedy = "grant the role what docs/operations.md lists for a reader, and pg_monitor".to_owned();
                 self.skip(check, said, Some(remedy));
             }

@@ -249,6 +249,8 @@ pub struct Diagnosis {
     /// The time, by the database's clock.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
+    /// Whether the role may see the queue. If not, its schema, tables and work were not checked.
+    pub sees_queue: bool,
     /// The problems, the worst first.
     pub findings: Vec<Finding>,
     /// The checks that were skipped, as a whole or in part.
@@ -268,10 +270,11 @@ impl Diagnosis {
         self.findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok)
     }
 
-    /// Whether no finding is worse than a notice. Skipped checks do not count: see [`Diagnosis::skipped`].
+    /// Whether the role may see the queue and no finding is worse than a notice. Other skipped checks do not count: see
+    /// [`Diagnosis::skipped`].
     #[must_use]
     pub fn is_healthy(&self) -> bool {
-        self.worst() < Severity::Warning
+        self.sees_queue && self.worst() < Severity::Warning
     }
 }
 
@@ -291,6 +294,9 @@ impl fmt::Display for Diagnosis {
             }
         }
         let found = if parts.is_empty() { "nothing found".to_owned() } else { parts.join(", ") };
+        if !self.sees_queue {
+            write!(f, "not checked: role {} may not see the queue; ", self.role)?;
+        }
         write!(f, "{}: {found}; {}", self.worst(), wording::counted(self.checks.len() as u64, "check", "checks"))?;
         match self.skipped.len() {
             0 => Ok(()),

@@ -11,6 +11,8 @@ pub(crate) enum Verdict {
     NotFine,
     /// Exit code 3: `doctor` found something critical.
     Critical,
+    /// Exit code 4: `doctor` found nothing wrong, but its role may not see the queue.
+    Unseen,
 }
 
 impl From<Verdict> for ExitCode {
@@ -19,6 +21,7 @@ impl From<Verdict> for ExitCode {
             Verdict::Fine => Self::SUCCESS,
             Verdict::NotFine => Self::from(1),
             Verdict::Critical => Self::from(3),
+            Verdict::Unseen => Self::from(4),
         }
     }
 }

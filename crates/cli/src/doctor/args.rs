@@ -99,6 +99,7 @@ Exit codes:
   1    the worst finding is a warning
   2    a wrong command line, or the database does not answer
   3    the worst finding is critical
+  4    nothing worse than a notice was found, but the role may not see the queue
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
 /// The lowest severity that fails the command.

@@ -27,6 +27,7 @@ pub(crate) async fn run(arguments: DoctorArguments) -> Result<Verdict, Failure> 
         output::print(&text::report(&diagnosis))?;
     }
     Ok(match worst {
+        worst if !arguments.fail_on.is_met_by(worst) && !diagnosis.sees_queue => Verdict::Unseen,
         worst if !arguments.fail_on.is_met_by(worst) => Verdict::Fine,
         Severity::Critical => Verdict::Critical,
         _ => Verdict::NotFine,

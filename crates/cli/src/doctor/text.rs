@@ -25,7 +25,7 @@ pub(super) fn report(diagnosis: &Diagnosis) -> String {
     let verdict = diagnosis.to_string();
     text.push_str(&format!(
         "{} (schema {}, database {}, PostgreSQL {})\n",
-        paint(style(diagnosis.worst()), &verdict),
+        paint(if diagnosis.sees_queue { style(diagnosis.worst()) } else { Style::Warn }, &verdict),
         diagnosis.schema,
         printable(&diagnosis.database),
         // Debian appends its own version.

@@ -6,7 +6,7 @@ use serde_json::json;
 use sqlx::{Connection, PgConnection};
 use uniqueue::{Client, NewJob, UniqueKey};
 
-use crate::support::{database, run_json, texts, uniqueue};
+use crate::support::{database, execute, run_json, texts, uniqueue};
 
 async fn migrated() -> (String, Client) {
     let url = database().await;
@@ -67,6 +67,27 @@ async fn schema_that_is_not_there_is_a_finding() {
     assert_eq!(report["findings"][0]["remedy"]["command"], json!("uniqueue migrate --schema jobs"));
 }
 
+#[tokio::test]
+async fn a_role_that_may_not_see_the_queue_is_told_so_by_exit_code_4() {
+    let (url, _) = migrated().await;
+    let role = format!("blind_{}", url.rsplit_once("/test_").and_then(|(_, rest)| rest.split_once('?')).unwrap().0);
+    execute(&url, &format!("CREATE ROLE {role} LOGIN")).await;
+    let own = url.replace("postgres@", &format!("{role}@"));
+    for grant in ["", "USAGE ON SCHEMA jobs", "SELECT ON jobs.schema_history"] {
+        if !grant.is_empty() {
+            execute(&url, &format!("GRANT {grant} TO {role}")).await;
+        }
+        let (code, said) = text(&mut doctor(&own, &[]));
+        assert_eq!(code, Some(4), "{grant}: {said}");
+        assert!(said.contains(&format!("not checked: role {role} may not see the queue; ")), "{grant}: {said}");
+        let (code, report) = run_json(&mut doctor(&own, &["--json", "--fail-on", "critical"]));
+        assert_eq!((code, &report["sees_queue"], &report["healthy"]), (4, &json!(false), &json!(false)), "{grant}");
+    }
+    execute(&url, &format!("GRANT SELECT ON ALL TABLES IN SCHEMA jobs TO {role}")).await;
+    let (code, said) = text(&mut doctor(&own, &[]));
+    assert_eq!(code, Some(0), "{said}");
+}
+
 /// The remedies are one script that psql takes, long function bodies and all.
 #[tokio::test]
 async fn remedies_run_as_they_are_printed() {
@@ -77,7 +98,7 @@ async fn remedies_run_as_they_are_printed() {
         "ALTER TABLE jobs.job ALTER COLUMN priority SET DEFAULT 5",
     ];
     for statement in broken {
-        crate::support::execute(&url, statement).await;
+        execute(&url, statement).await;
     }
     let mut holder = PgConnection::connect(&url).await.unwrap();
     sqlx::raw_sql("BEGIN; INSERT INTO jobs.queue (name) VALUES ('held')").execute(&mut holder).await.unwrap();
