@@ -86,7 +86,7 @@ Examples:
 
 Exit codes:
   0    the job would be inserted
-  1    the job would be a duplicate: another job claims the key
+  1    the job would be a duplicate: another job claims the key; or the insert would wait for an open transaction
   2    a wrong command line or policy, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 

@@ -1,14 +1,25 @@
 //! `uniqueue unique explain`.
 
+use serde::Serialize;
 use serde_json::Value;
 use uniqueue::{Explanation, NewJob, UniqueKey};
 
 use super::args::ExplainArguments;
 use super::policy::read_policy;
+use super::trial::{Blocker, would_wait};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{self, Cell, Record, Style};
 use crate::verdict::Verdict;
+
+/// The output with --json.
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    explanation: &'a Explanation,
+    /// The transaction that the insert would wait for first.
+    waits_for: Option<Blocker>,
+}
 
 pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure> {
     let ExplainArguments { kind, args, queue, meta, scheduled_at, policy, key, database } = arguments;
@@ -32,25 +43,34 @@ pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure>
     if let Some(at) = scheduled_at {
         job = job.scheduled_at(at.at(database.client.database_time().await?));
     }
-    let explanation = database.client.explain(job).await?;
+    let explanation = database.client.explain(job.clone()).await?;
+    let waits_for = match (explanation.would_insert, &explanation.holder, &explanation.unique_key) {
+        (true, None, Some(_)) => would_wait(&database.client, job).await?,
+        _ => None,
+    };
     database.close().await?;
+    let is_inserted_at_once = explanation.would_insert && waits_for.is_none();
     if json {
-        output::print_json(&explanation)?;
+        output::print_json(&Report { explanation: &explanation, waits_for })?;
     } else {
-        output::print(&text(&explanation))?;
+        output::print(&text(&explanation, waits_for.as_ref()))?;
     }
-    Ok(if explanation.would_insert { Verdict::Fine } else { Verdict::NotFine })
+    Ok(if is_inserted_at_once { Verdict::Fine } else { Verdict::NotFine })
 }
 
-fn text(explanation: &Explanation) -> String {
+fn text(explanation: &Explanation, waits_for: Option<&Blocker>) -> String {
     let Explanation { canonical, unique_key, would_insert, holder, .. } = explanation;
     let mut record = Record::new();
     record.optional_field("canonical", canonical.as_ref());
     record.optional_field("unique key", unique_key.as_ref());
-    let answer = match (would_insert, holder) {
-        (true, None) => Cell::new("would be inserted: no job claims the key").style(Style::Good),
-        (true, Some(_)) => Cell::new("would be inserted, and replace the holder").style(Style::Good),
-        (false, _) => Cell::new("would be a duplicate: another job claims the key").style(Style::Warn),
+    let answer = match (would_insert, holder, waits_for) {
+        (true, None, Some(blocker)) => {
+            let waits = format!("would wait for {}, which holds the key", blocker.text());
+            Cell::new(waits).style(Style::Warn)
+        }
+        (true, None, None) => Cell::new("would be inserted: no job claims the key").style(Style::Good),
+        (true, Some(_), _) => Cell::new("would be inserted, and replace the holder").style(Style::Good),
+        (false, _, _) => Cell::new("would be a duplicate: another job claims the key").style(Style::Warn),
     };
     record.field("the job", answer);
     if let Some(holder) = holder {

@@ -8,6 +8,7 @@ mod holders;
 mod policy;
 mod release;
 mod show;
+mod trial;
 
 pub(crate) use self::args::UniqueArguments;
 

@@ -1,11 +1,13 @@
 //! `uniqueue unique show`.
 
 use serde::Serialize;
+use serde_json::json;
 use time::OffsetDateTime;
-use uniqueue::{Client, Duplicate, JobId, JobRow, JobState, SuppressedDuplicate, WaitingInsert};
+use uniqueue::{Client, Duplicate, JobId, JobRow, JobState, NewJob, SuppressedDuplicate, UniqueKey, WaitingInsert};
 
 use super::args::ShowArguments;
 use super::audit::counters;
+use super::trial::{Blocker, would_wait};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{self, Cell, Column, Record, Style, Table};
@@ -25,6 +27,8 @@ struct Key {
     holder: Option<Duplicate>,
     holder_kind: Option<String>,
     holder_queue: Option<String>,
+    /// The transaction that an insert would wait for, where no job claims the key.
+    insert_waits_for: Option<Blocker>,
     /// When the holder's claim ends, as text.
     frees: Option<String>,
     /// The jobs that have the key, the newest first.
@@ -68,6 +72,13 @@ pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
     let suppressed = client.suppressed_duplicates().unique_key(&unique_key).await?;
     let mut waiting_inserts = client.waiting_inserts().await?;
     waiting_inserts.retain(|insert| insert.unique_key.as_ref().is_none_or(|key| *key == unique_key));
+    let insert_waits_for = match holder {
+        Some(_) => None,
+        None => {
+            let job = NewJob::new("uniqueue.trial", &json!({})).unique_key(UniqueKey::raw(&unique_key));
+            would_wait(client, job).await?
+        }
+    };
     database.close().await?;
     let key = Key {
         unique_key,
@@ -75,6 +86,7 @@ pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
         holder_queue: holder.as_ref().map(|holder| holder.queue.to_string()),
         frees: holder.as_ref().map(|holder| holder.claim.frees()),
         holder: holder.map(|holder| holder.claim),
+        insert_waits_for,
         jobs: jobs.iter().map(|job| keyed_job(job, now)).collect(),
         searched: search,
         suppressed,
@@ -153,9 +165,15 @@ impl Key {
     fn text(&self, now: OffsetDateTime) -> String {
         let mut record = Record::new();
         record.field("unique key", &self.unique_key);
-        match &self.holder {
-            None => record.field("claimed by", Cell::new("no job: the next insert is no duplicate").style(Style::Good)),
-            Some(holder) => {
+        match (&self.holder, &self.insert_waits_for) {
+            (None, Some(blocker)) => {
+                record.field("claimed by", Cell::new("no job that is committed").style(Style::Warn));
+                record.field("an insert", format!("waits for {}, which holds the key", blocker.text()));
+            }
+            (None, None) => {
+                record.field("claimed by", Cell::new("no job: the next insert is no duplicate").style(Style::Good))
+            }
+            (Some(holder), _) => {
                 record.field("claimed by", Cell::new(format!("job {}", holder.holder)).style(Style::Warn));
                 record.optional_field("kind", self.holder_kind.as_ref());
                 record.optional_field("queue", self.holder_queue.as_ref());

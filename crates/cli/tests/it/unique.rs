@@ -212,6 +212,34 @@ async fn show_tells_which_inserts_wait_and_for_whom() {
 }
 
 #[tokio::test]
+async fn a_key_of_an_open_transaction_is_no_free_key() {
+    let url = queue().await;
+    let explain = ["explain", "a", "--key", "k"];
+    assert_eq!(json_of(&url, &explain).1["waits_for"], json!(null));
+    let mut open = PgConnection::connect(&url).await.unwrap();
+    let insert = "SELECT id::text FROM jobs.insert_job('a', unique_policy => '{\"key\": \"k\"}')";
+    sqlx::raw_sql("SET application_name = 'the blocker'; BEGIN").execute(&mut open).await.unwrap();
+    sqlx::raw_sql(insert).execute(&mut open).await.unwrap();
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut open).await.unwrap();
+
+    let (code, explained) = json_of(&url, &explain);
+    assert_eq!((code, &explained["waits_for"]["pid"]), (1, &json!(pid)));
+    assert_eq!(explained["waits_for"]["application"], json!("the blocker"));
+    let waits = format!("for the open transaction of pid {pid} the blocker (idle in transaction), which holds the key");
+    let (code, text) = told(&url, &explain);
+    assert!(code == 1 && text.contains(&format!("would wait {waits}")), "{text}");
+    assert_eq!(json_of(&url, &["show", "k"]).1["insert_waits_for"]["pid"], json!(pid));
+    let (_, text) = told(&url, &["show", "k"]);
+    assert!(text.contains(&format!("waits {waits}")) && !text.contains("no duplicate"), "{text}");
+
+    sqlx::raw_sql("ROLLBACK").execute(&mut open).await.unwrap();
+    let (code, explained) = json_of(&url, &explain);
+    assert_eq!((code, &explained["waits_for"]), (0, &json!(null)), "the trial left nothing");
+    assert_eq!(json_of(&url, &["show", "k"]).1["insert_waits_for"], json!(null));
+    assert_eq!(texts(&url, "SELECT count(*)::text FROM jobs.job").await, ["0"]);
+}
+
+#[tokio::test]
 async fn release_frees_the_key_and_leaves_the_job() {
     let url = queue().await;
     let id = insert(&url, "a", "{}", r#"{"key": "k"}"#).await;
