@@ -17,6 +17,7 @@ CREATE TABLE runner (
     idle boolean NOT NULL DEFAULT false,
     name text NOT NULL,
     queues text[] NOT NULL,
+    slots integer[],
     kinds text[],
     CONSTRAINT runner_pkey PRIMARY KEY (id)
 ) WITH (fillfactor = 50);
@@ -39,6 +40,7 @@ COMMENT ON COLUMN runner.keep_discarded IS 'How long it keeps discarded jobs.';
 COMMENT ON COLUMN runner.idle IS 'Whether it listens for wake-ups. An insert notifies only when an idle runner wants its queue, since NOTIFY serialises commits.';
 COMMENT ON COLUMN runner.name IS 'For people: uniqueue and the process id, unless the application says otherwise.';
 COMMENT ON COLUMN runner.queues IS 'The queues it works.';
+COMMENT ON COLUMN runner.slots IS 'For each of these queues, how many of its jobs it could run at once when it started. Null: it did not say.';
 COMMENT ON COLUMN runner.kinds IS 'The kinds that it has a worker for. It leaves jobs of other kinds alone. Null: it did not say.';
 COMMENT ON CONSTRAINT runner_pkey ON runner IS 'One row a runner.';
 

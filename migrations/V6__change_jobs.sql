@@ -1,5 +1,27 @@
 -- Changing jobs and queues.
 
+CREATE TABLE change_log (
+    id uuid NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    last_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    jobs bigint,
+    actor text NOT NULL,
+    verb text NOT NULL,
+    subject jsonb NOT NULL,
+    CONSTRAINT change_log_pkey PRIMARY KEY (id)
+);
+COMMENT ON TABLE change_log IS
+    'One row a change that was made with the name of an actor. It is written in the transaction of the change. A change without an actor is not logged. The pruner deletes rows after 90 days.';
+COMMENT ON COLUMN change_log.id IS 'UUIDv7: ids follow time.';
+COMMENT ON COLUMN change_log.at IS 'When the change, or its first batch, was made.';
+COMMENT ON COLUMN change_log.last_at IS 'When the last batch was made.';
+COMMENT ON COLUMN change_log.jobs IS 'How many jobs were changed; null: the change is not one of jobs.';
+COMMENT ON COLUMN change_log.actor IS 'Who made the change, as the caller said.';
+COMMENT ON COLUMN change_log.verb IS 'What was done, such as cancel, retry or pause_queue.';
+COMMENT ON COLUMN change_log.subject IS
+    'What it was done to: the first 100 ids, the filter, or the name of a queue, a kind, a key or a periodic job, with the new value.';
+COMMENT ON CONSTRAINT change_log_pkey ON change_log IS 'One row a change. The latest changes are at the end.';
+
 -- Each object is defined once and whole. `doctor` takes from here the text of an object that was changed by hand.
 CREATE FUNCTION take_claims(ids uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE

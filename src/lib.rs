@@ -5,6 +5,7 @@
 mod audit;
 mod backfill;
 mod bisection;
+mod change_log;
 mod client;
 mod count;
 #[cfg(all(feature = "embedded", unix))]
@@ -47,11 +48,13 @@ mod worker;
 pub use self::audit::{AuditedKind, SuppressedDuplicate};
 /// Keys for jobs that are there already.
 pub use self::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
+/// Changes that were logged.
+pub use self::change_log::LoggedChange;
 /// Inserting and looking.
 pub use self::client::{
-    AuditChange, Backfill, Change, Claims, Client, ClientBuilder, Edit, Events, Explain, Explanation, Insert,
-    InsertAndWait, InsertMany, InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange, Queues,
-    Request, StatsRequest, SuppressedDuplicates, Wait,
+    AuditChange, Backfill, Change, ChangeLog, Claims, Client, ClientBuilder, Edit, Events, Explain, Explanation,
+    Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange,
+    Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -85,7 +88,7 @@ pub use self::waited::Waited;
 /// Inserts that wait.
 pub use self::waiting::WaitingInsert;
 /// What people watch.
-pub use self::watch::{FailingKind, RunningJobInfo};
+pub use self::watch::{FailingKind, QueueRetention, RunnerInfo, RunnerQueue, RunningJobInfo, StuckJob};
 pub use self::worker::{AnyJob, Middleware, Needs, Next, Progress, RunningJob, StopReason, Worker, WorkerOptions};
 /// Which jobs, and how many.
 pub use self::{

@@ -1,12 +1,15 @@
-//! Running jobs and failing kinds, for operators.
+//! Running jobs, failing kinds, runners, stuck jobs and retentions, for operators.
 
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use crate::ident::{JobId, Kind, QueueName};
+use crate::retention::Keep;
+use crate::state::JobState;
 
 /// A running job and its runner, as [`Client::running_jobs`](crate::Client::running_jobs) lists it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -54,4 +57,98 @@ pub struct FailingKind {
     pub last_error: Option<String>,
     /// The id of the last of them.
     pub last_job: Option<JobId>,
+}
+
+/// A runner, as [`Client::runners`](crate::Client::runners) lists it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct RunnerInfo {
+    /// Its id. A runner that lost its lease goes on under a new one.
+    pub id: Uuid,
+    /// Its name.
+    pub name: String,
+    /// When it started, or took a new lease.
+    #[serde(with = "time::serde::rfc3339")]
+    pub started_at: OffsetDateTime,
+    /// Whether its lease is valid. The jobs of other runners are rescued.
+    pub is_alive: bool,
+    /// How long ago its last heartbeat was. `None` if it is unknown.
+    pub heartbeat_age: Option<Duration>,
+    /// How long its lease lasts without another heartbeat. `None` if it ran out.
+    pub lease_left: Option<Duration>,
+    /// Whether it waits for a wake-up.
+    pub is_idle: bool,
+    /// The queues that it works.
+    pub queues: Vec<RunnerQueue>,
+    /// The kinds that it has a worker for. `None` if it did not say.
+    pub kinds: Option<Vec<Kind>>,
+    /// How many jobs it completed, as of its last heartbeat that counted them.
+    pub completed: u64,
+    /// How many attempts failed, likewise.
+    pub failed: u64,
+    /// How long it keeps completed jobs of queues without a retention. `None` if it did not say.
+    pub keep_completed: Option<Keep>,
+    /// How long it keeps cancelled jobs.
+    pub keep_cancelled: Option<Keep>,
+    /// How long it keeps discarded jobs.
+    pub keep_discarded: Option<Keep>,
+}
+
+/// A queue of a runner.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct RunnerQueue {
+    /// The queue.
+    pub queue: QueueName,
+    /// How many of its jobs the runner could run at once when it started. `None` if it did not say.
+    pub slots: Option<u32>,
+    /// How many of its jobs the runner has, fetched or running. Counted no further than 10,000.
+    pub running: u64,
+}
+
+/// A job that should have moved and has not, as [`Client::stuck_jobs`](crate::Client::stuck_jobs) lists it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct StuckJob {
+    /// The job.
+    pub id: JobId,
+    /// Its type name.
+    pub kind: Kind,
+    /// Its queue.
+    pub queue: QueueName,
+    /// Its state.
+    pub state: JobState,
+    /// How many attempts were started.
+    pub attempt: u16,
+    /// Its runner, if it runs.
+    pub runner: Option<Uuid>,
+    /// Since when it has been stuck. `None` if that is unknown.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub since: Option<OffsetDateTime>,
+    /// How long it has been stuck.
+    pub stuck_for: Option<Duration>,
+    /// The reason, such as `its runner died`.
+    pub reason: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// How long a queue keeps its jobs in one final state, as [`Client::retentions`](crate::Client::retentions) lists it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct QueueRetention {
+    /// The queue.
+    pub queue: QueueName,
+    /// `completed`, `cancelled` or `discarded`.
+    pub state: JobState,
+    /// How long such jobs are kept.
+    pub keep: Keep,
+    /// Whether the queue leaves it to the runners. Then `keep` is a runner's default.
+    pub is_default: bool,
+    /// How many of the jobs looked at should have been deleted more than five minutes ago.
+    pub overdue: u64,
+    /// How long ago the first of them should have been deleted. `None` if there is none.
+    pub overdue_by: Option<Duration>,
+    /// Whether a live runner prunes.
+    pub has_pruner: bool,
 }

@@ -4,13 +4,16 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
+use serde_json::json;
 use sqlx::PgConnection;
 
 use super::look_up::Source;
-use super::{Client, Request};
+use super::request::Call;
+use super::{Client, Request, actor};
 use crate::audit::{AuditedKind, SuppressedDuplicate};
 use crate::error::{Error, Result};
 use crate::ident::Kind;
+use crate::period;
 use crate::store;
 
 /// The longest time that a counter can be kept.
@@ -30,6 +33,7 @@ pub struct AuditChange<'a> {
     kind: String,
     is_audited: bool,
     keep: Option<Duration>,
+    actor: Option<String>,
 }
 
 impl<'a> AuditChange<'a> {
@@ -51,6 +55,13 @@ impl<'a> AuditChange<'a> {
         self.connection = Some(connection);
         self
     }
+
+    /// Logs the change with this name, in the same transaction: see [`Client::change_log`]. At most 200 bytes. Default: the
+    /// change is not logged.
+    pub fn actor(mut self, actor: impl Into<String>) -> Self {
+        self.actor = Some(actor.into());
+        self
+    }
 }
 
 impl<'a> IntoFuture for AuditChange<'a> {
@@ -59,7 +70,7 @@ impl<'a> IntoFuture for AuditChange<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, connection, kind, is_audited, keep } = self;
+            let Self { client, connection, kind, is_audited, keep, actor } = self;
             let kind = Kind::new(kind)?;
             if let Some(keep) = keep.filter(|keep| *keep > LONGEST_KEEP) {
                 return Err(Error::InvalidOption {
@@ -68,9 +79,14 @@ impl<'a> IntoFuture for AuditChange<'a> {
                     given: format!("{keep:?}"),
                 });
             }
-            let statements = client.statements();
-            let mut connection = client.connection_or(connection).await?;
-            store::audit_duplicates(&mut connection, statements, &kind, is_audited, keep).await
+            let verb = if is_audited { "audit_duplicates" } else { "stop_audit" };
+            let entry = actor::entry(actor, verb, || json!({ "kind": kind, "keep": keep.map(period::write) }))?;
+            let change: Call<()> = Box::new(move |client, connection| {
+                Box::pin(async move {
+                    store::audit_duplicates(connection, client.statements(), &kind, is_audited, keep).await
+                })
+            });
+            actor::make(client, connection, entry, change).await
         })
     }
 }
@@ -154,7 +170,7 @@ impl Client {
     /// It applies to every insert after its commit, in Rust and in SQL. Neither code nor keys change. Costs and
     /// details are in docs/unique.md.
     pub fn audit_duplicates(&self, kind: impl Into<String>) -> AuditChange<'_> {
-        AuditChange { client: self, connection: None, kind: kind.into(), is_audited: true, keep: None }
+        AuditChange { client: self, connection: None, kind: kind.into(), is_audited: true, keep: None, actor: None }
     }
 
     /// The kinds whose suppressed duplicates are or were counted, by name, with their totals.

@@ -4,10 +4,11 @@ use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
+use serde_json::Value;
 use sqlx::PgConnection;
 
-use super::Client;
 use super::request::{Answer, Call};
+use super::{Client, actor};
 use crate::error::Result;
 
 /// A change to one key or to one periodic job, to be awaited. Made by [`Client::release_claim`] and by the methods of
@@ -30,21 +31,33 @@ use crate::error::Result;
 pub struct Edit<'a, T> {
     client: &'a Client,
     connection: Option<&'a mut PgConnection>,
+    actor: Option<String>,
+    verb: &'static str,
+    subject: Value,
     call: Call<T>,
 }
 
 impl<'a, T> Edit<'a, T> {
     pub(super) fn new(
         client: &'a Client,
+        verb: &'static str,
+        subject: Value,
         call: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> Answer<'c, T> + Send + 'static,
     ) -> Self {
-        Self { client, connection: None, call: Box::new(call) }
+        Self { client, connection: None, actor: None, verb, subject, call: Box::new(call) }
     }
 
     /// Makes the change in the caller's own transaction, or on any other connection of the caller's. It is rolled back with
     /// the transaction.
     pub fn tx(self, connection: &'a mut PgConnection) -> Self {
         Self { connection: Some(connection), ..self }
+    }
+
+    /// Logs the change with this name, in the same transaction: see [`Client::change_log`]. At most 200 bytes. Default: the
+    /// change is not logged.
+    pub fn actor(mut self, actor: impl Into<String>) -> Self {
+        self.actor = Some(actor.into());
+        self
     }
 }
 
@@ -54,12 +67,15 @@ impl<T> fmt::Debug for Edit<'_, T> {
     }
 }
 
-impl<'a, T: 'a> IntoFuture for Edit<'a, T> {
+impl<'a, T: Send + 'a> IntoFuture for Edit<'a, T> {
     type Output = Result<T>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { client, connection, call } = self;
-        Box::pin(async move { call(client, &mut *client.connection_or(connection).await?).await })
+        let Self { client, connection, actor, verb, subject, call } = self;
+        Box::pin(async move {
+            let entry = actor::entry(actor, verb, || subject)?;
+            actor::make(client, connection, entry, call).await
+        })
     }
 }

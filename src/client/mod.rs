@@ -1,9 +1,11 @@
 //! The client: inserts jobs, looks at them, and is what a runner works with.
 
+mod actor;
 mod audit;
 mod backfill;
 mod builder;
 mod change;
+mod change_log;
 mod claims;
 mod connection;
 mod edit;
@@ -17,6 +19,7 @@ mod periodic;
 mod queues;
 mod request;
 mod stats;
+mod stuck;
 mod url;
 mod wait;
 mod watch;
@@ -33,6 +36,7 @@ pub use self::audit::{AuditChange, SuppressedDuplicates};
 pub use self::backfill::Backfill;
 pub use self::builder::ClientBuilder;
 pub use self::change::Change;
+pub use self::change_log::ChangeLog;
 pub use self::claims::Claims;
 pub use self::edit::Edit;
 pub use self::events::Events;
@@ -44,6 +48,7 @@ pub use self::periodic::Periodic;
 pub use self::queues::{Queue, QueueChange, Queues};
 pub use self::request::Request;
 pub use self::stats::StatsRequest;
+pub use self::stuck::StuckJobs;
 pub use self::wait::Wait;
 
 use self::insert::{AnyInsertMiddleware, Coalescer, InsertLayers};

@@ -58,7 +58,10 @@ impl<'a> Periodic<'a> {
     }
 
     pub(crate) fn define_from(&self, periodic: PeriodicJob, source: PeriodicSource) -> Edit<'a, ()> {
-        Edit::new(self.client, move |client, connection| Box::pin(define(client, connection, periodic, source)))
+        let subject = json!({ "periodic": periodic.name, "schedule": periodic.schedule });
+        Edit::new(self.client, "define_periodic", subject, move |client, connection| {
+            Box::pin(define(client, connection, periodic, source))
+        })
     }
 
     /// Lists all periodic jobs, by name.
@@ -121,14 +124,21 @@ impl<'a> Periodic<'a> {
     /// [`Error::Database`].
     pub fn run_now(&self, name: &str) -> Edit<'a, Option<JobId>> {
         let name = name.to_owned();
-        Edit::new(self.client, move |client, connection| {
+        let subject = json!({ "periodic": name });
+        Edit::new(self.client, "run_periodic", subject, move |client, connection| {
             Box::pin(async move { store::run_periodic_now(connection, client.statements(), &name).await })
         })
     }
 
     fn change(&self, verb: PeriodicVerb, name: &str) -> Edit<'a, bool> {
         let name = name.to_owned();
-        Edit::new(self.client, move |client, connection| {
+        let subject = json!({ "periodic": name });
+        let done = match verb {
+            PeriodicVerb::Pause => "pause_periodic",
+            PeriodicVerb::Resume => "resume_periodic",
+            PeriodicVerb::Remove => "remove_periodic",
+        };
+        Edit::new(self.client, done, subject, move |client, connection| {
             Box::pin(async move { store::change_periodic(connection, client.statements(), verb, &name).await })
         })
     }

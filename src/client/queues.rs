@@ -4,10 +4,12 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::Client;
 use super::look_up::Source;
+use super::request::Call;
+use super::{Client, actor};
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
 use crate::queue::{QueueInfo, QueueSettings};
@@ -101,12 +103,12 @@ impl<'a> Queue<'a> {
     }
 
     fn change(self, verb: QueueVerb) -> QueueChange<'a> {
-        QueueChange { queue: self, connection: None, verb: Ok(verb) }
+        QueueChange { queue: self, connection: None, actor: None, verb: Ok(verb) }
     }
 
     fn refuse(self, option: &'static str, problem: &'static str, given: impl ToString) -> QueueChange<'a> {
         let verb = Err(Error::InvalidOption { option, problem, given: given.to_string() });
-        QueueChange { queue: self, connection: None, verb }
+        QueueChange { queue: self, connection: None, actor: None, verb }
     }
 }
 
@@ -122,6 +124,7 @@ impl<'a> Queue<'a> {
 pub struct QueueChange<'a> {
     queue: Queue<'a>,
     connection: Option<&'a mut PgConnection>,
+    actor: Option<String>,
     verb: Result<QueueVerb>,
 }
 
@@ -132,6 +135,13 @@ impl<'a> QueueChange<'a> {
         self.connection = Some(connection);
         self
     }
+
+    /// Logs the change with this name, in the same transaction: see [`Client::change_log`]. At most 200 bytes. Default: the
+    /// change is not logged.
+    pub fn actor(mut self, actor: impl Into<String>) -> Self {
+        self.actor = Some(actor.into());
+        self
+    }
 }
 
 impl<'a> IntoFuture for QueueChange<'a> {
@@ -140,11 +150,28 @@ impl<'a> IntoFuture for QueueChange<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { queue: Queue { client, name }, connection, verb } = self;
+            let Self { queue: Queue { client, name }, connection, actor, verb } = self;
             let (name, verb) = (QueueName::new(name)?, verb?);
-            let mut connection = client.connection_or(connection).await?;
-            store::change_queue(&mut connection, client.statements(), verb, &name).await
+            let entry = match verb {
+                QueueVerb::Look => None,
+                verb => actor::entry(actor, verb.as_str(), || subject(&name, verb))?,
+            };
+            let change: Call<QueueSettings> = Box::new(move |client, connection| {
+                Box::pin(async move { store::change_queue(connection, client.statements(), verb, &name).await })
+            });
+            actor::make(client, connection, entry, change).await
         })
+    }
+}
+
+/// The queue and its new value, for the log of changes.
+fn subject(name: &QueueName, verb: QueueVerb) -> Value {
+    match verb {
+        QueueVerb::Look | QueueVerb::Pause | QueueVerb::Resume => json!({ "queue": name }),
+        QueueVerb::Limit(limit) => json!({ "queue": name, "limit": limit }),
+        QueueVerb::Retain([completed, cancelled, discarded]) => {
+            json!({ "queue": name, "completed": completed, "cancelled": cancelled, "discarded": discarded })
+        }
     }
 }
 

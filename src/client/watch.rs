@@ -1,8 +1,8 @@
-//! Watching running jobs and failing kinds.
+//! Watching running jobs, failing kinds, runners and retentions.
 
 use super::{Client, Request};
 use crate::store;
-use crate::watch::{FailingKind, RunningJobInfo};
+use crate::watch::{FailingKind, QueueRetention, RunnerInfo, RunningJobInfo};
 
 impl Client {
     /// Lists running jobs with their runners, the longest-running first, at most `limit`. Read by index, so the size of
@@ -25,5 +25,25 @@ impl Client {
     /// [`Error::Database`](crate::Error::Database).
     pub fn failing_kinds(&self) -> Request<'_, Vec<FailingKind>> {
         Request::new(self, |client, connection| Box::pin(store::failing_kinds(connection, client.statements())))
+    }
+
+    /// Lists the runners with their queues, their slots and the age of their heartbeats: live ones first, at most 1,000.
+    /// A runner that died is listed for a day, or until its jobs are rescued.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
+    pub fn runners(&self) -> Request<'_, Vec<RunnerInfo>> {
+        Request::new(self, |client, connection| Box::pin(store::list_runners(connection, client.statements())))
+    }
+
+    /// Lists how long each queue keeps its final jobs, and how many of 40,000 jobs looked at should be gone. As the view
+    /// `retention`. [`Queue::retention`](crate::Queue::retention) changes it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
+    pub fn retentions(&self) -> Request<'_, Vec<QueueRetention>> {
+        Request::new(self, |client, connection| Box::pin(store::list_retentions(connection, client.statements())))
     }
 }

@@ -30,6 +30,9 @@ const FEW: i64 = 10;
 const RECORDS_TO_FOLD: i32 = 10_000;
 const FOLDS: u32 = 20;
 
+/// How long the log of changes is kept.
+const KEEP_CHANGES: Duration = Duration::from_secs(90 * 86_400);
+
 /// After this many rounds, jobs that were not final are read again, if they may be deleted by then. So are the
 /// neighbours of jobs that the database refused to delete.
 const ROUNDS_TO_FINISH: u32 = 20;
@@ -157,7 +160,7 @@ impl Pruner {
         Ok(Pruned { deleted, remaining: jobs - deleted, reached, next_in })
     }
 
-    /// Folds the records of suppressed duplicates since the last round. Last, so that a failure of the audit keeps no job
+    /// Folds the records of suppressed duplicates since the last round, and prunes the log of changes. Last, so that a failure of the audit keeps no job
     /// from being pruned.
     async fn end_round(&self, holder: &Holder) -> Result<Duration> {
         let mut session = holder.connection.session().await?;
@@ -167,6 +170,7 @@ impl Pruner {
                 break;
             }
         }
+        store::prune_changes(session.connection(), &holder.statements, KEEP_CHANGES).await?;
         session.end().await?;
         Ok(self.interval)
     }

@@ -51,6 +51,7 @@ impl Runner {
         let row = RunnerRow {
             name: self.name.clone().unwrap_or_else(|| format!("uniqueue {}", std::process::id())),
             queues: names.iter().map(QueueName::to_string).collect(),
+            slots: self.queues.iter().map(|(_, slots)| i32::try_from(*slots).unwrap_or(i32::MAX)).collect(),
             kinds: kinds.clone(),
             retention: self.maintenance.retention,
         };

@@ -25,6 +25,20 @@ pub(crate) enum Verb {
     SetPriority(i16),
 }
 
+impl Verb {
+    /// The verb in the log of changes.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Delete => "delete",
+            Self::Release => "release",
+            Self::Reschedule(_) => "reschedule",
+            Self::Retry => "retry",
+            Self::SetPriority(_) => "set_priority",
+        }
+    }
+}
+
 /// What became of the jobs of a change.
 #[derive(Clone, Debug)]
 pub(crate) struct Changes {

@@ -28,6 +28,8 @@ impl CompletedKept {
 pub(crate) struct RunnerRow {
     pub(crate) name: String,
     pub(crate) queues: Vec<String>,
+    /// For each queue, how many of its jobs it runs at once.
+    pub(crate) slots: Vec<i32>,
     /// The kinds that it has a worker for.
     pub(crate) kinds: Vec<String>,
     pub(crate) retention: Retention,
@@ -41,7 +43,7 @@ pub(crate) async fn register_runner(
     runner: &RunnerRow,
     term: Duration,
 ) -> Result<CompletedKept> {
-    let RunnerRow { name, queues, kinds, retention: Retention { completed, cancelled, discarded } } = runner;
+    let RunnerRow { name, queues, slots, kinds, retention: Retention { completed, cancelled, discarded } } = runner;
     let keep = |kept: &Option<Duration>| kept.map_or(FOR_EVER, interval);
     let row = query(&statements.register_runner)
         .bind(id)
@@ -52,6 +54,7 @@ pub(crate) async fn register_runner(
         .bind(keep(completed))
         .bind(keep(cancelled))
         .bind(keep(discarded))
+        .bind(slots)
         .fetch_one(connection)
         .await?;
     CompletedKept::read(&row)

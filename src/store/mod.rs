@@ -8,6 +8,7 @@
 mod audit;
 mod backfill;
 mod change;
+mod change_log;
 mod claims;
 mod explain;
 mod fetch;
@@ -23,6 +24,7 @@ mod lookup;
 mod maintain;
 mod migrate;
 mod open_transaction;
+mod overview;
 mod periodic;
 mod pooling;
 mod progress;
@@ -55,6 +57,7 @@ pub(crate) use self::backfill::{
     Keyed, Seen, Settled, Wanted, backfill_keys, backfill_rows, backfill_settle, begin_batch, holders,
 };
 pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_claim};
+pub(crate) use self::change_log::{LogEntry, list_changes, log_change, prune_changes};
 pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Fetched, Position, Slots, Unreadable, fetch, give_back};
@@ -82,6 +85,7 @@ pub(crate) use self::migrate::{
     LATEST_VERSION, LOCK_TIMEOUT_OF_MIGRATION, migrate, migration_sql, schema_version, waiting_migrations,
 };
 pub(crate) use self::open_transaction::has_open_transaction;
+pub(crate) use self::overview::{list_retentions, list_runners, stuck_jobs_list};
 pub(crate) use self::periodic::{
     Definition, DuePeriodic, PeriodicVerb, Ran, change_periodic, define_periodic, due_periodic, flag_periodic,
     list_periodic, run_periodic, run_periodic_now,
@@ -222,12 +226,17 @@ statements! {
     left_behind,
     limit_queue,
     limit_statements,
+    list_changes,
     list_claims,
     list_newest,
     list_oldest,
     list_periodic,
     list_queues,
+    list_retentions,
+    list_runners,
+    list_stuck,
     locked_jobs,
+    log_change,
     lost_jobs,
     matching_ids,
     #[cfg(feature = "testing")]
@@ -243,6 +252,7 @@ statements! {
     promote,
     prune,
     prune_bounds,
+    prune_changes,
     queue_settings,
     register_runner,
     release_claim,

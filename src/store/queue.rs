@@ -31,6 +31,19 @@ pub(crate) enum QueueVerb {
     Retain([Option<Keep>; 3]),
 }
 
+impl QueueVerb {
+    /// The verb in the log of changes.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Look => "look",
+            Self::Pause => "pause_queue",
+            Self::Resume => "resume_queue",
+            Self::Limit(_) => "limit_queue",
+            Self::Retain(_) => "retain_queue",
+        }
+    }
+}
+
 /// Changes a queue, and returns its new settings.
 pub(crate) async fn change_queue(
     connection: &mut PgConnection,
@@ -97,9 +110,13 @@ fn settings(row: &PgRow) -> Result<QueueSettings> {
 fn keep(row: &PgRow, name: &str) -> Result<Keep> {
     Ok(match row.try_get::<Option<f64>, _>(name)? {
         None => Keep::AsRunnersSay,
-        Some(seconds) if seconds >= LONG => Keep::Forever,
-        Some(seconds) => Keep::For(Duration::try_from_secs_f64(seconds).unwrap_or_default()),
+        Some(seconds) => kept(seconds),
     })
+}
+
+/// How long jobs are kept, of seconds.
+pub(super) fn kept(seconds: f64) -> Keep {
+    if seconds >= LONG { Keep::Forever } else { Keep::For(Duration::try_from_secs_f64(seconds).unwrap_or_default()) }
 }
 
 fn info(row: &PgRow, up_to: u64) -> Result<QueueInfo> {

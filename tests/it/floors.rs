@@ -12,6 +12,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "audit",
             "backfill",
             "bisection",
+            "change_log",
             "count",
             "error",
             "event",

@@ -25,6 +25,7 @@ mod maintenance;
 mod modes;
 mod notifying;
 mod open_transaction;
+mod operators_lists;
 mod plans;
 mod portable;
 mod queues;

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::event::{Event, Happened, TAKEN};
 use crate::ident::JobId;
 use crate::state::JobState;
-use crate::store::{self, Changed, Changes, Told, Verb, settle};
+use crate::store::{self, Changed, Changes, LogEntry, Statements, Told, Verb, settle};
 use crate::unique::{RefusedRetry, StateSet};
 
 /// A batch of jobs that were changed.
@@ -23,7 +23,9 @@ pub(super) struct Batch {
 }
 
 /// Changes jobs by their ids, in one of these states if some are given. Without a `lock_timeout` the connection's own
-/// holds. `is_own`: the connection is in no transaction of the caller's.
+/// holds. `is_own`: the connection is in no transaction of the caller's. `entry`: the row of the log, to which the batch
+/// adds in its own transaction.
+#[expect(clippy::too_many_arguments, reason = "each is one option of the statement")]
 pub(super) async fn change_batch(
     client: &Client,
     connection: &mut PgConnection,
@@ -32,9 +34,24 @@ pub(super) async fn change_batch(
     states: Option<StateSet>,
     lock_timeout: Option<Duration>,
     is_own: bool,
+    entry: Option<&LogEntry>,
 ) -> Result<Batch> {
     let statements = client.statements();
-    let changing = settle!(is_own, connection, store::change(connection, statements, verb, ids, states, lock_timeout));
+    let changing = match entry {
+        None => settle!(is_own, connection, store::change(connection, statements, verb, ids, states, lock_timeout)),
+        Some(entry) if is_own => {
+            let mut transaction = store::begin_read_committed(connection).await?;
+            let changing = store::change(&mut transaction, statements, verb, ids, states, lock_timeout).await?;
+            log(&mut transaction, statements, entry, &changing).await?;
+            transaction.commit().await?;
+            changing
+        }
+        Some(entry) => {
+            let changing = store::change(connection, statements, verb, ids, states, lock_timeout).await?;
+            log(connection, statements, entry, &changing).await?;
+            changing
+        }
+    };
     let Changes { changed, refused } = changing;
     let mut batch = Batch { changed: Vec::with_capacity(changed.len()), discarded: Vec::new(), refused };
     for Changed { id, told } in changed {
@@ -47,6 +64,19 @@ pub(super) async fn change_batch(
         }
     }
     Ok(batch)
+}
+
+/// Logs a batch that changed jobs.
+async fn log(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    entry: &LogEntry,
+    changes: &Changes,
+) -> Result<()> {
+    match changes.changed.len() {
+        0 => Ok(()),
+        changed => store::log_change(connection, statements, entry, Some(changed)).await,
+    }
 }
 
 /// Publishes the event of a job that was cancelled, retried or discarded by hand.

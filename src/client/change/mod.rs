@@ -6,13 +6,14 @@ mod pages;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
+use serde_json::json;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use self::batch::{Listeners, change_batch};
 use self::pages::Pages;
 use super::insert::check_schedule;
-use super::{Client, Edit};
+use super::{Client, Edit, actor};
 use crate::error::Result;
 use crate::filter::{JobSelection, Selected};
 use crate::ident::JobId;
@@ -53,17 +54,25 @@ pub struct Change<'a> {
     connection: Option<&'a mut PgConnection>,
     verb: Verb,
     jobs: JobSelection,
+    actor: Option<String>,
     listeners: Listeners<'a>,
 }
 
 impl<'a> Change<'a> {
     fn new(client: &'a Client, verb: Verb, jobs: impl Into<JobSelection>) -> Self {
-        Self { client, connection: None, verb, jobs: jobs.into(), listeners: Listeners::default() }
+        Self { client, connection: None, verb, jobs: jobs.into(), actor: None, listeners: Listeners::default() }
     }
 
     /// Makes the change in the caller's own transaction, or on any other connection of the caller's.
     pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
         self.connection = Some(connection);
+        self
+    }
+
+    /// Logs the change with this name, in the same transaction: see [`Client::change_log`]. At most 200 bytes. Default: the
+    /// change is not logged.
+    pub fn actor(mut self, actor: impl Into<String>) -> Self {
+        self.actor = Some(actor.into());
         self
     }
 
@@ -131,24 +140,26 @@ impl<'a> IntoFuture for Change<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, connection, verb, jobs, mut listeners } = self;
+            let Self { client, connection, verb, jobs, actor, mut listeners } = self;
             if let Verb::Reschedule(at) = verb {
                 check_schedule(at)?;
             }
             if let Selected::Filter(filter) = &jobs.0 {
                 filter.check()?;
             }
+            let entry = actor::entry(actor, verb.as_str(), || actor::subject_of(&jobs, verb))?;
+            let entry = entry.as_ref();
             let is_callers = connection.is_some();
             let connection = &mut *client.connection_or(connection).await?;
             let listeners = &mut listeners;
             match &jobs.0 {
                 Selected::Ids(ids) => {
-                    let batch = change_batch(client, connection, verb, ids, None, None, !is_callers).await?;
+                    let batch = change_batch(client, connection, verb, ids, None, None, !is_callers, entry).await?;
                     listeners.call(&batch);
                     Ok(batch.changed)
                 }
                 Selected::Filter(filter) => {
-                    Pages { client, connection, is_callers, verb, filter, listeners }.change_all().await
+                    Pages { client, connection, is_callers, verb, filter, entry, listeners }.change_all().await
                 }
             }
         })
@@ -232,7 +243,8 @@ impl Client {
     /// [`Error::Database`](crate::Error::Database).
     pub fn release_claim(&self, unique_key: &str) -> Edit<'_, Option<JobId>> {
         let key = unique_key.to_owned();
-        Edit::new(self, move |client, connection| {
+        let subject = json!({ "unique_key": unique_key });
+        Edit::new(self, "release_claim", subject, move |client, connection| {
             Box::pin(async move { store::release_claim(connection, client.statements(), &key).await })
         })
     }

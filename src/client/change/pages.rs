@@ -19,7 +19,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::filter::JobFilter;
 use crate::ident::JobId;
-use crate::store::{self, Verb, settle};
+use crate::store::{self, LogEntry, Verb, settle};
 
 /// The most jobs in a page.
 const PAGE: u32 = 1_000;
@@ -40,6 +40,8 @@ pub(super) struct Pages<'a, 'l> {
     pub(super) is_callers: bool,
     pub(super) verb: Verb,
     pub(super) filter: &'a JobFilter,
+    /// The row of the log, to which each page adds.
+    pub(super) entry: Option<&'a LogEntry>,
     pub(super) listeners: &'a mut Listeners<'l>,
 }
 
@@ -87,7 +89,8 @@ impl Pages<'_, '_> {
         while !ids.is_empty() {
             let states = self.filter.states_meant();
             let is_own = !self.is_callers;
-            match change_batch(self.client, self.connection, self.verb, &ids, states, lock_timeout, is_own).await {
+            let (client, verb, entry) = (self.client, self.verb, self.entry);
+            match change_batch(client, self.connection, verb, &ids, states, lock_timeout, is_own, entry).await {
                 Ok(batch) => {
                     self.listeners.call(&batch);
                     return Ok(batch.changed);

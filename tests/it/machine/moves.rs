@@ -78,7 +78,7 @@ impl Moves {
         let worker = Uuid::now_v7();
         let queues: Vec<String> = Vec::new();
         let query = self.query("register_runner").bind(worker).bind("machine").bind(&queues).bind(HOUR);
-        let query = query.bind(vec!["task"]).bind(HOUR).bind(HOUR).bind(HOUR);
+        let query = query.bind(vec!["task"]).bind(HOUR).bind(HOUR).bind(HOUR).bind(None::<Vec<i32>>);
         query.execute(connection).await?;
         Ok(worker)
     }

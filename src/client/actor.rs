@@ -1,0 +1,121 @@
+//! The name of the actor of a change, and the row of the log that it makes.
+
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::Client;
+use super::request::Call;
+use crate::error::{Error, Result};
+use crate::filter::{JobFilter, JobSelection, Selected};
+use crate::store::{self, LogEntry, Verb};
+
+/// The most bytes of an actor's name.
+const MAX_BYTES: usize = 200;
+
+/// The most ids of a change that are logged.
+const MAX_IDS: usize = 100;
+
+/// The row of a change in the log. `None`: no actor was named, and nothing is logged.
+pub(super) fn entry(
+    actor: Option<String>,
+    verb: &'static str,
+    subject: impl FnOnce() -> Value,
+) -> Result<Option<LogEntry>> {
+    let Some(actor) = actor else { return Ok(None) };
+    let problem = match actor.len() {
+        0 => Some("must not be empty"),
+        1..=MAX_BYTES if actor.contains('\0') => Some("must not contain NUL"),
+        1..=MAX_BYTES => None,
+        _ => Some("must not be longer than 200 bytes"),
+    };
+    match problem {
+        Some(problem) => Err(Error::InvalidOption { option: "actor", problem, given: format!("{actor:?}") }),
+        None => Ok(Some(LogEntry { id: Uuid::now_v7(), actor, verb, subject: subject() })),
+    }
+}
+
+/// The jobs of a change, and its new value.
+pub(super) fn subject_of(jobs: &JobSelection, verb: Verb) -> Value {
+    let mut subject = match &jobs.0 {
+        Selected::Ids(ids) => json!({ "ids": &ids[..ids.len().min(MAX_IDS)], "count": ids.len() }),
+        Selected::Filter(filter) => json!({ "filter": conditions(filter) }),
+    };
+    match verb {
+        Verb::Reschedule(at) => subject["scheduled_at"] = json!(rfc3339(at)),
+        Verb::SetPriority(priority) => subject["priority"] = json!(priority),
+        Verb::Cancel | Verb::Delete | Verb::Release | Verb::Retry => {}
+    }
+    subject
+}
+
+/// The conditions of a filter that are set.
+fn conditions(filter: &JobFilter) -> Value {
+    let JobFilter {
+        means_all: _,
+        ids,
+        states,
+        queues,
+        kinds,
+        unique_key,
+        args,
+        meta,
+        priority,
+        attempts_at_least,
+        created,
+        scheduled,
+        attempted,
+        finalized,
+        limit,
+    } = filter;
+    let mut conditions = json!({
+        "ids": ids.as_ref().map(|ids| &ids[..ids.len().min(MAX_IDS)]),
+        "states": states.map(|states| states.iter().collect::<Vec<_>>()),
+        "queues": queues,
+        "kinds": kinds,
+        "unique_key": unique_key,
+        "args": args,
+        "meta": meta,
+        "priority": priority,
+        "attempts_at_least": attempts_at_least,
+        "created_after": created.after.map(rfc3339),
+        "created_before": created.before.map(rfc3339),
+        "scheduled_after": scheduled.after.map(rfc3339),
+        "scheduled_before": scheduled.before.map(rfc3339),
+        "attempted_after": attempted.after.map(rfc3339),
+        "attempted_before": attempted.before.map(rfc3339),
+        "finalized_after": finalized.after.map(rfc3339),
+        "finalized_before": finalized.before.map(rfc3339),
+        "limit": limit,
+    });
+    if let Some(members) = conditions.as_object_mut() {
+        members.retain(|_, value| !value.is_null());
+    }
+    conditions
+}
+
+fn rfc3339(at: time::OffsetDateTime) -> String {
+    at.format(&time::format_description::well_known::Rfc3339).unwrap_or_else(|_| at.to_string())
+}
+
+/// Makes a change, and logs it in the same transaction where it has an actor.
+pub(super) async fn make<T>(
+    client: &Client,
+    callers: Option<&mut PgConnection>,
+    entry: Option<LogEntry>,
+    change: Call<T>,
+) -> Result<T> {
+    let is_callers = callers.is_some();
+    let mut connection = client.connection_or(callers).await?;
+    let Some(entry) = entry else { return change(client, &mut connection).await };
+    if is_callers {
+        let answer = change(client, &mut connection).await?;
+        store::log_change(&mut connection, client.statements(), &entry, None).await?;
+        return Ok(answer);
+    }
+    let mut transaction = store::begin_read_committed(&mut connection).await?;
+    let answer = change(client, &mut transaction).await?;
+    store::log_change(&mut transaction, client.statements(), &entry, None).await?;
+    transaction.commit().await?;
+    Ok(answer)
+}

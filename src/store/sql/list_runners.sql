@@ -1,0 +1,28 @@
+-- Every runner with its queues and how many jobs it runs in each. Live ones come first.
+SELECT
+    r.id, r.name, r.started_at, r.idle, r.queues, r.slots, r.kinds, r.completed, r.failed,
+    r.leased_until > clock_timestamp() AS is_alive,
+    -- Infinite times cannot be subtracted.
+    extract(epoch FROM clock_timestamp() - greatest(r.heartbeat_at, 'epoch'))::double precision AS heartbeat_age,
+    extract(
+        epoch FROM least(greatest(r.leased_until, 'epoch'), clock_timestamp() + interval '1 year') - clock_timestamp()
+    )::double precision AS lease_left,
+    extract(epoch FROM r.keep_completed)::double precision AS keep_completed,
+    extract(epoch FROM r.keep_cancelled)::double precision AS keep_cancelled,
+    extract(epoch FROM r.keep_discarded)::double precision AS keep_discarded,
+    -- One probe of job_running a queue.
+    ARRAY(
+        SELECT (
+            SELECT count(*)
+            FROM (
+                SELECT FROM /* schema */job AS j
+                WHERE j.state = 'running' AND j.queue = q.name AND j.worker = r.id
+                LIMIT 10000
+            ) AS c
+        )
+        FROM unnest(r.queues) WITH ORDINALITY AS q (name, place)
+        ORDER BY q.place
+    ) AS running
+FROM /* schema */runner AS r
+ORDER BY r.leased_until > clock_timestamp() DESC, r.name, r.id
+LIMIT 1000
