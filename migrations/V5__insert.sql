@@ -37,6 +37,19 @@ $$;
 COMMENT ON FUNCTION not_by_scan(boolean) IS
     'Returns its argument, at a high declared price, which the planner counts for each row that a scan of the table would have to ask it about. Beside a condition that an index on claiming jobs implies, it is never called. It keeps a statement that is planned while the table is small, and kept, from reading the whole table later.';
 
+CREATE FUNCTION contested(all_or_nothing boolean) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
+AS $$
+BEGIN
+    IF all_or_nothing THEN
+        RAISE EXCEPTION USING ERRCODE = 'UQ001', MESSAGE = 'contested';
+    END IF;
+    RETURN 'contested';
+END
+$$;
+COMMENT ON FUNCTION contested(boolean) IS
+    'The outcome of a job that insert_unique cannot settle. Error UQ001 where that undoes the whole batch.';
+
 CREATE FUNCTION insert_unique(
     ids uuid[],
     kinds text[],
@@ -78,89 +91,110 @@ DECLARE
     size CONSTANT integer := cardinality(ids);
     has_times CONSTANT boolean := cardinality(scheduled_ats) + cardinality(delays) + cardinality(pendings)
         + cardinality(periods) + cardinality(ttls) > 0;
-    entered uuid[];
-    holders uuid[];
-    met record;
+    -- The places of the jobs whose key has a holder.
+    held bigint[];
+    is_entered boolean := false;
+    violated text;
 BEGIN
     IF max_wait IS NOT NULL THEN
         PERFORM set_config('lock_timeout', greatest(1, ceil(extract(epoch FROM max_wait) * 1000)) || 'ms', true);
     END IF;
-    WITH added AS (
-        INSERT INTO job AS j (
-            id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
-            unique_key, unique_states, unique_until, until_start, discard_on_reentry
-        )
-        SELECT
-            u.id, coalesce(u.kind, kinds[1]), coalesce(u.queue, queues[1]), u.args, coalesce(u.meta, metas[1]),
-            coalesce(u.priority, priorities[1]), coalesce(u.max_attempts, insert_unique.max_attempts[1]),
-            instant, d.due_at,
-            CASE WHEN u.is_pending THEN 'pending' WHEN d.due_at > instant THEN 'scheduled' ELSE 'available' END
-                ::job_state,
-            u.unique_key,
-            CASE WHEN u.unique_key IS NOT NULL THEN coalesce(u.unique_states, insert_unique.unique_states[1]) END,
-            coalesce(instant + u.period, greatest(instant, d.due_at) + u.ttl),
-            coalesce(u.until_start, until_starts[1]), coalesce(u.discard_on_reentry, discards_on_reentry[1])
-        FROM unnest(
-            ids, kinds, queues, insert_unique.args, metas, priorities, insert_unique.max_attempts, scheduled_ats, delays,
-            pendings, unique_keys, insert_unique.unique_states, periods, ttls, until_starts, discards_on_reentry
-        ) AS u (
-            id, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending,
-            unique_key, unique_states, period, ttl, until_start, discard_on_reentry
-        )
-        CROSS JOIN LATERAL (SELECT coalesce(u.scheduled_at, instant + u.delay, instant)) AS d (due_at)
-        -- The index alone does not tell: a job that does not claim its key in its first state meets no entry there. A
-        -- look costs a tenth of an insert that comes to nothing, and waits for no transaction that changes a holder.
-        -- A scalar subquery is a probe for each key, where the planner would make a join with all claims of NOT EXISTS.
-        WHERE (SELECT c.id FROM job AS c WHERE c.unique_key = u.unique_key AND c.claims LIMIT 1) IS NULL
-        -- One fixed order for all, so that two batches can never deadlock.
-        ORDER BY u.unique_key COLLATE "C"
-        ON CONFLICT (unique_key) WHERE claims DO NOTHING
-        RETURNING j.id
-    )
-    SELECT coalesce(array_agg(a.id), '{}') INTO entered FROM added AS a;
+    -- First a look, which waits for no transaction that changes a holder. The index alone does not tell a duplicate: a job
+    -- that does not claim its key in its first state meets no entry there. After a look a plain INSERT is enough. It probes
+    -- the index once, where ON CONFLICT probes it twice. It fails where a rival commits in between, and then the next look
+    -- finds the jobs of the rival.
+    FOR round IN 1..3 LOOP
+        -- A lateral subquery is a probe for each key, where the planner would make a join with all claims of EXISTS.
+        SELECT coalesce(array_agg(k.place), '{}') INTO held
+        FROM unnest(unique_keys) WITH ORDINALITY AS k (key, place)
+        CROSS JOIN LATERAL (SELECT FROM job AS c WHERE c.unique_key = k.key AND c.claims LIMIT 1) AS c;
+        BEGIN
+            INSERT INTO job AS j (
+                id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
+                unique_key, unique_states, unique_until, until_start, discard_on_reentry
+            )
+            SELECT
+                u.id, coalesce(u.kind, kinds[1]), coalesce(u.queue, queues[1]), u.args, coalesce(u.meta, metas[1]),
+                coalesce(u.priority, priorities[1]), coalesce(u.max_attempts, insert_unique.max_attempts[1]),
+                instant, d.due_at,
+                CASE WHEN u.is_pending THEN 'pending' WHEN d.due_at > instant THEN 'scheduled' ELSE 'available' END
+                    ::job_state,
+                u.unique_key,
+                CASE WHEN u.unique_key IS NOT NULL THEN coalesce(u.unique_states, insert_unique.unique_states[1]) END,
+                coalesce(instant + u.period, greatest(instant, d.due_at) + u.ttl),
+                coalesce(u.until_start, until_starts[1]), coalesce(u.discard_on_reentry, discards_on_reentry[1])
+            FROM unnest(
+                ids, kinds, queues, insert_unique.args, metas, priorities, insert_unique.max_attempts, scheduled_ats,
+                delays, pendings, unique_keys, insert_unique.unique_states, periods, ttls, until_starts,
+                discards_on_reentry
+            ) WITH ORDINALITY AS u (
+                id, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending,
+                unique_key, unique_states, period, ttl, until_start, discard_on_reentry, place
+            )
+            CROSS JOIN LATERAL (SELECT coalesce(u.scheduled_at, instant + u.delay, instant)) AS d (due_at)
+            WHERE u.place NOT IN (SELECT p.place FROM unnest(held) AS p (place))
+            -- One fixed order for all, so that two batches can never deadlock.
+            ORDER BY u.unique_key COLLATE "C";
+            is_entered := true;
+            EXIT;
+        EXCEPTION
+            WHEN unique_violation THEN
+                GET STACKED DIAGNOSTICS violated = CONSTRAINT_NAME;
+                IF violated <> 'job_unique_key' THEN
+                    RAISE;
+                END IF;
+        END;
+    END LOOP;
     IF max_wait IS NOT NULL THEN
         -- The keys are taken. The commit may have waits of its own.
         PERFORM set_config('lock_timeout', caller_lock_timeout, true);
     END IF;
-
-    -- A statement of its own, which sees rivals that committed while the insert waited for them. An expired claim takes
-    -- more than a look.
-    IF cardinality(entered) < size THEN
-        holders := array_fill(NULL::uuid, ARRAY[size]);
-        FOR met IN
-            SELECT u.place, h.id AS holder_id, h::job AS holder
-            FROM unnest(ids, unique_keys) WITH ORDINALITY AS u (id, unique_key, place)
-            LEFT JOIN LATERAL (
-                SELECT c.* FROM job AS c WHERE c.unique_key = u.unique_key AND c.claims LIMIT 1
-            ) AS h ON h.unique_until IS NULL OR h.unique_until > clock_timestamp()
-            WHERE u.id NOT IN (SELECT e.id FROM unnest(entered) AS e (id))
-        LOOP
-            IF met.holder_id IS NULL AND all_or_nothing THEN
-                RAISE EXCEPTION USING ERRCODE = 'UQ001', MESSAGE = 'contested';
-            END IF;
-            place := met.place;
-            outcome := CASE WHEN met.holder_id IS NULL THEN 'contested' ELSE 'duplicate' END;
-            job := met.holder;
-            holders[met.place] := met.holder_id;
-            RETURN NEXT;
-        END LOOP;
+    IF NOT is_entered THEN
+        outcome := contested(all_or_nothing);
+        RETURN NEXT;
+        RETURN;
     END IF;
-    IF (holders IS NOT NULL OR folded IS NOT NULL)
+
+    -- A holder that ended meanwhile, and an expired claim, take more than a look.
+    IF cardinality(held) > 0 THEN
+        RETURN QUERY
+        SELECT
+            u.place::integer, CASE WHEN h.holder IS NULL THEN contested(all_or_nothing) ELSE 'duplicate' END,
+            NULL::uuid, NULL::job_state, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, h.holder
+        FROM unnest(unique_keys) WITH ORDINALITY AS u (unique_key, place)
+        LEFT JOIN LATERAL (
+            SELECT c::job AS holder
+            FROM job AS c
+            WHERE c.unique_key = u.unique_key AND c.claims
+                AND (c.unique_until IS NULL OR c.unique_until > clock_timestamp())
+            LIMIT 1
+        ) AS h ON true
+        -- IS TRUE: a filter before the probes, not a join after them.
+        WHERE (u.place IN (SELECT p.place FROM unnest(held) AS p (place))) IS TRUE;
+    END IF;
+    IF (cardinality(held) > 0 OR folded IS NOT NULL)
         AND EXISTS (SELECT FROM duplicate_audit AS a WHERE a.stopped_at IS NULL)
     THEN
         PERFORM note_duplicates(
-            array_agg(coalesce(u.kind, kinds[1])), array_agg(u.unique_key), array_agg(coalesce(u.holder, u.id)),
-            array_agg(coalesce(u.folded, 0) + (u.holder IS NOT NULL)::integer)
+            array_agg(coalesce(u.kind, kinds[1])), array_agg(u.unique_key), array_agg(coalesce(h.id, u.id)),
+            array_agg(coalesce(u.folded, 0) + (h.id IS NOT NULL)::integer)
         )
-        FROM unnest(ids, kinds, unique_keys, folded, holders) AS u (id, kind, unique_key, folded, holder)
-        WHERE u.holder IS NOT NULL OR (u.folded > 0 AND u.id IN (SELECT e.id FROM unnest(entered) AS e (id)));
+        FROM unnest(ids, kinds, unique_keys, folded) WITH ORDINALITY AS u (id, kind, unique_key, folded, place)
+        LEFT JOIN LATERAL (
+            SELECT c.id
+            FROM job AS c
+            WHERE c.unique_key = u.unique_key AND c.claims
+                AND (c.unique_until IS NULL OR c.unique_until > clock_timestamp())
+            LIMIT 1
+        ) AS h ON u.place = ANY (held)
+        WHERE h.id IS NOT NULL OR (u.folded > 0 AND u.place <> ALL (held));
     END IF;
 
-    IF cardinality(entered) > 0 THEN
+    IF cardinality(held) < size THEN
         IF EXISTS (SELECT FROM runner AS r WHERE r.idle AND r.queues && insert_unique.queues) THEN
             PERFORM wake_runners(array_agg(DISTINCT j.queue::text))
             FROM job AS j
-            WHERE j.id = ANY (entered) AND j.state = 'available'
+            WHERE j.id = ANY (ids) AND j.state = 'available'
             HAVING count(*) > 0;
         END IF;
         IF has_times THEN
@@ -169,7 +203,7 @@ BEGIN
                 u.place::integer, 'inserted', NULL::uuid, j.state, j.created_at, j.scheduled_at, j.unique_until, NULL::job
             FROM unnest(ids) WITH ORDINALITY AS u (id, place)
             INNER JOIN job AS j ON j.id = u.id
-            WHERE j.id = ANY (entered);
+            WHERE j.id = ANY (ids);
         ELSE
             RETURN QUERY
             SELECT
@@ -548,6 +582,8 @@ AS $$
 #variable_conflict use_variable
 DECLARE
     new_id CONSTANT uuid := coalesce(id, new_job_id());
+    instant CONSTANT timestamptz := clock_timestamp();
+    due_at CONSTANT timestamptz := coalesce(scheduled_at, instant);
     claim record;
     answer record;
 BEGIN
@@ -557,30 +593,37 @@ BEGIN
     -- Without a subtransaction, of which a transaction of many inserts would soon have more than the snapshots of
     -- others can hold.
     IF id IS NULL AND max_wait IS NULL AND coalesce(claim.on_conflict, 'ignore') = 'ignore' THEN
-        SELECT e.outcome, e.job AS entered INTO answer
-        FROM insert_unique(
-            ids => ARRAY[new_id],
-            kinds => ARRAY[kind],
-            queues => ARRAY[queue],
-            args => ARRAY[args],
-            metas => ARRAY[meta],
-            priorities => ARRAY[coalesce(priority, 0)::smallint],
-            max_attempts => ARRAY[coalesce(max_attempts, 25)::smallint],
-            scheduled_ats => array_remove(ARRAY[scheduled_at], NULL),
-            delays => '{}',
-            pendings => array_remove(ARRAY[pending], false),
-            unique_keys => ARRAY[claim.unique_key],
-            unique_states => ARRAY[claim.unique_states],
-            periods => array_remove(ARRAY[claim.period], NULL),
-            ttls => array_remove(ARRAY[claim.ttl], NULL),
-            until_starts => ARRAY[coalesce(claim.until_start, false)],
-            discards_on_reentry => ARRAY[coalesce(claim.discard_on_reentry, false)]
-        ) AS e;
-        IF answer.outcome <> 'contested' THEN
-            outcome := answer.outcome;
-            entered := answer.entered;
-            IF outcome = 'inserted' THEN
-                SELECT j.* INTO entered FROM job AS j WHERE j.id = new_id;
+        SELECT j.* INTO entered FROM job AS j WHERE j.unique_key = claim.unique_key AND j.claims;
+        IF NOT FOUND THEN
+            INSERT INTO job AS j (
+                id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
+                unique_key, unique_states, unique_until, until_start, discard_on_reentry
+            )
+            VALUES (
+                new_id, kind, queue, args, meta, coalesce(priority, 0), coalesce(max_attempts, 25), instant, due_at,
+                CASE WHEN pending THEN 'pending' WHEN due_at > instant THEN 'scheduled' ELSE 'available' END::job_state,
+                claim.unique_key, claim.unique_states,
+                coalesce(instant + claim.period, greatest(instant, due_at) + claim.ttl),
+                coalesce(claim.until_start, false), coalesce(claim.discard_on_reentry, false)
+            )
+            ON CONFLICT (unique_key) WHERE claims DO NOTHING
+            RETURNING j.* INTO entered;
+            IF FOUND THEN
+                outcome := 'inserted';
+                IF entered.state = 'available' AND EXISTS (
+                    SELECT FROM runner AS r WHERE r.idle AND r.queues @> ARRAY[queue]
+                ) THEN
+                    PERFORM wake_runners(ARRAY[queue]);
+                END IF;
+                RETURN;
+            END IF;
+            -- A rival that committed while the insert waited for it.
+            SELECT j.* INTO entered FROM job AS j WHERE j.unique_key = claim.unique_key AND j.claims;
+        END IF;
+        IF FOUND AND (entered.unique_until IS NULL OR entered.unique_until > clock_timestamp()) THEN
+            outcome := 'duplicate';
+            IF EXISTS (SELECT FROM duplicate_audit AS a WHERE a.stopped_at IS NULL) THEN
+                PERFORM note_duplicates(ARRAY[kind], ARRAY[claim.unique_key], ARRAY[entered.id], ARRAY[1]);
             END IF;
             RETURN;
         END IF;

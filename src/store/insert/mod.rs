@@ -3,7 +3,7 @@
 //! | the batch | goes |
 //! |---|---|
 //! | has no key and no given id | the plain way: `INSERT` |
-//! | has different keys and new ids, and ignores duplicates | the unique way: `INSERT … ON CONFLICT DO NOTHING`, then a look at what the others met |
+//! | has different keys and new ids, and ignores duplicates | the unique way: a look for holders, then `INSERT` of the others |
 //! | anything else; and what the unique way left contested | one by one, in the order of keys |
 //!
 //! One row goes the first two ways without arrays. Several rows that must be all or nothing go to `insert_batch`,
