@@ -19,7 +19,7 @@ COMMENT ON FUNCTION new_job_id() IS
 -- Three ways lead into the job table, and each is one statement of the client (src/store/insert):
 --
 --   plain       rows without a key: INSERT, and nothing else.
---   unique      insert_unique: INSERT ... ON CONFLICT DO NOTHING, then a look at what the other rows met. Each row is
+--   unique      insert_unique: a look for holders, then INSERT of the rows that have none. Each row is
 --               settled for itself: inserted, duplicate, or contested, where its key takes more than a look.
 --   one by one  insert_batch: the batch is all or nothing. It tries the unique way in a subtransaction. Where a row is
 --               contested, or asks for more than ignore, it takes the keys one by one, in their order.
