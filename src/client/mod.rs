@@ -14,6 +14,8 @@ mod explain;
 mod insert;
 mod jobs;
 mod look_up;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod migration;
 mod periodic;
 mod queues;

@@ -25,16 +25,21 @@
 //! | `uniqueue_running_jobs` | gauge | jobs | `queue` | running now, in all runners of the process |
 //! | `uniqueue_free_slots` | gauge | slots | `queue` | free for a job now |
 //! | `uniqueue_buffered_jobs` | gauge | jobs | `queue` | fetched ahead and not started |
+//! | `uniqueue_available_jobs` | gauge | jobs | `queue` | that wait for a free worker, counted no further than 10,000 |
+//! | `uniqueue_oldest_available_age_seconds` | gauge | seconds | `queue` | how long the oldest of them has been due, 0 without one |
 //!
 //! The counters count the events of [`Happened`], after the database has recorded them. A series appears with its first
-//! use. Gauges are updated with every fetch, and at least every poll interval.
+//! use. Gauges are updated with every fetch, and at least every poll interval. The last two are read from the database by
+//! [`Client::record_queue_metrics`](crate::Client::record_queue_metrics), which the application calls.
 
 mod job;
+mod queue;
 mod runner;
 
 use ::metrics::{Label, SharedString, Unit};
 
 pub(crate) use self::job::{JobMeter, count, inserted};
+pub(crate) use self::queue::record_queues;
 pub(crate) use self::runner::{Load, RunnerMeter, Timer};
 
 use crate::event::Happened;
@@ -77,10 +82,15 @@ const RUNNING_JOBS: &str = "uniqueue_running_jobs";
 const FREE_SLOTS: &str = "uniqueue_free_slots";
 const BUFFERED_JOBS: &str = "uniqueue_buffered_jobs";
 
-const GAUGES: [(&str, &str); 3] = [
-    (RUNNING_JOBS, "Jobs that run now"),
-    (FREE_SLOTS, "Slots that are free for a job now"),
-    (BUFFERED_JOBS, "Jobs fetched ahead and not started"),
+const AVAILABLE_JOBS: &str = "uniqueue_available_jobs";
+const OLDEST_AVAILABLE_AGE: &str = "uniqueue_oldest_available_age_seconds";
+
+const GAUGES: [(&str, Unit, &str); 5] = [
+    (RUNNING_JOBS, Unit::Count, "Jobs that run now"),
+    (FREE_SLOTS, Unit::Count, "Slots that are free for a job now"),
+    (BUFFERED_JOBS, Unit::Count, "Jobs fetched ahead and not started"),
+    (AVAILABLE_JOBS, Unit::Count, "Jobs that wait for a free worker"),
+    (OLDEST_AVAILABLE_AGE, Unit::Seconds, "How long the oldest available job has been due"),
 ];
 
 /// Describes each metric and its unit to the recorder. A client does so when it is created, and a
@@ -92,8 +102,8 @@ pub fn describe() {
     for (name, unit, meaning) in HISTOGRAMS {
         ::metrics::describe_histogram!(name, unit, meaning);
     }
-    for (name, meaning) in GAUGES {
-        ::metrics::describe_gauge!(name, Unit::Count, meaning);
+    for (name, unit, meaning) in GAUGES {
+        ::metrics::describe_gauge!(name, unit, meaning);
     }
 }
 
@@ -127,7 +137,7 @@ mod tests {
         let table = include_str!("mod.rs");
         let counters = COUNTERS.iter().map(|(name, _)| (name, "counter"));
         let histograms = HISTOGRAMS.iter().map(|(name, _, _)| (name, "histogram"));
-        let gauges = GAUGES.iter().map(|(name, _)| (name, "gauge"));
+        let gauges = GAUGES.iter().map(|(name, _, _)| (name, "gauge"));
         let named: Vec<_> = counters.chain(histograms).chain(gauges).collect();
         for (name, kind) in &named {
             assert!(table.contains(&format!("//! | `{name}` | {kind} | ")), "{name}");

@@ -136,3 +136,26 @@ async fn jobs_are_counted_and_measured_by_kind_and_queue() {
     // Nothing else made a series.
     assert_eq!(tally.recorded.len(), 6, "{:?}", tally.recorded.keys());
 }
+
+#[tokio::test(flavor = "current_thread")]
+async fn queues_are_measured_where_the_application_asks() {
+    let recorder = DebuggingRecorder::new();
+    let _guard = ::metrics::set_default_local_recorder(&recorder);
+    let mut tally = Tally::new(&recorder);
+    let database = Database::new().await;
+    let client = &database.client;
+    metrics::describe();
+    client.insert_many((0..3).map(|_| job("a").queue("measured"))).await.unwrap();
+    database.pass(Duration::from_secs(3_600)).await;
+    client.record_queue_metrics().await.unwrap();
+    tally.look();
+    assert!((tally.sum("available_jobs queue=measured") - 3.0).abs() < 0.5, "{:?}", tally.sums);
+    assert!(tally.sum("oldest_available_age_seconds queue=measured") > 3_599.0, "{:?}", tally.sums);
+    // A queue without jobs is not listed any more.
+    database.execute("DELETE FROM {schema}.job").await;
+    client.record_queue_metrics().await.unwrap();
+    // The tally adds up what a gauge was set to.
+    let before = tally.sum("available_jobs queue=measured");
+    tally.look();
+    assert!((tally.sum("available_jobs queue=measured") - before).abs() < 0.5, "{:?}", tally.sums);
+}
