@@ -1,6 +1,7 @@
 //! What stands around every route: the headers of an answer, the check of the host name, the check of the origin, and
 //! the check of rights.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use axum::Router;
@@ -87,13 +88,23 @@ async fn check_host(State(hosts): State<Arc<Vec<String>>>, request: Request, nex
     // Both must be right, where there are both.
     let names: Vec<_> =
         [authority, host].into_iter().flatten().map(|name| without_port(name).to_ascii_lowercase()).collect();
-    let is_known = !names.is_empty() && names.iter().all(|name| LOCAL.contains(&name.as_str()) || hosts.contains(name));
+    // DNS rebinding needs a name. Probes and scrapes come to an address.
+    let is_allowed = |name: &String| LOCAL.contains(&name.as_str()) || is_address(name) || hosts.contains(name);
+    let is_known = !names.is_empty() && names.iter().all(is_allowed);
     if is_known {
         return next.run(request).await;
     }
     let mut response = "this name is not one of the dashboard's hosts; see Web::host\n".into_response();
     *response.status_mut() = StatusCode::MISDIRECTED_REQUEST;
     response
+}
+
+/// Whether a host is an address of IPv4, or of IPv6 in brackets.
+fn is_address(host: &str) -> bool {
+    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(host) => host.parse::<Ipv6Addr>().is_ok(),
+        None => host.parse::<Ipv4Addr>().is_ok(),
+    }
 }
 
 /// The host of an authority.
@@ -107,6 +118,14 @@ fn without_port(authority: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_no_name() {
+        assert!(is_address("10.1.2.3") && is_address("[fd00::1]"));
+        for name in ["fd00::1", "10.1.2.3.evil.example", "0x0a010203", "10.1", "[10.1.2.3]", ""] {
+            assert!(!is_address(name), "{name}");
+        }
+    }
 
     #[test]
     fn a_port_is_no_part_of_the_name() {

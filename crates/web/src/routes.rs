@@ -9,7 +9,7 @@ use axum::routing::{MethodFilter, on};
 use crate::access::Needs;
 use crate::app::App;
 use crate::guard::{Gate, gate};
-use crate::{assets, pages};
+use crate::{assets, health, metrics, pages};
 
 /// A route of the dashboard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -43,5 +43,8 @@ routes! {
     GET "/" Needs::Read => pages::overview::show,
     GET "/live" Needs::Read => pages::live::stream,
     POST "/settings" Needs::Read => pages::settings::change,
+    GET "/metrics" Needs::Read => metrics::show,
+    GET "/health/live" Needs::Nothing => health::live,
+    GET "/health/ready" Needs::Nothing => health::ready,
     GET "/assets/{version}/{name}" Needs::Nothing => assets::serve,
 }

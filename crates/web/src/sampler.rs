@@ -113,6 +113,9 @@ impl Sampler {
     async fn sample(&self, history: &mut VecDeque<Point>, diagnosis: Option<Arc<Diagnosis>>) -> Result<Snapshot> {
         let stats = self.client.stats().await?;
         let queues = self.client.queues().await?;
+        // A role that may not see these still sees the rest.
+        let waiting_inserts = self.client.waiting_inserts().await.ok().map(|waiting| waiting.len());
+        let audited = self.client.audited_kinds().await.unwrap_or_default();
         let available = queues.iter().map(|queue| queue.available.counted() as f64).sum();
         if history.len() == POINTS {
             history.pop_front();
@@ -125,7 +128,16 @@ impl Sampler {
             available,
         });
         let history = history.clone();
-        Ok(Snapshot { taken_at: Instant::now(), stats, queues, diagnosis, history, failure: None })
+        Ok(Snapshot {
+            taken_at: Instant::now(),
+            stats,
+            queues,
+            waiting_inserts,
+            audited,
+            diagnosis,
+            history,
+            failure: None,
+        })
     }
 
     /// Keeps the last snapshot, and says why there is no newer one.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use uniqueue::{Diagnosis, QueueInfo, Stats};
+use uniqueue::{AuditedKind, Diagnosis, QueueInfo, Stats};
 
 /// How many points the sparklines have.
 pub(crate) const POINTS: usize = 90;
@@ -18,6 +18,10 @@ pub(crate) struct Snapshot {
     pub(crate) stats: Stats,
     /// The queues.
     pub(crate) queues: Vec<QueueInfo>,
+    /// How many inserts wait for other transactions. `None`: the role may not see it.
+    pub(crate) waiting_inserts: Option<usize>,
+    /// The kinds whose suppressed duplicates are counted.
+    pub(crate) audited: Vec<AuditedKind>,
     /// What `doctor` found last, which is asked less often. `None`: it has not answered yet.
     pub(crate) diagnosis: Option<Arc<Diagnosis>>,
     /// The last points, the newest last.

@@ -91,7 +91,7 @@ impl Web {
     }
 
     /// A host name by which the dashboard is reached, without the port. Requests for other names are refused, which
-    /// prevents DNS rebinding. Default: `localhost`, `127.0.0.1` and `[::1]`, which stay allowed.
+    /// prevents DNS rebinding. Default: `localhost` and every address, which stay allowed.
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.hosts.get_or_insert_default().push(host.into().to_ascii_lowercase());
         self

@@ -1,4 +1,5 @@
 //! The dashboard against a real database.
 
+mod metrics;
 mod rights;
 mod support;

@@ -12,6 +12,9 @@ const REQUESTS: &[(&str, &str, &str, &str)] = &[
     ("GET", "/", "/", ""),
     ("GET", "/live", "/live", ""),
     ("POST", "/settings", "/settings", "theme=dark&back=/"),
+    ("GET", "/metrics", "/metrics", ""),
+    ("GET", "/health/live", "/health/live", ""),
+    ("GET", "/health/ready", "/health/ready", ""),
     ("GET", "/assets/{version}/{name}", "/assets/0/app.css", ""),
 ];
 

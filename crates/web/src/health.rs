@@ -1,0 +1,23 @@
+//! `/health/live` and `/health/ready`, for probes.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use crate::app::App;
+
+/// The process answers.
+pub(crate) async fn live() -> &'static str {
+    "live\n"
+}
+
+/// The database answered the latest sample. A probe sends no query: it reads what the sampler knows.
+pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
+    match app.sampler.latest().await {
+        Some(snapshot) if snapshot.failure.is_none() => "ready\n".into_response(),
+        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "not ready: the database does not answer\n").into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "not ready: no sample yet\n").into_response(),
+    }
+}

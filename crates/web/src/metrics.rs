@@ -1,0 +1,217 @@
+//! `/metrics`: the latest sample as OpenMetrics text. A scrape sends no query.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use uniqueue::{JobState, Severity};
+
+use crate::app::App;
+use crate::snapshot::Snapshot;
+
+/// What Prometheus asks for by this name.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The name, type and meaning of each metric, in the order of the page. `docs/web.md` lists them.
+pub(crate) const METRICS: [(&str, &str, &str); 18] = [
+    ("uniqueue_jobs", "gauge", "Jobs by queue and state, a lower bound where uniqueue_jobs_capped is 1."),
+    ("uniqueue_jobs_capped", "gauge", "Whether the count of this queue and state ended at a limit."),
+    ("uniqueue_oldest_available_age_seconds", "gauge", "How long the oldest available job of a queue has been due."),
+    ("uniqueue_queue_paused", "gauge", "Whether the queue is paused."),
+    ("uniqueue_queue_limit", "gauge", "How many jobs of the queue may run at once. Absent without a limit."),
+    ("uniqueue_queue_runners", "gauge", "Live runners of the queue."),
+    ("uniqueue_runners", "gauge", "Live runners."),
+    ("uniqueue_inserted_per_second", "gauge", "Jobs inserted a second, over the last minute."),
+    ("uniqueue_completed_per_second", "gauge", "Jobs completed a second, by the last heartbeats of the runners."),
+    ("uniqueue_failed_per_second", "gauge", "Attempts failed a second, by the last heartbeats of the runners."),
+    (
+        "uniqueue_waiting_inserts",
+        "gauge",
+        "Inserts that wait for another transaction. Absent where the role may not see them.",
+    ),
+    ("uniqueue_suppressed_duplicates", "counter", "Suppressed duplicates of audited kinds."),
+    ("uniqueue_findings", "gauge", "Problems that doctor found, by severity. Absent until it has looked."),
+    ("uniqueue_finding", "gauge", "Problems that doctor found, by code."),
+    ("uniqueue_diagnosis_age_seconds", "gauge", "How long ago doctor looked."),
+    ("uniqueue_sample_age_seconds", "gauge", "How long ago these values were read."),
+    ("uniqueue_sample_failed", "gauge", "Whether the samples after these values failed."),
+    ("uniqueue_build", "info", "The version of uniqueue-web."),
+];
+
+/// The latest sample. Without one only the build and a failed sample.
+pub(crate) async fn show(State(app): State<Arc<App>>) -> Response {
+    let snapshot = app.sampler.latest().await;
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], text(snapshot.as_deref())).into_response()
+}
+
+/// The page of a sample.
+pub(crate) fn text(snapshot: Option<&Snapshot>) -> String {
+    let mut page = Page(String::new());
+    for (name, kind, meaning) in METRICS {
+        page.describe(name, kind, meaning);
+        match (name, snapshot) {
+            ("uniqueue_build", _) => page.value("uniqueue_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0),
+            ("uniqueue_sample_failed", None) => page.value(name, &[], 1.0),
+            (name, Some(snapshot)) => page.series(name, snapshot),
+            (_, None) => {}
+        }
+    }
+    page.0.push_str("# EOF\n");
+    page.0
+}
+
+struct Page(String);
+
+impl Page {
+    fn describe(&mut self, name: &str, kind: &str, meaning: &str) {
+        let unit = if name.ends_with("_seconds") { format!("# UNIT {name} seconds\n") } else { String::new() };
+        let _ = write!(self.0, "# TYPE {name} {kind}\n{unit}# HELP {name} {meaning}\n");
+    }
+
+    fn series(&mut self, name: &str, snapshot: &Snapshot) {
+        let Snapshot { stats, queues, diagnosis, waiting_inserts, audited, .. } = snapshot;
+        let rates = &stats.rates;
+        match name {
+            "uniqueue_jobs" | "uniqueue_jobs_capped" => {
+                for queue in queues {
+                    for state in JobState::ALL {
+                        let count = queue.count(state);
+                        let value = match name {
+                            "uniqueue_jobs" => count.counted() as f64,
+                            _ => flag(!count.is_exact()),
+                        };
+                        self.value(name, &[("queue", queue.settings.name.as_str()), ("state", state.as_str())], value);
+                    }
+                }
+            }
+            "uniqueue_oldest_available_age_seconds" => {
+                for queue in queues {
+                    let age = queue.oldest_available_age.unwrap_or_default();
+                    self.value(name, &[("queue", queue.settings.name.as_str())], age.as_secs_f64());
+                }
+            }
+            "uniqueue_queue_paused" => {
+                for queue in queues {
+                    let is_paused = queue.settings.paused_at.is_some();
+                    self.value(name, &[("queue", queue.settings.name.as_str())], flag(is_paused));
+                }
+            }
+            "uniqueue_queue_limit" => {
+                for queue in queues {
+                    if let Some(limit) = queue.settings.limit {
+                        self.value(name, &[("queue", queue.settings.name.as_str())], f64::from(limit));
+                    }
+                }
+            }
+            "uniqueue_queue_runners" => {
+                for queue in queues {
+                    self.value(name, &[("queue", queue.settings.name.as_str())], queue.runners as f64);
+                }
+            }
+            "uniqueue_runners" => self.value(name, &[], stats.runners as f64),
+            "uniqueue_inserted_per_second" => self.value(name, &[], rates.inserted),
+            "uniqueue_completed_per_second" => self.value(name, &[], rates.completed),
+            "uniqueue_failed_per_second" => self.value(name, &[], rates.failed),
+            "uniqueue_waiting_inserts" => {
+                if let Some(waiting) = waiting_inserts {
+                    self.value(name, &[], *waiting as f64);
+                }
+            }
+            "uniqueue_suppressed_duplicates" => {
+                for kind in audited {
+                    let labels = [("kind", kind.kind.as_str())];
+                    self.value("uniqueue_suppressed_duplicates_total", &labels, kind.suppressed as f64);
+                }
+            }
+            "uniqueue_findings" => {
+                let Some(diagnosis) = diagnosis else { return };
+                for severity in [Severity::Critical, Severity::Warning, Severity::Notice] {
+                    let found = diagnosis.findings.iter().filter(|finding| finding.severity == severity).count();
+                    self.value(name, &[("severity", severity.as_str())], found as f64);
+                }
+            }
+            "uniqueue_finding" => {
+                let Some(diagnosis) = diagnosis else { return };
+                let mut codes: Vec<_> = diagnosis.findings.iter().map(|finding| finding.code.as_str()).collect();
+                codes.sort_unstable();
+                for same in codes.chunk_by(|one, other| one == other) {
+                    self.value(name, &[("code", same[0])], same.len() as f64);
+                }
+            }
+            "uniqueue_diagnosis_age_seconds" => {
+                let Some(diagnosis) = diagnosis else { return };
+                let age = stats.asked_at - diagnosis.at + snapshot.taken_at.elapsed();
+                self.value(name, &[], age.as_seconds_f64().max(0.0));
+            }
+            "uniqueue_sample_age_seconds" => self.value(name, &[], snapshot.taken_at.elapsed().as_secs_f64()),
+            "uniqueue_sample_failed" => self.value(name, &[], flag(snapshot.failure.is_some())),
+            _ => {}
+        }
+    }
+
+    fn value(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        self.0.push_str(name);
+        for (index, (label, text)) in labels.iter().enumerate() {
+            self.0.push(if index == 0 { '{' } else { ',' });
+            let _ = write!(self.0, "{label}=\"{}\"", escaped(text));
+        }
+        if !labels.is_empty() {
+            self.0.push('}');
+        }
+        let _ = writeln!(self.0, " {value}");
+    }
+}
+
+fn flag(is_set: bool) -> f64 {
+    f64::from(u8::from(is_set))
+}
+
+/// A label's text: names of queues and kinds are hostile.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_cannot_end_its_line_or_its_quotes() {
+        assert_eq!(escaped("a\"\\\n"), "a\\\"\\\\\\n");
+    }
+
+    #[test]
+    fn the_dashboard_and_the_alerts_name_metrics_that_there_are() {
+        let names: Vec<_> = METRICS.iter().map(|(name, ..)| *name).collect();
+        let files = [
+            include_str!("../../../deploy/prometheus-rules.yml"),
+            include_str!("../../../deploy/grafana-dashboard.json"),
+            include_str!("../../../docs/web.md"),
+        ];
+        for file in files {
+            let mut named = 0;
+            for word in file.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_')) {
+                if word.starts_with("uniqueue_") && word != "uniqueue_web" {
+                    let series = word.trim_end_matches("_total").trim_end_matches("_info");
+                    assert!(names.contains(&word) || names.contains(&series), "{word}");
+                    named += 1;
+                }
+            }
+            assert!(named > 10, "{named}");
+        }
+        for name in names {
+            assert!(files[2].contains(&format!("`{name}")), "docs/web.md lacks {name}");
+        }
+        serde_json::from_str::<serde_json::Value>(files[1]).unwrap();
+    }
+
+    #[test]
+    fn without_a_sample_the_page_says_so() {
+        let page = text(None);
+        assert!(page.contains("\nuniqueue_sample_failed 1\n"), "{page}");
+        assert!(page.contains("\nuniqueue_build_info{version=\""), "{page}");
+        assert!(page.ends_with("# EOF\n"), "{page}");
+    }
+}

@@ -1,0 +1,64 @@
+//! `/metrics` and `/health`.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use serde_json::json;
+use uniqueue::NewJob;
+use uniqueue::testing::Database;
+use uniqueue_web::{Access, Web};
+
+use crate::support::{get, request, send};
+
+#[tokio::test]
+async fn metrics_have_every_queue_and_say_which_counts_are_capped() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let jobs = (0..3).map(|n| NewJob::new("a", &json!({ "n": n })).queue("it's \"one\"\\"));
+    client.insert_many(jobs).await.unwrap();
+    client.queue("mail").pause().await.unwrap();
+    client.queue("mail").limit(Some(2)).await.unwrap();
+    client.audit_duplicates("a").await.unwrap();
+    let router = uniqueue_web::router(client.clone());
+    let page = get(&router, "/metrics").await;
+    assert!(page.header("content-type").starts_with("application/openmetrics-text; version=1.0.0"));
+    for line in [
+        "# TYPE uniqueue_jobs gauge",
+        r#"uniqueue_jobs{queue="it's \"one\"\\",state="available"} 3"#,
+        r#"uniqueue_jobs_capped{queue="it's \"one\"\\",state="available"} 0"#,
+        r#"uniqueue_queue_paused{queue="mail"} 1"#,
+        r#"uniqueue_queue_limit{queue="mail"} 2"#,
+        "uniqueue_runners 0",
+        "uniqueue_waiting_inserts 0",
+        r#"uniqueue_suppressed_duplicates_total{kind="a"} 0"#,
+        "uniqueue_sample_failed 0",
+        "# TYPE uniqueue_build info",
+    ] {
+        assert!(page.body.lines().any(|one| one == line), "{line}:\n{}", page.body);
+    }
+    assert!(page.body.ends_with("\n# EOF\n"), "{}", page.body);
+    assert!(!page.body.contains("{queue=\"mail\"} -"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn probes_need_no_rights_and_come_to_an_address() {
+    let database = Database::new().await.unwrap();
+    let router = Web::new(database.client().clone()).access(|_| Access::none()).router();
+    for (path, body) in [("/health/live", "live\n"), ("/health/ready", "ready\n")] {
+        let mut probe = request("GET", path, "");
+        probe.headers_mut().insert(header::HOST, HeaderValue::from_static("10.1.2.3:4180"));
+        let answer = send(&router, probe).await;
+        assert_eq!((answer.status, answer.body.as_str()), (StatusCode::OK, body));
+    }
+    assert_eq!(get(&router, "/metrics").await.status, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn without_a_database_the_process_lives_and_is_not_ready() {
+    let database = Database::new().await.unwrap();
+    let client = database.client().clone();
+    client.pool().close().await;
+    let router = uniqueue_web::router(client);
+    assert_eq!(get(&router, "/health/live").await.status, StatusCode::OK);
+    assert_eq!(get(&router, "/health/ready").await.status, StatusCode::SERVICE_UNAVAILABLE);
+    let page = get(&router, "/metrics").await;
+    assert!(page.body.contains("\nuniqueue_sample_failed 1\n"), "{}", page.body);
+}
