@@ -15,6 +15,7 @@ use crate::migrate::{self, MigrateArguments};
 use crate::output::{self, ColorChoice};
 use crate::periodic::{self, PeriodicArguments};
 use crate::queue::{self, QueueArguments};
+use crate::serve::{self, ServeArguments};
 use crate::stats::{self, StatsArguments};
 use crate::top::{self, TopArguments};
 use crate::unique::{self, UniqueArguments};
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     Job(JobArguments),
     Queue(QueueArguments),
     Periodic(PeriodicArguments),
+    Serve(Box<ServeArguments>),
     Stats(StatsArguments),
     Top(TopArguments),
     Migrate(MigrateArguments),
@@ -58,6 +60,7 @@ Every command that connects to a database takes --database-url or DATABASE_URL, 
 
 Examples:
   uniqueue demo                                   see it work, nothing to set up
+  uniqueue serve --demo                           the dashboard of a queue that lives
   uniqueue migrate --database-url postgres://localhost/app
   uniqueue queue list
   uniqueue job list --state discarded --newer-than 2h
@@ -97,6 +100,7 @@ pub(crate) async fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Migrate(arguments) => or_interrupted(nothing_changed, migrate::run(arguments)).await,
         Command::Periodic(arguments) => or_interrupted(may_have_changed, periodic::run(arguments)).await,
         Command::Queue(arguments) => or_interrupted(may_have_changed, queue::run(arguments)).await,
+        Command::Serve(arguments) => serve::run(*arguments).await,
         Command::Stats(arguments) => or_interrupted(nothing_changed, stats::run(arguments)).await,
         Command::Top(arguments) => or_interrupted(may_have_changed, top::run(arguments)).await,
         Command::Unique(arguments) => unique::run(arguments).await,

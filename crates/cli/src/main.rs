@@ -30,6 +30,7 @@ mod migrate;
 mod output;
 mod periodic;
 mod queue;
+mod serve;
 mod stats;
 mod time_argument;
 mod top;

@@ -15,6 +15,7 @@ mod orphans;
 mod queues;
 mod roles;
 mod screen;
+mod serve;
 mod support;
 mod terminal;
 mod top;

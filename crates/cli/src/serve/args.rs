@@ -1,0 +1,93 @@
+//! The arguments of `uniqueue serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use ipnet::IpNet;
+
+use crate::database::DatabaseArguments;
+use crate::time_argument::DurationArgument;
+
+/// Serve the dashboard, with metrics and health checks.
+///
+/// Without credentials it listens on this machine only, and every user of the machine can make every change. Another
+/// address needs --basic-auth, --bearer-token or --trusted-header. It runs until Ctrl-C or SIGTERM.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ServeArguments {
+    /// The address and port to listen on; port 0 chooses one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4180", conflicts_with = "socket")]
+    pub(super) listen: SocketAddr,
+
+    /// Listen on a Unix socket instead, which this user and the group can use
+    #[arg(long, value_name = "PATH")]
+    pub(super) socket: Option<PathBuf>,
+
+    /// A host name by which browsers reach it; repeat it. Local names and addresses are always allowed
+    #[arg(long, value_name = "NAME")]
+    pub(super) host: Vec<String>,
+
+    /// Refuse every change, in the database as well
+    #[arg(long)]
+    pub(super) read_only: bool,
+
+    /// The certificate chain in PEM, for https
+    #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "socket")]
+    pub(super) tls_cert: Option<PathBuf>,
+
+    /// The private key in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(super) tls_key: Option<PathBuf>,
+
+    /// Users and their hashed passwords, one NAME:HASH a line, as --hash-password prints it
+    #[arg(long, value_name = "FILE", help_heading = "Credentials")]
+    pub(super) basic_auth: Option<PathBuf>,
+
+    /// Tokens for scripts, one NAME:TOKEN a line, of at least 16 characters each
+    #[arg(long, value_name = "FILE", help_heading = "Credentials")]
+    pub(super) bearer_token: Option<PathBuf>,
+
+    /// The header in which a proxy names the user that it has authenticated, such as X-Forwarded-User
+    #[arg(long, value_name = "NAME", help_heading = "Credentials")]
+    pub(super) trusted_header: Option<String>,
+
+    /// The addresses of the proxy, such as 10.0.0.0/8; repeat it. The header of other addresses is ignored
+    #[arg(long, value_name = "CIDR", requires = "trusted_header", help_heading = "Credentials")]
+    pub(super) trusted_proxy: Vec<IpNet>,
+
+    /// Only print the line for --basic-auth of this user, whose password is read from standard input
+    #[arg(long, value_name = "USER", help_heading = "Credentials")]
+    pub(super) hash_password: Option<String>,
+
+    /// Start a throw-away database with jobs of all kinds, and serve that
+    #[arg(long)]
+    pub(super) demo: bool,
+
+    /// The largest number of connections to the database
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=100))]
+    pub(super) connections: u32,
+
+    /// How long a statement may take; an answer that was cut says so
+    #[arg(long, value_name = "DURATION", default_value = "2s")]
+    pub(super) statement_timeout: DurationArgument,
+
+    #[command(flatten)]
+    pub(super) database: DatabaseArguments,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  uniqueue serve --demo                                    see it, nothing to set up
+  uniqueue serve --database-url postgres://localhost/app
+  uniqueue serve --hash-password anna >> users             asks for the password
+  uniqueue serve --listen 0.0.0.0:4180 --basic-auth users --host queue.example.com
+  uniqueue serve --socket /run/uniqueue/http --trusted-header X-Forwarded-User
+  uniqueue serve --read-only
+
+/metrics has the state of the queue for Prometheus, and needs credentials where pages do. /health/live and /health/ready
+need none. With --json it prints {\"url\", \"socket\", \"read_only\"} when it listens.
+
+Exit codes:
+  0    stopped by Ctrl-C or SIGTERM, or the line is printed
+  2    a wrong command line, an address without credentials, or the database, a file or the address failed";

@@ -1,0 +1,107 @@
+//! What requests must show, as the files and options say.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use axum::http::HeaderName;
+use ipnet::IpNet;
+use sha2::{Digest, Sha256};
+
+use super::args::ServeArguments;
+use super::password;
+use crate::failure::Failure;
+
+/// The shortest token.
+const MIN_TOKEN: usize = 16;
+
+/// The credentials that are accepted.
+#[derive(Debug, Default)]
+pub(super) struct Credentials {
+    /// Users and the hashes of their passwords.
+    pub(super) passwords: Option<HashMap<String, String>>,
+    /// Digests of tokens, and whose they are.
+    pub(super) tokens: Option<HashMap<[u8; 32], String>>,
+    /// The header in which a proxy names the user.
+    pub(super) header: Option<HeaderName>,
+    /// The proxy's addresses. Empty on a Unix socket.
+    pub(super) proxies: Vec<IpNet>,
+}
+
+impl Credentials {
+    /// Reads the files that the arguments name.
+    pub(super) fn read(arguments: &ServeArguments) -> Result<Self, Failure> {
+        let passwords = arguments.basic_auth.as_deref().map(passwords).transpose()?;
+        let tokens = arguments.bearer_token.as_deref().map(tokens).transpose()?;
+        let header = arguments.trusted_header.as_deref().map(|name| {
+            HeaderName::try_from(name.to_ascii_lowercase()).map_err(|_| {
+                Failure::refused(format!("not the name of a header: {name:?}"), "such as X-Forwarded-User")
+            })
+        });
+        Ok(Self { passwords, tokens, header: header.transpose()?, proxies: arguments.trusted_proxy.clone() })
+    }
+
+    /// Whether a request without credentials is refused.
+    pub(super) fn are_needed(&self) -> bool {
+        let Self { passwords, tokens, header, proxies: _ } = self;
+        passwords.is_some() || tokens.is_some() || header.is_some()
+    }
+}
+
+/// The digest of a token. Comparing digests tells nothing of how much of a guess was right.
+pub(super) fn digest(secret: &[u8]) -> [u8; 32] {
+    Sha256::digest(secret).into()
+}
+
+fn passwords(file: &Path) -> Result<HashMap<String, String>, Failure> {
+    let hint = "a line is made by: uniqueue serve --hash-password NAME";
+    lines(file, hint, |_, hash| match password::is_hash(hash) {
+        true => Ok(hash.to_owned()),
+        false => Err("the password is not hashed with argon2"),
+    })
+}
+
+fn tokens(file: &Path) -> Result<HashMap<[u8; 32], String>, Failure> {
+    let hint = "a line is NAME:TOKEN, and a token is made by: openssl rand -hex 32";
+    let tokens = lines(file, hint, |_, token| match token.len() >= MIN_TOKEN {
+        true => Ok(token.to_owned()),
+        false => Err("the token is shorter than 16 characters"),
+    })?;
+    Ok(tokens.into_iter().map(|(name, token)| (digest(token.as_bytes()), name)).collect())
+}
+
+/// Reads the lines `NAME:SECRET` of a file. Empty lines, and those that begin with #, are comments. An error never shows a
+/// secret.
+fn lines(
+    file: &Path,
+    hint: &str,
+    check: impl Fn(&str, &str) -> Result<String, &'static str>,
+) -> Result<HashMap<String, String>, Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::environment(format!("cannot read {}", file.display()), hint, error))?;
+    let mut found = HashMap::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let refuse = |problem: &str| {
+            Err(Failure::refused(format!("{problem}: line {} of {}", number + 1, file.display()), hint))
+        };
+        let Some((name, secret)) = line.split_once(':') else { return refuse("no colon") };
+        if let Err(problem) = password::check_name(name) {
+            return refuse(&problem);
+        }
+        match check(name, secret) {
+            Err(problem) => return refuse(problem),
+            Ok(secret) => {
+                if found.insert(name.to_owned(), secret).is_some() {
+                    return refuse("the name is there twice");
+                }
+            }
+        }
+    }
+    match found.is_empty() {
+        true => Err(Failure::refused(format!("no user in {}", file.display()), hint)),
+        false => Ok(found),
+    }
+}

@@ -1,0 +1,96 @@
+//! Where requests come from: TCP, TLS over TCP, or a Unix socket.
+
+use std::fs::Permissions;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+
+use axum::extract::connect_info::Connected;
+use axum::serve::IncomingStream;
+use tokio::net::{TcpListener, UnixListener};
+
+use super::args::ServeArguments;
+use super::tls::TlsListener;
+use crate::failure::Failure;
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer {
+    /// Its address. `None` on a Unix socket.
+    pub(super) ip: Option<IpAddr>,
+}
+
+impl Connected<IncomingStream<'_, TcpListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
+        Self { ip: Some(stream.remote_addr().ip()) }
+    }
+}
+
+impl Connected<IncomingStream<'_, TlsListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Self {
+        Self { ip: Some(stream.remote_addr().ip()) }
+    }
+}
+
+impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+    fn connect_info(_: IncomingStream<'_, UnixListener>) -> Self {
+        Self { ip: None }
+    }
+}
+
+/// An open listener.
+pub(super) enum Listening {
+    Tcp(TcpListener),
+    Tls(TlsListener),
+    Unix(UnixListener),
+}
+
+impl Listening {
+    /// Opens the one that the arguments name.
+    pub(super) async fn open(arguments: &ServeArguments) -> Result<Self, Failure> {
+        if let Some(path) = &arguments.socket {
+            let hint = "choose a path in a directory that this user can write";
+            let failed = |error| Failure::environment(format!("cannot listen on {}", path.display()), hint, error);
+            return Ok(Self::Unix(unix(path).await.map_err(failed)?));
+        }
+        let address = arguments.listen;
+        let failed =
+            |error| Failure::environment(format!("cannot listen on {address}"), "choose another --listen", error);
+        let tcp = TcpListener::bind(address).await.map_err(failed)?;
+        match (&arguments.tls_cert, &arguments.tls_key) {
+            (Some(cert), Some(key)) => Ok(Self::Tls(TlsListener::new(tcp, cert, key)?)),
+            _ => Ok(Self::Tcp(tcp)),
+        }
+    }
+
+    /// The address, with the port that was chosen.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().ok(),
+            Self::Tls(listener) => listener.address().ok(),
+            Self::Unix(_) => None,
+        }
+    }
+
+    pub(super) const fn scheme(&self) -> &'static str {
+        match self {
+            Self::Tls(_) => "https",
+            Self::Tcp(_) | Self::Unix(_) => "http",
+        }
+    }
+}
+
+/// Listens on a socket, in place of one that a process left behind.
+async fn unix(path: &Path) -> io::Result<UnixListener> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    if is_socket {
+        if tokio::net::UnixStream::connect(path).await.is_ok() {
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens on it"));
+        }
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o660))?;
+    Ok(listener)
+}

@@ -1,0 +1,143 @@
+//! `uniqueue serve`: the dashboard in a process of its own.
+//!
+//! ```text
+//! listener (TCP, TLS or a Unix socket) ─▶ authenticate (credentials of the request) ─▶ uniqueue-web (hosts, rights, pages)
+//! ```
+
+mod args;
+mod authenticate;
+mod credentials;
+mod demo;
+mod listener;
+mod password;
+mod pool;
+mod tls;
+
+use std::future::IntoFuture;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::Router;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use uniqueue::{Client, shutdown_signal};
+use uniqueue_web::{Access, Web};
+
+pub(crate) use self::args::ServeArguments;
+use self::authenticate::User;
+use self::credentials::Credentials;
+use self::demo::Demo;
+use self::listener::{Listening, Peer};
+use crate::failure::Failure;
+use crate::output;
+use crate::verdict::Verdict;
+
+/// How long requests may take after an interrupt.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+type Serving = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
+
+/// Serves until an interrupt.
+pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
+    if let Some(user) = &arguments.hash_password {
+        output::print(&format!("{}\n", password::line(user)?))?;
+        return Ok(Verdict::Fine);
+    }
+    let credentials = Credentials::read(&arguments)?;
+    check_address(&arguments, &credentials)?;
+    let listening = Listening::open(&arguments).await?;
+    let stop = CancellationToken::new();
+    let signal = stop.clone();
+    // Before anything is started that an interrupt must stop in order.
+    tokio::spawn(async move {
+        shutdown_signal().await;
+        signal.cancel();
+    });
+    let demo = match arguments.demo {
+        true => Some(Demo::start(&arguments.database).await?),
+        false => None,
+    };
+    let client = match &demo {
+        Some(demo) => pool::open(demo.url(), &arguments).await?,
+        None => pool::open_given(&arguments).await?,
+    };
+    announce(&arguments, &listening)?;
+    let router = router(client.clone(), credentials, &arguments, &stop);
+    let service = router.into_make_service_with_connect_info::<Peer>();
+    let stopped = stop.clone().cancelled_owned();
+    let serving: Serving = match listening {
+        Listening::Tcp(tcp) => Box::pin(axum::serve(tcp, service).with_graceful_shutdown(stopped).into_future()),
+        Listening::Tls(tls) => Box::pin(axum::serve(tls, service).with_graceful_shutdown(stopped).into_future()),
+        Listening::Unix(unix) => Box::pin(axum::serve(unix, service).with_graceful_shutdown(stopped).into_future()),
+    };
+    let served = tokio::select! {
+        served = serving => served,
+        () = too_long_after(&stop) => Ok(()),
+    };
+    client.pool().close().await;
+    if let Some(demo) = demo {
+        demo.stop().await?;
+    }
+    served.map_err(|error| Failure::environment("the server ended by itself", "start it again", error))?;
+    Ok(Verdict::Fine)
+}
+
+/// Completes when a request has taken too long since the stop.
+async fn too_long_after(stop: &CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(STOP_TIMEOUT).await;
+}
+
+/// The dashboard behind the check of credentials.
+fn router(client: Client, credentials: Credentials, arguments: &ServeArguments, stop: &CancellationToken) -> Router {
+    let mut web = Web::new(client)
+        .access(|parts| match parts.extensions.get::<User>() {
+            Some(User(Some(name))) => Access::all().user(name),
+            Some(User(None)) => Access::all(),
+            None => Access::none(),
+        })
+        .shutdown(stop.clone().cancelled_owned());
+    for host in &arguments.host {
+        web = web.host(host);
+    }
+    if arguments.read_only {
+        web = web.read_only();
+    }
+    authenticate::around(web.router(), credentials)
+}
+
+/// Refuses an address that other machines reach, unless requests need credentials.
+fn check_address(arguments: &ServeArguments, credentials: &Credentials) -> Result<(), Failure> {
+    if let Some(header) = &arguments.trusted_header
+        && arguments.trusted_proxy.is_empty()
+        && arguments.socket.is_none()
+    {
+        return Err(Failure::refused(
+            format!("every client could send the header: {header}"),
+            "name the proxy's addresses with --trusted-proxy, or listen on a Unix socket with --socket",
+        ));
+    }
+    let address = arguments.listen;
+    if arguments.socket.is_some() || address.ip().is_loopback() || credentials.are_needed() {
+        return Ok(());
+    }
+    Err(Failure::refused(
+        format!("the address can be reached from other machines, and nothing asks for credentials: {address}"),
+        "give --basic-auth, --bearer-token or --trusted-header, or listen on 127.0.0.1",
+    ))
+}
+
+/// Prints the address.
+fn announce(arguments: &ServeArguments, listening: &Listening) -> Result<(), Failure> {
+    let address = listening.address();
+    let url = address.map(|address: SocketAddr| format!("{}://{address}/", listening.scheme()));
+    let socket = arguments.socket.as_ref().map(|path| path.display().to_string());
+    if arguments.database.json {
+        return output::print_json(&json!({ "url": url, "socket": socket, "read_only": arguments.read_only }));
+    }
+    let place = url.or(socket).unwrap_or_default();
+    let note = if arguments.read_only { " (read-only)" } else { "" };
+    output::print(&format!("dashboard at {place}{note}; stop with Ctrl-C\n"))
+}

@@ -1,0 +1,70 @@
+//! The dashboard's own connections: few, each statement limited, and read-only where asked.
+
+use std::time::Duration;
+
+use sqlx::postgres::PgPoolOptions;
+use uniqueue::Client;
+
+use super::args::ServeArguments;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::time_argument::DurationArgument;
+
+/// How long a request waits for a connection.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Opens the database that the arguments name, and checks its schema.
+pub(super) async fn open_given(arguments: &ServeArguments) -> Result<Client, Failure> {
+    let database = Database::open_migrated(&arguments.database).await?;
+    let url = database.url.clone();
+    database.close().await?;
+    open(&url, arguments).await
+}
+
+/// A client on a pool of its own.
+pub(super) async fn open(url: &str, arguments: &ServeArguments) -> Result<Client, Failure> {
+    let DurationArgument(timeout) = arguments.statement_timeout;
+    let timeout = format!("{}ms", timeout.as_millis().max(1));
+    let mut settings = vec![("statement_timeout", timeout.as_str()), ("idle_in_transaction_session_timeout", "60s")];
+    if arguments.read_only {
+        settings.push(("default_transaction_read_only", "on"));
+    }
+    let options = Client::connect_options(url)?.application_name("uniqueue serve").options(settings);
+    let pool = PgPoolOptions::new()
+        .max_connections(arguments.connections)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_lazy_with(options);
+    Ok(Client::builder().schema(arguments.database.schema.clone()).pool(pool))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::json;
+    use uniqueue::NewJob;
+    use uniqueue::embedded::Postgres;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        serve: ServeArguments,
+    }
+
+    #[tokio::test]
+    async fn statements_are_limited_and_change_nothing_where_asked() {
+        let postgres = Postgres::start().await.unwrap();
+        let parse = |words: &[&str]| Line::parse_from([&["serve"], words].concat()).serve;
+        let writing = open(postgres.url(), &parse(&["--statement-timeout", "50ms"])).await.unwrap();
+        let timeout = sqlx::query("SELECT pg_sleep(60)").execute(writing.pool()).await.unwrap_err();
+        assert_eq!(timeout.as_database_error().unwrap().code().as_deref(), Some("57014"));
+        let admin = Client::connect(postgres.url()).await.unwrap();
+        admin.migrate().await.unwrap();
+        let reading = open(postgres.url(), &parse(&["--read-only"])).await.unwrap();
+        reading.check_schema().await.unwrap();
+        let refused = reading.insert(NewJob::new("a", &json!({}))).await.unwrap_err();
+        assert!(refused.to_string().contains("read-only"), "{refused}");
+        assert_eq!(reading.pool().options().get_max_connections(), 5);
+    }
+}

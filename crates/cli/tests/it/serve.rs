@@ -1,0 +1,311 @@
+//! `uniqueue serve`, over real sockets.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::support::{Foreground, database, directory, run, uniqueue};
+
+/// The longest that a test waits for an answer.
+const WAIT: Duration = Duration::from_secs(60);
+
+const TOKEN: &str = "0123456789abcdef";
+
+/// An answer: its status, its head in lower case, and its body.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+/// A server on a port of its own.
+struct Server {
+    foreground: Foreground,
+    address: String,
+}
+
+impl Server {
+    async fn start(arguments: &[&str]) -> Self {
+        let url = database().await;
+        assert!(run(&["migrate", "--database-url", &url]).status.success());
+        Self::start_on(&[arguments, &["--database-url", &url]].concat())
+    }
+
+    fn start_on(arguments: &[&str]) -> Self {
+        let mut command = uniqueue();
+        command.args(["serve", "--json", "--listen", "127.0.0.1:0"]).args(arguments);
+        let foreground = Foreground::start(&mut command);
+        let url = foreground.object["url"].as_str().unwrap().to_owned();
+        let address = url.split("://").nth(1).unwrap().trim_end_matches('/').to_owned();
+        Self { foreground, address }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(WAIT)).unwrap();
+        stream
+    }
+
+    /// Reads a path, with these lines of headers.
+    fn get(&self, path: &str, headers: &[&str]) -> Answer {
+        exchange(&mut self.connect(), path, headers)
+    }
+}
+
+fn exchange(stream: &mut (impl Read + Write), path: &str, headers: &[&str]) -> Answer {
+    let host = if headers.iter().any(|header| header.starts_with("Host:")) { "" } else { "Host: localhost\r\n" };
+    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let request = format!("GET {path} HTTP/1.1\r\n{host}{headers}Connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    // A TLS peer may close without a farewell.
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+}
+
+/// The line of a user with a hashed password.
+fn hashed(user: &str, password: &str) -> String {
+    let mut command = uniqueue();
+    command.args(["serve", "--hash-password", user]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(format!("{password}\n").as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn file(directory: &TempDir, name: &str, text: &str) -> String {
+    let path = directory.path().join(name);
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// `user:password` as a header. The test's values have lengths that need no padding or a known one.
+fn basic(user_and_password: &str) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in user_and_password.as_bytes().chunks(3) {
+        let bits = (0..3).fold(0_u32, |bits, index| bits << 8 | u32::from(*chunk.get(index).unwrap_or(&0)));
+        for place in 0..4 {
+            match place <= chunk.len() {
+                true => text.push(ALPHABET[(bits >> (18 - 6 * place) & 63) as usize] as char),
+                false => text.push('='),
+            }
+        }
+    }
+    format!("Authorization: Basic {text}")
+}
+
+fn refusal(arguments: &[&str]) -> String {
+    let output = run(&[&["serve"], arguments].concat());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+    text
+}
+
+#[test]
+fn an_address_that_others_reach_needs_credentials() {
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
+        let text = refusal(&["--listen", address]);
+        assert!(text.contains(address) && text.contains("hint: give --basic-auth"), "{text}");
+    }
+    let text = refusal(&["--trusted-header", "X-User"]);
+    assert!(text.contains("every client could send the header") && text.contains("--trusted-proxy"), "{text}");
+    refusal(&["--trusted-header", "X-User", "--trusted-proxy", "10.0.0.0/33"]);
+    refusal(&["--trusted-header", "X User", "--trusted-proxy", "10.0.0.0/8"]);
+    refusal(&["--trusted-proxy", "10.0.0.0/8"]);
+    refusal(&["--tls-cert", "cert.pem"]);
+    refusal(&["--socket", "a", "--listen", "127.0.0.1:1"]);
+}
+
+#[test]
+fn a_file_of_credentials_that_cannot_be_meant_is_refused_and_never_shown() {
+    let files = directory();
+    let secret = "correct-horse-battery";
+    for (option, text, problem) in [
+        ("--basic-auth", format!("anna:{secret}"), "not hashed"),
+        ("--basic-auth", format!("# anna\n\n{secret}"), "no colon: line 3"),
+        ("--basic-auth", format!(":{secret}"), "a user's name"),
+        ("--basic-auth", "# nobody yet\n".to_owned(), "no user"),
+        ("--bearer-token", "anna:correct-horse".to_owned(), "shorter than 16"),
+        ("--bearer-token", format!("anna:{secret}\nanna:{secret}2"), "twice: line 2"),
+    ] {
+        let path = file(&files, "credentials", &text);
+        let told = refusal(&[option, &path]);
+        assert!(told.contains(problem), "{told}");
+        assert!(!told.contains("correct-horse"), "{told}");
+    }
+    let told = refusal(&["--basic-auth", "/no/such/file"]);
+    assert!(told.contains("cannot read /no/such/file"), "{told}");
+    let mut short = uniqueue();
+    short.args(["serve", "--hash-password", "anna"]).stdin(Stdio::null());
+    assert_eq!(short.output().unwrap().status.code(), Some(2));
+}
+
+#[tokio::test]
+async fn on_loopback_pages_need_no_credentials_and_foreign_names_are_refused() {
+    let server = Server::start(&["--host", "queue.example.com"]).await;
+    assert_eq!(server.get("/", &[]).status, 200);
+    assert_eq!(server.get("/", &["Host: queue.example.com"]).status, 200);
+    assert_eq!(server.get("/", &["Host: evil.example"]).status, 421);
+    assert_eq!(server.get("/health/ready", &[]).status, 200);
+    let metrics = server.get("/metrics", &[]);
+    assert!(metrics.body.contains("uniqueue_build_info"), "{metrics:?}");
+}
+
+#[tokio::test]
+async fn a_user_needs_the_password_that_the_file_has() {
+    let files = directory();
+    let users = file(&files, "users", &[hashed("anna", "tea at five"), hashed("ben", "no tea at all")].concat());
+    assert!(!fs::read_to_string(&users).unwrap().contains("tea"));
+    let server = Server::start(&["--basic-auth", &users]).await;
+    let refused = server.get("/", &[]);
+    assert_eq!(refused.status, 401);
+    assert!(refused.head.contains("www-authenticate: basic realm=\"uniqueue\""), "{refused:?}");
+    for wrong in ["anna:tea at six", "ben:tea at five", "anna:", "cleo:tea at five", ":tea at five", "anna"] {
+        assert_eq!(server.get("/", &[&basic(wrong)]).status, 401, "{wrong}");
+    }
+    // The second request is known by its digest.
+    for _ in 0..2 {
+        assert_eq!(server.get("/", &[&basic("anna:tea at five")]).status, 200);
+        assert_eq!(server.get("/", &[&basic("anna:tea at six")]).status, 401);
+    }
+    for header in
+        ["Authorization: Basic", "Authorization: Basic ?", "Authorization: Bearer tea at five", "X-User: anna"]
+    {
+        assert_eq!(server.get("/", &[header]).status, 401, "{header}");
+    }
+    assert_eq!(server.get("/metrics", &[]).status, 401);
+    assert_eq!(server.get("/live", &[]).status, 401);
+    assert_eq!(server.get("/health/live", &[]).status, 200);
+    assert_eq!(server.get("/health/live/../../metrics", &[]).status, 401);
+}
+
+#[tokio::test]
+async fn a_script_needs_a_token_of_the_file() {
+    let files = directory();
+    let tokens = file(&files, "tokens", &format!("prometheus:{TOKEN}\n"));
+    let server = Server::start(&["--bearer-token", &tokens]).await;
+    assert_eq!(server.get("/metrics", &[&format!("Authorization: Bearer {TOKEN}")]).status, 200);
+    for wrong in [&TOKEN[1..], "prometheus", "", &format!("{TOKEN}0")] {
+        let refused = server.get("/metrics", &[&format!("Authorization: Bearer {wrong}")]);
+        assert_eq!(refused.status, 401, "{wrong}");
+        assert!(refused.head.contains("www-authenticate: bearer"), "{refused:?}");
+    }
+    assert_eq!(server.get("/metrics", &[&basic(&format!("prometheus:{TOKEN}"))]).status, 401);
+}
+
+#[tokio::test]
+async fn a_header_counts_only_from_the_proxy() {
+    let proxied = Server::start(&["--trusted-header", "X-User", "--trusted-proxy", "127.0.0.0/8"]).await;
+    assert_eq!(proxied.get("/", &["X-User: anna"]).status, 200);
+    assert_eq!(proxied.get("/", &["X-User: anna", "X-User: root"]).status, 401);
+    assert_eq!(proxied.get("/", &["X-User: "]).status, 401);
+    assert_eq!(proxied.get("/", &[]).status, 401);
+    let elsewhere = Server::start(&["--trusted-header", "X-User", "--trusted-proxy", "10.0.0.0/8"]).await;
+    assert_eq!(elsewhere.get("/", &["X-User: anna"]).status, 401);
+}
+
+#[tokio::test]
+async fn with_a_certificate_it_speaks_tls_only() {
+    let files = directory();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let cert = file(&files, "cert.pem", &made.cert.pem());
+    let key = file(&files, "key.pem", &made.signing_key.serialize_pem());
+    let server = Server::start(&["--tls-cert", &cert, "--tls-key", &key]).await;
+    assert!(server.foreground.object["url"].as_str().unwrap().starts_with("https://"));
+    // A connection that never begins its handshake holds up no other.
+    let _silent = server.connect();
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = Arc::new(config.with_root_certificates(roots).with_no_client_auth());
+    let client = ClientConnection::new(config, ServerName::try_from("localhost").unwrap()).unwrap();
+    let answer = exchange(&mut StreamOwned::new(client, server.connect()), "/", &[]);
+    assert_eq!(answer.status, 200);
+    assert_ne!(server.get("/", &[]).status, 200);
+    let told = refusal(&["--tls-cert", &key, "--tls-key", &cert]);
+    assert!(told.contains("hint: both files are PEM"), "{told}");
+}
+
+#[tokio::test]
+async fn on_a_socket_the_mode_says_who_connects() {
+    let files = directory();
+    let path = files.path().join("http");
+    let socket = path.to_str().unwrap();
+    // Left behind by a process that died.
+    drop(UnixListener::bind(&path).unwrap());
+    let url = database().await;
+    assert!(run(&["migrate", "--database-url", &url]).status.success());
+    let mut command = uniqueue();
+    command.args(["serve", "--json", "--socket", socket, "--trusted-header", "X-User", "--database-url", &url]);
+    let server = Foreground::start(&mut command);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+    let connect = || UnixStream::connect(&path).unwrap();
+    assert_eq!(exchange(&mut connect(), "/", &["X-User: anna"]).status, 200);
+    assert_eq!(exchange(&mut connect(), "/", &[]).status, 401);
+    let told = refusal(&["--socket", socket, "--database-url", &url]);
+    assert!(told.contains("another process listens"), "{told}");
+    assert_eq!(server.stop("TERM").code(), Some(0));
+    let told = refusal(&["--socket", &file(&files, "plain", ""), "--database-url", &url]);
+    assert!(told.contains("cannot listen"), "{told}");
+}
+
+#[tokio::test]
+async fn open_streams_end_when_it_stops() {
+    let server = Server::start(&[]).await;
+    let mut stream = server.connect();
+    stream.write_all(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    assert_eq!(server.foreground.stop("TERM").code(), Some(0));
+    stream.read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[test]
+fn the_demo_needs_nothing_and_has_jobs_of_all_kinds() {
+    let server = Server::start_on(&["--demo", "--read-only"]);
+    assert_eq!(server.foreground.object["read_only"], true);
+    let wanted = [
+        "uniqueue_queue_paused{queue=\"imports\"} 1",
+        "uniqueue_queue_limit{queue=\"reports\"} 2",
+        "uniqueue_jobs{queue=\"images\",state=\"available\"} 5",
+        "uniqueue_runners 1",
+    ];
+    let began = std::time::Instant::now();
+    loop {
+        let metrics = server.get("/metrics", &[]);
+        let body = &metrics.body;
+        if wanted.iter().all(|line| body.contains(line))
+            && !body.contains("state=\"running\"} 0\nuniqueue_jobs{queue=\"emails\"")
+        {
+            break;
+        }
+        assert!(began.elapsed() < WAIT, "{body}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(server.foreground.stop("INT").code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_schema_that_is_not_migrated_is_an_error_at_the_start() {
+    let url = database().await;
+    let told = refusal(&["--listen", "127.0.0.1:0", "--database-url", &url]);
+    assert!(told.contains("not migrated"), "{told}");
+    assert!(refusal(&["--listen", "127.0.0.1:0"]).contains("no database given"));
+}
