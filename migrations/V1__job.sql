@@ -83,6 +83,7 @@ CREATE TABLE job (
     priority smallint NOT NULL DEFAULT 0,
     attempt attempt_count NOT NULL DEFAULT 0,
     max_attempts attempt_limit NOT NULL DEFAULT 25,
+    crashes attempt_count NOT NULL DEFAULT 0,
     unique_states state_mask,
     until_start boolean NOT NULL DEFAULT false,
     discard_on_reentry boolean NOT NULL DEFAULT false,
@@ -121,8 +122,9 @@ COMMENT ON COLUMN job.replaced_by IS 'The job that took this one''s place (on_co
 COMMENT ON COLUMN job.state IS 'Where the job is in its life.';
 COMMENT ON COLUMN job.run IS 'The number of the latest run. Each fetch raises it, and a result counts only for the run that made it.';
 COMMENT ON COLUMN job.priority IS 'Higher runs first. Default 0.';
-COMMENT ON COLUMN job.attempt IS 'How often the job was started. Counted at fetch, so that a crash uses one up.';
+COMMENT ON COLUMN job.attempt IS 'How often the job was started. Counted at fetch. The first crash of a runner gives it back.';
 COMMENT ON COLUMN job.max_attempts IS 'Attempts before the job is discarded. Default 25.';
+COMMENT ON COLUMN job.crashes IS 'How many times in a row the job''s runner died while it had the job. Above 0 the job is a suspect, which runners fetch few at a time.';
 COMMENT ON COLUMN job.unique_states IS 'Bitmask of the states in which the job claims its key (state_bit, state_names); 0: given up for good.';
 COMMENT ON COLUMN job.until_start IS 'Whether the claim is given up for good when a worker fetches the job.';
 COMMENT ON COLUMN job.discard_on_reentry IS 'Whether the job is discarded, rather than going on without a claim, when it comes back to its unique states and another job holds the key.';
@@ -145,6 +147,10 @@ COMMENT ON INDEX job_unique_key IS 'At most one job claims a key. The index know
 
 CREATE INDEX job_fetch ON job (queue, priority DESC, scheduled_at, id) WHERE state = 'available';
 COMMENT ON INDEX job_fetch IS 'What workers fetch, in the order they fetch it.';
+
+CREATE INDEX job_suspect ON job (queue, crashes, priority DESC, scheduled_at, id)
+    WHERE state = 'available' AND crashes > 0;
+COMMENT ON INDEX job_suspect IS 'Suspects to fetch, those with the fewest crashes first.';
 
 CREATE INDEX job_waiting ON job (scheduled_at) WHERE state IN ('scheduled', 'retryable');
 COMMENT ON INDEX job_waiting IS 'Scheduled and retryable jobs by the time they are due.';

@@ -229,6 +229,7 @@ BEGIN
                 scheduled_at = clock_timestamp(),
                 finalized_at = NULL,
                 max_attempts = greatest(j.max_attempts, least(j.attempt::integer + 1, 32767)),
+                crashes = least(j.crashes, 1),
                 unique_yielded = false
             WHERE j.id = comer.id
                 AND NOT EXISTS (
@@ -283,6 +284,8 @@ BEGIN ATOMIC
             scheduled_at = clock_timestamp(),
             finalized_at = NULL,
             max_attempts = greatest(j.max_attempts, least(j.attempt::integer + 1, 32767)),
+            -- A job that was discarded for its crashes comes back as a suspect.
+            crashes = least(j.crashes, 1),
             unique_yielded = j.unique_yielded OR enters_claim(j.unique_states, j.state, 'available')
         FROM wanted AS w
         WHERE j.id = w.id AND NOT w.needs_claim

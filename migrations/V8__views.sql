@@ -392,7 +392,7 @@ COMMENT ON COLUMN unique_claim.worker IS 'The runner that has, or last had, the 
 
 CREATE VIEW running_job AS
 SELECT
-    j.id, j.kind, j.queue, j.attempt, j.max_attempts, j.priority,
+    j.id, j.kind, j.queue, j.attempt, j.max_attempts, j.crashes, j.priority,
     j.attempted_at AS started_at, statement_timestamp() - j.attempted_at AS running_for,
     j.worker AS runner, r.name AS runner_name,
     coalesce(r.leased_until > statement_timestamp(), false) AS runner_is_alive,
@@ -408,6 +408,7 @@ COMMENT ON COLUMN running_job.kind IS 'Its type name.';
 COMMENT ON COLUMN running_job.queue IS 'Its queue.';
 COMMENT ON COLUMN running_job.attempt IS 'Which attempt this is.';
 COMMENT ON COLUMN running_job.max_attempts IS 'Attempts before it is discarded.';
+COMMENT ON COLUMN running_job.crashes IS 'How many times in a row its runner died while it had the job; above 0 it is a suspect.';
 COMMENT ON COLUMN running_job.priority IS 'Higher runs first.';
 COMMENT ON COLUMN running_job.started_at IS 'When this attempt started.';
 COMMENT ON COLUMN running_job.running_for IS 'How long ago that was.';

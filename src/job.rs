@@ -207,6 +207,9 @@ pub struct JobRow {
     /// The number of its latest run: it grows with every fetch and never comes back, while `attempt` does after a
     /// snooze. A result counts only for the run that made it.
     pub run: u32,
+    /// How many times in a row its runner died while it had the job. Above 0 the job is a suspect: runners fetch it with
+    /// care. An attempt that fails or snoozes sets it back to 0.
+    pub crashes: u16,
 }
 
 impl JobRow {

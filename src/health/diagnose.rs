@@ -263,6 +263,9 @@ impl<'a> Examination<'a> {
         if let Some(stuck) = check!(self, "jobs", store::stuck_jobs, limits.running, limits.overdue.warning) {
             self.findings.extend(stuck.iter().filter_map(|jobs| work::stuck(schema, jobs, &limits)));
         }
+        if let Some(suspects) = check!(self, "suspects", store::suspect_jobs, MOST_JOBS) {
+            self.findings.extend(suspects.iter().map(|suspects| work::suspects(schema, suspects)));
+        }
         if let Some(claims) = check!(self, "claims", store::idle_claims, limits.claim, MOST_JOBS) {
             self.findings.extend(claims.iter().map(|claims| work::idle_claims(schema, claims)));
         }

@@ -119,6 +119,8 @@ codes! {
     JobStuck = "job_stuck",
     /// Jobs have been running for a long time.
     JobLong = "job_long",
+    /// Jobs have killed their runners.
+    JobSuspect = "job_suspect",
     /// Due jobs were not made available.
     JobOverdue = "job_overdue",
     /// Keys are held by jobs that will not change state by themselves.

@@ -7,7 +7,7 @@ use super::thresholds::Thresholds;
 use super::wording::{age, counted, plain, shell, thousands};
 use crate::ident::SchemaName;
 use crate::queue::QueueInfo;
-use crate::store::{self, IdleClaims, Neglected, Overdue, RunnerSeen, StuckJobs, UnknownKind};
+use crate::store::{self, IdleClaims, Neglected, Overdue, RunnerSeen, StuckJobs, SuspectJobs, UnknownKind};
 
 /// After this time without a run a maintenance service counts as idle. Runners that wait for its lease check it once a
 /// minute at the least.
@@ -170,6 +170,23 @@ pub(super) fn stuck(schema: &SchemaName, stuck: &StuckJobs, limits: &Thresholds)
         ),
     };
     Some(found.with(stuck))
+}
+
+pub(super) fn suspects(schema: &SchemaName, suspects: &SuspectJobs) -> Finding {
+    let SuspectJobs { kind, queue, is_discarded, jobs, crashes, job } = suspects;
+    let were = if *is_discarded { "discarded after" } else { "suspected after" };
+    let seen = format!(
+        "{} of queue {} {were} crashes of their runners, up to {crashes} in a row, such as {job}",
+        counted_jobs(jobs.unsigned_abs(), true),
+        plain(queue)
+    );
+    let severity = if *is_discarded { Severity::Notice } else { Severity::Warning };
+    let remedy = Remedy::advice(
+        "See what ends the process: a stack overflow, an abort, or too little memory. The logs of the runner's machine say \
+         it. Each suspect runs alone until it ends or is discarded",
+    )
+    .command(command(schema, "job show", &job.to_string()));
+    Finding::new(FindingCode::JobSuspect, severity, format!("kind {}", plain(kind)), seen, remedy).with(suspects)
 }
 
 pub(super) fn idle_claims(schema: &SchemaName, claims: &IdleClaims) -> Finding {

@@ -37,5 +37,5 @@ pub(crate) use self::periodic::Periodic;
 pub(crate) use self::promoter::Promoter;
 pub(crate) use self::pruner::Pruner;
 pub(crate) use self::reindexer::Reindexer;
-pub(crate) use self::rescuer::Rescuer;
+pub(crate) use self::rescuer::{MAX_CRASHES, Rescuer};
 pub(crate) use self::service::serve;

@@ -22,27 +22,29 @@ const LONGEST_REST: Duration = Duration::from_secs(10);
 /// The shortest sleep.
 const SHORTEST_REST: Duration = Duration::from_millis(50);
 
-/// The reason of a job that is discarded because no attempt is left.
-const DIED: &str = "rescued: the runner died or lost its lease";
+/// A job is discarded after so many crashes in a row, unless a runner says otherwise.
+pub(crate) const MAX_CRASHES: u16 = 3;
 
 #[derive(Debug)]
 pub(crate) struct Rescuer {
     /// Half the runner's lease, within limits: the longest sleep, and the margin after which another
     /// runner takes over. Together no longer than the jobs of a dead holder wait anyway.
     half_lease: Duration,
+    /// A job is discarded after so many crashes in a row.
+    max_crashes: u16,
     batch: BatchSize,
     aside: SetAside,
 }
 
 impl Rescuer {
-    pub(crate) fn new(lease: Duration) -> Self {
+    pub(crate) fn new(lease: Duration, max_crashes: u16) -> Self {
         let half_lease = (lease / 2).min(LONGEST_REST);
-        Self { half_lease, batch: BatchSize::new(BATCH), aside: SetAside::default() }
+        Self { half_lease, max_crashes, batch: BatchSize::new(BATCH), aside: SetAside::default() }
     }
 
     async fn rescue(&mut self, holder: &Holder) -> Result<Duration> {
         let began = Instant::now();
-        let rescue = Rescue { limit: self.batch.jobs() };
+        let rescue = Rescue { limit: self.batch.jobs(), max_crashes: self.max_crashes };
         let skip = self.aside.ids(began);
         let ran = step::run(holder, &rescue, &skip, self.batch.is_single(), &mut self.aside).await?;
         let Ran { done, found, has_rest, failed } = ran;
@@ -79,6 +81,7 @@ impl Service for Rescuer {
 #[derive(Clone, Copy, Debug)]
 struct Rescue {
     limit: i64,
+    max_crashes: u16,
 }
 
 impl Step for Rescue {
@@ -92,7 +95,7 @@ impl Step for Rescue {
         statements: &Statements,
         only: Option<&[Uuid]>,
     ) -> Result<Self::Done> {
-        let (rescued, next_in) = store::rescue(connection, statements, self.limit, only).await?;
+        let (rescued, next_in) = store::rescue(connection, statements, self.limit, only, self.max_crashes).await?;
         if rescued.is_empty() && only.is_none_or(<[_]>::is_empty) {
             store::remove_dead_runners(connection, statements).await?;
         }
@@ -109,10 +112,10 @@ impl Step for Rescue {
 }
 
 fn publish(client: &Client, rescued: Vec<Rescued>) {
-    for Rescued { id, kind, queue, attempt, state } in rescued {
+    for Rescued { id, kind, queue, attempt, state, error } in rescued {
         tracing::warn!(job.id = %id, job.kind = %kind, %queue, attempt, %state, "job rescued from a dead runner");
         let happened = match state {
-            JobState::Discarded => Happened::Discarded { reason: DIED.to_owned() },
+            JobState::Discarded => Happened::Discarded { reason: error },
             _ => Happened::Rescued,
         };
         client.publish(Event { id, kind, queue, attempt, happened });

@@ -13,7 +13,7 @@
 //! | `uniqueue_snoozed_total` | counter | attempts | `kind`, `queue` | postponed by their worker, the attempt not used up |
 //! | `uniqueue_cancelled_total` | counter | jobs | `kind`, `queue` | cancelled by their worker or by an operator |
 //! | `uniqueue_discarded_total` | counter | jobs | `kind`, `queue` | discarded |
-//! | `uniqueue_rescued_total` | counter | jobs | `kind`, `queue` | rescued from a dead runner, and available again |
+//! | `uniqueue_rescued_total` | counter | jobs | `kind`, `queue` | rescued from a dead runner, and not discarded |
 //! | `uniqueue_given_back_total` | counter | attempts | `kind`, `queue` | fetched and given back, the attempt not used up |
 //! | `uniqueue_stale_total` | counter | attempts | `kind`, `queue` | whose result came too late and was dropped |
 //! | `uniqueue_wait_seconds` | histogram | seconds | `kind`, `queue` | from when the job was due to the fetch that started it, by the database's clock |
@@ -57,7 +57,7 @@ const COUNTERS: [(&str, &str); 11] = [
     ("uniqueue_snoozed_total", "Attempts whose worker postponed the job"),
     ("uniqueue_cancelled_total", "Jobs cancelled by their worker or by an operator"),
     ("uniqueue_discarded_total", "Jobs discarded"),
-    ("uniqueue_rescued_total", "Jobs rescued from a dead runner and made available again"),
+    ("uniqueue_rescued_total", "Jobs rescued from a dead runner"),
     ("uniqueue_given_back_total", "Attempts that were given back and not used up"),
     ("uniqueue_stale_total", "Attempts whose result came too late and was dropped"),
 ];

@@ -96,13 +96,16 @@ impl Cursor {
     pub(super) fn remember(&mut self, depth: Depth, slots: &[Slots], fetched: &Fetched, now: Instant) {
         self.scanned(depth, fetched.took, now);
         let mut by_queue: HashMap<&QueueName, Vec<&JobRow>> = HashMap::new();
-        for row in &fetched.jobs {
+        // Suspects are found by a scan of their own.
+        for row in fetched.jobs.iter().filter(|row| row.crashes == 0) {
             by_queue.entry(&row.queue).or_default().push(row);
         }
-        for Slots { queue, free } in slots {
+        for Slots { queue, free, .. } in slots {
             let taken = by_queue.remove(queue).unwrap_or_default();
-            let unreadable = fetched.unreadable.iter().filter(|job| job.queue == *queue).count();
-            let has_more = taken.len() + unreadable >= *free || fetched.held_back.contains(queue);
+            let others = fetched.jobs.iter().filter(|row| row.crashes > 0).map(|row| &row.queue);
+            let others =
+                others.chain(fetched.unreadable.iter().map(|job| &job.queue)).filter(|of| *of == queue).count();
+            let has_more = taken.len() + others >= *free || fetched.held_back.contains(queue);
             self.came_to(queue, &taken, has_more);
             if depth == Depth::Full && !has_more {
                 self.exhausted(queue, fetched.began_at);

@@ -14,7 +14,7 @@ use crate::client::Events;
 use crate::error::{Error, Result};
 use crate::event::Happened;
 use crate::job::JobRow;
-use crate::store::{self, Slots};
+use crate::store::{self, Demand, Slots, Suspects};
 
 /// How long a drain's lease is: it is never extended, and a worker may sit in a debugger.
 const LEASE: Duration = Duration::from_secs(3_600);
@@ -75,7 +75,8 @@ impl Drainer {
         let mut refused = None;
         loop {
             let names: Vec<_> = queues.iter().map(|name| name.as_str()).collect();
-            let Some((id, queue)) = store::next_job(&mut connection, statements, &names, &shared.workers.kinds).await?
+            let Some((id, queue, crashes)) =
+                store::next_job(&mut connection, statements, &names, &shared.workers.kinds).await?
             else {
                 return Ok(None);
             };
@@ -85,11 +86,13 @@ impl Drainer {
                 continue;
             }
             let slots: Vec<_> = (queues.iter().filter(|name| name.as_str() == queue))
-                .map(|name| Slots { queue: (*name).clone(), free: 1 })
+                .map(|name| Slots { queue: (*name).clone(), free: 1, idle: 1 })
                 .collect();
             let lease = shared.leases.current();
             let kinds = &shared.workers.kinds;
-            let mut fetched = store::fetch(&mut connection, statements, lease.id, &slots, kinds, &[], &[]).await?;
+            let suspects = if crashes > 1 { Suspects::OneAlone } else { Suspects::AtMost(crashes.into()) };
+            let demand = Demand { slots: &slots, suspects, kinds, cursor: &[], except: &[] };
+            let mut fetched = store::fetch(&mut connection, statements, lease.id, demand).await?;
             if let Some(unreadable) = fetched.unreadable.pop() {
                 let problem = format!("job {}: {}", unreadable.id, unreadable.problem);
                 return Err(Error::InvalidJson { what: "row", kind: queue, problem });

@@ -12,9 +12,10 @@ use super::panics::wait_after;
 use super::result::Ended;
 use super::shared::Shared;
 use super::slots::QueueSlots;
+use super::suspects::Plan;
 use crate::error::Result;
 use crate::metrics::Timer;
-use crate::store::{self, Fetched, RunResult, Slots, Unreadable, Verdict};
+use crate::store::{self, Demand, Fetched, RunResult, Slots, Suspects, Unreadable, Verdict};
 use crate::worker::Stop;
 
 /// The bytes of args that a fetch brings at most, as far as the fetch before it tells.
@@ -50,8 +51,34 @@ pub(super) struct Found {
     pub(super) is_held_back: bool,
 }
 
+/// What to fetch.
+pub(super) struct Wanted {
+    /// Empty: nothing.
+    pub(super) slots: Vec<Slots>,
+    suspects: Suspects,
+}
+
+impl Wanted {
+    pub(super) const NOTHING: Self = Self { slots: Vec::new(), suspects: Suspects::AtMost(0) };
+}
+
+/// What the queues want now of what the plan allows, up to the limit.
+pub(super) fn wanted(shared: &Shared, limit: &JobLimit, plan: Plan) -> Wanted {
+    match plan {
+        Plan::Open { suspects, ahead } => {
+            Wanted { slots: free_slots(shared, limit, ahead), suspects: Suspects::AtMost(suspects) }
+        }
+        Plan::Alone => {
+            let idle = shared.queues.iter().filter(|queue| queue.is_idle());
+            let slots = idle.map(|queue| Slots { queue: queue.name.clone(), free: 1, idle: 1 });
+            Wanted { slots: slots.collect(), suspects: Suspects::OneAlone }
+        }
+        Plan::Hold { .. } => Wanted::NOTHING,
+    }
+}
+
 /// How many jobs the queues want now, up to the limit. Empty: none, or too many results wait to be recorded.
-pub(super) fn wanted(shared: &Shared, limit: &JobLimit) -> Vec<Slots> {
+fn free_slots(shared: &Shared, limit: &JobLimit, ahead: bool) -> Vec<Slots> {
     let not_ended = shared.queues.iter().map(QueueSlots::count).sum();
     if shared.runs.are_too_many(not_ended) {
         return Vec::new();
@@ -59,9 +86,10 @@ pub(super) fn wanted(shared: &Shared, limit: &JobLimit) -> Vec<Slots> {
     let mut left = limit.0;
     let slots = shared.queues.iter().map(|queue| {
         // At least one of each queue, so that no queue starves another.
-        let free = queue.want().min(left.max(1));
+        let (wanted, idle) = queue.want(ahead);
+        let free = wanted.min(left.max(1));
         left = left.saturating_sub(free);
-        Slots { queue: queue.name.clone(), free }
+        Slots { queue: queue.name.clone(), free, idle: idle.min(free) }
     });
     slots.filter(|slots| slots.free > 0).collect()
 }
@@ -70,7 +98,7 @@ pub(super) fn wanted(shared: &Shared, limit: &JobLimit) -> Vec<Slots> {
 pub(super) async fn fetch(
     shared: &Arc<Shared>,
     lease: &Arc<Lease>,
-    wanted: &[Slots],
+    Wanted { slots, suspects }: &Wanted,
     cursor: &mut Cursor,
     except: &[Uuid],
 ) -> Result<Found> {
@@ -80,27 +108,52 @@ pub(super) async fn fetch(
     let mut connection = shared.connections.connection().await?;
     let statements = shared.client.statements();
     let kinds = &shared.workers.kinds;
-    let fetching = store::fetch(&mut connection, statements, lease.id, wanted, kinds, &positions, except);
+    let demand = Demand { slots, suspects: *suspects, kinds, cursor: &positions, except };
+    let fetching = store::fetch(&mut connection, statements, lease.id, demand);
     let fetched = shared.connections.answer(fetching).await;
     let fetched = connection.settle(fetched)?;
-    cursor.remember(depth, wanted, &fetched, Instant::now());
+    if *suspects != Suspects::OneAlone {
+        cursor.remember(depth, slots, &fetched, Instant::now());
+        be_careful(shared, slots, &fetched);
+        // These may be before the cursor.
+        if !fetched.left_out.is_empty() {
+            *cursor = Cursor::new(Instant::now());
+        }
+    }
     let found = Found {
         jobs: fetched.count(),
         bytes: fetched.jobs.iter().map(|job| job.args.get().len()).sum(),
-        is_full: fetched.count() == wanted.iter().fold(0, |sum: usize, slots| sum.saturating_add(slots.free)),
-        is_held_back: !fetched.held_back.is_empty(),
+        is_full: fetched.count() == slots.iter().fold(0, |sum: usize, slots| sum.saturating_add(slots.free)),
+        is_held_back: [&fetched.held_back, &fetched.suspected, &fetched.left_out].iter().any(|names| !names.is_empty()),
     };
     shared.telemetry.runner.fetched(timer, found.jobs);
-    for Slots { queue, .. } in wanted {
+    for Slots { queue, .. } in slots {
         if let Some(queue) = shared.queue(queue) {
             queue.limit(fetched.limited.contains(&queue.name));
         }
     }
+    let is_alone_wanted = fetched.is_alone_wanted;
     hand_over(shared, lease, fetched);
+    match suspects {
+        Suspects::OneAlone => shared.suspects.found_none(Instant::now()),
+        Suspects::AtMost(_) if is_alone_wanted => shared.suspects.want_alone(Instant::now()),
+        Suspects::AtMost(_) => {}
+    }
     if found.jobs > 0 && shared.runs.taken_away() != taken_away_before {
         shared.runs.note_taken_away();
     }
     Ok(found)
+}
+
+/// Notes the queues in which nothing is fetched ahead for now: those with suspects, or with jobs that have one attempt.
+fn be_careful(shared: &Shared, slots: &[Slots], fetched: &Fetched) {
+    for Slots { queue: name, .. } in slots {
+        let has_one_attempt = || fetched.jobs.iter().any(|job| job.max_attempts == 1 && job.queue == *name);
+        if let Some(queue) = shared.queue(name) {
+            let is_careful = fetched.suspected.contains(name) || fetched.left_out.contains(name) || has_one_attempt();
+            queue.be_careful(is_careful);
+        }
+    }
 }
 
 /// Takes fetched jobs in hand and starts them, or leaves them waiting for a slot. Nothing here waits or fails, so no job
@@ -120,6 +173,9 @@ fn hand_over(shared: &Arc<Shared>, lease: &Arc<Lease>, fetched: Fetched) {
         shared.send(Ended { lease: Arc::clone(lease), stop, telemetry, result, may_be_completed: false });
     }
     for job in jobs {
+        if job.attempt.row.crashes > 0 {
+            shared.suspects.take(&job.attempt.row, now);
+        }
         // The job was fetched by queue, so the queue is one of the runner's.
         if let Some(queue) = shared.queue(&job.attempt.row.queue) {
             queue.put(job);

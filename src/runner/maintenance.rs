@@ -7,7 +7,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::maintenance::{self, Holder, Periodic, Promoter, Pruner, Reindexer, Rescuer};
+use crate::maintenance::{self, Holder, MAX_CRASHES, Periodic, Promoter, Pruner, Reindexer, Rescuer};
 use crate::periodic::{PeriodicJob, PeriodicSource};
 use crate::retention::Retention;
 
@@ -19,6 +19,7 @@ pub(super) struct MaintenanceSettings {
     pub(super) prune_interval: Duration,
     pub(super) reindex_interval: Option<Duration>,
     pub(super) periodic: Vec<PeriodicJob>,
+    pub(super) max_crashes: u16,
 }
 
 impl Default for MaintenanceSettings {
@@ -29,6 +30,7 @@ impl Default for MaintenanceSettings {
             prune_interval: Duration::from_secs(30),
             reindex_interval: Some(Duration::from_secs(86_400)),
             periodic: Vec::new(),
+            max_crashes: MAX_CRASHES,
         }
     }
 }
@@ -65,7 +67,7 @@ impl MaintenanceSettings {
         stopping: &CancellationToken,
     ) {
         let promoter = Promoter::new(self.promote_interval);
-        let rescuer = Rescuer::new(lease);
+        let rescuer = Rescuer::new(lease, self.max_crashes);
         let pruner = Pruner::new(self.prune_interval, self.retention);
         background.spawn(maintenance::serve(promoter, holder.clone(), stopping.clone()));
         background.spawn(maintenance::serve(rescuer, holder.clone(), stopping.clone()));

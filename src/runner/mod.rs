@@ -47,6 +47,7 @@ mod runs;
 mod shared;
 mod slots;
 mod start;
+mod suspects;
 mod telemetry;
 mod unreadable;
 mod verdict;

@@ -26,8 +26,8 @@ impl Runner {
     }
 
     /// How long the runner counts as alive after its last heartbeat; it sends four a term. The
-    /// jobs of a runner that died are back when its term is over, as soon as another runner looks:
-    /// at the latest half a term, or 10 s, later. Default: 20 s; at least 1 s, at most 100 years, as which longer
+    /// jobs of a runner that died are back when its term is over, after a back-off of a second, as soon as another runner
+    /// looks: at the latest half a term, or 10 s, later. Default: 20 s; at least 1 s, at most 100 years, as which longer
     /// ones count.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease.min(MAX_DURATION);
@@ -58,6 +58,14 @@ impl Runner {
 
 /// Maintenance: any of the runners does it for all.
 impl Runner {
+    /// How many crashes in a row discard a job. A crash is the death of the job's runner, or the loss of its lease. Default: 3;
+    /// at least 3. The first crash may be the fault of any of the runner's jobs, and the second of another suspect that ran
+    /// at the same time. From the second crash on a job runs alone.
+    pub fn max_crashes(mut self, max_crashes: u16) -> Self {
+        self.maintenance.max_crashes = max_crashes;
+        self
+    }
+
     /// How long final jobs are kept, where their queue does not say otherwise. Default: completed
     /// and cancelled a day, discarded a week.
     pub fn retention(mut self, retention: Retention) -> Self {

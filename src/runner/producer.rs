@@ -7,11 +7,12 @@ use std::time::Instant;
 
 use super::cursor::Cursor;
 use super::executor;
-use super::fetch::{Found, JobLimit, fetch, wanted};
+use super::fetch::{Found, JobLimit, Wanted, fetch, wanted};
 use super::recovery::{GrowingWait, LostFetches};
 use super::result::Ended;
 use super::shared::Shared;
-use super::slots;
+use super::slots::{self, QueueSlots};
+use super::suspects::Plan;
 use super::unreadable::Unreadable;
 use super::wakeups::Wakeups;
 use crate::metrics;
@@ -55,13 +56,18 @@ pub(super) async fn produce(shared: Arc<Shared>) {
                 }
             }
         }
-        let wanted = if is_lost { Vec::new() } else { wanted(&shared, &limit) };
-        if wanted.is_empty() {
+        let plan = shared.suspects.plan(Instant::now(), shared.queues.iter().map(QueueSlots::count).sum());
+        if matches!(plan, Plan::Hold { .. }) {
+            give_back_waiting(&shared);
+        }
+        let wanted = if is_lost { Wanted::NOTHING } else { wanted(&shared, &limit, plan) };
+        if wanted.slots.is_empty() {
             tokio::select! {
                 () = stopping.cancelled() => break,
                 () = shared.signals.freed.notified() => {}
                 () = slots::too_long(&shared.queues) => {}
                 () = lost_fetches.due(), if !is_lost => {}
+                () = held(plan) => {}
             }
             continue;
         }
@@ -95,7 +101,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
                 if Unreadable::may_explain(&error) {
                     let removed = tokio::select! {
                         () = stopping.cancelled() => break,
-                        removed = unreadable.remove(&shared, &wanted) => removed,
+                        removed = unreadable.remove(&shared, &wanted.slots) => removed,
                     };
                     match removed {
                         Ok(0) => {}
@@ -111,7 +117,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             }
         }
     }
-    // The jobs of fetches whose answers were lost would be rescued later, with an attempt used up. When the lease is lost
+    // The jobs of fetches whose answers were lost would be rescued later, as suspects. When the lease is lost
     // they are another runner's.
     let lease = shared.leases.current();
     tokio::select! {
@@ -124,6 +130,14 @@ pub(super) async fn produce(shared: Arc<Shared>) {
         }
     }
     give_back_waiting(&shared);
+}
+
+/// Resolves when a plan holds the runner up no longer.
+async fn held(plan: Plan) {
+    match plan {
+        Plan::Hold { until } => tokio::time::sleep_until(until.into()).await,
+        Plan::Open { .. } | Plan::Alone => std::future::pending().await,
+    }
 }
 
 /// Gives back every job that waits for a slot.

@@ -13,6 +13,7 @@ use super::result::Ended;
 use super::retention::CompletedRetention;
 use super::runs::Runs;
 use super::slots::QueueSlots;
+use super::suspects::Suspects;
 use super::telemetry::Telemetry;
 use crate::client::Client;
 use crate::ident::QueueName;
@@ -27,6 +28,7 @@ pub(super) struct Shared {
     pub(super) queues: Vec<QueueSlots>,
     pub(super) retention: CompletedRetention,
     pub(super) runs: Runs,
+    pub(super) suspects: Suspects,
     /// Where runs send their results: to the completer.
     pub(super) results: mpsc::UnboundedSender<Ended>,
     pub(super) workers: Workers,
@@ -91,6 +93,9 @@ impl Shared {
 
     /// Sends the result of a run to the completer, which outlives every run.
     pub(super) fn send(&self, ended: Ended) {
+        if self.suspects.ended(&ended.result) {
+            self.signals.freed.notify_one();
+        }
         let _ = self.results.send(ended);
     }
 

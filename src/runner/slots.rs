@@ -49,6 +49,8 @@ struct Slots {
     waiting: VecDeque<Fetched>,
     /// Whether the queue has a limit over all runners: jobs fetched ahead would take places from other runners.
     is_limited: bool,
+    /// Whether the queue has jobs that are not fetched ahead: suspects, or jobs with one attempt.
+    is_careful: bool,
     /// When this few jobs wait here, another fetch is worth its round trip.
     refill_at: usize,
     throughput: Throughput,
@@ -61,6 +63,7 @@ impl QueueSlots {
             running: 0,
             waiting: VecDeque::new(),
             is_limited: false,
+            is_careful: false,
             refill_at: 0,
             throughput: Throughput::new(Instant::now()),
         };
@@ -72,18 +75,25 @@ impl QueueSlots {
         self.slots().concurrency = concurrency;
     }
 
-    /// How many jobs to fetch now, for the free slots and ahead.
-    pub(super) fn want(&self) -> usize {
+    /// How many jobs to fetch now, for the free slots and ahead where that is allowed; and how many of them start at once.
+    pub(super) fn want(&self, may_fetch_ahead: bool) -> (usize, usize) {
         let mut slots = self.slots();
         let per_moment = slots.throughput.in_a_moment(Instant::now());
-        let ahead = if slots.is_limited { 0 } else { per_moment };
+        let ahead = if slots.is_limited || slots.is_careful || !may_fetch_ahead { 0 } else { per_moment };
         slots.refill_at = ahead - (ahead / 2).min(MAX_FETCH);
         let waiting = slots.waiting.len();
         let free = slots.concurrency.saturating_sub(slots.running);
         if free <= waiting && waiting > slots.refill_at {
-            return 0;
+            return (0, 0);
         }
-        free.saturating_add(ahead).saturating_sub(waiting).min(MAX_FETCH)
+        let wanted = free.saturating_add(ahead).saturating_sub(waiting).min(MAX_FETCH);
+        (wanted, free.saturating_sub(waiting).min(wanted))
+    }
+
+    /// Whether a job that is fetched now starts at once.
+    pub(super) fn is_idle(&self) -> bool {
+        let slots = self.slots();
+        slots.running + slots.waiting.len() < slots.concurrency
     }
 
     /// Notes whether the queue has a limit over all runners.
@@ -91,9 +101,19 @@ impl QueueSlots {
         self.slots().is_limited = is_limited;
     }
 
-    /// Adds a fetched job, for the next slot that is free.
+    /// Notes whether the queue has jobs that are not fetched ahead.
+    pub(super) fn be_careful(&self, is_careful: bool) {
+        self.slots().is_careful = is_careful;
+    }
+
+    /// Adds a fetched job, for the next slot that is free. Suspects come first.
     pub(super) fn put(&self, job: Fetched) {
-        self.slots().waiting.push_back(job);
+        let mut slots = self.slots();
+        if job.attempt.row.crashes > 0 {
+            slots.waiting.push_front(job);
+        } else {
+            slots.waiting.push_back(job);
+        }
     }
 
     /// Takes the next job and a slot for it. `None`: no job waits here, or no slot is free.

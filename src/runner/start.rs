@@ -1,7 +1,7 @@
 //! Starting a runner: checks its options, enters it in the database and spawns its tasks.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::mpsc;
@@ -17,11 +17,12 @@ use super::retention::CompletedRetention;
 use super::runs::Runs;
 use super::shared::{Polling, Shared, Signals, Tasks, Workers};
 use super::slots::QueueSlots;
+use super::suspects::Suspects;
 use super::telemetry::Telemetry;
 use super::{completer, heartbeat, panics, producer, progress};
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
-use crate::maintenance::{Holder, SharedConnection};
+use crate::maintenance::{Holder, MAX_CRASHES, SharedConnection};
 use crate::metrics;
 use crate::notify::Line;
 use crate::store::RunnerRow;
@@ -64,6 +65,7 @@ impl Runner {
             queues,
             retention: CompletedRetention::new(self.maintenance.retention, kept),
             runs: Runs::default(),
+            suspects: Suspects::new(Instant::now()),
             results,
             telemetry: Telemetry::new(&kinds, &names),
             workers: Workers {
@@ -146,6 +148,9 @@ impl Runner {
         self.check_states()?;
         if self.lease < Duration::from_secs(1) {
             return refuse(format!("a lease must be at least 1 s: {:?}", self.lease));
+        }
+        if self.maintenance.max_crashes < MAX_CRASHES {
+            return refuse(format!("max_crashes must be at least {MAX_CRASHES}: {}", self.maintenance.max_crashes));
         }
         let own = [("timeout", self.timeout.unwrap_or(Duration::MAX)), ("poll_interval", self.poll_interval)];
         for (name, interval) in own.into_iter().chain(self.maintenance.intervals()) {

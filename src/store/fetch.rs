@@ -20,6 +20,17 @@ use crate::state::JobState;
 pub(crate) struct Slots {
     pub(crate) queue: QueueName,
     pub(crate) free: usize,
+    /// How many of them are idle, so that their jobs start at once. Jobs for the others are fetched ahead.
+    pub(crate) idle: usize,
+}
+
+/// Which suspects a fetch takes: jobs whose runner died while it had them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Suspects {
+    /// Up to so many that crashed once, and then other jobs.
+    AtMost(usize),
+    /// One that crashed more than once, and no other job.
+    OneAlone,
 }
 
 /// A position in a queue and a priority, behind which a fetch begins. A cursor has several of them.
@@ -46,6 +57,12 @@ pub(crate) struct Fetched {
     pub(crate) held_back: Vec<QueueName>,
     /// The queues with a limit over all runners.
     pub(crate) limited: Vec<QueueName>,
+    /// The queues that had suspects to fetch.
+    pub(crate) suspected: Vec<QueueName>,
+    /// Whether all suspects of a queue crashed more than once, so that each of them is to run alone.
+    pub(crate) is_alone_wanted: bool,
+    /// The queues with jobs that have one attempt and were not taken, since no idle slot was left.
+    pub(crate) left_out: Vec<QueueName>,
 }
 
 impl Fetched {
@@ -67,6 +84,18 @@ pub(crate) struct Unreadable {
     pub(crate) problem: String,
 }
 
+/// What a fetch is to take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demand<'a> {
+    pub(crate) slots: &'a [Slots],
+    pub(crate) suspects: Suspects,
+    pub(crate) kinds: &'a [String],
+    /// Where the scans begin.
+    pub(crate) cursor: &'a [Position],
+    /// Jobs to leave alone.
+    pub(crate) except: &'a [Uuid],
+}
+
 /// Takes up to the free slots of each queue, of the given kinds only, in the order of work, and starts a run of each job.
 /// In queues with positions in the cursor the scan begins behind these, which come with the highest priority first. Leaves
 /// out the jobs in `except`.
@@ -74,11 +103,12 @@ pub(crate) async fn fetch(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
-    slots: &[Slots],
-    kinds: &[String],
-    cursor: &[Position],
-    except: &[Uuid],
+    Demand { slots, suspects, kinds, cursor, except }: Demand<'_>,
 ) -> Result<Fetched> {
+    let (suspects, is_alone) = match suspects {
+        Suspects::AtMost(count) => (number(count), false),
+        Suspects::OneAlone => (1, true),
+    };
     let rows = query(&statements.fetch)
         .bind(names_of(slots))
         .bind(numbers_of(slots))
@@ -89,6 +119,9 @@ pub(crate) async fn fetch(
         .bind(cursor.iter().map(|position| position.scheduled_at).collect::<Vec<_>>())
         .bind(cursor.iter().map(|position| position.id).collect::<Vec<_>>())
         .bind(except)
+        .bind(slots.iter().map(|slots| number(slots.idle)).collect::<Vec<_>>())
+        .bind(suspects)
+        .bind(is_alone)
         .fetch_all(&mut *connection)
         .await?;
     let scan = rows.first().ok_or(sqlx::Error::RowNotFound)?;
@@ -100,6 +133,9 @@ pub(crate) async fn fetch(
         took: Duration::try_from(ended_at.0 - began_at.0).unwrap_or_default(),
         held_back: queue_names(scan.try_get("held_back")?),
         limited: queue_names(scan.try_get("limited")?),
+        suspected: queue_names(scan.try_get("suspected")?),
+        is_alone_wanted: scan.try_get::<Option<bool>, _>("is_alone_wanted")?.unwrap_or_default(),
+        left_out: queue_names(scan.try_get("left_out")?),
     };
     if scan.try_get::<Option<Uuid>, _>("id")?.is_some() {
         for row in &rows {
@@ -154,7 +190,11 @@ pub(super) fn names_of(slots: &[Slots]) -> Vec<&str> {
 
 /// The free slots of the queues, as statements take them.
 pub(super) fn numbers_of(slots: &[Slots]) -> Vec<i32> {
-    slots.iter().map(|slots| i32::try_from(slots.free).unwrap_or(i32::MAX)).collect()
+    slots.iter().map(|slots| number(slots.free)).collect()
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 fn queue_names(names: Option<Vec<String>>) -> Vec<QueueName> {

@@ -7,7 +7,7 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::row::job_row;
+use super::row::{count, job_row};
 use super::{Statements, interval, query};
 use crate::error::Result;
 use crate::ident::JobId;
@@ -78,13 +78,14 @@ pub(crate) async fn start_job(
     job_row(&row)
 }
 
-/// The job that several queues would run first, and its queue.
+/// The job that several queues would run first, its queue and its crashes.
 pub(crate) async fn next_job(
     connection: &mut PgConnection,
     statements: &Statements,
     queues: &[&str],
     kinds: &[String],
-) -> Result<Option<(JobId, String)>> {
+) -> Result<Option<(JobId, String, u16)>> {
     let row = query(&statements.next_job).bind(queues).bind(kinds).fetch_optional(connection).await?;
-    row.map(|row| Ok((JobId::from(row.try_get::<Uuid, _>("id")?), row.try_get("queue")?))).transpose()
+    let Some(row) = row else { return Ok(None) };
+    Ok(Some((JobId::from(row.try_get::<Uuid, _>("id")?), row.try_get("queue")?, count(row.try_get("crashes")?))))
 }

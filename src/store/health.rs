@@ -289,6 +289,28 @@ pub(crate) async fn stuck_jobs(
     rows(query(&statements.health_stuck).bind(interval(running)).bind(interval(due)), connection).await
 }
 
+/// Jobs of a kind and a queue whose runners died several times in a row while they had them.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct SuspectJobs {
+    pub(crate) kind: String,
+    pub(crate) queue: String,
+    pub(crate) is_discarded: bool,
+    pub(crate) jobs: i64,
+    /// The most crashes of one of them.
+    pub(crate) crashes: i64,
+    /// One with so many.
+    pub(crate) job: Uuid,
+}
+
+/// Looks at no more than so many jobs of each sort.
+pub(crate) async fn suspect_jobs(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    look_at: i64,
+) -> Result<Vec<SuspectJobs>> {
+    rows(query(&statements.health_suspects).bind(look_at), connection).await
+}
+
 /// Final jobs past their retention.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Overdue {

@@ -62,19 +62,22 @@ pub(crate) struct Rescued {
     pub(crate) queue: QueueName,
     /// The attempt that was lost.
     pub(crate) attempt: u16,
-    /// `available`, or `discarded` when no attempt was left or another job holds its key.
+    /// `retryable`, or `discarded` for its crashes or when another job holds its key.
     pub(crate) state: JobState,
+    /// What the job's `errors` say.
+    pub(crate) error: String,
 }
 
 /// Rescues up to `limit` jobs of dead runners. With `only`, of these jobs. Returns the rescued jobs, and the time until
-/// the next lease can run out.
+/// the next lease can run out. A job is discarded after `max_crashes` in a row.
 pub(crate) async fn rescue(
     connection: &mut PgConnection,
     statements: &Statements,
     limit: i64,
     only: Option<&[Uuid]>,
+    max_crashes: u16,
 ) -> Result<(Vec<Rescued>, Option<Duration>)> {
-    let query = query(&statements.rescue).persistent(false).bind(limit).bind(only);
+    let query = query(&statements.rescue).persistent(false).bind(limit).bind(only).bind(i32::from(max_crashes));
     let rows = query.fetch_all(connection).await?;
     let next_in = rows.first().map(|row| row.try_get::<Option<i64>, _>("next_in")).transpose()?.flatten();
     let mut rescued = Vec::with_capacity(rows.len());
@@ -86,6 +89,7 @@ pub(crate) async fn rescue(
             queue: QueueName::from_stored(row.try_get("queue")?),
             attempt: row.try_get::<i16, _>("attempt")?.max(0).unsigned_abs(),
             state: row.try_get::<&str, _>("state")?.parse()?,
+            error: row.try_get("error")?,
         });
     }
     Ok((rescued, next_in.map(milliseconds)))

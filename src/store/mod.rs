@@ -60,13 +60,13 @@ pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_clai
 pub(crate) use self::change_log::{LogEntry, list_changes, log_change, prune_changes};
 pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
 pub(crate) use self::explain::explain_unique;
-pub(crate) use self::fetch::{Fetched, Position, Slots, Unreadable, fetch, give_back};
+pub(crate) use self::fetch::{Demand, Fetched, Position, Slots, Suspects, Unreadable, fetch, give_back};
 pub(crate) use self::finish::{Ending, Finished, RunResult, Verdict, finish, locked, not_completed, still_held};
 pub(crate) use self::health::{
     HeldFromOutside, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue, PreparedTransaction,
-    RunnerSeen, SchemaObject, StuckJobs, TableSeen, UnknownKind, begin_check, golden_objects, held_from_outside,
-    hidden_sessions, idle_claims, invalid_indexes, itself, neglected, open_transactions, overdue,
-    prepared_transactions, runners, schema_objects, stuck_jobs, tables, unknown_kinds,
+    RunnerSeen, SchemaObject, StuckJobs, SuspectJobs, TableSeen, UnknownKind, begin_check, golden_objects,
+    held_from_outside, hidden_sessions, idle_claims, invalid_indexes, itself, neglected, open_transactions, overdue,
+    prepared_transactions, runners, schema_objects, stuck_jobs, suspect_jobs, tables, unknown_kinds,
 };
 pub(crate) use self::insert::{Answer, Batch, NewRow, Outcome, insert, insert_each};
 use self::interval::lock_timeout;
@@ -209,6 +209,7 @@ statements! {
     health_self,
     health_sessions,
     health_stuck,
+    health_suspects,
     health_tables,
     holder,
     holders,

@@ -14,7 +14,7 @@ use crate::job::{AttemptError, JobRow};
 use crate::unique::StateSet;
 
 /// The columns of a job, in the order in which [`job_row`] reads them.
-const COLUMNS: [&str; 24] = [
+const COLUMNS: [&str; 25] = [
     "id",
     "kind",
     "queue",
@@ -39,6 +39,7 @@ const COLUMNS: [&str; 24] = [
     "replaced_by",
     "worker",
     "run",
+    "crashes",
 ];
 
 /// The marker in statements for the columns of the job `j`.
@@ -79,6 +80,7 @@ pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
         replaced_by: row.try_get::<Option<uuid::Uuid>, _>(at(21))?.map(JobId::from),
         worker: row.try_get(at(22))?,
         run: run_number(row.try_get(at(23))?),
+        crashes: count(row.try_get(at(24))?),
     })
 }
 

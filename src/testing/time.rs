@@ -6,6 +6,7 @@ use time::OffsetDateTime;
 
 use crate::client::Client;
 use crate::error::Result;
+use crate::maintenance::MAX_CRASHES;
 use crate::periodic::PeriodicRow;
 use crate::schedule::{CatchUp, Due, Schedule};
 use crate::store;
@@ -99,7 +100,7 @@ pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advance
         }
     }
     loop {
-        let (rescued, _) = store::rescue(&mut connection, statements, BATCH, None).await?;
+        let (rescued, _) = store::rescue(&mut connection, statements, BATCH, None, MAX_CRASHES).await?;
         advanced.rescued += rescued.len() as u64;
         if (rescued.len() as u64) < BATCH.unsigned_abs() {
             return Ok(advanced);

@@ -296,6 +296,7 @@ fn row_without_database(job: NewJob, attempt: u16, errors: Vec<AttemptError>, wo
         replaced_by: None,
         worker: Some(worker),
         run: 1,
+        crashes: 0,
     }
 }
 

@@ -11,7 +11,7 @@ use crate::support::{Database, WAIT, job};
 
 /// Each with as many nulls as it has parameters: a generic plan does not look at them.
 const STATEMENTS: [(&str, usize); 13] = [
-    ("fetch", 9),
+    ("fetch", 12),
     ("complete", 4),
     ("delete", 4),
     ("finish", 9),
@@ -20,7 +20,7 @@ const STATEMENTS: [(&str, usize); 13] = [
     ("still_held", 3),
     ("promote", 3),
     ("due_jobs", 3),
-    ("rescue", 2),
+    ("rescue", 3),
     ("lost_jobs", 2),
     ("prune", 7),
     ("jobs_in_range", 3),

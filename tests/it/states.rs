@@ -296,8 +296,26 @@ impl Stage {
         let rescue = async |client: &Client, _: &JobRow| {
             testing::advance(client, Duration::ZERO).await.unwrap();
         };
-        self.drive("the rescuer, when its runner has died", false, &[JobState::Running], rescue).await;
-        self.drive("the rescuer, no attempt left", false, &[JobState::Running], async |client, before| {
+        self.drive("the rescuer, when its runner has died the first time", false, &[JobState::Running], rescue).await;
+        self.drive("the rescuer, at a crash as a suspect", false, &[JobState::Running], async |client, before| {
+            sqlx::query("UPDATE uniqueue.job SET crashes = 1 WHERE id = $1")
+                .bind(before.id.as_uuid())
+                .execute(client.pool())
+                .await
+                .unwrap();
+            rescue(client, before).await;
+        })
+        .await;
+        self.drive("the rescuer, at the third crash", false, &[JobState::Running], async |client, before| {
+            sqlx::query("UPDATE uniqueue.job SET crashes = 2 WHERE id = $1")
+                .bind(before.id.as_uuid())
+                .execute(client.pool())
+                .await
+                .unwrap();
+            rescue(client, before).await;
+        })
+        .await;
+        self.drive("the rescuer, of a job with one attempt", false, &[JobState::Running], async |client, before| {
             sqlx::query("UPDATE uniqueue.job SET max_attempts = 1 WHERE id = $1")
                 .bind(before.id.as_uuid())
                 .execute(client.pool())

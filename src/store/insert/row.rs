@@ -74,6 +74,7 @@ impl NewRow {
             priority: self.priority,
             attempt: 0,
             run: 0,
+            crashes: 0,
             max_attempts: self.max_attempts,
             created_at: entered.created_at,
             scheduled_at: entered.scheduled_at,

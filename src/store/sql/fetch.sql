@@ -3,16 +3,28 @@
 -- runners wait for each other. It begins at the head of the queue; or, where the cursor ($5 to $8) has positions in
 -- the queue, behind these: one for each priority, the highest first. Leaves out the jobs in $9. Answers with a row a job, or with one row without a
 -- job; each says what the scan was.
+--
+-- $10: how many of the free slots of each queue are idle, so that their jobs start at once. The others are fetched ahead,
+-- which suspects and jobs with one attempt are not. $11: how many suspects to take in all, before other jobs. $12: whether
+-- to take nothing but one suspect that crashed twice or more. Otherwise no such suspect is taken.
 WITH wanted AS MATERIALIZED (
     SELECT
-        w.queue, w.free, q.max_running IS NOT NULL AS is_limited,
+        w.queue, w.free, w.idle, q.max_running IS NOT NULL AS is_limited,
         CASE
             WHEN q.paused_at IS NOT NULL THEN 0
             WHEN q.max_running IS NULL THEN w.free
             -- Asked only where there is a limit over all runners, by all in one order of queues.
             ELSE /* schema */free_places(w.queue, w.free)
-        END AS slots
-    FROM unnest($1::text[], $2::integer[]) AS w (queue, free)
+        END AS slots,
+        -- Of the suspect with the fewest crashes. Null: none waits. This is all that a queue without suspects pays.
+        (
+            SELECT j.crashes
+            FROM /* schema */job AS j
+            WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes > 0 AND j.kind = ANY ($3::text[])
+            ORDER BY j.crashes
+            LIMIT 1
+        ) AS crashes
+    FROM unnest($1::text[], $2::integer[], $10::integer[]) AS w (queue, free, idle)
     LEFT JOIN /* schema */queue AS q ON q.name = w.queue
     -- A runner that has not noticed yet that its lease ran out would take what was just rescued.
     WHERE EXISTS (
@@ -20,50 +32,82 @@ WITH wanted AS MATERIALIZED (
     )
     ORDER BY w.queue COLLATE "C"
 ),
-next AS MATERIALIZED (
-    SELECT n.id
+suspects AS MATERIALIZED (
+    SELECT w.queue, s.id
     FROM wanted AS w
     CROSS JOIN LATERAL (
         SELECT j.id
         FROM /* schema */job AS j
-        WHERE j.queue = w.queue AND j.state = 'available' AND j.kind = ANY ($3::text[]) AND j.id <> ALL ($9::uuid[])
-        ORDER BY j.priority DESC, j.scheduled_at, j.id
-        LIMIT w.slots
+        WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes > 0
+            AND (j.crashes > 1) = $12::boolean AND j.kind = ANY ($3::text[]) AND j.id <> ALL ($9::uuid[])
+        ORDER BY j.crashes, j.priority DESC, j.scheduled_at, j.id
+        LIMIT least(w.slots, w.idle)
         FOR NO KEY UPDATE SKIP LOCKED
-    ) AS n
-    WHERE w.queue <> ALL ($5::text[])
-    UNION ALL
-    SELECT o.id
+    ) AS s
+    WHERE w.crashes > 0
+    LIMIT $11::integer
+),
+room AS MATERIALIZED (
+    SELECT
+        w.queue, CASE WHEN $12::boolean THEN 0 ELSE greatest(w.slots - s.taken, 0) END AS slots, w.idle - s.taken AS idle
     FROM wanted AS w
+    CROSS JOIN LATERAL (SELECT count(*) AS taken FROM suspects AS s WHERE s.queue = w.queue) AS s
+),
+next AS MATERIALIZED (
+    SELECT w.queue, n.id, n.max_attempts = 1 AND n.place > w.idle AS is_left_out
+    FROM room AS w
     CROSS JOIN LATERAL (
-        SELECT n.id
-        -- unnest keeps the order of the positions.
-        FROM unnest($5::text[], $6::smallint[], $7::timestamptz[], $8::uuid[])
-            AS p (queue, priority, scheduled_at, id)
-        CROSS JOIN LATERAL (
-            SELECT j.id
+        SELECT n.id, n.max_attempts, row_number() OVER () AS place
+        FROM (
+            SELECT j.id, j.max_attempts
             FROM /* schema */job AS j
-            WHERE j.queue = p.queue
-                AND j.state = 'available'
-                AND j.priority = p.priority
-                AND (j.scheduled_at, j.id) > (p.scheduled_at, p.id)
-                AND j.kind = ANY ($3::text[])
-                AND j.id <> ALL ($9::uuid[])
-            ORDER BY j.scheduled_at, j.id
+            WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes = 0
+                AND j.kind = ANY ($3::text[]) AND j.id <> ALL ($9::uuid[])
+            ORDER BY j.priority DESC, j.scheduled_at, j.id
             LIMIT w.slots
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS n
-        WHERE p.queue = w.queue
-        LIMIT w.slots
+    ) AS n
+    WHERE w.queue <> ALL ($5::text[])
+    UNION ALL
+    SELECT w.queue, o.id, o.max_attempts = 1 AND o.place > w.idle
+    FROM room AS w
+    CROSS JOIN LATERAL (
+        SELECT n.id, n.max_attempts, row_number() OVER () AS place
+        FROM (
+            SELECT n.id, n.max_attempts
+            -- unnest keeps the order of the positions.
+            FROM unnest($5::text[], $6::smallint[], $7::timestamptz[], $8::uuid[])
+                AS p (queue, priority, scheduled_at, id)
+            CROSS JOIN LATERAL (
+                SELECT j.id, j.max_attempts
+                FROM /* schema */job AS j
+                WHERE j.queue = p.queue
+                    AND j.state = 'available'
+                    AND j.crashes = 0
+                    AND j.priority = p.priority
+                    AND (j.scheduled_at, j.id) > (p.scheduled_at, p.id)
+                    AND j.kind = ANY ($3::text[])
+                    AND j.id <> ALL ($9::uuid[])
+                ORDER BY j.scheduled_at, j.id
+                LIMIT w.slots
+                FOR NO KEY UPDATE SKIP LOCKED
+            ) AS n
+            WHERE p.queue = w.queue
+            LIMIT w.slots
+        ) AS n
     ) AS o
     WHERE w.queue = ANY ($5::text[])
+    UNION ALL
+    SELECT s.queue, s.id, false
+    FROM suspects AS s
 ),
 started AS (
     UPDATE /* schema */job AS j
     SET state = 'running',
         -- The fence: no other run of the job has this number.
         run = j.run % 2147483647 + 1,
-        -- Counted at fetch, so that a crash uses one up. Capped, so that no count stops a queue.
+        -- Capped, so that no count stops a queue.
         attempt = least(j.attempt::integer + 1, 32767),
         -- Read once, when the scan is over and no row is changed yet.
         attempted_at = (SELECT clock_timestamp()),
@@ -71,7 +115,7 @@ started AS (
         unique_states = CASE WHEN j.until_start AND j.unique_states > 0 THEN 0 ELSE j.unique_states END,
         unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'available', 'running')
     -- An array, not a join: the planner cannot know how many rows a LIMIT of slots gives, and would read the whole table.
-    WHERE j.id = ANY (ARRAY(SELECT n.id FROM next AS n))
+    WHERE j.id = ANY (ARRAY(SELECT n.id FROM next AS n WHERE NOT n.is_left_out))
     RETURNING
         /* columns */j.*,
         j.unique_yielded
@@ -80,11 +124,15 @@ scan AS (
     SELECT
         statement_timestamp() AS began_at,
         array_agg(w.queue) FILTER (WHERE w.slots < w.free) AS held_back,
-        array_agg(w.queue) FILTER (WHERE w.is_limited) AS limited
+        array_agg(w.queue) FILTER (WHERE w.is_limited) AS limited,
+        array_agg(w.queue) FILTER (WHERE w.slots > 0 AND w.crashes > 0) AS suspected,
+        bool_or(w.slots > 0 AND w.crashes > 1) AS is_alone_wanted,
+        ARRAY(SELECT DISTINCT n.queue FROM next AS n WHERE n.is_left_out) AS left_out
     FROM wanted AS w
 )
 SELECT
-    c.began_at, coalesce(j.attempted_at, clock_timestamp()) AS ended_at, c.held_back, c.limited,
+    c.began_at, coalesce(j.attempted_at, clock_timestamp()) AS ended_at, c.held_back, c.limited, c.suspected,
+    c.is_alone_wanted, c.left_out,
     /* columns */j.*
 FROM scan AS c
 LEFT JOIN started AS j ON NOT j.unique_yielded OR j.id <> ALL (

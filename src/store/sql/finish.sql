@@ -3,7 +3,7 @@
 -- another job claims their key. The other runs were stale.
 WITH finished AS (
     UPDATE /* schema */job AS j
-    SET (state, finalized_at, scheduled_at, attempt, errors, output, progress, unique_yielded) = (
+    SET (state, finalized_at, scheduled_at, attempt, crashes, errors, output, progress, unique_yielded) = (
         SELECT
             d.state,
             CASE WHEN d.state IN ('completed', 'cancelled', 'discarded') THEN clock_timestamp() END,
@@ -14,6 +14,8 @@ WITH finished AS (
             END,
             -- A snooze and a job given back do not use up the attempt.
             CASE WHEN r.outcome IN ('snooze', 'give_back') THEN j.attempt - 1 ELSE j.attempt END,
+            -- A run that ended killed no process. A job given back may not have run.
+            CASE WHEN r.outcome IN ('retry', 'snooze') THEN 0 ELSE j.crashes END,
             CASE
                 WHEN r.error IS NULL THEN j.errors
                 ELSE j.errors || jsonb_build_object('attempt', j.attempt, 'at', clock_timestamp(), 'error', r.error)

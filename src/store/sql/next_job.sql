@@ -1,5 +1,5 @@
 -- The job that comes first over several queues.
-SELECT j.id, j.queue
+SELECT j.id, j.queue, j.crashes
 FROM /* schema */job AS j
 WHERE j.state = 'available' AND j.queue = ANY ($1::text[]) AND j.kind = ANY ($2::text[])
 ORDER BY j.priority DESC, j.scheduled_at, j.id

@@ -1,7 +1,13 @@
--- Brings back up to $1 jobs of runners whose lease ran out, of those in $2; null: of all; and wakes
--- others. The attempt is used up; a job out of attempts is discarded, with the reason. Answers
--- with a row a job, or one without a job, each with the milliseconds until the next lease could run
--- out.
+-- Takes up to $1 jobs from runners whose lease ran out, of those in $2; null: of all. They come back as suspects, after a
+-- back-off. $3 is the number of crashes in a row that discards a job.
+--
+-- Which of its jobs a dead runner had started is not known. So the first crash uses up no attempt. A crash as a suspect
+-- does, but not the last one: the neighbour of a job that kills its process is innocent. From the second crash on a job
+-- runs alone. Its third crash discards it, unless another job that still runs was started after it.
+--
+-- A job with one attempt was fetched to be started at once. It is not started again.
+--
+-- Answers with a row a job, or one without a job, each with the milliseconds until the next lease could run out.
 WITH lost AS (
     SELECT j.id
     FROM /* schema */job AS j
@@ -11,35 +17,62 @@ WITH lost AS (
             WHERE r.id = j.worker AND r.leased_until > clock_timestamp()
         )
         AND ($2::uuid[] IS NULL OR j.id = ANY ($2))
+    -- Before the jobs that were started after them are taken from the runner.
+    ORDER BY j.crashes DESC
     LIMIT $1
     FOR NO KEY UPDATE SKIP LOCKED
 ),
 rescued AS (
     UPDATE /* schema */job AS j
-    SET state = CASE
-            WHEN j.attempt >= j.max_attempts THEN 'discarded' ELSE 'available'
-        END::/* schema */job_state,
-        finalized_at = CASE WHEN j.attempt >= j.max_attempts THEN clock_timestamp() END,
-        scheduled_at = clock_timestamp(),
-        errors = j.errors || jsonb_build_object(
-            'attempt', j.attempt, 'at', clock_timestamp(),
-            'error', 'rescued: the runner died or lost its lease' || CASE
-                WHEN j.attempt >= j.max_attempts THEN format('; discarded: no attempt is left of %s', j.max_attempts)
-                ELSE ''
-            END
-        ),
-        unique_yielded = j.unique_yielded OR /* schema */enters_claim(
-            j.unique_states, 'running',
-            CASE WHEN j.attempt >= j.max_attempts THEN 'discarded' ELSE 'available' END::/* schema */job_state
-        )
+    SET (state, finalized_at, scheduled_at, attempt, crashes, errors, unique_yielded) = (
+        SELECT
+            s.state,
+            CASE WHEN s.is_over THEN clock_timestamp() END,
+            CASE
+                WHEN s.is_over THEN j.scheduled_at
+                ELSE clock_timestamp() + interval '1 s' * least(power(5, least(s.crashes, 5) - 1), 300)
+            END,
+            CASE
+                WHEN s.is_over THEN j.attempt
+                WHEN j.crashes = 0 THEN greatest(j.attempt - 1, 0)
+                ELSE greatest(least(j.attempt, j.max_attempts - 1), 0)
+            END,
+            s.crashes,
+            j.errors || jsonb_build_object(
+                'attempt', j.attempt, 'at', clock_timestamp(),
+                'error', 'rescued: the runner died or lost its lease' || coalesce('; discarded: ' || s.reason, '')
+            ),
+            j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'running', s.state)
+        FROM (
+            SELECT
+                d.reason,
+                d.reason IS NOT NULL AS is_over,
+                CASE WHEN d.reason IS NULL THEN 'retryable' ELSE 'discarded' END::/* schema */job_state AS state,
+                least(j.crashes + 1, CASE WHEN d.reason IS NULL THEN $3::integer - 1 ELSE 32767 END) AS crashes
+            FROM (
+                SELECT
+                    CASE
+                        WHEN j.max_attempts = 1 THEN 'a job with one attempt is not started again'
+                        WHEN j.crashes >= $3::integer - 1 AND NOT EXISTS (
+                            SELECT FROM /* schema */job AS o
+                            WHERE o.state = 'running' AND o.worker = j.worker AND o.attempted_at > j.attempted_at
+                        ) THEN format('its runner died %s times in a row while it had the job', j.crashes + 1)
+                        WHEN j.crashes >= 2 AND j.attempt >= j.max_attempts THEN
+                            format('no attempt is left of %s after %s crashes', j.max_attempts, j.crashes + 1)
+                    END AS reason
+                OFFSET 0
+            ) AS d
+            OFFSET 0
+        ) AS s
+    )
     -- An array, not a join: the planner takes a LIMIT of unknown size for a tenth of the table.
     WHERE j.id = ANY (ARRAY(SELECT l.id FROM lost AS l))
-    RETURNING j.id, j.kind, j.queue, j.attempt, j.state, j.unique_yielded
+    RETURNING
+        j.id, j.kind, j.queue, j.state, j.unique_yielded,
+        (j.errors -> -1 ->> 'attempt')::smallint AS attempt, j.errors -> -1 ->> 'error' AS error
 ),
 settled AS MATERIALIZED (
-    SELECT
-        /* schema */wake_runners(array_agg(DISTINCT r.queue)) AS woken,
-        /* schema */take_claims(array_agg(r.id) FILTER (WHERE r.unique_yielded)) AS discarded
+    SELECT /* schema */take_claims(array_agg(r.id) FILTER (WHERE r.unique_yielded)) AS discarded
     FROM rescued AS r
     HAVING count(*) > 0
 )
@@ -49,7 +82,7 @@ SELECT
         FROM /* schema */runner AS o
         WHERE o.leased_until > clock_timestamp()
     ) AS next_in,
-    r.id, r.kind, r.queue, r.attempt,
+    r.id, r.kind, r.queue, r.attempt, r.error,
     CASE WHEN r.id = ANY (s.discarded) THEN 'discarded' ELSE r.state::text END AS state
 FROM (SELECT) AS always
 LEFT JOIN settled AS s ON true

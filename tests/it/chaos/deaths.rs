@@ -47,7 +47,7 @@ async fn from_kill_to_restart(lease: Duration) -> Duration {
     let other = quick(&database.client).lease(lease).worker(work).start().await.unwrap();
     let killed = Instant::now();
     victim.kill();
-    let row = until(&database, job, "the start elsewhere", |row| row.attempt == 2).await;
+    let row = until(&database, job, "the start elsewhere", |row| row.run == 2).await;
     let took = killed.elapsed();
     assert!(row.errors[0].error.contains("rescued"), "{:?}", row.errors);
     other.stop().await.unwrap();
@@ -58,8 +58,8 @@ async fn from_kill_to_restart(lease: Duration) -> Duration {
 async fn the_jobs_of_a_killed_process_run_elsewhere_soon_after_its_lease() {
     let took = from_kill_to_restart(LEASE).await;
     println!("kill -9 to restart elsewhere with a lease of {LEASE:?}: {took:.2?}");
-    // A lease and a quarter, and as much again for a busy machine.
-    assert!(took < 2 * LEASE, "{took:?}");
+    // A lease and a quarter and the back-off of a second, and as much again for a busy machine.
+    assert!(took < 4 * LEASE, "{took:?}");
 }
 
 /// Half a minute, for the number's sake: `cargo test --test it default_lease -- --ignored --nocapture`.
@@ -115,7 +115,7 @@ async fn a_process_that_wakes_up_late_finishes_nothing_extends_nothing_and_stops
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     for job in jobs {
         let row = database.client.job(job).await.unwrap().unwrap();
-        assert_eq!((row.state, row.attempt, row.worker), (JobState::Running, 2, Some(other.id())), "{row:?}");
+        assert_eq!((row.state, row.run, row.worker), (JobState::Running, 2, Some(other.id())), "{row:?}");
         assert_eq!((row.errors.len(), row.output), (1, None));
     }
     assert_eq!(database.number("SELECT count(*) FROM {schema}.effect").await, 0);

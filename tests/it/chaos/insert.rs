@@ -51,6 +51,17 @@ pub async fn insert(client: Client, ledger: Arc<Ledger>, mut dice: Dice, share: 
     }
 }
 
+/// Inserts jobs that kill their process, spread over the torment.
+pub async fn poison(client: Client, ledger: Arc<Ledger>, count: usize, mut pace: watch::Receiver<u64>) {
+    for number in 0..count {
+        pace.wait_for(|pace| number as u64 * 1_000 / count as u64 <= *pace).await.expect("a torment");
+        let id = JobId::generate();
+        let jobs = [(NewJob::from(Work { deed: Deed::Abort, millis: 5 }).id(id), id)];
+        let answers = send(&client, &ledger, How::Alone, &jobs).await;
+        acknowledge(&ledger, &jobs, &answers);
+    }
+}
+
 #[derive(Clone, Copy)]
 enum How {
     Alone,

@@ -8,6 +8,7 @@ mod deaths;
 mod dice;
 
 mod insert;
+mod poison;
 mod process;
 pub mod proxy;
 mod torment;
@@ -44,6 +45,8 @@ async fn no_job_is_lost_and_none_is_finished_twice_whatever_dies() {
     let url = cluster.proxy.url();
     let ledger: Arc<Ledger> = Arc::default();
     let (pace, paced) = watch::channel(0);
+    let poison = 1 + jobs / 20_000;
+    let poisoner = tokio::spawn(insert::poison(client(&url), Arc::clone(&ledger), poison, paced.clone()));
     let inserters: Vec<_> = (0..INSERTERS)
         .map(|number| {
             let dice = Dice::new(seed, 100 + number as u64);
@@ -60,9 +63,10 @@ async fn no_job_is_lost_and_none_is_finished_twice_whatever_dies() {
     for inserter in inserters {
         inserter.await.unwrap();
     }
+    poisoner.await.unwrap();
     canceller.abort();
     let tormented_for = began.elapsed();
-    verdict::settle(&tormentor.cluster.direct, CALM).await;
+    verdict::settle(&mut tormentor, CALM).await;
     is_over.store(true, Ordering::Relaxed);
     observer.await.unwrap();
     verdict::record(&tormentor.cluster.direct, &ledger).await;

@@ -74,6 +74,11 @@ impl RunnerProcess {
         self.child.wait().expect("its end");
     }
 
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("its status").is_some()
+    }
+
     /// Waits for its end, as after `TERM`.
     pub async fn ended(&mut self) -> ExitStatus {
         let began = Instant::now();

@@ -39,6 +39,7 @@ const ROUND: [Torment; 9] = [
 #[derive(Default)]
 pub struct Tormented {
     kills: usize,
+    poisoned: usize,
     stops: usize,
     restarts: usize,
     terminated: u64,
@@ -47,8 +48,9 @@ pub struct Tormented {
 
 impl fmt::Display for Tormented {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kills, stops, restarts, terminated, cut } = self;
+        let Self { kills, poisoned, stops, restarts, terminated, cut } = self;
         writeln!(f, "  runners killed              {kills:>9}")?;
+        writeln!(f, "  runners poisoned            {poisoned:>9}")?;
         writeln!(f, "  runners stopped, continued  {stops:>9}")?;
         writeln!(f, "  database restarts           {restarts:>9}")?;
         writeln!(f, "  sessions terminated         {terminated:>9}")?;
@@ -86,6 +88,7 @@ impl Tormentor {
             pace.send_replace((step as u64 + 1) * 1_000 / steps as u64);
             tokio::time::sleep(self.dice.millis(150, 450)).await;
             self.inflict(round[step % ROUND.len()]).await;
+            self.start_again();
         }
     }
 
@@ -134,6 +137,16 @@ impl Tormentor {
                 self.done.terminated += ended as u64;
             }
             Torment::Cut => self.done.cut += self.cluster.proxy.cut(&mut self.dice, 6),
+        }
+    }
+
+    /// Starts runners in the place of those that poison has killed.
+    pub fn start_again(&mut self) {
+        for place in 0..self.runners.len() {
+            if self.runners[place].has_ended() {
+                self.runners[place] = self.start();
+                self.done.poisoned += 1;
+            }
         }
     }
 

@@ -9,9 +9,20 @@ use sqlx::{PgPool, Row};
 use uniqueue::JobId;
 
 use super::insert::Ledger;
+use super::torment::Tormentor;
 
 /// What must be nothing, each with the query that counts it.
-const CRIMES: [(&str, &str); 9] = [
+const CRIMES: [(&str, &str); 11] = [
+    (
+        "poison that is not discarded",
+        "SELECT count(*) FROM uniqueue.job AS j
+         WHERE j.args ->> 'deed' = 'abort' AND j.state NOT IN ('cancelled', 'discarded')",
+    ),
+    (
+        "discarded for others' crashes",
+        "SELECT count(*) FROM uniqueue.job AS j
+         WHERE j.args ->> 'deed' <> 'abort' AND j.state = 'discarded' AND j.max_attempts > 1 AND j.crashes > 2",
+    ),
     (
         "acknowledged, and lost",
         "SELECT count(*) FROM chaos.acknowledged AS a
@@ -104,10 +115,12 @@ pub async fn record(pool: &PgPool, ledger: &Ledger) {
 }
 
 /// Waits until every job is final, or nothing has happened for a long time.
-pub async fn settle(pool: &PgPool, patience: Duration) {
+pub async fn settle(tormentor: &mut Tormentor, patience: Duration) {
     let (mut left, mut since) = (i64::MAX, Instant::now());
     loop {
+        let pool = &tormentor.cluster.direct;
         let now = number(pool, "SELECT count(*) FROM uniqueue.job WHERE finalized_at IS NULL").await;
+        tormentor.start_again();
         if now == 0 {
             return;
         }

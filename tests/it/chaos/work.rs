@@ -29,6 +29,8 @@ pub enum Deed {
     Effect,
     /// Never ends.
     Hang,
+    /// Kills its process.
+    Abort,
 }
 
 #[derive(Clone, Debug, Deserialize, Job, Serialize)]
@@ -81,6 +83,7 @@ impl Worker<Work> for Doer {
                 Ok(Outcome::complete())
             }
             Deed::Hang => std::future::pending().await,
+            Deed::Abort => std::process::abort(),
         }
     }
 }

@@ -47,8 +47,27 @@ async fn a_runner_that_misses_heartbeats_is_late_and_then_dead() {
     let real = Runner::new(database.client.clone()).queue("other", 1).worker(|_: RunningJob<Task>| async {});
     let real = real.start().await.unwrap();
     gone(&database, Thresholds::new(), FindingCode::JobStuck, "").await;
-    assert_eq!(database.client.job(id).await.unwrap().unwrap().state, JobState::Available);
+    assert_eq!(database.client.job(id).await.unwrap().unwrap().crashes, 1);
     real.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn jobs_that_kill_their_runners_are_told_by_kind() {
+    let database = Database::new().await;
+    let any = Thresholds::new();
+    let id = database.client.insert(job("a")).await.unwrap().id();
+    database.execute("UPDATE {schema}.job SET crashes = 1").await;
+    assert!(seek(&database, any, FindingCode::JobSuspect, "").await.is_none(), "it may be any of the runner's jobs");
+    database.execute("UPDATE {schema}.job SET crashes = 2").await;
+    for state in ["available", "running", "retryable"] {
+        database.set_state(id, state).await;
+        let told = find(&database, any, FindingCode::JobSuspect, Severity::Warning, "kind a").await;
+        assert!(told.seen.contains(&format!("up to 2 in a row, such as {id}")), "{told:?}");
+    }
+    database.set_state(id, "discarded").await;
+    find(&database, any, FindingCode::JobSuspect, Severity::Notice, "kind a").await;
+    database.set_state(id, "completed").await;
+    gone(&database, any, FindingCode::JobSuspect, "kind a").await;
 }
 
 #[tokio::test]

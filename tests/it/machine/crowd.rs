@@ -159,7 +159,8 @@ impl Crowd {
             for _ in 0..5 {
                 let queue = random.of(&QUEUES);
                 let slots = 1 + random.below(20) as i32;
-                let held = self.moves.fetch(&mut connection, worker, queue, slots).await.expect("a fetch");
+                let alone = random.below(4) == 0;
+                let held = self.moves.fetch(&mut connection, worker, queue, slots, alone).await.expect("a fetch");
                 self.count(held.len());
                 if held.is_empty() {
                     tokio::time::sleep(Duration::from_millis(2)).await;

@@ -24,6 +24,7 @@ struct Modelled {
     is_expired: bool,
     attempt: i16,
     max_attempts: i16,
+    crashes: i16,
     worker: Option<Uuid>,
     run: i32,
     replaced_by: Option<Uuid>,
@@ -164,6 +165,7 @@ impl Story<'_> {
             is_expired: false,
             attempt: 0,
             max_attempts,
+            crashes: 0,
             worker: None,
             run: 0,
             replaced_by: None,
@@ -235,7 +237,11 @@ impl Story<'_> {
         let Some(index) = self.pick(random, |job| job.state == JobState::Available) else { return };
         let worker = self.moves.register(connection).await.unwrap();
         self.log.push(format!("fetch {index}"));
-        let fetched = self.moves.fetch(connection, worker, &self.jobs[index].queue, 5).await.expect("a fetch");
+        let fetched = self
+            .moves
+            .fetch(connection, worker, &self.jobs[index].queue, 5, self.jobs[index].crashes > 1)
+            .await
+            .expect("a fetch");
         let job = &mut self.jobs[index];
         job.attempt += 1;
         job.run += 1;
@@ -274,6 +280,9 @@ impl Story<'_> {
         if matches!(end, End::Snooze { .. } | End::GiveBack) {
             self.jobs[index].attempt -= 1;
         }
+        if matches!(end, End::Retry { .. } | End::Snooze { .. }) {
+            self.jobs[index].crashes = 0;
+        }
         self.go_to(index, state);
         let job = &self.jobs[index];
         assert_eq!(finished, [job.id], "{:#?}", self.log);
@@ -297,9 +306,16 @@ impl Story<'_> {
         self.log.push(format!("rescue {index}"));
         self.moves.kill(connection, self.jobs[index].worker.unwrap()).await.unwrap();
         self.moves.rescue(connection).await.expect("a rescue");
-        let job = &self.jobs[index];
-        let is_out = job.attempt >= job.max_attempts;
-        self.go_to(index, if is_out { JobState::Discarded } else { JobState::Available });
+        let job = &mut self.jobs[index];
+        let crashes = job.crashes;
+        job.crashes += 1;
+        // It is the latest job of its runner.
+        if job.max_attempts == 1 || crashes >= 2 {
+            return self.go_to(index, JobState::Discarded);
+        }
+        // The first crash uses up no attempt, the second not the last one.
+        job.attempt = if crashes == 0 { job.attempt - 1 } else { job.attempt.min(job.max_attempts - 1) };
+        self.go_to(index, JobState::Retryable);
     }
 
     async fn expire(&mut self, random: &mut Random) {
@@ -347,7 +363,7 @@ impl Story<'_> {
     /// The table says what the model says, and one job at most claims the key.
     async fn check(&self, connection: &mut PgConnection) {
         let text = self.database.sql(
-            "SELECT j.id, j.state::text AS state, j.claims, j.unique_states, j.attempt, j.run, j.replaced_by
+            "SELECT j.id, j.state::text AS state, j.claims, j.unique_states, j.attempt, j.crashes, j.run, j.replaced_by
              FROM {schema}.job AS j
              WHERE j.unique_key = $1",
         );
@@ -360,12 +376,13 @@ impl Story<'_> {
                 row.get::<String, _>("state"),
                 row.get::<bool, _>("claims"),
                 row.get::<i16, _>("unique_states"),
-                row.get::<i16, _>("attempt"),
+                (row.get::<i16, _>("attempt"), row.get::<i16, _>("crashes")),
                 row.get::<i32, _>("run"),
                 row.get::<Option<Uuid>, _>("replaced_by"),
             );
+            let counts = (job.attempt, job.crashes);
             let expected =
-                (job.state.to_string(), job.is_marked(), job.states.bits(), job.attempt, job.run, job.replaced_by);
+                (job.state.to_string(), job.is_marked(), job.states.bits(), counts, job.run, job.replaced_by);
             assert_eq!(found, expected, "job {index}: {:#?}", self.log);
         }
     }

@@ -95,6 +95,7 @@ impl Moves {
         worker: Uuid,
         queue: &str,
         slots: i32,
+        alone: bool,
     ) -> sqlx::Result<Vec<Held>> {
         let kinds = vec!["task".to_owned()];
         // Half of the runners fetch from behind a position before all jobs, which must make no difference.
@@ -110,6 +111,9 @@ impl Moves {
             .bind(vec![OffsetDateTime::UNIX_EPOCH; positions])
             .bind(vec![Uuid::nil(); positions])
             .bind(Vec::<Uuid>::new())
+            .bind(vec![slots])
+            .bind(if alone { 1 } else { slots })
+            .bind(alone)
             .fetch_all(&mut *connection)
             .await?;
         // Without a job there is one row, with nulls.
@@ -198,7 +202,7 @@ impl Moves {
     }
 
     pub(super) async fn rescue(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        self.query("rescue").bind(100_i64).bind(None::<Vec<Uuid>>).bind(true).fetch_optional(connection).await?;
+        self.query("rescue").bind(100_i64).bind(None::<Vec<Uuid>>).bind(3_i32).fetch_optional(connection).await?;
         Ok(())
     }
 

@@ -1,9 +1,9 @@
-//! The jobs of a dead runner run again after its lease. A job that kills its runners does so only up to its last
-//! attempt.
+//! The jobs of a dead runner come back after its lease, as suspects. A job that kills its runners is discarded at its
+//! third crash.
 
 use std::time::Duration;
 
-use uniqueue::JobState;
+use uniqueue::{JobState, Runner, RunningJob, testing};
 
 use super::{Task, caretaker, until};
 use crate::support::Database;
@@ -19,6 +19,10 @@ pub(super) async fn die(database: &Database, left: Duration) {
         left.as_millis()
     );
     database.execute(&given).await;
+}
+
+async fn rescue(database: &Database) {
+    testing::advance(&database.client, Duration::ZERO).await.unwrap();
 }
 
 #[tokio::test]
@@ -38,18 +42,96 @@ async fn the_rescuer_is_awake_when_a_lease_runs_out() {
 }
 
 #[tokio::test]
-async fn a_job_that_keeps_killing_its_worker_is_discarded_and_says_why() {
+async fn a_job_that_keeps_killing_its_worker_is_discarded_at_its_third_crash_and_says_why() {
     let database = Database::new().await;
     let killer = database.client.insert(Task { n: 1 }).queue("unworked").max_attempts(2).await.unwrap();
+    let row = async || database.client.job(killer.id()).await.unwrap().unwrap();
     let runner = caretaker(&database).lease(Duration::from_secs(1)).start().await.unwrap();
-    for state in [JobState::Available, JobState::Discarded] {
+    // The first crash uses up no attempt.
+    for (crash, attempt, state) in
+        [(1, 0, JobState::Retryable), (2, 1, JobState::Retryable), (3, 2, JobState::Discarded)]
+    {
         die(&database, Duration::ZERO).await;
-        until("not rescued", async || database.client.job(killer.id()).await.unwrap().unwrap().state == state).await;
+        until("not rescued", async || row().await.state != JobState::Running).await;
+        let row = row().await;
+        assert_eq!((row.crashes, row.attempt, row.state), (crash, attempt, state), "{row:?}");
     }
     runner.stop().await.unwrap();
-    let row = database.client.job(killer.id()).await.unwrap().unwrap();
-    let said: Vec<_> = row.errors.iter().map(|error| (error.attempt, error.error.as_str())).collect();
+    let said: Vec<_> = row().await.errors.into_iter().map(|error| (error.attempt, error.error)).collect();
     let rescued = "rescued: the runner died or lost its lease";
-    let discarded = "rescued: the runner died or lost its lease; discarded: no attempt is left of 2";
-    assert_eq!(said, [(1, rescued), (2, discarded)]);
+    let discarded = format!("{rescued}; discarded: its runner died 3 times in a row while it had the job");
+    assert_eq!(said, [(1, rescued.to_owned()), (1, rescued.to_owned()), (2, discarded)]);
+}
+
+#[tokio::test]
+async fn a_crash_as_a_suspect_uses_up_an_attempt_and_an_attempt_that_ends_clears_the_suspicion() {
+    let database = Database::new().await;
+    let job = database.client.insert(Task { n: 1 }).queue("unworked").await.unwrap();
+    let row = async || database.client.job(job.id()).await.unwrap().unwrap();
+    for (crashes, attempt) in [(1, 0), (2, 1)] {
+        die(&database, Duration::ZERO).await;
+        rescue(&database).await;
+        assert_eq!((row().await.crashes, row().await.attempt), (crashes, attempt));
+    }
+    let fails = |_: RunningJob<Task>| async { Err::<(), _>("no luck") };
+    database.pass(Duration::from_secs(5)).await;
+    rescue(&database).await;
+    let runner = Runner::new(database.client.clone()).queue("unworked", 1).worker(fails).start().await.unwrap();
+    until("not worked", async || row().await.errors.len() == 3).await;
+    runner.stop().await.unwrap();
+    assert_eq!((row().await.crashes, row().await.attempt), (0, 2));
+}
+
+#[tokio::test]
+async fn a_second_crash_does_not_use_up_the_last_attempt() {
+    let database = Database::new().await;
+    let job = database.client.insert(Task { n: 1 }).queue("unworked").max_attempts(2).await.unwrap();
+    die(&database, Duration::ZERO).await;
+    database.execute("UPDATE {schema}.job SET attempt = 2, crashes = 1").await;
+    rescue(&database).await;
+    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!((row.state, row.crashes, row.attempt), (JobState::Retryable, 2, 1));
+}
+
+#[tokio::test]
+async fn a_job_with_one_attempt_is_not_started_again_after_a_crash() {
+    let database = Database::new().await;
+    let job = database.client.insert(Task { n: 1 }).queue("unworked").max_attempts(1).await.unwrap();
+    die(&database, Duration::ZERO).await;
+    rescue(&database).await;
+    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!((row.state, row.attempt), (JobState::Discarded, 1));
+    assert!(row.errors[0].error.ends_with("discarded: a job with one attempt is not started again"), "{row:?}");
+}
+
+#[tokio::test]
+async fn a_third_crash_counts_only_for_the_job_that_was_started_last() {
+    let database = Database::new().await;
+    let old = database.client.insert(Task { n: 1 }).queue("unworked").await.unwrap();
+    let new = database.client.insert(Task { n: 2 }).queue("unworked").await.unwrap();
+    die(&database, Duration::ZERO).await;
+    let started = format!(
+        "UPDATE {{schema}}.job SET crashes = CASE WHEN id = '{0}' THEN 2 ELSE 0 END, attempt = 3,
+            attempted_at = now() - CASE WHEN id = '{0}' THEN interval '20 s' ELSE interval '1 s' END",
+        old.id()
+    );
+    database.execute(&started).await;
+    rescue(&database).await;
+    for (job, crashes, attempt) in [(old, 2, 3), (new, 1, 2)] {
+        let row = database.client.job(job.id()).await.unwrap().unwrap();
+        assert_eq!((row.state, row.crashes, row.attempt), (JobState::Retryable, crashes, attempt), "{row:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_operators_retry_of_a_job_that_was_discarded_for_its_crashes_is_a_suspect() {
+    let database = Database::new().await;
+    let job = database.client.insert(Task { n: 1 }).queue("unworked").await.unwrap();
+    die(&database, Duration::ZERO).await;
+    database.execute("UPDATE {schema}.job SET crashes = 2").await;
+    rescue(&database).await;
+    assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Discarded);
+    database.client.retry([job.id()]).await.unwrap();
+    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!((row.state, row.crashes), (JobState::Available, 1));
 }

@@ -27,6 +27,7 @@ mod set_aside;
 mod settings;
 mod states;
 mod stopping;
+mod suspects;
 mod tracing;
 mod unanswered;
 mod unreadable;

@@ -251,7 +251,7 @@ async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told() {
     let next = quick(&database.client).lease(Duration::from_secs(1)).worker(|_: RunningJob<Task>| async {});
     let next = next.start().await.unwrap();
     let row = super::until(&database, job.id(), JobState::Completed).await;
-    assert_eq!(row.attempt, 2);
+    assert_eq!(row.run, 2);
     next.stop().await.unwrap();
 }
 

@@ -100,7 +100,7 @@ async fn jobs_of_a_runner_that_died_come_back_after_its_lease() {
     assert_eq!(database.advance(Duration::from_secs(10)).await.unwrap().rescued, 0);
     assert_eq!(database.advance(Duration::from_secs(10)).await.unwrap().rescued, 1);
     let row = client.job(job.id()).await.unwrap().unwrap();
-    assert_eq!((row.state, row.attempt), (JobState::Available, 1));
+    assert_eq!((row.state, row.attempt, row.crashes), (JobState::Retryable, 0, 1));
 }
 
 #[tokio::test]

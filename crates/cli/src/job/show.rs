@@ -79,6 +79,7 @@ async fn text(client: &Client, job: &JobRow, now: OffsetDateTime) -> Result<Stri
     record.field("state", Cell::new(state).style(state_style(job.state)));
     record.field("priority", job.priority.to_string());
     record.field("attempt", format!("{} of {}", job.attempt, job.max_attempts));
+    record.optional_field("crashes", (job.crashes > 0).then(|| format!("{} in a row", job.crashes)));
     record.field("created", at(job.created_at));
     record.field("scheduled", at(job.scheduled_at));
     record.optional_field("attempted", job.attempted_at.map(at));

@@ -1,0 +1,276 @@
+//! Suspects: jobs whose runner died while it had them. One of them may be the reason, and would kill this process too.
+//!
+//! ```text
+//!  crashes   fetched                                                  another crash
+//!     0      with others, and ahead of free slots                     1: a suspect, no attempt used up
+//!     1      when a slot is free: one, then two, four, … as they      2: an attempt used up
+//!            pass their trials
+//!    2 …     alone: the runner has no other job and fetches none      discarded at the limit, by default 3
+//! ```
+//!
+//! A suspect passes its trial when it ends, however it ends, or when it has run for [`TRIAL`]. While any is on trial the
+//! runner fetches nothing ahead, so that a crash takes few neighbours with it.
+//!
+//! A job that crashed twice is run alone, so that its third crash is its own. The runner fetches no more until the jobs
+//! that run have ended, or for [`DRAIN`]. Jobs that run then have shown that they are not the reason. After that the runner
+//! works as usual for as long as that took, so that such jobs cannot stop it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::ident::JobId;
+use crate::job::JobRow;
+use crate::store::{RunResult, Verdict};
+
+/// A suspect that has run for this long has passed its trial.
+const TRIAL: Duration = Duration::from_secs(10);
+
+/// How long a suspect that is to run alone waits for the jobs that run.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// How long no suspect is fetched to run alone after another runner had it.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What the runner may fetch now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Plan {
+    /// Other jobs and up to so many suspects.
+    Open { suspects: usize, ahead: bool },
+    /// One suspect, to run alone.
+    Alone,
+    /// Nothing until then, since a suspect runs alone or is about to.
+    Hold { until: Instant },
+}
+
+/// The suspects of a runner.
+pub(super) struct Suspects {
+    state: Mutex<State>,
+    /// How many the runner has, for jobs that end while it has none.
+    in_hand: AtomicUsize,
+}
+
+struct State {
+    /// How many suspects may be on trial at once.
+    window: usize,
+    on_trial: Vec<Suspect>,
+    alone: Alone,
+    /// No suspect is to run alone before this.
+    rest_until: Instant,
+    /// Suspects that passed the trial and still run.
+    passed: Vec<Suspect>,
+}
+
+#[derive(Clone, Copy)]
+struct Suspect {
+    id: JobId,
+    run: u32,
+    since: Instant,
+}
+
+impl Suspect {
+    fn is(&self, result: &RunResult) -> bool {
+        (self.id, self.run) == (result.id, result.run)
+    }
+}
+
+enum Alone {
+    No,
+    /// Waits for the jobs that run.
+    Wanted {
+        since: Instant,
+    },
+    Running(Suspect),
+}
+
+impl Suspects {
+    pub(super) fn new(now: Instant) -> Self {
+        let state = State { window: 1, on_trial: Vec::new(), alone: Alone::No, rest_until: now, passed: Vec::new() };
+        Self { state: Mutex::new(state), in_hand: AtomicUsize::new(0) }
+    }
+
+    /// What to fetch, where so many jobs run or wait here.
+    pub(super) fn plan(&self, now: Instant, jobs: usize) -> Plan {
+        self.state().plan(now, jobs)
+    }
+
+    /// Notes a suspect that was fetched, before it starts.
+    pub(super) fn take(&self, row: &JobRow, now: Instant) {
+        let suspect = Suspect { id: row.id, run: row.run, since: now };
+        let mut state = self.state();
+        if row.crashes > 1 {
+            state.alone = Alone::Running(suspect);
+        } else {
+            state.on_trial.push(suspect);
+        }
+        self.in_hand.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes the end of a run. Answers whether it was a suspect's.
+    pub(super) fn ended(&self, result: &RunResult) -> bool {
+        if self.in_hand.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let is_suspect = self.state().ended(result, Instant::now());
+        if is_suspect {
+            self.in_hand.fetch_sub(1, Ordering::Relaxed);
+        }
+        is_suspect
+    }
+
+    /// A fetch found suspects that are to run alone, and no others.
+    pub(super) fn want_alone(&self, now: Instant) {
+        let mut state = self.state();
+        if matches!(state.alone, Alone::No) && state.on_trial.is_empty() && state.rest_until <= now {
+            state.alone = Alone::Wanted { since: now };
+        }
+    }
+
+    /// A fetch of a suspect to run alone found none.
+    pub(super) fn found_none(&self, now: Instant) {
+        let mut state = self.state();
+        if matches!(state.alone, Alone::Wanted { .. }) {
+            state.alone = Alone::No;
+            state.rest_until = now + PAUSE;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it holds the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn plan(&mut self, now: Instant, jobs: usize) -> Plan {
+        let suspects = match self.alone {
+            Alone::Wanted { since } if jobs == 0 || since + DRAIN <= now => return Plan::Alone,
+            Alone::Wanted { since } => return Plan::Hold { until: since + DRAIN },
+            Alone::Running(Suspect { since, .. }) if now < since + TRIAL => return Plan::Hold { until: since + TRIAL },
+            Alone::Running(_) => 0,
+            Alone::No => {
+                let before = self.on_trial.len();
+                let (on_trial, passed) = self.on_trial.drain(..).partition(|suspect| now < suspect.since + TRIAL);
+                self.on_trial = on_trial;
+                self.passed.extend::<Vec<_>>(passed);
+                self.widen(before - self.on_trial.len());
+                self.window.saturating_sub(self.on_trial.len())
+            }
+        };
+        let ahead = self.on_trial.is_empty() && matches!(self.alone, Alone::No);
+        Plan::Open { suspects, ahead }
+    }
+
+    fn ended(&mut self, result: &RunResult, now: Instant) -> bool {
+        // A job that is given back may not have started.
+        let has_run = !matches!(result.verdict, Verdict::GiveBack);
+        if let Some(place) = self.on_trial.iter().position(|suspect| suspect.is(result)) {
+            self.on_trial.swap_remove(place);
+            self.widen(usize::from(has_run));
+            return true;
+        }
+        if let Alone::Running(suspect) = self.alone
+            && suspect.is(result)
+        {
+            self.alone = Alone::No;
+            self.rest_until = now + now.saturating_duration_since(suspect.since).min(TRIAL);
+            return true;
+        }
+        if let Some(place) = self.passed.iter().position(|suspect| suspect.is(result)) {
+            self.passed.swap_remove(place);
+            return true;
+        }
+        false
+    }
+
+    /// Each suspect that passes makes room for two.
+    fn widen(&mut self, passed: usize) {
+        self.window = self.window.saturating_add(passed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPEN: Plan = Plan::Open { suspects: 1, ahead: true };
+
+    fn suspect(run: u32, since: Instant) -> Suspect {
+        Suspect { id: JobId::generate(), run, since }
+    }
+
+    fn end(suspect: Suspect, verdict: Verdict) -> RunResult {
+        RunResult { id: suspect.id, attempt: 1, run: suspect.run, verdict, progress: None, is_deleted: false }
+    }
+
+    fn state(suspects: &Suspects) -> MutexGuard<'_, State> {
+        suspects.state()
+    }
+
+    #[test]
+    fn suspects_come_one_by_one_then_twice_as_many_as_they_end() {
+        let now = Instant::now();
+        let suspects = Suspects::new(now);
+        assert_eq!(suspects.plan(now, 0), OPEN);
+        for window in [1, 2, 4, 8] {
+            let taken: Vec<_> = (0..window).map(|run| suspect(run, now)).collect();
+            state(&suspects).on_trial.extend(&taken);
+            assert_eq!(suspects.plan(now, 9), Plan::Open { suspects: 0, ahead: false });
+            for suspect in taken {
+                assert!(state(&suspects).ended(&end(suspect, Verdict::Complete { output: None }), now));
+            }
+            assert_eq!(suspects.plan(now, 9), Plan::Open { suspects: 2 * window as usize, ahead: true });
+        }
+    }
+
+    #[test]
+    fn a_suspect_that_is_given_back_has_passed_no_trial() {
+        let now = Instant::now();
+        let suspects = Suspects::new(now);
+        let taken = suspect(1, now);
+        state(&suspects).on_trial.push(taken);
+        assert!(state(&suspects).ended(&end(taken, Verdict::GiveBack), now));
+        assert_eq!(suspects.plan(now, 0), OPEN);
+    }
+
+    #[test]
+    fn a_suspect_that_runs_for_long_does_not_keep_others_waiting() {
+        let now = Instant::now();
+        let suspects = Suspects::new(now);
+        let taken = suspect(1, now);
+        state(&suspects).on_trial.push(taken);
+        assert_eq!(suspects.plan(now + TRIAL, 1), Plan::Open { suspects: 2, ahead: true });
+        assert!(state(&suspects).ended(&end(taken, Verdict::Complete { output: None }), now));
+    }
+
+    #[test]
+    fn a_suspect_that_is_to_run_alone_waits_for_the_jobs_that_run_but_not_for_long() {
+        let now = Instant::now();
+        let suspects = Suspects::new(now);
+        suspects.want_alone(now);
+        assert_eq!(suspects.plan(now, 1), Plan::Hold { until: now + DRAIN });
+        assert_eq!(suspects.plan(now, 0), Plan::Alone);
+        assert_eq!(suspects.plan(now + DRAIN, 1), Plan::Alone);
+        suspects.found_none(now);
+        suspects.want_alone(now);
+        assert_eq!(suspects.plan(now, 0), OPEN, "another runner had it");
+        suspects.want_alone(now + PAUSE);
+        assert_eq!(suspects.plan(now + PAUSE, 0), Plan::Alone);
+    }
+
+    #[test]
+    fn others_work_again_after_a_suspect_that_ran_alone() {
+        let now = Instant::now();
+        let suspects = Suspects::new(now);
+        let taken = suspect(1, now);
+        state(&suspects).alone = Alone::Running(taken);
+        assert_eq!(suspects.plan(now, 1), Plan::Hold { until: now + TRIAL });
+        assert_eq!(suspects.plan(now + TRIAL, 1), Plan::Open { suspects: 0, ahead: false });
+        let ended_at = now + TRIAL / 2;
+        assert!(state(&suspects).ended(&end(taken, Verdict::Complete { output: None }), ended_at));
+        suspects.want_alone(ended_at);
+        assert_eq!(suspects.plan(ended_at, 0), OPEN, "others have their turn");
+        suspects.want_alone(ended_at + TRIAL / 2);
+        assert_eq!(suspects.plan(ended_at + TRIAL / 2, 0), Plan::Alone);
+    }
+}
