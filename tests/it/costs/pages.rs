@@ -36,10 +36,11 @@ async fn runner(database: &Database) -> (PoolConnection<sqlx::Postgres>, Uuid) {
 /// What a fetch of a batch is asked with: from the head of the queue, or from behind a place in it.
 fn fetch_arguments(runner: Uuid, place: Option<(&str, &str)>) -> String {
     let head = format!("'{{default}}', '{{{BATCH}}}', '{{task}}', '{runner}'");
+    let tail = format!("'{{{BATCH}}}', 1, false");
     match place {
-        None => format!("{head}, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}'"),
+        None => format!("{head}, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', {tail}"),
         Some((scheduled_at, id)) => {
-            format!("{head}, '{{default}}', '{{0}}', ARRAY['{scheduled_at}'::timestamptz], '{{{id}}}', '{{}}'")
+            format!("{head}, '{{default}}', '{{0}}', ARRAY['{scheduled_at}'::timestamptz], '{{{id}}}', '{{}}', {tail}")
         }
     }
 }

@@ -147,7 +147,7 @@ async fn a_worker_sees_its_job_as_the_row_has_it_the_usual_and_the_unusual() {
 async fn taken(database: &Database, connection: &mut PgConnection, slots: usize) -> String {
     let look = format!(
         "EXECUTE prepared_fetch ('{{default}}', '{{{slots}}}', '{{task}}', '00000000-0000-7000-8000-000000000001',
-            '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')"
+            '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{{slots}}}', 1, false)"
     );
     sqlx::raw_sql(database.sql(&look)).execute(connection).await.unwrap();
     let jobs = "WITH again AS (UPDATE {schema}.job SET state = 'available', worker = NULL WHERE state = 'running' RETURNING args)
@@ -205,7 +205,7 @@ async fn a_fetch_goes_on_behind_the_cursor_in_the_queues_that_it_has_and_from_th
     let second = database.text(second).await;
     let onward = format!(
         "EXECUTE prepared_fetch ('{{placed,other}}', '{{5,2}}', '{{task}}', '00000000-0000-7000-8000-000000000001',
-            '{{placed}}', '{{0}}', ARRAY[timestamptz '2026-01-01 02:00'], '{{{second}}}', '{{}}')"
+            '{{placed}}', '{{0}}', ARRAY[timestamptz '2026-01-01 02:00'], '{{{second}}}', '{{}}', '{{5,2}}', 1, false)"
     );
     sqlx::raw_sql(database.sql(&onward)).execute(&mut *connection).await.unwrap();
     let running =
