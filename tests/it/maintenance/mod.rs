@@ -59,5 +59,5 @@ async fn what_the_guide_says_of_maintenance_can_be_done() {
             ran += 1;
         }
     }
-    assert_eq!(ran, 8);
+    assert_eq!(ran, 10);
 }

@@ -176,7 +176,7 @@ pub async fn the_jobs_of_a_dead_runner_come_back(ground: Ground) {
         ground.database.execute(&format!("UPDATE {{schema}}.job SET attempt = 1 WHERE id = '{id}'")).await;
     }
     let runner = ground.runner().worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
-    assert_eq!(ground.until(lost.id(), JobState::Completed).await.attempt, 2);
+    assert_eq!(ground.until(lost.id(), JobState::Completed).await.run, 1);
     ground.until(killer.id(), JobState::Discarded).await;
     runner.stop().await.unwrap();
 }
