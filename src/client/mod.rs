@@ -17,6 +17,7 @@ mod look_up;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod migration;
+mod passed;
 mod periodic;
 mod queues;
 mod request;

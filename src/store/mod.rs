@@ -289,6 +289,8 @@ statements! {
     waiting_inserts,
     watch_failing,
     watch_running,
+    #[cfg(feature = "testing")]
+    window_shift,
 }
 
 impl Statements {

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use super::{Statements, interval, query};
 use crate::error::Result;
 
-/// Moves every time in the schema back, in one transaction.
+/// Moves every time in the schema back, and the windows of later keys ahead, in one transaction.
 pub(crate) async fn shift_times(connection: &mut PgConnection, statements: &Statements, by: Duration) -> Result<()> {
     let mut transaction = connection.begin().await?;
     // A transaction that a test left open must cause an error, not a hanging test.
@@ -18,6 +18,9 @@ pub(crate) async fn shift_times(connection: &mut PgConnection, statements: &Stat
         let statement: String = row.try_get("statement")?;
         sqlx::query(AssertSqlSafe(statement)).bind(interval(by)).execute(&mut *transaction).await?;
     }
+    let window = query(&statements.window_shift).bind(interval(by)).fetch_one(&mut *transaction).await?;
+    let statement: String = window.try_get("statement")?;
+    sqlx::query(AssertSqlSafe(statement)).execute(&mut *transaction).await?;
     transaction.commit().await?;
     Ok(())
 }

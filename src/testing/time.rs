@@ -56,10 +56,14 @@ pub struct Advanced {
 /// latest 1,000 of each), as a runner's maintenance would have done it. So schedules, retries, snoozes, leases, and claims
 /// with a `period` or a `ttl` can be tested at once.
 ///
+/// A *window* is part of the key, and a stored key cannot be made anew. So the keys of later inserts are made for the time
+/// that has passed: the next window opens when its time has come. All clients of this process take part, and so do inserts
+/// in SQL.
+///
 /// Limits:
 ///
-/// - A *window* is part of the key, which is a hash made from the database's real clock: time
-///   that passed here does not open the next window. Give the job a `scheduled_at` in the next one.
+/// - Clients of another process keep the real clock for windows, and so does
+///   [`Client::backfill`](crate::Client::backfill). A diagnosis reports that the function `window_text` was changed.
 /// - Ids and the times in `errors` stay as they are, and so does what the test holds in its
 ///   variables: times read before and after differ by what passed.
 /// - A runner that runs meanwhile loses its lease, as if its machine had slept: it stops its jobs
@@ -84,6 +88,7 @@ pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advance
         passed.extend(Passed::of(periodic, now, by));
     }
     store::shift_times(&mut connection, statements, by).await?;
+    client.pass(by);
     let mut advanced = Advanced::default();
     for Passed { name, slots, next_at } in passed {
         store::move_periodic(&mut connection, statements, &name, next_at - by).await?;

@@ -9,6 +9,7 @@ use time::{OffsetDateTime, UtcOffset};
 
 use super::Client;
 use super::payload::{check_args, check_meta, read_args};
+use crate::client::passed::Passed;
 use crate::error::{Error, Result};
 use crate::ident::{Kind, NewIds, QueueName};
 use crate::job::NewJob;
@@ -29,11 +30,12 @@ pub(super) struct Layered<'a> {
     jobs: Vec<NewJob>,
     defaults: &'a InsertOptions,
     max_args_bytes: usize,
+    passed: Passed,
 }
 
 impl<'a> Layered<'a> {
     pub(super) fn new(client: &'a Client, jobs: Vec<NewJob>) -> Self {
-        Self { jobs, defaults: client.defaults(), max_args_bytes: client.max_args_bytes() }
+        Self { jobs, defaults: client.defaults(), max_args_bytes: client.max_args_bytes(), passed: client.passed() }
     }
 
     /// Whether a key depends on the database's time.
@@ -48,7 +50,7 @@ impl<'a> Layered<'a> {
 
     /// Checks every job and makes its row, given the database's time where a key depends on it.
     pub(super) fn rows(self, now: Option<OffsetDateTime>) -> Result<Vec<NewRow>> {
-        let mut maker = RowMaker::new(now, self.max_args_bytes);
+        let mut maker = RowMaker::new(now, self.max_args_bytes, self.passed);
         let defaults = Some(self.defaults).filter(|defaults| !defaults.is_empty());
         let row = |NewJob { kind, args, options }| {
             let options = match defaults {
@@ -76,11 +78,12 @@ pub(in crate::client) async fn prepare_one(
     let options = options.or(client.defaults());
     let start = options.start.unwrap_or(Start::Now);
     let unique = options.unique.clone();
-    let row = RowMaker::new(now, client.max_args_bytes()).row(&kind, args, options)?;
+    let passed = client.passed();
+    let row = RowMaker::new(now, client.max_args_bytes(), passed).row(&kind, args, options)?;
     let canonical = match &unique {
         Some(Unique::Policy(policy)) => {
             let NewRow { kind, queue, args, meta, .. } = &row;
-            let unread = Unread { kind, queue, args, meta, window_at: window_at(start, now) };
+            let unread = Unread { kind, queue, args, meta, window_at: window_at(start, now, passed) };
             unread.read(policy, |subject| policy.canonical(subject))?
         }
         Some(Unique::Key(_) | Unique::No) | None => None,
@@ -99,14 +102,15 @@ struct RowMaker {
     /// The database's time, where a key depends on it.
     now: Option<OffsetDateTime>,
     max_args_bytes: usize,
+    passed: Passed,
     ids: NewIds,
     kind: Option<Kind>,
     queue: Option<QueueName>,
 }
 
 impl RowMaker {
-    fn new(now: Option<OffsetDateTime>, max_args_bytes: usize) -> Self {
-        Self { now, max_args_bytes, ids: NewIds::now(), kind: None, queue: None }
+    fn new(now: Option<OffsetDateTime>, max_args_bytes: usize, passed: Passed) -> Self {
+        Self { now, max_args_bytes, passed, ids: NewIds::now(), kind: None, queue: None }
     }
 
     /// Checks a job, and makes its row.
@@ -146,7 +150,7 @@ impl RowMaker {
                     queue: &queue,
                     args: &args,
                     meta: &meta,
-                    window_at: window_at(start, self.now),
+                    window_at: window_at(start, self.now, self.passed),
                 };
                 unread.read(&policy, |subject| policy.resolve(subject))?
             }
@@ -230,12 +234,13 @@ impl Unread<'_> {
 }
 
 /// The time that decides a window: the job's own where it has one, else the database's now.
-fn window_at(start: Start, now: Option<OffsetDateTime>) -> Option<OffsetDateTime> {
-    match start {
+fn window_at(start: Start, now: Option<OffsetDateTime>, passed: Passed) -> Option<OffsetDateTime> {
+    let due = match start {
         Start::At(at) => Some(at),
         Start::After(delay) => now.map(|now| now + delay),
         Start::Now | Start::WhenReleased => now,
-    }
+    };
+    due.map(|due| passed.window_at(due))
 }
 
 #[cfg(test)]

@@ -72,7 +72,34 @@ async fn claims_with_a_period_or_a_ttl_expire() {
 }
 
 #[tokio::test]
-async fn windows_keep_the_real_clock() {
+async fn the_next_window_opens_when_its_time_has_come() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    // An application's own client, on a pool of its own.
+    let other = uniqueue::Client::connect(database.url()).await.unwrap();
+    let daily = || UniquePolicy::new().window(24 * HOUR);
+    let in_sql = async || {
+        let insert = r#"SELECT duplicate FROM uniqueue.insert_job('task', '{"n": 1}', unique_policy => '{"window": "P1D", "keys": ["type"]}')"#;
+        sqlx::query_scalar::<_, bool>(insert).fetch_one(database.pool()).await.unwrap()
+    };
+    for _ in 0..3 {
+        let first = client.insert(Task { n: 1 }).unique(daily()).await;
+        assert_not_duplicate!(first);
+        let duplicates = [
+            client.insert(Task { n: 1 }).unique(daily()).await.unwrap().duplicate,
+            other.insert(Task { n: 1 }).unique(daily()).await.unwrap().duplicate,
+            in_sql().await,
+        ];
+        // Should the real day end here, the rest of the test would prove nothing.
+        assert_eq!(duplicates, [true; 3]);
+        database.advance(24 * HOUR).await.unwrap();
+    }
+    assert!(!in_sql().await);
+    assert_duplicate!(other.insert(Task { n: 1 }).unique(daily()).await);
+}
+
+#[tokio::test]
+async fn a_schedule_keeps_its_window_while_time_passes() {
     let database = Database::new().await.unwrap();
     let client = database.client();
     let daily = UniquePolicy::new().window(24 * HOUR);
@@ -81,8 +108,10 @@ async fn windows_keep_the_real_clock() {
     let insert = |at| client.insert(Task { n: 1 }).unique(daily.clone()).scheduled_at(at);
     let first = insert(at).await.unwrap();
     database.advance(24 * HOUR).await.unwrap();
-    assert_duplicate!(insert(at + HOUR).await, of = first);
-    assert_not_duplicate!(insert(at + 24 * HOUR).await);
+    // The job is due a day earlier on the real clock, as everything is.
+    assert_eq!(client.job(first.id()).await.unwrap().unwrap().scheduled_at, at - 24 * HOUR);
+    assert_duplicate!(insert(at - HOUR).await, of = first);
+    assert_not_duplicate!(insert(at).await);
 }
 
 #[tokio::test]
