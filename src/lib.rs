@@ -1,3 +1,4 @@
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc = include_str!("../README.md")]
 //!
 //! The guides and the licences that this page links to are files of the repository, in `docs` and beside the README.
@@ -16,6 +17,7 @@ mod filter;
 mod health;
 mod ident;
 mod job;
+mod job_json;
 mod maintenance;
 #[cfg(feature = "metrics")]
 pub mod metrics;
@@ -106,10 +108,20 @@ pub use uniqueue_derive::Job;
 #[doc = include_str!("../docs/unique.md")]
 struct UniqueGuide;
 
+/// Compiles and runs the snippets of docs/derive.md.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/derive.md")]
+struct DeriveGuide;
+
 /// Compiles and runs the snippets of docs/coming-from.md.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/coming-from.md")]
 struct ComingFromGuide;
+
+/// Compiles and runs the snippets of docs/other-drivers.md that use no other driver.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/other-drivers.md")]
+struct OtherDriversGuide;
 
 /// Compiles and runs the snippets of docs/workers.md.
 #[cfg(doctest)]

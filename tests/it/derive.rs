@@ -357,3 +357,23 @@ fn the_derive_works_through_another_macro() {
         InsertOptions::new().priority(-7).unique(UniquePolicy::new().by_args().period(Duration::from_secs(1)))
     );
 }
+
+#[test]
+fn every_option_and_word_is_on_the_page() {
+    let page = include_str!("../../docs/derive.md");
+    let sources =
+        [include_str!("../../crates/derive/src/attributes.rs"), include_str!("../../crates/derive/src/unique.rs")];
+    for source in sources {
+        let list = source.split_once("const OPTIONS: [&str; ").unwrap().1;
+        let list = list.split_once("] = [").unwrap().1.split_once("];").unwrap().0;
+        for option in list.split('"').skip(1).step_by(2) {
+            let is_there = [" =", "(", "`"].iter().any(|end| page.contains(&format!("| `{option}{end}")));
+            assert!(is_there, "no row of docs/derive.md begins with {option:?}");
+        }
+    }
+    // `Variant = "word",` of each set of words.
+    let words = include_str!("../../crates/derive/src/values.rs").split_once("\nwords! {").unwrap().1;
+    for word in words.split_once("\n}\n").unwrap().0.split('"').skip(1).step_by(2) {
+        assert!(page.contains(&format!("\"{word}\"")), "docs/derive.md does not name {word:?}");
+    }
+}

@@ -19,6 +19,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "filter",
             "ident",
             "job",
+            "job_json",
             "metrics",
             "opts",
             "outcome",

@@ -9,6 +9,7 @@ mod inserting;
 mod policies;
 mod portability;
 mod random;
+mod serialized;
 mod settings;
 
 use sqlx::Row;

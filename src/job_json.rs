@@ -1,0 +1,74 @@
+//! A job as JSON, for inserts over other drivers.
+
+use serde::ser::{Error as _, SerializeMap};
+use serde::{Serialize, Serializer};
+use time::format_description::well_known::Rfc3339;
+
+use crate::job::NewJob;
+use crate::opts::{InsertOptions, Start, Unique};
+use crate::unique::UniquePolicy;
+
+/// The object that `insert_jobs` in SQL reads, so that any PostgreSQL driver can insert the job in its own transaction:
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use uniqueue::{Job, NewJob};
+///
+/// #[derive(Serialize, Deserialize, Job)]
+/// #[job(kind = "email.send", queue = "emails", unique)]
+/// struct SendEmail {
+///     user_id: u64,
+/// }
+///
+/// let jobs = serde_json::to_string(&[NewJob::from(SendEmail { user_id: 42 })])?;
+/// // SELECT id, duplicate FROM uniqueue.insert_jobs($1::text::jsonb)
+/// assert!(jobs.starts_with(r#"[{"kind":"email.send","args":{"user_id":42},"queue":"emails","unique_policy":{"#));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+///
+/// The job's and its kind's options are in it, and its key is the same as in an insert by the client. A client's defaults
+/// and insert middleware have no part in it. Errors: args or a policy that no insert would take, and
+/// [`scheduled_in`](NewJob::scheduled_in), which needs the database's clock. Give `scheduled_at` instead.
+impl Serialize for NewJob {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { kind, args, options } = self;
+        // Exhaustive, so that a new option cannot be forgotten here.
+        let InsertOptions { id, queue, priority, max_attempts, start, meta, unique } = options;
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("kind", kind)?;
+        object.serialize_entry("args", args.as_deref().map_err(S::Error::custom)?)?;
+        if let Some(id) = id {
+            object.serialize_entry("id", id)?;
+        }
+        if let Some(queue) = queue {
+            object.serialize_entry("queue", queue)?;
+        }
+        if let Some(priority) = priority {
+            object.serialize_entry("priority", priority)?;
+        }
+        if let Some(max_attempts) = max_attempts {
+            object.serialize_entry("max_attempts", max_attempts)?;
+        }
+        match start {
+            None | Some(Start::Now) => {}
+            Some(Start::At(at)) => {
+                object.serialize_entry("scheduled_at", &at.format(&Rfc3339).map_err(S::Error::custom)?)?;
+            }
+            Some(Start::After(delay)) => {
+                return Err(S::Error::custom(format!(
+                    "scheduled_in needs the database's clock: {delay:?}\nhint: give scheduled_at instead"
+                )));
+            }
+            Some(Start::WhenReleased) => object.serialize_entry("pending", &true)?,
+        }
+        if !meta.is_empty() {
+            object.serialize_entry("meta", meta)?;
+        }
+        match unique {
+            None | Some(Unique::No) => {}
+            Some(Unique::Key(key)) => object.serialize_entry("unique_policy", &UniquePolicy::from(key.clone()))?,
+            Some(Unique::Policy(policy)) => object.serialize_entry("unique_policy", policy)?,
+        }
+        object.end()
+    }
+}
