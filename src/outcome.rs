@@ -11,6 +11,33 @@ use serde_json::Value;
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// How an attempt ends when it does not fail. A worker that returns `()` completes its job.
+///
+/// ```
+/// use std::time::Duration;
+/// use serde::{Deserialize, Serialize};
+/// use uniqueue::{BoxError, Job, Outcome, RunningJob, testing};
+///
+/// #[derive(Serialize, Deserialize, Job)]
+/// #[job(kind = "upload.check")]
+/// struct CheckUpload {
+///     bytes: Option<u64>,
+/// }
+///
+/// async fn check(job: RunningJob<CheckUpload>) -> Result<Outcome, BoxError> {
+///     Ok(match job.args.bytes {
+///         // The upload goes on: look again in a minute, in the same attempt.
+///         None => Outcome::snooze(Duration::from_secs(60)),
+///         Some(0) => Outcome::discard("the file is empty"),
+///         Some(bytes) => Outcome::complete_with(bytes)?,
+///     })
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// let outcome = testing::work(check, CheckUpload { bytes: Some(0) }).await?;
+/// assert_eq!(outcome, Outcome::discard("the file is empty"));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Outcome {

@@ -69,6 +69,9 @@ impl Runner {
     }
 
     /// Works a queue, at most this many of its jobs at once in this runner.
+    ///
+    /// The least is 1. With 0 the runner does not start: [`Runner::start`] is [`Error::InvalidRunner`](crate::Error::InvalidRunner).
+    /// To run nothing, leave the queue out, or [pause](crate::Queue::pause) it for all runners.
     pub fn queue(mut self, name: impl Into<String>, concurrency: usize) -> Self {
         self.queues.push((name.into(), concurrency));
         self

@@ -15,6 +15,31 @@ use crate::error::{Error, Result};
 use crate::worker::StopReason;
 
 /// A running runner. Dropping it lets the runner go on; [`RunnerHandle::stop`] ends it in order.
+///
+/// ```
+/// # use serde_json::json;
+/// # use uniqueue::{BoxError, Job, JobState, Runner, RunningJob, testing};
+/// # #[derive(serde::Deserialize, serde::Serialize, Job)]
+/// # #[job(kind = "ping")]
+/// # struct Ping {}
+/// # async fn ping(_: RunningJob<Ping>) {}
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// # let database = testing::Database::new().await?;
+/// # let client = database.client().clone();
+/// let runner = Runner::new(client.clone()).queue("default", 4).worker(ping).start().await?;
+/// println!("working as {}", runner.id());
+///
+/// // The machine is busy with something else: at most one job at a time from now on.
+/// runner.set_concurrency("default", 1)?;
+///
+/// let (_, waited) = client.insert(Ping {}).wait(std::time::Duration::from_secs(10)).await?;
+/// assert_eq!(waited.job().map(|job| job.state), Some(JobState::Completed));
+///
+/// // At the end of the program: what runs is finished, and every result is recorded.
+/// runner.stop().await?;
+/// # Ok(()) }
+/// ```
 #[must_use = "keep it, to stop the runner with"]
 pub struct RunnerHandle {
     pub(super) shared: Arc<Shared>,
