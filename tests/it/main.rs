@@ -4,6 +4,7 @@
 
 mod support;
 
+mod api;
 mod audit;
 mod backfill;
 mod backup;
@@ -22,6 +23,7 @@ mod insert_middleware;
 mod look_ups;
 mod machine;
 mod maintenance;
+mod manifest;
 mod modes;
 mod notifying;
 mod open_transaction;

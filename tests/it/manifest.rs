@@ -1,0 +1,35 @@
+//! What `Cargo.toml` says of the crates.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// A version such as `1.88` or `1.94.0`, as numbers that compare.
+fn numbers(version: &str) -> Vec<u32> {
+    let mut numbers: Vec<u32> = version.split('.').map(|number| number.parse().unwrap()).collect();
+    numbers.resize(3, 0);
+    numbers
+}
+
+#[test]
+fn the_minimum_rust_version_is_the_lowest_that_the_dependencies_allow() {
+    let host = Command::new("rustc").args(["--print", "host-tuple"]).output().unwrap().stdout;
+    let metadata = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--all-features", "--locked", "--filter-platform"])
+        .arg(String::from_utf8(host).unwrap().trim())
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(metadata.status.success(), "{}", String::from_utf8_lossy(&metadata.stderr));
+    let metadata: Value = serde_json::from_slice(&metadata.stdout).unwrap();
+    let (mut needed, mut ours) = (Vec::new(), Vec::new());
+    for package in metadata["packages"].as_array().unwrap() {
+        let Some(version) = package["rust_version"].as_str() else { continue };
+        let entry = (numbers(version), package["name"].as_str().unwrap());
+        if package["source"].is_null() { ours.push(entry) } else { needed.push(entry) }
+    }
+    let (highest, because_of) = needed.into_iter().max().unwrap();
+    for (version, name) in ours {
+        assert_eq!(version, highest, "{name}: rust-version should be that of {because_of}");
+    }
+}
