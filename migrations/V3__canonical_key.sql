@@ -187,30 +187,33 @@ COMMENT ON FUNCTION canonical_json(jsonb) IS
     'The canonical text of JSON: RFC 8785 (members sorted by UTF-16 code units, no white space, ECMAScript numbers) after Unicode NFC, with integers from -2^63 to 2^64-1 exact. Two values are the same exactly when their canonical texts are. Errors 22023: names that collide after NFC, more than 127 levels, a number beyond the doubles.';
 
 -- The message names the field and the text, also where a cast would fail for too many digits.
-CREATE FUNCTION period_seconds(given text, field text) RETURNS numeric
+CREATE FUNCTION period_length(given text, field text) RETURNS interval
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
     SET search_path FROM CURRENT
 AS $$
--- Not a cast to interval, which takes months, signs and words, and counts days by the time zone.
+-- Not a cast to interval, which takes signs and words, and counts days by the time zone.
 DECLARE
     number CONSTANT text := '([0-9]+(?:[.,][0-9]+)?)';
-    sizes CONSTANT integer[] := ARRAY[604800, 86400, 3600, 60, 1];
+    -- A year and a month on average. Only the limit of 100 years uses them.
+    sizes CONSTANT integer[] := ARRAY[31557600, 2629800, 604800, 86400, 3600, 60, 1];
     parts CONSTANT text[] := regexp_match(given, format(
-        '^P(?:%1$sW)?(?:%1$sD)?(?:T(?:%1$sH)?(?:%1$sM)?(?:%1$sS)?)?$', number
+        '^P(?:%1$sY)?(?:%1$sM)?(?:%1$sW)?(?:%1$sD)?(?:T(?:%1$sH)?(?:%1$sM)?(?:%1$sS)?)?$', number
     ));
     has_fraction boolean := false;
     figure text;
+    months numeric := 0;
     seconds numeric := 0;
     problem text;
 BEGIN
-    IF parts IS NULL OR right(given, 1) IN ('P', 'T') THEN
+    IF field = 'window' AND given ~ '^P([0-9.,WD]*[0-9]M|[0-9.,WDTHMS]*[0-9]Y)' THEN
+        problem := 'years and months have no fixed length';
+    ELSIF parts IS NULL OR right(given, 1) IN ('P', 'T') THEN
         problem := CASE
             WHEN given ~ '^-?P' AND strpos(given, '-') > 0 THEN 'must not be negative'
-            WHEN given ~ '^P([0-9.,WD]*[0-9]M|[0-9.,WDTHMS]*[0-9]Y)' THEN 'years and months have no fixed length'
             ELSE 'is not an ISO 8601 duration'
         END;
     ELSE
-        FOR unit IN 1..5 LOOP
+        FOR unit IN 1..7 LOOP
             CONTINUE WHEN parts[unit] IS NULL;
             IF has_fraction THEN
                 problem := coalesce(problem, 'only the last unit may have a fraction');
@@ -219,17 +222,22 @@ BEGIN
             figure := CASE WHEN has_fraction THEN rtrim(replace(parts[unit], ',', '.'), '0') ELSE parts[unit] END;
             -- More digits than numeric can hold could not be cast.
             problem := coalesce(problem, CASE
+                WHEN unit <= 2 AND has_fraction THEN 'years and months must be whole numbers'
                 WHEN figure ~ '^0*[1-9][0-9]{20}' THEN 'must not be longer than 100 years'
                 WHEN figure ~ '[.][0-9]{20}' THEN 'must be whole microseconds'
             END);
             EXIT WHEN problem IS NOT NULL;
-            seconds := seconds + figure::numeric * sizes[unit];
+            IF unit <= 2 THEN
+                months := months + figure::numeric * CASE unit WHEN 1 THEN 12 ELSE 1 END;
+            ELSE
+                seconds := seconds + figure::numeric * sizes[unit];
+            END IF;
         END LOOP;
         problem := CASE
             WHEN problem IS NOT NULL THEN problem
-            WHEN seconds > 3155760000 THEN 'must not be longer than 100 years'
+            WHEN months * sizes[2] + seconds > 3155760000 THEN 'must not be longer than 100 years'
             WHEN seconds * 1000000 <> trunc(seconds * 1000000) THEN 'must be whole microseconds'
-            WHEN seconds = 0 THEN 'must be longer than nothing'
+            WHEN months + seconds = 0 THEN 'must be longer than nothing'
             WHEN field = 'window' AND seconds <> trunc(seconds) THEN 'must be whole seconds'
         END;
     END IF;
@@ -239,13 +247,20 @@ BEGIN
                 CASE field WHEN 'period' THEN 'invalid %s: %s: %s' ELSE 'invalid unique policy: %s: %s: %s' END,
                 field, problem, to_json(given)
             ),
-            HINT = 'An ISO 8601 duration of weeks, days, hours, minutes or seconds, such as PT15M or P7D.';
+            HINT = 'An ISO 8601 duration such as PT15M or P7D.';
     END IF;
-    RETURN seconds;
+    RETURN make_interval(months => months::integer) + (seconds * 1000000)::bigint * interval '1 microsecond';
 END
 $$;
-COMMENT ON FUNCTION period_seconds(text, text) IS
-    'The length of an ISO 8601 duration of weeks, days, hours, minutes and seconds; a day is 24 hours. field: where it stands, for the error. Error 22023: anything else, nothing, more than 100 years, parts of a microsecond, for a window parts of a second.';
+COMMENT ON FUNCTION period_length(text, text) IS
+    'The length of an ISO 8601 duration: calendar months, and an exact time in which a day is 24 hours. field: where it stands, for the error. Error 22023: anything else, nothing, more than 100 years, parts of a microsecond, and for a window years, months and parts of a second.';
+
+CREATE FUNCTION length_after(instant timestamptz, length interval) RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    -- The planner writes the expression in place of the call. CASE, since the time zone is looked up for each call.
+    RETURN CASE WHEN length IS NOT NULL THEN (instant AT TIME ZONE 'UTC' + length) AT TIME ZONE 'UTC' END;
+COMMENT ON FUNCTION length_after(timestamptz, interval) IS
+    'The instant that is so much later. Months are added in UTC, whatever the session''s time zone. Null for no length.';
 
 CREATE FUNCTION window_text(instant timestamptz, seconds numeric) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -362,8 +377,8 @@ CREATE FUNCTION read_unique_policy(
     OUT args_keys text[],
     OUT optional_args_keys text[],
     OUT meta_keys text[],
-    OUT period_length numeric,
-    OUT ttl_length numeric,
+    OUT period_length interval,
+    OUT ttl_length interval,
     OUT window_length numeric,
     OUT unique_states smallint,
     OUT until_start boolean,
@@ -449,9 +464,9 @@ BEGIN
                 CASE member
                     WHEN 'key' THEN key := word;
                     WHEN 'like' THEN preset := word;
-                    WHEN 'period' THEN period_length := period_seconds(word, member);
-                    WHEN 'ttl' THEN ttl_length := period_seconds(word, member);
-                    WHEN 'window' THEN window_length := period_seconds(word, member);
+                    WHEN 'period' THEN period_length := period_length(word, member);
+                    WHEN 'ttl' THEN ttl_length := period_length(word, member);
+                    WHEN 'window' THEN window_length := extract(epoch FROM period_length(word, member));
                     WHEN 'scope' THEN scope := word;
                     WHEN 'until' THEN until := word;
                     WHEN 'on_conflict' THEN on_conflict := word;
@@ -467,7 +482,7 @@ BEGIN
     -- As in River, nothing but its own defaults is no uniqueness at all.
     is_enforced := preset IS DISTINCT FROM 'river' OR exclude_type
         OR coalesce(key, scope, until) IS NOT NULL OR coalesce(keys, states) IS NOT NULL
-        OR coalesce(period_length, ttl_length, window_length) IS NOT NULL;
+        OR coalesce(period_length, ttl_length) IS NOT NULL OR window_length IS NOT NULL;
     keys := coalesce(keys, CASE preset
         WHEN 'faktory' THEN ARRAY['type', 'queue', 'args']
         WHEN 'zizq' THEN ARRAY['type', 'args']
@@ -573,7 +588,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION read_unique_policy(jsonb) IS
-    'Reads a policy''s document (see unique_key) strictly. Lengths are in seconds, unique_states is the bitmask of job.unique_states. Error 22023 naming the member at fault.';
+    'Reads a policy''s document (see unique_key) strictly. The window''s length is in seconds, unique_states is the bitmask of job.unique_states. Error 22023 naming the member at fault.';
 
 CREATE FUNCTION job_claim(
     kind text,
@@ -648,8 +663,8 @@ BEGIN
         RETURN;
     END IF;
     unique_states := policy.unique_states;
-    period := (policy.period_length * 1000000)::bigint * interval '1 microsecond';
-    ttl := (policy.ttl_length * 1000000)::bigint * interval '1 microsecond';
+    period := policy.period_length;
+    ttl := policy.ttl_length;
     until_start := policy.until_start;
     discard_on_reentry := policy.discard_on_reentry;
     on_conflict := policy.on_conflict;
@@ -721,7 +736,7 @@ unique_policy: an object; default {}, the kind alone; null: no key. Members, all
   like: faktory (needs ttl), ojs, river or zizq: the defaults of that queue where the document has no member of its own. river alone is not unique.
   states: list of states in which the job claims its key (active is running); or
   scope: queued, active (default), completed, exists.
-  period: the claim ends so long after created_at; ttl: after the later of created_at and scheduled_at.
+  period: the claim ends so long after created_at; ttl: after the later of created_at and scheduled_at. ISO 8601 durations; years and months are added in UTC.
   until: start (the fetch ends the claim) or success (all states but completed).
   on_conflict: ignore (default), reject, replace, replace_except_schedule, preempt.
   on_reentry: go_on (default) or discard.

@@ -121,7 +121,7 @@ BEGIN
                     ::job_state,
                 u.unique_key,
                 CASE WHEN u.unique_key IS NOT NULL THEN coalesce(u.unique_states, insert_unique.unique_states[1]) END,
-                coalesce(instant + u.period, greatest(instant, d.due_at) + u.ttl),
+                coalesce(length_after(instant, u.period), length_after(greatest(instant, d.due_at), u.ttl)),
                 coalesce(u.until_start, until_starts[1]), coalesce(u.discard_on_reentry, discards_on_reentry[1])
             FROM unnest(
                 ids, kinds, queues, insert_unique.args, metas, priorities, insert_unique.max_attempts, scheduled_ats,
@@ -488,7 +488,7 @@ BEGIN
                         ELSE 'available'
                     END::job_state,
                     given.unique_key, given.unique_states,
-                    coalesce(arrived + given.period, greatest(arrived, due) + given.ttl),
+                    coalesce(length_after(arrived, given.period), length_after(greatest(arrived, due), given.ttl)),
                     given.until_start, given.discard_on_reentry
                 )
                 ON CONFLICT DO NOTHING
@@ -603,7 +603,7 @@ BEGIN
                 new_id, kind, queue, args, meta, coalesce(priority, 0), coalesce(max_attempts, 25), instant, due_at,
                 CASE WHEN pending THEN 'pending' WHEN due_at > instant THEN 'scheduled' ELSE 'available' END::job_state,
                 claim.unique_key, claim.unique_states,
-                coalesce(instant + claim.period, greatest(instant, due_at) + claim.ttl),
+                coalesce(length_after(instant, claim.period), length_after(greatest(instant, due_at), claim.ttl)),
                 coalesce(claim.until_start, false), coalesce(claim.discard_on_reentry, false)
             )
             ON CONFLICT (unique_key) WHERE claims DO NOTHING

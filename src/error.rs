@@ -81,9 +81,7 @@ pub enum Error {
     },
 
     /// An ISO 8601 duration that is malformed or cannot be used here.
-    #[error(
-        "invalid period: {problem}: {given:?}\nhint: an ISO 8601 duration of weeks, days, hours, minutes or seconds, such as PT15M or P7D"
-    )]
+    #[error("invalid period: {problem}: {given:?}\nhint: an ISO 8601 duration such as PT15M or P7D")]
     InvalidPeriod {
         /// The problem.
         problem: &'static str,

@@ -2,7 +2,7 @@
 //!
 //! A length is an ISO 8601 duration of weeks, days, hours, minutes and seconds: `PT15M`, `P7D`,
 //! `P1DT12H`, `PT0.5S`. A day is 24 hours and a week 7 days in every time zone. Years and months
-//! have no fixed length, so they are errors.
+//! have no fixed length. Only the [`Length`] of a claim may have them, as `P1M` and `P1Y`.
 
 use std::time::Duration;
 
@@ -11,8 +11,10 @@ use jiff::fmt::temporal::SpanPrinter;
 use crate::error::{Error, Result};
 
 mod iso8601;
+mod length;
 mod window;
 
+pub use length::Length;
 pub use window::{Window, check_window, window};
 
 /// The longest length of time: 100 years of 365.25 days.

@@ -8,7 +8,6 @@ use super::{Client, Edit, Request};
 use crate::error::{Error, Result};
 use crate::ident::{JobId, PeriodicName};
 use crate::opts::Start;
-use crate::period;
 use crate::periodic::{PeriodicJob, PeriodicRow, PeriodicSource};
 use crate::schedule::Schedule;
 use crate::store::{self, Definition, PeriodicVerb};
@@ -179,10 +178,10 @@ fn policy(claim: &Claim) -> Value {
         "on_reentry": if claim.discard_on_reentry { "discard" } else { "go_on" },
     });
     if let Some(period) = claim.period {
-        document["period"] = period::write(period).into();
+        document["period"] = period.to_string().into();
     }
     if let Some(ttl) = claim.ttl {
-        document["ttl"] = period::write(ttl).into();
+        document["ttl"] = ttl.to_string().into();
     }
     if claim.until_start {
         document["until"] = "start".into();

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use sqlx::postgres::types::PgInterval;
 
+use crate::period::Length;
+
 /// The interval that means "for ever" where null has another meaning: a thousand years.
 pub(crate) const FOR_EVER: PgInterval = PgInterval { months: 12_000, days: 0, microseconds: 0 };
 
@@ -13,6 +15,12 @@ pub(crate) fn interval(duration: Duration) -> PgInterval {
     const THOUSAND_YEARS: i64 = 1_000 * 365 * 86_400 * 1_000_000;
     let microseconds = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
     PgInterval { months: 0, days: 0, microseconds: microseconds.min(THOUSAND_YEARS) }
+}
+
+/// The length of a claim as an interval. Days are part of the time, because PostgreSQL counts days by the time zone.
+pub(super) fn claim_length(length: Length) -> PgInterval {
+    let (months, time) = length.parts();
+    PgInterval { months: i32::try_from(months).unwrap_or(i32::MAX), ..interval(time) }
 }
 
 /// A wait as a value of `lock_timeout`.

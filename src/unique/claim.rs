@@ -1,9 +1,7 @@
 //! The claim of a job: its key, its states, its time limits.
 
-use std::time::Duration;
-
 use crate::error::Result;
-use crate::period;
+use crate::period::Length;
 use crate::unique::conflict::{OnConflict, OnReentry, Until};
 use crate::unique::flaw::{invalid, require};
 use crate::unique::scope::UniqueScope;
@@ -18,9 +16,9 @@ pub struct Claim {
     /// The states in which the job claims its key; at least one.
     pub states: StateSet,
     /// The claim ends this long after `created_at`. Never set together with `ttl`.
-    pub period: Option<Duration>,
+    pub period: Option<Length>,
     /// The claim ends this long after the later of `created_at` and `scheduled_at`.
-    pub ttl: Option<Duration>,
+    pub ttl: Option<Length>,
     /// Whether the fetch gives the claim up for good.
     pub until_start: bool,
     /// Whether a job that comes back and finds its key taken is discarded. Otherwise it goes on
@@ -35,8 +33,8 @@ pub struct Claim {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Terms {
     pub(crate) states: StateSet,
-    pub(crate) period: Option<Duration>,
-    pub(crate) ttl: Option<Duration>,
+    pub(crate) period: Option<Length>,
+    pub(crate) ttl: Option<Length>,
     pub(crate) until_start: bool,
     pub(crate) on_reentry: OnReentry,
     pub(crate) on_conflict: OnConflict,
@@ -66,14 +64,14 @@ impl Terms {
             format!("start ends the claim at the fetch, and the states hold none before it: {}", self.states)
         })?;
         if let (Some(period), Some(ttl)) = (self.period, self.ttl) {
-            let both = format!("{} and {}", period::write(period), period::write(ttl));
+            let both = format!("{period} and {ttl}");
             return Err(invalid(
                 "ttl",
                 format!("stands beside period, and only one of period, ttl and window may limit a claim: {both}"),
             ));
         }
-        self.period.map_or(Ok(()), period::check)?;
-        self.ttl.map_or(Ok(()), period::check)
+        self.period.map_or(Ok(()), Length::check)?;
+        self.ttl.map_or(Ok(()), Length::check)
     }
 
     /// The claim on a key. The terms must have been checked.
@@ -108,18 +106,18 @@ macro_rules! terms_setters {
 
         /// Ends the claim this long after the holder was created (OJS's `period`), in any
         /// state. Default: no limit. At most 100 years, whole microseconds; not together
-        /// with `ttl`.
-        pub fn period(mut self, period: std::time::Duration) -> Self {
-            self.terms.period = Some(period);
+        /// with `ttl`. A [`Length`](crate::period::Length) may hold calendar months, which are added in UTC.
+        pub fn period(mut self, period: impl Into<$crate::period::Length>) -> Self {
+            self.terms.period = Some(period.into());
             self.mark_enforced();
             self
         }
 
         /// Ends the claim this long after the holder was created or, if that is later, was
         /// scheduled to run (Faktory's `unique_for`). Default: no limit. At most 100 years, whole
-        /// microseconds; not together with `period`.
-        pub fn ttl(mut self, ttl: std::time::Duration) -> Self {
-            self.terms.ttl = Some(ttl);
+        /// microseconds; not together with `period`. Calendar months are as in `period`.
+        pub fn ttl(mut self, ttl: impl Into<$crate::period::Length>) -> Self {
+            self.terms.ttl = Some(ttl.into());
             self.mark_enforced();
             self
         }
@@ -158,6 +156,8 @@ macro_rules! terms_setters {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::state::JobState;
 
@@ -183,7 +183,7 @@ mod tests {
             "invalid unique policy: until: start ends the claim at the fetch, and the states hold none before it: running"
         );
         assert_eq!(
-            problem(|terms| terms.ttl = Some(Duration::ZERO)),
+            problem(|terms| terms.ttl = Some(Duration::ZERO.into())),
             "invalid period: must be longer than nothing: \"PT0S\""
         );
     }
@@ -191,8 +191,8 @@ mod tests {
     #[test]
     fn a_claim_has_one_time_limit_at_most() {
         let text = problem(|terms| {
-            terms.period = Some(Duration::from_secs(60));
-            terms.ttl = Some(Duration::from_secs(1));
+            terms.period = Some(Duration::from_secs(60).into());
+            terms.ttl = Some(Duration::from_secs(1).into());
         });
         assert!(text.ends_with(": PT1M and PT1S"), "{text}");
     }

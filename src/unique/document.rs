@@ -1,12 +1,11 @@
 //! Reading a policy's JSON document, strictly: every error names the member at fault.
 
 use std::str::FromStr;
-use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::period;
+use crate::period::{self, Length};
 use crate::state::JobState;
 use crate::unique::conflict::OnConflict;
 use crate::unique::flaw::{invalid, require};
@@ -137,13 +136,13 @@ impl<'a> Document<'a> {
     }
 
     fn limits(&self, mut policy: UniquePolicy) -> Result<UniquePolicy> {
-        if let Some(period) = self.length("period")? {
+        if let Some(period) = self.length("period", str::parse::<Length>)? {
             policy = policy.period(period);
         }
-        if let Some(ttl) = self.length("ttl")? {
+        if let Some(ttl) = self.length("ttl", str::parse::<Length>)? {
             policy = policy.ttl(ttl);
         }
-        if let Some(window) = self.length("window")? {
+        if let Some(window) = self.length("window", period::parse)? {
             policy = policy.window(window);
         }
         Ok(policy)
@@ -203,12 +202,12 @@ impl<'a> Document<'a> {
         }
     }
 
-    fn length(&self, field: &'static str) -> Result<Option<Duration>> {
+    fn length<T>(&self, field: &'static str, parse: fn(&str) -> Result<T>) -> Result<Option<T>> {
         if self.0.get(field).is_none_or(Value::is_null) {
             return Ok(None);
         }
         let text = self.text(field)?.unwrap_or_default();
-        match period::parse(text) {
+        match parse(text) {
             // `InvalidPeriod` names the period; the others are named here.
             Err(Error::InvalidPeriod { problem, given }) if field != "period" => {
                 Err(invalid(field, format!("{problem}: {given:?}")))

@@ -247,7 +247,7 @@ mod tests {
             .claim()
             .unwrap();
         assert_eq!(claim.states, StateSet::ALL);
-        assert_eq!(claim.ttl, Some(Duration::from_secs(1)));
+        assert_eq!(claim.ttl, Some(Duration::from_secs(1).into()));
         assert!(claim.until_start && claim.discard_on_reentry);
         assert!(UniqueKey::raw("k").states([]).claim().is_err());
         assert!(UniqueKey::raw("k").ttl(Duration::ZERO).claim().is_err());

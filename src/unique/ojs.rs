@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::period;
+use crate::period::Length;
 use crate::state::JobState;
 use crate::unique::conflict::{OnConflict, OnReentry};
 use crate::unique::document;
@@ -35,7 +35,7 @@ impl UniquePolicy {
     /// | `keys` | `["type"]` | dimensions: `type` (always there), `queue`, `args`, `meta` |
     /// | `args_keys` | all args | parts of the args, by name or JSON Pointer; needs `args` in `keys` |
     /// | `meta_keys` | none | parts of the meta; needed by `meta` in `keys` |
-    /// | `period` | no limit | ISO 8601 duration from the holder's `created_at` |
+    /// | `period` | no limit | ISO 8601 duration from the holder's `created_at`; years and months are added in UTC |
     /// | `states` | `available active scheduled retryable pending` | OJS's state names; `running` is `active` |
     /// | `on_conflict` | `reject` | `reject`, `replace`, `replace_except_schedule`, `ignore`; beyond OJS `preempt` |
     /// | `scope` | | instead of `states`: `queued`, `active`, `completed`, `exists` |
@@ -99,9 +99,10 @@ impl UniquePolicy {
             Some(Err(flaw)) => return Err(flaw.clone().in_key()),
             None => self.put_dimensions(&mut put),
         }
-        for (name, length) in [("period", self.terms.period), ("ttl", self.terms.ttl), ("window", self.window)] {
+        let window = self.window.map(Length::from);
+        for (name, length) in [("period", self.terms.period), ("ttl", self.terms.ttl), ("window", window)] {
             if let Some(length) = length {
-                put(name, json!(period::write(length)));
+                put(name, json!(length.to_string()));
             }
         }
         let states: Vec<_> = self.terms.states.iter().map(ojs_state).collect();

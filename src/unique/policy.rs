@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use crate::period::Length;
 use crate::unique::claim::Terms;
 use crate::unique::conflict::OnConflict;
 use crate::unique::flaw::Flaw;
@@ -106,7 +107,7 @@ impl UniquePolicy {
     ///
     /// The claim outlives a job that is discarded or cancelled. `until(Until::Start)` is
     /// Faktory's `unique_until: start`.
-    pub fn faktory(unique_for: Duration) -> Self {
+    pub fn faktory(unique_for: impl Into<Length>) -> Self {
         let mut policy = Self::of_kind(UniqueScope::Active, OnConflict::Reject).by_args().by_queue().ttl(unique_for);
         policy.terms.states = StateSet::ALL_BUT_COMPLETED;
         policy
@@ -303,7 +304,7 @@ mod tests {
     #[test]
     fn faktorys_claim_ends_by_success_start_or_deadline_alone() {
         let success = claim(&UniquePolicy::faktory(HOUR)).unwrap();
-        assert_eq!((success.ttl, success.until_start), (Some(HOUR), false));
+        assert_eq!((success.ttl, success.until_start), (Some(HOUR.into()), false));
         let start = claim(&UniquePolicy::faktory(HOUR).until(Until::Start)).unwrap();
         assert!(start.until_start);
         assert_eq!((start.key, start.states), (success.key, StateSet::ALL_BUT_COMPLETED));

@@ -109,7 +109,7 @@ impl UniquePolicy {
             return Ok(());
         };
         if let Some(limit) = self.terms.period.or(self.terms.ttl) {
-            let both = format!("{} and {}", period::write(length), period::write(limit));
+            let both = format!("{} and {}", period::write(length), limit);
             return Err(invalid(
                 "window",
                 format!("stands beside period or ttl, and only one of them may limit time: {both}"),

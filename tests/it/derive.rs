@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use uniqueue::period::Length;
 use uniqueue::{Error, InsertOptions, Job, JobState, OnConflict, OnReentry, UniquePolicy, UniqueScope, Until};
 
 use crate::support::Database;
@@ -38,6 +39,23 @@ fn insert_options_are_those_of_the_builder() {
     assert_eq!(LONGEST.len(), 128);
     assert_eq!(Limits::KIND, LONGEST);
     assert_eq!(Limits::options(), InsertOptions::new().queue("é / ñ").priority(i16::MIN).max_attempts(32_767));
+}
+
+#[test]
+fn calendar_lengths_are_those_of_the_builder() {
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(args, ttl = "P1M"))]
+    struct Monthly;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(args, period = "P1Y2MT3S"))]
+    struct Mixed;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(like = "faktory", ttl = "P1Y"))]
+    struct Yearly;
+    assert_eq!(Monthly::options(), unique(UniquePolicy::new().by_args().ttl(Length::months(1))));
+    let mixed = Length::months(14).plus(Duration::from_secs(3));
+    assert_eq!(Mixed::options(), unique(UniquePolicy::new().by_args().period(mixed)));
+    assert_eq!(Yearly::options(), unique(UniquePolicy::faktory(Length::years(1))));
 }
 
 #[test]

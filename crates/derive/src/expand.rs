@@ -125,7 +125,7 @@ fn policy(unique: &Unique, fields: &Fields, library: &TokenStream) -> TokenStrea
         Some(Like::Ojs) => quote!(#library::UniquePolicy::ojs()),
         Some(Like::Zizq) => quote!(#library::UniquePolicy::zizq()),
         Some(Like::Faktory) => {
-            let ttl = limits.next().and_then(|limit| limit.length).map(duration);
+            let ttl = limits.next().and_then(|limit| limit.length).map(|length| self::length(length, library));
             quote!(#library::UniquePolicy::faktory(#ttl))
         }
     };
@@ -149,7 +149,7 @@ fn policy(unique: &Unique, fields: &Fields, library: &TokenStream) -> TokenStrea
     }
     for limit in limits {
         let method = Ident::new(&limit.name, Span::call_site());
-        let length = limit.length.map(duration);
+        let length = limit.length.map(|length| self::length(length, library));
         policy.extend(quote!(.#method(#length)));
     }
     policy.extend(call("scope", "UniqueScope", &unique.scope, library));
@@ -197,9 +197,10 @@ fn selector(name: &str) -> String {
     if name.starts_with('/') { format!("/{}", name.replace('~', "~0").replace('/', "~1")) } else { name.to_owned() }
 }
 
-fn duration(length: Duration) -> TokenStream {
-    let (seconds, nanoseconds) = (length.as_secs(), length.subsec_nanos());
-    quote!(::core::time::Duration::new(#seconds, #nanoseconds))
+fn length((months, time): (u32, Duration), library: &TokenStream) -> TokenStream {
+    let (seconds, nanoseconds) = (time.as_secs(), time.subsec_nanos());
+    let time = quote!(::core::time::Duration::new(#seconds, #nanoseconds));
+    if months == 0 { time } else { quote!(#library::period::Length::months(#months).plus(#time)) }
 }
 
 /// Writes a warning as the use of a deprecated constant, since stable Rust has no other way.

@@ -1,8 +1,8 @@
-//! Reads ISO 8601 durations of a fixed length.
+//! Reads ISO 8601 durations: of a fixed length, or with calendar years and months.
 //!
 //! jiff does not fit here. It refuses fractions of days and weeks and fractions of more than nine
 //! digits, it reads lower case, and its errors do not tell the reasons apart. The SQL function
-//! `period_seconds` gives the same lengths and the same reasons as this file.
+//! `period_length` gives the same lengths and the same reasons as this file.
 //!
 //! The library and its derive macro each hold this file, because the macro is built before the
 //! library. A test of the macro compares the two.
@@ -17,9 +17,15 @@ pub(crate) const TOO_SHORT: &str = "must be longer than nothing";
 pub(crate) const TOO_FINE: &str = "must be whole microseconds";
 const MALFORMED: &str = "is not an ISO 8601 duration";
 
-/// Each unit and its length in microseconds, in the order in which they are written.
-const UNITS: [(char, u64); 5] =
-    [('W', 604_800_000_000), ('D', 86_400_000_000), ('H', 3_600_000_000), ('M', 60_000_000), ('S', 1_000_000)];
+/// The mean length of a month in microseconds. Only the limit of 100 years uses it.
+const MEAN_MONTH: u64 = 2_629_800_000_000;
+
+/// Each unit of the date and its length in microseconds, in the order in which they are written.
+const DATE_UNITS: [(char, u64); 4] =
+    [('Y', 12 * MEAN_MONTH), ('M', MEAN_MONTH), ('W', 604_800_000_000), ('D', 86_400_000_000)];
+
+/// Each unit after the `T`.
+const TIME_UNITS: [(char, u64); 3] = [('H', 3_600_000_000), ('M', 60_000_000), ('S', 1_000_000)];
 
 /// Reads a duration such as `P1W` or `P2DT3H4M5.5S`.
 ///
@@ -27,10 +33,24 @@ const UNITS: [(char, u64); 5] =
 ///
 /// The reason why the text is not such a duration.
 pub(crate) fn parse(text: &str) -> Result<Duration, &'static str> {
-    microseconds(text).map(Duration::from_micros)
+    read(text, false).map(|(_, length)| length)
 }
 
-fn microseconds(text: &str) -> Result<u64, &'static str> {
+/// Reads a duration that may have years and months, such as `P1Y2M3DT4H`: the months, and the rest.
+///
+/// # Errors
+///
+/// The reason why the text is not such a duration.
+pub(crate) fn parse_calendar(text: &str) -> Result<(u32, Duration), &'static str> {
+    read(text, true)
+}
+
+/// Checks a number of months and a length beside it against the limit of 100 years.
+pub(crate) fn is_too_long(months: u32, length: Duration) -> bool {
+    u128::from(MEAN_MONTH) * u128::from(months) + length.as_micros() > LONGEST.as_micros()
+}
+
+fn read(text: &str, has_calendar: bool) -> Result<(u32, Duration), &'static str> {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     let mut rest = unsigned.strip_prefix('P').ok_or(MALFORMED)?;
     if text.contains('-') {
@@ -39,21 +59,22 @@ fn microseconds(text: &str) -> Result<u64, &'static str> {
     if rest.is_empty() {
         return Err(MALFORMED);
     }
-    let mut units = UNITS[..2].iter();
+    let mut units = DATE_UNITS.iter();
     let mut in_time = false;
     let mut had_fraction = false;
-    let mut total: u64 = 0;
+    let (mut months, mut total): (u64, u64) = (0, 0);
     while !rest.is_empty() {
         if let Some(time) = rest.strip_prefix('T')
             && !in_time
             && !time.is_empty()
         {
             in_time = true;
-            units = UNITS[2..].iter();
+            units = TIME_UNITS.iter();
             rest = time;
         }
         let (number, unit, after) = split_part(rest).ok_or(MALFORMED)?;
-        if unit == 'Y' || unit == 'M' && !in_time {
+        let is_calendar = unit == 'Y' || unit == 'M' && !in_time;
+        if is_calendar && !has_calendar {
             return Err("years and months have no fixed length");
         }
         let (_, size) = units.find(|(name, _)| *name == unit).ok_or(MALFORMED)?;
@@ -61,15 +82,26 @@ fn microseconds(text: &str) -> Result<u64, &'static str> {
             return Err("only the last unit may have a fraction");
         }
         had_fraction = number.contains(['.', ',']);
-        total = total.checked_add(times(number, *size)?).ok_or(TOO_LONG)?;
+        let length = match times(number, *size) {
+            Err(MALFORMED) => return Err(MALFORMED),
+            _ if is_calendar && had_fraction => return Err("years and months must be whole numbers"),
+            length => length?,
+        };
+        if is_calendar {
+            months += length / MEAN_MONTH;
+        } else {
+            total = total.checked_add(length).ok_or(TOO_LONG)?;
+        }
         rest = after;
     }
-    if total == 0 {
+    // A u64 of microseconds holds less than 300,000 years.
+    let (months, length) = (u32::try_from(months).map_err(|_| TOO_LONG)?, Duration::from_micros(total));
+    if months == 0 && length.is_zero() {
         Err(TOO_SHORT)
-    } else if u128::from(total) > LONGEST.as_micros() {
+    } else if is_too_long(months, length) {
         Err(TOO_LONG)
     } else {
-        Ok(total)
+        Ok((months, length))
     }
 }
 

@@ -95,8 +95,8 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `like = "river"`, `"ojs"`, `"faktory"` or `"zizq"` | the defaults of that queue; `"faktory"` needs `ttl`; the keys of `"faktory"` and `"zizq"` hold all args unless some are selected | our own |
 /// | `gaps = "allowed"` | turns the warnings below off | warnings are on |
 ///
-/// A job takes one of `period`, `ttl` and `window`. They are ISO 8601 durations of weeks, days, hours,
-/// minutes and seconds, at most 100 years. Years and months are not allowed.
+/// A job takes one of `period`, `ttl` and `window`. They are ISO 8601 durations, at most 100 years. A `period` or a
+/// `ttl` may have calendar years and months, such as `"P1M"`, which are added in UTC. A `window` has none.
 ///
 /// # Warnings
 ///

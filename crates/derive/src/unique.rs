@@ -41,7 +41,8 @@ pub(crate) enum Args {
 pub(crate) struct Limit {
     pub(crate) name: String,
     pub(crate) span: Span,
-    pub(crate) length: Option<Duration>,
+    /// Calendar months and an exact time.
+    pub(crate) length: Option<(u32, Duration)>,
 }
 
 /// The unique options of a type.
@@ -175,18 +176,21 @@ fn selection(entry: &Entry, problems: &mut Problems) -> Option<Vec<LitStr>> {
 
 fn limit(entry: &Entry, problems: &mut Problems) -> Limit {
     let length = entry.text(problems).and_then(|text| {
-        let problem = match iso8601::parse(&text.value()) {
-            Ok(length) if entry.name != "window" || length.subsec_nanos() == 0 => {
-                return Some(length);
-            }
-            Ok(_) => "must be whole seconds",
+        let is_window = entry.name == "window";
+        let parsed = if is_window {
+            iso8601::parse(&text.value()).map(|length| (0, length))
+        } else {
+            iso8601::parse_calendar(&text.value())
+        };
+        let problem = match parsed {
+            Ok((_, length)) if is_window && length.subsec_nanos() > 0 => "must be whole seconds",
+            Ok(length) => return Some(length),
             Err(problem) => problem,
         };
         problems.add(
             text.span(),
             format!("invalid {}: {problem}: {:?}", entry.name, text.value()),
-            "write an ISO 8601 duration of weeks, \
-             days, hours, minutes and seconds, such as \"PT15M\" or \"P1DT12H\"",
+            "write an ISO 8601 duration such as \"PT15M\" or \"P1DT12H\"",
         );
         None
     });

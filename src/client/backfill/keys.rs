@@ -1,7 +1,5 @@
 //! From a stored job to the claim that a policy gives it.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use time::OffsetDateTime;
 
@@ -9,6 +7,7 @@ use crate::client::insert::read_args;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::opts::{InsertOptions, Unique};
+use crate::period::Length;
 use crate::state::JobState;
 use crate::store::{Keyed, Seen};
 use crate::unique::{Claim, StateSet, Subject, UniquePolicy};
@@ -178,11 +177,8 @@ fn times(job: &Seen) -> [OffsetDateTime; 2] {
     if is_first { [job.scheduled_at, job.created_at] } else { [job.created_at, job.scheduled_at] }
 }
 
-fn ends(from: OffsetDateTime, length: Duration) -> Result<OffsetDateTime, String> {
-    let length = time::Duration::try_from(length).ok();
-    length
-        .and_then(|length| from.checked_add(length))
-        .ok_or_else(|| format!("its claim would end after the year 9999: it begins at {from}"))
+fn ends(from: OffsetDateTime, length: Length) -> Result<OffsetDateTime, String> {
+    length.after(from).ok_or_else(|| format!("its claim would end after the year 9999: it begins at {from}"))
 }
 
 /// Whether the job gave its claim up for good: it was released, replaced, expired, or started.

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::row::{NewRow, stored_count};
 use crate::ident::{Kind, QueueName};
 use crate::store::interval;
+use crate::store::interval::claim_length;
 use crate::unique::{Claim, OnConflict};
 
 /// The columns of a batch. One that is the same for all rows has one element, and one that is null for all has none:
@@ -120,8 +121,8 @@ impl<'a> Claims<'a> {
         Self {
             keys: rows.iter().map(|row| claim(row).map(|claim| claim.key.as_str())).collect(),
             states: same(rows, |row| claim(row).map(|claim| claim.states.bits())),
-            periods: known(rows, |row| claim(row)?.period.map(interval)),
-            ttls: known(rows, |row| claim(row)?.ttl.map(interval)),
+            periods: known(rows, |row| claim(row)?.period.map(claim_length)),
+            ttls: known(rows, |row| claim(row)?.ttl.map(claim_length)),
             until_starts: same(rows, |row| claim(row).is_some_and(|claim| claim.until_start)),
             discards: same(rows, |row| claim(row).is_some_and(|claim| claim.discard_on_reentry)),
         }

@@ -14,6 +14,7 @@ use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
 use crate::state::JobState;
 use crate::store::interval;
+use crate::store::interval::claim_length;
 use crate::unique::Claim;
 
 /// A job as it goes to the database: checked, layered, its key made.
@@ -57,8 +58,8 @@ impl NewRow {
         self.bind_job_to(query)
             .bind(claim.map(|claim| claim.key.as_str()))
             .bind(claim.map(|claim| claim.states.bits()))
-            .bind(claim.and_then(|claim| claim.period).map(interval))
-            .bind(claim.and_then(|claim| claim.ttl).map(interval))
+            .bind(claim.and_then(|claim| claim.period).map(claim_length))
+            .bind(claim.and_then(|claim| claim.ttl).map(claim_length))
             .bind(claim.is_some_and(|claim| claim.until_start))
             .bind(claim.is_some_and(|claim| claim.discard_on_reentry))
     }

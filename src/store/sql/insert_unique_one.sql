@@ -16,7 +16,11 @@ entered AS (
     SELECT
         $1, $3, $4, $2, $5, $6, $7, t.at, t.due_at,
         CASE WHEN $10 THEN 'pending' WHEN t.due_at > t.at THEN 'scheduled' ELSE 'available' END::/* schema */job_state,
-        $11, $12, coalesce(t.at + $13, greatest(t.at, t.due_at) + $14), $15, $16
+        $11, $12,
+        coalesce(
+            /* schema */length_after(t.at, $13), /* schema */length_after(greatest(t.at, t.due_at), $14)
+        ),
+        $15, $16
     FROM (
         SELECT
             statement_timestamp() AS at,

@@ -1,5 +1,7 @@
 //! Policy documents: what is accepted, and how each mistake is named.
 
+use std::time::Duration;
+
 use super::*;
 
 fn read_ojs(document: Value) -> Result<UniquePolicy> {

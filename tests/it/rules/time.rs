@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use time::macros::datetime;
-use uniqueue::{JobState, UniqueKey, UniquePolicy, UniqueScope};
+use uniqueue::period::Length;
+use uniqueue::{JobState, OnConflict, UniqueKey, UniquePolicy, UniqueScope};
 
 use crate::support::{Database, job};
 
@@ -79,6 +80,46 @@ async fn r7_an_expiry_counts_inside_a_long_transaction_too() {
     database.execute("UPDATE {schema}.job SET unique_until = clock_timestamp()").await;
     assert!(!client.insert(job("a").unique_key(key())).tx(&mut tx).await.unwrap().duplicate);
     tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn r7_calendar_months_end_the_claim_on_the_same_day_of_a_later_month() {
+    let database = Database::new().await;
+    let client = &database.client;
+    // A summer day of New York is an hour further from UTC than a winter day, and ends a month earlier.
+    let mut tx = database.pool().begin().await.unwrap();
+    sqlx::query("SET LOCAL TimeZone = 'America/New_York'").execute(&mut *tx).await.unwrap();
+    for (text, length) in [
+        ("P1M", Length::months(1)),
+        ("P1Y", Length::years(1)),
+        ("P1Y2M3DT4H", Length::months(14).plus(Duration::from_secs(76 * 3_600))),
+    ] {
+        let by_period = UniqueKey::raw(format!("p{text}")).scope(UniqueScope::Exists).period(length);
+        let one = client.insert(job("a").unique_key(by_period)).tx(&mut tx).await.unwrap().job;
+        assert_eq!(one.unique_until, length.after(one.created_at), "{text}");
+
+        let due = datetime!(2126-01-31 23:30 UTC);
+        let by_ttl = || UniqueKey::raw(format!("t{text}")).ttl(length);
+        let mut jobs = vec![job("a").unique_key(by_ttl()).scheduled_at(due)];
+        jobs.push(job("a").unique_key(by_ttl().on_conflict(OnConflict::Replace)).scheduled_at(due));
+        // One takes the key at once, a batch takes it one by one.
+        let batch = client.insert_many(jobs).tx(&mut tx).await.unwrap();
+        let alone = UniqueKey::raw(format!("s{text}")).ttl(length);
+        let alone = client.insert(job("a").unique_key(alone).scheduled_at(due)).tx(&mut tx).await.unwrap();
+        for two in [&batch[1].job, &alone.job] {
+            assert_eq!(two.unique_until, length.after(due), "{text}");
+        }
+
+        let id: uuid::Uuid = sqlx::query_scalar(database.sql(
+            "SELECT id FROM {schema}.insert_job('a', scheduled_at => '2126-01-31 23:30Z', unique_policy => jsonb_build_object('key', 's' || $1, 'ttl', $1, 'on_conflict', 'replace'))",
+        ))
+        .bind(text)
+        .fetch_one(&mut *tx)
+        .await
+        .unwrap();
+        let in_sql = client.job(id).tx(&mut tx).await.unwrap().unwrap();
+        assert_eq!(in_sql.unique_until, length.after(due), "{text} in SQL");
+    }
 }
 
 #[tokio::test]

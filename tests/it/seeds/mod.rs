@@ -273,8 +273,8 @@ async fn seeds_disagree_on_what_a_length_of_time_means() {
     assert!(insert(river(due + 29 * MINUTE)).await.unwrap().duplicate);
     assert!(!insert(river(due + 30 * MINUTE)).await.unwrap().duplicate);
     // Zizq has none, and a key may carry either of the first two.
-    assert_eq!(UniqueKey::raw("k").period(HOUR).claim().unwrap().period, Some(HOUR));
-    assert_eq!(UniqueKey::raw("k").ttl(HOUR).claim().unwrap().ttl, Some(HOUR));
+    assert_eq!(UniqueKey::raw("k").period(HOUR).claim().unwrap().period, Some(HOUR.into()));
+    assert_eq!(UniqueKey::raw("k").ttl(HOUR).claim().unwrap().ttl, Some(HOUR.into()));
     for both in [
         UniquePolicy::ojs().period(HOUR).ttl(HOUR),
         UniquePolicy::faktory(HOUR).window(HOUR),

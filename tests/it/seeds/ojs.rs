@@ -132,7 +132,7 @@ async fn an_invalid_policy_is_refused_at_enqueue_and_its_field_named() {
         (json!({"args_keys": ["user_id"]}), "args_keys"),
         (json!({"meta_keys": ["tenant_id"]}), "meta_keys"),
         (json!({"period": "1 hour"}), "period"),
-        (json!({"period": "P1Y"}), "period"),
+        (json!({"period": "P1X"}), "period"),
         (json!({"period": 3600}), "period"),
         (json!({"states": []}), "states"),
         (json!({"states": ["sleeping"]}), "states"),

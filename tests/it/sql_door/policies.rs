@@ -1,7 +1,11 @@
 //! The policy's document in SQL: as strict as in Rust, and with the same words.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use sqlx::Row;
+use time::OffsetDateTime;
+use uniqueue::period::Length;
 use uniqueue::{OnConflict, UniquePolicy};
 
 use super::random::Random;
@@ -13,14 +17,9 @@ const NOT_UNIQUE: &str = "not unique";
 
 /// What SQL makes of a document: the claim's terms, or the error's message.
 async fn read(database: &Database, document: &Value) -> Result<String, String> {
-    let text = "SELECT c.unique_states || ' ' || (extract(epoch FROM c.period) * 1000000)::bigint || ' '
-            || (extract(epoch FROM c.ttl) * 1000000)::bigint || ' ' || c.until_start || ' ' || c.discard_on_reentry
-            || ' ' || c.on_conflict AS terms, c.*
+    let text = "SELECT c.*
         FROM {schema}.job_claim('k', '{\"a\": 1}', 'q', '{}', 0, NULL, '2026-02-12 15:15Z', $1) AS c";
-    let row = sqlx::query(database.sql(&text.replace("bigint ||", "bigint::text ||")))
-        .bind(document)
-        .fetch_one(database.pool())
-        .await;
+    let row = sqlx::query(database.sql(text)).bind(document).fetch_one(database.pool()).await;
     match row {
         Err(error) => {
             let (code, message, _) = told(&error);
@@ -29,17 +28,17 @@ async fn read(database: &Database, document: &Value) -> Result<String, String> {
         }
         Ok(row) if row.get::<Option<&str>, _>("unique_key").is_none() => Ok(NOT_UNIQUE.to_owned()),
         Ok(row) => {
-            let micros = |name: &str| {
+            let length = |name: &str| {
                 row.get::<Option<sqlx::postgres::types::PgInterval>, _>(name).map(|interval| {
-                    assert_eq!((interval.months, interval.days), (0, 0));
-                    interval.microseconds
+                    assert_eq!(interval.days, 0);
+                    (interval.months, interval.microseconds)
                 })
             };
             Ok(format!(
                 "{} {:?} {:?} {} {} {} {}",
                 row.get::<i16, _>("unique_states"),
-                micros("period"),
-                micros("ttl"),
+                length("period"),
+                length("ttl"),
                 row.get::<bool, _>("until_start"),
                 row.get::<bool, _>("discard_on_reentry"),
                 row.get::<&str, _>("on_conflict"),
@@ -66,12 +65,12 @@ fn read_in_rust(document: &Value) -> Result<String, String> {
         text.lines().next().unwrap_or_default().to_owned()
     })?;
     let Some(claim) = claim else { return Ok(NOT_UNIQUE.to_owned()) };
-    let micros = |length: Option<std::time::Duration>| length.map(|length| length.as_micros());
+    let length = |length: Option<Length>| length.map(|length| (length.parts().0, length.parts().1.as_micros()));
     Ok(format!(
         "{} {:?} {:?} {} {} {} {}",
         claim.states.bits(),
-        micros(claim.period),
-        micros(claim.ttl),
+        length(claim.period),
+        length(claim.ttl),
         claim.until_start,
         claim.discard_on_reentry,
         claim.on_conflict,
@@ -198,7 +197,9 @@ async fn presets_are_the_defaults_of_their_queue_under_the_document_s_own_member
     assert!(compared > 150, "{compared}");
     let terms = async |document: Value| read(&database, &document).await.unwrap();
     assert!(
-        terms(json!({"like": "faktory", "ttl": "PT1S"})).await.starts_with("251 None Some(1000000) false false reject")
+        terms(json!({"like": "faktory", "ttl": "PT1S"}))
+            .await
+            .starts_with("251 None Some((0, 1000000)) false false reject")
     );
     assert!(terms(json!({"like": "ojs"})).await.starts_with("241 None None false false reject"));
     assert!(terms(json!({"like": "zizq"})).await.starts_with("177 None None false false ignore"));
@@ -270,6 +271,25 @@ async fn every_period_reads_as_in_rust() {
         "P1M",
         "P1Y",
         "P1Y2M",
+        "P1Y2M3W4DT5H6M7.5S",
+        "P0Y1M",
+        "P0Y0M",
+        "P100Y",
+        "P100Y1D",
+        "P1200M",
+        "P1201M",
+        "P99999999999999999999Y",
+        "P1.5Y",
+        "P0,5M",
+        "P1.0M",
+        "P1.M",
+        "P0.0000000001M",
+        "P0.00000000000000000000000000001Y",
+        "P1.5Y1M",
+        "P1M1Y",
+        "P1W1M",
+        "P1D1M",
+        "PT1Y",
         "P1DT1H1Y",
         "-P1D",
         "P-1D",
@@ -291,6 +311,32 @@ async fn every_period_reads_as_in_rust() {
         for field in ["period", "ttl"] {
             let document = json!({field: text});
             assert_eq!(read(&database, &document).await, read_in_rust(&document), "{document}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn r7_calendar_months_are_the_same_in_rust_and_in_sql() {
+    let database = Database::new().await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    let day = 86_400_000_000;
+    let mut random = Random::new(7);
+    for zone in ["UTC", "America/New_York", "Pacific/Apia", "Asia/Kathmandu"] {
+        sqlx::query(sqlx::AssertSqlSafe(format!("SET TimeZone = '{zone}'"))).execute(&mut *connection).await.unwrap();
+        for _ in 0..500 {
+            let micros = (random.bits() % (80_000 * day)) as i64;
+            let instant = OffsetDateTime::UNIX_EPOCH + time::Duration::microseconds(micros);
+            let months = random.below(1_190) as u32;
+            let length = Length::months(months).plus(Duration::from_micros(1 + random.bits() % (40 * day)));
+            let found: OffsetDateTime = sqlx::query_scalar(
+                database.sql("SELECT {schema}.length_after($1, {schema}.period_length($2, 'period'))"),
+            )
+            .bind(instant)
+            .bind(length.to_string())
+            .fetch_one(&mut *connection)
+            .await
+            .unwrap();
+            assert_eq!(length.after(instant), Some(found), "{instant} + {length} in {zone}");
         }
     }
 }

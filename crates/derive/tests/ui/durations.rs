@@ -11,11 +11,11 @@ struct Malformed;
 struct Zero;
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(kind = "a", unique(args, ttl = "P1Y"))]
+#[job(kind = "a", unique(args, window = "P1Y"))]
 struct Years;
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(kind = "a", unique(args, ttl = "P1M"))]
+#[job(kind = "a", unique(args, window = "P1M"))]
 struct Months;
 
 #[derive(Serialize, Deserialize, Job)]
