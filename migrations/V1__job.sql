@@ -104,6 +104,10 @@ CREATE TABLE job (
     errors jsonb NOT NULL DEFAULT '[]',
     output jsonb,
     progress jsonb,
+    -- Last, where a null takes no space.
+    updates integer,
+    updated_at timestamptz,
+    updated_by uuid,
     CONSTRAINT job_pkey PRIMARY KEY (id),
     CONSTRAINT job_state_fits CHECK (
         (finalized_at IS NOT NULL) = (state IN ('cancelled', 'completed', 'discarded'))
@@ -139,6 +143,9 @@ COMMENT ON COLUMN job.errors IS 'Array of {"attempt", "at", "error"}, oldest fir
 COMMENT ON COLUMN job.output IS 'What the job returned when it completed, if anything.';
 COMMENT ON COLUMN job.progress IS
     'How far the job said it was, last: any JSON, often {"done", "total"}. Kept when the job ends or tries again, until it says something new; null: it never said.';
+COMMENT ON COLUMN job.updates IS 'How many duplicates changed the job in place (on_conflict update); null: none.';
+COMMENT ON COLUMN job.updated_at IS 'When the latest of them did.';
+COMMENT ON COLUMN job.updated_by IS 'The id of the insert that did, so that the same insert sent again changes nothing.';
 COMMENT ON CONSTRAINT job_pkey ON job IS 'Ids are unique.';
 COMMENT ON CONSTRAINT job_state_fits ON job IS 'A job is final exactly when it says since when, and a running job names its runner.';
 

@@ -205,7 +205,7 @@ DECLARE
     seconds numeric := 0;
     problem text;
 BEGIN
-    IF field = 'window' AND given ~ '^P([0-9.,WD]*[0-9]M|[0-9.,WDTHMS]*[0-9]Y)' THEN
+    IF field IN ('window', 'update.max_delay') AND given ~ '^P([0-9.,WD]*[0-9]M|[0-9.,WDTHMS]*[0-9]Y)' THEN
         problem := 'years and months have no fixed length';
     ELSIF parts IS NULL OR right(given, 1) IN ('P', 'T') THEN
         problem := CASE
@@ -367,6 +367,55 @@ $$;
 COMMENT ON FUNCTION chosen_parts(jsonb, text[], text, jsonb) IS
     'What was chosen so far and these parts of source. Error 22023: with field args_keys, a part that source does not have; others are left out.';
 
+CREATE FUNCTION read_update(document jsonb) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    args CONSTANT text := coalesce(document ->> 'args', 'latest');
+    schedule CONSTANT text := coalesce(document ->> 'schedule', 'keep');
+    members CONSTANT text[] := ARRAY['args', 'schedule', 'max_delay', 'max_items'];
+    problem text;
+BEGIN
+    problem := CASE
+        WHEN jsonb_typeof(document) <> 'object' THEN format('update: must be an object: %s', left(document::text, 80))
+        WHEN document - members <> '{}' THEN
+            format('update: unknown member: %s', (SELECT to_json(m.name) FROM jsonb_object_keys(document - members) AS m (name) LIMIT 1))
+        WHEN jsonb_typeof(document -> 'args') <> 'string' THEN
+            format('update.args: must be a string: %s', document -> 'args')
+        WHEN args NOT IN ('latest', 'merge', 'append') THEN
+            format('update.args: must be one of latest, merge, append: %s', document -> 'args')
+        WHEN jsonb_typeof(document -> 'schedule') <> 'string' THEN
+            format('update.schedule: must be a string: %s', document -> 'schedule')
+        WHEN schedule NOT IN ('keep', 'push') THEN
+            format('update.schedule: must be one of keep, push: %s', document -> 'schedule')
+        WHEN jsonb_typeof(document -> 'max_delay') <> 'string' THEN
+            format('update.max_delay: must be a string: %s', document -> 'max_delay')
+        WHEN period_length(document ->> 'max_delay', 'update.max_delay') IS NOT NULL AND schedule = 'keep' THEN
+            format('update.max_delay: needs schedule push: %s', document -> 'max_delay')
+        WHEN document ? 'max_items' AND CASE
+            WHEN (document ->> 'max_items') ~ '^[0-9]{1,9}$' AND jsonb_typeof(document -> 'max_items') = 'number'
+                THEN (document ->> 'max_items')::integer NOT BETWEEN 1 AND 1000000
+            ELSE true
+        END THEN
+            format('update.max_items: must be 1 to 1000000: %s', document -> 'max_items')
+        WHEN schedule = 'push' AND NOT document ? 'max_delay' THEN 'update.schedule: push needs max_delay: "push"'
+        WHEN document ? 'max_items' AND args <> 'append' THEN
+            format('update.max_items: needs args append: %s', document -> 'max_items')
+    END;
+    IF problem IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'invalid unique policy: ' || problem;
+    END IF;
+    RETURN format(
+        'update %s %s %s', args,
+        coalesce((extract(epoch FROM period_length(document ->> 'max_delay', 'update.max_delay')) * 1000000)::bigint, 0),
+        coalesce(document ->> 'max_items', '1000')
+    );
+END
+$$;
+COMMENT ON FUNCTION read_update(jsonb) IS
+    'Reads the member update of a policy''s document strictly. Answers the on_conflict that insert_batch reads: update, then args, max_delay in microseconds (0: the schedule is kept) and max_items. Error 22023 naming the member at fault.';
+
 CREATE FUNCTION read_unique_policy(
     document jsonb,
     OUT key text,
@@ -408,6 +457,7 @@ DECLARE
     -- The member at fault and what is wrong with it, ending in the value.
     field text;
     problem text;
+    update_terms text;
 BEGIN
     discard_on_reentry := false;
     IF jsonb_typeof(document) <> 'object' THEN
@@ -436,6 +486,8 @@ BEGIN
                     WHEN 'meta_keys' THEN meta_keys := words;
                     WHEN 'states' THEN states := words;
                 END CASE;
+            WHEN member = 'update' THEN
+                update_terms := read_update(given);
             WHEN member = 'exclude_type' THEN
                 IF jsonb_typeof(given) <> 'boolean' THEN
                     field := member;
@@ -449,7 +501,7 @@ BEGIN
                     WHEN 'like' THEN ARRAY['faktory', 'ojs', 'river', 'zizq']
                     WHEN 'scope' THEN ARRAY['queued', 'active', 'completed', 'exists']
                     WHEN 'until' THEN ARRAY['success', 'start']
-                    WHEN 'on_conflict' THEN ARRAY['ignore', 'reject', 'replace', 'replace_except_schedule', 'preempt']
+                    WHEN 'on_conflict' THEN ARRAY['ignore', 'reject', 'replace', 'replace_except_schedule', 'preempt', 'update']
                     WHEN 'on_reentry' THEN ARRAY['go_on', 'discard']
                 END;
                 IF jsonb_typeof(given) <> 'string' THEN
@@ -487,6 +539,12 @@ BEGIN
         WHEN 'faktory' THEN ARRAY['type', 'queue', 'args']
         WHEN 'zizq' THEN ARRAY['type', 'args']
     END);
+    IF update_terms IS NOT NULL AND on_conflict <> 'update' THEN
+        field := 'update';
+        problem := coalesce(problem, format('needs on_conflict update: %s', to_json(on_conflict)));
+    ELSIF update_terms IS NOT NULL OR on_conflict = 'update' THEN
+        on_conflict := coalesce(update_terms, 'update latest 0 1000');
+    END IF;
     on_conflict := coalesce(on_conflict, CASE WHEN preset IN ('faktory', 'ojs') THEN 'reject' ELSE 'ignore' END);
     has_type := NOT exclude_type;
     has_queue := coalesce('queue' = ANY (keys), false);
@@ -553,6 +611,18 @@ BEGIN
         problem := format(
             'stands beside period or ttl, and only one of them may limit time: %s and %s',
             document ->> 'window', coalesce(document ->> 'period', document ->> 'ttl')
+        );
+    ELSIF on_conflict LIKE 'update append %' AND has_args AND args_keys IS NULL AND optional_args_keys IS NULL THEN
+        field := 'update.args';
+        problem := 'append would change the args, which are all in the key: "append"';
+    -- A month has 28 days at least.
+    ELSIF on_conflict LIKE 'update %' AND split_part(on_conflict, ' ', 3)::bigint > (
+        extract(epoch FROM period_length - date_trunc('month', period_length))
+            + (extract(year FROM period_length) * 12 + extract(month FROM period_length)) * 2419200
+    ) * 1000000 THEN
+        field := 'update.max_delay';
+        problem := format(
+            'must not be longer than period: %s and %s', document -> 'update' ->> 'max_delay', document ->> 'period'
         );
     ELSE
         unique_states := CASE
@@ -690,6 +760,21 @@ BEGIN
                 ),
                 '{}'
             );
+            IF policy.on_conflict LIKE 'update append %' THEN
+                SELECT format('invalid unique policy: update.args: append would change a member that the key is made from: %s', to_json(m.name))
+                INTO problem
+                FROM unnest(policy.args_keys || policy.optional_args_keys) WITH ORDINALITY AS p (part, place)
+                CROSS JOIN LATERAL (SELECT (part_path(p.part, 'args_keys'))[1]) AS m (name)
+                WHERE jsonb_typeof(
+                    CASE WHEN jsonb_typeof(args) = 'array' AND jsonb_typeof(args -> 0) = 'object' THEN args -> 0 ELSE args END
+                        -> m.name
+                ) = 'array'
+                ORDER BY p.place
+                LIMIT 1;
+                IF problem IS NOT NULL THEN
+                    RAISE invalid_parameter_value USING MESSAGE = problem;
+                END IF;
+            END IF;
         END IF;
         canonical := canonical || ',"args":' || canonical_value(source);
     END IF;
@@ -738,6 +823,7 @@ unique_policy: an object; default {}, the kind alone; null: no key. Members, all
   scope: queued, active (default), completed, exists.
   period: the claim ends so long after created_at; ttl: after the later of created_at and scheduled_at. ISO 8601 durations; years and months are added in UTC.
   until: start (the fetch ends the claim) or success (all states but completed).
-  on_conflict: ignore (default), reject, replace, replace_except_schedule, preempt.
+  on_conflict: ignore (default), reject, replace, replace_except_schedule, preempt, update.
+  update: with on_conflict update, what changes of a holder that waits: {"args": latest (default), merge or append, "schedule": keep (default) or push, "max_delay": an ISO 8601 duration, with push, "max_items": 1 to 1000000, default 1000, with append}.
   on_reentry: go_on (default) or discard.
 Errors 22023, naming the argument or the member: anything else.';

@@ -257,6 +257,123 @@ COMMENT ON FUNCTION replace_holder(uuid, uuid, boolean) IS
     'Makes a job give up its claim to the job that the caller inserts next, and cancels it unless it is final. preempt: also if it is running. Answers with the job as it is since; null: it claims nothing, or is running. With the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 REVOKE EXECUTE ON FUNCTION replace_holder(uuid, uuid, boolean) FROM PUBLIC;
 
+CREATE FUNCTION updated_args(held jsonb, given jsonb, mode text, max_items integer) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    max_args_bytes CONSTANT bigint := coalesce(nullif(current_setting('uniqueue.max_args_bytes', true), ''), '1048576');
+    updated jsonb;
+    misfit text;
+BEGIN
+    IF mode = 'latest' THEN
+        RETURN given;
+    ELSIF jsonb_typeof(held) <> 'object' OR jsonb_typeof(given) <> 'object' THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('invalid args: update needs objects for %s: %s', mode, left(given::text, 80));
+    END IF;
+    updated := held || given;
+    IF mode = 'append' THEN
+        SELECT n.key INTO misfit
+        FROM jsonb_each(given) AS n
+        WHERE held -> n.key <> n.value
+            AND NOT (jsonb_typeof(held -> n.key) = 'array' AND jsonb_typeof(n.value) = 'array')
+        ORDER BY n.key COLLATE "C"
+        LIMIT 1;
+        IF misfit IS NOT NULL THEN
+            RAISE invalid_parameter_value USING
+                MESSAGE = format('invalid args: append needs an array in both jobs: %s', to_json(misfit));
+        END IF;
+        updated := updated || coalesce(
+            (
+                SELECT jsonb_object_agg(n.key, (held -> n.key) || n.value)
+                FROM jsonb_each(given) AS n
+                WHERE jsonb_typeof(n.value) = 'array' AND held ? n.key
+            ),
+            '{}'
+        );
+        IF EXISTS (
+            SELECT FROM jsonb_each(given) AS n
+            WHERE CASE WHEN jsonb_typeof(n.value) = 'array' THEN jsonb_array_length(updated -> n.key) > max_items END
+        ) THEN
+            RETURN NULL;
+        END IF;
+    END IF;
+    RETURN CASE WHEN octet_length(updated::text) <= max_args_bytes THEN updated END;
+END
+$$;
+COMMENT ON FUNCTION updated_args(jsonb, jsonb, text, integer) IS
+    'The args of a holder after an update by a duplicate: latest, merge or append. Null: an array would have more than max_items items, or the args more bytes than are allowed. Error 22023: args that are no objects, and for append a member that is no array.';
+
+CREATE FUNCTION update_holder(
+    holder uuid,
+    newcomer uuid,
+    given_args jsonb,
+    parameters text[],
+    wanted_at timestamptz,
+    ttl interval,
+    attempts smallint
+) RETURNS job
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_variable
+DECLARE
+    held job;
+    new_args jsonb;
+    arrived timestamptz;
+    due timestamptz;
+BEGIN
+    -- The second of two updates waits here for the first, and goes on from its result.
+    SELECT h.* INTO held
+    FROM job AS h
+    WHERE h.id = holder AND h.claims
+        AND h.state IN ('available', 'pending', 'retryable', 'scheduled')
+        AND (h.unique_until IS NULL OR h.unique_until > clock_timestamp())
+    FOR NO KEY UPDATE;
+    IF held.id IS NULL THEN
+        RETURN NULL;
+    END IF;
+    new_args := updated_args(held.args, given_args, parameters[2], parameters[4]::integer);
+    IF new_args IS NULL THEN
+        -- Full. It runs with what it has, and the newcomer takes its claim.
+        UPDATE job AS h SET unique_states = 0 WHERE h.id = holder RETURNING h.* INTO held;
+        RETURN held;
+    END IF;
+    arrived := clock_timestamp();
+    due := held.scheduled_at;
+    -- Once due, the time stays, so that no stream of updates keeps the job from its run.
+    IF parameters[3] <> '0' AND held.state = 'scheduled' AND held.attempted_at IS NULL AND due > arrived THEN
+        due := greatest(
+            due, least(wanted_at, held.created_at + parameters[3]::bigint * interval '1 microsecond')
+        );
+    END IF;
+    UPDATE job AS h
+    SET args = new_args,
+        scheduled_at = due,
+        unique_until = CASE
+            WHEN h.unique_until IS NOT NULL AND due > h.scheduled_at
+                THEN greatest(h.unique_until, length_after(due, ttl))
+            ELSE h.unique_until
+        END,
+        -- The new args get all their attempts.
+        max_attempts = CASE
+            WHEN h.attempt > 0 THEN least(32767, h.attempt::integer + attempts)
+            ELSE h.max_attempts
+        END,
+        updates = coalesce(h.updates, 0) + 1,
+        updated_at = arrived,
+        updated_by = newcomer
+    WHERE h.id = holder
+    RETURNING h.* INTO held;
+    RETURN held;
+END
+$$;
+COMMENT ON FUNCTION update_holder(uuid, uuid, jsonb, text[], timestamptz, interval, smallint) IS
+    'Changes a waiting job that claims its key as a duplicate asks for (on_conflict update). parameters: as read_update answers. Answers with the job as it is then; without claims where it is full; null where it does not wait and claim any more. With the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+REVOKE EXECUTE ON FUNCTION update_holder(uuid, uuid, jsonb, text[], timestamptz, interval, smallint) FROM PUBLIC;
+
 CREATE FUNCTION insert_batch(
     ids uuid[],
     kinds text[],
@@ -314,6 +431,10 @@ DECLARE
     -- The duplicates of the key that is being settled.
     duplicates integer[];
     key_at_hand text;
+    -- Of an update: mode, longest delay in microseconds, most items.
+    parameters text[];
+    max_delay interval;
+    is_changed boolean;
     -- The runners whose jobs were preempted.
     stopped uuid[] := '{}';
     jobs job[] := array_fill(NULL::job, ARRAY[size]);
@@ -385,6 +506,17 @@ BEGIN
                 key_at_hand := given.unique_key;
                 duplicates := '{}';
             END IF;
+            IF given.on_conflict LIKE 'update %' THEN
+                parameters := string_to_array(given.on_conflict, ' ');
+                max_delay := nullif(parameters[3], '0')::bigint * interval '1 microsecond';
+                IF coalesce(given.scheduled_at - clock_timestamp(), given.delay) >= max_delay THEN
+                    RAISE invalid_parameter_value USING
+                        MESSAGE = format(
+                            'invalid unique policy: update.max_delay: must be longer than the delay: %s and %s',
+                            max_delay, coalesce(given.scheduled_at - clock_timestamp(), given.delay)
+                        );
+                END IF;
+            END IF;
             -- A rival that committed meanwhile won each round that is lost, so the inserts as a whole make progress.
             WHILE outcomes[given.place] IS NULL LOOP
                 rounds := rounds + 1;
@@ -421,13 +553,56 @@ BEGIN
                     outcomes[given.place] := 'duplicate';
                     duplicates := duplicates || given.place::integer;
                     CONTINUE;
-                ELSIF given.on_conflict NOT IN ('ignore', 'reject', 'replace', 'replace_except_schedule', 'preempt') THEN
+                ELSIF given.on_conflict LIKE 'update %'
+                    AND holder.state IN ('available', 'pending', 'retryable', 'scheduled')
+                THEN
+                    IF holder.updated_by = given.id THEN
+                        -- The same insert, sent again.
+                        jobs[given.place] := holder;
+                        outcomes[given.place] := 'updated';
+                        CONTINUE;
+                    END IF;
+                    -- In a block of its own, as a replacement.
+                    BEGIN
+                        entered := update_holder(
+                            holder.id, given.id, given.args, parameters,
+                            coalesce(given.scheduled_at, clock_timestamp() + coalesce(given.delay, interval '0')),
+                            given.ttl, given.max_attempts
+                        );
+                        is_changed := entered.id IS NOT NULL;
+                        IF NOT is_changed THEN
+                            RAISE EXCEPTION USING ERRCODE = 'UQ002', MESSAGE = 'the holder moved on';
+                        END IF;
+                    EXCEPTION
+                        WHEN SQLSTATE 'UQ002' THEN
+                            NULL;
+                    END;
+                    CONTINUE WHEN NOT is_changed;
+                    IF entered.claims THEN
+                        outcomes[given.place] := 'updated';
+                        duplicates := duplicates || given.place::integer;
+                        jobs[given.place] := entered;
+                    END IF;
+                    -- The earlier answers of this batch that name the holder show it as it is now.
+                    FOREACH earlier IN ARRAY duplicates || (places ->> entered.id::text)::integer LOOP
+                        IF earlier IS NOT NULL AND (jobs[earlier]).id = entered.id THEN
+                            jobs[earlier] := entered;
+                        END IF;
+                    END LOOP;
+                    IF NOT entered.claims THEN
+                        duplicates := '{}';
+                    END IF;
+                    CONTINUE;
+                ELSIF split_part(given.on_conflict, ' ', 1) NOT IN ('ignore', 'reject', 'replace', 'replace_except_schedule', 'preempt', 'update') THEN
                     RAISE EXCEPTION USING
                         ERRCODE = 'invalid_parameter_value',
                         MESSAGE = format('unknown on_conflict: %L', given.on_conflict),
-                        HINT = 'One of ignore, reject, replace, replace_except_schedule, preempt.';
+                        HINT = 'One of ignore, reject, replace, replace_except_schedule, preempt, update.';
                 ELSIF holder.id IS NOT NULL AND (
-                    given.on_conflict = 'reject' OR (holder.state = 'running' AND given.on_conflict <> 'preempt')
+                    given.on_conflict = 'reject'
+                    -- A holder that does not wait.
+                    OR given.on_conflict LIKE 'update %'
+                    OR (holder.state = 'running' AND given.on_conflict <> 'preempt')
                 ) THEN
                     jobs[given.place] := holder;
                     outcomes[given.place] := 'rejected';
@@ -521,7 +696,7 @@ BEGIN
             RETURN;
     END;
     PERFORM set_config('lock_timeout', caller_lock_timeout, true);
-    IF (is_rejected OR folded IS NOT NULL OR 'duplicate' = ANY (outcomes))
+    IF (is_rejected OR folded IS NOT NULL OR outcomes && '{duplicate, updated}')
         AND EXISTS (SELECT FROM duplicate_audit AS a WHERE a.stopped_at IS NULL)
     THEN
         PERFORM note_duplicates(
@@ -530,7 +705,7 @@ BEGIN
         )
         FROM unnest(kinds, unique_keys, folded, outcomes)
             WITH ORDINALITY AS u (kind, unique_key, folded, outcome, place)
-        WHERE u.outcome = 'rejected' OR (NOT is_rejected AND (u.outcome = 'duplicate' OR u.folded > 0));
+        WHERE u.outcome = 'rejected' OR (NOT is_rejected AND (u.outcome IN ('duplicate', 'updated') OR u.folded > 0));
     END IF;
     IF NOT is_rejected THEN
         PERFORM wake_runners(array_agg(DISTINCT (jobs[u.place]).queue::text))
@@ -553,7 +728,7 @@ COMMENT ON FUNCTION insert_batch(
     uuid[], text[], text[], jsonb[], jsonb[], smallint[], smallint[], timestamptz[], interval[], boolean[],
     text[], smallint[], interval[], interval[], boolean[], boolean[], text[], boolean, interval, integer[]
 ) IS
-    'Inserts a batch of jobs, all or nothing, as insert_unique where that is enough, else key by key. Answers inserted, duplicate (job is the holder), rejected (nothing was inserted, and only the rejected places are answered), or once, without a place, busy (max_wait ran out, nothing was inserted). in_order takes key by key at once, as on_conflict other than ignore, equal keys in the batch and ids that may exist need. folded: as in insert_unique. The front door for people is insert_jobs.';
+    'Inserts a batch of jobs, all or nothing, as insert_unique where that is enough, else key by key. Answers inserted, duplicate (job is the holder), updated (the holder was changed), rejected (nothing was inserted, and only the rejected places are answered), or once, without a place, busy (max_wait ran out, nothing was inserted). in_order takes key by key at once, as on_conflict other than ignore, equal keys in the batch and ids that may exist need. folded: as in insert_unique. The front door for people is insert_jobs.';
 
 CREATE FUNCTION enter_job(
     kind text,
@@ -691,7 +866,7 @@ CREATE FUNCTION insert_job(
     ROWS 1
 BEGIN ATOMIC
     SELECT
-        (e.entered).id, (e.entered).state::text, e.outcome IN ('duplicate', 'rejected'), e.replaced,
+        (e.entered).id, (e.entered).state::text, e.outcome IN ('duplicate', 'updated', 'rejected'), e.replaced,
         (e.entered).unique_key, e.outcome
     FROM enter_job(
         insert_job.kind, insert_job.args, insert_job.queue, insert_job.meta, insert_job.priority,
@@ -706,7 +881,7 @@ COMMENT ON FUNCTION insert_job(
 kind, args, queue, meta: as unique_key. priority: higher runs first, -32768 to 32767, default 0. max_attempts: 1 to 32767, default 25. scheduled_at: when it may run, at the earliest; default now. unique_policy: as unique_key; default null: not unique. id: default a new UUIDv7; an id that is there already is answered with its job. pending: true holds the job back until release_jobs; default false.
 max_wait: how long to wait for each other open transaction that inserts the key, or that locks the job whose claim on it has expired; error 55P03 after that. Default null: as long as lock_timeout allows, which is for ever unless it is set.
 replaced: the job that this one took the place of.
-outcome: inserted; duplicate (on_conflict ignore); rejected (on_conflict reject, and replace on a running holder: the row is the holder).
+outcome: inserted; duplicate (on_conflict ignore); updated (on_conflict update: the row is the holder, which was changed); rejected (on_conflict reject, replace on a running holder, update on one that runs or is final: the row is the holder).
 on_reject: error (default): rejected is error 23505 on constraint job_unique_key instead, with {"holder": id, "state": state} as DETAIL, which aborts the transaction, unless the insert stands within a savepoint. row: rejected is a row.
 Errors 22023, naming the argument or the policy''s member: a value outside its limits.';
 
@@ -923,7 +1098,7 @@ BEGIN
     SELECT
         (u.place - 1)::integer, CASE WHEN o.outcome = 'inserted' THEN u.id ELSE a.id END,
         CASE WHEN o.outcome <> 'not_inserted' THEN coalesce(a.state, 'available')::text END,
-        o.outcome IN ('duplicate', 'rejected'), a.replaced, u.unique_key, o.outcome,
+        o.outcome IN ('duplicate', 'updated', 'rejected'), a.replaced, u.unique_key, o.outcome,
         CASE WHEN o.outcome = 'rejected' THEN (e.place - 1)::integer END
     FROM unnest(batch.ids, batch.unique_keys) WITH ORDINALITY AS u (id, unique_key, place)
     LEFT JOIN unnest(answer.places, answer.outcomes, answer.replaced, answer.ids, answer.states)
@@ -966,7 +1141,7 @@ CREATE FUNCTION explain_unique(
     id uuid DEFAULT NULL
 ) RETURNS TABLE (
     canonical text, unique_key text, would_insert boolean, holder uuid, holder_state text,
-    holder_age interval, claims_in text[], frees text
+    holder_age interval, claims_in text[], frees text, would_update boolean
 )
     LANGUAGE plpgsql STABLE
     ROWS 1
@@ -999,7 +1174,10 @@ BEGIN
         h.state::text,
         clock_timestamp() - h.created_at,
         state_names(h.unique_states),
-        claim_end(h.unique_states, h.until_start, h.unique_until)
+        claim_end(h.unique_states, h.until_start, h.unique_until),
+        coalesce(
+            claim.on_conflict LIKE 'update %' AND h.state IN ('available', 'pending', 'retryable', 'scheduled'), false
+        ) AND NOT EXISTS (SELECT FROM job AS j WHERE j.id = given_id)
     FROM (SELECT claim.unique_key COLLATE "C" AS unique_key) AS c
     LEFT JOIN job AS h
         ON h.unique_key = c.unique_key
@@ -1009,5 +1187,5 @@ END
 $$;
 COMMENT ON FUNCTION explain_unique(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid) IS
     'What insert_job would do with the same arguments, and why; without locks or writes, so another transaction may change it meanwhile.
-canonical: the text whose SHA-256 is the key; null for a raw key. would_insert: false where the answer would be the holder, an error, or the job that has the id already. holder, holder_state, holder_age: the job that claims the key, since its created_at; null where the key is free. claims_in: the states in which the holder claims it. frees: when its claim ends.
+canonical: the text whose SHA-256 is the key; null for a raw key. would_insert: false where the answer would be the holder, an error, or the job that has the id already. holder, holder_state, holder_age: the job that claims the key, since its created_at; null where the key is free. claims_in: the states in which the holder claims it. frees: when its claim ends. would_update: whether the holder would be changed in place, under on_conflict update.
 Errors 22023 as insert_job.';

@@ -303,6 +303,8 @@ pub struct Inserted {
     pub job: JobRow,
     /// Whether another job claims the key, so that nothing was inserted.
     pub duplicate: bool,
+    /// Whether the holder was changed in place, under `update`. Then `duplicate` is set, too.
+    pub updated: bool,
     /// The job that this one replaced, under `replace`, `replace_except_schedule` and `preempt`.
     pub replaced: Option<JobId>,
     /// When the database returned this, by its clock.

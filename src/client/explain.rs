@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::job::NewJob;
 use crate::state::JobState;
 use crate::store;
-use crate::unique::{Duplicate, OnConflict};
+use crate::unique::{Duplicate, OnConflict, UniqueScope};
 
 /// What an insert would do, and why. The SQL function `explain_unique` says the same.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -28,6 +28,8 @@ pub struct Explanation {
     /// Whether the insert would make a new job. Otherwise it would return the holder, an error that names
     /// it, or the job that has the id already.
     pub would_insert: bool,
+    /// Whether the insert would change the holder in place, under `update`.
+    pub would_update: bool,
     /// The job that claims the key, with its state, its age, and the event that frees the key. `None`: the
     /// key is free.
     pub holder: Option<Duplicate>,
@@ -85,12 +87,16 @@ async fn explain(client: &Client, connection: &mut PgConnection, job: NewJob) ->
     let met = store::explain_unique(connection, client.statements(), key, row.id).await?;
     let on_conflict = row.claim.as_ref().map_or(OnConflict::Ignore, |claim| claim.on_conflict);
     let is_in = |holder: &Duplicate| match on_conflict {
-        OnConflict::Ignore | OnConflict::Reject => false,
+        OnConflict::Ignore | OnConflict::Reject | OnConflict::Update => false,
         OnConflict::Replace | OnConflict::ReplaceExceptSchedule => holder.holder_state != JobState::Running,
         OnConflict::Preempt => true,
     };
+    let would_update = !met.id_is_there
+        && on_conflict == OnConflict::Update
+        && met.holder.as_ref().is_some_and(|holder| UniqueScope::Queued.states().contains(holder.holder_state));
     Ok(Explanation {
         canonical,
+        would_update,
         would_insert: !met.id_is_there && met.holder.as_ref().is_none_or(is_in),
         unique_key: row.claim.map(|claim| claim.key),
         holder: met.holder,

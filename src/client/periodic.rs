@@ -11,7 +11,7 @@ use crate::opts::Start;
 use crate::periodic::{PeriodicJob, PeriodicRow, PeriodicSource};
 use crate::schedule::Schedule;
 use crate::store::{self, Definition, PeriodicVerb};
-use crate::unique::Claim;
+use crate::unique::{Claim, OnConflict};
 
 /// The periodic jobs of a schema. Made by [`Client::periodic`].
 ///
@@ -177,6 +177,9 @@ fn policy(claim: &Claim) -> Value {
         "on_conflict": claim.on_conflict.as_str(),
         "on_reentry": if claim.discard_on_reentry { "discard" } else { "go_on" },
     });
+    if claim.on_conflict == OnConflict::Update {
+        document["update"] = json!(claim.update);
+    }
     if let Some(period) = claim.period {
         document["period"] = period.to_string().into();
     }

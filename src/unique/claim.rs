@@ -6,6 +6,7 @@ use crate::unique::conflict::{OnConflict, OnReentry, Until};
 use crate::unique::flaw::{invalid, require};
 use crate::unique::scope::UniqueScope;
 use crate::unique::states::StateSet;
+use crate::unique::update::Update;
 
 /// A resolved policy: everything that an insert needs for a job's uniqueness.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -26,6 +27,8 @@ pub struct Claim {
     pub discard_on_reentry: bool,
     /// The reaction of this insert to a holder.
     pub on_conflict: OnConflict,
+    /// What the insert changes of a waiting holder. Counts only where `on_conflict` is `Update`.
+    pub update: Update,
 }
 
 /// All of a claim except its key: the common part of a [`UniqueKey`](crate::UniqueKey) and a
@@ -38,11 +41,20 @@ pub(crate) struct Terms {
     pub(crate) until_start: bool,
     pub(crate) on_reentry: OnReentry,
     pub(crate) on_conflict: OnConflict,
+    pub(crate) update: Update,
 }
 
 impl Terms {
     pub(crate) const fn new(states: StateSet, on_conflict: OnConflict) -> Self {
-        Self { states, period: None, ttl: None, until_start: false, on_reentry: OnReentry::GoOn, on_conflict }
+        Self {
+            states,
+            period: None,
+            ttl: None,
+            until_start: false,
+            on_reentry: OnReentry::GoOn,
+            on_conflict,
+            update: Update::latest(),
+        }
     }
 
     /// Adds Faktory's `unique_until`. Success is a set of states, the start is not.
@@ -71,12 +83,13 @@ impl Terms {
             ));
         }
         self.period.map_or(Ok(()), Length::check)?;
-        self.ttl.map_or(Ok(()), Length::check)
+        self.ttl.map_or(Ok(()), Length::check)?;
+        if self.on_conflict == OnConflict::Update { self.update.check(self.period) } else { Ok(()) }
     }
 
     /// The claim on a key. The terms must have been checked.
     pub(crate) fn claim(&self, key: String) -> Claim {
-        let Self { states, period, ttl, until_start, on_reentry, on_conflict } = *self;
+        let Self { states, period, ttl, until_start, on_reentry, on_conflict, update } = *self;
         Claim {
             key,
             states,
@@ -85,6 +98,7 @@ impl Terms {
             until_start,
             discard_on_reentry: on_reentry == OnReentry::Discard,
             on_conflict,
+            update,
         }
     }
 }
@@ -142,6 +156,13 @@ macro_rules! terms_setters {
         /// The reaction of an insert to a holder.
         pub fn on_conflict(mut self, on_conflict: $crate::unique::conflict::OnConflict) -> Self {
             self.terms.on_conflict = on_conflict;
+            self
+        }
+
+        /// Changes a holder that waits, in place: `on_conflict(OnConflict::Update)` with these parameters.
+        pub fn update(mut self, update: $crate::unique::update::Update) -> Self {
+            self.terms.on_conflict = $crate::unique::conflict::OnConflict::Update;
+            self.terms.update = update;
             self
         }
 

@@ -20,6 +20,10 @@ words! {
         /// runner is told to stop it. Its code may overlap the new job's run until it has stopped. A holder whose
         /// worker has a `complete_in` open is waited for, since it may complete.
         Preempt = "preempt",
+        /// Change the holder in place while it waits, as the policy's [`Update`](crate::Update) says: its args, and
+        /// its schedule. Its id and its claim stay. A holder that runs or is final is not changed: that insert is
+        /// rejected.
+        Update = "update",
     }
 }
 
@@ -55,7 +59,7 @@ mod tests {
 
     #[test]
     fn words_read_back_and_others_are_named() {
-        for word in ["ignore", "reject", "replace", "replace_except_schedule", "preempt"] {
+        for word in ["ignore", "reject", "replace", "replace_except_schedule", "preempt", "update"] {
             assert_eq!(word.parse::<OnConflict>().unwrap().as_str(), word);
         }
         assert_eq!("go_on".parse::<OnReentry>().unwrap(), OnReentry::GoOn);
@@ -63,7 +67,7 @@ mod tests {
         assert_eq!(
             "Reject".parse::<OnConflict>().unwrap_err().to_string(),
             "invalid unique policy: on_conflict: must be one of ignore, reject, replace, \
-             replace_except_schedule, preempt: \"Reject\""
+             replace_except_schedule, preempt, update: \"Reject\""
         );
     }
 }

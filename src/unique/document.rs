@@ -13,9 +13,10 @@ use crate::unique::policy::UniquePolicy;
 use crate::unique::preset::Preset;
 use crate::unique::scope::UniqueScope;
 use crate::unique::states::StateSet;
+use crate::unique::update::Update;
 
 /// Every member that the document may have.
-const MEMBERS: [&str; 15] = [
+const MEMBERS: [&str; 16] = [
     "keys",
     "args_keys",
     "meta_keys",
@@ -31,6 +32,7 @@ const MEMBERS: [&str; 15] = [
     "exclude_type",
     "key",
     "like",
+    "update",
 ];
 
 /// Reads a policy; `on_conflict` is for documents that name neither that nor a preset.
@@ -53,6 +55,11 @@ pub(crate) fn read(document: &Value, on_conflict: OnConflict) -> Result<UniquePo
     }
     if let Some(on_conflict) = document.word("on_conflict")? {
         policy = policy.on_conflict(on_conflict);
+    }
+    if let Some(given) = document.0.get("update") {
+        let is_update = !document.0.contains_key("on_conflict") || policy.terms.on_conflict == OnConflict::Update;
+        require(is_update, "update", || format!("needs on_conflict update: {:?}", policy.terms.on_conflict.as_str()))?;
+        policy = policy.update(Update::read(given)?);
     }
     if let Some(on_reentry) = document.word("on_reentry")? {
         policy = policy.on_reentry(on_reentry);

@@ -54,6 +54,7 @@ mod resolve;
 mod scope;
 mod select;
 mod states;
+mod update;
 mod zizq;
 
 pub(crate) use canonical::MAX_DEPTH;
@@ -71,3 +72,4 @@ pub use policy::UniquePolicy;
 pub use refused::RefusedRetry;
 pub use scope::UniqueScope;
 pub use states::{StateSet, StateSetIter};
+pub use update::{Update, UpdateArgs};

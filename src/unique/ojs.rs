@@ -37,11 +37,12 @@ impl UniquePolicy {
     /// | `meta_keys` | none | parts of the meta; needed by `meta` in `keys` |
     /// | `period` | no limit | ISO 8601 duration from the holder's `created_at`; years and months are added in UTC |
     /// | `states` | `available active scheduled retryable pending` | OJS's state names; `running` is `active` |
-    /// | `on_conflict` | `reject` | `reject`, `replace`, `replace_except_schedule`, `ignore`; beyond OJS `preempt` |
+    /// | `on_conflict` | `reject` | `reject`, `replace`, `replace_except_schedule`, `ignore`; beyond OJS `preempt` and `update` |
     /// | `scope` | | instead of `states`: `queued`, `active`, `completed`, `exists` |
     /// | `ttl` | no limit | ISO 8601 duration from the later of `created_at` and `scheduled_at` |
     /// | `window` | none | ISO 8601 duration of whole seconds: the window is part of the key |
     /// | `until` | | `start`: the fetch ends the claim. `success`: without `states` and `scope`, all states but `completed` |
+    /// | `update` | | with `on_conflict` `update`: `args` (`latest`, `merge`, `append`), `schedule` (`keep`, `push`), `max_delay` (with `push`), `max_items` (with `append`) |
     /// | `on_reentry` | `go_on` | or `discard` |
     /// | `exclude_type` | `false` | leaves the type out of the key |
     /// | `optional_args_keys` | none | as `args_keys`; keys that the args lack are left out |
@@ -108,6 +109,9 @@ impl UniquePolicy {
         let states: Vec<_> = self.terms.states.iter().map(ojs_state).collect();
         put("states", json!(states));
         put("on_conflict", json!(self.terms.on_conflict));
+        if self.terms.on_conflict == OnConflict::Update {
+            put("update", json!(self.terms.update));
+        }
         if self.terms.until_start {
             put("until", json!("start"));
         }

@@ -1,14 +1,18 @@
 //! From a policy and a job to the claim: the checks, the fingerprint, the key.
 
+use serde_json::Value;
+
 use crate::error::Result;
 use crate::period;
 use crate::unique::canonical::Sink;
 use crate::unique::claim::Claim;
+use crate::unique::conflict::OnConflict;
 use crate::unique::fingerprint::{Fingerprint, Subject};
 use crate::unique::flaw::{Flaw, invalid, require};
 use crate::unique::key::sha256_hex;
 use crate::unique::policy::{Args, UniquePolicy};
 use crate::unique::select::{Part, Selected, named_args};
+use crate::unique::update::UpdateArgs;
 
 impl UniquePolicy {
     /// Checks all that can be checked without a job.
@@ -42,6 +46,7 @@ impl UniquePolicy {
             return Ok(None);
         }
         self.check()?;
+        self.check_append(subject)?;
         let key = match &self.key {
             Some(text) => text.clone().map_err(Flaw::in_key)?,
             None => {
@@ -104,6 +109,25 @@ impl UniquePolicy {
         })
     }
 
+    /// Checks that no array that the key is made from would get more items.
+    fn check_append(&self, subject: &Subject<'_>) -> Result<()> {
+        let Args::Parts(parts) = &self.args else { return Ok(()) };
+        if !self.appends() {
+            return Ok(());
+        }
+        let args = named_args(subject.args);
+        match parts.iter().map(Part::member).find(|name| args.get(name).is_some_and(Value::is_array)) {
+            Some(name) => {
+                Err(invalid("update.args", format!("append would change a member that the key is made from: {name:?}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn appends(&self) -> bool {
+        self.terms.on_conflict == OnConflict::Update && self.terms.update.args() == UpdateArgs::Append
+    }
+
     fn check_window(&self) -> Result<()> {
         let Some(length) = self.window else {
             return Ok(());
@@ -140,6 +164,11 @@ impl UniquePolicy {
         if let Some(parts) = &self.meta {
             check_parts(parts, "meta_keys", |_| "meta_keys")?;
         }
+        require(
+            !(self.appends() && matches!(self.args, Args::All)),
+            "update.args",
+            || "append would change the args, which are all in the key: \"append\"",
+        )?;
         let is_empty =
             !self.has_kind && !self.has_queue && !self.needs_args() && !self.needs_meta() && self.window.is_none();
         require(!is_empty, "exclude_type", || "leaves nothing to make a key from: true")

@@ -45,6 +45,11 @@ impl Part {
         &self.given
     }
 
+    /// The top-level member that it is, or is in. Empty for a malformed pointer.
+    pub(crate) fn member(&self) -> &str {
+        self.path().first().copied().unwrap_or_default()
+    }
+
     pub(crate) const fn is_required(&self) -> bool {
         self.is_required
     }

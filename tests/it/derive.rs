@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use uniqueue::period::Length;
-use uniqueue::{Error, InsertOptions, Job, JobState, OnConflict, OnReentry, UniquePolicy, UniqueScope, Until};
+use uniqueue::{Error, InsertOptions, Job, JobState, OnConflict, OnReentry, UniquePolicy, UniqueScope, Until, Update};
 
 use crate::support::Database;
 
@@ -56,6 +56,24 @@ fn calendar_lengths_are_those_of_the_builder() {
     let mixed = Length::months(14).plus(Duration::from_secs(3));
     assert_eq!(Mixed::options(), unique(UniquePolicy::new().by_args().period(mixed)));
     assert_eq!(Yearly::options(), unique(UniquePolicy::faktory(Length::years(1))));
+}
+
+#[test]
+fn updates_are_those_of_the_builder() {
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(args, on_conflict = "update"))]
+    struct Plain;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(kind, update = "append", max_items = 50))]
+    struct Collecting;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(kind, debounce = "PT5S", max_delay = "PT1M"))]
+    struct Debounced;
+    assert_eq!(Plain::options(), unique(UniquePolicy::new().by_args().on_conflict(OnConflict::Update)));
+    assert_eq!(Collecting::options(), unique(UniquePolicy::new().update(Update::append().max_items(50))));
+    let push = Update::latest().push(Duration::from_secs(60));
+    let debounced = unique(UniquePolicy::new().update(push)).scheduled_in(Duration::from_secs(5));
+    assert_eq!(Debounced::options(), debounced);
 }
 
 #[test]

@@ -235,7 +235,7 @@ async fn every_view(database: &Database, pool: &PgPool, views: &[&str]) {
 }
 
 /// Statements that a read-only role cannot run.
-const CHANGES: [&str; 22] = [
+const CHANGES: [&str; 23] = [
     "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
     "UPDATE {schema}.job SET state = 'available'",
     "DELETE FROM {schema}.job",
@@ -251,6 +251,7 @@ const CHANGES: [&str; 22] = [
     "SELECT {schema}.release_claim('k')",
     "SELECT {schema}.release_expired(id) FROM {schema}.job",
     "SELECT {schema}.replace_holder(id, id, true) FROM {schema}.job",
+    "SELECT {schema}.update_holder(id, id, '{}', '{update,latest,0,1}', now(), NULL, 1::smallint) FROM {schema}.job",
     "SELECT * FROM {schema}.pause_queue('a')",
     "SELECT * FROM {schema}.limit_queue('a', 1)",
     "UPDATE {schema}.maintenance SET leased_until = 'infinity'",
@@ -301,11 +302,14 @@ async fn an_observer_has_the_views_and_never_sees_a_payload() {
 }
 
 #[tokio::test]
-async fn only_four_functions_lend_their_owner_s_rights() {
+async fn only_five_functions_lend_their_owner_s_rights() {
     let database = Database::new().await;
     let lending = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND prosecdef";
-    assert_eq!(database.text(lending).await, "fold_duplicates note_duplicates release_expired replace_holder");
+    assert_eq!(
+        database.text(lending).await,
+        "fold_duplicates note_duplicates release_expired replace_holder update_holder"
+    );
     // The audit's functions check what they are given. The others are for roles that insert.
     let public = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND prosecdef AND has_function_privilege('public', oid, 'EXECUTE')";

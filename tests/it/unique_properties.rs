@@ -120,7 +120,7 @@ fn policy() -> impl Strategy<Value = UniquePolicy> {
         any::<[bool; 4]>(),
         proptest::option::of("[a-z]{1,9}"),
     );
-    let terms = (0..4, 1..1_000_000_u64, 1..256_i16, 0..5_usize, any::<[bool; 2]>());
+    let terms = (0..4, 1..1_000_000_u64, 1..256_i16, 0..6_usize, any::<[bool; 2]>());
     (dimensions, terms).prop_map(|((parts, optional, meta, flags, key), (limit, seconds, bits, conflict, more))| {
         let mut policy = UniquePolicy::new();
         let [all_args, queue, exclude_kind, raw] = flags;
@@ -161,6 +161,7 @@ fn policy() -> impl Strategy<Value = UniquePolicy> {
             OnConflict::Replace,
             OnConflict::ReplaceExceptSchedule,
             OnConflict::Preempt,
+            OnConflict::Update,
         ];
         policy = policy.states(StateSet::from_bits(bits).unwrap()).on_conflict(conflicts[conflict]);
         if more[0] {

@@ -10,7 +10,7 @@ use crate::fields::{Fields, Marked};
 use crate::problems::{Problems, listed};
 use crate::states::{State, States};
 use crate::unique::{Args, Unique};
-use crate::values::{Gaps, Like, OnConflict, Scope, Until};
+use crate::values::{Gaps, Like, OnConflict, Scope, Until, Update};
 
 /// A warning about a valid option.
 pub(crate) struct Warning {
@@ -23,6 +23,7 @@ pub(crate) fn check(unique: &Unique, fields: &Fields, problems: &mut Problems) {
     check_args(unique, fields, problems);
     check_key(unique, fields, problems);
     check_limits(unique, problems);
+    check_update(unique, problems);
     check_states(unique, problems);
 }
 
@@ -130,6 +131,44 @@ fn check_limits(unique: &Unique, problems: &mut Problems) {
                  `ttl` from when it is due, `window` by the calendar",
             );
         }
+    }
+}
+
+fn check_update(unique: &Unique, problems: &mut Problems) {
+    let wants = unique.update.as_ref().map(|update| update.span).or(unique.debounce.as_ref().map(|it| it.span));
+    if let (Some(span), Some(on_conflict)) = (wants, &unique.on_conflict)
+        && on_conflict.value.is_some_and(|word| word != OnConflict::Update)
+    {
+        problems.add(span, "`update` and `debounce` need `on_conflict = \"update\"`", "remove `on_conflict`");
+    }
+    match (&unique.debounce, &unique.max_delay) {
+        (Some(debounce), None) => problems.add(
+            debounce.span,
+            "`debounce` needs `max_delay`",
+            "add the longest wait, such as `max_delay = \"PT1M\"`: without it events that never end would hold the job up",
+        ),
+        (None, Some(max_delay)) => problems.add(max_delay.span, "`max_delay` needs `debounce`", "add `debounce = \"PT5S\"`"),
+        (Some(debounce), Some(max_delay)) => {
+            if let (Some(delay), Some(longest)) = (debounce.value, max_delay.value)
+                && delay >= longest
+            {
+                problems.add(max_delay.span, "`max_delay` must be longer than `debounce`", "raise `max_delay`");
+            }
+        }
+        (None, None) => {}
+    }
+    let appends = has_value(&unique.update, Update::Append);
+    if let (Some(max_items), false) = (&unique.max_items, appends) {
+        problems.add(max_items.span, "`max_items` needs `update = \"append\"`", "add it, or remove `max_items`");
+    }
+    if let (true, Some(Args::All), Some(update)) =
+        (appends, unique.args.as_ref().and_then(|args| args.value.as_ref()), &unique.update)
+    {
+        problems.add(
+            update.span,
+            "`append` would change the args, which are all in the key",
+            "select the args of the key with `args(\"...\")`, or mark fields `#[job(unique)]`",
+        );
     }
 }
 

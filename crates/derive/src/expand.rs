@@ -13,7 +13,7 @@ use crate::entries::Setting;
 use crate::fields::Fields;
 use crate::problems::Problems;
 use crate::unique::{Args, Unique};
-use crate::values::Like;
+use crate::values::{Like, Update};
 
 /// Returns the implementation, or all errors.
 pub(crate) fn job(input: &DeriveInput) -> TokenStream {
@@ -106,6 +106,10 @@ fn options(attributes: &JobAttributes, fields: &Fields, library: &TokenStream) -
     if let Some(unique) = &attributes.unique {
         let policy = policy(unique, fields, library);
         calls.extend(quote!(.unique(#policy)));
+        if let Some(delay) = value(&unique.debounce) {
+            let delay = length((0, *delay), library);
+            calls.extend(quote!(.scheduled_in(#delay)));
+        }
     }
     // Without options the trait's default applies.
     (!calls.is_empty()).then(|| {
@@ -155,8 +159,31 @@ fn policy(unique: &Unique, fields: &Fields, library: &TokenStream) -> TokenStrea
     policy.extend(call("scope", "UniqueScope", &unique.scope, library));
     policy.extend(call("until", "Until", &unique.until, library));
     policy.extend(call("on_conflict", "OnConflict", &unique.on_conflict, library));
+    policy.extend(update(unique, library));
     policy.extend(call("on_reentry", "OnReentry", &unique.on_reentry, library));
     policy
+}
+
+/// Writes `.update(...)` where an option asks for one.
+fn update(unique: &Unique, library: &TokenStream) -> Option<TokenStream> {
+    if unique.update.is_none() && unique.debounce.is_none() {
+        return None;
+    }
+    let args = match value(&unique.update).unwrap_or(&Update::Latest) {
+        Update::Latest => quote!(latest),
+        Update::Merge => quote!(merge),
+        Update::Append => quote!(append),
+    };
+    let mut update = quote!(#library::Update::#args());
+    if let Some(max_delay) = value(&unique.max_delay) {
+        let max_delay = length((0, *max_delay), library);
+        update.extend(quote!(.push(#max_delay)));
+    }
+    if let Some(max_items) = value(&unique.max_items) {
+        let max_items = max_items.unsigned_abs();
+        update.extend(quote!(.max_items(#max_items)));
+    }
+    Some(quote!(.update(#update)))
 }
 
 /// Selects the marked fields. Only those that may be absent from the JSON are optional.

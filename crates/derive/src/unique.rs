@@ -11,9 +11,9 @@ use crate::entries::{self, Entry, Seen, Setting, Value};
 use crate::iso8601;
 use crate::problems::{Problems, closest, listed};
 use crate::states::States;
-use crate::values::{self, Gaps, Like, OnConflict, OnReentry, Scope, Until};
+use crate::values::{self, Gaps, Like, OnConflict, OnReentry, Scope, Until, Update};
 
-pub(crate) const OPTIONS: [&str; 15] = [
+pub(crate) const OPTIONS: [&str; 19] = [
     "args",
     "kind",
     "queue",
@@ -26,6 +26,10 @@ pub(crate) const OPTIONS: [&str; 15] = [
     "window",
     "until",
     "on_conflict",
+    "update",
+    "debounce",
+    "max_delay",
+    "max_items",
     "on_reentry",
     "like",
     "gaps",
@@ -61,6 +65,10 @@ pub(crate) struct Unique {
     pub(crate) limits: Vec<Limit>,
     pub(crate) until: Option<Setting<Until>>,
     pub(crate) on_conflict: Option<Setting<OnConflict>>,
+    pub(crate) update: Option<Setting<Update>>,
+    pub(crate) debounce: Option<Setting<Duration>>,
+    pub(crate) max_delay: Option<Setting<Duration>>,
+    pub(crate) max_items: Option<Setting<i32>>,
     pub(crate) on_reentry: Option<Setting<OnReentry>>,
     pub(crate) like: Option<Setting<Like>>,
     pub(crate) gaps: Option<Setting<Gaps>>,
@@ -82,6 +90,10 @@ impl Unique {
             limits: Vec::new(),
             until: None,
             on_conflict: None,
+            update: None,
+            debounce: None,
+            max_delay: None,
+            max_items: None,
             on_reentry: None,
             like: None,
             gaps: None,
@@ -126,6 +138,13 @@ impl Unique {
             "until" => self.until = setting(entry, values::read(entry, problems)),
             "on_conflict" => {
                 self.on_conflict = setting(entry, values::read(entry, problems));
+            }
+            "update" => self.update = setting(entry, values::read(entry, problems)),
+            "debounce" => self.debounce = setting(entry, duration(entry, problems)),
+            "max_delay" => self.max_delay = setting(entry, duration(entry, problems)),
+            "max_items" => {
+                let count = entry.integer(1, 1_000_000, problems);
+                self.max_items = setting(entry, count.map(|(count, _)| count));
             }
             "on_reentry" => self.on_reentry = setting(entry, values::read(entry, problems)),
             "like" => self.like = setting(entry, values::read(entry, problems)),
@@ -172,6 +191,20 @@ fn selection(entry: &Entry, problems: &mut Problems) -> Option<Vec<LitStr>> {
         false
     });
     Some(names)
+}
+
+/// Reads an exact length of time.
+fn duration(entry: &Entry, problems: &mut Problems) -> Option<Duration> {
+    let text = entry.text(problems)?;
+    let parsed = iso8601::parse(&text.value());
+    if let Err(problem) = parsed {
+        problems.add(
+            text.span(),
+            format!("invalid {}: {problem}: {:?}", entry.name, text.value()),
+            "write an ISO 8601 duration such as \"PT5S\" or \"PT1M\"",
+        );
+    }
+    parsed.ok()
 }
 
 fn limit(entry: &Entry, problems: &mut Problems) -> Limit {

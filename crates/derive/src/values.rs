@@ -47,6 +47,14 @@ words! {
         Replace = "replace",
         ReplaceExceptSchedule = "replace_except_schedule",
         Preempt = "preempt",
+        Update = "update",
+    }
+
+    /// The library's `UpdateArgs`.
+    Update {
+        Latest = "latest",
+        Merge = "merge",
+        Append = "append",
     }
 
     /// The library's `OnReentry`.

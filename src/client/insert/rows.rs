@@ -14,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::ident::{Kind, NewIds, QueueName};
 use crate::job::NewJob;
 use crate::opts::{InsertOptions, Start, Unique};
+use crate::period;
 use crate::store::{self, NewRow};
-use crate::unique::{Subject, UniquePolicy};
+use crate::unique::{Claim, OnConflict, Subject, UniquePolicy};
 
 const DEFAULT_MAX_ATTEMPTS: u16 = 25;
 const MAX_MAX_ATTEMPTS: u16 = 32_767;
@@ -155,6 +156,9 @@ impl RowMaker {
                 unread.read(&policy, |subject| policy.resolve(subject))?
             }
         };
+        if let (Some(claim), Start::After(delay)) = (&claim, start) {
+            check_max_delay(claim, delay)?;
+        }
         Ok(NewRow {
             id: id.unwrap_or_else(|| self.ids.generate()),
             kind,
@@ -174,6 +178,22 @@ impl RowMaker {
             is_pending: start == Start::WhenReleased,
             claim,
         })
+    }
+}
+
+/// A job that is due after the longest delay of its policy could never be pushed. The database checks a `scheduled_at`.
+fn check_max_delay(claim: &Claim, delay: Duration) -> Result<()> {
+    let max_delay = claim.update.max_delay().filter(|_| claim.on_conflict == OnConflict::Update);
+    match max_delay {
+        Some(max_delay) if delay >= max_delay => Err(Error::InvalidPolicy {
+            field: "update.max_delay",
+            problem: format!(
+                "must be longer than the delay: {} and {}",
+                period::write(max_delay),
+                period::write(delay)
+            ),
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -16,6 +16,8 @@ use crate::store::row::{Stored, job_row};
 pub(crate) enum Outcome {
     Inserted,
     Duplicate,
+    /// The holder was changed in place.
+    Updated,
     /// Nothing yet: its key takes more than a look.
     Contested,
     /// Nothing was inserted, since `max_wait` ran out.
@@ -59,6 +61,7 @@ pub(super) fn outcome(answer: &PgRow) -> Result<Outcome> {
     Ok(match answer.try_get::<&str, _>("outcome")? {
         "inserted" => Outcome::Inserted,
         "duplicate" => Outcome::Duplicate,
+        "updated" => Outcome::Updated,
         "contested" => Outcome::Contested,
         "busy" => Outcome::Busy,
         _ => Outcome::Rejected,

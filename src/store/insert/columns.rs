@@ -1,5 +1,7 @@
 //! Rows on their way into a statement: an array for each column.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use sqlx::Postgres;
@@ -28,7 +30,7 @@ pub(super) struct Columns<'a> {
     max_attempts: Vec<i16>,
     times: Times,
     claims: Claims<'a>,
-    pub(super) on_conflicts: Vec<&'static str>,
+    pub(super) on_conflicts: Vec<Cow<'static, str>>,
 }
 
 /// When the rows are due.
@@ -61,7 +63,7 @@ impl<'a> Columns<'a> {
             times: Times::of(rows),
             claims: Claims::of(rows),
             on_conflicts: same(rows, |row| {
-                row.claim.as_ref().map_or(OnConflict::Ignore, |claim| claim.on_conflict).as_str()
+                row.claim.as_ref().map_or(Cow::Borrowed(OnConflict::Ignore.as_str()), on_conflict)
             }),
         }
     }
@@ -126,6 +128,15 @@ impl<'a> Claims<'a> {
             until_starts: same(rows, |row| claim(row).is_some_and(|claim| claim.until_start)),
             discards: same(rows, |row| claim(row).is_some_and(|claim| claim.discard_on_reentry)),
         }
+    }
+}
+
+/// The answer to a duplicate as `insert_batch` reads it. The parameters of an update follow the word.
+fn on_conflict(claim: &Claim) -> Cow<'static, str> {
+    let word = claim.on_conflict.as_str();
+    match claim.on_conflict {
+        OnConflict::Update => format!("{word} {}", claim.update.parameters()).into(),
+        _ => word.into(),
     }
 }
 

@@ -334,6 +334,7 @@ fn new_job(random: &mut Random) -> NewJob {
         OnConflict::Replace,
         OnConflict::Replace,
         OnConflict::ReplaceExceptSchedule,
+        OnConflict::Update,
     ]);
     let mut key = UniqueKey::raw(format!("k{}", random.below(KEYS))).states(states).on_conflict(on_conflict);
     if random.once_in(3) {

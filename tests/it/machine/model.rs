@@ -124,6 +124,7 @@ impl Story<'_> {
             OnConflict::Replace,
             OnConflict::ReplaceExceptSchedule,
             OnConflict::Preempt,
+            OnConflict::Update,
         ]);
         let before_start =
             StateSet::of(&[JobState::Available, JobState::Pending, JobState::Retryable, JobState::Scheduled]);
@@ -194,6 +195,17 @@ impl Story<'_> {
             }
             (OnConflict::Replace | OnConflict::ReplaceExceptSchedule, Err(Error::Rejected(_))) => {
                 assert_eq!(held.state, JobState::Running, "{:#?}", self.log);
+            }
+            (OnConflict::Update, Err(Error::Rejected(_))) => {
+                assert!(held.is_final() || held.state == JobState::Running, "{:#?}", self.log);
+            }
+            (OnConflict::Update, Ok(answer)) => {
+                assert!(answer.duplicate && answer.updated && answer.id().as_uuid() == held.id, "{:#?}", self.log);
+                assert!(!held.is_final() && held.state != JobState::Running, "{:#?}", self.log);
+                assert_eq!(answer.job.state, held.state);
+                if held.attempt > 0 {
+                    held.max_attempts = held.attempt + modelled.max_attempts;
+                }
             }
             (OnConflict::Replace | OnConflict::ReplaceExceptSchedule | OnConflict::Preempt, Ok(answer)) => {
                 assert!(!answer.duplicate && answer.id().as_uuid() == modelled.id, "{:#?}", self.log);

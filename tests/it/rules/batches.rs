@@ -138,6 +138,7 @@ async fn r10_a_batch_is_worked_in_its_own_order_however_its_keys_are_taken() {
         OnConflict::Replace,
         OnConflict::ReplaceExceptSchedule,
         OnConflict::Preempt,
+        OnConflict::Update,
         OnConflict::Ignore,
     ] {
         let database = Database::new().await;

@@ -9,3 +9,4 @@ mod new_jobs;
 mod operators;
 mod rivals;
 mod time;
+mod updates;

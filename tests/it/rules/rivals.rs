@@ -159,6 +159,7 @@ async fn r9_a_conflict_newer_than_the_snapshot_is_retryable() {
             OnConflict::Replace,
             OnConflict::ReplaceExceptSchedule,
             OnConflict::Preempt,
+            OnConflict::Update,
         ];
         for (n, on_conflict) in conflicts.into_iter().enumerate() {
             // One insert, two in a batch, and one over a claim that has expired since.
@@ -187,6 +188,7 @@ async fn r9_a_conflict_newer_than_the_snapshot_is_retryable() {
                 let answer = client.insert(unique()).tx(&mut again).await;
                 match on_conflict {
                     OnConflict::Ignore => assert!(answer.unwrap().duplicate),
+                    OnConflict::Update => assert!(answer.unwrap().updated),
                     OnConflict::Reject => assert!(matches!(answer, Err(Error::Rejected(_)))),
                     OnConflict::Replace | OnConflict::ReplaceExceptSchedule | OnConflict::Preempt => {
                         assert!(answer.unwrap().replaced.is_some());

@@ -107,7 +107,7 @@ async fn would_insert_tells_what_the_insert_then_does() {
     let database = Database::new().await;
     for state in ["available", "scheduled", "retryable", "pending", "running", "completed", "cancelled", "discarded"] {
         for scope in ["queued", "active", "completed", "exists"] {
-            for on_conflict in ["ignore", "reject", "replace", "replace_except_schedule", "preempt"] {
+            for on_conflict in ["ignore", "reject", "replace", "replace_except_schedule", "preempt", "update"] {
                 database.execute("DELETE FROM {schema}.job").await;
                 let holder =
                     insert(&database, &format!("'a', unique_policy => '{{\"scope\": \"{scope}\"}}'")).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqlx::Row;
 use time::OffsetDateTime;
-use uniqueue::period::Length;
+use uniqueue::period::{self, Length};
 use uniqueue::{OnConflict, UniquePolicy};
 
 use super::random::Random;
@@ -66,6 +66,13 @@ fn read_in_rust(document: &Value) -> Result<String, String> {
     })?;
     let Some(claim) = claim else { return Ok(NOT_UNIQUE.to_owned()) };
     let length = |length: Option<Length>| length.map(|length| (length.parts().0, length.parts().1.as_micros()));
+    let mut terms = claim.on_conflict.to_string();
+    if claim.on_conflict == OnConflict::Update {
+        let update = json!(claim.update);
+        let max_delay = update.get("max_delay").map(|text| period::parse(text.as_str().unwrap()).unwrap().as_micros());
+        let max_items = update.get("max_items").and_then(Value::as_u64).unwrap_or(1_000);
+        terms += &format!(" {} {} {max_items}", update["args"].as_str().unwrap(), max_delay.unwrap_or(0));
+    }
     Ok(format!(
         "{} {:?} {:?} {} {} {} {}",
         claim.states.bits(),
@@ -73,7 +80,7 @@ fn read_in_rust(document: &Value) -> Result<String, String> {
         length(claim.ttl),
         claim.until_start,
         claim.discard_on_reentry,
-        claim.on_conflict,
+        terms,
         claim.key
     ))
 }
@@ -313,6 +320,60 @@ async fn every_period_reads_as_in_rust() {
             assert_eq!(read(&database, &document).await, read_in_rust(&document), "{document}");
         }
     }
+}
+
+#[tokio::test]
+async fn every_update_reads_as_in_rust() {
+    let database = Database::new().await;
+    for update in [
+        json!({}),
+        json!(null),
+        json!([]),
+        json!("latest"),
+        json!({"args": "latest"}),
+        json!({"args": "merge"}),
+        json!({"args": "append"}),
+        json!({"args": "append", "max_items": 1}),
+        json!({"args": "append", "max_items": 1_000_000}),
+        json!({"args": "append", "max_items": 1_000_001}),
+        json!({"args": "append", "max_items": 0}),
+        json!({"args": "append", "max_items": -1}),
+        json!({"args": "append", "max_items": "5"}),
+        json!({"args": "append", "max_items": null}),
+        json!({"max_items": 5}),
+        json!({"args": "first"}),
+        json!({"args": 5}),
+        json!({"args": null}),
+        json!({"schedule": "keep"}),
+        json!({"schedule": "pull"}),
+        json!({"schedule": 1}),
+        json!({"schedule": "push"}),
+        json!({"schedule": "push", "max_delay": "PT1M"}),
+        json!({"schedule": "push", "max_delay": "PT0.5S"}),
+        json!({"schedule": "push", "max_delay": "PT0S"}),
+        json!({"schedule": "push", "max_delay": "P1M"}),
+        json!({"schedule": "push", "max_delay": "a minute"}),
+        json!({"schedule": "push", "max_delay": 60}),
+        json!({"schedule": "keep", "max_delay": "PT1M"}),
+        json!({"max_delay": "PT1M"}),
+        json!({"delay": "PT1M"}),
+    ] {
+        for document in [
+            json!({"update": update}),
+            json!({"on_conflict": "update", "update": update}),
+            json!({"on_conflict": "ignore", "update": update}),
+            json!({"like": "ojs", "update": update}),
+            json!({"keys": ["args"], "update": update}),
+            json!({"keys": ["args"], "args_keys": ["a"], "update": update}),
+            json!({"period": "PT1M", "update": update}),
+            json!({"period": "PT59S", "update": update}),
+            json!({"period": "P1M", "update": update}),
+        ] {
+            assert_eq!(read(&database, &document).await, read_in_rust(&document), "{document}");
+        }
+    }
+    let document = json!({"on_conflict": "update"});
+    assert_eq!(read(&database, &document).await, read_in_rust(&document));
 }
 
 #[tokio::test]

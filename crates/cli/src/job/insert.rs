@@ -18,7 +18,7 @@ use crate::verdict::Verdict;
 ///
 /// A job whose unique key another job holds is a duplicate. By default nothing is inserted, and the command names the
 /// holder. The policy's on_conflict changes that: ignore (the default here), reject, replace,
-/// replace_except_schedule or preempt.
+/// replace_except_schedule, preempt or update.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct InsertArguments {
@@ -83,7 +83,7 @@ pub(super) struct InsertArguments {
 }
 
 const EXAMPLES: &str = "\
-docs/unique.md lists the members of a policy. With --json it prints {\"duplicate\", \"job\", \"duplicate_of\", \"replaced\"},
+docs/unique.md lists the members of a policy. With --json it prints {\"duplicate\", \"updated\", \"job\", \"duplicate_of\", \"replaced\"},
 or {\"rejected\": {\"holder\", …}} for a rejected insert. --wait adds {\"waited\", \"result\"}: final, gone or timed_out, and the
 final job.
 
@@ -213,7 +213,8 @@ fn job(arguments: &InsertArguments) -> Result<NewJob, Failure> {
 
 fn text(inserted: &Inserted) -> String {
     if let Some(duplicate) = inserted.duplicate_of() {
-        return format!("duplicate, nothing was inserted: {}\n", printable(&duplicate.to_string()));
+        let what = if inserted.updated { "the holder was updated" } else { "nothing was inserted" };
+        return format!("duplicate, {what}: {}\n", printable(&duplicate.to_string()));
     }
     let job = &inserted.job;
     let due = match job.scheduled_at > inserted.answered_at {

@@ -59,7 +59,7 @@ pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure>
 }
 
 fn text(explanation: &Explanation, waits_for: Option<&Blocker>) -> String {
-    let Explanation { canonical, unique_key, would_insert, holder, .. } = explanation;
+    let Explanation { canonical, unique_key, would_insert, would_update, holder, .. } = explanation;
     let mut record = Record::new();
     record.optional_field("canonical", canonical.as_ref());
     record.optional_field("unique key", unique_key.as_ref());
@@ -70,6 +70,7 @@ fn text(explanation: &Explanation, waits_for: Option<&Blocker>) -> String {
         }
         (true, None, None) => Cell::new("would be inserted: no job claims the key").style(Style::Good),
         (true, Some(_), _) => Cell::new("would be inserted, and replace the holder").style(Style::Good),
+        (false, Some(_), _) if *would_update => Cell::new("would update the holder").style(Style::Good),
         (false, _, _) => Cell::new("would be a duplicate: another job claims the key").style(Style::Warn),
     };
     record.field("the job", answer);

@@ -86,7 +86,9 @@ enum Reply {
 pub(super) fn may_share(row: &NewRow) -> bool {
     match row.claim.as_ref().map(|claim| claim.on_conflict) {
         None | Some(OnConflict::Ignore | OnConflict::Reject) => true,
-        Some(OnConflict::Replace | OnConflict::ReplaceExceptSchedule | OnConflict::Preempt) => false,
+        Some(OnConflict::Replace | OnConflict::ReplaceExceptSchedule | OnConflict::Preempt | OnConflict::Update) => {
+            false
+        }
     }
 }
 
