@@ -501,7 +501,7 @@ BEGIN
                     WHEN 'like' THEN ARRAY['faktory', 'ojs', 'river', 'zizq']
                     WHEN 'scope' THEN ARRAY['queued', 'active', 'completed', 'exists']
                     WHEN 'until' THEN ARRAY['success', 'start']
-                    WHEN 'on_conflict' THEN ARRAY['ignore', 'reject', 'replace', 'replace_except_schedule', 'preempt', 'update']
+                    WHEN 'on_conflict' THEN ARRAY['ignore', 'reject', 'replace', 'replace_except_schedule', 'preempt', 'update', 'run_again']
                     WHEN 'on_reentry' THEN ARRAY['go_on', 'discard']
                 END;
                 IF jsonb_typeof(given) <> 'string' THEN
@@ -643,6 +643,11 @@ BEGIN
             problem := format(
                 'start ends the claim at the fetch, and the states hold none before it: %s',
                 array_to_string(state_names(unique_states), ', ')
+            );
+        ELSIF on_conflict = 'run_again' AND NOT until_start AND unique_states & state_bit('running') <> 0 THEN
+            field := 'on_conflict';
+            problem := format(
+                'run_again needs a scope without running: %s', array_to_string(state_names(unique_states), ', ')
             );
         END IF;
     END IF;
@@ -823,7 +828,7 @@ unique_policy: an object; default {}, the kind alone; null: no key. Members, all
   scope: queued, active (default), completed, exists.
   period: the claim ends so long after created_at; ttl: after the later of created_at and scheduled_at. ISO 8601 durations; years and months are added in UTC.
   until: start (the fetch ends the claim) or success (all states but completed).
-  on_conflict: ignore (default), reject, replace, replace_except_schedule, preempt, update.
+  on_conflict: ignore (default), reject, replace, replace_except_schedule, preempt, update, run_again (needs states without running).
   update: with on_conflict update, what changes of a holder that waits: {"args": latest (default), merge or append, "schedule": keep (default) or push, "max_delay": an ISO 8601 duration, with push, "max_items": 1 to 1000000, default 1000, with append}.
   on_reentry: go_on (default) or discard.
 Errors 22023, naming the argument or the member: anything else.';

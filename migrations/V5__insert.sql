@@ -374,6 +374,37 @@ COMMENT ON FUNCTION update_holder(uuid, uuid, jsonb, text[], timestamptz, interv
     'Changes a waiting job that claims its key as a duplicate asks for (on_conflict update). parameters: as read_update answers. Answers with the job as it is then; without claims where it is full; null where it does not wait and claim any more. With the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 REVOKE EXECUTE ON FUNCTION update_holder(uuid, uuid, jsonb, text[], timestamptz, interval, smallint) FROM PUBLIC;
 
+CREATE FUNCTION cover_holder(holder uuid, only_where_unlocked boolean) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_variable
+BEGIN
+    -- A fetch and a promotion pass by a locked job, so its run begins after this transaction has ended. FOR SHARE lets
+    -- several transactions cover one job.
+    IF only_where_unlocked THEN
+        PERFORM
+        FROM job AS h
+        WHERE h.id = holder AND h.claims
+            AND h.state IN ('available', 'pending', 'retryable', 'scheduled')
+            AND (h.unique_until IS NULL OR h.unique_until > clock_timestamp())
+        FOR NO KEY UPDATE SKIP LOCKED;
+    ELSE
+        PERFORM
+        FROM job AS h
+        WHERE h.id = holder AND h.claims
+            AND h.state IN ('available', 'pending', 'retryable', 'scheduled')
+            AND (h.unique_until IS NULL OR h.unique_until > clock_timestamp())
+        FOR SHARE;
+    END IF;
+    RETURN FOUND;
+END
+$$;
+COMMENT ON FUNCTION cover_holder(uuid, boolean) IS
+    'Locks a waiting job that claims its key against a start, until the caller''s transaction ends (on_conflict run_again). only_where_unlocked: not where another transaction has it locked. Answers whether it waits, claims and is locked. With the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+REVOKE EXECUTE ON FUNCTION cover_holder(uuid, boolean) FROM PUBLIC;
+
 CREATE FUNCTION insert_batch(
     ids uuid[],
     kinds text[],
@@ -435,6 +466,9 @@ DECLARE
     parameters text[];
     max_delay interval;
     is_changed boolean;
+    -- Whether the newcomer of run_again is inserted without the claim.
+    goes_without boolean;
+    is_due_for_long boolean;
     -- The runners whose jobs were preempted.
     stopped uuid[] := '{}';
     jobs job[] := array_fill(NULL::job, ARRAY[size]);
@@ -541,6 +575,7 @@ BEGIN
                     CONTINUE;
                 END IF;
 
+                goes_without := false;
                 holder := NULL;
                 IF given.unique_key IS NOT NULL THEN
                     SELECT h.* INTO holder FROM job AS h WHERE h.unique_key = given.unique_key COLLATE "C" AND h.claims;
@@ -553,6 +588,35 @@ BEGIN
                     outcomes[given.place] := 'duplicate';
                     duplicates := duplicates || given.place::integer;
                     CONTINUE;
+                ELSIF given.on_conflict = 'run_again'
+                    AND holder.state IN ('available', 'pending', 'retryable', 'scheduled')
+                THEN
+                    -- Due for long, the holder is in a backlog, or overlapping transactions keep it from its run. Then
+                    -- it is covered only where no other transaction has it locked.
+                    is_due_for_long := holder.state <> 'pending'
+                        AND holder.scheduled_at < clock_timestamp() - interval '1 s';
+                    -- In a block of its own, as a replacement.
+                    BEGIN
+                        is_changed := cover_holder(holder.id, is_due_for_long);
+                        IF NOT is_changed THEN
+                            RAISE EXCEPTION USING ERRCODE = 'UQ002', MESSAGE = 'locked, or the holder moved on';
+                        END IF;
+                    EXCEPTION
+                        WHEN SQLSTATE 'UQ002' THEN
+                            NULL;
+                    END;
+                    IF is_changed THEN
+                        jobs[given.place] := holder;
+                        outcomes[given.place] := 'covered';
+                        duplicates := duplicates || given.place::integer;
+                        CONTINUE;
+                    END IF;
+                    goes_without := is_due_for_long AND EXISTS (
+                        SELECT FROM job AS h
+                        WHERE h.id = holder.id AND h.claims
+                            AND h.state IN ('available', 'pending', 'retryable', 'scheduled')
+                    );
+                    CONTINUE WHEN NOT goes_without;
                 ELSIF given.on_conflict LIKE 'update %'
                     AND holder.state IN ('available', 'pending', 'retryable', 'scheduled')
                 THEN
@@ -593,15 +657,16 @@ BEGIN
                         duplicates := '{}';
                     END IF;
                     CONTINUE;
-                ELSIF split_part(given.on_conflict, ' ', 1) NOT IN ('ignore', 'reject', 'replace', 'replace_except_schedule', 'preempt', 'update') THEN
+                ELSIF split_part(given.on_conflict, ' ', 1) NOT IN ('ignore', 'reject', 'replace', 'replace_except_schedule', 'preempt', 'update', 'run_again') THEN
                     RAISE EXCEPTION USING
                         ERRCODE = 'invalid_parameter_value',
                         MESSAGE = format('unknown on_conflict: %L', given.on_conflict),
-                        HINT = 'One of ignore, reject, replace, replace_except_schedule, preempt, update.';
+                        HINT = 'One of ignore, reject, replace, replace_except_schedule, preempt, update, run_again.';
                 ELSIF holder.id IS NOT NULL AND (
                     given.on_conflict = 'reject'
                     -- A holder that does not wait.
                     OR given.on_conflict LIKE 'update %'
+                    OR given.on_conflict = 'run_again'
                     OR (holder.state = 'running' AND given.on_conflict <> 'preempt')
                 ) THEN
                     jobs[given.place] := holder;
@@ -652,7 +717,7 @@ BEGIN
                 );
                 INSERT INTO job AS j (
                     id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
-                    unique_key, unique_states, unique_until, until_start, discard_on_reentry
+                    unique_key, unique_states, unique_until, until_start, discard_on_reentry, unique_yielded
                 )
                 VALUES (
                     given.id, given.kind, given.queue, given.args, given.meta, given.priority, given.max_attempts,
@@ -664,7 +729,7 @@ BEGIN
                     END::job_state,
                     given.unique_key, given.unique_states,
                     coalesce(length_after(arrived, given.period), length_after(greatest(arrived, due), given.ttl)),
-                    given.until_start, given.discard_on_reentry
+                    given.until_start, given.discard_on_reentry, goes_without
                 )
                 ON CONFLICT DO NOTHING
                 RETURNING j.* INTO entered;
@@ -696,7 +761,7 @@ BEGIN
             RETURN;
     END;
     PERFORM set_config('lock_timeout', caller_lock_timeout, true);
-    IF (is_rejected OR folded IS NOT NULL OR outcomes && '{duplicate, updated}')
+    IF (is_rejected OR folded IS NOT NULL OR outcomes && '{duplicate, updated, covered}')
         AND EXISTS (SELECT FROM duplicate_audit AS a WHERE a.stopped_at IS NULL)
     THEN
         PERFORM note_duplicates(
@@ -705,7 +770,7 @@ BEGIN
         )
         FROM unnest(kinds, unique_keys, folded, outcomes)
             WITH ORDINALITY AS u (kind, unique_key, folded, outcome, place)
-        WHERE u.outcome = 'rejected' OR (NOT is_rejected AND (u.outcome IN ('duplicate', 'updated') OR u.folded > 0));
+        WHERE u.outcome = 'rejected' OR (NOT is_rejected AND (u.outcome IN ('duplicate', 'updated', 'covered') OR u.folded > 0));
     END IF;
     IF NOT is_rejected THEN
         PERFORM wake_runners(array_agg(DISTINCT (jobs[u.place]).queue::text))
@@ -728,7 +793,7 @@ COMMENT ON FUNCTION insert_batch(
     uuid[], text[], text[], jsonb[], jsonb[], smallint[], smallint[], timestamptz[], interval[], boolean[],
     text[], smallint[], interval[], interval[], boolean[], boolean[], text[], boolean, interval, integer[]
 ) IS
-    'Inserts a batch of jobs, all or nothing, as insert_unique where that is enough, else key by key. Answers inserted, duplicate (job is the holder), updated (the holder was changed), rejected (nothing was inserted, and only the rejected places are answered), or once, without a place, busy (max_wait ran out, nothing was inserted). in_order takes key by key at once, as on_conflict other than ignore, equal keys in the batch and ids that may exist need. folded: as in insert_unique. The front door for people is insert_jobs.';
+    'Inserts a batch of jobs, all or nothing, as insert_unique where that is enough, else key by key. Answers inserted, duplicate (job is the holder), updated (the holder was changed), covered (the holder starts after the commit), rejected (nothing was inserted, and only the rejected places are answered), or once, without a place, busy (max_wait ran out, nothing was inserted). in_order takes key by key at once, as on_conflict other than ignore, equal keys in the batch and ids that may exist need. folded: as in insert_unique. The front door for people is insert_jobs.';
 
 CREATE FUNCTION enter_job(
     kind text,
@@ -866,7 +931,7 @@ CREATE FUNCTION insert_job(
     ROWS 1
 BEGIN ATOMIC
     SELECT
-        (e.entered).id, (e.entered).state::text, e.outcome IN ('duplicate', 'updated', 'rejected'), e.replaced,
+        (e.entered).id, (e.entered).state::text, e.outcome IN ('duplicate', 'updated', 'covered', 'rejected'), e.replaced,
         (e.entered).unique_key, e.outcome
     FROM enter_job(
         insert_job.kind, insert_job.args, insert_job.queue, insert_job.meta, insert_job.priority,
@@ -881,7 +946,7 @@ COMMENT ON FUNCTION insert_job(
 kind, args, queue, meta: as unique_key. priority: higher runs first, -32768 to 32767, default 0. max_attempts: 1 to 32767, default 25. scheduled_at: when it may run, at the earliest; default now. unique_policy: as unique_key; default null: not unique. id: default a new UUIDv7; an id that is there already is answered with its job. pending: true holds the job back until release_jobs; default false.
 max_wait: how long to wait for each other open transaction that inserts the key, or that locks the job whose claim on it has expired; error 55P03 after that. Default null: as long as lock_timeout allows, which is for ever unless it is set.
 replaced: the job that this one took the place of.
-outcome: inserted; duplicate (on_conflict ignore); updated (on_conflict update: the row is the holder, which was changed); rejected (on_conflict reject, replace on a running holder, update on one that runs or is final: the row is the holder).
+outcome: inserted; duplicate (on_conflict ignore); updated (on_conflict update: the row is the holder, which was changed); covered (on_conflict run_again: the row is the holder, which starts after the transaction has committed); rejected (on_conflict reject, replace on a running holder, update and run_again on one that runs or is final: the row is the holder).
 on_reject: error (default): rejected is error 23505 on constraint job_unique_key instead, with {"holder": id, "state": state} as DETAIL, which aborts the transaction, unless the insert stands within a savepoint. row: rejected is a row.
 Errors 22023, naming the argument or the policy''s member: a value outside its limits.';
 
@@ -1098,7 +1163,7 @@ BEGIN
     SELECT
         (u.place - 1)::integer, CASE WHEN o.outcome = 'inserted' THEN u.id ELSE a.id END,
         CASE WHEN o.outcome <> 'not_inserted' THEN coalesce(a.state, 'available')::text END,
-        o.outcome IN ('duplicate', 'updated', 'rejected'), a.replaced, u.unique_key, o.outcome,
+        o.outcome IN ('duplicate', 'updated', 'covered', 'rejected'), a.replaced, u.unique_key, o.outcome,
         CASE WHEN o.outcome = 'rejected' THEN (e.place - 1)::integer END
     FROM unnest(batch.ids, batch.unique_keys) WITH ORDINALITY AS u (id, unique_key, place)
     LEFT JOIN unnest(answer.places, answer.outcomes, answer.replaced, answer.ids, answer.states)

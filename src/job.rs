@@ -305,6 +305,9 @@ pub struct Inserted {
     pub duplicate: bool,
     /// Whether the holder was changed in place, under `update`. Then `duplicate` is set, too.
     pub updated: bool,
+    /// Whether the holder starts after the insert's transaction has committed, under `run_again`. Then `duplicate` is
+    /// set, too.
+    pub covered: bool,
     /// The job that this one replaced, under `replace`, `replace_except_schedule` and `preempt`.
     pub replaced: Option<JobId>,
     /// When the database returned this, by its clock.

@@ -87,7 +87,7 @@ async fn explain(client: &Client, connection: &mut PgConnection, job: NewJob) ->
     let met = store::explain_unique(connection, client.statements(), key, row.id).await?;
     let on_conflict = row.claim.as_ref().map_or(OnConflict::Ignore, |claim| claim.on_conflict);
     let is_in = |holder: &Duplicate| match on_conflict {
-        OnConflict::Ignore | OnConflict::Reject | OnConflict::Update => false,
+        OnConflict::Ignore | OnConflict::Reject | OnConflict::Update | OnConflict::RunAgain => false,
         OnConflict::Replace | OnConflict::ReplaceExceptSchedule => holder.holder_state != JobState::Running,
         OnConflict::Preempt => true,
     };

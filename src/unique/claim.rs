@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::period::Length;
+use crate::state::JobState;
 use crate::unique::conflict::{OnConflict, OnReentry, Until};
 use crate::unique::flaw::{invalid, require};
 use crate::unique::scope::UniqueScope;
@@ -84,6 +85,10 @@ impl Terms {
         }
         self.period.map_or(Ok(()), Length::check)?;
         self.ttl.map_or(Ok(()), Length::check)?;
+        let covers_run = self.states.contains(JobState::Running) && !self.until_start;
+        require(self.on_conflict != OnConflict::RunAgain || !covers_run, "on_conflict", || {
+            format!("run_again needs a scope without running: {}", self.states)
+        })?;
         if self.on_conflict == OnConflict::Update { self.update.check(self.period) } else { Ok(()) }
     }
 
@@ -180,7 +185,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::state::JobState;
 
     fn problem(change: impl FnOnce(&mut Terms)) -> String {
         let mut terms = Terms::new(UniqueScope::Active.states(), OnConflict::Ignore);

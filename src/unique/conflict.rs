@@ -24,6 +24,11 @@ words! {
         /// its schedule. Its id and its claim stay. A holder that runs or is final is not changed: that insert is
         /// rejected.
         Update = "update",
+        /// Return the holder, and see to it that it starts after the insert's transaction has committed: the waiting
+        /// holder is locked against a start until then. A holder that started already does not count, so the scope
+        /// must be without `running`. A holder of another policy that runs or is final is not changed: that insert is
+        /// rejected.
+        RunAgain = "run_again",
     }
 }
 
@@ -59,7 +64,7 @@ mod tests {
 
     #[test]
     fn words_read_back_and_others_are_named() {
-        for word in ["ignore", "reject", "replace", "replace_except_schedule", "preempt", "update"] {
+        for word in ["ignore", "reject", "replace", "replace_except_schedule", "preempt", "update", "run_again"] {
             assert_eq!(word.parse::<OnConflict>().unwrap().as_str(), word);
         }
         assert_eq!("go_on".parse::<OnReentry>().unwrap(), OnReentry::GoOn);
@@ -67,7 +72,7 @@ mod tests {
         assert_eq!(
             "Reject".parse::<OnConflict>().unwrap_err().to_string(),
             "invalid unique policy: on_conflict: must be one of ignore, reject, replace, \
-             replace_except_schedule, preempt, update: \"Reject\""
+             replace_except_schedule, preempt, update, run_again: \"Reject\""
         );
     }
 }

@@ -57,9 +57,11 @@ pub(crate) fn read(document: &Value, on_conflict: OnConflict) -> Result<UniquePo
         policy = policy.on_conflict(on_conflict);
     }
     if let Some(given) = document.0.get("update") {
+        let update = Update::read(given)?;
+        update.check(None)?;
         let is_update = !document.0.contains_key("on_conflict") || policy.terms.on_conflict == OnConflict::Update;
         require(is_update, "update", || format!("needs on_conflict update: {:?}", policy.terms.on_conflict.as_str()))?;
-        policy = policy.update(Update::read(given)?);
+        policy = policy.update(update);
     }
     if let Some(on_reentry) = document.word("on_reentry")? {
         policy = policy.on_reentry(on_reentry);

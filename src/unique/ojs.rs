@@ -37,7 +37,7 @@ impl UniquePolicy {
     /// | `meta_keys` | none | parts of the meta; needed by `meta` in `keys` |
     /// | `period` | no limit | ISO 8601 duration from the holder's `created_at`; years and months are added in UTC |
     /// | `states` | `available active scheduled retryable pending` | OJS's state names; `running` is `active` |
-    /// | `on_conflict` | `reject` | `reject`, `replace`, `replace_except_schedule`, `ignore`; beyond OJS `preempt` and `update` |
+    /// | `on_conflict` | `reject` | `reject`, `replace`, `replace_except_schedule`, `ignore`; beyond OJS `preempt`, `update` and `run_again` |
     /// | `scope` | | instead of `states`: `queued`, `active`, `completed`, `exists` |
     /// | `ttl` | no limit | ISO 8601 duration from the later of `created_at` and `scheduled_at` |
     /// | `window` | none | ISO 8601 duration of whole seconds: the window is part of the key |

@@ -69,6 +69,11 @@ fn updates_are_those_of_the_builder() {
     #[derive(Serialize, Deserialize, Job)]
     #[job(kind = "a", unique(kind, debounce = "PT5S", max_delay = "PT1M"))]
     struct Debounced;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(kind, scope = "queued", on_conflict = "run_again"))]
+    struct Again;
+    let again = UniquePolicy::new().scope(UniqueScope::Queued).on_conflict(OnConflict::RunAgain);
+    assert_eq!(Again::options(), unique(again));
     assert_eq!(Plain::options(), unique(UniquePolicy::new().by_args().on_conflict(OnConflict::Update)));
     assert_eq!(Collecting::options(), unique(UniquePolicy::new().update(Update::append().max_items(50))));
     let push = Update::latest().push(Duration::from_secs(60));

@@ -54,6 +54,9 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
     assert!(inserter.insert(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap().duplicate);
     let second = inserter.insert(job("a").unique_key(key(OnConflict::Replace))).await.unwrap();
     assert_eq!(second.replaced, Some(first.id()));
+    assert!(inserter.insert(job("a").unique_key(key(OnConflict::Update))).await.unwrap().updated);
+    let covering = UniqueKey::raw("k").on_conflict(OnConflict::RunAgain);
+    assert!(inserter.insert(job("a").unique_key(covering)).await.unwrap().covered);
     database.set_state(second.id(), "running").await;
     let third = inserter.insert(job("a").unique_key(key(OnConflict::Preempt))).await.unwrap();
     assert_eq!(third.replaced, Some(second.id()));
@@ -235,7 +238,7 @@ async fn every_view(database: &Database, pool: &PgPool, views: &[&str]) {
 }
 
 /// Statements that a read-only role cannot run.
-const CHANGES: [&str; 23] = [
+const CHANGES: [&str; 24] = [
     "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
     "UPDATE {schema}.job SET state = 'available'",
     "DELETE FROM {schema}.job",
@@ -251,6 +254,7 @@ const CHANGES: [&str; 23] = [
     "SELECT {schema}.release_claim('k')",
     "SELECT {schema}.release_expired(id) FROM {schema}.job",
     "SELECT {schema}.replace_holder(id, id, true) FROM {schema}.job",
+    "SELECT {schema}.cover_holder(id, false) FROM {schema}.job",
     "SELECT {schema}.update_holder(id, id, '{}', '{update,latest,0,1}', now(), NULL, 1::smallint) FROM {schema}.job",
     "SELECT * FROM {schema}.pause_queue('a')",
     "SELECT * FROM {schema}.limit_queue('a', 1)",
@@ -302,13 +306,13 @@ async fn an_observer_has_the_views_and_never_sees_a_payload() {
 }
 
 #[tokio::test]
-async fn only_five_functions_lend_their_owner_s_rights() {
+async fn only_six_functions_lend_their_owner_s_rights() {
     let database = Database::new().await;
     let lending = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND prosecdef";
     assert_eq!(
         database.text(lending).await,
-        "fold_duplicates note_duplicates release_expired replace_holder update_holder"
+        "cover_holder fold_duplicates note_duplicates release_expired replace_holder update_holder"
     );
     // The audit's functions check what they are given. The others are for roles that insert.
     let public = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc

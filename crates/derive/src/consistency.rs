@@ -24,6 +24,7 @@ pub(crate) fn check(unique: &Unique, fields: &Fields, problems: &mut Problems) {
     check_key(unique, fields, problems);
     check_limits(unique, problems);
     check_update(unique, problems);
+    check_run_again(unique, problems);
     check_states(unique, problems);
 }
 
@@ -131,6 +132,29 @@ fn check_limits(unique: &Unique, problems: &mut Problems) {
                  `ttl` from when it is due, `window` by the calendar",
             );
         }
+    }
+}
+
+/// `run_again` needs a claim that ends when the job starts.
+fn check_run_again(unique: &Unique, problems: &mut Problems) {
+    let Some(on_conflict) =
+        unique.on_conflict.as_ref().filter(|_| has_value(&unique.on_conflict, OnConflict::RunAgain))
+    else {
+        return;
+    };
+    let ends_at_start = has_value(&unique.until, Until::Start)
+        || has_value(&unique.scope, Scope::Queued)
+        || unique
+            .states
+            .as_ref()
+            .is_some_and(|set| set.value.is_none_or(|set| !set.meets(States::of(&[State::Running]))))
+        || (unique.scope.is_none() && unique.states.is_none() && has_value(&unique.like, Like::Zizq));
+    if !ends_at_start {
+        problems.add(
+            on_conflict.span,
+            "`run_again` needs a claim without `running`",
+            "add `scope = \"queued\"`: a job that runs has read its data already",
+        );
     }
 }
 

@@ -90,7 +90,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `ttl = "PT10M"` | the claim ends this long after the job is due | no limit |
 /// | `window = "PT15M"` | one job in each quarter of an hour of the clock | no window |
 /// | `until = "start"` or `"success"` | the claim ends for good when the job starts, or only with success | by the states |
-/// | `on_conflict = "ignore"`, `"reject"`, `"replace"`, `"replace_except_schedule"`, `"preempt"` or `"update"` | what a duplicate does | `"ignore"` |
+/// | `on_conflict = "ignore"`, `"reject"`, `"replace"`, `"replace_except_schedule"`, `"preempt"`, `"update"` or `"run_again"` (without `running` in the scope) | what a duplicate does | `"ignore"` |
 /// | `update = "latest"`, `"merge"` or `"append"` | a duplicate changes the args of a waiting holder | `"latest"` with `on_conflict = "update"` |
 /// | `max_items = 100` | with `"append"`: a holder with so many items gives up its claim | 1,000 |
 /// | `debounce = "PT5S", max_delay = "PT1M"` | the job runs this long after its latest duplicate, and this long after its insert at the latest | no delay |

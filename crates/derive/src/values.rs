@@ -48,6 +48,7 @@ words! {
         ReplaceExceptSchedule = "replace_except_schedule",
         Preempt = "preempt",
         Update = "update",
+        RunAgain = "run_again",
     }
 
     /// The library's `UpdateArgs`.

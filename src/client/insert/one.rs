@@ -17,7 +17,7 @@ use crate::opts::{InsertOptions, insert_setters};
 ///
 /// The answer is the new job, or, where a job that claims the same unique key was there first,
 /// that job with `duplicate` set. A duplicate is no error, writes nothing, and leaves the holder
-/// and the caller's transaction alone.
+/// and the caller's transaction alone, unless `update` changes the holder or `run_again` locks it against a start.
 ///
 /// # Errors
 ///

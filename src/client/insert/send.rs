@@ -76,7 +76,8 @@ fn deal(mut answers: Vec<Option<Answer>>, leaders: &[usize]) -> Vec<Option<Inser
         let answer = if to_come[leader] == 0 { answers[leader].take() } else { answers[leader].clone() }?;
         Some(Inserted {
             job: answer.job?,
-            duplicate: !is_first || matches!(answer.outcome, Outcome::Duplicate | Outcome::Updated),
+            duplicate: !is_first || matches!(answer.outcome, Outcome::Duplicate | Outcome::Updated | Outcome::Covered),
+            covered: answer.outcome == Outcome::Covered,
             updated: answer.outcome == Outcome::Updated,
             replaced: answer.replaced.filter(|_| is_first),
             answered_at: answer.answered_at,

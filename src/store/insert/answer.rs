@@ -18,6 +18,8 @@ pub(crate) enum Outcome {
     Duplicate,
     /// The holder was changed in place.
     Updated,
+    /// The holder waits, and starts after the transaction has committed.
+    Covered,
     /// Nothing yet: its key takes more than a look.
     Contested,
     /// Nothing was inserted, since `max_wait` ran out.
@@ -62,6 +64,7 @@ pub(super) fn outcome(answer: &PgRow) -> Result<Outcome> {
         "inserted" => Outcome::Inserted,
         "duplicate" => Outcome::Duplicate,
         "updated" => Outcome::Updated,
+        "covered" => Outcome::Covered,
         "contested" => Outcome::Contested,
         "busy" => Outcome::Busy,
         _ => Outcome::Rejected,

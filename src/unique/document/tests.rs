@@ -95,7 +95,7 @@ fn every_error_names_its_member() {
         (json!({"scope": "always"}), "scope: must be one of queued, active, completed, exists: \"always\""),
         (
             json!({"on_conflict": "raise"}),
-            "on_conflict: must be one of ignore, reject, replace, replace_except_schedule, preempt, update: \"raise\"",
+            "on_conflict: must be one of ignore, reject, replace, replace_except_schedule, preempt, update, run_again: \"raise\"",
         ),
         (json!({"on_conflict": null}), "on_conflict: must be a string: null"),
         (json!({"on_reentry": "stop"}), "on_reentry: must be one of go_on, discard: \"stop\""),

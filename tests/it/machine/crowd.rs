@@ -335,7 +335,11 @@ fn new_job(random: &mut Random) -> NewJob {
         OnConflict::Replace,
         OnConflict::ReplaceExceptSchedule,
         OnConflict::Update,
+        OnConflict::RunAgain,
     ]);
+    // A scope with `running` is an error.
+    let covers_run = states.contains(JobState::Running);
+    let on_conflict = if on_conflict == OnConflict::RunAgain && covers_run { OnConflict::Ignore } else { on_conflict };
     let mut key = UniqueKey::raw(format!("k{}", random.below(KEYS))).states(states).on_conflict(on_conflict);
     if random.once_in(3) {
         key = key.on_reentry(OnReentry::Discard);

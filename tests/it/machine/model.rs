@@ -125,11 +125,16 @@ impl Story<'_> {
             OnConflict::ReplaceExceptSchedule,
             OnConflict::Preempt,
             OnConflict::Update,
+            OnConflict::RunAgain,
         ]);
         let before_start =
             StateSet::of(&[JobState::Available, JobState::Pending, JobState::Retryable, JobState::Scheduled]);
         let states = states.unwrap_or_else(|| StateSet::from_bits(1 + random.below(255) as i16).unwrap());
         let until_start = !states.intersection(before_start).is_empty() && random.once_in(5);
+        // A scope with `running` is an error.
+        let covers_run = states.contains(JobState::Running) && !until_start;
+        let on_conflict =
+            if on_conflict == OnConflict::RunAgain && covers_run { OnConflict::Ignore } else { on_conflict };
         let discard_on_reentry = random.once_in(3);
         let limit = random.below(6);
         let mut key = UniqueKey::raw(&self.key).states(states).on_conflict(on_conflict);
@@ -196,7 +201,11 @@ impl Story<'_> {
             (OnConflict::Replace | OnConflict::ReplaceExceptSchedule, Err(Error::Rejected(_))) => {
                 assert_eq!(held.state, JobState::Running, "{:#?}", self.log);
             }
-            (OnConflict::Update, Err(Error::Rejected(_))) => {
+            (OnConflict::RunAgain, Ok(answer)) => {
+                assert!(answer.covered && answer.duplicate && answer.id().as_uuid() == held.id, "{:#?}", self.log);
+                assert!(!held.is_final() && held.state != JobState::Running, "{:#?}", self.log);
+            }
+            (OnConflict::Update | OnConflict::RunAgain, Err(Error::Rejected(_))) => {
                 assert!(held.is_final() || held.state == JobState::Running, "{:#?}", self.log);
             }
             (OnConflict::Update, Ok(answer)) => {

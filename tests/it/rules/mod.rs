@@ -1,4 +1,4 @@
-//! The rules of uniqueness, R1 to R11, each test named after what it holds; docs/unique.md explains them.
+//! The rules of uniqueness, R1 to R14, each test named after what it holds; docs/unique.md explains them.
 
 mod batches;
 mod claims;
@@ -8,5 +8,6 @@ mod isolation;
 mod new_jobs;
 mod operators;
 mod rivals;
+mod run_again;
 mod time;
 mod updates;

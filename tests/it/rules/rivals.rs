@@ -160,13 +160,15 @@ async fn r9_a_conflict_newer_than_the_snapshot_is_retryable() {
             OnConflict::ReplaceExceptSchedule,
             OnConflict::Preempt,
             OnConflict::Update,
+            OnConflict::RunAgain,
         ];
         for (n, on_conflict) in conflicts.into_iter().enumerate() {
             // One insert, two in a batch, and one over a claim that has expired since.
             // So is where many were new.
             for way in ["one", "batch", "expired", "new", "new batch"] {
                 let text = format!("{way} {n}");
-                let unique = || job("a").unique_key(key(&text).on_conflict(on_conflict));
+                let scope = if on_conflict == OnConflict::RunAgain { UniqueScope::Queued } else { UniqueScope::Active };
+                let unique = || job("a").unique_key(key(&text).scope(scope).on_conflict(on_conflict));
                 if way == "expired" {
                     let old = key(&text).period(Duration::from_secs(60));
                     client.insert(job("old").unique_key(old)).await.unwrap();
@@ -189,6 +191,7 @@ async fn r9_a_conflict_newer_than_the_snapshot_is_retryable() {
                 match on_conflict {
                     OnConflict::Ignore => assert!(answer.unwrap().duplicate),
                     OnConflict::Update => assert!(answer.unwrap().updated),
+                    OnConflict::RunAgain => assert!(answer.unwrap().covered),
                     OnConflict::Reject => assert!(matches!(answer, Err(Error::Rejected(_)))),
                     OnConflict::Replace | OnConflict::ReplaceExceptSchedule | OnConflict::Preempt => {
                         assert!(answer.unwrap().replaced.is_some());

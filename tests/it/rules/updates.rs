@@ -50,7 +50,7 @@ async fn r13_latest_merge_and_append_change_the_args_of_the_holder_in_place() {
         let row = client.job(holder.id()).await.unwrap().unwrap();
         assert_eq!((args(&row), row.claims, row.state), (expected, true, JobState::Available));
         assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
-        assert_eq!(database.number("SELECT updates FROM {schema}.job WHERE updated_at >= created_at").await, 1);
+        assert_eq!(database.number("SELECT updates::bigint FROM {schema}.job WHERE updated_at >= created_at").await, 1);
     }
 }
 

@@ -107,12 +107,17 @@ async fn would_insert_tells_what_the_insert_then_does() {
     let database = Database::new().await;
     for state in ["available", "scheduled", "retryable", "pending", "running", "completed", "cancelled", "discarded"] {
         for scope in ["queued", "active", "completed", "exists"] {
-            for on_conflict in ["ignore", "reject", "replace", "replace_except_schedule", "preempt", "update"] {
+            for on_conflict in
+                ["ignore", "reject", "replace", "replace_except_schedule", "preempt", "update", "run_again"]
+            {
                 database.execute("DELETE FROM {schema}.job").await;
                 let holder =
                     insert(&database, &format!("'a', unique_policy => '{{\"scope\": \"{scope}\"}}'")).await.unwrap();
                 database.set_state(JobId::from(holder.id), state).await;
-                let arguments = format!("'a', unique_policy => '{{\"on_conflict\": \"{on_conflict}\"}}'");
+                // A scope with running is an error for run_again.
+                let own = if on_conflict == "run_again" { "queued" } else { "active" };
+                let policy = format!("{{\"on_conflict\": \"{on_conflict}\", \"scope\": \"{own}\"}}");
+                let arguments = format!("'a', unique_policy => '{policy}'");
                 let found = explain(&database, &arguments).await;
                 let is_inserted = insert(&database, &arguments).await.is_ok_and(|answer| !answer.duplicate);
                 assert_eq!(found.would_insert, is_inserted, "{state} {scope} {on_conflict}: {found:?}");

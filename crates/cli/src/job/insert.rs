@@ -18,7 +18,7 @@ use crate::verdict::Verdict;
 ///
 /// A job whose unique key another job holds is a duplicate. By default nothing is inserted, and the command names the
 /// holder. The policy's on_conflict changes that: ignore (the default here), reject, replace,
-/// replace_except_schedule, preempt or update.
+/// replace_except_schedule, preempt, update or run_again.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct InsertArguments {
@@ -83,7 +83,7 @@ pub(super) struct InsertArguments {
 }
 
 const EXAMPLES: &str = "\
-docs/unique.md lists the members of a policy. With --json it prints {\"duplicate\", \"updated\", \"job\", \"duplicate_of\", \"replaced\"},
+docs/unique.md lists the members of a policy. With --json it prints {\"duplicate\", \"updated\", \"covered\", \"job\", \"duplicate_of\", \"replaced\"},
 or {\"rejected\": {\"holder\", …}} for a rejected insert. --wait adds {\"waited\", \"result\"}: final, gone or timed_out, and the
 final job.
 

@@ -34,4 +34,8 @@ struct Empty;
 #[job(kind = "a", unique(kind, update = "first", on_conflict = "ignore"))]
 struct Contradiction;
 
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(kind, on_conflict = "run_again"))]
+struct Running;
+
 fn main() {}

@@ -86,9 +86,13 @@ enum Reply {
 pub(super) fn may_share(row: &NewRow) -> bool {
     match row.claim.as_ref().map(|claim| claim.on_conflict) {
         None | Some(OnConflict::Ignore | OnConflict::Reject) => true,
-        Some(OnConflict::Replace | OnConflict::ReplaceExceptSchedule | OnConflict::Preempt | OnConflict::Update) => {
-            false
-        }
+        Some(
+            OnConflict::Replace
+            | OnConflict::ReplaceExceptSchedule
+            | OnConflict::Preempt
+            | OnConflict::Update
+            | OnConflict::RunAgain,
+        ) => false,
     }
 }
 
