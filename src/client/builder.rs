@@ -1,11 +1,11 @@
 //! Making a client.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection, PgConnection, PgPool};
 
+use super::answer;
 use super::events::{Bus, EVENT_BUFFER};
 use super::insert::{Coalescer, InsertLayers, InsertMiddleware, MAX_ARGS_BYTES};
 use super::wait::Waiters;
@@ -103,14 +103,14 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidUrl`](crate::Error::InvalidUrl) for a URL that cannot be read or names several hosts, [`Error::Database`](crate::Error::Database) when nothing
-    /// answers there.
+    /// [`Error::InvalidUrl`](crate::Error::InvalidUrl) for a URL that cannot be read or names several hosts,
+    /// [`Error::Database`](crate::Error::Database) when nothing answers there within ten seconds.
     pub async fn connect(self, url: &str) -> Result<Client> {
         let options = Client::connect_options(url)?;
         // A pool would try a refused connection again until its timeout; a wrong URL should be
         // told at once.
-        PgConnection::connect_with(&options).await?.close().await?;
-        let pool = PgPoolOptions::new()
+        answer::connect(&options).await?.close().await?;
+        let pool = answer::checking_returns(PgPoolOptions::new())
             .max_connections(self.max_connections.unwrap_or(10))
             // The check below is a ping as well.
             .test_before_acquire(false)
@@ -120,12 +120,9 @@ impl ClientBuilder {
     }
 }
 
-/// How long the check of an idle connection waits for its answer. A connection whose other end disappeared never answers.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// Whether an idle connection may be used again: it answers in time, and no transaction is open on it.
 async fn is_usable(connection: &mut PgConnection) -> sqlx::Result<bool> {
-    match tokio::time::timeout(CHECK_TIMEOUT, store::has_open_transaction(connection)).await {
+    match tokio::time::timeout(answer::CHECK_TIMEOUT, store::has_open_transaction(connection)).await {
         Ok(Ok(is_open)) => Ok(!is_open),
         Ok(Err(error)) => {
             tracing::debug!(%error, "an idle connection does not answer any more");

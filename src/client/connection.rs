@@ -2,15 +2,15 @@
 
 use std::ops::{Deref, DerefMut};
 
-use sqlx::pool::PoolConnection;
-use sqlx::{PgConnection, Postgres};
+use sqlx::PgConnection;
 
 use super::Client;
+use super::answer::PooledConnection;
 use crate::error::Result;
 
 pub(crate) enum RequestConnection<'a> {
     Callers(&'a mut PgConnection),
-    Pool(PoolConnection<Postgres>),
+    Pool(PooledConnection),
 }
 
 impl Client {

@@ -4,7 +4,7 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
-use super::Client;
+use super::{Client, answer};
 use crate::error::{Error, Result};
 use crate::store;
 
@@ -43,8 +43,9 @@ impl<'a> Migration<'a> {
     pub async fn sql(self) -> Result<String> {
         let Self { client, lock_timeout } = self;
         let mut connection = client.connection().await?;
-        let script = store::migration_sql(&mut connection, client.statements(), lock_timeout).await?;
-        Ok(script.unwrap_or_default())
+        let asking = store::migration_sql(&mut connection, client.statements(), lock_timeout);
+        let script = answer::within(answer::QUERY_TIMEOUT, asking).await;
+        Ok(answer::settle(connection, script)?.unwrap_or_default())
     }
 
     /// Lists the migrations that the schema lacks, such as `V2 unique_jobs`, in the order in which they would be
@@ -55,7 +56,10 @@ impl<'a> Migration<'a> {
     /// [`Error::NewerSchema`], [`Error::Database`].
     pub async fn waiting(self) -> Result<Vec<String>> {
         let Self { client, lock_timeout: _ } = self;
-        store::waiting_migrations(&mut *client.connection().await?, client.statements()).await
+        let mut connection = client.connection().await?;
+        let asking = store::waiting_migrations(&mut connection, client.statements());
+        let waiting = answer::within(answer::QUERY_TIMEOUT, asking).await;
+        answer::settle(connection, waiting)
     }
 }
 
@@ -66,6 +70,11 @@ impl<'a> IntoFuture for Migration<'a> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let Self { client, lock_timeout } = self;
+            // The look-up first, since its answer has a limit.
+            let waiting = Migration { client, lock_timeout }.waiting().await?;
+            if waiting.is_empty() {
+                return Ok(waiting);
+            }
             store::migrate(&mut *client.connection().await?, client.statements(), lock_timeout).await
         })
     }
@@ -103,7 +112,9 @@ impl Client {
     /// [`Error::NotMigrated`], [`Error::NewerSchema`] or [`Error::IncompatibleSchema`].
     pub async fn check_schema(&self) -> Result<()> {
         let mut connection = self.connection().await?;
-        let found = store::schema_version(&mut connection, self.statements()).await?;
+        let asking = store::schema_version(&mut connection, self.statements());
+        let found = answer::within(answer::QUERY_TIMEOUT, asking).await;
+        let found = answer::settle(connection, found)?;
         let schema = self.schema().clone();
         let known = store::LATEST_VERSION;
         match found {

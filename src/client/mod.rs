@@ -1,6 +1,7 @@
 //! The client: inserts jobs, looks at them, and is what a runner works with.
 
 mod actor;
+pub(crate) mod answer;
 mod audit;
 mod backfill;
 mod builder;
@@ -28,11 +29,8 @@ mod wait;
 mod watch;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use sqlx::PgPool;
-use sqlx::Postgres;
-use sqlx::pool::PoolConnection;
 use time::OffsetDateTime;
 
 pub use self::audit::{AuditChange, SuppressedDuplicates};
@@ -54,6 +52,7 @@ pub use self::stats::StatsRequest;
 pub use self::stuck::StuckJobs;
 pub use self::wait::Wait;
 
+use self::answer::PooledConnection;
 use self::insert::{AnyInsertMiddleware, Coalescer, InsertLayers};
 use self::wait::Waiters;
 use crate::error::Result;
@@ -61,9 +60,6 @@ use crate::ident::{JobId, SchemaName};
 use crate::job::{JobRow, NewJob};
 use crate::opts::InsertOptions;
 use crate::store::{self, Statements};
-
-/// The longest that the check of a connection for an open transaction takes.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A handle on one queue: a connection pool and a schema. Cheap to clone.
 ///
@@ -260,21 +256,25 @@ impl Client {
     }
 
     /// A connection of the pool on which what is sent is a transaction by itself.
-    pub(crate) async fn connection(&self) -> Result<PoolConnection<Postgres>> {
+    pub(crate) async fn connection(&self) -> Result<PooledConnection> {
         loop {
-            let mut connection = self.inner.pool.acquire().await?;
+            let mut connection = answer::acquire(&self.inner.pool, self.inner.is_own_pool).await?;
             // The client's own pool checks connections itself.
             if self.inner.is_own_pool {
-                return Ok(connection);
+                return Ok(PooledConnection::new(connection, true));
             }
-            match tokio::time::timeout(CHECK_TIMEOUT, store::has_open_transaction(&mut connection)).await {
-                Ok(Ok(false)) => return Ok(connection),
+            match tokio::time::timeout(answer::CHECK_TIMEOUT, store::has_open_transaction(&mut connection)).await {
+                Ok(Ok(false)) => return Ok(PooledConnection::new(connection, false)),
                 Ok(Ok(true)) => tracing::warn!("closed a connection with a transaction that was left open"),
                 Ok(Err(error)) => {
                     connection.close_on_drop();
                     return Err(error.into());
                 }
-                Err(_) => tracing::warn!("closed a connection that did not answer in time"),
+                Err(_) => {
+                    tracing::warn!("closed a connection that did not answer in time");
+                    drop(connection.detach());
+                    continue;
+                }
             }
             connection.close_on_drop();
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use sqlx::PgConnection;
 
-use super::Client;
 use super::look_up::Source;
+use super::{Client, answer};
 use crate::error::Result;
 
 pub(super) type Answer<'c, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'c>>;
@@ -83,8 +83,14 @@ impl<'a, T: Send + 'a> IntoFuture for Request<'a, T> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { client, source, call } = self;
         Box::pin(async move {
+            // A server that answers ends the statements itself.
+            let limit =
+                source.timeout.filter(|_| source.connection.is_none()).map(|limit| limit + answer::CHECK_TIMEOUT);
             let mut connection = source.open(client).await?;
-            let answer = call(client, &mut connection).await;
+            let answer = match limit {
+                Some(limit) => answer::within(limit, call(client, &mut connection)).await,
+                None => call(client, &mut connection).await,
+            };
             connection.end(client, answer).await
         })
     }

@@ -4,14 +4,14 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use sqlx::pool::PoolConnection;
-use sqlx::{Connection, PgConnection, Postgres};
+use sqlx::Connection;
 use time::OffsetDateTime;
 
 use super::finding::{Diagnosis, Finding, FindingCode, Remedy, Severity, SkippedCheck};
 use super::thresholds::Thresholds;
 use super::{database, drift, environment, work};
 use crate::client::Client;
+use crate::client::answer::{self, PooledConnection};
 use crate::error::{Error, Result};
 use crate::store::{self, Pooling};
 
@@ -20,6 +20,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The most jobs that a check reads where no index leads to those that matter.
 const MOST_JOBS: i64 = 1_000;
+
+/// How many jobs on either side of a slow one are looked at for what is usual.
+const NEIGHBOURS: i64 = 2_500;
 
 /// A diagnosis to be awaited. Made by [`Client::diagnose`].
 #[derive(Debug)]
@@ -87,7 +90,7 @@ impl<'a> IntoFuture for Diagnose<'a> {
 /// A diagnosis while it is made.
 struct Examination<'a> {
     client: &'a Client,
-    connection: PoolConnection<Postgres>,
+    connection: PooledConnection,
     thresholds: Thresholds,
     timeout: Duration,
     findings: Vec<Finding>,
@@ -100,37 +103,40 @@ struct Examination<'a> {
 /// Makes one check in a transaction of its own. `None`: it failed, which is recorded.
 macro_rules! check {
     ($examination:ident, $check:literal, $query:path $(, $argument:expr)*) => {{
+        let limit = $examination.answer_timeout();
         let checked = async {
             let mut transaction = store::begin_check(&mut $examination.connection, $examination.timeout).await?;
             let found = $query(&mut transaction, $examination.client.statements() $(, $argument)*).await?;
             transaction.rollback().await?;
             Ok(found)
         };
-        let checked = checked.await;
+        let checked = answer::within(limit, checked).await;
         $examination.settle($check, checked)?
     }};
 }
 
 impl<'a> Examination<'a> {
-    fn new(
-        client: &'a Client,
-        connection: PoolConnection<Postgres>,
-        thresholds: Thresholds,
-        timeout: Duration,
-    ) -> Self {
+    fn new(client: &'a Client, connection: PooledConnection, thresholds: Thresholds, timeout: Duration) -> Self {
         let (findings, skipped, checks) = Default::default();
         Self { client, connection, thresholds, timeout, findings, skipped, checks, sees_queue: true }
+    }
+
+    /// The server ends a check that takes too long. Without its answer the connection fell silent.
+    fn answer_timeout(&self) -> Duration {
+        self.timeout + answer::CHECK_TIMEOUT
     }
 
     async fn run(mut self) -> Result<Diagnosis> {
         let limits = self.thresholds;
         let (asked_at, began) = (OffsetDateTime::now_utc(), Instant::now());
-        let itself = {
+        let limit = self.answer_timeout();
+        let itself = answer::within(limit, async {
             let mut transaction = store::begin_check(&mut self.connection, self.timeout).await?;
             let itself = store::itself(&mut transaction, self.client.statements()).await?;
             transaction.rollback().await?;
-            itself
-        };
+            Ok(itself)
+        })
+        .await?;
         let took = began.elapsed();
         let schema = self.client.schema().clone();
         self.checks.push("clock");
@@ -266,6 +272,9 @@ impl<'a> Examination<'a> {
         if let Some(suspects) = check!(self, "suspects", store::suspect_jobs, MOST_JOBS) {
             self.findings.extend(suspects.iter().map(|suspects| work::suspects(schema, suspects)));
         }
+        if let Some(slow) = check!(self, "attempts", store::slow_jobs, limits.slow, limits.slow_factor, NEIGHBOURS) {
+            self.findings.extend(slow.iter().map(|jobs| work::slow(schema, jobs)));
+        }
         if let Some(claims) = check!(self, "claims", store::idle_claims, limits.claim, MOST_JOBS) {
             self.findings.extend(claims.iter().map(|claims| work::idle_claims(schema, claims)));
         }
@@ -279,7 +288,7 @@ impl<'a> Examination<'a> {
     async fn pooling(&mut self) -> Result<Option<Pooling>> {
         let checking = async {
             let options = self.client.pool().connect_options();
-            let mut other = PgConnection::connect_with(&options).await?;
+            let mut other = answer::connect(&options).await?;
             let found = store::pooling(&mut self.connection, &mut other, self.client.statements()).await;
             let closed = other.close().await;
             let found = found?;
@@ -300,7 +309,7 @@ impl<'a> Examination<'a> {
     /// Takes another connection in the place of one that may be in the middle of an answer.
     async fn renew(&mut self) -> Result<()> {
         let new = self.client.connection().await?;
-        drop(std::mem::replace(&mut self.connection, new).detach());
+        std::mem::replace(&mut self.connection, new).cut();
         Ok(())
     }
 

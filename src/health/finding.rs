@@ -121,6 +121,8 @@ codes! {
     JobLong = "job_long",
     /// Jobs have killed their runners.
     JobSuspect = "job_suspect",
+    /// Jobs have been running for far longer than others of their kind.
+    JobSlow = "job_slow",
     /// Due jobs were not made available.
     JobOverdue = "job_overdue",
     /// Keys are held by jobs that will not change state by themselves.

@@ -61,6 +61,8 @@ pub struct Thresholds {
     pub(super) notify_usage: Limit<f64>,
     pub(super) clock_offset: Limit<Duration>,
     pub(super) running: Duration,
+    pub(super) slow: Duration,
+    pub(super) slow_factor: u32,
     pub(super) claim: Duration,
     pub(super) bloat_factor: u32,
     pub(super) bloat_bytes: u64,
@@ -80,6 +82,8 @@ impl Default for Thresholds {
             notify_usage: Limit::new(0.1, 0.5),
             clock_offset: Limit::new(Duration::from_secs(2), minutes(1)),
             running: minutes(60),
+            slow: minutes(1),
+            slow_factor: 10,
             claim: minutes(60),
             bloat_factor: 3,
             bloat_bytes: 8 << 20,
@@ -130,6 +134,10 @@ setters! {
     clock_offset: Limit<Duration>,
     /// From which running time on a job of a live runner is a notice. Default: an hour.
     running: Duration,
+    /// From which running time on a job is compared with others of its kind. Default: a minute.
+    slow: Duration,
+    /// How many times longer than 95 of 100 completed jobs of its kind a job may run. Default: 10.
+    slow_factor: u32,
     /// From which age on a key is a notice, if its holder will not change state by itself. Default: an hour.
     claim: Duration,
     /// How many times the pages that it needs an index may have. Default: 3.

@@ -7,7 +7,7 @@ use super::thresholds::Thresholds;
 use super::wording::{age, counted, plain, shell, thousands};
 use crate::ident::SchemaName;
 use crate::queue::QueueInfo;
-use crate::store::{self, IdleClaims, Neglected, Overdue, RunnerSeen, StuckJobs, SuspectJobs, UnknownKind};
+use crate::store::{self, IdleClaims, Neglected, Overdue, RunnerSeen, SlowJobs, StuckJobs, SuspectJobs, UnknownKind};
 
 /// After this time without a run a maintenance service counts as idle. Runners that wait for its lease check it once a
 /// minute at the least.
@@ -187,6 +187,35 @@ pub(super) fn suspects(schema: &SchemaName, suspects: &SuspectJobs) -> Finding {
     )
     .command(command(schema, "job show", &job.to_string()));
     Finding::new(FindingCode::JobSuspect, severity, format!("kind {}", plain(kind)), seen, remedy).with(suspects)
+}
+
+pub(super) fn slow(schema: &SchemaName, slow: &SlowJobs) -> Finding {
+    let jobs = match slow.jobs {
+        1 => "1 job has been running".to_owned(),
+        jobs => format!("{} jobs have been running", thousands(jobs.unsigned_abs())),
+    };
+    let seen = format!(
+        "{jobs} in queue {} for up to {}, such as {}; 95 of 100 of {} completed ones took at most {}; the runner is alive",
+        plain(&slow.queue),
+        age(slow.oldest_age),
+        slow.job,
+        thousands(slow.runs.unsigned_abs()),
+        short(slow.usual)
+    );
+    let remedy = Remedy::advice(
+        "See what it waits for: a lock, a slow service, or a connection that fell silent, over which no answer comes any \
+         more. A timeout (Runner::timeout, WorkerOptions::timeout) ends such attempts and frees their slots: see \
+         docs/operations.md, silent connections. Or cancel the job",
+    )
+    .sql(store::sql_to_cancel(schema, slow.job))
+    .command(command(schema, "job cancel", &slow.job.to_string()));
+    Finding::new(FindingCode::JobSlow, Severity::Warning, format!("kind {}", plain(&slow.kind)), seen, remedy)
+        .with(slow)
+}
+
+/// A duration in seconds that may be short, such as `30 ms`.
+fn short(seconds: f64) -> String {
+    if seconds < 1.0 { format!("{:.0} ms", (seconds * 1_000.0).max(1.0)) } else { age(seconds) }
 }
 
 pub(super) fn idle_claims(schema: &SchemaName, claims: &IdleClaims) -> Finding {

@@ -1,13 +1,13 @@
 //! The connection that the services share.
 
 use std::future::Future;
-use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction, pool::PoolConnection};
+use sqlx::{PgConnection, PgPool, Postgres, Transaction, pool::PoolConnection};
 
+use crate::client::answer;
 use crate::error::Result;
 use crate::store;
 
@@ -53,7 +53,7 @@ impl SharedConnection {
 
     /// Opens a connection for one run with long statements.
     pub(crate) async fn open_another(&self) -> Result<PgConnection> {
-        Ok(PgConnection::connect_with(&self.options).await?)
+        answer::connect(&self.options).await
     }
 
     /// Waits for work over the connection, no longer than a run may take. Services that also work over
@@ -63,8 +63,7 @@ impl SharedConnection {
             Ok(answer) => answer,
             Err(_) => {
                 self.replace();
-                let problem = format!("no answer within {LONGEST_RUN:?}");
-                Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, problem)).into())
+                Err(answer::no_answer(LONGEST_RUN))
             }
         }
     }
@@ -76,7 +75,9 @@ impl SharedConnection {
 }
 
 fn pool_of_one(options: &PgConnectOptions, has_session: bool) -> PgPool {
-    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(LONGEST_RUN);
+    let pool = answer::checking_returns(answer::checking(PgPoolOptions::new()))
+        .max_connections(1)
+        .acquire_timeout(LONGEST_RUN);
     let pool = if has_session {
         pool.after_connect(|connection, _| Box::pin(async move { store::bound(connection).await }))
     } else {

@@ -11,14 +11,14 @@
 //!   connection whose answer was not waited for is closed: a hanging statement blocks only its own connection. So is one
 //!   over which the server refuses everything: a primary that became a standby would do so for ever, and the next
 //!   connection goes to the new primary.
-//! - A database that does not answer within a lease counts as one that cannot be reached.
+//! - A database that does not answer within half a lease counts as one that cannot be reached: a second try, on another
+//!   connection, still comes before the lease ends. At a stop it is a quarter.
 //! - The server ends a statement a little before the runner stops waiting for it. A backend that waits for a lock does
 //!   not notice that its client is gone: each statement that is sent again while a table is locked would leave one more
 //!   behind, and a fetch would take jobs for no runner when the lock is gone. (Through a pooler nothing can be set for a
 //!   session. There the role's `statement_timeout` must do it.)
 
 use std::future::Future;
-use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,7 +26,10 @@ use std::time::{Duration, Instant};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
 
+use crate::client::answer;
 use crate::error::{Error, Result};
 use crate::store::{self, Pooling, Statements};
 
@@ -50,6 +53,8 @@ pub(super) struct Connections {
     permits: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Idle>>>,
     timeout: Duration,
+    /// Fires at a stop.
+    hurry: CancellationToken,
     has_sessions: bool,
 }
 
@@ -63,10 +68,16 @@ struct Idle {
 }
 
 impl Connections {
-    /// Connections that are opened when they are needed, and wait no longer than this for any answer.
-    pub(super) fn new(options: PgConnectOptions, timeout: Duration) -> Self {
+    /// Connections that are opened when they are needed, for a runner with a lease of this term.
+    pub(super) fn new(options: PgConnectOptions, term: Duration) -> Self {
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        Self { options, permits, idle: Arc::default(), timeout, has_sessions: false }
+        let (timeout, hurry) = (term / 2, CancellationToken::new());
+        Self { options, permits, idle: Arc::default(), timeout, hurry, has_sessions: false }
+    }
+
+    /// From now on answers are awaited half as long, so that a stop has time for a second try.
+    pub(super) fn hurry(&self) {
+        self.hurry.cancel();
     }
 
     /// Finds out whether a pooler stands between the runner and the database that gives each transaction another session
@@ -119,8 +130,9 @@ impl Connections {
     /// An idle connection that lives, or a new one.
     async fn open(&self) -> Result<(PgConnection, Instant)> {
         let latest = || lock(&self.idle).pop();
+        let check_timeout = answer::CHECK_TIMEOUT.min(self.timeout / 4);
         while let Some(Idle { mut connection, opened_at, answered_at, has_failed }) = latest() {
-            if (answered_at.elapsed() < FRESH && !has_failed) || connection.ping().await.is_ok() {
+            if (answered_at.elapsed() < FRESH && !has_failed) || answer::lives(&mut connection, check_timeout).await {
                 return Ok((connection, opened_at));
             }
         }
@@ -136,15 +148,25 @@ impl Connections {
         self.timeout / 10 * 9
     }
 
-    /// Waits for a statement's answer, no longer than a lease.
+    /// Waits for a statement's answer, no longer than half a lease, and at a stop no longer than a quarter.
     pub(super) async fn answer<T>(&self, answer: impl Future<Output = Result<T>>) -> Result<T> {
-        match tokio::time::timeout(self.timeout, answer).await {
-            Ok(answer) => answer,
-            Err(_) => {
+        let ends_at = Instant::now() + self.timeout;
+        let limit = async {
+            tokio::select! {
+                () = sleep_until(ends_at.into()) => self.timeout,
+                () = self.hurry.cancelled() => {
+                    sleep_until(ends_at.min(Instant::now() + self.timeout / 2).into()).await;
+                    self.timeout / 2
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = answer => answer,
+            limit = limit => {
                 // The other connections probably fell silent as well, and each would be waited for.
                 lock(&self.idle).clear();
-                let problem = format!("no answer within {:?}", self.timeout);
-                Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, problem)).into())
+                Err(answer::no_answer(limit))
             }
         }
     }
@@ -158,7 +180,7 @@ impl Connections {
                 let _ = connection.close().await;
             }
         };
-        let _ = tokio::time::timeout(self.timeout / 4, closing).await;
+        let _ = tokio::time::timeout(answer::CHECK_TIMEOUT.min(self.timeout / 2), closing).await;
     }
 }
 

@@ -102,10 +102,11 @@ impl RunnerHandle {
     /// ([`StopReason::Stopping`]), and dropped at its next `.await` after the
     /// [grace](crate::Runner::stop_grace). It is given back without using up the attempt. So jobs
     /// run no longer than the stop timeout and the grace. Recording their results takes as long as the database does, and
-    /// no longer than a lease when it does not answer or refuses everything. Single results that it rejects take a
-    /// statement or two each. These, and those of locked jobs, are waited for as long as is left of the stop timeout.
+    /// no longer than a lease when it does not answer or refuses everything. After a quarter of a lease without an answer
+    /// they are sent again over a new connection. Single results that it rejects take a statement or two each. These, and
+    /// those of locked jobs, are waited for as long as is left of the stop timeout.
     /// Results that are not recorded by then are dropped, and their jobs rescued by another runner. A database that does
-    /// not answer takes up to a quarter of a lease more, to close the connections.
+    /// not answer takes up to half a lease more, to delete the runner's row.
     ///
     /// Once begun it goes on to its end, also where the future is dropped.
     ///
@@ -131,6 +132,7 @@ impl RunnerHandle {
         let Shared { connections, leases, runs, workers, signals, tasks, .. } = &*shared;
         let began = Instant::now();
         signals.stopping.cancel();
+        connections.hurry();
         // The clock runs while a fetch is under way, too, however long the database takes to answer it.
         let mut working = pin!(async {
             ended("producer", producer).await;

@@ -9,7 +9,8 @@
 //!   before the database was asked. A question can make one late, by the time between two.
 //! - The server ends a statement that takes nearly so long, and the line is kept: to cut it would leave a backend that
 //!   waits for a lock behind each time.
-//! - A broken line alone costs no lease: a heartbeat that meets one tries once more on a new one.
+//! - A broken or silent line alone costs no lease: a heartbeat that meets a broken one tries once more on a new one, and
+//!   after one without an answer the next is sent over a new one at once.
 //!
 //! Failures: a database that refuses, or does not answer for a whole term, ends the lease. Its jobs are stopped, since they
 //! are another runner's by now, and the runner goes on under a new lease.
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lease::Lease;
 use super::shared::Shared;
+use crate::client::answer;
 use crate::error::Result;
 use crate::notify::{Heard, Line};
 use crate::store;
@@ -84,8 +86,7 @@ pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: Cancellat
             heard = line.hear() => react(&shared, heard),
         }
     }
-    // Without the database the lease runs out by itself, so there is no use in waiting longer than that.
-    give_up(&shared, line, (extended_at + term).max(Instant::now() + rhythm)).await
+    give_up(&shared, line, rhythm).await
 }
 
 fn react(shared: &Shared, heard: Heard) {
@@ -200,20 +201,18 @@ async fn ask(shared: &Shared, line: &mut Line, until: Instant) {
     line.cut();
 }
 
-/// Deletes the runner's row.
-async fn give_up(shared: &Shared, mut line: Line, until: Instant) -> Result<()> {
+/// Deletes the runner's row, in two tries at most. Without the database the lease runs out by itself.
+async fn give_up(shared: &Shared, mut line: Line, limit: Duration) -> Result<()> {
     let (lease, statements) = (shared.leases.current(), shared.client.statements());
-    let giving_up = async {
-        let mut given_up = lease.give_up(line.connection().await?, statements).await;
-        if given_up.is_err() {
-            line.cut();
-            given_up = lease.give_up(line.connection().await?, statements).await;
+    let mut given_up = Ok(());
+    for _ in 0..2 {
+        let giving_up = async { lease.give_up(line.connection().await?, statements).await };
+        given_up = answer::within(limit, giving_up).await;
+        if given_up.is_ok() {
+            let _ = timeout(limit, line.close()).await;
+            break;
         }
-        line.close().await;
-        given_up
-    };
-    match timeout_at(until, giving_up).await {
-        Ok(given_up) => given_up,
-        Err(_) => Err(sqlx::Error::PoolTimedOut.into()),
+        line.cut();
     }
+    given_up
 }

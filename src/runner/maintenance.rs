@@ -1,11 +1,12 @@
 //! The runner's part in maintenance, which any runner does for all: its settings, and starting it.
 
+use std::future::IntoFuture;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::client::Client;
+use crate::client::{Client, answer};
 use crate::error::{Error, Result};
 use crate::maintenance::{self, Holder, MAX_CRASHES, Periodic, Promoter, Pruner, Reindexer, Rescuer};
 use crate::periodic::{PeriodicJob, PeriodicSource};
@@ -53,7 +54,8 @@ impl MaintenanceSettings {
             return Err(Error::InvalidRunner { problem: format!("periodic job given twice: {}", twice[0]) });
         }
         for periodic in &self.periodic {
-            client.periodic().define_from(periodic.clone(), PeriodicSource::Code).await?;
+            let defining = client.periodic().define_from(periodic.clone(), PeriodicSource::Code);
+            answer::within(answer::QUERY_TIMEOUT, defining.into_future()).await?;
         }
         Ok(())
     }

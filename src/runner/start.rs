@@ -20,6 +20,7 @@ use super::slots::QueueSlots;
 use super::suspects::Suspects;
 use super::telemetry::Telemetry;
 use super::{completer, heartbeat, panics, producer, progress};
+use crate::client::answer;
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
 use crate::maintenance::{Holder, MAX_CRASHES, SharedConnection};
@@ -56,7 +57,8 @@ impl Runner {
             kinds: kinds.clone(),
             retention: self.maintenance.retention,
         };
-        let (lease, kept) = Lease::take(line.connection().await?, statements, &row, self.lease).await?;
+        let taking = async { Lease::take(line.connection().await?, statements, &row, self.lease).await };
+        let (lease, kept) = answer::within(self.lease / 2, taking).await?;
         let (results, received) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             client: self.client.clone(),

@@ -311,6 +311,32 @@ pub(crate) async fn suspect_jobs(
     rows(query(&statements.health_suspects).bind(look_at), connection).await
 }
 
+/// Attempts of a kind that run for far longer than usual.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct SlowJobs {
+    pub(crate) kind: String,
+    pub(crate) queue: String,
+    pub(crate) jobs: i64,
+    pub(crate) oldest_age: f64,
+    /// The time within which 95 of 100 completed runs ended, in seconds.
+    pub(crate) usual: f64,
+    /// How many completed runs that comes from.
+    pub(crate) runs: i64,
+    /// One of the attempts' jobs.
+    pub(crate) job: Uuid,
+}
+
+pub(crate) async fn slow_jobs(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    at_least: Duration,
+    factor: u32,
+    look_at: i64,
+) -> Result<Vec<SlowJobs>> {
+    let asking = query(&statements.health_slow).bind(interval(at_least)).bind(f64::from(factor)).bind(look_at);
+    rows(asking, connection).await
+}
+
 /// Final jobs past their retention.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Overdue {

@@ -64,9 +64,9 @@ pub(crate) use self::fetch::{Demand, Fetched, Position, Slots, Suspects, Unreada
 pub(crate) use self::finish::{Ending, Finished, RunResult, Verdict, finish, locked, not_completed, still_held};
 pub(crate) use self::health::{
     HeldFromOutside, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue, PreparedTransaction,
-    RunnerSeen, SchemaObject, StuckJobs, SuspectJobs, TableSeen, UnknownKind, begin_check, golden_objects,
+    RunnerSeen, SchemaObject, SlowJobs, StuckJobs, SuspectJobs, TableSeen, UnknownKind, begin_check, golden_objects,
     held_from_outside, hidden_sessions, idle_claims, invalid_indexes, itself, neglected, open_transactions, overdue,
-    prepared_transactions, runners, schema_objects, stuck_jobs, suspect_jobs, tables, unknown_kinds,
+    prepared_transactions, runners, schema_objects, slow_jobs, stuck_jobs, suspect_jobs, tables, unknown_kinds,
 };
 pub(crate) use self::insert::{Answer, Batch, NewRow, Outcome, insert, insert_each};
 use self::interval::lock_timeout;
@@ -208,6 +208,7 @@ statements! {
     health_runners,
     health_self,
     health_sessions,
+    health_slow,
     health_stuck,
     health_suspects,
     health_tables,

@@ -15,6 +15,7 @@ mod costs;
 mod derive;
 mod embedded;
 mod examples;
+mod faults;
 mod floors;
 mod guide;
 mod health;

@@ -8,7 +8,7 @@ use crate::demo::{self, DemoArguments};
 use crate::doctor::{self, DoctorArguments};
 use crate::failure::Failure;
 use crate::help;
-use crate::interrupt::{may_have_changed, nothing_changed, or_interrupted};
+use crate::interrupt::{may_have_changed, nothing_changed, or_interrupted, or_unanswered};
 use crate::job::{self, JobArguments};
 use crate::manual::{self, CompletionsArguments, ManArguments};
 use crate::migrate::{self, MigrateArguments};
@@ -98,8 +98,8 @@ pub(crate) async fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Job(arguments) => job::run(arguments).await,
         Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
         Command::Migrate(arguments) => or_interrupted(nothing_changed, migrate::run(arguments)).await,
-        Command::Periodic(arguments) => or_interrupted(may_have_changed, periodic::run(arguments)).await,
-        Command::Queue(arguments) => or_interrupted(may_have_changed, queue::run(arguments)).await,
+        Command::Periodic(arguments) => or_unanswered(may_have_changed, periodic::run(arguments)).await,
+        Command::Queue(arguments) => or_unanswered(may_have_changed, queue::run(arguments)).await,
         Command::Serve(arguments) => serve::run(*arguments).await,
         Command::Stats(arguments) => or_interrupted(nothing_changed, stats::run(arguments)).await,
         Command::Top(arguments) => or_interrupted(may_have_changed, top::run(arguments)).await,

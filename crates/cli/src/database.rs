@@ -14,7 +14,7 @@ use crate::failure::Failure;
 /// Ctrl-C.
 const CHECK_CLIENT_CONNECTION: &str = "SET client_connection_check_interval = '1s'";
 
-/// How long the first connection may take.
+/// How long a connection and its first query may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The arguments of every command that connects to a database.
@@ -93,18 +93,17 @@ impl Database {
         postgres: Option<Postgres>,
     ) -> Result<Self, Failure> {
         // A pool retries for half a minute. A single connection reports its error at once.
-        let connecting = connect_once(url);
-        let connection = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| {
-            Failure::refused(
-                format!("the database does not answer within {CONNECT_TIMEOUT:?}"),
-                "check the URL's host and port",
-            )
-        })?;
-        let mut connection = connection.map_err(explain)?;
-        let version: String = sqlx::query("SHOW server_version").fetch_one(&mut connection).await?.try_get(0)?;
+        let connecting = async {
+            let mut connection = connect_once(url).await.map_err(explain)?;
+            let version: String = sqlx::query("SHOW server_version").fetch_one(&mut connection).await?.try_get(0)?;
+            Ok::<_, Failure>((connection, version))
+        };
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
+        let (connection, version) = connected.unwrap_or_else(|_| Err(silent()))?;
         // Debian appends its own version: 15.18 (Debian 15.18-0+deb12u1).
         let version = version.split(' ').next().unwrap_or_default().to_owned();
-        let pool = PgPoolOptions::new().max_connections(connections).after_connect(|connection, _| {
+        let pool = PgPoolOptions::new().max_connections(connections).acquire_timeout(CONNECT_TIMEOUT);
+        let pool = pool.after_connect(|connection, _| {
             Box::pin(async move {
                 // Servers on some systems do not support the setting. There a query goes on after Ctrl-C.
                 let _ = sqlx::query(CHECK_CLIENT_CONNECTION).execute(connection).await;
@@ -119,7 +118,9 @@ impl Database {
     /// Closes every connection and returns a new one.
     pub(crate) async fn reconnect(&mut self) -> Result<&mut PgConnection, Failure> {
         let pool = self.client.pool();
-        let new = pool.connect_options().connect().await?;
+        let options = pool.connect_options();
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, options.connect()).await;
+        let new = connected.map_err(|_| silent())??;
         pool.close().await;
         // A connection that fails to close is gone as well.
         let _ = std::mem::replace(&mut self.connection, new).close().await;
@@ -141,6 +142,14 @@ impl Database {
 fn url(arguments: &DatabaseArguments) -> Option<&str> {
     // Scripts often unset a variable by setting it to the empty string.
     arguments.database_url.as_deref().filter(|url| !url.trim().is_empty())
+}
+
+/// The failure of a database that does not answer.
+fn silent() -> Failure {
+    Failure::refused(
+        format!("the database does not answer within {CONNECT_TIMEOUT:?}"),
+        "check the URL's host and port",
+    )
 }
 
 /// Adds a hint to the error of a connection that could not be encrypted.

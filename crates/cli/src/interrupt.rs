@@ -28,6 +28,31 @@ pub(crate) async fn or_interrupted<T>(
     ended
 }
 
+/// How long a command of a few statements may take. A connection that fell silent would hold it up for ever.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The same for a command of a few statements, which also ends when the database does not answer.
+pub(crate) async fn or_unanswered<T>(
+    left: fn() -> String,
+    command: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    answered(left, or_interrupted(left, command)).await
+}
+
+/// Waits for a few statements, as long as a database that answers may take.
+pub(crate) async fn answered<T>(
+    left: fn() -> String,
+    statements: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(ANSWER_TIMEOUT, statements).await {
+        Ok(ended) => ended,
+        Err(_) => Err(Failure::refused(
+            format!("the database did not answer within {ANSWER_TIMEOUT:?}: {}", left()),
+            "see whether the connection fell silent, or the server is overloaded",
+        )),
+    }
+}
+
 /// What is left by a command that only reads, or that changes everything in one transaction.
 pub(crate) fn nothing_changed() -> String {
     "nothing was changed".to_owned()

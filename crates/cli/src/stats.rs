@@ -9,6 +9,7 @@ use uniqueue::{Client, JobCount, JobState, Percentiles, Stats};
 use crate::database::Database;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
+use crate::interrupt::{answered, nothing_changed};
 use crate::output::{self, Cell, Column, Record, Style, Table, count, format_duration, format_time};
 use crate::time_argument::DurationArgument;
 use crate::verdict::Verdict;
@@ -95,7 +96,8 @@ pub(crate) async fn run(arguments: StatsArguments) -> Result<Verdict, Failure> {
 
 async fn query(client: &Client, arguments: &StatsArguments) -> Result<Stats, Failure> {
     let StatsArguments { within: DurationArgument(within), sample, count_up_to, .. } = arguments;
-    Ok(client.stats().within(*within).sample(*sample).count_up_to(*count_up_to).await?)
+    let asking = async { Ok(client.stats().within(*within).sample(*sample).count_up_to(*count_up_to).await?) };
+    answered(nothing_changed, asking).await
 }
 
 /// Reads a length of time, or a number of seconds.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
-use crate::client::{Client, Events};
+use crate::client::{Client, Events, answer};
 use crate::error::Result;
 use crate::event::{Event, Happened};
 use crate::ident::JobId;
@@ -157,14 +157,8 @@ impl Drop for Asker {
 async fn final_jobs(client: &Client, ids: &[uuid::Uuid]) -> Result<Vec<(JobId, Option<JobRow>)>> {
     let mut connection = client.connection().await?;
     let asking = store::final_jobs(&mut connection, client.statements(), ids);
-    let answered = tokio::time::timeout(ANSWER_TIMEOUT, asking).await;
-    match answered {
-        Ok(jobs) => jobs,
-        Err(_) => {
-            connection.close_on_drop();
-            Err(sqlx::Error::PoolTimedOut.into())
-        }
-    }
+    let jobs = answer::within(ANSWER_TIMEOUT, asking).await;
+    answer::settle(connection, jobs)
 }
 
 const fn is_end(event: &Event) -> bool {

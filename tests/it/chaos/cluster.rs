@@ -89,7 +89,9 @@ impl Drop for Cluster {
 }
 
 async fn start(directory: &Path) -> Postgres {
-    Postgres::builder().data_dir(directory).max_connections(300).start().await.expect("a durable cluster")
+    // Transactions of clients that fell silent end, and their locks with them.
+    let postgres = Postgres::builder().setting("idle_in_transaction_session_timeout", "2s");
+    postgres.data_dir(directory).max_connections(300).start().await.expect("a durable cluster")
 }
 
 async fn connect(postgres: &Postgres) -> PgPool {

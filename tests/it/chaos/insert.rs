@@ -1,14 +1,19 @@
 //! The tasks that insert and cancel jobs, through connections that break.
 
+use std::future::IntoFuture;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::timeout;
 use uniqueue::{Client, Error, Inserted, JobId, NewJob, UniqueKey, UniqueScope};
 
 use super::dice::Dice;
 use super::work::{Deed, Work};
+
+/// How long an answer is waited for, before the same is sent again over another connection.
+pub const ANSWER: Duration = Duration::from_secs(3);
 
 /// How many keys the unique jobs share.
 const KEYS: u64 = 40;
@@ -74,9 +79,12 @@ enum How {
 /// the inserter's: what is sent again is recognised.
 async fn send(client: &Client, ledger: &Ledger, how: How, jobs: &[(NewJob, JobId)]) -> Vec<Inserted> {
     loop {
-        match try_to_send(client, how, jobs.iter().map(|(job, _)| job.clone()).collect()).await {
-            Ok(answers) => return answers,
-            Err(error) => assert!(error.is_retryable(), "{error:?}"),
+        let jobs = jobs.iter().map(|(job, _)| job.clone()).collect();
+        match timeout(ANSWER, try_to_send(client, how, jobs)).await {
+            Ok(Ok(answers)) => return answers,
+            Ok(Err(error)) => assert!(error.is_retryable(), "{error:?}"),
+            // Perhaps over a connection that fell silent.
+            Err(_) => {}
         }
         ledger.again.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -111,7 +119,7 @@ async fn rolled_back(client: &Client, ledger: &Ledger, dice: &mut Dice) {
         Ok::<_, Error>(())
     };
     // Without a commit it is not in, whatever broke.
-    let _ = tried.await;
+    let _ = timeout(ANSWER, tried).await;
     ledger.rolled_back.lock().unwrap().push(id);
 }
 
@@ -127,7 +135,7 @@ pub async fn cancel(client: Client, ledger: Arc<Ledger>, mut dice: Dice) {
                 .map(|_| acknowledged[acknowledged.len() - 1 - dice.below(latest) as usize])
                 .collect()
         };
-        if let Ok(cancelled) = client.cancel(chosen).await {
+        if let Ok(Ok(cancelled)) = timeout(ANSWER, client.cancel(chosen).into_future()).await {
             ledger.cancels.fetch_add(cancelled.len() as u64, Ordering::Relaxed);
         }
     }

@@ -6,6 +6,7 @@
 mod cluster;
 mod deaths;
 mod dice;
+mod frames;
 
 mod insert;
 mod poison;

@@ -24,6 +24,8 @@ pub struct Order {
     pub concurrency: usize,
     pub connections: u32,
     pub lease: Duration,
+    /// How long a job may run.
+    pub timeout: Duration,
     pub stop_timeout: Duration,
     pub is_polling: bool,
     pub seed: u64,
@@ -38,6 +40,7 @@ impl Order {
             concurrency: 20,
             connections: 5,
             lease: Duration::from_secs(2),
+            timeout: Duration::MAX,
             stop_timeout: Duration::from_secs(30),
             is_polling: false,
             seed: 0,
@@ -145,6 +148,7 @@ async fn run(order: Order) {
             .retry_policy(RetryPolicy::fixed(Duration::from_millis(200)))
             .retention(Retention::forever())
             .lease(order.lease)
+            .timeout(order.timeout)
             .stop_timeout(order.stop_timeout);
         if order.is_polling {
             runner = runner.poll_only();

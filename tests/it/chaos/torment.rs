@@ -21,10 +21,12 @@ enum Torment {
     Terminate,
     /// Some connections break in the middle of an answer.
     Cut,
+    /// Every open connection falls silent.
+    Freeze,
 }
 
 /// What happens in a round, in an order that the dice decide.
-const ROUND: [Torment; 9] = [
+const ROUND: [Torment; 10] = [
     Torment::Kill,
     Torment::Kill,
     Torment::Stop,
@@ -34,6 +36,7 @@ const ROUND: [Torment; 9] = [
     Torment::Cut,
     Torment::Cut,
     Torment::Cut,
+    Torment::Freeze,
 ];
 
 #[derive(Default)]
@@ -44,17 +47,19 @@ pub struct Tormented {
     restarts: usize,
     terminated: u64,
     cut: usize,
+    frozen: usize,
 }
 
 impl fmt::Display for Tormented {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kills, poisoned, stops, restarts, terminated, cut } = self;
+        let Self { kills, poisoned, stops, restarts, terminated, cut, frozen } = self;
         writeln!(f, "  runners killed              {kills:>9}")?;
         writeln!(f, "  runners poisoned            {poisoned:>9}")?;
         writeln!(f, "  runners stopped, continued  {stops:>9}")?;
         writeln!(f, "  database restarts           {restarts:>9}")?;
         writeln!(f, "  sessions terminated         {terminated:>9}")?;
-        writeln!(f, "  answers cut off             {cut:>9}")
+        writeln!(f, "  answers cut off             {cut:>9}")?;
+        writeln!(f, "  connections frozen          {frozen:>9}")
     }
 }
 
@@ -136,6 +141,7 @@ impl Tormentor {
                     sqlx::query_scalar(some).bind(limit).fetch_one(&self.cluster.direct).await.expect("a termination");
                 self.done.terminated += ended as u64;
             }
+            Torment::Freeze => self.done.frozen += self.cluster.proxy.freeze(),
             Torment::Cut => self.done.cut += self.cluster.proxy.cut(&mut self.dice, 6),
         }
     }
@@ -154,9 +160,16 @@ impl Tormentor {
         self.started += 1;
         let name = format!("chaos {}", self.started);
         let seed = self.dice.next();
-        RunnerProcess::start(&Order { seed, ..Order::new(&self.cluster.proxy.url(), "uniqueue", &name) })
+        RunnerProcess::start(&Order {
+            seed,
+            timeout: JOB_TIMEOUT,
+            ..Order::new(&self.cluster.proxy.url(), "uniqueue", &name)
+        })
     }
 }
+
+/// Ends jobs that wait for an answer over a connection that fell silent. The longest of the others take 2.5 s.
+const JOB_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// How long after the torment everything must be done: leases and retries run out meanwhile.
 pub const CALM: Duration = Duration::from_secs(60);

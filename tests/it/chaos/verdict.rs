@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use sqlx::{PgPool, Row};
 use uniqueue::JobId;
 
-use super::insert::Ledger;
+use super::insert::{ANSWER, Ledger};
 use super::torment::Tormentor;
 
 /// What must be nothing, each with the query that counts it.
@@ -161,7 +161,7 @@ pub async fn observe(pool: PgPool, is_over: Arc<AtomicBool>, looks: Arc<AtomicU6
          GROUP BY j.unique_key
          HAVING count(*) FILTER (WHERE NOT j.unique_yielded) > 1 OR count(*) FILTER (WHERE j.claims) > 1";
     while !is_over.load(Ordering::Relaxed) {
-        if let Ok(found) = sqlx::query(twice).fetch_optional(&pool).await {
+        if let Ok(Ok(found)) = tokio::time::timeout(ANSWER, sqlx::query(twice).fetch_optional(&pool)).await {
             looks.fetch_add(1, Ordering::Relaxed);
             if let Some(row) = found {
                 panic!("two jobs claim {}", row.get::<String, _>(0));

@@ -71,6 +71,42 @@ async fn jobs_that_kill_their_runners_are_told_by_kind() {
 }
 
 #[tokio::test]
+async fn a_job_that_runs_far_longer_than_its_kind_is_slow_where_the_kind_has_a_history() {
+    let database = Database::new().await;
+    runner(&database, "fine", "default", 1).await;
+    // Each kind has a job that has run for two minutes. The usual one took 2 s, up to 4 s.
+    let slow = database.client.insert_many(["usual", "long", "new"].map(job)).await.unwrap();
+    let done = database.client.insert_many((0..120).map(|n| job(["usual", "long"][n % 2]))).await.unwrap();
+    database.client.insert_many((0..5).map(|_| job("new"))).await.unwrap();
+    let completed = "UPDATE {schema}.job SET state = 'completed', attempt = 1, attempted_at = now() - interval '1 min',
+            finalized_at = now() - interval '1 min' + CASE kind WHEN 'usual' THEN interval '2 s' ELSE interval '30 s' END
+                * (1 + random())";
+    database.execute(completed).await;
+    assert_eq!(done.len(), 120);
+    for inserted in &slow {
+        database.set_state(inserted.id(), "running").await;
+    }
+    let run =
+        "UPDATE {schema}.job SET worker = (SELECT id FROM {schema}.runner), attempted_at = now() - interval '2 min'
+        WHERE state = 'running'";
+    assert_eq!(database.execute(run).await, 3);
+    let usual = find(&database, Thresholds::new(), FindingCode::JobSlow, Severity::Warning, "kind usual").await;
+    assert!(usual.seen.contains("for up to 2 min") && usual.seen.contains("took at most"), "{usual:?}");
+    assert!(usual.seen.contains(&slow[0].id().to_string()), "{usual:?}");
+    // Ten times its usual time is five minutes, and of the new kind five runs are known.
+    assert!(seek(&database, Thresholds::new(), FindingCode::JobSlow, "kind long").await.is_none());
+    assert!(seek(&database, Thresholds::new(), FindingCode::JobSlow, "kind new").await.is_none());
+    let strict = Thresholds::new().slow_factor(2);
+    find(&database, strict, FindingCode::JobSlow, Severity::Warning, "kind long").await;
+    // A backlog hides nothing.
+    database.client.insert_many((0..3_000).map(|_| job("usual"))).await.unwrap();
+    find(&database, Thresholds::new(), FindingCode::JobSlow, Severity::Warning, "kind usual").await;
+    // The remedy.
+    paste(&database, usual.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, Thresholds::new(), FindingCode::JobSlow, "kind usual").await;
+}
+
+#[tokio::test]
 async fn jobs_that_wait_are_told_by_why_they_wait() {
     let database = Database::new().await;
     for queue in ["paused", "unworked", "limited", "busy"] {

@@ -73,6 +73,14 @@ pub(crate) struct DoctorArguments {
     #[arg(long, value_name = "DURATION", default_value = "1h", help_heading = THRESHOLDS)]
     running: DurationArgument,
 
+    /// How long a job may run before it is compared with others of its kind
+    #[arg(long, value_name = "DURATION", default_value = "1m", help_heading = THRESHOLDS)]
+    slow: DurationArgument,
+
+    /// How many times longer than 95 of 100 completed jobs of its kind a job may run
+    #[arg(long, value_name = "N", default_value = "10", help_heading = THRESHOLDS)]
+    slow_factor: u32,
+
     /// How long a key that nothing frees may be claimed before it is reported
     #[arg(long, value_name = "DURATION", default_value = "1h", help_heading = THRESHOLDS)]
     claim: DurationArgument,
@@ -171,6 +179,8 @@ impl DoctorArguments {
             .clock_offset(self.clock_offset.limit())
             .notify_usage(self.notify_usage.limit())
             .running(self.running.0)
+            .slow(self.slow.0)
+            .slow_factor(self.slow_factor)
             .claim(self.claim.0)
             .bloat_factor(self.bloat_factor)
     }

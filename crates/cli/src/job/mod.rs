@@ -26,7 +26,7 @@ use self::verb::{
 };
 use self::wait::WaitArguments;
 use crate::failure::Failure;
-use crate::interrupt::{nothing_changed, or_interrupted};
+use crate::interrupt::{nothing_changed, or_interrupted, or_unanswered};
 use crate::verdict::Verdict;
 
 /// List, show, insert, wait for and change jobs.
@@ -67,8 +67,8 @@ Exit codes:
 /// Runs a command about jobs.
 pub(crate) async fn run(arguments: JobArguments) -> Result<Verdict, Failure> {
     match arguments.command {
-        JobCommand::List(arguments) => or_interrupted(nothing_changed, list::run(*arguments)).await,
-        JobCommand::Show(arguments) => or_interrupted(nothing_changed, show::run(arguments)).await,
+        JobCommand::List(arguments) => or_unanswered(nothing_changed, list::run(*arguments)).await,
+        JobCommand::Show(arguments) => or_unanswered(nothing_changed, show::run(arguments)).await,
         JobCommand::Insert(arguments) => {
             let left = || "the job may have been inserted; with --id the same insert can be sent again".to_owned();
             or_interrupted(left, insert::run(*arguments)).await

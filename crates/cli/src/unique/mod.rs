@@ -14,15 +14,15 @@ pub(crate) use self::args::UniqueArguments;
 
 use self::args::UniqueCommand;
 use crate::failure::Failure;
-use crate::interrupt::{may_have_changed, nothing_changed, or_interrupted};
+use crate::interrupt::{may_have_changed, nothing_changed, or_interrupted, or_unanswered};
 use crate::verdict::Verdict;
 
 /// Runs a command about unique keys.
 pub(crate) async fn run(arguments: UniqueArguments) -> Result<Verdict, Failure> {
     match arguments.command {
-        UniqueCommand::Explain(arguments) => or_interrupted(nothing_changed, explain::run(arguments)).await,
-        UniqueCommand::Holders(arguments) => or_interrupted(nothing_changed, holders::run(arguments)).await,
-        UniqueCommand::Show(arguments) => or_interrupted(nothing_changed, show::run(arguments)).await,
+        UniqueCommand::Explain(arguments) => or_unanswered(nothing_changed, explain::run(arguments)).await,
+        UniqueCommand::Holders(arguments) => or_unanswered(nothing_changed, holders::run(arguments)).await,
+        UniqueCommand::Show(arguments) => or_unanswered(nothing_changed, show::run(arguments)).await,
         UniqueCommand::Release(arguments) => or_interrupted(release::left, release::run(arguments)).await,
         UniqueCommand::Audit(arguments) => {
             let left = if arguments.start || arguments.stop { may_have_changed } else { nothing_changed };

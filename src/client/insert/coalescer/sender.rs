@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use sqlx::{Postgres, pool::PoolConnection};
-
 use super::shared::{error_for_each, send_shared};
 use super::{Reply, SharedInsert};
 use crate::client::Client;
+use crate::client::answer::PooledConnection;
 
 /// The most inserts in one statement.
 const MAX_BATCH: usize = 500;
@@ -96,7 +95,7 @@ async fn run(mut sender: Sender) {
 }
 
 /// Sends a few batches over one connection. `true`: no insert waits any more.
-async fn send_some(client: &Client, sender: &mut Sender, mut connection: PoolConnection<Postgres>) -> bool {
+async fn send_some(client: &Client, sender: &mut Sender, mut connection: PooledConnection) -> bool {
     for _ in 0..STATEMENTS_PER_CONNECTION {
         let Some(batch) = sender.take_waiting() else { return true };
         let mut sending = std::pin::pin!(send_shared(client, &mut connection, batch));

@@ -29,7 +29,12 @@ pub(super) async fn send_shared(
         inserts.push(insert);
     }
     let rows = inserts.iter().map(|insert| insert.row.clone()).collect();
-    match send_each(client, connection, Batch::fold(rows, false), MAX_SHARED_WAIT).await {
+    let sent = tokio::select! {
+        biased;
+        sent = send_each(client, connection, Batch::fold(rows, false), MAX_SHARED_WAIT) => sent,
+        () = all_gone(&mut inserts) => return false,
+    };
+    match sent {
         Ok(answers) => {
             for (insert, answer) in inserts.into_iter().zip(answers) {
                 match answer {
@@ -60,11 +65,22 @@ async fn send_alone(client: Client, insert: SharedInsert) {
     }
 }
 
+/// Waits until no caller waits any more. Without that, a connection that fell silent would never come back to the pool.
+async fn all_gone(inserts: &mut [SharedInsert]) {
+    for insert in inserts {
+        insert.answer.closed().await;
+    }
+}
+
 impl SharedInsert {
     /// Sends it alone, without a limit on its wait. `false`: the connection should be checked.
     async fn send(self, client: &Client, connection: &mut PgConnection) -> bool {
-        let Self { row, answer } = self;
-        let inserted = send(client, connection, Batch::fold(vec![row], false), None, true).await;
+        let Self { row, mut answer } = self;
+        let inserted = tokio::select! {
+            biased;
+            inserted = send(client, connection, Batch::fold(vec![row], false), None, true) => inserted,
+            () = answer.closed() => return false,
+        };
         let is_well = inserted.is_ok();
         let inserted = inserted.and_then(|mut inserted| inserted.pop().ok_or_else(|| sqlx::Error::RowNotFound.into()));
         drop(answer.send(Reply::Answer(inserted)));
