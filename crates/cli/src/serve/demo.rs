@@ -108,7 +108,7 @@ fn runner(client: &Client) -> Runner {
 
 async fn send_email(job: RunningJob<SendEmail>) -> Result<(), BoxError> {
     tokio::time::sleep(Duration::from_millis(u64::from(40 + job.args.number * 37 % 400))).await;
-    match job.args.number % 11 == 0 && job.attempt() < 3 {
+    match job.args.number.is_multiple_of(11) && job.attempt() < 3 {
         true => Err(format!("451 4.3.0 {}: try again later", job.args.to).into()),
         false => Ok(()),
     }
@@ -171,7 +171,7 @@ async fn insert_all(client: Client, stop: CancellationToken) {
         let mut jobs: Vec<NewJob> = (0..3).map(|n| email(number.wrapping_mul(3).wrapping_add(n))).collect();
         // Six tenants ask far more often than a report takes, so most of these inserts are duplicates.
         jobs.push(report(number % 6));
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             jobs.push(webhook(number));
         }
         if let Err(error) = client.insert_many(jobs).await {
