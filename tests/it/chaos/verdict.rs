@@ -90,7 +90,7 @@ const COUNTS: [(&str, &str); 13] = [
     ("effects", "SELECT count(*) FROM uniqueue.effect"),
     ("attempts started", "SELECT count(*) FROM chaos.change WHERE new = 'running'"),
     ("  completed", "SELECT count(*) FROM chaos.change WHERE old = 'running' AND new = 'completed'"),
-    ("  failed", "SELECT count(*) FROM chaos.change WHERE old = 'running' AND new = 'retryable'"),
+    ("  failed or rescued", "SELECT count(*) FROM chaos.change WHERE old = 'running' AND new = 'retryable'"),
     ("  snoozed", "SELECT count(*) FROM chaos.change WHERE old = 'running' AND new = 'scheduled'"),
     ("  cancelled while they ran", "SELECT count(*) FROM chaos.change WHERE old = 'running' AND new = 'cancelled'"),
     (
