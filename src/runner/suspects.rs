@@ -29,8 +29,11 @@ const TRIAL: Duration = Duration::from_secs(10);
 /// How long a suspect that is to run alone waits for the jobs that run.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// How long no suspect is fetched to run alone after another runner had it.
+/// How long no suspect is fetched to run alone after none was found: another runner had it, or it is locked.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// The pause doubles up to this, so that a suspect that is locked for long does not stop the others again and again.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 
 /// What the runner may fetch now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -57,6 +60,8 @@ struct State {
     alone: Alone,
     /// No suspect is to run alone before this.
     rest_until: Instant,
+    /// The next pause.
+    pause: Duration,
     /// Suspects that passed the trial and still run.
     passed: Vec<Suspect>,
 }
@@ -85,7 +90,14 @@ enum Alone {
 
 impl Suspects {
     pub(super) fn new(now: Instant) -> Self {
-        let state = State { window: 1, on_trial: Vec::new(), alone: Alone::No, rest_until: now, passed: Vec::new() };
+        let state = State {
+            window: 1,
+            on_trial: Vec::new(),
+            alone: Alone::No,
+            rest_until: now,
+            pause: PAUSE,
+            passed: Vec::new(),
+        };
         Self { state: Mutex::new(state), in_hand: AtomicUsize::new(0) }
     }
 
@@ -100,6 +112,7 @@ impl Suspects {
         let mut state = self.state();
         if row.crashes > 1 {
             state.alone = Alone::Running(suspect);
+            state.pause = PAUSE;
         } else {
             state.on_trial.push(suspect);
         }
@@ -131,7 +144,8 @@ impl Suspects {
         let mut state = self.state();
         if matches!(state.alone, Alone::Wanted { .. }) {
             state.alone = Alone::No;
-            state.rest_until = now + PAUSE;
+            state.rest_until = now + state.pause;
+            state.pause = (state.pause * 2).min(MAX_PAUSE);
         }
     }
 
@@ -256,6 +270,10 @@ mod tests {
         assert_eq!(suspects.plan(now, 0), OPEN, "another runner had it");
         suspects.want_alone(now + PAUSE);
         assert_eq!(suspects.plan(now + PAUSE, 0), Plan::Alone);
+        // It is locked for long.
+        suspects.found_none(now + PAUSE);
+        suspects.want_alone(now + 2 * PAUSE);
+        assert_eq!(suspects.plan(now + 2 * PAUSE, 0), OPEN, "the pauses grow");
     }
 
     #[test]

@@ -20,7 +20,8 @@ WITH wanted AS MATERIALIZED (
         (
             SELECT j.crashes
             FROM /* schema */job AS j
-            WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes > 0 AND j.kind = ANY ($3::text[])
+            WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes > 0
+                AND j.kind = ANY ($3::text[]) AND j.id <> ALL ($9::uuid[])
             ORDER BY j.crashes
             LIMIT 1
         ) AS crashes
