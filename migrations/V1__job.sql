@@ -40,17 +40,17 @@ COMMENT ON FUNCTION state_bit(job_state) IS
 CREATE FUNCTION state_names(unique_states smallint) RETURNS text[]
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN array_remove(ARRAY[
-        CASE WHEN unique_states & 1 <> 0 THEN 'available' END,
-        CASE WHEN unique_states & 2 <> 0 THEN 'cancelled' END,
-        CASE WHEN unique_states & 4 <> 0 THEN 'completed' END,
-        CASE WHEN unique_states & 8 <> 0 THEN 'discarded' END,
         CASE WHEN unique_states & 16 <> 0 THEN 'pending' END,
-        CASE WHEN unique_states & 32 <> 0 THEN 'retryable' END,
+        CASE WHEN unique_states & 128 <> 0 THEN 'scheduled' END,
+        CASE WHEN unique_states & 1 <> 0 THEN 'available' END,
         CASE WHEN unique_states & 64 <> 0 THEN 'running' END,
-        CASE WHEN unique_states & 128 <> 0 THEN 'scheduled' END
+        CASE WHEN unique_states & 32 <> 0 THEN 'retryable' END,
+        CASE WHEN unique_states & 4 <> 0 THEN 'completed' END,
+        CASE WHEN unique_states & 2 <> 0 THEN 'cancelled' END,
+        CASE WHEN unique_states & 8 <> 0 THEN 'discarded' END
     ], NULL);
 COMMENT ON FUNCTION state_names(smallint) IS
-    'The states of a job.unique_states mask in words.';
+    'The states of a job.unique_states mask in words, in the order of a job''s life.';
 
 CREATE FUNCTION enters_claim(unique_states smallint, old job_state, new job_state) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -1184,12 +1184,24 @@ With on_reject error the DETAIL of error 23505 is [{"index", "holder", "state"}]
 CREATE FUNCTION claim_end(unique_states smallint, until_start boolean, unique_until timestamptz) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE
-        WHEN unique_states = 255 AND until_start THEN 'when a worker fetches it or it is deleted'
-        WHEN unique_states = 255 THEN 'when it is deleted'
-        WHEN until_start THEN
-            'when a worker fetches it or it leaves ' || array_to_string(state_names(unique_states), ', ')
-        ELSE 'when it leaves ' || array_to_string(state_names(unique_states), ', ')
+        WHEN unique_states IS NULL THEN NULL
+        WHEN until_start THEN 'when a worker fetches it or it is '
+        ELSE 'when it is '
     END
+    -- The states outside of the claim, less running if a fetch ends it before. The last comma becomes "or".
+    || coalesce(
+        regexp_replace(
+            nullif(
+                array_to_string(
+                    state_names(~(unique_states | CASE WHEN until_start THEN 64 ELSE 0 END)::smallint & 255::smallint), ', '
+                ),
+                ''
+            ),
+            ', ([a-z]+)$',
+            ' or \1'
+        ),
+        'deleted'
+    )
     || coalesce('; at the latest at ' || to_char(unique_until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), '');
 COMMENT ON FUNCTION claim_end(smallint, boolean, timestamptz) IS
     'When a holder''s claim ends, as a sentence; the arguments are columns of job.';

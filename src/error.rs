@@ -44,7 +44,7 @@ pub enum Error {
 
     /// A text that is not one of the eight states.
     #[error(
-        "unknown state: {given:?}\nhint: one of available, cancelled, completed, discarded, pending, retryable, running, scheduled"
+        "unknown state: {given:?}\nhint: one of pending, scheduled, available, running, retryable, completed, cancelled, discarded"
     )]
     UnknownState {
         /// The text as given.

@@ -71,7 +71,7 @@ pub use self::job::{AttemptError, Inserted, Job, JobRow, NewJob};
 /// Working.
 pub use self::outcome::{BoxError, IntoResult, Outcome, Permanent};
 /// Periodic jobs.
-pub use self::periodic::{PeriodicJob, PeriodicRow, PeriodicSource};
+pub use self::periodic::{PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
 /// Queues.
 pub use self::queue::{QueueInfo, QueueSettings};
 pub use self::retention::{Keep, Retention};

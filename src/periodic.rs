@@ -130,6 +130,16 @@ impl PeriodicSource {
     }
 }
 
+/// The result of [`Periodic::run_now`](crate::Periodic::run_now).
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct PeriodicRun {
+    /// The inserted job, or for a duplicate the job that claims the key.
+    pub job: JobId,
+    /// Whether another job claims the key, so that nothing was inserted.
+    pub duplicate: bool,
+}
+
 /// A periodic job as it is stored.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]

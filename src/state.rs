@@ -20,35 +20,35 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
-    /// Waiting for a free worker.
-    Available,
-    /// Stopped by an operator, by its worker or by a job that replaced it. Final.
-    Cancelled,
-    /// Its worker succeeded. Final.
-    Completed,
-    /// Out of attempts, or discarded by its worker or its policy. Final.
-    Discarded,
     /// Held back until it is released.
     Pending,
-    /// Failed, and waiting for its next attempt at `scheduled_at`.
-    Retryable,
-    /// Run by a worker.
-    Running,
     /// Waiting for its `scheduled_at`.
     Scheduled,
+    /// Waiting for a free worker.
+    Available,
+    /// Run by a worker.
+    Running,
+    /// Failed, and waiting for its next attempt at `scheduled_at`.
+    Retryable,
+    /// Its worker succeeded. Final.
+    Completed,
+    /// Stopped by an operator, by its worker or by a job that replaced it. Final.
+    Cancelled,
+    /// Out of attempts, or discarded by its worker or its policy. Final.
+    Discarded,
 }
 
 impl JobState {
-    /// Every state, in alphabetical order.
+    /// Every state, in the order of a job's life.
     pub const ALL: [JobState; 8] = [
-        JobState::Available,
-        JobState::Cancelled,
-        JobState::Completed,
-        JobState::Discarded,
         JobState::Pending,
-        JobState::Retryable,
-        JobState::Running,
         JobState::Scheduled,
+        JobState::Available,
+        JobState::Running,
+        JobState::Retryable,
+        JobState::Completed,
+        JobState::Cancelled,
+        JobState::Discarded,
     ];
 
     /// The state's name as SQL and JSON spell it.

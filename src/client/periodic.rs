@@ -6,9 +6,9 @@ use sqlx::PgConnection;
 use super::insert::{needs_clock, prepare_one};
 use super::{Client, Edit, Request};
 use crate::error::{Error, Result};
-use crate::ident::{JobId, PeriodicName};
+use crate::ident::PeriodicName;
 use crate::opts::Start;
-use crate::periodic::{PeriodicJob, PeriodicRow, PeriodicSource};
+use crate::periodic::{PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
 use crate::schedule::Schedule;
 use crate::store::{self, Definition, PeriodicVerb};
 use crate::unique::{Claim, OnConflict};
@@ -115,13 +115,13 @@ impl<'a> Periodic<'a> {
         self.change(PeriodicVerb::Remove, name)
     }
 
-    /// Inserts one of its jobs at once, outside of the schedule, paused or not. Returns the job, or the holder of the
-    /// unique key if the job has a key that another job claims. `None`: there is no periodic job of that name.
+    /// Inserts one of its jobs at once, outside of the schedule, paused or not. Returns the job, or as a duplicate the holder
+    /// of the unique key if the job has a key that another job claims. `None`: there is no periodic job of that name.
     ///
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub fn run_now(&self, name: &str) -> Edit<'a, Option<JobId>> {
+    pub fn run_now(&self, name: &str) -> Edit<'a, Option<PeriodicRun>> {
         let name = name.to_owned();
         let subject = json!({ "periodic": name });
         Edit::new(self.client, "run_periodic", subject, move |client, connection| {

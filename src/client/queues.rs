@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
+use super::edit::Edit;
 use super::look_up::Source;
 use super::request::Call;
 use super::{Client, actor};
@@ -100,6 +101,19 @@ impl<'a> Queue<'a> {
     /// Returns the queue's settings.
     pub fn settings(self) -> QueueChange<'a> {
         self.change(QueueVerb::Look)
+    }
+
+    /// Deletes the queue's settings, for a queue whose name was mistyped. Its jobs stay. It is not paused and has no limit
+    /// any more, as a queue of which nothing was ever set. Returns whether it had settings.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidName`], [`Error::Database`].
+    pub fn remove(self) -> Edit<'a, bool> {
+        let name = QueueName::new(self.name);
+        Edit::new(self.client, move |client, connection| {
+            Box::pin(async move { store::remove_queue(connection, client.statements(), &name?).await })
+        })
     }
 
     fn change(self, verb: QueueVerb) -> QueueChange<'a> {

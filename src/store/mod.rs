@@ -92,7 +92,7 @@ pub(crate) use self::periodic::{
 };
 pub(crate) use self::pooling::{Pooling, pooling};
 pub(crate) use self::progress::{Report, store_progress};
-pub(crate) use self::queue::{QueueVerb, change_queue, list_queues};
+pub(crate) use self::queue::{QueueVerb, change_queue, list_queues, remove_queue};
 pub(crate) use self::read_committed::{begin_read_committed, settle};
 pub(crate) use self::rebuild::{is_made_anew, sql_to_drop, sql_to_make, sql_to_mend};
 pub(crate) use self::reindex::{
@@ -262,6 +262,7 @@ statements! {
     release_service,
     remove_dead_runners,
     remove_periodic,
+    remove_queue,
     remove_runner,
     reschedule_jobs,
     rescue,

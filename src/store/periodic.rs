@@ -15,7 +15,7 @@ use super::row::Stored;
 use super::{Statements, milliseconds, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, PeriodicName, QueueName};
-use crate::periodic::{PeriodicRow, PeriodicSource};
+use crate::periodic::{PeriodicRow, PeriodicRun, PeriodicSource};
 use crate::schedule::CatchUp;
 
 /// A checked definition, as it is sent to the database.
@@ -114,15 +114,18 @@ pub(crate) async fn change_periodic(
     Ok(query(statement).bind(name).execute(connection).await?.rows_affected() > 0)
 }
 
-/// Inserts a job outside of the schedule. Returns its id, or the id of the job that claims the key. `None`: there is no
-/// periodic job of that name.
+/// Inserts a job outside of the schedule. Returns it, or the job that claims the key. `None`: there is no periodic job of that
+/// name.
 pub(crate) async fn run_periodic_now(
     connection: &mut PgConnection,
     statements: &Statements,
     name: &str,
-) -> Result<Option<JobId>> {
+) -> Result<Option<PeriodicRun>> {
     let row = query(&statements.run_periodic_now).bind(name).fetch_optional(connection).await?;
-    row.map(|row| Ok(JobId::from(row.try_get::<Uuid, _>("id")?))).transpose()
+    let run = |row: PgRow| {
+        Ok(PeriodicRun { job: JobId::from(row.try_get::<Uuid, _>("id")?), duplicate: row.try_get("duplicate")? })
+    };
+    row.map(run).transpose()
 }
 
 /// A periodic job that is due.

@@ -85,6 +85,15 @@ pub(crate) async fn change_queue(
     }
 }
 
+/// Deletes the settings of a queue, and returns whether it had any.
+pub(crate) async fn remove_queue(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    name: &QueueName,
+) -> Result<bool> {
+    Ok(query(&statements.remove_queue).bind(name.as_str()).execute(connection).await?.rows_affected() > 0)
+}
+
 /// Every queue, its jobs counted no further than `up_to`.
 pub(crate) async fn list_queues(
     connection: &mut PgConnection,

@@ -36,16 +36,18 @@ pub struct Duplicate {
 
 impl Duplicate {
     /// When the holder's claim ends, as a phrase, in the words of the SQL function `claim_end`:
-    /// `when it leaves available, running; at the latest at 2026-02-12T15:15:00Z`.
+    /// `when it is completed, cancelled or discarded; at the latest at 2026-02-12T15:15:00Z`.
     #[must_use]
     pub fn frees(&self) -> String {
-        let has_every_state = self.claims_in == StateSet::of(&JobState::ALL);
-        let mut text = match (has_every_state, self.until_start) {
-            (true, true) => "when a worker fetches it or it is deleted".to_owned(),
-            (true, false) => "when it is deleted".to_owned(),
-            (false, true) => format!("when a worker fetches it or it leaves {}", self.claims_in),
-            (false, false) => format!("when it leaves {}", self.claims_in),
-        };
+        let mut ends_in = self.claims_in.complement();
+        let mut text = "when ".to_owned();
+        if self.until_start {
+            // A job that runs was fetched before.
+            ends_in = ends_in.without(JobState::Running);
+            text.push_str("a worker fetches it or ");
+        }
+        text.push_str("it is ");
+        text.push_str(&alternatives(ends_in).unwrap_or_else(|| "deleted".to_owned()));
         let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
         let until = self.unique_until.map(|until| until.to_offset(time::UtcOffset::UTC).format(format));
         if let Some(Ok(until)) = until {
@@ -54,6 +56,13 @@ impl Duplicate {
         }
         text
     }
+}
+
+/// The states as alternatives: `completed, cancelled or discarded`. `None` if there is none.
+fn alternatives(states: StateSet) -> Option<String> {
+    let mut names: Vec<_> = states.iter().map(JobState::as_str).collect();
+    let last = names.pop()?;
+    Some(if names.is_empty() { last.to_owned() } else { format!("{} or {last}", names.join(", ")) })
 }
 
 impl fmt::Display for Duplicate {
@@ -84,16 +93,20 @@ mod tests {
             holder: JobId::from(uuid::Uuid::nil()),
             holder_state: JobState::Running,
             holder_age: Duration::from_secs(90),
-            claims_in: StateSet::of(&[JobState::Available, JobState::Running]),
+            claims_in: UniqueScope::Active.into(),
             until_start: false,
             unique_until: None,
         };
-        assert_eq!(duplicate.frees(), "when it leaves available, running");
+        assert_eq!(duplicate.frees(), "when it is completed, cancelled or discarded");
+        duplicate.claims_in = StateSet::ALL_BUT_COMPLETED;
+        assert_eq!(duplicate.frees(), "when it is completed");
+        duplicate.claims_in = UniqueScope::Queued.into();
+        assert_eq!(duplicate.frees(), "when it is running, completed, cancelled or discarded");
         duplicate.unique_until = Some(datetime!(2026-02-13 01:15 +10));
         duplicate.until_start = true;
         assert_eq!(
             duplicate.frees(),
-            "when a worker fetches it or it leaves available, running; at the latest at 2026-02-12T15:15:00Z"
+            "when a worker fetches it or it is completed, cancelled or discarded; at the latest at 2026-02-12T15:15:00Z"
         );
         duplicate.claims_in = UniqueScope::Exists.into();
         duplicate.until_start = false;

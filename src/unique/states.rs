@@ -19,7 +19,7 @@ use crate::state::JobState;
 ///
 /// let states = StateSet::from(UniqueScope::Queued).with(JobState::Running);
 /// assert_eq!(states, UniqueScope::Active.states());
-/// assert_eq!(states.to_string(), "available, pending, retryable, running, scheduled");
+/// assert_eq!(states.to_string(), "pending, scheduled, available, running, retryable");
 /// ```
 #[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct StateSet(u8);
@@ -82,6 +82,12 @@ impl StateSet {
         Self(self.0 & other.0)
     }
 
+    /// The states that are not in this set.
+    #[must_use]
+    pub const fn complement(self) -> Self {
+        Self(!self.0)
+    }
+
     /// Whether every state of `other` is in this set.
     #[must_use]
     pub const fn is_superset(self, other: Self) -> bool {
@@ -100,7 +106,7 @@ impl StateSet {
         self.0.count_ones() as usize
     }
 
-    /// The states, in alphabetical order.
+    /// The states, in the order of a job's life.
     #[must_use]
     pub fn iter(self) -> StateSetIter {
         StateSetIter { set: self, all: JobState::ALL.into_iter() }
@@ -132,7 +138,7 @@ const fn bit(state: JobState) -> u8 {
     }
 }
 
-/// The states of a [`StateSet`], in alphabetical order.
+/// The states of a [`StateSet`], in the order of a job's life.
 #[derive(Clone, Debug)]
 pub struct StateSetIter {
     set: StateSet,
@@ -187,7 +193,7 @@ impl<const N: usize> From<&[JobState; N]> for StateSet {
     }
 }
 
-/// The states in words, as the claims view shows them: `available, pending`; nothing when empty.
+/// The states in words, as the claims view shows them: `pending, available`; nothing when empty.
 impl fmt::Display for StateSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.iter().map(JobState::as_str).collect();
@@ -201,7 +207,7 @@ impl fmt::Debug for StateSet {
     }
 }
 
-/// A list of state names, in alphabetical order.
+/// A list of state names, in the order of a job's life.
 impl Serialize for StateSet {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
@@ -220,7 +226,9 @@ mod tests {
 
     #[test]
     fn bits_follow_the_alphabet() {
-        for (index, state) in JobState::ALL.into_iter().enumerate() {
+        let mut states = JobState::ALL;
+        states.sort_by_key(|state| state.as_str());
+        for (index, state) in states.into_iter().enumerate() {
             assert_eq!(StateSet::from(state).bits(), 1 << index, "{state}");
         }
         assert_eq!(StateSet::ALL_BUT_COMPLETED.bits(), 251);
@@ -243,10 +251,10 @@ mod tests {
     #[test]
     fn a_set_reads_as_words() {
         let set = StateSet::of(&[JobState::Scheduled, JobState::Available]);
-        assert_eq!(set.to_string(), "available, scheduled");
-        assert_eq!(format!("{set:?}"), "{Available, Scheduled}");
+        assert_eq!(set.to_string(), "scheduled, available");
+        assert_eq!(format!("{set:?}"), "{Scheduled, Available}");
         assert_eq!(StateSet::EMPTY.to_string(), "");
-        assert_eq!(serde_json::to_string(&set).unwrap(), r#"["available","scheduled"]"#);
+        assert_eq!(serde_json::to_string(&set).unwrap(), r#"["scheduled","available"]"#);
         assert!(serde_json::from_str::<StateSet>(r#"["active"]"#).is_err());
     }
 

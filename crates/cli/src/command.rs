@@ -55,8 +55,8 @@ pub(crate) enum Command {
 }
 
 const AFTER_HELP: &str = "\
-Every command that connects to a database takes --database-url or DATABASE_URL, and --schema. All of them but `top` and
-`db psql` take --json, which prints one object, or one object a line for a list. `uniqueue COMMAND --help` has examples.
+Every command that connects to a database takes --database-url or DATABASE_URL, and --schema or UNIQUEUE_SCHEMA. All of
+them but `top` and `db psql` take --json, which prints one object, or one object a line for a list. `uniqueue COMMAND --help` has examples.
 
 Examples:
   uniqueue demo                                   see it work, nothing to set up

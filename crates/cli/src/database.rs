@@ -25,7 +25,7 @@ pub(crate) struct DatabaseArguments {
     pub(crate) database_url: Option<String>,
 
     /// The schema that holds the queue
-    #[arg(long, value_name = "NAME", default_value_t)]
+    #[arg(long, value_name = "NAME", env = "UNIQUEUE_SCHEMA", default_value_t, value_parser = schema_name)]
     pub(crate) schema: SchemaName,
 
     /// Print JSON instead of text: one object, or one object a line for a list
@@ -139,6 +139,12 @@ impl Database {
     }
 }
 
+/// Reads the name of a schema. The empty string means the default, because scripts often unset a variable by setting it to
+/// the empty string.
+pub(crate) fn schema_name(given: &str) -> Result<SchemaName, Error> {
+    if given.is_empty() { Ok(SchemaName::default()) } else { given.parse() }
+}
+
 fn url(arguments: &DatabaseArguments) -> Option<&str> {
     // Scripts often unset a variable by setting it to the empty string.
     arguments.database_url.as_deref().filter(|url| !url.trim().is_empty())
@@ -156,7 +162,7 @@ fn silent() -> Failure {
 fn explain(error: Error) -> Failure {
     let hint = match cfg!(feature = "tls") {
         true => "check the server's certificate, or the URL's sslmode",
-        false => "this command was built without TLS: install it with `--features tls`",
+        false => "this command was built without TLS: install it with its default features",
     };
     match error {
         Error::Database(sqlx::Error::Tls(error)) => Failure::refused(format!("cannot encrypt: {error}"), hint),

@@ -1,6 +1,7 @@
 //! JSON on the command line: the text itself, a file, or standard input.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::fs;
 use std::io::{self, Read};
 use std::str::FromStr;
@@ -27,6 +28,16 @@ impl FromStr for JsonArgument {
             None if given == "-" => Self::StandardInput,
             None => Self::Text(given.to_owned()),
         })
+    }
+}
+
+impl fmt::Display for JsonArgument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::File(path) => write!(f, "@{path}"),
+            Self::StandardInput => f.write_str("-"),
+        }
     }
 }
 

@@ -29,6 +29,7 @@ mod manual;
 mod migrate;
 mod output;
 mod periodic;
+mod policy_argument;
 mod queue;
 mod serve;
 mod stats;

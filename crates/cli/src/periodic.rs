@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use time::OffsetDateTime;
-use uniqueue::{PeriodicRow, PeriodicSource};
+use uniqueue::{PeriodicRow, PeriodicRun, PeriodicSource};
 
 use crate::database::Database;
 use crate::database::DatabaseArguments;
@@ -81,7 +81,7 @@ named!(
     "run",
     "Insert one of its jobs at once, outside of the schedule",
     "A paused one can be run too. If its jobs have a unique key of their own and another job holds the key, the answer is \
-     that job. With --json it prints {\"name\", \"job\"}.",
+     that job. With --json it prints {\"name\", \"job\", \"duplicate\"}.",
     "inserted, or a duplicate of the job that is printed"
 );
 named!(
@@ -173,13 +173,15 @@ fn table(rows: &[PeriodicRow], now: OffsetDateTime) -> Table {
 async fn run_now(name: &str, database: &DatabaseArguments) -> Result<Verdict, Failure> {
     let json = database.json;
     let database = Database::open_migrated(database).await?;
-    let job = database.client.periodic().run_now(name).await?;
+    let run = database.client.periodic().run_now(name).await?;
     database.close().await?;
-    let Some(job) = job else { return Ok(unknown(name)) };
+    let Some(PeriodicRun { job, duplicate, .. }) = run else { return Ok(unknown(name)) };
     if json {
-        output::print_json(&serde_json::json!({ "name": name, "job": job }))?;
+        output::print_json(&serde_json::json!({ "name": name, "job": job, "duplicate": duplicate }))?;
+    } else if duplicate {
+        output::print(&format!("duplicate, nothing was inserted: the key is held by job {job}\n"))?;
     } else {
-        output::print(&format!("inserted: `uniqueue job show {job}`\n"))?;
+        output::print(&format!("inserted job {job}\n"))?;
     }
     Ok(Verdict::Fine)
 }

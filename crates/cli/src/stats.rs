@@ -30,8 +30,8 @@ const HEADER_EVERY: u64 = 20;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatsArguments {
-    /// Print a line at this interval: seconds, or a length of time such as 1m
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// Print a line at this interval: a length of time such as 500ms or 1m, or a number of seconds such as 0.5
+    #[arg(long, value_name = "DURATION", value_parser = seconds)]
     watch: Option<DurationArgument>,
 
     /// Count inserted jobs over this time
@@ -102,7 +102,7 @@ async fn query(client: &Client, arguments: &StatsArguments) -> Result<Stats, Fai
 
 /// Reads a length of time, or a number of seconds.
 fn seconds(given: &str) -> Result<DurationArgument, String> {
-    let is_bare = given.bytes().all(|byte| byte.is_ascii_digit());
+    let is_bare = given.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     positive(&if is_bare { format!("{given}s") } else { given.to_owned() })
 }
 
@@ -143,9 +143,9 @@ fn text(stats: &Stats) -> String {
         Some(finished) => {
             let since = format_duration((stats.asked_at - finished.since).try_into().unwrap_or_default());
             format!(
-                "\n{}\na sample of {} jobs, the first of which finished {since} ago\n",
+                "\n{}\na sample of {}, the first of which finished {since} ago\n",
                 times.text_without_count(),
-                count(finished.jobs)
+                output::counted(finished.jobs, "job")
             )
         }
         None => "\nno recently finished job was found\n".to_owned(),

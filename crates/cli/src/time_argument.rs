@@ -9,21 +9,32 @@ use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{Date, OffsetDateTime};
 
-/// A length of time: `90s`, `1h30m`, `7d`, `500ms`, or ISO 8601 such as `PT15M`. A day is 24 hours.
+use crate::output::{format_duration, format_time};
+
+/// A length of time: `90s`, `1h30m`, `7d`, `500ms`, ISO 8601 such as `PT15M`, or `0`. A day is 24 hours.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct DurationArgument(pub(crate) Duration);
+
+impl fmt::Display for DurationArgument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&format_duration(self.0).replace(' ', ""))
+    }
+}
 
 impl FromStr for DurationArgument {
     type Err = Invalid;
 
     fn from_str(given: &str) -> Result<Self, Invalid> {
         let length = signed(given).and_then(|length| Duration::try_from(length).ok());
-        length.map(Self).ok_or(Invalid("a length of time such as 90s, 15m, 2h, 1h30m, 7d or 500ms"))
+        length.map(Self).ok_or(Invalid("a length of time such as 90s, 15m, 1h30m, 7d, 500ms, PT15M or 0"))
     }
 }
 
-/// Reads a length of time. Months and years have no fixed length, so `None`.
+/// Reads a length of time. Zero needs no unit. Months and years have no fixed length, so `None`.
 fn signed(given: &str) -> Option<SignedDuration> {
+    if given.trim() == "0" {
+        return Some(SignedDuration::ZERO);
+    }
     let span: Span = given.trim().parse().ok()?;
     span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()
 }
@@ -61,6 +72,17 @@ impl TimeArgument {
         }
         let length = signed(given)?.unsigned_abs();
         Some(if given.starts_with('+') { Self::In(length) } else { Self::Ago(length) })
+    }
+}
+
+impl fmt::Display for TimeArgument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(at) => f.write_str(&format_time(*at)),
+            Self::Ago(Duration::ZERO) => f.write_str("now"),
+            Self::Ago(length) => DurationArgument(*length).fmt(f),
+            Self::In(length) => write!(f, "+{}", DurationArgument(*length)),
+        }
     }
 }
 
@@ -103,8 +125,23 @@ mod tests {
         assert_eq!(read("15min"), Ok(900_000));
         assert_eq!(read("2w"), Ok(1_209_600_000));
         assert_eq!(read("500ms"), Ok(500));
+        for zero in ["0", "0s", "PT0S"] {
+            assert_eq!(read(zero), Ok(0), "{zero}");
+        }
         for bad in ["", "5", "h", "2 parsecs", "-2h", "2h ago", "1mo", "1y", "99999999999999999999d", "2h;"] {
             assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_can_be_read_again() {
+        for text in ["0s", "500ms", "90s", "1h30m", "7d"] {
+            let length: DurationArgument = text.parse().unwrap();
+            assert_eq!(length.to_string().parse(), Ok(length), "{text}");
+        }
+        for text in ["now", "2h", "+2h", "2026-11-21", "2026-11-21T14:30:00+02:00"] {
+            let time: TimeArgument = text.parse().unwrap();
+            assert_eq!(time.to_string().parse(), Ok(time), "{text}");
         }
     }
 

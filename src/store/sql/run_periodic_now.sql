@@ -1,6 +1,6 @@
 -- Inserts a job of a periodic job outside of its schedule. Under a policy that rejects, the answer is the holder of the
 -- key, as under ignore.
-SELECT i.id
+SELECT i.id, i.duplicate
 FROM /* schema */periodic AS p
 CROSS JOIN LATERAL /* schema */insert_job(
     kind => p.kind,

@@ -30,7 +30,7 @@ async fn r4_reject_is_a_typed_error_that_names_the_holder_and_keeps_the_transact
     assert_eq!(rejection.holder_state, JobState::Available);
     assert!(error.to_string().contains(&holder.id().to_string()), "{error}");
     assert_eq!((rejection.duplicate.unique_key.as_str(), rejection.earlier), ("k", None));
-    assert!(rejection.duplicate.frees().starts_with("when it leaves available, "), "{}", rejection.duplicate);
+    assert!(rejection.duplicate.frees().starts_with("when it is "), "{}", rejection.duplicate);
     client.insert(job("after")).tx(&mut tx).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE kind IN ('before', 'after')").await, 2);

@@ -73,7 +73,7 @@ async fn the_holder_is_shown_with_what_frees_it() {
     assert_eq!(found.holder, Some(holder.id));
     assert_eq!(found.holder_state.as_deref(), Some("available"));
     assert_eq!(found.claims_in.unwrap(), ["available", "pending", "retryable", "running", "scheduled"]);
-    assert_eq!(found.frees.as_deref(), Some("when it leaves available, pending, retryable, running, scheduled"));
+    assert_eq!(found.frees.as_deref(), Some("when it is completed, cancelled or discarded"));
     let age = "SELECT (holder_age BETWEEN interval '0' AND interval '1 minute')::int::bigint
         FROM {schema}.explain_unique('a', unique_policy => '{}')";
     assert_eq!(database.number(age).await, 1);

@@ -17,7 +17,7 @@ const ANSWERS: [(usize, &[&str]); 20] = [
     (4, &["(invoice.send,{mail},0,1,", "\"no such address\")"]),
     (5, &["(invoice.send,discarded,25,2026-02-03T04:05:06Z,\"no such address\")"]),
     (6, &["(f,", ",available,", "{available,pending,retryable,running,scheduled}"]),
-    (7, &["invoice.send,mail,available,", "when it leaves"]),
+    (7, &["invoice.send,mail,available,", "when it is "]),
     (8, &["(once,", ",import,completed,", "when it is deleted"]),
     (9, &["\"a key\",,", ",blocker,\"idle in transaction\","]),
     (10, &["(job,", ",blocker,\"idle in transaction\","]),

@@ -23,7 +23,7 @@ async fn unique_claim_lists_the_keys_that_are_claimed_now_and_says_when_they_fre
     assert_eq!(
         database.text(claim).await,
         "a default available {available,pending,retryable,scheduled} \
-         when it leaves available, pending, retryable, scheduled t 0"
+         when it is running, completed, cancelled or discarded t 0"
     );
     let holder = format!("SELECT count(*) FROM {{schema}}.unique_claim WHERE holder = '{plain}'");
     assert_eq!(database.number(&holder).await, 1);

@@ -10,6 +10,7 @@ use clap::Args;
 use uniqueue::SchemaName;
 
 use super::data_dir::{Running, data_dir};
+use crate::database::schema_name;
 use crate::failure::Failure;
 use crate::verdict::Verdict;
 
@@ -29,7 +30,7 @@ pub(crate) struct PsqlArguments {
     data_dir: Option<PathBuf>,
 
     /// The schema that holds the queue
-    #[arg(long, value_name = "NAME", default_value_t)]
+    #[arg(long, value_name = "NAME", env = "UNIQUEUE_SCHEMA", default_value_t, value_parser = schema_name)]
     schema: SchemaName,
 
     /// More arguments for psql, after --

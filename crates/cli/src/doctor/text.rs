@@ -2,7 +2,10 @@
 
 use uniqueue::{Diagnosis, Finding, Severity, SkippedCheck};
 
-use crate::output::{Style, paint, printable};
+use crate::output::{Style, paint, printable, width, wrap};
+
+/// Stands before each line below the first of a finding.
+const INDENT: &str = "  ";
 
 /// How many lines of a remedy's SQL are shown. The body of a function can be long.
 const SQL_LINES: usize = 8;
@@ -14,9 +17,9 @@ pub(super) fn report(diagnosis: &Diagnosis) -> String {
         text.push('\n');
     }
     for SkippedCheck { check, why, remedy, .. } in &diagnosis.skipped {
-        text.push_str(&format!("{}: {}: {}\n", paint(Style::Warn, "skipped"), check, printable(why)));
+        text.push_str(&format!("{}: {check}\n{}", paint(Style::Warn, "skipped"), paragraph(why)));
         if let Some(remedy) = remedy {
-            text.push_str(&format!("  {}\n", printable(remedy)));
+            text.push_str(&paragraph(remedy));
         }
     }
     if !diagnosis.skipped.is_empty() {
@@ -37,12 +40,12 @@ pub(super) fn report(diagnosis: &Diagnosis) -> String {
 fn of_finding(finding: &Finding) -> String {
     let Finding { code, severity, subject, seen, remedy, .. } = finding;
     let mut text = format!(
-        "{}  {}  {}\n  {}\n  {}.\n",
+        "{}  {}  {}\n{}{}",
         paint(style(*severity), severity.as_str()),
         paint(Style::Strong, code.as_str()),
         printable(subject),
-        printable(seen),
-        printable(&remedy.advice)
+        paragraph(seen),
+        paragraph(&format!("{}.", remedy.advice))
     );
     if let Some(command) = &remedy.command {
         text.push_str(&format!("    $ {}\n", printable(command)));
@@ -58,6 +61,13 @@ fn of_finding(finding: &Finding) -> String {
         }
     }
     text
+}
+
+/// An indented text. On a terminal its lines end after words. SQL and commands are not wrapped, so that they can be copied.
+fn paragraph(text: &str) -> String {
+    let text = printable(text);
+    let width = width().map(|width| width.saturating_sub(INDENT.len()));
+    wrap(&text, width).into_iter().map(|line| format!("{INDENT}{}\n", line.trim_end())).collect()
 }
 
 /// All remedies as a script for psql.

@@ -1,20 +1,29 @@
 //! The options that select jobs.
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uniqueue::{JobFilter, JobState, StateSet};
 
 use crate::failure::Failure;
 use crate::json_argument::JsonArgument;
+use crate::output::{printable, shell_word};
+use crate::policy_argument::unique_key;
 use crate::time_argument::{DurationArgument, TimeArgument};
+
+/// Reads a state. It lists the states for the help, for errors, and for the completion of a shell.
+fn states() -> impl TypedValueParser<Value = JobState> {
+    let names = JobState::ALL.map(JobState::as_str);
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<JobState>())
+}
 
 /// Conditions on jobs. A job must meet all of them.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Which jobs")]
 pub(super) struct FilterArguments {
     /// In this state; repeat it, or separate states with commas
-    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = states())]
     pub(super) state: Vec<JobState>,
 
     /// In this queue; repeat it for several
@@ -26,7 +35,7 @@ pub(super) struct FilterArguments {
     kind: Vec<String>,
 
     /// Claiming this unique key now
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = unique_key)]
     key: Option<String>,
 
     /// With args that contain this, by the rules of PostgreSQL's @>; also @FILE, or - for standard input
@@ -123,6 +132,58 @@ impl FilterArguments {
             && older_than.is_none()
             && newer_than.is_none()
             && times.into_iter().chain(more_times).all(Option::is_none)
+    }
+
+    /// The conditions as on the command line, with these states, for a question.
+    pub(super) fn describe(&self, states: StateSet) -> String {
+        // Exhaustive, so that a new condition must be added here.
+        let Self {
+            state: _,
+            queue,
+            kind,
+            key,
+            args,
+            meta,
+            priority,
+            attempts_at_least,
+            older_than,
+            newer_than,
+            created_after,
+            created_before,
+            scheduled_after,
+            scheduled_before,
+            attempted_after,
+            attempted_before,
+            finalized_after,
+            finalized_before,
+        } = self;
+        let states = states.iter().map(JobState::as_str).collect::<Vec<_>>().join(",");
+        let mut words = vec![format!("--state {states}")];
+        let mut add = |name: &str, value: Option<String>| {
+            words.extend(value.map(|value| format!("--{name} {}", printable(&shell_word(&value)))));
+        };
+        add("queue", queue.clone());
+        add("kind", kind.clone());
+        add("key", key.clone());
+        add("args", args.as_ref().map(ToString::to_string));
+        add("meta", meta.as_ref().map(ToString::to_string));
+        add("priority", priority.map(|priority| priority.to_string()));
+        add("attempts-at-least", attempts_at_least.map(|attempts| attempts.to_string()));
+        add("older-than", older_than.map(|length| length.to_string()));
+        add("newer-than", newer_than.map(|length| length.to_string()));
+        for (name, time) in [
+            ("created-after", created_after),
+            ("created-before", created_before),
+            ("scheduled-after", scheduled_after),
+            ("scheduled-before", scheduled_before),
+            ("attempted-after", attempted_after),
+            ("attempted-before", attempted_before),
+            ("finalized-after", finalized_after),
+            ("finalized-before", finalized_before),
+        ] {
+            add(name, time.map(|time| time.to_string()));
+        }
+        words.join(" ")
     }
 
     /// Whether a condition is relative to the database's time.

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
-use uniqueue::{Duplicate, Error, Inserted, JobId, JobRow, NewJob, OnConflict, UniqueKey, UniquePolicy, Waited};
+use uniqueue::{Duplicate, Error, Inserted, JobId, JobRow, NewJob, Waited};
 
 use super::wait;
 use crate::database::Database;
@@ -11,6 +11,7 @@ use crate::database::DatabaseArguments;
 use crate::failure::Failure;
 use crate::json_argument::JsonArgument;
 use crate::output::{self, format_relative, printable};
+use crate::policy_argument::{PolicyArgument, policy_of_key, unique_key};
 use crate::time_argument::{DurationArgument, TimeArgument};
 use crate::verdict::Verdict;
 
@@ -59,11 +60,11 @@ pub(super) struct InsertArguments {
     meta: Option<JsonArgument>,
 
     /// A unique policy, such as {"keys": ["args"], "args_keys": ["user_id"]}; {} means unique by kind
-    #[arg(long, value_name = "JSON")]
-    unique: Option<JsonArgument>,
+    #[arg(long, value_name = "JSON|FILE")]
+    policy: Option<PolicyArgument>,
 
-    /// A raw unique key, claimed while the job waits; for other states give --unique '{"key": …, "scope": …}'
-    #[arg(long, value_name = "KEY", conflicts_with = "unique")]
+    /// A raw unique key, claimed until the job is final; short for --policy '{"key": …}'
+    #[arg(long, value_name = "KEY", conflicts_with = "policy", value_parser = unique_key)]
     key: Option<String>,
 
     /// The id, a UUID; an insert that is sent again with the same id is recognised [default: a new id]
@@ -91,7 +92,7 @@ Examples:
   uniqueue job insert email.send --args '{\"user_id\": 42}' --queue emails
   uniqueue job insert report.build --args @report.json --in 30m --priority 5
   uniqueue job insert index.rebuild --key index --max-attempts 3
-  uniqueue job insert email.send --args '{\"user_id\": 42}' --unique '{\"keys\": [\"args\"], \"ttl\": \"PT1H\"}'
+  uniqueue job insert email.send --args '{\"user_id\": 42}' --policy '{\"keys\": [\"args\"], \"ttl\": \"PT1H\"}'
 
 Exit codes:
   0    inserted, or ignored as a duplicate; with --wait: the job completed
@@ -198,12 +199,11 @@ fn job(arguments: &InsertArguments) -> Result<NewJob, Failure> {
             }
         }
     }
-    if let Some(policy) = &arguments.unique {
-        let policy = UniquePolicy::from_json_with_default(&policy.value("--unique")?, OnConflict::Ignore)?;
-        job = job.unique(policy);
+    if let Some(policy) = &arguments.policy {
+        job = job.unique(policy.policy()?);
     }
     if let Some(key) = &arguments.key {
-        job = job.unique_key(UniqueKey::raw(key));
+        job = job.unique(policy_of_key(key)?);
     }
     if let Some(id) = arguments.id {
         job = job.id(id);

@@ -139,13 +139,10 @@ fn failed(error: &AttemptError) -> String {
 
 /// The job's claim, or the job that holds its key instead.
 async fn claim(client: &Client, job: &JobRow, key: &str, now: OffsetDateTime) -> Result<Cell, Failure> {
-    let holder = client.holder(key).await?;
-    if holder.as_ref().is_some_and(|holder| holder.id == job.id) {
-        let states = job.unique_states.map(|states| states.to_string()).unwrap_or_default();
-        let start = if job.until_start { "a worker fetches it or " } else { "" };
-        let until =
-            job.unique_until.map(|at| format!("; at the latest {}", format_relative(at, now))).unwrap_or_default();
-        return Ok(Cell::new(format!("claimed until {start}it leaves {states}{until}")).style(Style::Good));
+    let holder = client.claims().from(key).limit(1).await?.pop().map(|holder| holder.claim);
+    let holder = holder.filter(|holder| holder.unique_key == key);
+    if let Some(holder) = holder.as_ref().filter(|holder| holder.holder == job.id) {
+        return Ok(Cell::new(format!("claimed; free {}", holder.frees())).style(Style::Good));
     }
     let own = match job.unique_until.filter(|until| *until <= now) {
         Some(until) => format!("expired {}", format_relative(until, now)),
@@ -153,7 +150,7 @@ async fn claim(client: &Client, job: &JobRow, key: &str, now: OffsetDateTime) ->
         None => "none".to_owned(),
     };
     Ok(Cell::new(match holder {
-        Some(holder) => format!("{own}; job {} ({}) holds the key", holder.id, holder.state),
+        Some(holder) => format!("{own}; job {} ({}) holds the key", holder.holder, holder.holder_state),
         None => format!("{own}; the key is free"),
     }))
 }

@@ -119,7 +119,7 @@ Exit codes:
 
 /// Make failed jobs available at once.
 ///
-/// A filter selects discarded and retryable jobs. With --state it can also select cancelled, completed and scheduled jobs.
+/// A filter selects retryable and discarded jobs. With --state it can also select scheduled, completed and cancelled jobs.
 /// Each job gets at least one more attempt. A job whose unique key another job holds now goes on without its claim, or is
 /// discarded if its policy says so.
 #[derive(Debug, Args)]
@@ -163,7 +163,7 @@ pub(super) struct DeleteArguments {
 
 /// Give waiting jobs another time.
 ///
-/// It changes available, pending, retryable and scheduled jobs. A time in the past makes them available at once, but pending
+/// It changes pending, scheduled, available and retryable jobs. A time in the past makes them available at once, but pending
 /// jobs stay pending.
 #[derive(Debug, Args)]
 #[command(after_help = exit_codes!("\
@@ -213,7 +213,7 @@ pub(super) struct ReleaseArguments {
 
 /// Give waiting jobs another priority.
 ///
-/// It changes available, pending, retryable and scheduled jobs. Higher priorities run first. An insert's default is 0.
+/// It changes pending, scheduled, available and retryable jobs. Higher priorities run first. An insert's default is 0.
 #[derive(Debug, Args)]
 #[command(after_help = exit_codes!("\
 Examples:

@@ -94,9 +94,20 @@ pub(crate) fn count(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
+/// Writes a count of things: `1 job`, `2,000 jobs`.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{ending}", count(number))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_not_plural() {
+        assert_eq!([0, 1, 2_000].map(|number| counted(number, "job")), ["0 jobs", "1 job", "2,000 jobs"]);
+    }
 
     #[test]
     fn table_looks_like_psql() {

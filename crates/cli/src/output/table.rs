@@ -2,7 +2,7 @@
 //!
 //! Where a terminal is too narrow, long columns are cut first. Then the optional columns are left out, the last one first,
 //! and the line below the table names them. Then each row becomes a block with a line for each column, as with psql's
-//! `\x auto`. A pipe gets every column in full.
+//! `\x auto`. A pipe gets every column, and of a long text the first 200 characters.
 //!
 //! comfy-table would pad and cut the cells. It does not choose the columns to leave out, switch to blocks or follow
 //! --color, and with the code for these this module would be longer.
@@ -18,6 +18,10 @@ use super::terminal_width::width;
 
 /// The narrowest that a long column is cut to.
 const MIN_WIDTH: usize = 8;
+
+/// The widest that a long column is, also in a pipe. Every line of a table is as wide as its widest cell, and args may take
+/// megabytes.
+const MAX_WIDTH: usize = 200;
 
 /// A column of a table.
 #[derive(Clone, Debug)]
@@ -45,7 +49,7 @@ impl Column {
         Self::new(name, ColumnKind::Number)
     }
 
-    /// Text of any length, such as args or an error. It is cut to fit a terminal.
+    /// Text of any length, such as args or an error. It is cut to fit a terminal, and at 200 columns in a pipe.
     pub(crate) fn long(name: impl Into<String>) -> Self {
         Self::new(name, ColumnKind::Long)
     }
@@ -149,7 +153,8 @@ impl Table {
     fn widths(&self, shown: &[usize], limit: Option<usize>) -> Option<Vec<usize>> {
         let natural = |column: &usize| {
             let cells = self.rows.iter().map(|row| row[*column].text.width());
-            cells.chain([self.columns[*column].name.width()]).max().unwrap_or_default()
+            let widest = cells.chain([self.columns[*column].name.width()]).max().unwrap_or_default();
+            if self.columns[*column].kind == ColumnKind::Long { widest.min(MAX_WIDTH) } else { widest }
         };
         let mut widths: Vec<usize> = shown.iter().map(natural).collect();
         let Some(limit) = limit else { return Some(widths) };
@@ -192,7 +197,11 @@ impl Table {
         self.rows.iter().enumerate().map(|(at, row)| {
             let mut record = Record::new();
             for (column, cell) in self.columns.iter().zip(row) {
-                record.field(&column.name, cell.clone());
+                let cell = match column.kind {
+                    ColumnKind::Long => Cell { text: cut(&cell.text, MAX_WIDTH), style: cell.style },
+                    ColumnKind::Text | ColumnKind::Number => cell.clone(),
+                };
+                record.field(&column.name, cell);
             }
             format!("{}\n{}", paint(Style::Faint, &format!("-[ {} ]-", at + 1)), record.draw())
         })
@@ -235,6 +244,16 @@ mod tests {
                         0191 | {}                          |      25\n\
                         (2 rows)";
         assert_eq!(jobs().draw(None), expected);
+    }
+
+    #[test]
+    fn a_pipe_gets_the_beginning_of_a_huge_text() {
+        let mut table = Table::new([Column::text("id"), Column::long("args")]);
+        table.row(["0190", &"x".repeat(5_000_000)]);
+        let drawn = table.draw(None);
+        assert!(drawn.len() < 1_000 && drawn.contains(&format!("{}…", "x".repeat(199))), "{}", drawn.len());
+        // A block for each row as well.
+        assert!(table.draw(Some(1)).len() < 1_000);
     }
 
     #[test]

@@ -1,18 +1,20 @@
 //! `uniqueue queue`: list and configure queues.
 
 mod list;
+mod remove;
 mod set;
 mod status;
 
 use clap::{Args, Subcommand};
 
 use self::list::ListArguments;
+use self::remove::RemoveArguments;
 use self::set::{LimitArguments, PauseArguments, ResumeArguments, RetentionArguments};
 pub(crate) use self::status::Status;
 use crate::failure::Failure;
 use crate::verdict::Verdict;
 
-/// List queues, pause, resume and limit them, and set how long their jobs are kept.
+/// List queues, pause, resume and limit them, set how long their jobs are kept, and remove their settings.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct QueueArguments {
@@ -27,6 +29,7 @@ enum QueueCommand {
     Resume(ResumeArguments),
     Limit(LimitArguments),
     Retention(RetentionArguments),
+    Remove(RemoveArguments),
 }
 
 const EXAMPLES: &str = "\
@@ -37,6 +40,7 @@ Examples:
 
 Exit codes:
   0    done
+  1    a queue has no settings to remove, or is in use
   2    a wrong command line, an invalid queue name, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
@@ -48,5 +52,6 @@ pub(crate) async fn run(arguments: QueueArguments) -> Result<Verdict, Failure> {
         QueueCommand::Resume(arguments) => set::resume(arguments).await,
         QueueCommand::Limit(arguments) => set::limit(arguments).await,
         QueueCommand::Retention(arguments) => set::retention(arguments).await,
+        QueueCommand::Remove(arguments) => remove::run(arguments).await,
     }
 }

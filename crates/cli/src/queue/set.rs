@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use clap::Args;
+use serde::Serialize;
 use uniqueue::{Client, JobState, Keep, QueueInfo, QueueSettings};
 
 use crate::database::Database;
@@ -18,7 +19,7 @@ use crate::verdict::Verdict;
 /// standard error asks whether its name is right. A queue that is paused already keeps the time of its pause.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --json it prints one line a queue: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", …}.
+With --json it prints one line a queue: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", …, \"changed\"}.
 
 Examples:
   uniqueue queue pause emails
@@ -40,13 +41,13 @@ pub(super) struct PauseArguments {
 /// Fetch from queues again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --json it prints one line a queue: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", …}.
+With --json it prints one line a queue: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", …, \"changed\"}.
 
 Examples:
   uniqueue queue resume emails
 
 Exit codes:
-  0    resumed, or was not paused
+  0    resumed, or was not paused, as the output says
   2    a wrong command line, an invalid queue name, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end")]
 pub(super) struct ResumeArguments {
@@ -172,11 +173,14 @@ pub(super) async fn pause(arguments: PauseArguments) -> Result<Verdict, Failure>
     let json = database.json;
     let database = Database::open_migrated(&database).await?;
     for name in &names {
-        let before = database.client.queue(name).settings().await?;
-        let settings = database.client.queue(name).pause().await?;
-        print_settings(&settings, json, |settings| match settings.paused_at {
-            Some(since) => format!("has been paused since {}; running jobs are finished", format_time(since)),
-            None => "is not paused".to_owned(),
+        let mut tx = database.client.pool().begin().await?;
+        let before = database.client.queue(name).settings().tx(&mut tx).await?;
+        let settings = database.client.queue(name).pause().tx(&mut tx).await?;
+        tx.commit().await?;
+        print_change(&settings, before.paused_at.is_none(), json, |settings| match (before.paused_at, settings.paused_at) {
+            (Some(since), _) => format!("was paused already, since {}", format_time(since)),
+            (None, Some(_)) => "is paused; running jobs are finished".to_owned(),
+            (None, None) => "is not paused".to_owned(),
         })?;
         note_unknown_queue(&database.client, &before).await;
     }
@@ -190,8 +194,13 @@ pub(super) async fn resume(arguments: ResumeArguments) -> Result<Verdict, Failur
     let json = database.json;
     let database = Database::open_migrated(&database).await?;
     for name in &names {
-        let settings = database.client.queue(name).resume().await?;
-        print_settings(&settings, json, |_| "is not paused".to_owned())?;
+        let mut tx = database.client.pool().begin().await?;
+        let was_paused = database.client.queue(name).settings().tx(&mut tx).await?.paused_at.is_some();
+        let settings = database.client.queue(name).resume().tx(&mut tx).await?;
+        tx.commit().await?;
+        print_change(&settings, was_paused, json, |_| {
+            if was_paused { "is resumed".to_owned() } else { "was not paused".to_owned() }
+        })?;
     }
     database.close().await?;
     Ok(Verdict::Fine)
@@ -270,6 +279,27 @@ async fn note_unknown_queue(client: &Client, before: &QueueSettings) {
             "note: this queue has no live runner and no recent job; is its name right? {:?}",
             before.name.as_str()
         ));
+    }
+}
+
+/// The settings of a queue, and whether the command changed them.
+#[derive(Serialize)]
+struct Changed<'a> {
+    #[serde(flatten)]
+    settings: &'a QueueSettings,
+    changed: bool,
+}
+
+/// Prints the settings of a queue, and with JSON whether the command changed them.
+fn print_change(
+    settings: &QueueSettings,
+    changed: bool,
+    json: bool,
+    text: impl Fn(&QueueSettings) -> String,
+) -> Result<(), Failure> {
+    match json {
+        true => output::print_json_line(&Changed { settings, changed }),
+        false => print_settings(settings, false, text),
     }
 }
 

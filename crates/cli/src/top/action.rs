@@ -71,9 +71,9 @@ async fn retry(client: &Client, kind: &str, updates: &mpsc::Sender<Update>) -> S
     });
     let result = change.await;
     let discarded = discarded.into_inner();
-    let mut notice = format!("{} of kind {kind} are available again", output::count(processed - discarded));
+    let mut notice = format!("made {} of kind {kind} available again", output::counted(processed - discarded, "job"));
     if discarded > 0 {
-        notice.push_str(&format!(", {} discarded because another job holds their key", output::count(discarded)));
+        notice.push_str(&format!(", {} discarded because another job holds the key", output::count(discarded)));
     }
     match result {
         Ok(_) => notice,

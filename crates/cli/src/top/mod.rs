@@ -118,9 +118,9 @@ pub(crate) async fn run(arguments: TopArguments) -> Result<Verdict, Failure> {
 
 fn report_unfinished(Retry { kind, retried }: &Retry, schema: &str) {
     output::print_to_stderr(&format!(
-        "quit during a retry; {} jobs of kind {} are available again: \
+        "quit during a retry that made {} of kind {} available again: \
          `uniqueue job retry --kind={} --schema={}` retries the rest",
-        output::count(*retried),
+        output::counted(*retried, "job"),
         output::printable(kind),
         output::shell_word(kind),
         output::shell_word(schema)

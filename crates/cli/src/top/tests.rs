@@ -82,7 +82,7 @@ fn incident(depth: u64) -> Snapshot {
             kind: "invoice.send".to_owned(),
             state: "available".to_owned(),
             age: "12m 20s".to_owned(),
-            frees: "when it leaves available, running".to_owned(),
+            frees: "when it is completed, cancelled or discarded".to_owned(),
             holder: JOB.to_owned(),
         }],
         waiting: vec![Waiting {
@@ -152,7 +152,7 @@ fn screen_shows_queues_and_the_selected_list() {
     press(&mut state, "3");
     assert!(has(&lines(&state, now), &["email.send", "8s ago", "smtp: connection refused"]));
     press(&mut state, "4");
-    assert!(has(&lines(&state, now), &["invoice:2026-11", "12m 20s", JOB, "frees when it leaves"]));
+    assert!(has(&lines(&state, now), &["invoice:2026-11", "12m 20s", JOB, "frees when it is"]));
     press(&mut state, "\t");
     assert!(has(&lines(&state, now), &["4711", "9m 58s", "4242 deploy, idle in transaction", "12m 22s"]));
     let everything = lines(&state, now).join("");

@@ -4,6 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::database::DatabaseArguments;
 use crate::json_argument::JsonArgument;
+use crate::policy_argument::{PolicyArgument, unique_key};
 use crate::time_argument::{DurationArgument, TimeArgument};
 
 /// Show unique keys and their holders, release a key, count duplicates, give keys to queued jobs.
@@ -67,11 +68,11 @@ pub(super) struct ExplainArguments {
     pub(super) scheduled_at: Option<TimeArgument>,
 
     /// The policy: a document as in `insert_job`, or the name of a file that holds one
-    #[arg(long, value_name = "FILE|JSON", group = "source")]
-    pub(super) policy: Option<String>,
+    #[arg(long, value_name = "JSON|FILE", group = "source")]
+    pub(super) policy: Option<PolicyArgument>,
 
-    /// A raw key instead of a policy
-    #[arg(long, value_name = "KEY", group = "source")]
+    /// A raw key, short for the policy {"key": …}
+    #[arg(long, value_name = "KEY", group = "source", value_parser = unique_key)]
     pub(super) key: Option<String>,
 
     #[command(flatten)]
@@ -140,6 +141,7 @@ Exit codes:
 #[command(after_help = SHOW_EXAMPLES)]
 pub(super) struct ShowArguments {
     /// The key, or the id of a job that has it; a key that begins with a dash comes last, after --
+    #[arg(value_parser = unique_key)]
     pub(super) key: String,
 
     /// How many of the newest jobs to search for the key; the index holds claimed keys only
@@ -170,6 +172,7 @@ Exit codes:
 #[command(after_help = RELEASE_EXAMPLES)]
 pub(super) struct ReleaseArguments {
     /// The key in full; a key that begins with a dash comes last, after --
+    #[arg(value_parser = unique_key)]
     pub(super) key: String,
 
     /// Only print which job claims the key
@@ -251,8 +254,8 @@ pub(super) struct BackfillArguments {
     pub(super) kind: String,
 
     /// The policy: a document as in `insert_job`, or the name of a file that holds one
-    #[arg(long, value_name = "FILE|JSON")]
-    pub(super) policy: String,
+    #[arg(long, value_name = "JSON|FILE")]
+    pub(super) policy: PolicyArgument,
 
     /// Change nothing, and print what would change
     #[arg(long)]

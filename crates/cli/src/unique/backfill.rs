@@ -3,7 +3,6 @@
 use uniqueue::{BackfillReport, OnCollision};
 
 use super::args::{BackfillArguments, Collisions};
-use super::policy::read_policy;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{self, Answer, Bar, Cell, Column, Record, Style, Table};
@@ -16,7 +15,7 @@ pub(super) fn left() -> String {
 
 pub(super) async fn run(arguments: BackfillArguments) -> Result<Verdict, Failure> {
     let BackfillArguments { kind, policy, dry_run, rekey, on_collision, batch, yes, database } = arguments;
-    let policy = read_policy(&policy)?;
+    let policy = policy.policy()?;
     let json = database.json;
     let database = Database::open_migrated(&database).await?;
     let cancels = on_collision == Collisions::Cancel;

@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use uniqueue::{Explanation, NewJob, UniqueKey};
+use uniqueue::{Explanation, NewJob};
 
 use super::args::ExplainArguments;
-use super::policy::read_policy;
 use super::trial::{Blocker, would_wait};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{self, Cell, Record, Style};
+use crate::policy_argument::policy_of_key;
 use crate::verdict::Verdict;
 
 /// The output with --json.
@@ -35,8 +35,8 @@ pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure>
         job = job.meta(name, value);
     }
     job = match (policy, key) {
-        (Some(policy), _) => job.unique(read_policy(&policy)?),
-        (None, key) => job.unique_key(UniqueKey::raw(key.unwrap_or_default())),
+        (Some(policy), _) => job.unique(policy.policy()?),
+        (None, key) => job.unique(policy_of_key(&key.unwrap_or_default())?),
     };
     let json = database.json;
     let database = Database::open_migrated(&database).await?;

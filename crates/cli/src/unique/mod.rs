@@ -5,7 +5,6 @@ mod audit;
 mod backfill;
 mod explain;
 mod holders;
-mod policy;
 mod release;
 mod show;
 mod trial;

@@ -7,6 +7,24 @@ use serde_json::json;
 use crate::support::{Foreground, directory, execute, has_psql, run, run_json, texts, uniqueue};
 
 #[tokio::test]
+async fn the_schema_comes_from_the_environment_as_well() {
+    let url = database().await;
+    let run = |schema: &str, words: &[&str]| {
+        let output = uniqueue().args(words).env("DATABASE_URL", &url).env("UNIQUEUE_SCHEMA", schema).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(run("jobs", &["migrate"]), (Some(0), String::new()));
+    assert_eq!(run("jobs", &["queue", "list"]), (Some(0), String::new()));
+    let (code, stderr) = run("jobs", &["queue", "list", "--schema", "other"]);
+    assert!(code == Some(2) && stderr.contains("schema other is not migrated"), "{stderr}");
+    // Empty means unset.
+    let (code, stderr) = run("", &["queue", "list"]);
+    assert!(code == Some(2) && stderr.contains("schema uniqueue is not migrated"), "{stderr}");
+    let (code, stderr) = run("no spaces", &["queue", "list"]);
+    assert!(code == Some(2) && stderr.contains("invalid schema: "), "{stderr}");
+}
+
+#[tokio::test]
 async fn data_stay_across_starts() {
     let scratch = directory();
     let data_dir = scratch.path().join("data");

@@ -88,6 +88,24 @@ async fn a_role_that_may_not_see_the_queue_is_told_so_by_exit_code_4() {
     assert_eq!(code, Some(0), "{said}");
 }
 
+#[tokio::test]
+async fn a_terminal_gets_lines_that_end_after_words_and_a_pipe_gets_whole_ones() {
+    let (url, client) = migrated().await;
+    client.insert(NewJob::new("a", &json!({})).queue("q")).await.unwrap();
+    let prose = |said: &str| -> Vec<String> {
+        let is_prose = |line: &&str| line.starts_with("  ") && !line.starts_with("    ");
+        said.lines().filter(is_prose).map(str::to_owned).collect()
+    };
+    let (_, whole) = text(&mut doctor(&url, &[]));
+    let (_, wrapped) = text(doctor(&url, &[]).env("COLUMNS", "40"));
+    assert!(prose(&whole).iter().any(|line| line.len() > 60), "{whole}");
+    assert!(prose(&wrapped).iter().all(|line| line.chars().count() <= 40), "{wrapped}");
+    let words = |said: &str| prose(said).join(" ").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert!(words(&wrapped).iter().all(|word| words(&whole).contains(word)), "{wrapped}");
+    // A command stays on one line, so that it can be copied.
+    assert!(wrapped.contains("    $ uniqueue job list --state available --queue q --schema jobs\n"), "{wrapped}");
+}
+
 /// The remedies are one script that psql takes, long function bodies and all.
 #[tokio::test]
 async fn remedies_run_as_they_are_printed() {

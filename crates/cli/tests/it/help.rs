@@ -84,6 +84,16 @@ fn commands_on_a_database_take_its_url_schema_and_json() {
 }
 
 #[test]
+fn completions_and_help_know_the_states() {
+    let states = "pending scheduled available running retryable completed cancelled discarded";
+    let bash = String::from_utf8(run(&["completions", "bash"]).stdout).unwrap();
+    assert!(bash.contains(&format!("compgen -W \"{states}\"")), "a shell completes the names of states");
+    let help = help(&["job".to_owned(), "list".to_owned()]);
+    let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(&format!("[possible values: {}]", states.replace(' ', ", "))), "{help}");
+}
+
+#[test]
 fn completions_are_made_for_every_shell() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let output = run(&["completions", shell]);

@@ -108,10 +108,10 @@ async fn insert_tells_a_duplicate_from_a_new_job() {
     assert_eq!(again["duplicate_of"]["holder"], json!(id));
     let text = text_of(&mut jobs.with(line, &[]), 0);
     assert!(text.starts_with(&format!("duplicate, nothing was inserted: job {id} (scheduled, ")), "{text}");
-    assert!(text.contains("it is free when it leaves available, pending, retryable, scheduled"), "{text}");
+    assert!(text.contains("it is free when it is completed, cancelled or discarded"), "{text}");
 
     // A policy decides what a duplicate does.
-    let by_kind = |policy: &str| jobs.with("job insert report.build --unique", &[policy]);
+    let by_kind = |policy: &str| jobs.with("job insert report.build --policy", &[policy]);
     let text = text_of(&mut by_kind("{}"), 0);
     assert!(text.starts_with("inserted ") && text.ends_with(" (available)\n"), "{text}");
     let text = text_of(&mut by_kind(r#"{"on_conflict": "reject"}"#), 1);
@@ -128,6 +128,17 @@ async fn insert_tells_a_duplicate_from_a_new_job() {
     assert_eq!(text_of(&mut sent(&[]), 0), format!("inserted {id} (pending)\n"));
     assert_eq!(text_of(&mut sent(&[]), 0), format!("inserted {id} (pending)\n"), "the same answer");
     assert_eq!(texts(&jobs.url, "SELECT count(*)::text FROM uniqueue.job WHERE kind = 'a'").await, ["1"]);
+}
+
+#[tokio::test]
+async fn a_list_in_a_pipe_is_short_whatever_the_args() {
+    let jobs = Jobs::new().await;
+    let huge = "SELECT uniqueue.new_job_id(), 'a', jsonb_build_object('text', repeat('x', 5000000))";
+    execute(&jobs.url, &format!("INSERT INTO uniqueue.job (id, kind, args) {huge}")).await;
+    let text = text_of(&mut jobs.command("job list"), 0);
+    assert!(text.len() < 2_000 && text.contains("xxx…\n"), "{}", text.len());
+    // JSON has all of it.
+    assert!(text_of(&mut jobs.command("job list --json"), 0).len() > 5_000_000);
 }
 
 #[tokio::test]
@@ -150,9 +161,9 @@ async fn args_come_from_a_file_or_from_standard_input_as_well() {
         ("job insert a --args {", "error: --args is not JSON: EOF"),
         ("job insert a --args @/no/such", "error: cannot read --args from /no/such: No such file"),
         ("job insert a --meta [1]", "error: --meta is not an object: [1]\nhint: "),
-        ("job insert a --unique {\"keys\":[\"x\"]}", "error: invalid unique policy: keys: "),
-        ("job insert a --unique nothing", "error: --unique is not JSON: "),
-        ("job insert a --key k --unique {}", "error: the argument '--key <KEY>' cannot be used with"),
+        ("job insert a --policy {\"keys\":[\"x\"]}", "error: invalid unique policy: keys: "),
+        ("job insert a --policy nothing", "error: cannot read --policy from nothing: "),
+        ("job insert a --key k --policy {}", "error: the argument '--key <KEY>' cannot be used with"),
         ("job insert a --in 1h --at now", "error: the argument '--in <DURATION>' cannot be used with"),
         (
             "job insert a --in soon",
@@ -300,7 +311,7 @@ async fn show_prints_everything_about_a_job() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(text.contains("claim      | claimed until it leaves available, pending, retryable, scheduled\n"), "{text}");
+    assert!(text.contains("claim      | claimed; free when it is running, completed, cancelled or discarded\n"), "{text}");
     assert!(text.contains("\nargs\n  {}\n") && text.contains(" | inserted\n"), "{text}");
 
     let failed = jobs.insert("fails");

@@ -115,15 +115,22 @@ async fn queues_are_paused_limited_and_keep_their_jobs() {
     let queues = Queues::new().await;
     let odd = "it's \"odd\"; --";
     let text = queues.text(&["queue", "pause", odd, "emails"], 0);
-    assert!(text.starts_with(&format!("queue {odd} has been paused since 20")), "{text}");
-    assert!(text.contains("\nqueue emails has been paused since 20"), "{text}");
+    let expected = format!(
+        "queue {odd} is paused; running jobs are finished\nqueue emails is paused; running jobs are finished\n"
+    );
+    assert_eq!(text, expected);
     let paused = queues.lines(&["queue", "pause", "emails", "--json"]);
-    assert!(paused[0]["paused_at"].is_string(), "{paused:?}");
+    assert!(paused[0]["paused_at"].is_string() && paused[0]["changed"] == json!(false), "{paused:?}");
+    let text = queues.text(&["queue", "pause", "emails"], 0);
+    assert!(text.starts_with("queue emails was paused already, since 20"), "{text}");
     let text = queues.text(&["queue", "list"], 0);
     assert!(text.lines().filter(|line| line.contains("| paused ")).count() == 2, "{text}");
-    assert_eq!(queues.text(&["queue", "resume", odd], 0), format!("queue {odd} is not paused\n"));
+    assert_eq!(queues.text(&["queue", "resume", odd], 0), format!("queue {odd} is resumed\n"));
+    assert_eq!(queues.text(&["queue", "resume", odd], 0), format!("queue {odd} was not paused\n"));
     let resumed = queues.lines(&["queue", "resume", "emails", "--json"]);
     assert_eq!((&resumed[0]["name"], &resumed[0]["paused_at"]), (&json!("emails"), &json!(null)));
+    assert_eq!(resumed[0]["changed"], json!(true));
+    assert_eq!(queues.lines(&["queue", "resume", "emails", "--json"])[0]["changed"], json!(false));
 
     assert_eq!(
         queues.text(&["queue", "limit", "emails", "5"], 0),
@@ -209,6 +216,35 @@ async fn a_queue_without_runner_and_jobs_is_set_with_a_note() {
 }
 
 #[tokio::test]
+async fn the_settings_of_a_mistyped_queue_are_removed_and_those_of_a_used_one_stay() {
+    let queues = Queues::new().await;
+    let names = "SELECT name FROM uniqueue.queue ORDER BY name";
+    queues.text(&["queue", "pause", "emials", "emails", "busy", "done"], 0);
+    // An empty row stays after a resume, and can be removed as well.
+    queues.text(&["queue", "resume", "done"], 0);
+    queues.text(&["job", "insert", "a", "--queue", "emails"], 0);
+    let runner = "INSERT INTO uniqueue.runner (id, name, queues, leased_until)
+        VALUES (gen_random_uuid(), 'r', '{busy}', now() + interval '1 h');
+        INSERT INTO uniqueue.job (id, kind, queue, state, finalized_at)
+        VALUES (uniqueue.new_job_id(), 'a', 'done', 'completed', now())";
+    execute(&queues.url, runner).await;
+    assert_eq!(
+        queues.text(&["queue", "remove", "emials", "emails", "busy", "done", "nowhere"], 1),
+        "removed the settings of queue emials\n\
+         queue emails is left as it is: it has unfinished jobs\n\
+         queue busy is left as it is: a live runner works it\n\
+         removed the settings of queue done\n\
+         queue nowhere is left as it is: it has no settings\n"
+    );
+    assert_eq!(texts(&queues.url, names).await, ["busy", "emails"]);
+    execute(&queues.url, "DELETE FROM uniqueue.job; DELETE FROM uniqueue.runner").await;
+    let removed = queues.lines(&["queue", "remove", "emails", "busy", "--json"]);
+    assert_eq!(removed[0], json!({"name": "emails", "removed": true, "reason": null}));
+    assert_eq!(texts(&queues.url, names).await, [""; 0]);
+    assert!(queues.refused(&["queue", "remove", ""]).starts_with("error: invalid queue: must not be empty"));
+}
+
+#[tokio::test]
 async fn stats_are_printed_once_or_line_by_line() {
     let queues = Queues::new().await;
     execute(
@@ -239,7 +275,7 @@ async fn stats_are_printed_once_or_line_by_line() {
     assert_eq!((&stats["rates"]["completed"], &stats["oldest_available_age"].is_f64()), (&Value::Null, &true));
 
     // It ends when standard output is closed, which is no error.
-    for (words, lines) in [(&["stats", "--watch", "50ms"][..], 3), (&["stats", "--watch", "50ms", "--json"], 2)] {
+    for (words, lines) in [(&["stats", "--watch", "0.05"][..], 3), (&["stats", "--watch", "50ms", "--json"], 2)] {
         let mut child = queues.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let reader = BufReader::new(child.stdout.take().unwrap());
         // The reader is gone after these.
@@ -261,7 +297,7 @@ async fn stats_are_printed_once_or_line_by_line() {
     stdout.read_line(&mut String::new()).unwrap();
     assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    for words in [["stats", "--watch", "0"], ["stats", "--within", "0s"], ["stats", "--sample", "0"]] {
+    for words in [["stats", "--watch", "0"], ["stats", "--watch", "0.0"], ["stats", "--within", "0s"], ["stats", "--within", "0"], ["stats", "--sample", "0"]] {
         assert!(queues.refused(&words).starts_with("error: invalid value '0"), "{words:?}");
     }
 }
@@ -289,9 +325,20 @@ async fn periodic_jobs_are_listed_run_paused_and_removed() {
 
     let text = queues.text(&["periodic", "run", odd], 0);
     let id = texts(&queues.url, "SELECT id::text FROM uniqueue.job").await.remove(0);
-    assert_eq!(text, format!("inserted: `uniqueue job show {id}`\n"));
+    assert_eq!(text, format!("inserted job {id}\n"));
     let ran: Value = serde_json::from_str(&queues.text(&["periodic", "run", odd, "--json"], 0)).unwrap();
-    assert_eq!((&ran["name"], ran["job"].is_string()), (&json!(odd), true));
+    assert_eq!((&ran["name"], ran["job"].is_string(), &ran["duplicate"]), (&json!(odd), true, &json!(false)));
+    let key = "UPDATE uniqueue.periodic SET unique_policy = '{\"key\": \"k\"}' WHERE name = 'daily'";
+    execute(&queues.url, key).await;
+    let first: Value = serde_json::from_str(&queues.text(&["periodic", "run", "daily", "--json"], 0)).unwrap();
+    assert_eq!(first["duplicate"], json!(false));
+    let again: Value = serde_json::from_str(&queues.text(&["periodic", "run", "daily", "--json"], 0)).unwrap();
+    assert_eq!(again, json!({"name": "daily", "job": first["job"], "duplicate": true}));
+    let holder = first["job"].as_str().unwrap();
+    assert_eq!(
+        queues.text(&["periodic", "run", "daily"], 0),
+        format!("duplicate, nothing was inserted: the key is held by job {holder}\n")
+    );
     assert_eq!(queues.text(&["periodic", "pause", odd], 0), format!("periodic job {odd} is paused\n"));
     assert!(queues.text(&["periodic", "list"], 0).contains("| paused "));
     let resumed: Value = serde_json::from_str(&queues.text(&["periodic", "resume", odd, "--json"], 0)).unwrap();

@@ -49,6 +49,7 @@ async fn an_operator_can_use_the_command() {
         "queue resume emails",
         "queue limit emails 3",
         "queue retention emails --completed 1h",
+        "queue remove emails",
         "periodic pause daily",
         "periodic resume daily",
         "periodic remove daily",

@@ -106,7 +106,7 @@ async fn long_retry_tells_how_far_it_is_and_ends_when_all_is_done() {
     // Longer than anything else is waited for.
     tokio::time::sleep(Duration::from_secs(11)).await;
     sqlx::raw_sql("ROLLBACK").execute(&mut holder).await.unwrap();
-    screen.until(&["2,500 of kind it's are available again"]).await;
+    screen.until(&["made 2,500 jobs of kind it's available again"]).await;
     assert_eq!(texts(&url, "SELECT DISTINCT state::text FROM uniqueue.job").await, ["available"]);
     screen.press("q");
     assert_eq!(screen.end().await, Some(0));
@@ -121,7 +121,7 @@ async fn retry_that_was_quit_says_how_far_it_came() {
     screen.press("3ry");
     screen.until(&["2,499 so far"]).await;
     screen.press("\u{3}");
-    let said = "quit during a retry; 2,499 jobs of kind it's are available again: `uniqueue job retry --kind='it'\\''s' --schema=uniqueue`";
+    let said = "quit during a retry that made 2,499 jobs of kind it's available again: `uniqueue job retry --kind='it'\\''s' --schema=uniqueue`";
     let (code, last_words) = screen.last_words().await;
     // Wide as it is, the terminal breaks the line.
     assert!(code == Some(0) && last_words.replace('\n', "").contains(said), "{code:?}: {last_words}");

@@ -73,7 +73,7 @@ async fn explain_says_what_an_insert_would_do_and_why() {
     let (code, text) = told(&url, &line);
     assert_eq!(code, 1);
     for part in
-        [key, &holder, "would be a duplicate", "when it leaves available, pending, retryable, running, scheduled"]
+        [key, &holder, "would be a duplicate", "when it is completed, cancelled or discarded"]
     {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -88,6 +88,39 @@ async fn explain_says_what_an_insert_would_do_and_why() {
     let (code, by_file) = json_of(&url, &by_file);
     assert_eq!((code, &by_file["unique_key"], &by_file["canonical"]), (1, &taken["unique_key"], &taken["canonical"]));
     assert_eq!(json_of(&url, &["explain", "a", "--key", "free"]).0, 0);
+}
+
+#[tokio::test]
+async fn an_empty_key_is_refused_by_every_command() {
+    let url = queue().await;
+    for line in [&["show", ""][..], &["release", "", "--yes"], &["explain", "a", "--key", ""]] {
+        let output = unique(&url, line).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line:?}: {stderr}");
+        assert!(stderr.contains("a unique key is not empty"), "{line:?}: {stderr}");
+    }
+    let long = "k".repeat(513);
+    let output = unique(&url, &["show", &long]).output().unwrap();
+    assert!(String::from_utf8(output.stderr).unwrap().contains("at most 512 bytes, and this has 513"));
+}
+
+#[tokio::test]
+async fn key_and_the_policy_of_a_key_claim_alike() {
+    let url = queue().await;
+    let claimed = "SELECT concat_ws(' ', unique_key, unique_states, until_start, unique_until) FROM jobs.job ORDER BY id";
+    for (option, value) in [("--key", "a"), ("--policy", r#"{"key": "b"}"#)] {
+        let mut insert = uniqueue();
+        insert.args(["job", "insert", "x", "--schema", "jobs", option, value]).env("DATABASE_URL", &url);
+        assert_eq!(insert.output().unwrap().status.code(), Some(0), "{option}");
+    }
+    let claims = texts(&url, claimed).await;
+    assert_eq!(claims[0].strip_prefix("a "), claims[1].strip_prefix("b "), "{claims:?}");
+    for key in ["a", "b"] {
+        let by_key = json_of(&url, &["explain", "x", "--key", key]);
+        let by_policy = json_of(&url, &["explain", "x", "--policy", &format!(r#"{{"key": "{key}"}}"#)]);
+        assert_eq!((by_key.0, &by_key.1["unique_key"]), (1, &by_policy.1["unique_key"]));
+        assert_eq!(by_key.1["holder"]["claims_in"], by_policy.1["holder"]["claims_in"]);
+    }
 }
 
 #[tokio::test]
@@ -141,7 +174,7 @@ async fn holders_are_listed_by_key_kind_queue_and_page() {
     assert!(text.contains("(2 rows)") && text.contains("--after=sync:0\n"), "{text}");
     let line = &lines_of(&url, &["holders", "--kind", "b", "--limit", "1"])[0];
     assert_eq!((&line["kind"], &line["holder_state"]), (&json!("b"), &json!("available")));
-    assert!(line["frees"].as_str().unwrap().starts_with("when it leaves"), "{line}");
+    assert!(line["frees"].as_str().unwrap().starts_with("when it is "), "{line}");
 }
 
 #[tokio::test]

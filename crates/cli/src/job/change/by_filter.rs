@@ -17,6 +17,8 @@ pub(super) struct FilteredChange<'a> {
     pub(super) client: &'a Client,
     pub(super) verb: Verb,
     pub(super) filter: JobFilter,
+    /// The filter as on the command line.
+    pub(super) described: String,
     pub(super) limit: Option<u32>,
     pub(super) json: bool,
 }
@@ -68,7 +70,8 @@ impl FilteredChange<'_> {
     }
 
     fn is_confirmed(&self, jobs: JobCount) -> Result<bool, Failure> {
-        let count = describe_count(jobs);
+        let (count, schema) = (describe_count(jobs), self.client.schema());
+        let count = format!("{count} in schema {schema} with {}", self.described);
         match output::confirm(&format!("{} {count}?", self.verb.words().imperative))? {
             Answer::Yes => Ok(true),
             Answer::No => Ok(false),

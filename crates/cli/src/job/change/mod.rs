@@ -100,7 +100,8 @@ async fn change(
     if !ids.is_empty() {
         let filter = JobFilter::new().ids(&ids).states(verb.can_change());
         let unchanged = by_id::unchanged(client, verb, &ids).await?;
-        return FilteredChange { client, verb, filter, limit, json }.preview(&unchanged).await;
+        let described = String::new();
+        return FilteredChange { client, verb, filter, described, limit, json }.preview(&unchanged).await;
     }
     let states = match filter.states() {
         Some(states) => states.intersection(verb.can_change()),
@@ -111,10 +112,12 @@ async fn change(
         let problem = format!("{} does not change jobs in state {given}", verb.name());
         return Err(Failure::refused(problem, format!("it changes jobs in state {}", verb.can_change())));
     }
+    let limited = limit.map(|limit| format!(" --limit {limit}")).unwrap_or_default();
+    let described = format!("{}{limited}", filter.describe(states));
     let mut filter = filter.filter_of_existing_jobs(client).await?.states(states);
     if let Some(limit) = limit {
         filter = filter.limit(limit);
     }
-    let change = FilteredChange { client, verb, filter, limit, json };
+    let change = FilteredChange { client, verb, filter, described, limit, json };
     if dry_run { change.preview(&[]).await } else { change.run(yes, progress).await }
 }

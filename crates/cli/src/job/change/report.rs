@@ -130,8 +130,7 @@ pub(super) fn job_count(count: u64) -> String {
 /// `1 job`, `2,000 jobs`, `more than 1,000,000 jobs`.
 pub(super) fn describe_count(count: JobCount) -> String {
     match count {
-        JobCount::Exactly(1) => "1 job".to_owned(),
-        JobCount::Exactly(count) => format!("{} jobs", output::count(count)),
-        JobCount::AtLeast(count) => format!("more than {} jobs", output::count(count)),
+        JobCount::Exactly(count) => output::counted(count, "job"),
+        JobCount::AtLeast(count) => format!("more than {}", output::counted(count, "job")),
     }
 }

@@ -1,0 +1,77 @@
+//! `uniqueue queue remove`.
+
+use clap::Args;
+use serde_json::json;
+use uniqueue::{JobState, QueueInfo};
+
+use crate::database::{Database, DatabaseArguments};
+use crate::failure::Failure;
+use crate::output::{self, printable};
+use crate::verdict::Verdict;
+
+/// Remove the settings of queues, such as those of a mistyped name.
+///
+/// A queue that has unfinished jobs or a live runner is left as it is, because removing its settings would resume it and lift
+/// its limit.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With --json it prints one line a queue: {\"name\", \"removed\", \"reason\"}. The reason is null for a removed queue.
+
+Examples:
+  uniqueue queue remove emials
+
+Exit codes:
+  0    removed
+  1    a queue has no settings, or has unfinished jobs or a live runner
+  2    a wrong command line, an invalid queue name, or the database failed
+  130  interrupted by Ctrl-C or SIGTERM before the end")]
+pub(super) struct RemoveArguments {
+    /// One or more queues
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+
+    #[command(flatten)]
+    database: DatabaseArguments,
+}
+
+/// Removes the settings of queues.
+pub(super) async fn run(arguments: RemoveArguments) -> Result<Verdict, Failure> {
+    let RemoveArguments { names, database } = arguments;
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
+    let queues = database.client.queues().count_up_to(1).await?;
+    let mut verdict = Verdict::Fine;
+    for name in &names {
+        let info = queues.iter().find(|queue| queue.settings.name.as_str() == name);
+        let reason = match info.and_then(in_use) {
+            Some(reason) => Some(reason),
+            None if database.client.queue(name).remove().await? => None,
+            None => Some("it has no settings"),
+        };
+        if reason.is_some() {
+            verdict = Verdict::NotFine;
+        }
+        if json {
+            output::print_json_line(&json!({ "name": name, "removed": reason.is_none(), "reason": reason }))?;
+            continue;
+        }
+        output::print(&match reason {
+            None => format!("removed the settings of queue {}\n", printable(name)),
+            Some(reason) => format!("queue {} is left as it is: {reason}\n", printable(name)),
+        })?;
+    }
+    database.close().await?;
+    Ok(verdict)
+}
+
+/// Why the settings of a queue must stay. `None` if nothing uses it.
+fn in_use(queue: &QueueInfo) -> Option<&'static str> {
+    let is_unfinished = |state: &JobState| !state.is_final() && queue.count(*state).counted() > 0;
+    if queue.runners > 0 {
+        Some("a live runner works it")
+    } else if JobState::ALL.iter().any(is_unfinished) {
+        Some("it has unfinished jobs")
+    } else {
+        None
+    }
+}
