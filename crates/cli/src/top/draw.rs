@@ -12,7 +12,7 @@ use super::lists::{draw_list, sparkline};
 use super::overlay;
 use super::snapshot::Snapshot;
 use super::state::{Pane, Retry, State};
-use crate::output::{count, format_duration, printable};
+use crate::output::{count, format_duration, printable, wrap};
 
 /// The styles of the screen. Without colours only bold, dim and reversed text is left.
 #[derive(Clone, Copy, Debug)]
@@ -52,21 +52,25 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, now: Instant, palette: 
     // The list of queues is as high as it needs, and at most two fifths of the screen.
     let most = frame.area().height.saturating_sub(5) * 2 / 5;
     let wanted = u16::try_from(queues + 3).unwrap_or(u16::MAX).clamp(4, most.max(4));
-    let [head, rates, top, bottom, foot] = Layout::vertical([
+    let problem = lines(state.problem.as_deref().unwrap_or_default(), palette.bad(), frame.area());
+    let foot_lines = foot(state, frame.area(), palette);
+    let [head, below_head, rates, top, bottom, foot] = Layout::vertical([
         Constraint::Length(1),
+        Constraint::Length(height(&problem)),
         Constraint::Length(2),
         Constraint::Length(wanted),
         Constraint::Min(4),
-        Constraint::Length(1),
+        Constraint::Length(height(&foot_lines)),
     ])
     .areas(frame.area());
     draw_head(frame, head, state, now, palette);
+    frame.render_widget(Paragraph::new(problem), below_head);
     draw_rates(frame, rates, state, palette);
     let empty = Snapshot::default();
     let snapshot = state.snapshot().unwrap_or(&empty);
     draw_list(frame, top, state, snapshot, Pane::Queues, palette);
     draw_list(frame, bottom, state, snapshot, state.lower_pane, palette);
-    draw_foot(frame, foot, state, palette);
+    frame.render_widget(Paragraph::new(foot_lines), foot);
     overlay::draw(frame, state, palette);
 }
 
@@ -94,9 +98,6 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State, now: Instant, pal
         }
         None => spans.push(Span::styled("loading…  ", palette.faint())),
     }
-    if let Some(problem) = &state.problem {
-        spans.push(Span::styled(printable(problem).into_owned(), palette.bad()));
-    }
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
 }
 
@@ -116,19 +117,37 @@ fn draw_rates(frame: &mut Frame<'_>, area: Rect, state: &State, palette: Palette
     }
 }
 
-fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, palette: Palette) {
-    let line = if let Some(Retry { kind, retried }) = &state.retry {
-        let notice = state.notice.as_ref().map(|notice| format!("; {}", printable(notice))).unwrap_or_default();
-        Line::styled(format!("retrying kind {}: {} so far{notice}", printable(kind), count(*retried)), palette.warn())
-    } else if let Some(notice) = &state.notice {
-        Line::styled(printable(notice).into_owned(), palette.warn())
+/// The most lines of a message at the head or the foot.
+const MESSAGE_LINES: usize = 3;
+
+/// The lines of a message that fit the width, without control characters. An empty message has no line.
+fn lines(message: &str, style: Style, area: Rect) -> Vec<Line<'static>> {
+    if message.is_empty() {
+        return Vec::new();
+    }
+    let message = printable(message);
+    let lines = wrap(&message, Some(usize::from(area.width)));
+    lines.into_iter().take(MESSAGE_LINES).map(|line| Line::styled(line.to_owned(), style)).collect()
+}
+
+fn height(lines: &[Line<'_>]) -> u16 {
+    u16::try_from(lines.len()).unwrap_or(u16::MAX)
+}
+
+/// The progress of a retry, a notice, the filter, or the keys.
+fn foot(state: &State, area: Rect, palette: Palette) -> Vec<Line<'static>> {
+    if let Some(Retry { kind, retried }) = &state.retry {
+        let notice = state.notice.as_ref().map(|notice| format!("; {notice}")).unwrap_or_default();
+        lines(&format!("retrying kind {kind}: {} so far{notice}", count(*retried)), palette.warn(), area)
+    } else if let Some(notice) = state.notice.as_ref().filter(|notice| !notice.is_empty()) {
+        lines(notice, palette.warn(), area)
     } else if state.filter.is_empty() {
-        Line::styled(
-            "?: help  1-5: lists  /: filter  enter: inspect  p: pause, resume  c: cancel  r: retry  q: quit",
+        // It fits 80 columns.
+        vec![Line::styled(
+            "? help  1-5 lists  / filter  enter inspect  p pause  c cancel  r retry  q quit",
             palette.faint(),
-        )
+        )]
     } else {
-        Line::styled(format!("filter: {}  (esc: all)", printable(&state.filter)), palette.warn())
-    };
-    frame.render_widget(Paragraph::new(line), area);
+        lines(&format!("filter: {}  (esc: all)", state.filter), palette.warn(), area)
+    }
 }

@@ -24,7 +24,7 @@ pub(super) fn draw_list(
     palette: Palette,
 ) {
     let shown = state.shown(pane);
-    let (header, widths, rows) = match pane {
+    let (columns, rows) = match pane {
         Pane::Queues => queues(snapshot, &shown, state, palette),
         Pane::Running => running(snapshot, &shown, palette),
         Pane::Failing => failing(snapshot, &shown, palette),
@@ -39,13 +39,51 @@ pub(super) fn draw_list(
         frame.render_widget(Paragraph::new(Line::styled(nothing, palette.faint())).block(block), area);
         return;
     }
+    let fitting = fitting(&columns, block.inner(area).width);
+    let header = Row::new(fitting.iter().map(|at| Cell::from(columns[*at].name))).style(palette.faint());
+    let widths = fitting.iter().map(|at| columns[*at].width);
+    let rows = rows.into_iter().map(|cells| {
+        let cells = cells.into_iter().enumerate().filter(|(at, _)| fitting.contains(at));
+        Row::new(cells.map(|(_, cell)| cell))
+    });
     let highlight = if is_selected { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
-    let table = Table::new(rows, widths)
-        .header(Row::new(header.iter().map(|name| Cell::from(*name))).style(palette.faint()))
-        .block(block)
-        .row_highlight_style(highlight);
+    let table = Table::new(rows, widths).header(header).block(block).row_highlight_style(highlight);
     let mut table_state = TableState::new().with_selected(Some(state.selected(pane)));
     frame.render_stateful_widget(table, area, &mut table_state);
+}
+
+/// A column of a list.
+struct Column {
+    name: &'static str,
+    width: Constraint,
+    /// The least width that the column is shown with.
+    least: u16,
+    /// Where there is no room, the columns with the highest rank are left out. Those of rank 0 always stay.
+    rank: u8,
+}
+
+/// A column of a fixed width.
+const fn fixed(name: &'static str, width: u16, rank: u8) -> Column {
+    Column { name, width: Constraint::Length(width), least: width, rank }
+}
+
+/// A column that takes a share of the rest of the width.
+const fn fill(name: &'static str, share: u16, least: u16, rank: u8) -> Column {
+    Column { name, width: Constraint::Fill(share), least, rank }
+}
+
+/// The columns that are shown in this width.
+fn fitting(columns: &[Column], width: u16) -> Vec<usize> {
+    let mut shown: Vec<usize> = (0..columns.len()).collect();
+    // One blank stands between two columns.
+    while shown.iter().map(|at| columns[*at].least + 1).sum::<u16>() > width + 1 {
+        let last = (0..shown.len()).filter(|at| columns[shown[*at]].rank > 0).max_by_key(|at| columns[shown[*at]].rank);
+        match last {
+            Some(last) => shown.remove(last),
+            None => break,
+        };
+    }
+    shown
 }
 
 /// The titles of the lists that share this place, with their keys.
@@ -79,7 +117,7 @@ const fn empty(pane: Pane) -> &'static str {
     }
 }
 
-type Listed = (&'static [&'static str], Vec<Constraint>, Vec<Row<'static>>);
+type Listed = (Vec<Column>, Vec<Vec<Cell<'static>>>);
 
 fn text(text: &str) -> Cell<'static> {
     Cell::from(printable(text).into_owned())
@@ -90,7 +128,6 @@ fn number(text: impl ToString) -> Cell<'static> {
 }
 
 fn queues(snapshot: &Snapshot, shown: &[usize], state: &State, palette: Palette) -> Listed {
-    use Constraint::{Fill, Length};
     let row = |index: &usize| {
         let queue = &snapshot.queues[*index];
         let status = match (queue.status, queue.limit) {
@@ -101,7 +138,7 @@ fn queues(snapshot: &Snapshot, shown: &[usize], state: &State, palette: Palette)
         };
         let depths = state.history.depths.get(&queue.name).map(|depths| sparkline(depths, 20)).unwrap_or_default();
         let oldest = queue.oldest.map(format_duration).unwrap_or_default();
-        Row::new([
+        vec![
             text(&queue.name),
             Cell::from(Line::from(status)),
             number(&queue.available),
@@ -112,24 +149,33 @@ fn queues(snapshot: &Snapshot, shown: &[usize], state: &State, palette: Palette)
             number(&queue.discarded),
             number(queue.runners),
             Cell::from(depths),
-        ])
+        ]
     };
     (
-        &["queue", "", "available", "   oldest", " running", "scheduled", "retryable", "discarded", "runners", "depth"],
-        vec![Fill(2), Length(9), Length(9), Length(9), Length(8), Length(9), Length(9), Length(9), Length(7), Fill(1)],
+        vec![
+            fill("queue", 2, 16, 0),
+            fixed("", 9, 0),
+            fixed("available", 9, 0),
+            fixed("   oldest", 9, 0),
+            fixed(" running", 8, 0),
+            fixed("scheduled", 9, 3),
+            fixed("retryable", 9, 0),
+            fixed("discarded", 9, 1),
+            fixed("runners", 7, 2),
+            fill("depth", 1, 8, 4),
+        ],
         shown.iter().map(row).collect(),
     )
 }
 
 fn running(snapshot: &Snapshot, shown: &[usize], palette: Palette) -> Listed {
-    use Constraint::{Fill, Length};
     let row = |index: &usize| {
         let job = &snapshot.running[*index];
         let runner = match job.is_alive {
             true => text(&job.runner),
             false => Cell::from(Span::styled(format!("dead: {}", printable(&job.runner)), palette.bad())),
         };
-        Row::new([
+        vec![
             text(&job.id),
             text(&job.kind),
             text(&job.queue),
@@ -137,73 +183,96 @@ fn running(snapshot: &Snapshot, shown: &[usize], palette: Palette) -> Listed {
             number(&job.attempt),
             runner,
             text(&job.progress),
-        ])
+        ]
     };
     (
-        &["job", "kind", "queue", "      for", "attempt", "runner", "progress"],
-        vec![Length(36), Fill(2), Fill(1), Length(9), Length(7), Fill(1), Fill(1)],
+        vec![
+            fixed("job", 36, 2),
+            fill("kind", 2, 14, 0),
+            fill("queue", 1, 10, 0),
+            fixed("      for", 9, 0),
+            fixed("attempt", 7, 0),
+            fill("runner", 1, 12, 0),
+            fill("progress", 1, 10, 1),
+        ],
         shown.iter().map(row).collect(),
     )
 }
 
 fn failing(snapshot: &Snapshot, shown: &[usize], palette: Palette) -> Listed {
-    use Constraint::{Fill, Length};
     let row = |index: &usize| {
         let failing = &snapshot.failing[*index];
         let discarded = Span::styled(failing.discarded.to_string(), palette.bad());
-        Row::new([
+        vec![
             text(&failing.kind),
             text(&failing.queues),
             number(failing.retryable),
             Cell::from(Line::from(discarded).right_aligned()),
             number(&failing.last),
             text(&failing.error),
-        ])
+        ]
     };
     (
-        &["kind", "queues", "retryable", "discarded", "       last", "error"],
-        vec![Fill(2), Fill(1), Length(9), Length(9), Length(11), Fill(4)],
+        vec![
+            fill("kind", 2, 14, 0),
+            fill("queues", 1, 10, 1),
+            fixed("retryable", 9, 0),
+            fixed("discarded", 9, 0),
+            fixed("       last", 11, 0),
+            fill("error", 4, 20, 0),
+        ],
         shown.iter().map(row).collect(),
     )
 }
 
 fn keys(snapshot: &Snapshot, shown: &[usize]) -> Listed {
-    use Constraint::{Fill, Length};
     let row = |index: &usize| {
         let key = &snapshot.keys[*index];
-        Row::new([
+        vec![
             text(&key.key),
             text(&key.kind),
             text(&key.state),
             number(&key.age),
             text(&key.holder),
-            text(&format!("frees {}", key.frees)),
-        ])
+            text(&key.frees),
+        ]
     };
     (
-        &["key", "kind", "holder is", "      age", "job", "frees"],
-        vec![Fill(2), Fill(1), Length(9), Length(9), Length(36), Fill(2)],
+        vec![
+            fill("key", 2, 16, 0),
+            fill("kind", 1, 12, 0),
+            fixed("holder is", 9, 0),
+            fixed("      age", 9, 0),
+            fixed("job", 36, 1),
+            fill("free", 2, 20, 0),
+        ],
         shown.iter().map(row).collect(),
     )
 }
 
 fn waiting(snapshot: &Snapshot, shown: &[usize], palette: Palette) -> Listed {
-    use Constraint::{Fill, Length};
     let row = |index: &usize| {
         let waiting = &snapshot.waiting[*index];
-        Row::new([
+        vec![
             number(waiting.pid),
             text(&waiting.application),
             number(&waiting.waiting_for),
             text(&waiting.waits_for),
-            Cell::from(Span::styled(waiting.blocker.clone(), palette.bad())),
+            Cell::from(Span::styled(printable(&waiting.blocker).into_owned(), palette.bad())),
             number(&waiting.open_for),
             text(&waiting.query),
-        ])
+        ]
     };
     (
-        &["    pid", "application", "  waiting", "for", "of session", "    open", "its last statement"],
-        vec![Length(7), Length(12), Length(9), Length(16), Fill(3), Length(8), Fill(2)],
+        vec![
+            fixed("    pid", 7, 0),
+            fixed("application", 12, 0),
+            fixed("  waiting", 9, 0),
+            fixed("for", 16, 0),
+            fill("of session", 3, 20, 0),
+            fixed("    open", 8, 0),
+            fill("its last statement", 2, 20, 1),
+        ],
         shown.iter().map(row).collect(),
     )
 }

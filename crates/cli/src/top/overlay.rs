@@ -7,22 +7,30 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 
 use super::draw::Palette;
 use super::state::{Overlay, State};
-use crate::output::printable;
+use crate::output::{printable, wrap};
 
-const HELP: [&str; 13] = [
-    "1 to 5, tab, arrows   another list: queues, running jobs, failing kinds, keys, waiting inserts",
+/// It fits a terminal of 80 columns and 24 rows.
+const HELP: [&str; 20] = [
+    "1 to 5, tab, arrows   another list: queues, running jobs, failing kinds,",
+    "                      keys, waiting inserts",
     "up, down, j, k        another row; page up, page down, home, end",
     "/                     filter every list by a text; esc shows all",
     "enter, i              the job of the row in full",
     "p                     pause the selected queue, or resume it",
-    "c                     cancel the selected running job, or the job that holds the selected key",
-    "r                     retry the discarded and retryable jobs of the selected kind",
+    "c                     cancel the selected running job, or the job that",
+    "                      holds the selected key",
+    "r                     retry the discarded and retryable jobs of the",
+    "                      selected kind",
     "q, ctrl-c             quit",
     "",
-    "Changes ask for confirmation. depth: the available jobs over time. 10000+: the count stopped there.",
-    "Rates: inserted is counted among the newest jobs; runners report completed and failed, four times a lease.",
-    "keys: the first hundred that are held. waiting inserts: another transaction inserted the same key and is still",
-    "open, or changes the job that holds it. The insert goes on when that transaction ends.",
+    "Changes ask for confirmation. A wider terminal shows more columns.",
+    "depth: the available jobs over time. 10000+: the count stopped there.",
+    "Rates: inserted is counted among the newest jobs. Runners report completed",
+    "and failed, four times a lease.",
+    "keys: the first hundred that are held.",
+    "waiting inserts: another transaction inserted the same key and is still",
+    "open, or changes the job that holds it. The insert goes on when that",
+    "transaction ends.",
 ];
 
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State, palette: Palette) {
@@ -39,18 +47,21 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, palette: Palette) {
         }
         Overlay::Confirm(action) => {
             let question = action.question().unwrap_or_default();
-            let lines = vec![
-                Line::from(printable(&question).into_owned()),
-                Line::from(""),
-                Line::from("y: yes   any other key: no"),
-            ];
+            let mut lines = wrapped(&question, area);
+            lines.extend([Line::from(""), Line::from("y: yes   any other key: no")]);
             popup(frame, area, " confirm ", lines, palette);
         }
         Overlay::Text { title, lines, scroll } => {
-            let lines = lines.iter().skip(*scroll).map(|line| Line::from(printable(line).into_owned())).collect();
+            let lines = lines.iter().skip(*scroll).flat_map(|line| wrapped(line, area)).collect();
             popup(frame, area, &format!(" {title}: arrows scroll, any other key closes it "), lines, palette);
         }
     }
+}
+
+/// A text in lines that fit into a box, without control characters.
+fn wrapped(text: &str, area: Rect) -> Vec<Line<'static>> {
+    let text = printable(text);
+    wrap(&text, Some(usize::from(area.width.saturating_sub(4)))).into_iter().map(|line| Line::from(line.to_owned())).collect()
 }
 
 /// Draws a box in the middle, as large as its text.

@@ -10,7 +10,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::draw::{Palette, draw};
 use super::keys::Effect;
 use super::snapshot::{Failing, Key, Queue, Running, Snapshot, Waiting};
-use super::state::{Action, HISTORY, Overlay, Pane, State, Update};
+use super::state::{Action, HISTORY, Overlay, Pane, Retry, State, Update};
 use super::svg::svg;
 use crate::queue::Status;
 
@@ -110,14 +110,18 @@ fn state_with_history(now: Instant) -> State {
     state
 }
 
-fn drawn(state: &State, now: Instant, has_colors: bool) -> Buffer {
-    let mut terminal = Terminal::new(TestBackend::new(120, 24)).unwrap();
+fn drawn(state: &State, now: Instant, has_colors: bool, width: u16) -> Buffer {
+    let mut terminal = Terminal::new(TestBackend::new(width, 24)).unwrap();
     terminal.draw(|frame| draw(frame, state, now, Palette { has_colors })).unwrap();
     terminal.backend().buffer().clone()
 }
 
 fn lines(state: &State, now: Instant) -> Vec<String> {
-    let buffer = drawn(state, now, false);
+    lines_at(state, now, 120)
+}
+
+fn lines_at(state: &State, now: Instant, width: u16) -> Vec<String> {
+    let buffer = drawn(state, now, false, width);
     let row = |y| (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
     (0..buffer.area.height).map(row).collect()
 }
@@ -152,11 +156,97 @@ fn screen_shows_queues_and_the_selected_list() {
     press(&mut state, "3");
     assert!(has(&lines(&state, now), &["email.send", "8s ago", "smtp: connection refused"]));
     press(&mut state, "4");
-    assert!(has(&lines(&state, now), &["invoice:2026-11", "12m 20s", JOB, "frees when it is"]));
+    assert!(has(&lines(&state, now), &["invoice:2026-11", "12m 20s", JOB, "when it is completed"]));
     press(&mut state, "\t");
     assert!(has(&lines(&state, now), &["4711", "9m 58s", "4242 deploy, idle in transaction", "12m 22s"]));
     let everything = lines(&state, now).join("");
     assert!(!everything.contains('\u{1b}'), "text of jobs must not reach the terminal as commands");
+}
+
+#[test]
+fn a_terminal_of_80_columns_shows_names_the_whole_foot_and_the_whole_help() {
+    let now = Instant::now();
+    let mut state = state_with_history(now);
+    let at_80 = |state: &State| lines_at(state, now, 80);
+    let has = |shown: &[String], words: &[&str]| shown.iter().any(|line| words.iter().all(|word| line.contains(word)));
+    let shown = at_80(&state);
+    for words in [&["billing", "limit 2", "41", "12m 20s"][..], &["imports", "paused", "250"], &["emails"]] {
+        assert!(has(&shown, words), "{words:?}: {shown:#?}");
+    }
+    assert!(shown[23].starts_with("? help") && shown[23].ends_with("q quit"), "{shown:#?}");
+    assert!(has(&shown, &["report.build", "4m 2s", "1/25", "worker-1"]), "{shown:#?}");
+    press(&mut state, "3");
+    assert!(has(&at_80(&state), &["email.send", "8s ago", "smtp: connection"]), "{:#?}", at_80(&state));
+    press(&mut state, "4");
+    assert!(has(&at_80(&state), &["invoice:2026-11", "invoice.send", "available", "12m 20s", "when it is"]));
+    press(&mut state, "5");
+    assert!(has(&at_80(&state), &["4711", "shop", "9m 58s", "a key", "4242 deploy, idle", "12m 22s"]));
+    press(&mut state, "?");
+    let help = at_80(&state);
+    for words in ["1 to 5, tab, arrows ", "pause the selected queue, or resume it", "transaction ends."] {
+        assert!(has(&help, &[words]), "{words}: {help:#?}");
+    }
+    // No line of it is cut: the frame closes each.
+    let inside: Vec<_> = help.iter().filter(|line| line.contains('│')).collect();
+    assert!(inside.iter().filter(|line| line.matches('│').count() >= 2).count() >= 20, "{help:#?}");
+    press(&mut state, "x");
+    let long = "error communicating with database: ".repeat(4);
+    state.notice = Some(format!("{long}the end"));
+    assert!(at_80(&state)[23].ends_with("the end"), "{:#?}", at_80(&state));
+}
+
+#[test]
+fn hostile_text_reaches_no_terminal_from_any_list_or_window() {
+    const HOSTILE: &str = "\u{1b}]0;x\u{7}\u{1b}[2J\r\n\u{9b}31m\u{202e}\u{2066}\u{200f}";
+    let hostile = || HOSTILE.to_owned();
+    let now = Instant::now();
+    let mut snapshot = incident(3);
+    snapshot.queues[0].name = hostile();
+    let running = &mut snapshot.running[0];
+    running.is_alive = false;
+    for text in [&mut running.kind, &mut running.queue, &mut running.runner, &mut running.progress] {
+        *text = hostile();
+    }
+    let failing = &mut snapshot.failing[0];
+    for text in [&mut failing.kind, &mut failing.queues, &mut failing.error] {
+        *text = hostile();
+    }
+    let key = &mut snapshot.keys[0];
+    for text in [&mut key.key, &mut key.kind, &mut key.frees] {
+        *text = hostile();
+    }
+    let waiting = &mut snapshot.waiting[0];
+    for text in [&mut waiting.application, &mut waiting.waits_for, &mut waiting.blocker, &mut waiting.query] {
+        *text = hostile();
+    }
+    let mut state = State::new("schema uniqueue".to_owned(), Duration::from_secs(1));
+    state.apply(Update::Snapshot(Box::new(snapshot)), now);
+    let check = |state: &State| {
+        for width in [80, 200] {
+            let shown = lines_at(state, now, width).concat();
+            let is_bad = |letter: char| letter.is_control() || "\u{202e}\u{2066}\u{200f}".contains(letter);
+            assert!(!shown.contains(is_bad), "{shown:?}");
+        }
+    };
+    for keys in ["1", "2", "3", "4", "5", "1p", "n", "3r", "n", "/"] {
+        press(&mut state, keys);
+        check(&state);
+    }
+    press(&mut state, "\u{1b}");
+    state.filter = hostile();
+    check(&state);
+    state.filter.clear();
+    state.notice = Some(hostile());
+    check(&state);
+    state.retry = Some(Retry { kind: hostile(), retried: 1 });
+    state.problem = Some(hostile());
+    check(&state);
+    state.overlay = Overlay::Text { title: "job".to_owned(), lines: vec![hostile()], scroll: 0 };
+    check(&state);
+    for overlay in [Overlay::Filter, Overlay::Confirm(Action::Retry(hostile())), Overlay::Confirm(Action::Pause(hostile()))] {
+        state.overlay = overlay;
+        check(&state);
+    }
 }
 
 #[test]
@@ -176,11 +266,11 @@ fn stale_numbers_and_problems_are_shown() {
     let mut state = state_with_history(began);
     let later = began + Duration::from_secs(9);
     state.problem = Some("no answer within 10s".to_owned());
-    let head = &lines(&state, later)[0];
-    assert!(head.contains("9.0s old") && head.ends_with("no answer within 10s"), "{head}");
+    let shown = lines(&state, later);
+    assert!(shown[0].contains("9.0s old") && shown[1] == "no answer within 10s", "{shown:#?}");
     state.apply(Update::Snapshot(Box::new(incident(1))), later);
-    let head = &lines(&state, later)[0];
-    assert!(!head.contains(" old") && !head.contains("no answer"), "{head}");
+    let shown = lines(&state, later);
+    assert!(!shown[0].contains(" old") && !shown[1].contains("no answer"), "{shown:#?}");
     state.apply(Update::Snapshot(Box::new(Snapshot { took: Duration::from_secs(3), ..incident(1) })), later);
     assert!(lines(&state, later)[0].contains("every 1.0s, a query takes 3.0s"));
 }
@@ -286,7 +376,7 @@ fn picture_in_the_guide_matches_the_screen() {
     let now = Instant::now();
     let mut state = state_with_history(now);
     press(&mut state, "5");
-    let drawn = svg(&drawn(&state, now, true));
+    let drawn = svg(&drawn(&state, now, true, 120));
     if std::env::var("GOLDEN").is_ok_and(|value| value == "overwrite") {
         std::fs::write(path, &drawn).unwrap();
     }

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use serde_json::json;
 
-use crate::support::{Foreground, directory, execute, has_psql, run, run_json, texts, uniqueue};
+use crate::support::{Foreground, database, directory, execute, has_psql, run, run_json, texts, uniqueue};
 
 #[tokio::test]
 async fn the_schema_comes_from_the_environment_as_well() {
