@@ -145,7 +145,8 @@ pub(crate) fn schema_name(given: &str) -> Result<SchemaName, Error> {
     if given.is_empty() { Ok(SchemaName::default()) } else { given.parse() }
 }
 
-fn url(arguments: &DatabaseArguments) -> Option<&str> {
+/// The URL of the arguments, if they have one.
+pub(crate) fn url(arguments: &DatabaseArguments) -> Option<&str> {
     // Scripts often unset a variable by setting it to the empty string.
     arguments.database_url.as_deref().filter(|url| !url.trim().is_empty())
 }

@@ -31,6 +31,10 @@ pub(crate) struct DemoArguments {
     #[arg(long, conflicts_with = "exclude")]
     pub(crate) all: bool,
 
+    /// Print five tables after the summary, each with its SQL: states, claims, the longest jobs, failures, sizes
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) tables: bool,
+
     /// Keep the throw-away database running after the report until Ctrl-C, and print its URL
     #[arg(long)]
     pub(crate) keep: bool,
@@ -47,7 +51,8 @@ It works jobs that an interrupted demo left there as well.
 Examples:
   uniqueue demo                        the current directory
   uniqueue demo --json ~/src | jq .jobs_per_second
-  uniqueue demo --keep                 and explore it with psql
+  uniqueue demo --tables               with tables of the queue, and the SQL of each
+  uniqueue demo --keep                 and explore it with `uniqueue top` and psql
   uniqueue demo --database-url postgres://localhost/app --schema jobs
 
 Exit codes:

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use sqlx::{Connection, PgConnection};
-use uniqueue::{Client, JobId};
+use uniqueue::{Client, Duplicate, JobId};
 
 use super::files::{FoundFile, FoundFiles};
 use super::tables::Tables;
@@ -23,9 +24,20 @@ pub(super) struct Inserts {
     pub(super) insert_time: Duration,
     /// Second inserts that returned the job of the first.
     pub(super) duplicates: u64,
+    /// The first of them: its path, and the job that holds its key.
+    pub(super) example: Option<Example>,
     /// Jobs that the second insert stored by mistake.
     pub(super) stored_twice: u64,
     pub(super) duplicate_time: Duration,
+}
+
+/// A duplicate.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Example {
+    pub(super) path: String,
+    /// The job that holds its key.
+    #[serde(flatten)]
+    pub(super) duplicate: Duplicate,
 }
 
 /// Inserts a job for each file, and then all of them again.
@@ -42,7 +54,7 @@ pub(super) async fn insert_twice(
 
     let waiting = tables.waiting(connection).await?;
     let begun_at = Instant::now();
-    let duplicates = insert_again(client, &found.files, &jobs).await?;
+    let (duplicates, example) = insert_again(client, &found.files, &jobs).await?;
     let duplicate_time = begun_at.elapsed();
     let stored_twice = tables.waiting(connection).await?.abs_diff(waiting);
     Ok(Inserts {
@@ -50,6 +62,7 @@ pub(super) async fn insert_twice(
         adopted,
         insert_time,
         duplicates,
+        example,
         stored_twice,
         duplicate_time,
     })
@@ -75,16 +88,26 @@ async fn insert_with_rows(
     Ok(all)
 }
 
-/// Inserts all jobs again, and counts the answers with the right job.
-async fn insert_again(client: &Client, files: &[FoundFile], jobs: &[(JobId, bool)]) -> Result<u64, Failure> {
-    let mut duplicates = 0;
+/// Inserts all jobs again, and counts the answers with the right job. Returns the first of them as well.
+async fn insert_again(
+    client: &Client,
+    files: &[FoundFile],
+    jobs: &[(JobId, bool)],
+) -> Result<(u64, Option<Example>), Failure> {
+    let (mut duplicates, mut example) = (0, None);
     for (files, jobs) in files.chunks(BATCH_SIZE).zip(jobs.chunks(BATCH_SIZE)) {
         let answers = client.insert_many(files.iter().map(job)).await?;
+        if example.is_none() {
+            let first = files.iter().zip(&answers).next();
+            example = first.and_then(|(file, answer)| {
+                Some(Example { path: file.path.clone(), duplicate: answer.duplicate_of()? })
+            });
+        }
         let is_right =
             |(answer, (id, _)): &(uniqueue::Inserted, &(JobId, bool))| answer.duplicate && answer.id() == *id;
         duplicates += answers.into_iter().zip(jobs).filter(is_right).count() as u64;
     }
-    Ok(duplicates)
+    Ok((duplicates, example))
 }
 
 fn job(file: &FoundFile) -> HashFile {

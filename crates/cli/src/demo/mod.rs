@@ -7,6 +7,7 @@
 mod args;
 mod files;
 mod insert;
+mod interrupt;
 mod path_text;
 mod progress;
 mod report;
@@ -19,15 +20,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sqlx::{Connection, PgConnection, Row};
-use uniqueue::{Runner, RunnerHandle, shutdown_signal};
+use uniqueue::{Runner, RunnerHandle};
 
 pub(crate) use self::args::DemoArguments;
 use self::insert::insert_twice;
+use self::interrupt::Interrupt;
 use self::progress::Progress;
 use self::report::{DatabaseFacts, Report};
 use self::tables::Tables;
 use self::work::HashFiles;
-use crate::database::Database;
+use crate::database::{self, Database};
 use crate::failure::Failure;
 use crate::output;
 use crate::verdict::Verdict;
@@ -35,8 +37,13 @@ use crate::verdict::Verdict;
 /// How many jobs run at once. It is larger than the number of connections, so that each fetch returns many jobs.
 const CONCURRENCY: usize = 64;
 
-/// Runs the demo and prints the report.
+/// Runs the demo and prints the report. A signal ends it at any step.
 pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
+    let interrupt = Interrupt::new(database::url(&arguments.database).is_none());
+    Arc::clone(&interrupt).watch(steps(arguments, interrupt)).await
+}
+
+async fn steps(arguments: DemoArguments, interrupt: Arc<Interrupt>) -> Result<Verdict, Failure> {
     let schema = &arguments.database.schema;
     if schema.as_str() == tables::SCHEMA {
         return Err(Failure::refused(
@@ -58,10 +65,10 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
     let tables = Tables::create(&mut database.connection, schema.clone()).await?;
     let mut lock = Lock::take(&mut database).await?;
 
-    progress.set_message(format!("inserting {} jobs, twice", found.files.len()));
+    progress.set_message(format!("inserting {}, twice", output::counted(found.files.len() as u64, "job")));
     let inserts = insert_twice(&database.client, &mut database.connection, &tables, &found).await?;
     progress.start_work(found.files.len() as u64);
-    work(&mut database, &tables, &progress).await?;
+    interrupt.ending_itself(work(&mut database, &tables, &progress, &interrupt)).await?;
     lock.release().await?;
     progress.finish();
 
@@ -81,10 +88,10 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
     if arguments.database.json {
         output::print_json(&report)?;
     } else {
-        output::print(&report.text())?;
+        output::print(&report.text(arguments.tables))?;
     }
     if arguments.keep {
-        keep(&database).await;
+        interrupt.ending_itself(keep(&database, &interrupt)).await;
     }
     database.close().await?;
     Ok(if report.accounted { Verdict::Fine } else { Verdict::NotFine })
@@ -97,7 +104,12 @@ fn connections() -> u32 {
 }
 
 /// Works until every job of the run is final.
-async fn work(database: &mut Database, tables: &Tables, progress: &Arc<Progress>) -> Result<(), Failure> {
+async fn work(
+    database: &mut Database,
+    tables: &Tables,
+    progress: &Arc<Progress>,
+    interrupt: &Interrupt,
+) -> Result<(), Failure> {
     let client = &database.client;
     let worker = HashFiles { pool: client.pool().clone(), progress: Arc::clone(progress) };
     let handle = Runner::new(client.clone())
@@ -114,7 +126,7 @@ async fn work(database: &mut Database, tables: &Tables, progress: &Arc<Progress>
             finished?;
             Ok(handle.stop().await?)
         }
-        () = shutdown_signal() => Err(interrupted(handle, progress, database.postgres.is_some()).await),
+        () = interrupt.stopped() => Err(interrupted(handle, progress, interrupt).await),
     }
 }
 
@@ -139,18 +151,17 @@ async fn finished(connection: &mut PgConnection, tables: &Tables, progress: &Pro
     }
 }
 
-async fn interrupted(handle: RunnerHandle, progress: &Progress, is_throw_away: bool) -> Failure {
+async fn interrupted(handle: RunnerHandle, progress: &Progress, interrupt: &Interrupt) -> Failure {
     progress.finish();
     let left = match handle.stop().await {
-        Ok(()) if is_throw_away => "the throw-away database and all results are removed".to_owned(),
-        Ok(()) => "the remaining jobs stay in the queue, and the next demo works them".to_owned(),
+        Ok(()) => interrupt.left(),
         Err(error) => error.to_string(),
     };
     Failure::Interrupted { left }
 }
 
 /// Keeps the throw-away server running until an interrupt.
-async fn keep(database: &Database) {
+async fn keep(database: &Database, interrupt: &Interrupt) {
     let Some(postgres) = &database.postgres else {
         output::print_to_stderr("--keep has no effect on a database that you gave");
         return;
@@ -158,10 +169,13 @@ async fn keep(database: &Database) {
     let url = postgres.url();
     // On standard error, so that standard output is a single JSON object with --json.
     output::print_to_stderr(&format!(
-        "\nPostgreSQL runs until Ctrl-C, and is then removed with all its data:\n\n  psql '{url}'\n\n\
-         A second run:\n\n  uniqueue demo --database-url '{url}'"
+        "\nPostgreSQL runs until Ctrl-C, and is then removed with all its data. In another terminal:\n\n  \
+         export DATABASE_URL='{url}'\n  \
+         uniqueue top                     watch the queue while another terminal runs `uniqueue demo`\n  \
+         uniqueue job list --limit 5\n  \
+         uniqueue db psql"
     ));
-    shutdown_signal().await;
+    interrupt.stopped().await;
 }
 
 /// A lock that keeps a second demo out of the schema. It ends with its release or its connection.

@@ -6,10 +6,10 @@ use indicatif::HumanBytes;
 use serde::Serialize;
 
 use super::files::{FoundFiles, LeftOut};
-use super::insert::Inserts;
+use super::insert::{Example, Inserts};
 use super::statements::Statement;
 use super::tables::{FailedFile, Tally};
-use crate::output::count;
+use crate::output::{count, counted, format_duration, printable, width, wrap};
 
 /// The largest number of failed files in the text.
 const LISTED: usize = 10;
@@ -35,6 +35,8 @@ pub(super) struct Report {
     pub(super) adopted: u64,
     /// Second inserts that were flagged as duplicates.
     pub(super) duplicates: u64,
+    /// One of them.
+    pub(super) duplicate_example: Option<Example>,
     /// Jobs that the second inserts stored, which must be none.
     pub(super) stored_twice: u64,
     pub(super) completed: u64,
@@ -66,11 +68,11 @@ pub(super) struct DatabaseFacts {
     pub(super) run: uuid::Uuid,
 }
 
-/// How long jobs with one attempt waited, from the start of the transaction that inserted them.
+/// How long jobs with one attempt waited, from the start of the transaction that inserted them, in seconds.
 #[derive(Debug, Serialize)]
 pub(super) struct InsertToStart {
-    pub(super) p50_ms: Option<f64>,
-    pub(super) p99_ms: Option<f64>,
+    pub(super) p50: Option<f64>,
+    pub(super) p99: Option<f64>,
 }
 
 /// How long each step took.
@@ -96,8 +98,14 @@ impl Report {
         let files = found.files.len() as u64;
         let problems = problems(files, inserts, tally);
         let work = tally.work_seconds.unwrap_or_default();
-        let percentile =
-            |at: usize| tally.start_millis.as_ref().and_then(|millis| millis.get(at)).copied().map(rounded);
+        let percentile = |at: usize| {
+            tally
+                .start_millis
+                .as_ref()
+                .and_then(|millis| millis.get(at))
+                .copied()
+                .map(|millis| rounded(millis / 1_000.0))
+        };
         Self {
             path: found.root,
             database,
@@ -110,6 +118,7 @@ impl Report {
             inserted: inserts.inserted,
             adopted: inserts.adopted,
             duplicates: inserts.duplicates,
+            duplicate_example: inserts.example.clone(),
             stored_twice: inserts.stored_twice,
             completed: tally.completed,
             retried: tally.retried,
@@ -117,7 +126,7 @@ impl Report {
             attempts: tally.attempts,
             failures,
             jobs_per_second: (work > 0.0).then(|| rounded(tally.completed as f64 / work)),
-            insert_to_start: InsertToStart { p50_ms: percentile(0), p99_ms: percentile(1) },
+            insert_to_start: InsertToStart { p50: percentile(0), p99: percentile(1) },
             seconds: Seconds {
                 search: rounded(search_time.as_secs_f64()),
                 insert: rounded(inserts.insert_time.as_secs_f64()),
@@ -130,78 +139,130 @@ impl Report {
         }
     }
 
-    /// The report as text.
-    pub(super) fn text(&self) -> String {
+    /// The summary as text, and with `tables` the results of the statements.
+    pub(super) fn text(&self, tables: bool) -> String {
         let database = &self.database;
         let owner = if database.embedded { "of its own" } else { "that you gave" };
-        let mut lines = vec![
-            format!("{}, on PostgreSQL {} {owner}, schema {}", self.path, database.version, database.schema),
-            String::new(),
-            line("files", count(self.files), &format!("found in {} s", self.seconds.search)),
-            line("bytes", count(self.bytes), &format!("{}, {} lines", HumanBytes(self.bytes), count(self.lines))),
-            line(
-                "inserted",
-                count(self.inserted),
-                &format!("in {} s, in one transaction with the rows of an application", self.seconds.insert),
-            ),
-            line(
-                "duplicates",
-                count(self.duplicates),
-                &format!("all inserted again in {} s; stored: {}", self.seconds.insert_again, count(self.stored_twice)),
-            ),
-            line("completed", count(self.completed), &format!("in {} s", self.seconds.work)),
-            line("retried", count(self.retried), &format!("{} attempts in all", count(self.attempts))),
-            line("discarded", count(self.discarded), ""),
-            line("jobs/s", or_none(self.jobs_per_second.map(|rate| count(rate as u64))), ""),
-            line(
-                "insert to start",
-                or_none(self.insert_to_start.p50_ms.map(|millis| format!("{millis:.1} ms"))),
-                &format!(
-                    "p50; p99 {}. The workers started after both inserts, so jobs waited behind the whole backlog",
-                    or_none(self.insert_to_start.p99_ms.map(|millis| format!("{millis:.1} ms")))
-                ),
-            ),
-        ];
-        lines.extend(self.notes());
-        lines.push(String::new());
-        lines.extend(self.statements.iter().map(Statement::text));
-        lines.extend(self.problems.iter().map(|problem| format!("NOT ACCOUNTED FOR: {problem}")));
-        if self.accounted {
-            lines.push("Every file is accounted for.".to_owned());
+        let what = format!(
+            "{} under {}, {}",
+            counted(self.files, "file"),
+            self.path,
+            HumanBytes(self.bytes).to_string().replace(" B", " bytes")
+        );
+        let on = format!("PostgreSQL {} {owner}, schema {}", database.version, database.schema);
+        let mut text = entry("Demo", &what) + &entry("", &on) + "\n";
+        text += &entry("Inserted", &self.inserted_text());
+        text += &entry("Duplicates", &self.duplicates_text());
+        text += &entry("Worked", &self.worked_text());
+        text += &self.notes();
+        text.push('\n');
+        if tables {
+            text += &self.statements.iter().map(Statement::text).collect::<Vec<_>>().join("\n");
+            text.push('\n');
         }
-        lines.join("\n") + "\n"
+        for problem in &self.problems {
+            text += &format!("NOT ACCOUNTED FOR: {problem}\n");
+        }
+        if self.accounted {
+            text += "Every file is accounted for.\n";
+        }
+        text + &self.next(tables)
     }
 
-    /// The lines that only some runs have.
-    fn notes(&self) -> Vec<String> {
+    fn inserted_text(&self) -> String {
+        let adopted = match self.adopted {
+            0 => String::new(),
+            adopted => format!(", and {} that an interrupted demo left were taken over", counted(adopted, "job")),
+        };
+        let (jobs, time) = (counted(self.inserted, "job"), time(self.seconds.insert));
+        format!("{jobs} in {time}, in one transaction with the rows of an application{adopted}")
+    }
+
+    fn duplicates_text(&self) -> String {
+        let time = time(self.seconds.insert_again);
+        let count = count(self.duplicates);
+        let Some(Example { path, duplicate }) = &self.duplicate_example else { return count };
+        format!(
+            "{count}: all jobs were inserted again in {time}. A job with the same kind, path and size was there for each, so the \
+             insert returned that job and stored nothing. For example {path}: job {} ({}) claims its key, which is free {}",
+            duplicate.holder,
+            duplicate.holder_state,
+            duplicate.frees()
+        )
+    }
+
+    fn worked_text(&self) -> String {
+        let mut text = format!(
+            "{} in {}: {} completed, {} discarded, {} retried",
+            counted(self.completed + self.discarded, "job"),
+            time(self.seconds.work),
+            count(self.completed),
+            count(self.discarded),
+            count(self.retried)
+        );
+        if let Some(rate) = self.jobs_per_second {
+            text += &format!("; {} jobs a second", count(rate as u64));
+        }
+        if let (Some(half), Some(most)) = (self.insert_to_start.p50, self.insert_to_start.p99) {
+            text += &format!(
+                ". Half of them started within {} of their insert and 99 % within {}, behind the backlog of both inserts",
+                time(half),
+                time(most)
+            );
+        }
+        text
+    }
+
+    /// What to try next.
+    fn next(&self, tables: bool) -> String {
+        let mut lines = Vec::new();
+        if !tables {
+            lines.push(("uniqueue demo --tables", "with the SQL of a DBA's first questions"));
+        }
+        if self.database.embedded && self.database.url.is_none() {
+            lines.push(("uniqueue demo --keep", "keep the database, for top, job list and psql"));
+        } else if !self.database.embedded {
+            lines.push(("uniqueue job list --queue demo", "the jobs"));
+            lines.push(("uniqueue top", "watch the next demo"));
+        }
+        lines.push(("uniqueue --help", "all commands"));
+        let lines = lines.iter().map(|(command, purpose)| format!("  {command:<32}{purpose}\n"));
+        format!("\nNext:\n{}", lines.collect::<String>())
+    }
+
+    /// The entries that only some runs have.
+    fn notes(&self) -> String {
         let LeftOut { excluded_names, excluded_directories, symbolic_links, special_files, unreadable } =
             &self.left_out;
-        let mut notes = Vec::new();
-        if self.adopted > 0 {
-            notes.push(line("adopted", count(self.adopted), "left in the queue by an interrupted demo"));
-        }
+        let mut notes = String::new();
         if self.changed > 0 {
-            notes.push(line("changed", count(self.changed), "had a different size when they were read"));
+            notes += &entry("Changed", &format!("{} had another size when read", counted(self.changed, "file")));
         }
+        let mut left_out = Vec::new();
         if *excluded_directories > 0 {
-            let reason = format!("directories named {}; --all includes them", excluded_names.join(" or "));
-            notes.push(line("left out", count(*excluded_directories), &reason));
+            let directories = if *excluded_directories == 1 { "directory" } else { "directories" };
+            let names = excluded_names.join(" or ");
+            left_out.push(format!("{} {directories} named {names} (--all)", count(*excluded_directories)));
         }
         if *symbolic_links > 0 {
-            notes.push(line("left out", count(*symbolic_links), "symbolic links"));
+            left_out.push(counted(*symbolic_links, "symbolic link"));
         }
         if *special_files > 0 {
-            notes.push(line("left out", count(*special_files), "sockets, pipes and devices"));
+            left_out.push(format!("{} (sockets, pipes, devices)", counted(*special_files, "special file")));
+        }
+        if !left_out.is_empty() {
+            notes += &entry("Left out", &left_out.join("; "));
         }
         for reason in unreadable.iter().take(LISTED) {
-            notes.push(line("unreadable", reason.clone(), ""));
+            notes += &entry("Unreadable", reason);
         }
         for FailedFile { path, attempts, error } in self.failures.iter().take(LISTED) {
-            notes.push(line("failed", path.clone(), &format!("after {attempts} attempts: {error}")));
+            let attempts = counted(u64::from(attempts.unsigned_abs()), "attempt");
+            notes += &entry("Failed", &format!("{path}, after {attempts}: {error}"));
         }
         let unlisted = unreadable.len().saturating_sub(LISTED) + self.failures.len().saturating_sub(LISTED);
         if unlisted > 0 {
-            notes.push(line("and more", count(unlisted as u64), "unreadable or failed; --json lists them all"));
+            notes += &entry("And more", &format!("{} unreadable or failed; --json lists all", count(unlisted as u64)));
         }
         notes
     }
@@ -210,26 +271,44 @@ impl Report {
 /// The checks that failed.
 fn problems(files: u64, inserts: &Inserts, tally: &Tally) -> Vec<String> {
     let ended = tally.completed + tally.discarded + tally.cancelled;
+    let found = format!("{} found", counted(files, "file"));
     let checks = [
-        (tally.files == files, format!("{files} files found, {} recorded", tally.files)),
-        (tally.stored == files, format!("{files} files found, {} jobs stored", tally.stored)),
-        (inserts.duplicates == files, format!("{files} files inserted again, {} duplicates", inserts.duplicates)),
-        (inserts.stored_twice == 0, format!("duplicates changed the queue by {} jobs", inserts.stored_twice)),
-        (ended == files, format!("{files} files found, {ended} jobs ended")),
-        (tally.cancelled == 0, format!("{} jobs were cancelled", tally.cancelled)),
-        (tally.missing == 0, format!("{} completed jobs have no checksum", tally.missing)),
-        (tally.extra == 0, format!("{} jobs have a checksum and are not completed", tally.extra)),
+        (tally.files == files, format!("{found}, {} recorded", count(tally.files))),
+        (tally.stored == files, format!("{found}, {} stored", counted(tally.stored, "job"))),
+        (
+            inserts.duplicates == files,
+            format!("{found}, {} at the second insert", counted(inserts.duplicates, "duplicate")),
+        ),
+        (
+            inserts.stored_twice == 0,
+            format!("duplicates changed the queue by {}", counted(inserts.stored_twice, "job")),
+        ),
+        (ended == files, format!("{found}, {} at the end", counted(ended, "final job"))),
+        (tally.cancelled == 0, counted(tally.cancelled, "cancelled job")),
+        (tally.missing == 0, format!("{} without a checksum", counted(tally.missing, "completed job"))),
+        (tally.extra == 0, format!("{} of a job that is not completed", counted(tally.extra, "checksum"))),
     ];
     checks.into_iter().filter_map(|(is_right, problem)| (!is_right).then_some(problem)).collect()
 }
 
-fn line(name: &str, value: String, remark: &str) -> String {
-    let whole = if remark.is_empty() { value } else { format!("{value:<12}  {remark}") };
-    format!("{name:<16}{whole}")
+/// The width of the names of the entries.
+const NAME_WIDTH: usize = 12;
+
+/// An entry of the summary. On a terminal its lines end after words.
+fn entry(name: &str, text: &str) -> String {
+    let text = printable(text);
+    let width = width().map(|width| width.saturating_sub(NAME_WIDTH));
+    let mut name = Some(name);
+    let lines = wrap(&text, width).into_iter().map(|line| {
+        let name = name.take().unwrap_or_default();
+        format!("{name:NAME_WIDTH$}{}\n", line.trim_end())
+    });
+    lines.collect()
 }
 
-fn or_none(value: Option<String>) -> String {
-    value.unwrap_or_else(|| "none".to_owned())
+/// A number of seconds as text.
+fn time(seconds: f64) -> String {
+    format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }
 
 /// Rounds to thousandths.

@@ -177,10 +177,12 @@ pub(super) async fn pause(arguments: PauseArguments) -> Result<Verdict, Failure>
         let before = database.client.queue(name).settings().tx(&mut tx).await?;
         let settings = database.client.queue(name).pause().tx(&mut tx).await?;
         tx.commit().await?;
-        print_change(&settings, before.paused_at.is_none(), json, |settings| match (before.paused_at, settings.paused_at) {
-            (Some(since), _) => format!("was paused already, since {}", format_time(since)),
-            (None, Some(_)) => "is paused; running jobs are finished".to_owned(),
-            (None, None) => "is not paused".to_owned(),
+        print_change(&settings, before.paused_at.is_none(), json, |settings| {
+            match (before.paused_at, settings.paused_at) {
+                (Some(since), _) => format!("was paused already, since {}", format_time(since)),
+                (None, Some(_)) => "is paused; running jobs are finished".to_owned(),
+                (None, None) => "is not paused".to_owned(),
+            }
         })?;
         note_unknown_queue(&database.client, &before).await;
     }

@@ -228,14 +228,7 @@ fn failing(snapshot: &Snapshot, shown: &[usize], palette: Palette) -> Listed {
 fn keys(snapshot: &Snapshot, shown: &[usize]) -> Listed {
     let row = |index: &usize| {
         let key = &snapshot.keys[*index];
-        vec![
-            text(&key.key),
-            text(&key.kind),
-            text(&key.state),
-            number(&key.age),
-            text(&key.holder),
-            text(&key.frees),
-        ]
+        vec![text(&key.key), text(&key.kind), text(&key.state), number(&key.age), text(&key.holder), text(&key.frees)]
     };
     (
         vec![

@@ -61,7 +61,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, palette: Palette) {
 /// A text in lines that fit into a box, without control characters.
 fn wrapped(text: &str, area: Rect) -> Vec<Line<'static>> {
     let text = printable(text);
-    wrap(&text, Some(usize::from(area.width.saturating_sub(4)))).into_iter().map(|line| Line::from(line.to_owned())).collect()
+    wrap(&text, Some(usize::from(area.width.saturating_sub(4))))
+        .into_iter()
+        .map(|line| Line::from(line.to_owned()))
+        .collect()
 }
 
 /// Draws a box in the middle, as large as its text.

@@ -243,7 +243,9 @@ fn hostile_text_reaches_no_terminal_from_any_list_or_window() {
     check(&state);
     state.overlay = Overlay::Text { title: "job".to_owned(), lines: vec![hostile()], scroll: 0 };
     check(&state);
-    for overlay in [Overlay::Filter, Overlay::Confirm(Action::Retry(hostile())), Overlay::Confirm(Action::Pause(hostile()))] {
+    for overlay in
+        [Overlay::Filter, Overlay::Confirm(Action::Retry(hostile())), Overlay::Confirm(Action::Pause(hostile()))]
+    {
         state.overlay = overlay;
         check(&state);
     }

@@ -7,12 +7,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uniqueue::{Client, NewJob, UniquePolicy};
 
+use crate::screen::WAIT;
 use crate::support::{Foreground, command, database, directory, execute, is_root, run_json, texts, uniqueue};
 
 /// Name under the tree, the same as the demo's table spells it, content.
@@ -143,12 +146,78 @@ async fn one_file_and_no_file_are_fine_and_text_reads_well() {
     let output = demo.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
-    assert!(text.contains("jobs/s          none\n") && text.ends_with("Every file is accounted for.\n"), "{text}");
-    assert!(text.contains(" kind | state | last_error | jobs | for_example\n"), "{text}");
+    assert!(text.contains("Worked      0 jobs in 0s: 0 completed, 0 discarded, 0 retried\n"), "{text}");
+    assert!(text.contains("\nEvery file is accounted for.\n\nNext:\n  uniqueue demo --tables "), "{text}");
+    assert!(!text.contains("SELECT"), "the tables are behind --tables: {text}");
 
     let file = write(tree.path(), b"file", b"x");
     let (code, report) = run_json(uniqueue().arg("demo").arg(file).arg("--json").env("DATABASE_URL", &url));
     assert_eq!((code, numbers(&report, &COUNTS)), (0, vec![1, 1, 1, 1, 0, 0]));
+    assert_eq!(report["duplicate_example"]["holder_state"], json!("available"));
+
+    let output = demo.arg("--tables").env("COLUMNS", "80").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains(" kind | state | last_error | jobs | for_example\n"), "{text}");
+    let (summary, _) = text.split_once("\n-- Where are the jobs?\n").expect(&text);
+    for part in [
+        "\nInserted    1 job in ",
+        "\nDuplicates  1: all jobs were inserted again in ",
+        "which is free when it is completed, cancelled or discarded",
+        "\nWorked      1 job in ",
+        ": 1 completed, 0 discarded, 0 retried; ",
+    ] {
+        let (part, summary) = (part.trim_start(), summary.split_whitespace().collect::<Vec<_>>().join(" "));
+        assert!(summary.contains(&part.split_whitespace().collect::<Vec<_>>().join(" ")), "{part}: {summary}");
+    }
+    assert!(summary.lines().all(|line| line.chars().count() <= 80), "{summary}");
+}
+
+/// Waits until a session of the demo waits for a lock.
+async fn until_it_waits(url: &str) {
+    let waits = "SELECT count(*)::text FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = 'uniqueue' AND wait_event_type = 'Lock'";
+    let began = Instant::now();
+    while texts(url, waits).await == ["0"] {
+        assert!(began.elapsed() < WAIT, "it does not wait");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_signal_ends_the_demo_at_every_step() {
+    let url = database().await;
+    let tree = directory();
+    write(tree.path(), b"file", b"x");
+    let demo = || {
+        let mut demo = uniqueue();
+        demo.arg("demo").arg(tree.path()).args(["--database-url", &url]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        demo
+    };
+    assert!(demo().output().unwrap().status.success());
+    for (step, lock, signals) in [
+        ("the tables", "SELECT pg_advisory_xact_lock(hashtextextended('uniqueue demo tables', 0))", &["TERM"][..]),
+        ("the inserts", "LOCK uniqueue.job", &["INT"]),
+        ("the work, in order", "LOCK uniqueue_demo.checksum IN SHARE MODE", &["TERM"]),
+        ("the work, at once", "LOCK uniqueue_demo.checksum IN SHARE MODE", &["INT", "INT"]),
+    ] {
+        let mut holder = PgConnection::connect(&url).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(format!("BEGIN; {lock}"))).execute(&mut holder).await.unwrap();
+        let child = demo().spawn().unwrap();
+        until_it_waits(&url).await;
+        for signal in signals {
+            let sent = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
+            assert!(sent.unwrap().success(), "{step}");
+            // Two equal signals at once would count as one.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        let output = tokio::task::spawn_blocking(|| child.wait_with_output()).await.unwrap().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(130), 0), "{step}: {stderr}");
+        let left = "error: interrupted: jobs that were inserted stay in the queue, and the next demo works them\n";
+        assert!(stderr.ends_with(left), "{step}: {stderr}");
+        holder.close().await.unwrap();
+    }
+    assert!(demo().output().unwrap().status.success());
 }
 
 #[tokio::test]
@@ -187,7 +256,7 @@ async fn unaccounted_file_is_told_by_the_exit_code() {
     .await;
     let (code, report) = run_json(demo);
     assert_eq!((code, &report["accounted"]), (1, &json!(false)));
-    assert_eq!(report["problems"], json!(["1 completed jobs have no checksum"]));
+    assert_eq!(report["problems"], json!(["1 completed job without a checksum"]));
 }
 
 #[tokio::test]

@@ -311,7 +311,10 @@ async fn show_prints_everything_about_a_job() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(text.contains("claim      | claimed; free when it is running, completed, cancelled or discarded\n"), "{text}");
+    assert!(
+        text.contains("claim      | claimed; free when it is running, completed, cancelled or discarded\n"),
+        "{text}"
+    );
     assert!(text.contains("\nargs\n  {}\n") && text.contains(" | inserted\n"), "{text}");
 
     let failed = jobs.insert("fails");

@@ -297,7 +297,13 @@ async fn stats_are_printed_once_or_line_by_line() {
     stdout.read_line(&mut String::new()).unwrap();
     assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    for words in [["stats", "--watch", "0"], ["stats", "--watch", "0.0"], ["stats", "--within", "0s"], ["stats", "--within", "0"], ["stats", "--sample", "0"]] {
+    for words in [
+        ["stats", "--watch", "0"],
+        ["stats", "--watch", "0.0"],
+        ["stats", "--within", "0s"],
+        ["stats", "--within", "0"],
+        ["stats", "--sample", "0"],
+    ] {
         assert!(queues.refused(&words).starts_with("error: invalid value '0"), "{words:?}");
     }
 }

@@ -101,10 +101,14 @@ async fn a_terminal_gets_colour_and_its_own_width_and_is_asked() {
     let (list, _) = on_a_terminal(&url, "NO_COLOR=1 uniqueue --color always job list", "").unwrap();
     assert!(list.contains("\u{1b}[31mdiscarded\u{1b}[0m"), "{list}");
 
-    const QUESTION: &str = "Cancel 1 job in schema uniqueue with --state pending,scheduled,available,running,retryable --kind a-kind?";
+    const QUESTION: &str =
+        "Cancel 1 job in schema uniqueue with --state pending,scheduled,available,running,retryable --kind a-kind?";
     let cancelled = "SELECT count(*)::text FROM uniqueue.job WHERE state = 'cancelled'";
     let (said, code) = on_a_terminal(&url, "uniqueue job cancel --kind a-kind", "n\n").unwrap();
-    assert!(code == 1 && said.replace("\r\n", "").contains(QUESTION) && said.contains("nothing was changed"), "{code}: {said}");
+    assert!(
+        code == 1 && said.replace("\r\n", "").contains(QUESTION) && said.contains("nothing was changed"),
+        "{code}: {said}"
+    );
     assert_eq!(texts(&url, cancelled).await, ["0"]);
     let (said, code) = on_a_terminal(&url, "uniqueue job cancel --kind a-kind", "y\n").unwrap();
     assert!(code == 0 && said.contains("cancelled 1 job"), "{code}: {said}");

@@ -72,9 +72,7 @@ async fn explain_says_what_an_insert_would_do_and_why() {
     assert_eq!((code, &taken["holder"]["holder"], &taken["would_insert"]), (1, &json!(holder), &json!(false)));
     let (code, text) = told(&url, &line);
     assert_eq!(code, 1);
-    for part in
-        [key, &holder, "would be a duplicate", "when it is completed, cancelled or discarded"]
-    {
+    for part in [key, &holder, "would be a duplicate", "when it is completed, cancelled or discarded"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     // The policy and the args from files, and a raw key.
@@ -107,7 +105,8 @@ async fn an_empty_key_is_refused_by_every_command() {
 #[tokio::test]
 async fn key_and_the_policy_of_a_key_claim_alike() {
     let url = queue().await;
-    let claimed = "SELECT concat_ws(' ', unique_key, unique_states, until_start, unique_until) FROM jobs.job ORDER BY id";
+    let claimed =
+        "SELECT concat_ws(' ', unique_key, unique_states, until_start, unique_until) FROM jobs.job ORDER BY id";
     for (option, value) in [("--key", "a"), ("--policy", r#"{"key": "b"}"#)] {
         let mut insert = uniqueue();
         insert.args(["job", "insert", "x", "--schema", "jobs", option, value]).env("DATABASE_URL", &url);
