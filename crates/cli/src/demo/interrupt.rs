@@ -39,11 +39,11 @@ impl Interrupt {
         self.stop.cancelled().await;
     }
 
-    /// Runs a step that ends by itself after the first signal.
+    /// Runs a step that ends by itself after the first signal, and then the demo in order.
     pub(super) async fn ending_itself<T>(&self, step: impl Future<Output = T>) -> T {
         self.ends_itself.store(true, Ordering::Release);
         let ended = step.await;
-        self.ends_itself.store(false, Ordering::Release);
+        self.ends_itself.store(self.stop.is_cancelled(), Ordering::Release);
         ended
     }
 

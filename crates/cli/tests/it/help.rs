@@ -48,7 +48,7 @@ fn every_command_has_examples_and_says_how_it_ends() {
 #[test]
 fn help_explains_a_command_before_its_usage() {
     for (command, known) in [
-        ("job retry", "A filter selects discarded and retryable jobs."),
+        ("job retry", "A filter selects retryable and discarded jobs."),
         ("job delete", "A filter selects jobs in every state but running"),
         ("queue retention", "A state that is not given keeps its retention"),
         ("unique release", "two jobs with the same key may run at once"),

@@ -250,7 +250,7 @@ async fn list_finds_by_every_condition_and_takes_no_text_for_sql() {
     for (line, said) in [
         (
             "job list --state done",
-            "error: invalid value 'done' for '--state <STATE>': unknown state: \"done\"\nhint: one of",
+            "error: invalid value 'done' for '--state <STATE>'\n  [possible values: pending, scheduled, available, ",
         ),
         ("job list --args {", "error: --args is not JSON"),
         ("job list --limit 0", "error: invalid value '0' for '--limit <N>'"),
@@ -312,7 +312,7 @@ async fn show_prints_everything_about_a_job() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(
-        text.contains("claim      | claimed; free when it is running, completed, cancelled or discarded\n"),
+        text.contains("claim      | claimed; free when it is completed, cancelled or discarded\n"),
         "{text}"
     );
     assert!(text.contains("\nargs\n  {}\n") && text.contains(" | inserted\n"), "{text}");
@@ -378,7 +378,7 @@ async fn given_jobs_are_changed_and_the_others_have_a_reason() {
     assert_eq!((&answer["verb"], &answer["changed"]), (&json!("cancel"), &json!(1)));
     assert_eq!(answer["unchanged"][0]["id"], json!(done));
     let reason = answer["unchanged"][0]["reason"].as_str().unwrap();
-    assert!(reason.starts_with("it is completed; cancel changes jobs in state available, pending"), "{reason}");
+    assert!(reason.starts_with("it is completed; cancel changes jobs in state pending, scheduled"), "{reason}");
     assert_eq!(answer["unchanged"][1], json!({"id": gone, "reason": "there is no such job"}));
     assert_eq!(jobs.state(&waits).await, "cancelled");
 
@@ -405,11 +405,11 @@ async fn jobs_that_a_retry_discards_are_not_counted_as_retried() {
     let policy = r#"{"on_reentry": "discard", "states": ["available"]}"#;
     let mut ids = Vec::new();
     for _ in 0..3 {
-        let inserted = json_of(&mut jobs.with("job insert sync --in 1h --json --unique", &[policy]), 0);
+        let inserted = json_of(&mut jobs.with("job insert sync --in 1h --json --policy", &[policy]), 0);
         ids.push(inserted["job"]["id"].as_str().unwrap().to_owned());
     }
     // It holds the key that all of them had.
-    jobs.with("job insert sync --unique", &[policy]).output().unwrap();
+    jobs.with("job insert sync --policy", &[policy]).output().unwrap();
     let other = jobs.insert("other");
     jobs.set(&other, "state = 'cancelled', finalized_at = now()").await;
     let text = text_of(&mut jobs.command(&format!("job retry {} {other}", ids[0])), 1);
@@ -424,7 +424,7 @@ async fn jobs_that_a_retry_discards_are_not_counted_as_retried() {
 async fn final_jobs_whose_retry_is_refused_are_named_with_the_holder_of_their_key() {
     let jobs = Jobs::new().await;
     let policy = r#"{"on_reentry": "discard"}"#;
-    let insert = || json_of(&mut jobs.with("job insert sync --json --unique", &[policy]), 0);
+    let insert = || json_of(&mut jobs.with("job insert sync --json --policy", &[policy]), 0);
     let id_of = |inserted: &Value| inserted["job"]["id"].as_str().unwrap().to_owned();
     let mut ids = Vec::new();
     for state in ["completed", "cancelled", "discarded"] {
@@ -468,7 +468,8 @@ async fn many_jobs_are_counted_and_shown_before_they_are_changed() {
     let stderr = refused(&mut jobs.command("job retry --kind bulk"));
     assert_eq!(
         stderr,
-        "error: retry of 2,000 jobs needs confirmation, and there is no terminal\nhint: check with --dry-run, then give --yes\n"
+        "error: retry of 2,000 jobs in schema uniqueue with --state retryable,discarded --kind bulk needs confirmation, and there is \
+         no terminal\nhint: check with --dry-run, then give --yes\n"
     );
     assert_eq!(states().await, before);
 

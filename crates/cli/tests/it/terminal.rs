@@ -129,7 +129,7 @@ async fn jobs_inserted_after_the_question_are_not_changed() {
     command.args(["-qec", &line, "/dev/null"]).env("DATABASE_URL", &url);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut answer, mut screen, mut said) = (child.stdin.take().unwrap(), child.stdout.take().unwrap(), Vec::new());
-    while !String::from_utf8_lossy(&said).contains("? [y/N]") {
+    while !String::from_utf8_lossy(&said).contains("[y/N]") {
         let mut bytes = [0; 100];
         let count = screen.read(&mut bytes).unwrap();
         assert!(count > 0, "it did not ask: {}", String::from_utf8_lossy(&said));
