@@ -206,7 +206,7 @@ mod tests {
             "optional_args_keys": ["/address/city"],
             "meta_keys": ["tenant_id"],
             "ttl": "PT10M",
-            "states": ["available", "pending", "retryable", "active", "scheduled"],
+            "states": ["pending", "scheduled", "available", "active", "retryable"],
             "on_conflict": "reject",
             "until": "start",
             "on_reentry": "discard",

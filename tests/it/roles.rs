@@ -161,6 +161,8 @@ async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert() {
     assert_eq!(operator.queue("a").resume().await.unwrap().paused_at, None);
     assert_eq!(operator.queue("a").limit(Some(2)).await.unwrap().limit, Some(2));
     assert_eq!(operator.queues().await.unwrap().len(), 1);
+    assert!(operator.queue("b").limit(Some(2)).await.is_ok() && operator.queue("b").remove().await.unwrap());
+    assert!(!operator.queue("b").remove().await.unwrap(), "it is gone");
     operator.periodic().define(PeriodicJob::every("p", Duration::from_secs(3600), job("a"))).await.unwrap();
     operator.periodic().pause("p").await.unwrap();
     operator.periodic().remove("p").await.unwrap();
@@ -174,7 +176,6 @@ async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert() {
         "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
         "SELECT * FROM {schema}.insert_job('a')",
         "UPDATE {schema}.runner SET idle = true",
-        "DELETE FROM {schema}.queue",
         "TRUNCATE {schema}.job",
         "DROP VIEW {schema}.stuck_job",
         "ALTER TABLE {schema}.job SET (fillfactor = 50)",

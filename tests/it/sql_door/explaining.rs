@@ -72,7 +72,7 @@ async fn the_holder_is_shown_with_what_frees_it() {
     assert!(!found.would_insert);
     assert_eq!(found.holder, Some(holder.id));
     assert_eq!(found.holder_state.as_deref(), Some("available"));
-    assert_eq!(found.claims_in.unwrap(), ["available", "pending", "retryable", "running", "scheduled"]);
+    assert_eq!(found.claims_in.unwrap(), ["pending", "scheduled", "available", "running", "retryable"]);
     assert_eq!(found.frees.as_deref(), Some("when it is completed, cancelled or discarded"));
     let age = "SELECT (holder_age BETWEEN interval '0' AND interval '1 minute')::int::bigint
         FROM {schema}.explain_unique('a', unique_policy => '{}')";
@@ -87,7 +87,7 @@ async fn what_frees_a_key_is_a_sentence_for_every_policy() {
         (r#"{"key": "2", "scope": "exists", "until": "start"}"#, "when a worker fetches it or it is deleted"),
         (
             r#"{"key": "3", "states": ["scheduled", "available"], "until": "start"}"#,
-            "when a worker fetches it or it leaves available, scheduled",
+            "when a worker fetches it or it is pending, retryable, completed, cancelled or discarded",
         ),
         (
             r#"{"key": "4", "scope": "exists", "ttl": "PT1H"}"#,

@@ -22,7 +22,7 @@ async fn unique_claim_lists_the_keys_that_are_claimed_now_and_says_when_they_fre
         FROM {schema}.unique_claim WHERE unique_key = 'k'";
     assert_eq!(
         database.text(claim).await,
-        "a default available {available,pending,retryable,scheduled} \
+        "a default available {pending,scheduled,available,retryable} \
          when it is running, completed, cancelled or discarded t 0"
     );
     let holder = format!("SELECT count(*) FROM {{schema}}.unique_claim WHERE holder = '{plain}'");

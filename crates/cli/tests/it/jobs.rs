@@ -311,10 +311,7 @@ async fn show_prints_everything_about_a_job() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(
-        text.contains("claim      | claimed; free when it is completed, cancelled or discarded\n"),
-        "{text}"
-    );
+    assert!(text.contains("claim      | claimed; free when it is completed, cancelled or discarded\n"), "{text}");
     assert!(text.contains("\nargs\n  {}\n") && text.contains(" | inserted\n"), "{text}");
 
     let failed = jobs.insert("fails");
