@@ -162,8 +162,8 @@ impl FilterArguments {
         let mut add = |name: &str, value: Option<String>| {
             words.extend(value.map(|value| format!("--{name} {}", printable(&shell_word(&value)))));
         };
-        add("queue", queue.clone());
-        add("kind", kind.clone());
+        queue.iter().for_each(|queue| add("queue", Some(queue.clone())));
+        kind.iter().for_each(|kind| add("kind", Some(kind.clone())));
         add("key", key.clone());
         add("args", args.as_ref().map(ToString::to_string));
         add("meta", meta.as_ref().map(ToString::to_string));
