@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use time::OffsetDateTime;
 
 use crate::ident::{JobId, Kind};
@@ -27,8 +27,8 @@ pub struct AuditedKind {
     /// When the last duplicate came. `None` if there was none.
     #[serde(with = "time::serde::rfc3339::option")]
     pub last_at: Option<OffsetDateTime>,
-    /// How long the counter of a key is kept after its last duplicate. Serialized in seconds.
-    #[serde(serialize_with = "in_seconds")]
+    /// How long the counter of a key is kept after its last duplicate.
+    #[serde(serialize_with = "crate::period::seconds::serialize")]
     pub keep: Duration,
     /// Whether counting has stopped because the buffer of duplicates is full. Maintenance empties the
     /// buffer, so either no runner does maintenance, or an open transaction keeps it from doing so.
@@ -54,8 +54,4 @@ pub struct SuppressedDuplicate {
     pub last_at: OffsetDateTime,
     /// The holder that the last duplicate met. It may be deleted.
     pub last_holder: JobId,
-}
-
-fn in_seconds<S: Serializer>(length: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(length.as_secs_f64())
 }

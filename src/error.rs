@@ -1,16 +1,21 @@
 //! The one error type.
 
 mod database;
+mod text;
 
 use std::fmt;
 
 use serde::Serialize;
+use sqlx::error::DatabaseError;
+use sqlx::postgres::PgConnectOptions;
 
 pub(crate) use self::database::with_causes;
 
-use self::database::{database_hint, database_text, is_mix_up};
+use self::database::{connect_text, database_hint, database_text, destination, is_mix_up};
+use self::text::{missing_state_text, rejected_text};
 use crate::ident::{JobId, SchemaName};
 use crate::outcome::BoxError;
+use crate::period::format_duration;
 use crate::state::JobState;
 use crate::unique::Duplicate;
 
@@ -21,7 +26,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// Expected outcomes are not errors: a duplicate under `ignore` is a value
 /// ([`Inserted::duplicate`](crate::Inserted)).
-#[derive(Debug, thiserror::Error)]
+///
+/// Its `Display` is one line, for logs: the problem, and after `; hint: ` what to do. Its `Debug` is for people, for the
+/// error that `main` returns: the same with the causes, and the hint on a line of its own.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An invalid name of a kind, queue, periodic job or schema.
@@ -36,7 +44,7 @@ pub enum Error {
     },
 
     /// A job id that is not a UUID.
-    #[error("invalid job id: {given:?}\nhint: a job id is a UUID such as 019078a3-b5c7-7def-8a12-3456789abcde")]
+    #[error("invalid job id: {given:?}; hint: a job id is a UUID such as 019078a3-b5c7-7def-8a12-3456789abcde")]
     InvalidJobId {
         /// The text as given.
         given: String,
@@ -44,7 +52,7 @@ pub enum Error {
 
     /// A text that is not one of the eight states.
     #[error(
-        "unknown state: {given:?}\nhint: one of pending, scheduled, available, running, retryable, completed, cancelled, discarded"
+        "unknown state: {given:?}; hint: one of pending, scheduled, available, running, retryable, completed, cancelled, discarded"
     )]
     UnknownState {
         /// The text as given.
@@ -81,7 +89,7 @@ pub enum Error {
     },
 
     /// An ISO 8601 duration that is malformed or cannot be used here.
-    #[error("invalid period: {problem}: {given:?}\nhint: an ISO 8601 duration such as PT15M or P7D")]
+    #[error("invalid period: {problem}: {given:?}; hint: an ISO 8601 duration such as PT15M or P7D")]
     InvalidPeriod {
         /// The problem.
         problem: &'static str,
@@ -112,7 +120,7 @@ pub enum Error {
 
     /// A periodic job's schedule that cannot be read, or is never due.
     #[error(
-        "invalid schedule: {problem}: {given:?}\nhint: a cron expression such as \"0 9 * * MON-FRI\", or an interval of whole seconds such as \"PT15M\""
+        "invalid schedule: {problem}: {given:?}; hint: a cron expression such as \"0 9 * * MON-FRI\", or an interval of whole seconds such as \"PT15M\""
     )]
     InvalidSchedule {
         /// The problem.
@@ -122,7 +130,7 @@ pub enum Error {
     },
 
     /// A time zone that is not in the IANA database.
-    #[error("unknown time zone: {given:?}\nhint: a name of the IANA database, such as Europe/Berlin")]
+    #[error("unknown time zone: {given:?}; hint: a name of the IANA database, such as Europe/Berlin")]
     UnknownTimeZone {
         /// The name as given.
         given: String,
@@ -131,7 +139,8 @@ pub enum Error {
     /// The insert waited longer than its `max_wait` for another open transaction that inserts the same key or
     /// changes its holder. Nothing of the call was inserted. The caller's transaction is still usable.
     #[error(
-        "another open transaction holds the unique key or locks its holder: waited {waited:?}\nhint: try again, or allow a longer max_wait"
+        "another open transaction holds the unique key or locks its holder: waited {}; hint: try again, or allow a longer max_wait",
+        format_duration(*waited)
     )]
     Busy {
         /// The limit that was reached.
@@ -140,7 +149,7 @@ pub enum Error {
 
     /// A job's result cannot be waited for: its queue, or a live runner of the queue, deletes jobs as they complete.
     #[error(
-        "queue {queue} deletes jobs as they complete, so no wait can see their results\nhint: keep completed jobs for a while (`uniqueue queue retention {queue} --completed 1m`, or the retention of the runners)"
+        "queue {queue} deletes jobs as they complete, so no wait can see their results; hint: keep completed jobs for a while (`uniqueue queue retention {queue} --completed 1m`, or the retention of the runners)"
     )]
     ResultsNotKept {
         /// The queue.
@@ -176,7 +185,7 @@ pub enum Error {
 
     /// The schema does not exist or lacks a migration.
     #[error(
-        "schema {schema} is not migrated: it is at version {found}, this uniqueue needs {needed}\nhint: run `uniqueue migrate --schema {schema}`, or call `client.migrate()`"
+        "schema {schema} is not migrated: it is at version {found}, this uniqueue needs {needed}; hint: run `uniqueue migrate --schema {schema}`, or call `client.migrate()`"
     )]
     NotMigrated {
         /// The schema.
@@ -189,7 +198,7 @@ pub enum Error {
 
     /// The schema was migrated by a newer uniqueue.
     #[error(
-        "schema {schema} is at version {found}, newer than this uniqueue, which knows {known}\nhint: upgrade the uniqueue crate in this service"
+        "schema {schema} is at version {found}, newer than this uniqueue, which knows {known}; hint: upgrade the uniqueue crate in this service"
     )]
     NewerSchema {
         /// The schema.
@@ -202,7 +211,7 @@ pub enum Error {
 
     /// The schema was made by another pre-release of uniqueue. Until the first release the migrations themselves change.
     #[error(
-        "schema {schema} was made by another pre-release of uniqueue, of which it has migration {found}\nhint: there is no way from one pre-release to the next: drop it (`DROP SCHEMA {schema} CASCADE`), and migrate again"
+        "schema {schema} was made by another pre-release of uniqueue, of which it has migration {found}; hint: there is no way from one pre-release to the next: drop it (`DROP SCHEMA {schema} CASCADE`), and migrate again"
     )]
     IncompatibleSchema {
         /// The schema.
@@ -221,14 +230,14 @@ pub enum Error {
     },
 
     /// A database URL that cannot be read.
-    #[error("invalid database URL: {problem}\nhint: postgres://user:password@host:5432/database")]
+    #[error("invalid database URL: {problem}; hint: postgres://user:password@host:5432/database")]
     InvalidUrl {
         /// The problem. The URL itself is left out, since it may hold a password.
         problem: String,
     },
 
     /// The embedded PostgreSQL could not be found or started.
-    #[error("{problem}\nhint: {hint}")]
+    #[error("{problem}; hint: {hint}")]
     Embedded {
         /// The problem, ending in the value at fault.
         problem: String,
@@ -239,12 +248,37 @@ pub enum Error {
         source: Option<std::io::Error>,
     },
 
+    /// The first connection to the database could not be made.
+    #[error("cannot connect to {to}: {said}{hint}", said = connect_text(source), hint = database_hint(source))]
+    Connect {
+        /// The host, port, user and database, without the password.
+        to: String,
+        /// The error of the connection.
+        #[source]
+        source: sqlx::Error,
+    },
+
     /// The database could not be reached, or refused a statement.
     #[error("{said}{hint}", said = database_text(.0), hint = database_hint(.0))]
     Database(#[from] sqlx::Error),
 }
 
 impl Error {
+    /// The error of a connection that could not be made. It names the host, the port, the user and the database.
+    #[must_use]
+    pub fn cannot_connect(options: &PgConnectOptions, source: sqlx::Error) -> Self {
+        Error::Connect { to: destination(options), source }
+    }
+
+    /// The error of the server, if the database refused a statement or a connection.
+    fn by_server(&self) -> Option<&dyn DatabaseError> {
+        match self {
+            Error::Database(sqlx::Error::Database(error))
+            | Error::Connect { source: sqlx::Error::Database(error), .. } => Some(&**error),
+            _ => None,
+        }
+    }
+
     /// The error of an [`InsertMiddleware`](crate::InsertMiddleware) that refuses jobs.
     pub fn refused(reason: impl Into<BoxError>) -> Self {
         Error::Refused(reason.into())
@@ -264,12 +298,12 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::Busy { .. } => true,
-            Error::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
+            _ if self.by_server().is_some() => self.by_server().and_then(DatabaseError::code).is_some_and(|code| {
                 // Serialization failure, deadlock, lock timeout, and the classes of
                 // connection trouble, resource shortage and operator intervention.
                 matches!(&*code, "40001" | "40P01" | "55P03") || ["08", "53", "57"].contains(&&code[..2])
             }),
-            Error::Database(error) => {
+            Error::Database(error) | Error::Connect { source: error, .. } => {
                 matches!(error, sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed)
             }
             _ => false,
@@ -304,8 +338,8 @@ impl Error {
     /// writes, as a primary that became a standby.
     pub(crate) fn is_of_server(&self) -> bool {
         const CLASSES: [&str; 7] = ["08", "25", "28", "3D", "53", "57P", "F0"];
-        matches!(self, Error::Database(sqlx::Error::Database(error))
-            if error.code().is_some_and(|code| CLASSES.iter().any(|class| code.starts_with(class))))
+        let code = self.by_server().and_then(DatabaseError::code);
+        code.is_some_and(|code| CLASSES.iter().any(|class| code.starts_with(class)))
     }
 
     /// Whether a pooler mixed up the prepared statements of its clients.
@@ -355,20 +389,4 @@ impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.holder, self.holder_state)
     }
-}
-
-fn rejected_text(rejections: &[Rejection]) -> String {
-    match rejections {
-        [one] => format!("duplicate: the unique key is held by job {one}"),
-        many => {
-            let shown: Vec<_> = many.iter().take(3).map(ToString::to_string).collect();
-            let more = if many.len() > shown.len() { ", …" } else { "" };
-            format!("duplicates: {} unique keys are held by jobs {}{more}", many.len(), shown.join(", "))
-        }
-    }
-}
-
-fn missing_state_text(wanted: &str, given: &[&str]) -> String {
-    let given = if given.is_empty() { "none".to_owned() } else { given.join(", ") };
-    format!("the runner has no state of type {wanted}\nhint: add it with Runner::state(…); it was given {given}")
 }

@@ -70,6 +70,8 @@ pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, PeriodicNam
 pub use self::job::{AttemptError, Inserted, Job, JobRow, NewJob};
 /// Working.
 pub use self::outcome::{BoxError, IntoResult, Outcome, Permanent};
+/// Lengths of time as text.
+pub use self::period::format_duration;
 /// Periodic jobs.
 pub use self::periodic::{PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
 /// Queues.

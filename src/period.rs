@@ -12,9 +12,12 @@ use crate::error::{Error, Result};
 
 mod iso8601;
 mod length;
+pub(crate) mod seconds;
+mod short;
 mod window;
 
 pub use length::Length;
+pub use short::format_duration;
 pub use window::{Window, check_window, window};
 
 /// The longest length of time: 100 years of 365.25 days.

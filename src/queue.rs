@@ -39,6 +39,7 @@ pub struct QueueInfo {
     /// How many live runners work it.
     pub runners: u64,
     /// How long its oldest available job has been due. `None` if no job is available.
+    #[serde(serialize_with = "crate::period::seconds::serialize_option")]
     pub oldest_available_age: Option<Duration>,
     /// Jobs that wait for a free worker.
     pub available: JobCount,

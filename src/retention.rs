@@ -46,7 +46,7 @@ impl Retention {
     }
 }
 
-/// How long a queue keeps its jobs in one final state. In JSON null, `"forever"` or an ISO 8601 duration (`"PT1H"`).
+/// How long a queue keeps its jobs in one final state. In JSON null, `"forever"` or a number of seconds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Keep {
     /// Nothing is set for the queue, so the runners' retention applies
@@ -71,7 +71,7 @@ impl Serialize for Keep {
         match self {
             Self::AsRunnersSay => serializer.serialize_none(),
             Self::Forever => serializer.serialize_str("forever"),
-            Self::For(length) => serializer.serialize_str(&period::write(*length)),
+            Self::For(length) => period::seconds::serialize(length, serializer),
         }
     }
 }

@@ -93,6 +93,9 @@ impl Schedule {
             }
             return Ok(Self::Every(length));
         }
+        if text.trim().is_empty() {
+            return Err(refused("must not be empty".to_owned()));
+        }
         // A schedule with a year would end, and its last slot would have no next slot.
         if text.split_whitespace().count() == 7 {
             return Err(refused(
@@ -100,7 +103,7 @@ impl Schedule {
             ));
         }
         let parser = CronParser::builder().year(Year::Disallowed).build();
-        let cron = parser.parse(text).map_err(|error| refused(error.to_string()))?;
+        let cron = parser.parse(text).map_err(|_| refused(cron_problem(&parser, text)))?;
         let schedule = Self::Cron { cron: Box::new(cron), zone };
         // For example, 30 February.
         match schedule.next_after(datetime!(2025-01-01 0:00 UTC)) {
@@ -167,6 +170,37 @@ impl Schedule {
         }
         from
     }
+}
+
+/// The fields of a cron expression and their values.
+const FIELDS: [(&str, &str); 6] = [
+    ("second", "0 to 59"),
+    ("minute", "0 to 59"),
+    ("hour", "0 to 23"),
+    ("day of the month", "1 to 31"),
+    ("month", "1 to 12 or JAN to DEC"),
+    ("day of the week", "0 to 7 or SUN to SAT"),
+];
+
+/// Why a text is not a cron expression, in words of this library.
+fn cron_problem(parser: &CronParser, text: &str) -> String {
+    if text.trim_start().starts_with('@') {
+        return "unknown nickname, not one of @yearly, @monthly, @weekly, @daily and @hourly".to_owned();
+    }
+    let given: Vec<_> = text.split_whitespace().collect();
+    let Some(first) = FIELDS.len().checked_sub(given.len()).filter(|first| *first <= 1) else {
+        return format!("a cron expression has 5 or 6 fields, and this has {}", given.len());
+    };
+    // The field is at fault that is no part of an expression without the others.
+    for (at, field) in given.iter().enumerate() {
+        let mut alone = vec!["*"; given.len()];
+        alone[at] = field;
+        if parser.parse(&alone.join(" ")).is_err() {
+            let (name, values) = FIELDS[first + at];
+            return format!("the {name} must be {values}, or a list, range or step of these, and is {field:?}");
+        }
+    }
+    "its fields do not fit together".to_owned()
 }
 
 fn to_zoned(at: OffsetDateTime, zone: &TimeZone) -> Option<Zoned> {
@@ -240,9 +274,19 @@ mod tests {
     #[test]
     fn an_invalid_schedule_is_an_error_with_value_and_hint() {
         for (text, zone, expected) in [
-            ("", "UTC", "invalid schedule: "),
-            ("every day", "UTC", "\"every day\""),
-            ("61 * * * *", "UTC", "\"61 * * * *\""),
+            ("", "UTC", "invalid schedule: must not be empty: \"\""),
+            ("every day", "UTC", "a cron expression has 5 or 6 fields, and this has 2: \"every day\""),
+            (
+                "61 * * * *",
+                "UTC",
+                "the minute must be 0 to 59, or a list, range or step of these, and is \"61\": \"61 *",
+            ),
+            ("0 24 * * *", "UTC", "the hour must be 0 to 23, "),
+            ("0 0 0 32 * *", "UTC", "the day of the month must be 1 to 31, "),
+            ("0 0 1 13 *", "UTC", "the month must be 1 to 12 or JAN to DEC, "),
+            ("0 0 * * MOO", "UTC", "the day of the week must be 0 to 7 or SUN to SAT, "),
+            ("*/0 * * * *", "UTC", "the minute must be 0 to 59, "),
+            ("@sometimes", "UTC", "unknown nickname"),
             ("0 0 30 2 *", "UTC", "never due"),
             ("0 0 1 1 1 * 1999", "UTC", "a year cannot be given"),
             ("0 0 0 1 1 * 2099", "UTC", "a year cannot be given"),
@@ -266,7 +310,7 @@ mod tests {
             ("P36526D", "interval: must not be longer than 100 years"),
         ] {
             let error = Schedule::read(text, "UTC").unwrap_err().to_string();
-            assert!(error.starts_with(&format!("invalid schedule: {problem}: {text:?}\nhint: ")), "{error}");
+            assert!(error.starts_with(&format!("invalid schedule: {problem}: {text:?}; hint: ")), "{error}");
             assert_eq!(error.matches("hint: ").count(), 1, "{error}");
         }
     }

@@ -23,6 +23,7 @@ pub struct Stats {
     pub runners: u64,
     /// How long the oldest available job has been due, without paused queues. `None` if no job is
     /// available.
+    #[serde(serialize_with = "crate::period::seconds::serialize_option")]
     pub oldest_available_age: Option<Duration>,
     /// The rates of inserts and results.
     pub rates: Rates,
@@ -39,6 +40,7 @@ pub struct Rates {
     pub inserted: f64,
     /// The time over which inserted jobs were counted: the requested time, or less if more than 20,000
     /// jobs were inserted.
+    #[serde(serialize_with = "crate::period::seconds::serialize")]
     pub inserted_over: Duration,
     /// Completed jobs. Each live runner reports them with its heartbeats, four times a lease.
     pub completed: f64,
@@ -46,6 +48,7 @@ pub struct Rates {
     pub failed: f64,
     /// The longest time between the last two heartbeats of a runner, over which results were counted.
     /// `None` if no live runner has reported yet.
+    #[serde(serialize_with = "crate::period::seconds::serialize_option")]
     pub worked_over: Option<Duration>,
 }
 
@@ -69,12 +72,16 @@ pub struct Finished {
 #[non_exhaustive]
 pub struct Percentiles {
     /// The median.
+    #[serde(serialize_with = "crate::period::seconds::serialize")]
     pub p50: Duration,
     /// The 90th percentile.
+    #[serde(serialize_with = "crate::period::seconds::serialize")]
     pub p90: Duration,
     /// The 99th percentile.
+    #[serde(serialize_with = "crate::period::seconds::serialize")]
     pub p99: Duration,
     /// The maximum.
+    #[serde(serialize_with = "crate::period::seconds::serialize")]
     pub max: Duration,
 }
 

@@ -17,6 +17,7 @@ pub struct WaitingInsert {
     /// The `application_name` of the waiting session.
     pub application: Option<String>,
     /// How long it has waited.
+    #[serde(serialize_with = "crate::period::seconds::serialize_option")]
     pub waiting_for: Option<Duration>,
     /// `a key`, which another transaction has inserted but not committed, or `a job`, the holder, which
     /// another transaction changes.
@@ -34,5 +35,6 @@ pub struct WaitingInsert {
     /// The current or last statement of the blocking session.
     pub blocker_query: Option<String>,
     /// How long the blocking transaction has been open.
+    #[serde(serialize_with = "crate::period::seconds::serialize_option")]
     pub blocker_open_for: Option<Duration>,
 }

@@ -26,6 +26,7 @@ pub struct RunningJobInfo {
     /// The number of attempts that it may take.
     pub max_attempts: u16,
     /// How long ago this attempt started. `None` if the state was set by hand in SQL.
+    #[serde(serialize_with = "crate::period::seconds::serialize_option")]
     pub running_for: Option<Duration>,
     /// The name of its runner. `None` if the runner's row is gone.
     pub runner: Option<String>,

@@ -10,7 +10,7 @@ use super::events::{Bus, EVENT_BUFFER};
 use super::insert::{Coalescer, InsertLayers, InsertMiddleware, MAX_ARGS_BYTES};
 use super::wait::Waiters;
 use super::{Client, Inner};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ident::SchemaName;
 use crate::metrics;
 use crate::opts::InsertOptions;
@@ -103,13 +103,17 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidUrl`](crate::Error::InvalidUrl) for a URL that cannot be read or names several hosts,
-    /// [`Error::Database`](crate::Error::Database) when nothing answers there within ten seconds.
+    /// [`Error::InvalidUrl`] for a URL that cannot be read or names several hosts, [`Error::Connect`] when nothing answers
+    /// there within ten seconds, or the server refuses the connection.
     pub async fn connect(self, url: &str) -> Result<Client> {
         let options = Client::connect_options(url)?;
         // A pool would try a refused connection again until its timeout; a wrong URL should be
         // told at once.
-        answer::connect(&options).await?.close().await?;
+        let connection = answer::connect(&options).await.map_err(|error| match error {
+            Error::Database(source) => Error::cannot_connect(&options, source),
+            other => other,
+        });
+        connection?.close().await?;
         let pool = answer::checking_returns(PgPoolOptions::new())
             .max_connections(self.max_connections.unwrap_or(10))
             // The check below is a ping as well.

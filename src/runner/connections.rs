@@ -96,14 +96,13 @@ impl Connections {
             Pooling::MixesUp => {
                 return Err(Error::InvalidRunner {
                     problem: format!(
-                        "{pooler}, and does not keep prepared statements apart\n\
-                         hint: PgBouncer does from 1.21 on, with max_prepared_statements above 0"
+                        "{pooler}, and does not keep prepared statements apart; hint: PgBouncer does from 1.21 on, with max_prepared_statements above 0"
                     ),
                 });
             }
             Pooling::KeepsApart if is_listening => {
                 return Err(Error::InvalidRunner {
-                    problem: format!("{pooler}, and would hear no notification\nhint: add .poll_only()"),
+                    problem: format!("{pooler}, and would hear no notification; hint: add .poll_only()"),
                 });
             }
             Pooling::KeepsApart => return Ok(false),

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -12,6 +13,7 @@ use uuid::Uuid;
 
 use super::shared::Shared;
 use crate::error::{Error, Result};
+use crate::period::format_duration;
 use crate::worker::StopReason;
 
 /// A running runner. Dropping it lets the runner go on; [`RunnerHandle::stop`] ends it in order.
@@ -108,6 +110,8 @@ impl RunnerHandle {
     /// Results that are not recorded by then are dropped, and their jobs rescued by another runner. A database that does
     /// not answer takes up to half a lease more, to delete the runner's row.
     ///
+    /// If the process has used [`shutdown_signal`], Ctrl-C or SIGTERM during the stop counts as the end of the stop timeout.
+    ///
     /// Once begun it goes on to its end, also where the future is dropped.
     ///
     /// # Errors
@@ -133,14 +137,30 @@ impl RunnerHandle {
         let began = Instant::now();
         signals.stopping.cancel();
         connections.hurry();
+        let waited_for = runs.count();
+        if waited_for > 0 {
+            let jobs = if waited_for == 1 { "1 job".to_owned() } else { format!("{waited_for} jobs") };
+            tracing::info!("waiting for {jobs}, up to {}", format_duration(stop_timeout));
+        }
         // The clock runs while a fetch is under way, too, however long the database takes to answer it.
         let mut working = pin!(async {
             ended("producer", producer).await;
             tasks.attempts.close();
             tasks.attempts.wait().await;
         });
-        if tokio::time::timeout(stop_timeout, &mut working).await.is_err() {
-            tracing::warn!("stop timeout reached: jobs that still run are given back");
+        let is_done = tokio::select! {
+            biased;
+            () = &mut working => true,
+            () = tokio::time::sleep(stop_timeout) => {
+                tracing::warn!("stop timeout reached: jobs that still run are given back");
+                false
+            }
+            () = further_signal() => {
+                tracing::warn!("another signal: jobs that still run are given back");
+                false
+            }
+        };
+        if !is_done {
             runs.stop_all(StopReason::Stopping);
             working.await;
         }
@@ -228,11 +248,13 @@ impl std::fmt::Debug for RunnerHandle {
 
 /// Resolves when the process is asked to stop: by Ctrl-C, or by SIGTERM where there is one.
 ///
-/// One signal begins the stop; further ones do not hurry it. A runner takes its stop timeout and its
-/// grace at most ([`Runner::stop_timeout`](crate::Runner::stop_timeout)).
+/// One signal begins the stop. A runner then takes its stop timeout and its grace at most
+/// ([`Runner::stop_timeout`](crate::Runner::stop_timeout)). A second signal ends the stop timeout: jobs that still run are
+/// given back.
 ///
 /// Should the operating system refuse to watch a signal, that signal keeps its usual effect.
 pub async fn shutdown_signal() {
+    HAS_WATCHED.store(true, Ordering::Relaxed);
     let interrupt = async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
@@ -241,6 +263,17 @@ pub async fn shutdown_signal() {
     tokio::select! {
         () = interrupt => {}
         () = terminate() => {}
+    }
+}
+
+/// Whether the process has watched for signals. Watching for them takes their usual effect away, so a runner does not begin it.
+static HAS_WATCHED: AtomicBool = AtomicBool::new(false);
+
+/// Resolves at the next signal, in a process that has watched for signals before.
+async fn further_signal() {
+    match HAS_WATCHED.load(Ordering::Relaxed) {
+        true => shutdown_signal().await,
+        false => std::future::pending().await,
     }
 }
 

@@ -139,10 +139,10 @@ impl Runner {
     fn check(&self) -> Result<Vec<QueueSlots>> {
         let refuse = |problem: String| Err(Error::InvalidRunner { problem });
         if self.queues.is_empty() {
-            return refuse("it has no queue\nhint: add one with .queue(\"default\", 10)".to_owned());
+            return refuse("it has no queue; hint: add one with .queue(\"default\", 10)".to_owned());
         }
         if self.workers.kinds().is_empty() {
-            return refuse("it has no worker\nhint: add one with .worker(…)".to_owned());
+            return refuse("it has no worker; hint: add one with .worker(…)".to_owned());
         }
         if let Some(kind) = self.workers.doubled() {
             return refuse(format!("two workers for one kind: {kind:?}"));
@@ -179,7 +179,7 @@ impl Runner {
         let refuse = |problem: String| Err(Error::InvalidRunner { problem });
         if let Some(doubled) = self.states.doubled() {
             return refuse(format!(
-                "two values of state of one type: {doubled}\nhint: wrap one of them in a type of its own"
+                "two values of state of one type: {doubled}; hint: wrap one of them in a type of its own"
             ));
         }
         let hint = "hint: add it with .state(…)";

@@ -187,10 +187,10 @@ async fn execute(connection: &mut PgConnection, sql: String) -> Result<(), sqlx:
 fn failed(schema: &SchemaName, source: impl std::error::Error + 'static) -> Error {
     let mut problem = with_causes(&source);
     if problem.contains("permission denied") {
-        problem.push_str("\nhint: let a role that may create schemas run `uniqueue migrate`, or create the schema and make this role its owner");
+        problem.push_str("; hint: let a role that may create schemas run `uniqueue migrate`, or create the schema and make this role its owner");
     }
     if problem.contains("lock timeout") {
-        problem.push_str("\nhint: another transaction holds a lock for longer than the lock timeout: wait for its end, or allow more time");
+        problem.push_str("; hint: another transaction holds a lock for longer than the lock timeout: wait for its end, or allow more time");
     }
     Error::Migration { schema: schema.clone(), problem }
 }

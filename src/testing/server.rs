@@ -66,7 +66,7 @@ impl Server {
         } else {
             tracing::warn!(
                 "the role of DATABASE_URL may not create databases: each test gets schemas of its own instead, and a \
-                 client without the test's schema works with the queue of that database\nhint: ALTER ROLE … CREATEDB"
+                 client without the test's schema works with the queue of that database; hint: ALTER ROLE … CREATEDB"
             );
             Share::Schemas
         };

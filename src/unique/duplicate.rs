@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 use crate::ident::JobId;
+use crate::period::format_duration;
 use crate::state::JobState;
 use crate::unique::StateSet;
 
@@ -24,6 +25,7 @@ pub struct Duplicate {
     /// The holder's state when it was met.
     pub holder_state: JobState,
     /// How long ago the holder was created, by the database's clock.
+    #[serde(serialize_with = "crate::period::seconds::serialize")]
     pub holder_age: Duration,
     /// The states in which the holder claims the key.
     pub claims_in: StateSet,
@@ -69,10 +71,10 @@ impl fmt::Display for Duplicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "job {} ({}, for {:.1?}) claims the key {:?}; it is free {}",
+            "job {} ({}, for {}) claims the key {:?}; it is free {}",
             self.holder,
             self.holder_state,
-            self.holder_age,
+            format_duration(self.holder_age),
             self.unique_key,
             self.frees()
         )
@@ -114,7 +116,7 @@ mod tests {
         assert_eq!(duplicate.frees(), "when it is deleted");
         assert_eq!(
             duplicate.to_string(),
-            "job 00000000-0000-0000-0000-000000000000 (running, for 90.0s) claims the key \"k\"; \
+            "job 00000000-0000-0000-0000-000000000000 (running, for 1m 30s) claims the key \"k\"; \
              it is free when it is deleted"
         );
     }

@@ -230,7 +230,7 @@ async fn what_the_server_says_is_told_without_the_line_of_its_source() {
     database.execute("DROP FUNCTION {schema}.release_claim(text)").await;
     let error = database.client.release_claim("k").await.unwrap_err();
     let said = format!(
-        "error returned from database: function {}.release_claim(text) does not exist\nhint: ",
+        "error returned from database: function {}.release_claim(text) does not exist; hint: ",
         database.schema
     );
     assert!(error.to_string().starts_with(&said), "{error}");

@@ -175,7 +175,7 @@ async fn a_migration_waits_for_locks_no_longer_than_it_is_told() {
     let limited = database.client.migration().lock_timeout(std::time::Duration::from_millis(50));
     let error = limited.await.unwrap_err();
     assert!(matches!(error, Error::Migration { .. }), "{error}");
-    assert!(error.to_string().contains("lock timeout") && error.to_string().contains("\nhint: another transaction"));
+    assert!(error.to_string().contains("lock timeout") && error.to_string().contains("; hint: another transaction"));
     tx.rollback().await.unwrap();
     assert!(!database.client.migration().lock_timeout(std::time::Duration::from_secs(20)).await.unwrap().is_empty());
 }

@@ -1,5 +1,6 @@
 //! The database of a command: the one that its arguments name, or a throw-away server.
 
+use std::io;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,6 +10,7 @@ use uniqueue::embedded::{Postgres, PostgresBuilder};
 use uniqueue::{Client, Error, SchemaName};
 
 use crate::failure::Failure;
+use crate::output::format_duration;
 
 /// The server ends a query whose client is gone. Without this, a search through a large table would run to its end after
 /// Ctrl-C.
@@ -93,13 +95,15 @@ impl Database {
         postgres: Option<Postgres>,
     ) -> Result<Self, Failure> {
         // A pool retries for half a minute. A single connection reports its error at once.
+        let options = connect_options(url)?;
         let connecting = async {
-            let mut connection = connect_once(url).await.map_err(explain)?;
+            let connection = options.connect().await;
+            let mut connection = connection.map_err(|error| explain(Error::cannot_connect(&options, error)))?;
             let version: String = sqlx::query("SHOW server_version").fetch_one(&mut connection).await?.try_get(0)?;
             Ok::<_, Failure>((connection, version))
         };
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
-        let (connection, version) = connected.unwrap_or_else(|_| Err(silent()))?;
+        let (connection, version) = connected.unwrap_or_else(|_| Err(silent(&options)))?;
         // Debian appends its own version: 15.18 (Debian 15.18-0+deb12u1).
         let version = version.split(' ').next().unwrap_or_default().to_owned();
         let pool = PgPoolOptions::new().max_connections(connections).acquire_timeout(CONNECT_TIMEOUT);
@@ -110,7 +114,7 @@ impl Database {
                 Ok(())
             })
         });
-        let pool = pool.connect_lazy_with(connect_options(url)?);
+        let pool = pool.connect_lazy_with(options);
         let client = Client::builder().schema(arguments.schema.clone()).pool(pool);
         Ok(Self { client, connection, url: url.to_owned(), version, postgres })
     }
@@ -120,7 +124,7 @@ impl Database {
         let pool = self.client.pool();
         let options = pool.connect_options();
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, options.connect()).await;
-        let new = connected.map_err(|_| silent())??;
+        let new = connected.map_err(|_| silent(&options))??;
         pool.close().await;
         // A connection that fails to close is gone as well.
         let _ = std::mem::replace(&mut self.connection, new).close().await;
@@ -152,11 +156,9 @@ pub(crate) fn url(arguments: &DatabaseArguments) -> Option<&str> {
 }
 
 /// The failure of a database that does not answer.
-fn silent() -> Failure {
-    Failure::refused(
-        format!("the database does not answer within {CONNECT_TIMEOUT:?}"),
-        "check the URL's host and port",
-    )
+fn silent(options: &PgConnectOptions) -> Failure {
+    let problem = format!("it does not answer within {}", format_duration(CONNECT_TIMEOUT));
+    Error::cannot_connect(options, sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, problem))).into()
 }
 
 /// Adds a hint to the error of a connection that could not be encrypted.
@@ -166,13 +168,11 @@ fn explain(error: Error) -> Failure {
         false => "this command was built without TLS: install it with its default features",
     };
     match error {
-        Error::Database(sqlx::Error::Tls(error)) => Failure::refused(format!("cannot encrypt: {error}"), hint),
+        Error::Connect { to, source: sqlx::Error::Tls(error) } => {
+            Failure::refused(format!("cannot connect to {to}: cannot encrypt: {error}"), hint)
+        }
         error => error.into(),
     }
-}
-
-async fn connect_once(url: &str) -> Result<PgConnection, Error> {
-    Ok(connect_options(url)?.connect().await?)
 }
 
 fn connect_options(url: &str) -> Result<PgConnectOptions, Error> {

@@ -57,7 +57,11 @@ impl Failure {
 
     /// The problem with its causes on one line, and the hints below.
     fn text(&self) -> String {
-        let text = self.to_string();
+        let text = match self {
+            // The library's errors are one line each.
+            Self::Uniqueue(error) => error.to_string().replacen("; hint: ", "\nhint: ", 1),
+            Self::Environment { .. } | Self::Interrupted { .. } => self.to_string(),
+        };
         let (problem, hints) = match text.split_once("\nhint: ") {
             Some((problem, hints)) => (problem, Some(hints)),
             None => (text.as_str(), None),

@@ -25,6 +25,7 @@ mod rejected;
 mod scanning;
 mod set_aside;
 mod settings;
+mod signals;
 mod states;
 mod stopping;
 mod suspects;

@@ -25,8 +25,9 @@ pub(crate) use self::record::Record;
 pub(crate) use self::shell::shell_word;
 pub(crate) use self::table::{Cell, Column, Table};
 pub(crate) use self::terminal_width::width;
-pub(crate) use self::time::{format_duration, format_relative, format_time};
+pub(crate) use self::time::{format_relative, format_time};
 pub(crate) use self::wrap::wrap;
+pub(crate) use uniqueue::format_duration;
 
 use crate::failure::Failure;
 

@@ -96,7 +96,8 @@ pub(super) struct LimitArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 With --json it prints one object: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", \"keep_cancelled\",
-\"keep_discarded\"}. A retention is a duration such as \"PT1H\", \"forever\", or null for that of the runners.
+\"keep_discarded\"}. A retention is a number of seconds, \"forever\", or null for that of the
+runners.
 
 Examples:
   uniqueue queue retention emails

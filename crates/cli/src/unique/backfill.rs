@@ -20,7 +20,9 @@ pub(super) async fn run(arguments: BackfillArguments) -> Result<Verdict, Failure
     let database = Database::open_migrated(&database).await?;
     let cancels = on_collision == Collisions::Cancel;
     if cancels && !dry_run && !yes {
-        match output::confirm("Cancel waiting jobs whose key another job claims?")? {
+        let schema = database.client.schema();
+        let question = format!("Cancel waiting jobs of kind {kind} in schema {schema} whose key another job claims?");
+        match output::confirm(&output::printable(&question))? {
             Answer::Yes => {}
             Answer::No => {
                 output::print("nothing was changed\n")?;

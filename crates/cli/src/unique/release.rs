@@ -37,8 +37,13 @@ pub(super) async fn run(arguments: ReleaseArguments) -> Result<Verdict, Failure>
     };
     let mut is_refused = false;
     if let (Some(job), false) = (&holder, dry_run) {
-        let question =
-            format!("Release the claim of job {} ({}, {})?", job.id, output::printable(job.kind.as_str()), job.state);
+        let schema = database.client.schema();
+        let question = format!(
+            "Release the claim of job {} ({}, {}) in schema {schema}?",
+            job.id,
+            output::printable(job.kind.as_str()),
+            job.state
+        );
         match if yes { Answer::Yes } else { output::confirm(&question)? } {
             Answer::Yes => {
                 let released = database.client.release_claim(&release.unique_key).await?;

@@ -1,10 +1,53 @@
 //! `uniqueue db`.
 
 use std::net::TcpListener;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
+use uniqueue::embedded::{Listen, Postgres};
 
+use crate::screen::WAIT;
 use crate::support::{Foreground, database, directory, execute, has_psql, run, run_json, texts, uniqueue};
+
+#[tokio::test]
+async fn a_server_that_wants_tls_is_reached_and_its_certificate_is_checked() {
+    let home = directory();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let data = home.path().join("data");
+    let server =
+        Postgres::builder().data_dir(&data).listen(Listen::Tcp(port.try_into().unwrap())).start().await.unwrap();
+    let make = format!(
+        "openssl req -new -x509 -days 2 -nodes -subj /CN=localhost -out server.crt -keyout server.key \
+         && chmod 600 server.key && chown --reference=. server.key server.crt && echo 'hostssl all all all trust' > pg_hba.conf"
+    );
+    let made = Command::new("sh").args(["-c", &make]).current_dir(server.data_dir()).output().unwrap();
+    if !made.status.success() {
+        eprintln!("not tested: no openssl: {made:?}");
+        return;
+    }
+    execute(server.url(), "ALTER SYSTEM SET ssl = on").await;
+    execute(server.url(), "SELECT pg_reload_conf()").await;
+    let migrate = |mode: &str| {
+        let url = format!("postgres://postgres@127.0.0.1:{port}/postgres?sslmode={mode}");
+        let output = uniqueue().args(["migrate", "--database-url", &url]).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    // The server may take a moment to read its settings.
+    let began = Instant::now();
+    while migrate("require") != (Some(0), String::new()) {
+        assert!(began.elapsed() < WAIT, "{:?}", migrate("require"));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (code, stderr) = migrate("disable");
+    assert!(code == Some(2) && stderr.contains("no encryption"), "{stderr}");
+    // No root that this machine trusts has signed the certificate.
+    let (code, stderr) = migrate("verify-full");
+    assert!(code == Some(2) && stderr.contains(": cannot encrypt: "), "{stderr}");
+    server.stop().await.unwrap();
+}
 
 #[tokio::test]
 async fn the_schema_comes_from_the_environment_as_well() {
