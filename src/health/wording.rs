@@ -1,23 +1,15 @@
-//! Numbers for people. By hand, since a library's printer shows every unit: `5 h 21 min` is rounded on purpose.
+//! Numbers for people.
 
-/// An age: `3 s`, `12 min`, `5 h 20 min`, `3 days`.
+use std::time::Duration;
+
+use crate::period::format_duration;
+
+/// An age: `3s`, `12m 5s`, `5h 20m`, `3d`.
 pub(super) fn age(seconds: f64) -> String {
-    let seconds = seconds.max(0.0);
-    if seconds < 1.0 {
-        return "under a second".to_owned();
-    }
-    // In range: negative ones and NaN become 0, ages end at some thousand years.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded down on purpose")]
-    let whole = seconds as u64;
-    let (minutes, hours, days) = (whole / 60, whole / 3_600, whole / 86_400);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{whole} s"),
-        (0, 0, minutes) if minutes < 10 && !whole.is_multiple_of(60) => format!("{minutes} min {} s", whole % 60),
-        (0, 0, minutes) => format!("{minutes} min"),
-        (0, hours, minutes) if !minutes.is_multiple_of(60) => format!("{hours} h {} min", minutes % 60),
-        (0, hours, _) => format!("{hours} h"),
-        (1, ..) => format!("{hours} h"),
-        (days, ..) => format!("{days} days"),
+    match Duration::try_from_secs_f64(seconds) {
+        // Fractions of a second are of no interest here.
+        Ok(age) if age.as_secs() > 0 => format_duration(Duration::from_secs(age.as_secs())),
+        _ => "under a second".to_owned(),
     }
 }
 
@@ -85,18 +77,7 @@ mod tests {
         let texts = [-1.0, 0.5, 3.9, 61.0, 599.0, 725.0, 7_200.0, 19_260.0, 90_000.0, 259_200.0].map(age);
         assert_eq!(
             texts,
-            [
-                "under a second",
-                "under a second",
-                "3 s",
-                "1 min 1 s",
-                "9 min 59 s",
-                "12 min",
-                "2 h",
-                "5 h 21 min",
-                "25 h",
-                "3 days"
-            ]
+            ["under a second", "under a second", "3s", "1m 1s", "9m 59s", "12m 5s", "2h", "5h 21m", "1d 1h", "3d"]
         );
     }
 

@@ -15,6 +15,7 @@ use super::paint::{Style, paint};
 use super::printable::printable;
 use super::record::Record;
 use super::terminal_width::width;
+use super::wrap::wrap;
 
 /// The narrowest that a long column is cut to.
 const MIN_WIDTH: usize = 8;
@@ -139,8 +140,8 @@ impl Table {
                     [] => count,
                     names => format!("{count} no room for: {}", names.join(", ")),
                 };
-                let note = paint(Style::Faint, &note).into_owned();
-                return self.lines(&shown, &widths).chain([note]).collect::<Vec<_>>().join("\n");
+                let note = wrap(&note, width).into_iter().map(|line| paint(Style::Faint, line.trim_end()).into_owned());
+                return self.lines(&shown, &widths).chain(note).collect::<Vec<_>>().join("\n");
             }
             let Some(at) = shown.iter().rposition(|column| self.columns[*column].is_optional) else { break };
             left_out.insert(0, self.columns[shown.remove(at)].name.as_str());
@@ -280,9 +281,10 @@ mod tests {
         ]);
         table.row(["0190", "a-long-name", "running", "{}"]);
         assert_eq!(table.draw(None).lines().next(), Some(" id   | queue       | state   | args"));
+        // The note is wrapped as well.
         let narrow = " id   | queue    | state\n------+----------+---------\n 0190 | a-long-… | running\n(1 row) no room for: args";
         assert_eq!(table.draw(Some(27)), narrow);
-        let narrower = " id   | state\n------+---------\n 0190 | running\n(1 row) no room for: queue, args";
+        let narrower = " id   | state\n------+---------\n 0190 | running\n(1 row) no room\nfor: queue, args";
         assert_eq!(table.draw(Some(17)), narrower);
         assert!(table.draw(Some(15)).starts_with("-[ 1 ]-\nid    | 0190\nqueue | a-long-name\n"));
     }
