@@ -19,11 +19,10 @@ async fn a_server_that_wants_tls_is_reached_and_its_certificate_is_checked() {
     let data = home.path().join("data");
     let server =
         Postgres::builder().data_dir(&data).listen(Listen::Tcp(port.try_into().unwrap())).start().await.unwrap();
-    let make = format!(
-        "openssl req -new -x509 -days 2 -nodes -subj /CN=localhost -out server.crt -keyout server.key \
-         && chmod 600 server.key && chown --reference=. server.key server.crt && echo 'hostssl all all all trust' > pg_hba.conf"
-    );
-    let made = Command::new("sh").args(["-c", &make]).current_dir(server.data_dir()).output().unwrap();
+    let make = "openssl req -new -x509 -days 2 -nodes -subj /CN=localhost -out server.crt -keyout server.key \
+        && chmod 600 server.key && chown --reference=. server.key server.crt \
+        && echo 'hostssl all all all trust' > pg_hba.conf";
+    let made = Command::new("sh").args(["-c", make]).current_dir(server.data_dir()).output().unwrap();
     if !made.status.success() {
         eprintln!("not tested: no openssl: {made:?}");
         return;
