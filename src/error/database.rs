@@ -40,6 +40,9 @@ fn one_line(text: &str) -> String {
 /// A hint for the database errors that a new user meets first.
 pub(super) fn database_hint(error: &sqlx::Error) -> &'static str {
     match error {
+        sqlx::Error::Io(error) if error.to_string().contains("certificate") => {
+            "; hint: check the server's certificate, or sslmode and sslrootcert in the URL"
+        }
         sqlx::Error::Io(_) => "; hint: is PostgreSQL running, and is the URL's host and port right?",
         sqlx::Error::Tls(_) => {
             "; hint: for TLS to the database, switch on one of sqlx's features, such as tls-rustls-ring-native-roots"
@@ -116,7 +119,7 @@ mod tests {
             r#"database "app" at db.example:5433 as user "ada""#
         );
         assert_eq!(
-            to("postgres://ada:secret@/app?host=/run/postgresql&port=5433"),
+            to("postgres://ada:secret@localhost/app?host=%2Frun%2Fpostgresql&port=5433"),
             r#"database "app" at /run/postgresql, port 5433 as user "ada""#
         );
     }

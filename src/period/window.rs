@@ -130,8 +130,8 @@ mod tests {
             assert!(window(now, length).is_err(), "{length:?}");
         }
         assert_eq!(
-            window(now, Duration::from_millis(1_500)).unwrap_err().to_string().lines().next(),
-            Some("invalid period: a window must be whole seconds: \"PT1.5S\"")
+            window(now, Duration::from_millis(1_500)).unwrap_err().problem(),
+            "invalid period: a window must be whole seconds: \"PT1.5S\""
         );
     }
 

@@ -58,8 +58,8 @@ impl Failure {
     /// The problem with its causes on one line, and the hints below.
     fn text(&self) -> String {
         let text = match self {
-            // The library's errors are one line each.
-            Self::Uniqueue(error) => error.to_string().replacen("; hint: ", "\nhint: ", 1),
+            // For people the library writes its own causes and hints.
+            Self::Uniqueue(error) => return format!("{error:?}"),
             Self::Environment { .. } | Self::Interrupted { .. } => self.to_string(),
         };
         let (problem, hints) = match text.split_once("\nhint: ") {
@@ -69,10 +69,6 @@ impl Failure {
         let mut whole = problem.to_owned();
         let mut cause = self.source();
         while let Some(inner) = cause {
-            // The library's text already contains the server's error. sqlx would add a line number of the server's source.
-            if let Some(sqlx::Error::Database(_)) = inner.downcast_ref() {
-                break;
-            }
             let text = inner.to_string();
             if !whole.contains(&text) {
                 whole = format!("{whole}: {text}");

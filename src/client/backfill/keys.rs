@@ -199,5 +199,5 @@ fn no_policy(problem: &str) -> Error {
 
 /// An error without its hints.
 fn first_line(error: &Error) -> String {
-    error.to_string().lines().next().unwrap_or_default().to_owned()
+    error.problem()
 }

@@ -62,7 +62,7 @@ fn read_in_rust(document: &Value) -> Result<String, String> {
     };
     let claim = resolve().map_err(|error: uniqueue::Error| {
         let text = error.to_string();
-        text.lines().next().unwrap_or_default().to_owned()
+        text.split("; hint: ").next().unwrap_or_default().to_owned()
     })?;
     let Some(claim) = claim else { return Ok(NOT_UNIQUE.to_owned()) };
     let length = |length: Option<Length>| length.map(|length| (length.parts().0, length.parts().1.as_micros()));

@@ -44,7 +44,7 @@ async fn a_server_that_wants_tls_is_reached_and_its_certificate_is_checked() {
     assert!(code == Some(2) && stderr.contains("no encryption"), "{stderr}");
     // No root that this machine trusts has signed the certificate.
     let (code, stderr) = migrate("verify-full");
-    assert!(code == Some(2) && stderr.contains(": cannot encrypt: "), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("certificate") && stderr.contains("sslmode"), "{stderr}");
     server.stop().await.unwrap();
 }
 

@@ -256,7 +256,7 @@ async fn list_finds_by_every_condition_and_takes_no_text_for_sql() {
         ("job list --limit 0", "error: invalid value '0' for '--limit <N>'"),
         (
             "job list --after x",
-            "error: invalid value 'x' for '--after <ID>': invalid job id: \"x\"\nhint: a job id is a UUID",
+            "error: invalid value 'x' for '--after <ID>': invalid job id: \"x\"; hint: a job id is a UUID",
         ),
         (
             "job list --older-than 2h --created-before 1h",
