@@ -111,7 +111,7 @@ impl<'a> Queue<'a> {
     /// [`Error::InvalidName`], [`Error::Database`].
     pub fn remove(self) -> Edit<'a, bool> {
         let name = QueueName::new(self.name);
-        Edit::new(self.client, move |client, connection| {
+        Edit::new(self.client, "remove_queue", json!({ "queue": self.name }), move |client, connection| {
             Box::pin(async move { store::remove_queue(connection, client.statements(), &name?).await })
         })
     }
