@@ -84,6 +84,8 @@ async fn a_stop_says_what_it_waits_for_and_a_second_signal_hurries_it() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    // Waiting for the process closes its standard input, at whose end it would exit.
+    let stdin = child.stdin.take();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let ended = tokio::task::spawn_blocking(move || {
         until_line(&mut lines, "started");
@@ -92,7 +94,9 @@ async fn a_stop_says_what_it_waits_for_and_a_second_signal_hurries_it() {
         terminate(&child);
         until_line(&mut lines, "said: another signal: jobs that still run are given back");
         until_line(&mut lines, "stopped");
-        child.wait().unwrap()
+        let status = child.wait().unwrap();
+        drop(stdin);
+        status
     });
     assert!(ended.await.unwrap().success());
     let job = database.client.job(id).await.unwrap().unwrap();
