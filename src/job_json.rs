@@ -56,7 +56,7 @@ impl Serialize for NewJob {
             }
             Some(Start::After(delay)) => {
                 return Err(S::Error::custom(format!(
-                    "scheduled_in needs the database's clock: {delay:?}\nhint: give scheduled_at instead"
+                    "scheduled_in needs the database's clock: {delay:?}; hint: give scheduled_at instead"
                 )));
             }
             Some(Start::WhenReleased) => object.serialize_entry("pending", &true)?,

@@ -85,7 +85,7 @@ async fn a_job_that_is_inserted_as_json_is_the_one_that_the_client_inserts() {
 fn what_sql_cannot_say_is_an_error() {
     let delayed = NewJob::new("a", &json!({})).scheduled_in(Duration::from_secs(5));
     let error = serde_json::to_string(&delayed).unwrap_err().to_string();
-    assert_eq!(error, "scheduled_in needs the database's clock: 5s\nhint: give scheduled_at instead");
+    assert_eq!(error, "scheduled_in needs the database's clock: 5s; hint: give scheduled_at instead");
     let invalid = NewJob::new("a", &json!({})).unique(UniquePolicy::new().window(Duration::from_millis(1)));
     assert!(serde_json::to_string(&invalid).is_err());
 }
