@@ -74,8 +74,10 @@ pub struct RunnerInfo {
     /// Whether its lease is valid. The jobs of other runners are rescued.
     pub is_alive: bool,
     /// How long ago its last heartbeat was. `None` if it is unknown.
+    #[serde(serialize_with = "crate::period::seconds::serialize_option")]
     pub heartbeat_age: Option<Duration>,
     /// How long its lease lasts without another heartbeat. `None` if it ran out.
+    #[serde(serialize_with = "crate::period::seconds::serialize_option")]
     pub lease_left: Option<Duration>,
     /// Whether it waits for a wake-up.
     pub is_idle: bool,
@@ -127,6 +129,7 @@ pub struct StuckJob {
     #[serde(with = "time::serde::rfc3339::option")]
     pub since: Option<OffsetDateTime>,
     /// How long it has been stuck.
+    #[serde(serialize_with = "crate::period::seconds::serialize_option")]
     pub stuck_for: Option<Duration>,
     /// The reason, such as `its runner died`.
     pub reason: String,
@@ -149,6 +152,7 @@ pub struct QueueRetention {
     /// How many of the jobs looked at should have been deleted more than five minutes ago.
     pub overdue: u64,
     /// How long ago the first of them should have been deleted. `None` if there is none.
+    #[serde(serialize_with = "crate::period::seconds::serialize_option")]
     pub overdue_by: Option<Duration>,
     /// Whether a live runner prunes.
     pub has_pruner: bool,
