@@ -186,8 +186,8 @@ async fn exactly_once_pays_once_what_the_other_pays_twice() {
     assert_eq!(
         output[1..],
         [
-            "the second process completed invoice.pay, attempt 2",
-            "the second process completed invoice.pay_once, attempt 2",
+            "the second process completed invoice.pay, attempt 1",
+            "the second process completed invoice.pay_once, attempt 1",
             "invoice A was paid 2 times",
             "invoice B was paid 1 times",
         ]
