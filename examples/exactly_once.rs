@@ -5,7 +5,7 @@
 //! Two jobs pay one invoice each. The first commits the payment, and the runner records the completion
 //! afterwards. The second completes its job in the payment's own transaction. A first process works
 //! both, and aborts when the first has paid and the second is about to commit. A second process works
-//! both jobs again a second later, when the lease of the first process has run out.
+//! both jobs again after the lease of the first process and a back-off, a second each.
 //!
 //! `DATABASE_URL` names the database. Without it the example starts a temporary PostgreSQL.
 

@@ -87,14 +87,14 @@ pub enum Happened {
         /// The worker's reason. `None` if an operator cancelled it.
         reason: Option<String>,
     },
-    /// It was discarded: it had no attempts left, its worker discarded it, or its policy did because
-    /// another job holds its unique key.
+    /// It was discarded: it had no attempts left, its worker discarded it, its policy did because another job holds its
+    /// unique key, or its runner died for the third time in a row while it had the job.
     #[non_exhaustive]
     Discarded {
         /// The worker's reason, or the last error.
         reason: String,
     },
-    /// Its runner died, and it is available again. The attempt is used up.
+    /// Its runner died, and it comes back as a suspect after a back-off. The first crash uses up no attempt.
     Rescued,
     /// Its runner could not work it and gave it back. The attempt is not used up.
     GivenBack,

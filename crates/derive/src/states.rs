@@ -8,7 +8,7 @@
 //! pending ───┐                         ┌─> completed
 //! scheduled ─┼─> available ─> running ─┼─> discarded
 //! retryable ─┘       ^           │     └─> cancelled  (from every state above, too)
-//!                    └───────────┴─> retryable (error), scheduled (snooze), available (rescue)
+//!                    └───────────┴─> retryable (error, rescue), scheduled (snooze), available (given back)
 //! ```
 
 /// A state of a job. The variants are named as in the library's `JobState`.
