@@ -25,7 +25,7 @@ static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
         other => other,
     };
     let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--workspace", "--examples", "--profile", profile])
+        .args(["build", "--quiet", "--workspace", "--examples", "--bins", "--profile", profile])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .unwrap();
@@ -33,14 +33,19 @@ static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
     directory.join("examples")
 });
 
+/// The command, as built from what is there now.
+pub fn command() -> PathBuf {
+    EXAMPLES.with_file_name("uniqueue")
+}
+
 /// A running example. Dropped, it is killed.
-struct Example {
+pub struct Example {
     process: Child,
     lines: mpsc::Receiver<String>,
 }
 
 impl Example {
-    fn start(name: &str, database: &testing::Database) -> Self {
+    pub fn start(name: &str, database: &testing::Database) -> Self {
         let mut process = Command::new(EXAMPLES.join(name))
             .env("DATABASE_URL", database.url())
             .env("PORT", "0")
@@ -59,12 +64,12 @@ impl Example {
         Self { process, lines }
     }
 
-    fn line(&self) -> String {
+    pub fn line(&self) -> String {
         self.lines.recv_timeout(PATIENCE).expect("a line of output")
     }
 
     /// The next line that begins so.
-    fn line_with(&self, beginning: &str) -> String {
+    pub fn line_with(&self, beginning: &str) -> String {
         loop {
             let line = self.line();
             if line.starts_with(beginning) {
@@ -73,13 +78,13 @@ impl Example {
         }
     }
 
-    fn terminate(&self) {
+    pub fn terminate(&self) {
         let killed = Command::new("kill").args(["-s", "TERM", &self.process.id().to_string()]).status().unwrap();
         assert!(killed.success());
     }
 
     /// The rest of its output, after it has ended well.
-    fn end(mut self) -> Vec<String> {
+    pub fn end(mut self) -> Vec<String> {
         let rest = self.lines.iter().collect();
         assert!(self.process.wait().unwrap().success(), "{rest:?}");
         rest
@@ -94,7 +99,7 @@ impl Drop for Example {
 }
 
 /// Sends a request, and answers with status and body.
-fn post(address: &str, path: &str, body: &Value) -> (u16, Value) {
+pub fn post(address: &str, path: &str, body: &Value) -> (u16, Value) {
     let body = body.to_string();
     let mut stream = TcpStream::connect(address).unwrap();
     write!(

@@ -45,6 +45,7 @@ mod states;
 mod stats;
 mod stress;
 mod testing;
+mod tour;
 mod unique_properties;
 mod unique_vectors;
 mod views;

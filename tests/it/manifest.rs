@@ -33,3 +33,13 @@ fn the_minimum_rust_version_is_the_lowest_that_the_dependencies_allow() {
         assert_eq!(version, highest, "{name}: rust-version should be that of {because_of}");
     }
 }
+
+/// The checks of `.ci/run` and of CONTRIBUTING, in order.
+#[test]
+fn contributing_names_the_checks_that_ci_runs() {
+    let run = include_str!("../../.ci/run").lines().filter_map(|line| line.strip_prefix("step "));
+    let run: Vec<_> = run.map(|command| command.trim_start_matches("env ")).collect();
+    let page = include_str!("../../CONTRIBUTING.md").split_once("`.ci/run` runs exactly these:\n\n").unwrap().1;
+    let named: Vec<_> = page.lines().map_while(|line| line.strip_prefix("    ")).collect();
+    assert_eq!(named, run);
+}
