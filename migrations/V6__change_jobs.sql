@@ -16,10 +16,10 @@ COMMENT ON COLUMN change_log.id IS 'UUIDv7: ids follow time.';
 COMMENT ON COLUMN change_log.at IS 'When the change, or its first batch, was made.';
 COMMENT ON COLUMN change_log.last_at IS 'When the last batch was made.';
 COMMENT ON COLUMN change_log.jobs IS 'How many jobs were changed; null: the change is not one of jobs.';
-COMMENT ON COLUMN change_log.actor IS 'Who made the change, as the caller said.';
-COMMENT ON COLUMN change_log.verb IS 'What was done, such as cancel, retry or pause_queue.';
+COMMENT ON COLUMN change_log.actor IS 'The name of the actor, as the caller gave it.';
+COMMENT ON COLUMN change_log.verb IS 'The change, such as cancel, retry or pause_queue.';
 COMMENT ON COLUMN change_log.subject IS
-    'What it was done to: the first 100 ids, the filter, or the name of a queue, a kind, a key or a periodic job, with the new value.';
+    'Its subject: the first 100 ids, the filter, or the name of a queue, a kind, a key or a periodic job, with the new value.';
 COMMENT ON CONSTRAINT change_log_pkey ON change_log IS 'One row a change. The latest changes are at the end.';
 
 -- Each object is defined once and whole. `doctor` takes from here the text of an object that was changed by hand.
