@@ -6,6 +6,7 @@ mod bad_use;
 mod bench;
 mod database;
 mod demo;
+mod deploy;
 mod doctor;
 mod help;
 mod incident;

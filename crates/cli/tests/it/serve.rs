@@ -139,7 +139,7 @@ fn a_file_of_credentials_that_cannot_be_meant_is_refused_and_never_shown() {
         ("--basic-auth", format!("anna:{secret}"), "not hashed"),
         ("--basic-auth", format!("# anna\n\n{secret}"), "no colon: line 3"),
         ("--basic-auth", format!(":{secret}"), "a user's name"),
-        ("--basic-auth", "# nobody yet\n".to_owned(), "no user"),
+        ("--basic-auth", "# no user yet\n".to_owned(), "no user"),
         ("--bearer-token", "anna:correct-horse".to_owned(), "shorter than 16"),
         ("--bearer-token", format!("anna:{secret}\nanna:{secret}2"), "twice: line 2"),
     ] {

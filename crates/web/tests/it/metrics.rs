@@ -62,3 +62,25 @@ async fn without_a_database_the_process_lives_and_is_not_ready() {
     let page = get(&router, "/metrics").await;
     assert!(page.body.contains("\nuniqueue_sample_failed 1\n"), "{}", page.body);
 }
+
+#[tokio::test]
+async fn tabs_and_scrapes_are_answered_by_the_sample_and_not_by_the_database() {
+    let database = Database::new().await.unwrap();
+    let router = uniqueue_web::router(database.client().clone());
+    assert_eq!(get(&router, "/").await.status, StatusCode::OK);
+    // From now on a query for jobs or queues would not end.
+    let mut lock = database.pool().begin().await.unwrap();
+    let tables = format!("LOCK TABLE {0}.job, {0}.queue, {0}.runner", database.schema().as_str());
+    sqlx::query(sqlx::AssertSqlSafe(tables)).execute(&mut *lock).await.unwrap();
+    let tabs: Vec<_> = (0..50)
+        .map(|tab| {
+            let router = router.clone();
+            let path = ["/", "/metrics"][tab % 2];
+            tokio::spawn(async move { get(&router, path).await })
+        })
+        .collect();
+    for tab in tabs {
+        assert_eq!(tab.await.unwrap().status, StatusCode::OK);
+    }
+    lock.rollback().await.unwrap();
+}
