@@ -1,6 +1,7 @@
 //! The schema: what the migrations make, under any name, any number of times.
 
-use sqlx::Executor;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, Executor, PgConnection};
 use uniqueue::{Client, Error, SchemaName};
 
 use crate::support::{Database, job, pool};
@@ -128,6 +129,15 @@ async fn migrating_again_changes_nothing() {
     assert_eq!(database.catalog().await, before);
 }
 
+/// The part of a migration's script that makes the schema as it was before the fourth migration.
+fn up_to_canonical_keys(whole: &str) -> String {
+    let until = whole.find("'canonical_key'").unwrap();
+    let until = until + whole[until..].find(";\n").unwrap();
+    // What is said of the history comes last, the first time.
+    let comments = whole.find("COMMENT ON TABLE schema_history").unwrap();
+    format!("{};\n{}", &whole[..until], &whole[comments..])
+}
+
 #[tokio::test]
 async fn the_printed_sql_makes_what_a_migration_makes() {
     let golden = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema.txt")).unwrap();
@@ -137,11 +147,7 @@ async fn the_printed_sql_makes_what_a_migration_makes() {
         let run = async |sql: &str| database.pool().execute(sqlx::raw_sql(database.sql(sql))).await;
         let whole = database.client.migration().sql().await.unwrap();
         if case == "older" {
-            let until = whole.find("'canonical_key'").unwrap();
-            let until = until + whole[until..].find(";\n").unwrap();
-            // What is said of the history comes last, the first time.
-            let comments = whole.find("COMMENT ON TABLE schema_history").unwrap();
-            run(&format!("{};\n{}", &whole[..until], &whole[comments..])).await.unwrap();
+            run(&up_to_canonical_keys(&whole)).await.unwrap();
         } else if case == "empty" {
             run("CREATE SCHEMA {schema}; COMMENT ON SCHEMA {schema} IS 'mine'").await.unwrap();
         }
@@ -193,6 +199,33 @@ async fn a_migration_with_nothing_to_do_waits_for_no_lock() {
     }
     let migrated = tokio::time::timeout(std::time::Duration::from_secs(5), database.client.migrate()).await;
     assert!(migrated.expect("no wait").unwrap().is_empty());
+    tx.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_role_without_grants_cannot_hold_up_a_migration() {
+    let database = Database::unmigrated(2).await;
+    let whole = database.client.migration().sql().await.unwrap();
+    database.pool().execute(sqlx::raw_sql(database.sql(&up_to_canonical_keys(&whole)))).await.unwrap();
+    let stranger = format!("{}_stranger", database.schema);
+    database.execute(&format!("CREATE ROLE {stranger} LOGIN")).await;
+    let options: PgConnectOptions = database.url.parse().unwrap();
+    let mut stranger = PgConnection::connect_with(&options.username(&stranger)).await.unwrap();
+    // It takes every lock that it can take.
+    let mut tx = stranger.begin().await.unwrap();
+    for key in ["uniqueue migrate {schema}", "uniqueue {schema}", "{schema}"] {
+        let lock = format!("SELECT pg_advisory_xact_lock(hashtextextended('{key}', 0))");
+        sqlx::query(database.sql(&lock)).execute(&mut *tx).await.unwrap();
+    }
+    for table in ["schema_history", "job"] {
+        let mut attempt = tx.begin().await.unwrap();
+        let lock = database.sql(&format!("LOCK TABLE {{schema}}.{table} IN ACCESS SHARE MODE"));
+        let refused = sqlx::query(lock).execute(&mut *attempt).await.unwrap_err();
+        assert_eq!(refused.as_database_error().unwrap().code().as_deref(), Some("42501"), "{refused}");
+        attempt.rollback().await.unwrap();
+    }
+    let limited = database.client.migration().lock_timeout(std::time::Duration::from_secs(5));
+    assert_eq!(limited.await.unwrap()[0], "V4 duplicate_audit");
     tx.rollback().await.unwrap();
 }
 
