@@ -143,8 +143,8 @@ fn temporary() -> PathBuf {
     }
 }
 
-/// Waits until the postmaster reports `ready` in its status file, as `pg_ctl --wait` does: line 1 of it is the process,
-/// line 8 the status. A connection would start a backend for each attempt.
+/// Waits until the postmaster reports `ready` in its status file, or `standby` for a standby that can be read, as
+/// `pg_ctl --wait` does: line 1 of it is the process, line 8 the status. A connection would start a backend for each attempt.
 fn wait(launch: &mut Launch, data_dir: &Path, explain: impl Fn(&str) -> Error) -> Result<()> {
     let status_file = data_dir.join("postmaster.pid");
     let begun_at = Instant::now();
@@ -152,7 +152,7 @@ fn wait(launch: &mut Launch, data_dir: &Path, explain: impl Fn(&str) -> Error) -
         let status = fs::read_to_string(&status_file).unwrap_or_default();
         let mut lines = status.lines().map(str::trim);
         // The file may be of another server, which uses the directory or crashed in it.
-        if lines.next() == Some(&launch.server) && lines.nth(6) == Some("ready") {
+        if lines.next() == Some(&launch.server) && matches!(lines.nth(6), Some("ready" | "standby")) {
             return Ok(());
         }
         let complaint = launch.complaint().map_err(failure_from("cannot watch the server", "try again"))?;

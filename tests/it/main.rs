@@ -29,6 +29,7 @@ mod modes;
 mod notifying;
 mod open_transaction;
 mod operators_lists;
+mod outages;
 mod plans;
 mod portable;
 mod queues;
