@@ -54,14 +54,15 @@ async function readAgain(force = false) {
       ignoreActiveValue: true,
       callbacks: {
         beforeNodeMorphed: (old) => !(old.hasAttribute?.("data-keep")),
-        beforeAttributeUpdated: (name, node) => !(name === "open" && node.matches("details")),
+        beforeAttributeUpdated: (name, node) => name !== "data-ready" && !(name === "open" && node.matches("details")),
         beforeNodeRemoved: (node) => !node.matches?.(".copy"),
       },
     });
     prepare();
     restoreRow();
     show(true);
-  } catch {
+  } catch (error) {
+    console.error(error);
     show(false);
   } finally {
     reading = false;
@@ -101,7 +102,7 @@ let isGoing = false;
 let row = -1;
 const rows = () => all("#main tbody tr");
 function restoreRow() {
-  if (row >= 0) mark(row);
+  rows()[row]?.classList.add("at");
 }
 function mark(at) {
   const list = rows();

@@ -7,6 +7,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use uniqueue::{Client, JobRow};
 
 use crate::access::Access;
+use crate::bulk::Plans;
 use crate::sampler::Sampler;
 
 /// See [`Web::access`](crate::Web::access).
@@ -24,6 +25,7 @@ pub(crate) struct App {
     /// The prefix that the embedder stated.
     pub(crate) prefix: Option<String>,
     pub(crate) stop: DropGuard,
+    pub(crate) plans: Plans,
     pub(crate) sampler: Arc<Sampler>,
 }
 

@@ -20,12 +20,12 @@
 //! Without further options a dashboard answers only to the names of the local machine, and shows everything but
 //! changes nothing. [`Web::access`] grants more, [`Web::host`] adds names.
 
-#![allow(dead_code)]
-
 mod access;
 mod app;
 mod assets;
+mod bulk;
 mod failure;
+mod fields;
 mod guard;
 mod health;
 mod html;

@@ -1,13 +1,15 @@
 //! What a handler knows of its request: the visitor, the links, the settings.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{FromRequestParts, OriginalUri};
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Redirect, Response};
+use uniqueue::Client;
 
-use crate::access::Access;
+use crate::access::{Access, Right};
 use crate::app::App;
 use crate::failure::Failure;
 
@@ -37,6 +39,23 @@ impl Theme {
     }
 }
 
+/// How long a look-up of a page may take.
+pub(crate) const LOOK_UP: Duration = Duration::from_secs(2);
+
+/// The most bytes of a name in the log of changes.
+const MAX_ACTOR_BYTES: usize = 200;
+
+/// A change in the visitor's name. The changes of the library share the method, and no trait.
+macro_rules! by {
+    ($page:expr, $change:expr) => {
+        match $page.actor() {
+            Some(actor) => $change.actor(actor),
+            None => $change,
+        }
+    };
+}
+pub(crate) use by;
+
 /// A request of a visitor.
 pub(crate) struct Page {
     pub(crate) app: Arc<App>,
@@ -50,8 +69,32 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// The link to a path within the dashboard.
+    pub(crate) fn client(&self) -> &Client {
+        &self.app.client
+    }
+
+    pub(crate) fn may(&self, right: Right) -> bool {
+        self.access.has(right)
+    }
+
+    /// The visitor's name for the log of changes in the database, within that log's limits.
+    pub(crate) fn actor(&self) -> Option<String> {
+        let mut actor = self.access.name()?.replace('\0', "");
+        actor.truncate(actor.floor_char_boundary(MAX_ACTOR_BYTES));
+        (!actor.is_empty()).then_some(actor)
+    }
+
+    /// Writes a change to the log of the process. The name is hostile text, so it is quoted.
+    pub(crate) fn log(&self, verb: &str, subject: &str) {
+        let user = self.access.name();
+        tracing::info!(?user, verb, ?subject, "a change from the dashboard");
+    }
+
+    /// The link to a path within the dashboard. Under a prefix the overview has no slash at its end: a nested router does
+    /// not answer there.
     pub(crate) fn link(&self, path: &str) -> String {
+        let is_overview = path == "/" || path.starts_with("/?");
+        let path = if is_overview && !self.prefix.is_empty() { &path[1..] } else { path };
         format!("{}{path}", self.prefix)
     }
 

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, on};
 
-use crate::access::Needs;
+use crate::access::{Needs, Right};
 use crate::app::App;
 use crate::guard::{Gate, gate};
 use crate::{assets, health, metrics, pages};
@@ -41,6 +41,32 @@ macro_rules! routes {
 
 routes! {
     GET "/" Needs::Read => pages::overview::show,
+    GET "/jobs" Needs::Read => pages::jobs::list,
+    GET "/jobs/{id}" Needs::Read => pages::job::show,
+    POST "/jobs/{id}/change" Needs::Right(Right::Change) => pages::job::change,
+    POST "/jobs/{id}/delete" Needs::Right(Right::Delete) => pages::job::delete,
+    POST "/bulk" Needs::Right(Right::Change) => pages::bulk::plan,
+    GET "/bulk/{id}" Needs::Read => pages::bulk::show,
+    POST "/bulk/{id}/run" Needs::Right(Right::Change) => pages::bulk::run,
+    POST "/bulk/{id}/stop" Needs::Right(Right::Change) => pages::bulk::stop,
+    GET "/keys" Needs::Read => pages::keys::list,
+    GET "/key" Needs::Read => pages::key::show,
+    POST "/key/release" Needs::Right(Right::Change) => pages::key::release,
+    GET "/queues" Needs::Read => pages::queues::list,
+    POST "/queues/change" Needs::Right(Right::Queues) => pages::queues::change,
+    GET "/explain" Needs::Read => pages::explain::show,
+    GET "/waiting" Needs::Read => pages::waiting::list,
+    GET "/duplicates" Needs::Read => pages::duplicates::list,
+    POST "/duplicates/audit" Needs::Right(Right::Audit) => pages::duplicates::audit,
+    GET "/failing" Needs::Read => pages::failing::list,
+    GET "/running" Needs::Read => pages::running::list,
+    GET "/runners" Needs::Read => pages::runners::list,
+    GET "/changes" Needs::Read => pages::changes::list,
+    GET "/periodic" Needs::Read => pages::periodic::list,
+    POST "/periodic/change" Needs::Right(Right::Periodic) => pages::periodic::change,
+    GET "/doctor" Needs::Read => pages::doctor::show,
+    GET "/insert" Needs::Read => pages::insert::form,
+    POST "/insert" Needs::Right(Right::Insert) => pages::insert::insert,
     GET "/live" Needs::Read => pages::live::stream,
     POST "/settings" Needs::Read => pages::settings::change,
     GET "/metrics" Needs::Read => metrics::show,

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -39,6 +39,8 @@ pub(crate) struct Sampler {
     stop: CancellationToken,
     latest: watch::Sender<Latest>,
     task: Mutex<Task>,
+    /// Ends the wait for the next sample.
+    hurry: Notify,
 }
 
 struct Task {
@@ -49,7 +51,7 @@ struct Task {
 impl Sampler {
     pub(crate) fn new(client: Client, stop: CancellationToken) -> Self {
         let task = Mutex::new(Task { wanted_at: Instant::now(), handle: None });
-        Self { client, stop, latest: watch::Sender::new(None), task }
+        Self { client, stop, latest: watch::Sender::new(None), task, hurry: Notify::new() }
     }
 
     /// The latest snapshot, not older than a few samples. `None`: the database does not answer.
@@ -59,6 +61,16 @@ impl Sampler {
         let is_fresh = |snapshot: &Latest| snapshot.as_ref().is_some_and(|one| one.taken_at.elapsed() < EVERY * 3);
         let _ = timeout(PATIENCE, latest.wait_for(is_fresh)).await;
         latest.borrow().clone()
+    }
+
+    /// Takes a sample after a change, so that the next page shows it.
+    pub(crate) async fn refresh(self: &Arc<Self>) {
+        self.want();
+        let mut latest = self.latest.subscribe();
+        self.hurry.notify_one();
+        let asked_at = Instant::now();
+        let is_newer = |snapshot: &Latest| snapshot.as_ref().is_some_and(|one| one.taken_at >= asked_at);
+        let _ = timeout(EVERY * 2, latest.wait_for(is_newer)).await;
     }
 
     /// A receiver that changes with every sample.
@@ -106,11 +118,12 @@ impl Sampler {
                 Ok(Err(error)) => self.fail(error.to_string()),
                 Err(_) => self.fail("the database did not answer in time".to_owned()),
             }
-            sleep(EVERY).await;
+            let _ = timeout(EVERY, self.hurry.notified()).await;
         }
     }
 
     async fn sample(&self, history: &mut VecDeque<Point>, diagnosis: Option<Arc<Diagnosis>>) -> Result<Snapshot> {
+        let taken_at = Instant::now();
         let stats = self.client.stats().await?;
         let queues = self.client.queues().await?;
         // A role that may not see these still sees the rest.
@@ -128,16 +141,7 @@ impl Sampler {
             available,
         });
         let history = history.clone();
-        Ok(Snapshot {
-            taken_at: Instant::now(),
-            stats,
-            queues,
-            waiting_inserts,
-            audited,
-            diagnosis,
-            history,
-            failure: None,
-        })
+        Ok(Snapshot { taken_at, stats, queues, waiting_inserts, audited, diagnosis, history, failure: None })
     }
 
     /// Keeps the last snapshot, and says why there is no newer one.

@@ -11,6 +11,7 @@ use uniqueue::{Client, JobRow};
 
 use crate::access::Access;
 use crate::app::{AccessFn, App, RedactFn};
+use crate::bulk::Plans;
 use crate::guard;
 use crate::routes::{self, Route};
 use crate::sampler::Sampler;
@@ -155,7 +156,16 @@ impl Web {
             });
         }
         let sampler = Arc::new(Sampler::new(client.clone(), stop.clone()));
-        let app = Arc::new(App { client, access, redact, is_read_only, prefix, stop: stop.drop_guard(), sampler });
+        let app = Arc::new(App {
+            client,
+            access,
+            redact,
+            is_read_only,
+            prefix,
+            stop: stop.drop_guard(),
+            plans: Plans::default(),
+            sampler,
+        });
         guard::around(routes::router(&app), hosts, &origins, &csp)
     }
 }

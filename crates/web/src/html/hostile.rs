@@ -5,11 +5,11 @@ use std::fmt::Write;
 use maud::{Escaper, Render};
 
 /// Text of a job as HTML. Characters that are not seen, or that reorder the text around them, are spelled out.
-pub(crate) struct Hostile<'a>(pub(crate) &'a str);
+pub(crate) struct Hostile<'a, T: ?Sized>(pub(crate) &'a T);
 
-impl Render for Hostile<'_> {
+impl<T: AsRef<str> + ?Sized> Render for Hostile<'_, T> {
     fn render_to(&self, buffer: &mut String) {
-        let mut rest = self.0;
+        let mut rest = self.0.as_ref();
         while let Some(at) = rest.find(is_hidden) {
             let (shown, hidden) = rest.split_at(at);
             let _ = Escaper::new(buffer).write_str(shown);
@@ -21,6 +21,11 @@ impl Render for Hostile<'_> {
         }
         let _ = Escaper::new(buffer).write_str(rest);
     }
+}
+
+/// The same where no element can stand, such as a title: hidden characters are left out.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().filter(|character| !is_hidden(*character)).collect()
 }
 
 /// Control characters except line breaks and tabs, marks that change the direction of text, and characters without width.

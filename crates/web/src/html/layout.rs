@@ -20,7 +20,30 @@ pub(crate) struct Document<'a> {
 type Entry = (&'static str, &'static str, &'static str);
 
 /// The navigation, by groups.
-const NAVIGATION: &[(&str, &[Entry])] = &[("", &[("/", "Overview", "o")])];
+const NAVIGATION: &[(&str, &[Entry])] = &[
+    ("", &[("/", "Overview", "o"), ("/doctor", "Doctor", "d"), ("/changes", "Changes", "c")]),
+    (
+        "Jobs",
+        &[
+            ("/jobs", "Jobs", "j"),
+            ("/running", "Running", "r"),
+            ("/runners", "Runners", "n"),
+            ("/failing", "Failing kinds", "f"),
+            ("/periodic", "Periodic", "p"),
+            ("/queues", "Queues", "q"),
+            ("/insert", "Insert", "i"),
+        ],
+    ),
+    (
+        "Unique keys",
+        &[
+            ("/keys", "Keys", "k"),
+            ("/explain", "Explain", "e"),
+            ("/waiting", "Waiting inserts", "w"),
+            ("/duplicates", "Duplicates", "u"),
+        ],
+    ),
+];
 
 /// A whole page.
 pub(crate) fn document(page: &Page, document: Document<'_>) -> Html<String> {

@@ -2,14 +2,18 @@
 
 mod chart;
 mod hostile;
+mod json;
 mod layout;
 mod number;
+mod rows;
 mod state;
 mod time;
 
 pub(crate) use self::chart::sparkline;
-pub(crate) use self::hostile::Hostile;
+pub(crate) use self::hostile::{Hostile, plain};
+pub(crate) use self::json::json;
 pub(crate) use self::layout::{Document, document};
 pub(crate) use self::number::{count, grouped, rate};
-pub(crate) use self::state::state;
-pub(crate) use self::time::{ago, span};
+pub(crate) use self::rows::{job_link, job_rows, key_link, submit};
+pub(crate) use self::state::{state, state_class};
+pub(crate) use self::time::{ago, at, span};

@@ -24,6 +24,12 @@ pub(crate) fn span(length: Duration) -> String {
     }
 }
 
+/// A time. A script writes it in the browser's zone, where the visitor wishes so.
+pub(crate) fn at(at: OffsetDateTime) -> Markup {
+    let (iso, text) = texts(at);
+    html! { time datetime=(iso) data-at { (text) } }
+}
+
 /// How long ago a time was, or how far ahead it is, with the time itself as its title.
 pub(crate) fn ago(at: OffsetDateTime, now: OffsetDateTime) -> Markup {
     let (iso, text) = texts(at);

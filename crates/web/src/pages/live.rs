@@ -37,6 +37,6 @@ impl Stream for Ticks {
     type Item = Result<Event, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(context).map(|tick| tick.map(|()| Ok(Event::default().event("sample").data(""))))
+        self.0.poll_recv(context).map(|tick| tick.map(|()| Ok(Event::default().event("sample").data("new"))))
     }
 }

@@ -4,13 +4,14 @@ use axum::response::Html;
 use maud::{Markup, html};
 use uniqueue::{Diagnosis, Finding, JobState, Percentiles, Severity};
 
+use crate::fields::url;
 use crate::html::{Document, Hostile, ago, count, document, grouped, rate, span, sparkline, state};
 use crate::page::Page;
 use crate::snapshot::{POINTS, Point, Snapshot};
 
 pub(crate) async fn show(page: Page) -> Html<String> {
     let body = match page.app.sampler.latest().await {
-        Some(snapshot) => overview(&snapshot),
+        Some(snapshot) => overview(&page, &snapshot),
         None => html! {
             p.callout.critical role="alert" { "The database does not answer. This page fills when it does." }
         },
@@ -18,7 +19,7 @@ pub(crate) async fn show(page: Page) -> Html<String> {
     document(&page, Document { title: "Overview", is_live: true, actions: html! {}, body })
 }
 
-fn overview(snapshot: &Snapshot) -> Markup {
+fn overview(page: &Page, snapshot: &Snapshot) -> Markup {
     let stats = &snapshot.stats;
     html! {
         @if let Some(failure) = &snapshot.failure {
@@ -31,7 +32,7 @@ fn overview(snapshot: &Snapshot) -> Markup {
         section.states aria-label="Jobs by state" {
             @for one in [JobState::Available, JobState::Running, JobState::Retryable, JobState::Scheduled,
                 JobState::Pending, JobState::Discarded, JobState::Completed, JobState::Cancelled] {
-                div.tile {
+                a.tile href=(page.link(&url("/jobs", &[("state", one.as_str()), ("since", "all")]))) {
                     (state(one))
                     b.number { (stats.jobs.get(&one).copied().map(count).unwrap_or_default()) }
                 }
@@ -92,7 +93,7 @@ fn percentiles(name: &str, times: Percentiles) -> Markup {
 }
 
 /// What `doctor` found, the worst first.
-fn findings(diagnosis: Option<&Diagnosis>) -> Markup {
+pub(super) fn findings(diagnosis: Option<&Diagnosis>) -> Markup {
     let Some(diagnosis) = diagnosis else {
         return html! { p.callout.ok { "The doctor is looking at the queue." } };
     };

@@ -1,5 +1,11 @@
 //! The dashboard against a real database.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+
+mod browser;
+mod changes;
+mod hostile;
 mod metrics;
+mod pages;
 mod rights;
 mod support;

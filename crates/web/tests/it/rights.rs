@@ -10,6 +10,32 @@ use crate::support::{get, request, send};
 /// A request of each route: method, path as in the table, path and body of the request.
 const REQUESTS: &[(&str, &str, &str, &str)] = &[
     ("GET", "/", "/", ""),
+    ("GET", "/jobs", "/jobs?state=available", ""),
+    ("GET", "/jobs/{id}", "/jobs/00000000-0000-0000-0000-000000000000", ""),
+    ("POST", "/jobs/{id}/change", "/jobs/00000000-0000-0000-0000-000000000000/change", "verb=retry"),
+    ("POST", "/jobs/{id}/delete", "/jobs/00000000-0000-0000-0000-000000000000/delete", ""),
+    ("POST", "/bulk", "/bulk", "verb=retry&whole=yes"),
+    ("GET", "/bulk/{id}", "/bulk/00000000-0000-0000-0000-000000000000", ""),
+    ("POST", "/bulk/{id}/run", "/bulk/00000000-0000-0000-0000-000000000000/run", ""),
+    ("POST", "/bulk/{id}/stop", "/bulk/00000000-0000-0000-0000-000000000000/stop", ""),
+    ("GET", "/keys", "/keys", ""),
+    ("GET", "/key", "/key?key=a", ""),
+    ("POST", "/key/release", "/key/release", "key=a"),
+    ("GET", "/queues", "/queues", ""),
+    ("POST", "/queues/change", "/queues/change", "queue=a&verb=pause"),
+    ("GET", "/explain", "/explain?kind=a&what=insert", ""),
+    ("GET", "/waiting", "/waiting", ""),
+    ("GET", "/duplicates", "/duplicates", ""),
+    ("POST", "/duplicates/audit", "/duplicates/audit", "kind=a&verb=start"),
+    ("GET", "/failing", "/failing", ""),
+    ("GET", "/running", "/running", ""),
+    ("GET", "/runners", "/runners", ""),
+    ("GET", "/changes", "/changes", ""),
+    ("GET", "/periodic", "/periodic", ""),
+    ("POST", "/periodic/change", "/periodic/change", "name=a&verb=pause"),
+    ("GET", "/doctor", "/doctor", ""),
+    ("GET", "/insert", "/insert", ""),
+    ("POST", "/insert", "/insert", "kind=a&args={}&verb=explain"),
     ("GET", "/live", "/live", ""),
     ("POST", "/settings", "/settings", "theme=dark&back=/"),
     ("GET", "/metrics", "/metrics", ""),
@@ -103,6 +129,9 @@ async fn links_follow_the_mount_point_and_lead_nowhere_else() {
     let nested = Router::new().nest("/a/queue", uniqueue_web::router(database.client().clone()));
     let page = get(&nested, "/a/queue").await;
     assert!(page.body.contains("action=\"/a/queue/settings\""), "{}", page.body);
+    // A nested router does not answer to /a/queue/.
+    let overview = page.body.split("class=\"brand\" href=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    assert_eq!(get(&nested, overview).await.status, StatusCode::OK, "{overview}");
 
     // Double slashes and backslashes would make another host of the prefix.
     let captured = Router::new().nest("/{tenant}/queue", uniqueue_web::router(database.client().clone()));

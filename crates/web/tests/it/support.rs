@@ -1,5 +1,4 @@
 //! Requests without a socket.
-#![allow(clippy::unwrap_used)]
 
 use axum::Router;
 use axum::body::Body;

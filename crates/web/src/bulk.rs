@@ -1,0 +1,191 @@
+//! Changes to many jobs: a plan is made first, and run when a visitor confirms it. Plans live in the memory of the process.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use time::OffsetDateTime;
+use tokio_util::sync::CancellationToken;
+use uniqueue::{Client, JobCount, JobFilter, JobRow, RefusedRetry, Result};
+use uuid::Uuid;
+
+/// How long a plan is kept.
+const KEEP: Duration = Duration::from_secs(3_600);
+
+/// The most plans that are kept.
+const MOST: usize = 200;
+
+/// How many refused jobs a result names.
+const NAMED: usize = 100;
+
+/// Changes of more jobs than this are confirmed by typing.
+const TYPED_ABOVE: u64 = 1_000;
+
+/// What a plan does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum BulkVerb {
+    Retry,
+    Cancel,
+    Release,
+    Delete,
+}
+
+impl BulkVerb {
+    pub(crate) fn read(word: &str) -> Option<Self> {
+        [Self::Retry, Self::Cancel, Self::Release, Self::Delete].into_iter().find(|verb| verb.as_str() == word)
+    }
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Cancel => "cancel",
+            Self::Release => "release",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// A change that was planned.
+pub(crate) struct Plan {
+    pub(crate) id: Uuid,
+    pub(crate) user: Option<String>,
+    pub(crate) verb: BulkVerb,
+    pub(crate) filter: JobFilter,
+    /// The filter in words.
+    pub(crate) words: String,
+    pub(crate) count: JobCount,
+    /// Jobs inserted later are not meant.
+    pub(crate) cut_off: OffsetDateTime,
+    pub(crate) samples: Vec<JobRow>,
+    made_at: Instant,
+    run: Mutex<Run>,
+    stop: CancellationToken,
+}
+
+/// How far a plan is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Run {
+    pub(crate) stage: Stage,
+    pub(crate) changed: u64,
+    pub(crate) discarded: u64,
+    pub(crate) refused: u64,
+    pub(crate) named: Vec<RefusedRetry>,
+}
+
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Stage {
+    #[default]
+    Planned,
+    Running,
+    Done,
+    Stopped,
+    Failed(String),
+}
+
+impl Plan {
+    #[expect(clippy::too_many_arguments, reason = "a plan is made in one place, from what that place found")]
+    pub(crate) fn new(
+        user: Option<String>,
+        verb: BulkVerb,
+        filter: JobFilter,
+        words: String,
+        count: JobCount,
+        cut_off: OffsetDateTime,
+        samples: Vec<JobRow>,
+        stop: CancellationToken,
+    ) -> Self {
+        let (made_at, run) = (Instant::now(), Mutex::default());
+        Self { id: Uuid::now_v7(), user, verb, filter, words, count, cut_off, samples, made_at, run, stop }
+    }
+
+    /// The text that confirms the plan. `None`: a button is enough.
+    pub(crate) fn confirmation(&self) -> Option<String> {
+        let is_large = !self.count.is_exact() || self.count.counted() > TYPED_ABOVE;
+        (is_large || self.verb == BulkVerb::Delete).then(|| format!("{} {}", self.verb.as_str(), self.count))
+    }
+
+    pub(crate) fn progress(&self) -> Run {
+        self.run().clone()
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    fn run(&self) -> MutexGuard<'_, Run> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs the plan in a task, once. Returns whether it was started.
+    pub(crate) fn start(self: &Arc<Self>, client: Client) -> bool {
+        {
+            let mut run = self.run();
+            if run.stage != Stage::Planned {
+                return false;
+            }
+            run.stage = Stage::Running;
+        }
+        let plan = Arc::clone(self);
+        tokio::spawn(async move {
+            let stage = tokio::select! {
+                changed = plan.change(&client) => match changed {
+                    Ok(()) => Stage::Done,
+                    Err(error) => Stage::Failed(error.to_string()),
+                },
+                () = plan.stop.cancelled() => Stage::Stopped,
+            };
+            plan.run().stage = stage;
+        });
+        true
+    }
+
+    async fn change(&self, client: &Client) -> Result<()> {
+        let filter = self.filter.clone();
+        let change = match self.verb {
+            BulkVerb::Retry => client.retry(filter),
+            BulkVerb::Cancel => client.cancel(filter),
+            BulkVerb::Release => client.release(filter),
+            BulkVerb::Delete => client.delete(filter),
+        };
+        let change = match &self.user {
+            Some(user) => change.actor(user),
+            None => change,
+        };
+        change
+            .on_batch(|ids| self.run().changed += ids.len() as u64)
+            .on_discarded(|ids| self.run().discarded += ids.len() as u64)
+            .on_refused(|jobs| {
+                let mut run = self.run();
+                run.refused += jobs.len() as u64;
+                let room = NAMED.saturating_sub(run.named.len());
+                run.named.extend(jobs.iter().take(room));
+            })
+            .await?;
+        Ok(())
+    }
+}
+
+/// The plans of a dashboard.
+#[derive(Default)]
+pub(crate) struct Plans(Mutex<HashMap<Uuid, Arc<Plan>>>);
+
+impl Plans {
+    pub(crate) fn add(&self, plan: Plan) -> Uuid {
+        let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.retain(|_, plan| plan.made_at.elapsed() < KEEP || plan.progress().stage == Stage::Running);
+        while plans.len() >= MOST {
+            let idle = plans.values().filter(|plan| plan.progress().stage != Stage::Running);
+            let Some(oldest) = idle.min_by_key(|plan| plan.made_at).map(|plan| plan.id) else { break };
+            plans.remove(&oldest);
+        }
+        let id = plan.id;
+        plans.insert(id, Arc::new(plan));
+        id
+    }
+
+    /// A plan, for the user who made it.
+    pub(crate) fn find(&self, id: Uuid, user: Option<&str>) -> Option<Arc<Plan>> {
+        let plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.get(&id).filter(|plan| plan.user.as_deref() == user).cloned()
+    }
+}

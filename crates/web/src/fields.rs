@@ -1,0 +1,63 @@
+//! The fields of a form, or of a query.
+
+use std::convert::Infallible;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use uniqueue::JobId;
+
+use crate::failure::Failure;
+
+/// Fields as they were sent. Empty ones count as absent.
+#[derive(Debug, Default)]
+pub(crate) struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    /// Reads the text of a form or a query.
+    pub(crate) fn read(text: &str) -> Self {
+        Self(serde_urlencoded::from_str(text).unwrap_or_default())
+    }
+
+    /// The first value of a field.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(given, value)| given == name && !value.is_empty()).map(|(_, value)| value.as_str())
+    }
+
+    /// Every value of a field.
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(given, value)| given == name && !value.is_empty()).map(|(_, value)| value.as_str())
+    }
+
+    /// A value that must be there.
+    pub(crate) fn need(&self, name: &str) -> Result<&str, Failure> {
+        self.get(name).ok_or_else(|| Failure::Bad(format!("The field {name} is empty.")))
+    }
+
+    /// A value as another type. An error names the field.
+    pub(crate) fn parsed<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Failure> {
+        let parse =
+            |text: &str| text.trim().parse().map_err(|_| Failure::Bad(format!("{name} is not valid: {text:?}")));
+        self.get(name).map(parse).transpose()
+    }
+
+    /// The ids of a field.
+    pub(crate) fn ids(&self, name: &str) -> Result<Vec<JobId>, Failure> {
+        self.all(name).map(|text| text.parse().map_err(|_| Failure::Bad(format!("not a job's id: {text:?}")))).collect()
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Fields {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self::read(parts.uri.query().unwrap_or_default()))
+    }
+}
+
+/// A path with a query.
+pub(crate) fn url(path: &str, pairs: &[(&str, &str)]) -> String {
+    match serde_urlencoded::to_string(pairs) {
+        Ok(query) if !query.is_empty() => format!("{path}?{query}"),
+        _ => path.to_owned(),
+    }
+}

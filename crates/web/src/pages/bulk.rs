@@ -1,0 +1,181 @@
+//! Plans of changes to many jobs: making, confirming, watching and stopping them.
+
+use std::sync::Arc;
+
+use axum::extract::Path;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+use uniqueue::JobFilter;
+use uuid::Uuid;
+
+use super::jobs::JobQuery;
+use crate::access::Right;
+use crate::bulk::{BulkVerb, Plan, Run, Stage};
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::html::{Document, Hostile, at, count, document, grouped, job_link, job_rows};
+use crate::page::{LOOK_UP, Page};
+
+/// A plan counts no further than this.
+const COUNT_UP_TO: u32 = 100_000;
+
+/// How many jobs a plan shows.
+const SAMPLES: u32 = 10;
+
+/// The part of the path that names the plan.
+#[derive(Deserialize)]
+pub(crate) struct PlanPath {
+    id: Uuid,
+}
+
+/// Makes a plan for the ticked jobs, or for a whole filter.
+pub(crate) async fn plan(page: Page, body: String) -> Result<Response, Failure> {
+    let fields = Fields::read(&body);
+    let word = fields.need("verb")?;
+    let verb = BulkVerb::read(word).ok_or_else(|| Failure::Bad(format!("there is no such change: {word:?}")))?;
+    check(&page, verb)?;
+    let client = page.client();
+    let cut_off = client.database_time().timeout(LOOK_UP).await?;
+    let query = JobQuery::read(&fields)?;
+    let is_whole = fields.get("whole").is_some();
+    if is_whole && query.args.is_some() && page.app.redact.is_some() {
+        return Err(Failure::Bad("Args cannot be searched here, because parts of them are hidden.".to_owned()));
+    }
+    let (filter, words) = if is_whole {
+        (query.filter(cut_off)?, query.command())
+    } else {
+        let ids = fields.ids("id")?;
+        if ids.is_empty() {
+            return Err(Failure::Bad("No job is ticked. Tick some, or choose all jobs of the filter.".to_owned()));
+        }
+        let words = format!("{} ticked jobs", ids.len());
+        (JobFilter::new().ids(ids), words)
+    };
+    let filter = filter.created_before(cut_off);
+    let count = client.count_jobs(filter.clone(), COUNT_UP_TO).timeout(LOOK_UP * 5).await?;
+    let samples = client.jobs(filter.clone()).limit(SAMPLES).timeout(LOOK_UP * 5).await?;
+    let samples = samples.into_iter().map(|job| page.app.redacted(job)).collect();
+    let user = page.actor();
+    let stop = page.app.stopped().child_token();
+    let id = page.app.plans.add(Plan::new(user, verb, filter, words, count, cut_off, samples, stop));
+    Ok(page.go_to(&format!("/bulk/{id}")))
+}
+
+/// Deleting needs a right of its own.
+fn check(page: &Page, verb: BulkVerb) -> Result<(), Failure> {
+    if verb == BulkVerb::Delete && !page.may(Right::Delete) { Err(Failure::Forbidden) } else { Ok(()) }
+}
+
+fn find(page: &Page, path: &PlanPath) -> Result<Arc<Plan>, Failure> {
+    page.app.plans.find(path.id, page.actor().as_deref()).ok_or(Failure::NotFound("plan: plans are kept for an hour"))
+}
+
+pub(crate) async fn show(page: Page, Path(path): Path<PlanPath>) -> Result<Response, Failure> {
+    let plan = find(&page, &path)?;
+    let run = plan.progress();
+    let body = match &run.stage {
+        Stage::Planned => planned(&page, &plan),
+        _ => started(&page, &plan, &run),
+    };
+    let title = format!("{} jobs", capitalized(plan.verb.as_str()));
+    let page = document(&page, Document { title: &title, is_live: false, actions: html! {}, body });
+    // A running plan is read again every second, with or without scripts.
+    Ok(match run.stage {
+        Stage::Running => ([(header::REFRESH, "1")], page).into_response(),
+        _ => page.into_response(),
+    })
+}
+
+fn planned(page: &Page, plan: &Plan) -> Markup {
+    let is_empty = plan.count.counted() == 0;
+    html! {
+        section.panel {
+            p.big { b.number { (count(plan.count)) } " jobs will get " b { (plan.verb.as_str()) } ", if their state allows it." }
+            dl.facts {
+                dt { "Which" } dd.mono { (Hostile(&plan.words)) }
+                dt { "Cut-off" } dd { "jobs inserted before " (at(plan.cut_off)) " UTC; later ones are not meant" }
+            }
+            @if is_empty { p.empty { "No job is meant. " a href=(page.link("/jobs")) { "Back to the jobs" } } }
+            @else {
+                form.row method="post" action=(page.link(&format!("/bulk/{}/run", plan.id))) {
+                    @if let Some(text) = plan.confirmation() {
+                        label { "Type " code { (text) } " to confirm " input name="confirm" autocomplete="off" required pattern=(text.replace('+', "\\+")) size="20"; }
+                    }
+                    button.(if plan.verb == BulkVerb::Delete { "danger" } else { "primary" }) { (capitalized(plan.verb.as_str())) " " (count(plan.count)) " jobs" }
+                    a.button href=(page.link("/jobs")) { "Do nothing" }
+                }
+            }
+        }
+        @if !plan.samples.is_empty() {
+            section { h2.above { "The last " (plan.samples.len()) " of them" } (job_rows(page, &plan.samples, plan.cut_off, false)) }
+        }
+    }
+}
+
+fn started(page: &Page, plan: &Plan, run: &Run) -> Markup {
+    html! {
+        section.panel {
+            p.big role="status" {
+                @match &run.stage {
+                    Stage::Running => "Running.",
+                    Stage::Stopped => "Stopped. The batch that was under way may have been made.",
+                    Stage::Failed(why) => { "Failed: " (Hostile(why)) " The batches before were made." }
+                    _ => "Done.",
+                }
+            }
+            dl.facts {
+                dt { "Which" } dd.mono { (Hostile(&plan.words)) }
+                dt { "Changed" } dd { b.number { (grouped(run.changed.saturating_sub(run.discarded))) } " of " (count(plan.count)) }
+                dt { "Refused" } dd { (grouped(run.refused)) " because another job holds their key" }
+                dt { "Discarded" } dd { (grouped(run.discarded)) " because another job holds their key" }
+            }
+            progress aria-label="Progress" max=(plan.count.counted().max(1)) value=(run.changed + run.refused) {}
+            @if run.stage == Stage::Running {
+                form.row method="post" action=(page.link(&format!("/bulk/{}/stop", plan.id))) { button.danger { "Stop" } }
+            } @else { p { a.button href=(page.link("/jobs?since=all")) { "Back to the jobs" } } }
+        }
+        @if !run.named.is_empty() {
+            section {
+                h2.above { "Refused jobs" }
+                div.scroll { table {
+                    thead { tr { th { "Job" } th { "Held by" } } }
+                    tbody { @for job in &run.named { tr {
+                        td { (job_link(page, job.id)) }
+                        td { @match job.holder { Some(holder) => (job_link(page, holder)), None => "an open transaction" } }
+                    } } }
+                } }
+                @if run.refused > run.named.len() as u64 { p.note { "The first " (run.named.len()) " are named." } }
+            }
+        }
+    }
+}
+
+/// Runs a plan that is confirmed.
+pub(crate) async fn run(page: Page, Path(path): Path<PlanPath>, body: String) -> Result<Response, Failure> {
+    let plan = find(&page, &path)?;
+    check(&page, plan.verb)?;
+    let fields = Fields::read(&body);
+    if let Some(text) = plan.confirmation()
+        && fields.get("confirm").map(str::trim) != Some(text.as_str())
+    {
+        return Err(Failure::Bad(format!("Type {text:?} to confirm.")));
+    }
+    if plan.start(page.client().clone()) {
+        page.log(plan.verb.as_str(), &plan.words);
+    }
+    Ok(page.go_to(&format!("/bulk/{}", plan.id)))
+}
+
+/// Stops a plan that runs.
+pub(crate) async fn stop(page: Page, Path(path): Path<PlanPath>) -> Result<Response, Failure> {
+    let plan = find(&page, &path)?;
+    plan.stop();
+    Ok(page.go_to(&format!("/bulk/{}", plan.id)))
+}
+
+fn capitalized(word: &str) -> String {
+    let mut characters = word.chars();
+    characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
+}

@@ -1,0 +1,57 @@
+//! The log of changes that were made in a user's name.
+
+use axum::response::Html;
+use maud::html;
+use uuid::Uuid;
+
+use crate::failure::Failure;
+use crate::fields::{Fields, url};
+use crate::html::{Document, Hostile, ago, document, grouped};
+use crate::page::{LOOK_UP, Page};
+
+/// The most changes on a page.
+const ROWS: u32 = 100;
+
+pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+    let mut log = page.client().change_log().limit(ROWS + 1).timeout(LOOK_UP);
+    let actor = fields.get("actor");
+    if let Some(actor) = actor {
+        log = log.actor(actor);
+    }
+    if let Some(after) = fields.parsed::<Uuid>("after")? {
+        log = log.after(after);
+    }
+    let mut changes = log.await?;
+    let now = page.client().database_time().timeout(LOOK_UP).await?;
+    let has_more = changes.len() > ROWS as usize;
+    changes.truncate(ROWS as usize);
+    let next = changes.last().filter(|_| has_more).map(|last| {
+        let after = last.id.to_string();
+        let mut pairs = vec![("after", after.as_str())];
+        pairs.extend(actor.map(|actor| ("actor", actor)));
+        url("/changes", &pairs)
+    });
+    let body = html! {
+        @if changes.is_empty() {
+            p.panel.empty { "No change was logged. Changes of users whose name " code { "Web::access" } " knows are, and those of " code { "Change::actor" } "." }
+        } @else {
+            div.scroll { table {
+                thead { tr { th { "When" } th { "User" } th { "Change" } th.num { "Jobs" } th { "Of what" } } }
+                tbody { @for one in &changes { tr {
+                    td.nowrap { (ago(one.at, now)) }
+                    td.clip { a href=(page.link(&url("/changes", &[("actor", one.actor.as_str())]))) { (Hostile(&one.actor)) } }
+                    td.nowrap { (Hostile(&one.verb)) }
+                    td.num { @if let Some(jobs) = one.jobs { (grouped(jobs)) } }
+                    td.clip.mono { (Hostile(&subject(&one.subject))) }
+                } } }
+            } }
+            p.row.pages { @if let Some(next) = next { a.button rel="next" href=(page.link(&next)) { "Next page" } } }
+        }
+    };
+    Ok(document(&page, Document { title: "Changes", is_live: false, actions: html! {}, body }))
+}
+
+/// A subject in one line. A change of many jobs names a hundred.
+fn subject(subject: &serde_json::Value) -> String {
+    subject.to_string().chars().take(300).collect()
+}

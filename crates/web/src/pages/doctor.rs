@@ -1,0 +1,41 @@
+//! Everything that `doctor` found, and what it could not look at.
+
+use axum::response::Html;
+use maud::html;
+
+use super::overview::findings;
+use crate::html::{Document, Hostile, ago, document};
+use crate::page::Page;
+
+pub(crate) async fn show(page: Page) -> Html<String> {
+    let snapshot = page.app.sampler.latest().await;
+    let diagnosis = snapshot.as_ref().and_then(|snapshot| snapshot.diagnosis.as_deref());
+    let body = html! {
+        (findings(diagnosis))
+        @if let (Some(snapshot), Some(diagnosis)) = (&snapshot, diagnosis) {
+            div.columns {
+                section.panel {
+                    h2 { "Database" }
+                    dl.facts {
+                        dt { "Database" } dd { (Hostile(&diagnosis.database)) }
+                        dt { "Schema" } dd { (Hostile(diagnosis.schema.as_str())) }
+                        dt { "Role" } dd { (Hostile(&diagnosis.role)) }
+                        dt { "Server" } dd { (Hostile(&diagnosis.server_version)) }
+                        dt { "Looked" } dd { (ago(diagnosis.at, snapshot.stats.asked_at.max(diagnosis.at))) }
+                    }
+                }
+                section.panel {
+                    h2 { (diagnosis.checks.len()) " checks" }
+                    p.note { @for (at, check) in diagnosis.checks.iter().enumerate() { @if at > 0 { ", " } (check) } }
+                    @for skipped in &diagnosis.skipped {
+                        p { b { "Skipped: " (Hostile(&skipped.check)) ". " } (Hostile(&skipped.why))
+                            @if let Some(remedy) = &skipped.remedy { " " (Hostile(remedy)) } }
+                    }
+                }
+            }
+        }
+        p.note { "Remedies are to be copied. The dashboard runs none of them." }
+        details.cli { summary { "The same on the command line" } pre data-copy { code { "uniqueue doctor" } } }
+    };
+    document(&page, Document { title: "Doctor", is_live: true, actions: html! {}, body })
+}

@@ -1,0 +1,102 @@
+//! Suppressed duplicates of audited kinds.
+
+use axum::response::{Html, Response};
+use maud::{Markup, html};
+use time::OffsetDateTime;
+use uniqueue::AuditedKind;
+
+use crate::access::Right;
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::html::{Document, Hostile, ago, document, grouped, job_link, key_link, rate, submit};
+use crate::page::{LOOK_UP, Page, by};
+
+/// The most keys on the page.
+const ROWS: u32 = 100;
+
+pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+    let client = page.client();
+    let now = client.database_time().timeout(LOOK_UP).await?;
+    let kinds = client.audited_kinds().timeout(LOOK_UP).await?;
+    let mut counters = client.suppressed_duplicates().limit(ROWS).timeout(LOOK_UP);
+    if let Some(kind) = fields.get("kind") {
+        counters = counters.kind(kind);
+    }
+    let mut counters = counters.await?;
+    counters.sort_by_key(|counter| std::cmp::Reverse(counter.suppressed));
+    let body = html! {
+        @if kinds.is_empty() {
+            p.panel.empty { "No kind is audited, so duplicates are not counted. A duplicate of an audited kind costs one more row." }
+        } @else { (audited(&page, &kinds, now)) }
+        @if page.may(Right::Audit) {
+            form.row method="post" action=(page.link("/duplicates/audit")) {
+                input name="kind" placeholder="kind" aria-label="Kind" required;
+                (submit("verb", "start", "Count its duplicates", ""))
+            }
+        }
+        @if !counters.is_empty() {
+            section {
+                h2.above { "Keys" }
+                div.scroll { table {
+                    thead { tr { th { "Key" } th { "Kind" } th.num { "Suppressed" } th.num { "First" } th.num { "Last" } th { "Last holder" } } }
+                    tbody { @for one in &counters { tr {
+                        td.clip { (key_link(&page, &one.unique_key)) }
+                        td.clip { (Hostile(&one.kind)) }
+                        td.num { b { (grouped(one.suppressed)) } }
+                        td.num { (ago(one.first_at, now)) }
+                        td.num { (ago(one.last_at, now)) }
+                        td.nowrap { (job_link(&page, one.last_holder)) }
+                    } } }
+                } }
+                p.note { "The " (ROWS) " keys whose last duplicate came last, those with the most duplicates first." }
+            }
+        }
+    };
+    Ok(document(&page, Document { title: "Duplicates", is_live: false, actions: html! {}, body }))
+}
+
+fn audited(page: &Page, kinds: &[AuditedKind], now: OffsetDateTime) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr { th { "Kind" } th { "Counted" } th.num { "Suppressed" } th.num { "Rate" } th.num { "Last" } th { span.sr { "Change" } } } }
+            tbody { @for one in kinds { tr {
+                th scope="row" { a href=(page.link(&crate::fields::url("/duplicates", &[("kind", one.kind.as_str())]))) { (Hostile(&one.kind)) } }
+                td {
+                    @if one.is_audited { "since " (ago(one.since, now)) } @else { "stopped" }
+                    @if one.tally_is_full { " " span.badge.warning { "the buffer is full" } }
+                }
+                td.num { b { (grouped(one.suppressed)) } }
+                td.num { (per_hour(one, now)) }
+                td.num { @if let Some(at) = one.last_at { (ago(at, now)) } }
+                td {
+                    @if page.may(Right::Audit) && one.is_audited {
+                        form.row method="post" action=(page.link("/duplicates/audit")) {
+                            input type="hidden" name="kind" value=(one.kind);
+                            (submit("verb", "stop", "Stop", ""))
+                        }
+                    }
+                }
+            } } }
+        } }
+    }
+}
+
+/// Suppressed duplicates an hour, since counting started.
+fn per_hour(kind: &AuditedKind, now: OffsetDateTime) -> String {
+    let hours = (kind.stopped_at.unwrap_or(now) - kind.since).as_seconds_f64() / 3_600.0;
+    format!("{}/h", rate(kind.suppressed as f64 / hours.max(1.0 / 60.0)))
+}
+
+/// Starts or stops the audit of a kind.
+pub(crate) async fn audit(page: Page, body: String) -> Result<Response, Failure> {
+    let fields = Fields::read(&body);
+    let kind = fields.need("kind")?;
+    let change = by!(page, page.client().audit_duplicates(kind));
+    match fields.need("verb")? {
+        "start" => change.await?,
+        "stop" => change.stop().await?,
+        other => return Err(Failure::Bad(format!("there is no such change: {other:?}"))),
+    }
+    page.log("audit_duplicates", kind);
+    Ok(page.go_to("/duplicates"))
+}

@@ -1,0 +1,137 @@
+//! What an insert would do, and what a policy would have done with the jobs that are there.
+
+use axum::response::Html;
+use maud::{Markup, html};
+use serde_json::value::RawValue;
+use uniqueue::{BackfillReport, Explanation, NewJob, UniquePolicy, parse_json};
+
+use crate::fields::Fields;
+use crate::html::{Document, Hostile, document, grouped, job_link, key_link, state};
+use crate::page::{LOOK_UP, Page};
+
+/// The policy that the form starts with.
+const POLICY: &str = "{\"keys\": [\"type\", \"args\"], \"states\": [\"available\", \"scheduled\", \"running\", \"retryable\"], \"on_conflict\": \"ignore\"}";
+
+/// How long the policy lab may look at jobs.
+const LAB: std::time::Duration = std::time::Duration::from_secs(5);
+
+pub(crate) async fn show(page: Page, fields: Fields) -> Html<String> {
+    let kind = fields.get("kind");
+    let is_lab = fields.get("what") == Some("lab");
+    let answer = match kind {
+        Some(kind) if is_lab => Some(lab(&page, kind, &fields).await),
+        Some(kind) => Some(explain(&page, kind, &fields).await),
+        None => None,
+    };
+    let body = html! {
+        form.panel method="get" action=(page.link("/explain")) {
+            div.fields {
+                label.field { "Kind" input name="kind" value=[kind] required data-search; }
+                label.field { "Queue" input name="queue" value=[fields.get("queue")] placeholder="default"; }
+                label.field.wide { "Args" textarea name="args" rows="4" spellcheck="false" { (fields.get("args").unwrap_or("{}")) } }
+                label.field.wide { "Unique policy" textarea name="policy" rows="4" spellcheck="false" { (fields.get("policy").unwrap_or(POLICY)) } }
+            }
+            div.row {
+                button.primary name="what" value="insert" { "Explain an insert" }
+                button name="what" value="lab" { "Try the policy on this kind's jobs" }
+                span.note { "Neither changes anything." }
+            }
+        }
+        @match answer {
+            Some(Ok(answer)) => (answer),
+            Some(Err(why)) => p.callout.critical role="alert" { (Hostile(&why)) },
+            None => p.empty {
+                "Explain shows the key of a job, the job that holds it, and what frees it. The policy lab makes the keys of the "
+                "jobs that are there, and shows which of them would not have been inserted."
+            },
+        }
+    };
+    document(&page, Document { title: "Explain", is_live: false, actions: html! {}, body })
+}
+
+fn policy(fields: &Fields) -> Result<Option<UniquePolicy>, String> {
+    let Some(text) = fields.get("policy") else { return Ok(None) };
+    text.parse().map(Some).map_err(|error: uniqueue::Error| error.to_string())
+}
+
+async fn explain(page: &Page, kind: &str, fields: &Fields) -> Result<Markup, String> {
+    let args: Box<RawValue> = serde_json::from_str(fields.get("args").unwrap_or("{}"))
+        .map_err(|error| format!("Args are not JSON: {error}"))?;
+    parse_json(args.get()).map_err(|error| error.to_string())?;
+    let mut job = NewJob::from_json(kind, args);
+    if let Some(queue) = fields.get("queue") {
+        job = job.queue(queue);
+    }
+    if let Some(policy) = policy(fields)? {
+        job = job.unique(policy);
+    }
+    let explanation = page.client().explain(job).timeout(LOOK_UP).await.map_err(|error| error.to_string())?;
+    Ok(explained(page, &explanation))
+}
+
+pub(super) fn explained(page: &Page, explanation: &Explanation) -> Markup {
+    html! {
+        section.panel aria-live="polite" {
+            p.big {
+                @match (&explanation.holder, explanation.would_insert) {
+                    (None, true) => { b { "A new job." } " The key is free." }
+                    (Some(_), true) => { b { "A new job." } " It takes the place of the holder." }
+                    (Some(_), false) => { b { "A duplicate." } " Nothing would be inserted." }
+                    (None, false) => { b { "No new job." } " A job with this id exists." }
+                }
+            }
+            dl.facts {
+                @if let Some(key) = &explanation.unique_key { dt { "Key" } dd { (key_link(page, key)) } }
+                @if let Some(text) = &explanation.canonical { dt { "Made from" } dd.mono { (Hostile(text)) } }
+                @if let Some(holder) = &explanation.holder {
+                    dt { "Holder" } dd { (job_link(page, holder.holder)) " " (state(holder.holder_state)) }
+                    dt { "Free" } dd { (holder.frees()) }
+                }
+            }
+        }
+    }
+}
+
+async fn lab(page: &Page, kind: &str, fields: &Fields) -> Result<Markup, String> {
+    let policy = policy(fields)?.ok_or("A policy is needed.")?;
+    let dry_run = page.client().backfill_kind(kind, policy).rekey().dry_run();
+    match tokio::time::timeout(LAB, async { dry_run.await }).await {
+        Ok(Ok(report)) => Ok(tried(page, &report)),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!(
+            "The jobs of this kind are too many for {} s. The command goes through all of them: uniqueue unique backfill --dry-run",
+            LAB.as_secs()
+        )),
+    }
+}
+
+fn tried(page: &Page, report: &BackfillReport) -> Markup {
+    html! {
+        section.panel aria-live="polite" {
+            p.big {
+                b.number { (grouped(report.collided)) } " of " b.number { (grouped(report.jobs)) }
+                " jobs would have met a job with the same key."
+            }
+            dl.facts {
+                dt { "Would claim a key" } dd { (grouped(report.claimed + report.unchanged)) }
+                dt { "Key without a claim now" } dd { (grouped(report.unclaimed)) }
+                @if report.other_key > 0 { dt { "Have another key" } dd { (grouped(report.other_key)) } }
+                @if report.unfit > 0 { dt { "No key can be made" } dd { (grouped(report.unfit)) } }
+                @if report.contested > 0 { dt { "Locked, not looked at" } dd { (grouped(report.contested)) } }
+            }
+            @if !report.collisions.is_empty() {
+                div.scroll { table {
+                    thead { tr { th { "Job" } th { "State" } th { "Same as" } th { "Key" } } }
+                    tbody { @for one in &report.collisions { tr {
+                        td.nowrap { (job_link(page, one.job)) }
+                        td.nowrap { (state(one.state)) }
+                        td.nowrap { (job_link(page, one.holder)) }
+                        td.clip.mono { (Hostile(&one.unique_key)) }
+                    } } }
+                } }
+            }
+            @for job in report.unfit_jobs.iter().take(10) { p.note { (job_link(page, job.job)) ": " (Hostile(&job.problem)) } }
+            p.note { "Jobs whose state the policy covers were looked at. Nothing was changed." }
+        }
+    }
+}

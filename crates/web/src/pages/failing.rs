@@ -1,0 +1,37 @@
+//! Kinds with failed jobs.
+
+use axum::response::Html;
+use maud::html;
+
+use crate::failure::Failure;
+use crate::fields::url;
+use crate::html::{Document, Hostile, ago, document, grouped, job_link};
+use crate::page::{LOOK_UP, Page};
+
+pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
+    let kinds = page.client().failing_kinds().timeout(LOOK_UP).await?;
+    let now = page.client().database_time().timeout(LOOK_UP).await?;
+    let jobs = |kind: &str, state| page.link(&url("/jobs", &[("kind", kind), ("state", state), ("since", "all")]));
+    let body = html! {
+        @if kinds.is_empty() { p.panel.empty { "No job waits for a retry, and none was discarded." } } @else {
+            div.scroll { table {
+                thead { tr { th { "Kind" } th { "Queues" } th.num { "Retryable" } th.num { "Discarded" } th.num { "Last" } th { "Last error" } th { "Last job" } } }
+                tbody { @for one in &kinds { tr {
+                    th scope="row" { (Hostile(&one.kind)) }
+                    td.clip { @for (at, queue) in one.queues.iter().enumerate() { @if at > 0 { ", " } (Hostile(queue)) } }
+                    td.num { a.plain href=(jobs(one.kind.as_str(), "retryable")) { (grouped(one.retryable)) } }
+                    td.num { a.plain href=(jobs(one.kind.as_str(), "discarded")) { (grouped(one.discarded)) } }
+                    td.num { @if let Some(at) = one.last_failed_at { (ago(at, now)) } }
+                    td.clip.mono { @if page.app.redact.is_none() { (Hostile(&first_line(one.last_error.as_deref()))) } @else { span.note { "hidden" } } }
+                    td.nowrap { @if let Some(id) = one.last_job { (job_link(&page, id)) } }
+                } } }
+            } }
+            p.note { "Among the 20,000 waiting jobs that are due first, and the last 20,000 discarded ones." }
+        }
+    };
+    Ok(document(&page, Document { title: "Failing kinds", is_live: true, actions: html! {}, body }))
+}
+
+fn first_line(text: Option<&str>) -> String {
+    text.and_then(|text| text.lines().next()).unwrap_or_default().chars().take(200).collect()
+}

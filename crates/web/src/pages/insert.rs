@@ -1,0 +1,105 @@
+//! Inserting a job by hand.
+
+use std::time::Duration;
+
+use axum::response::{Html, IntoResponse, Response};
+use maud::{Markup, html};
+use serde_json::value::RawValue;
+use uniqueue::{NewJob, UniquePolicy};
+
+use crate::access::Right;
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::html::{Document, Hostile, document, job_link, state};
+use crate::page::{LOOK_UP, Page};
+
+pub(crate) async fn form(page: Page, fields: Fields) -> Html<String> {
+    document_of(&page, &fields, html! {})
+}
+
+fn document_of(page: &Page, fields: &Fields, answer: Markup) -> Html<String> {
+    let may = page.may(Right::Insert);
+    let body = html! {
+        (answer)
+        @if !may { p.callout.notice { "You do not have the right to insert jobs here." } }
+        form.panel method="post" action=(page.link("/insert")) {
+            div.fields {
+                label.field { "Kind" input name="kind" value=[fields.get("kind")] required data-search; }
+                label.field { "Queue" input name="queue" value=[fields.get("queue")] placeholder="default"; }
+                label.field { "Priority" input name="priority" type="number" min="-32768" max="32767" value=[fields.get("priority")] placeholder="0"; }
+                label.field { "Attempts" input name="max_attempts" type="number" min="1" max="32767" value=[fields.get("max_attempts")] placeholder="25"; }
+                label.field { "Run in minutes" input name="minutes" type="number" min="0" max="525600" value=[fields.get("minutes")] placeholder="at once"; }
+                label.field.wide { "Args" textarea name="args" rows="5" spellcheck="false" { (fields.get("args").unwrap_or("{}")) } }
+                label.field.wide { "Unique policy" textarea name="policy" rows="3" spellcheck="false" placeholder="none" { (fields.get("policy").unwrap_or_default()) } }
+            }
+            div.row {
+                button.primary name="verb" value="explain" disabled[!may] { "Explain first" }
+                button name="verb" value="insert" disabled[!may] { "Insert" }
+            }
+        }
+    };
+    document(page, Document { title: "Insert", is_live: false, actions: html! {}, body })
+}
+
+fn job(fields: &Fields) -> Result<NewJob, String> {
+    let kind = fields.get("kind").ok_or("A kind is needed.")?;
+    let text = fields.get("args").unwrap_or("{}");
+    let args: Box<RawValue> = serde_json::from_str(text).map_err(|error| format!("Args are not JSON: {error}"))?;
+    let mut job = NewJob::from_json(kind, args);
+    if let Some(queue) = fields.get("queue") {
+        job = job.queue(queue);
+    }
+    fn number<T: std::str::FromStr>(fields: &Fields, name: &str) -> Result<Option<T>, String> {
+        let parse = |text: &str| text.parse().map_err(|_| format!("{name} is not valid: {text:?}"));
+        fields.get(name).map(parse).transpose()
+    }
+    if let Some(priority) = number(fields, "priority")? {
+        job = job.priority(priority);
+    }
+    if let Some(attempts) = number(fields, "max_attempts")? {
+        job = job.max_attempts(attempts);
+    }
+    if let Some(minutes) = number::<u32>(fields, "minutes")? {
+        job = job.scheduled_in(Duration::from_secs(60) * minutes);
+    }
+    if let Some(policy) = fields.get("policy") {
+        let policy: UniquePolicy = policy.parse().map_err(|error: uniqueue::Error| error.to_string())?;
+        job = job.unique(policy);
+    }
+    Ok(job)
+}
+
+/// Inserts a job, or explains what its insert would do.
+pub(crate) async fn insert(page: Page, body: String) -> Result<Response, Failure> {
+    let fields = Fields::read(&body);
+    let refuse = |page: &Page, why: &str| {
+        document_of(page, &fields, html! { p.callout.critical role="alert" { (Hostile(why)) } }).into_response()
+    };
+    let job = match job(&fields) {
+        Ok(job) => job,
+        Err(why) => return Ok(refuse(&page, &why)),
+    };
+    if fields.get("verb") == Some("insert") {
+        return Ok(match page.client().insert(job).await {
+            Ok(inserted) if inserted.duplicate => {
+                let frees = inserted.duplicate_of().map(|duplicate| duplicate.frees()).unwrap_or_default();
+                let answer = html! {
+                    p.callout.warning role="status" {
+                        b { "A duplicate. " } "Nothing was inserted: " (job_link(&page, inserted.id())) " "
+                        (state(inserted.job.state)) " holds the key. It is free " (frees) "."
+                    }
+                };
+                document_of(&page, &fields, answer).into_response()
+            }
+            Ok(inserted) => {
+                page.log("insert", &inserted.id().to_string());
+                page.go_to(&format!("/jobs/{}", inserted.id()))
+            }
+            Err(error) => refuse(&page, &error.to_string()),
+        });
+    }
+    Ok(match page.client().explain(job).timeout(LOOK_UP).await {
+        Ok(explanation) => document_of(&page, &fields, super::explain::explained(&page, &explanation)).into_response(),
+        Err(error) => refuse(&page, &error.to_string()),
+    })
+}

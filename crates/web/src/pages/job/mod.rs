@@ -1,0 +1,205 @@
+//! One job: its history, its args, its claim, and what can be done with it.
+
+mod change;
+mod timeline;
+
+use axum::extract::Path;
+use axum::response::Html;
+use maud::{Markup, html};
+use serde::Deserialize;
+use time::OffsetDateTime;
+use uniqueue::{JobId, JobRow, JobState};
+
+pub(crate) use self::change::{change, delete};
+use self::timeline::timeline;
+use crate::access::Right;
+use crate::failure::Failure;
+use crate::fields::{Fields, url};
+use crate::html::{Document, Hostile, ago, at, document, job_link, json, key_link, plain, state, submit};
+use crate::page::{LOOK_UP, Page};
+
+/// The part of the path that names the job.
+#[derive(Deserialize)]
+pub(crate) struct JobPath {
+    id: JobId,
+}
+
+/// What a change of this page did: the word in the URL, and the sentence.
+const DONE: [(&str, &str); 9] = [
+    ("retry", "The job is available again."),
+    ("cancel", "The job is cancelled."),
+    ("release", "The job is released."),
+    ("reschedule", "The job has another time."),
+    ("priority", "The job has another priority."),
+    ("release_claim", "The job has given up its claim. The key is free."),
+    (
+        "refused",
+        "The job was not retried: another job holds its unique key, and its policy does not let it go on without.",
+    ),
+    ("discarded", "The job was discarded: another job holds its unique key, and its policy says so."),
+    ("none", "Nothing changed: the job is in a state to which this does not apply."),
+];
+
+/// The job that claims the key now, and when its claim ends.
+struct Holder {
+    id: JobId,
+    state: JobState,
+    frees: String,
+}
+
+pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) -> Result<Html<String>, Failure> {
+    let client = page.client();
+    let job = client.job(path.id).timeout(LOOK_UP).await?.ok_or(Failure::NotFound("job"))?;
+    let now = client.database_time().timeout(LOOK_UP).await?;
+    let holder = match &job.unique_key {
+        Some(key) => holder(&page, key).await?,
+        None => None,
+    };
+    let job = page.app.redacted(job);
+    let done = fields.get("did").and_then(|did| DONE.iter().find(|(word, _)| *word == did));
+    let body = html! {
+        @if let Some((_, text)) = done { p.callout.notice role="status" { (text) } }
+        div.row.job-head {
+            (state(job.state))
+            span { "attempt " (job.attempt) " of " (job.max_attempts) }
+            code { (job.id) }
+        }
+        div.columns.job {
+            section.panel { h2 { "History" } (timeline(&job, now)) }
+            (facts(&page, &job, now))
+            @if let Some(key) = &job.unique_key { (claim(&page, &job, key, holder.as_ref(), now)) }
+            (actions(&page, &job, holder.as_ref()))
+        }
+        section.panel { h2 { "Args" } (json(job.args.get())) }
+        @if !job.meta.is_empty() { section.panel { h2 { "Meta" } (json(&serde_json::Value::Object(job.meta.clone()).to_string())) } }
+        @if let Some(progress) = &job.progress { section.panel { h2 { "Progress" } (json(&progress.to_string())) } }
+        @if let Some(output) = &job.output { section.panel { h2 { "Output" } (json(&output.to_string())) } }
+        (errors(&job, now))
+        details.cli { summary { "The same on the command line" } pre data-copy { code { "uniqueue job show " (job.id) } } }
+    };
+    let title = format!("Job {}", plain(job.kind.as_str()));
+    Ok(document(&page, Document { title: &title, is_live: !job.state.is_final(), actions: html! {}, body }))
+}
+
+async fn holder(page: &Page, key: &str) -> Result<Option<Holder>, Failure> {
+    let claims = page.client().claims().from(key).limit(1).timeout(LOOK_UP).await?;
+    Ok(claims.into_iter().map(|held| held.claim).find(|claim| claim.unique_key == key).map(|claim| Holder {
+        id: claim.holder,
+        state: claim.holder_state,
+        frees: claim.frees(),
+    }))
+}
+
+fn facts(page: &Page, job: &JobRow, now: OffsetDateTime) -> Markup {
+    let list = |name, value: &str| page.link(&url("/jobs", &[(name, value)]));
+    html! {
+        section.panel {
+            h2 { "Job" }
+            dl.facts {
+                dt { "Kind" } dd { a href=(list("kind", job.kind.as_str())) { (Hostile(&job.kind)) } }
+                dt { "Queue" } dd { a href=(list("queue", job.queue.as_str())) { (Hostile(&job.queue)) } }
+                dt { "Priority" } dd { (job.priority) }
+                dt { "Inserted" } dd { (at(job.created_at)) " · " (ago(job.created_at, now)) }
+                dt { "Due" } dd { (at(job.scheduled_at)) " · " (ago(job.scheduled_at, now)) }
+                @if let Some(worker) = job.worker { dt { "Runner" } dd.mono { (worker) } }
+                dt { "Run" } dd { (job.run) }
+                @if let Some(other) = job.replaced_by { dt { "Replaced by" } dd { (job_link(page, other)) } }
+            }
+        }
+    }
+}
+
+fn claim(page: &Page, job: &JobRow, key: &str, holder: Option<&Holder>, now: OffsetDateTime) -> Markup {
+    html! {
+        section.panel {
+            h2 { "Unique key" }
+            p { (key_link(page, key)) }
+            dl.facts {
+                dt { "Claim" }
+                dd {
+                    @match holder {
+                        Some(holder) if holder.id == job.id => { b { "This job holds the key." } " It is free " (holder.frees) "." }
+                        Some(holder) => {
+                            b { "Another job holds the key: " } (job_link(page, holder.id)) " " (state(holder.state))
+                            ". It is free " (holder.frees) "."
+                        }
+                        None => "The key is free: no job holds it."
+                    }
+                }
+                dt { "States" }
+                dd {
+                    @match job.unique_states {
+                        Some(states) if states.is_empty() => "none: it has given up its claim for good",
+                        Some(states) => (states),
+                        None => "none",
+                    }
+                    @if job.until_start { "; until a worker fetches it" }
+                }
+                @if let Some(until) = job.unique_until { dt { "Until" } dd { (at(until)) " · " (ago(until, now)) } }
+            }
+        }
+    }
+}
+
+fn actions(page: &Page, job: &JobRow, holder: Option<&Holder>) -> Markup {
+    if !page.may(Right::Change) {
+        return html! {};
+    }
+    let is_held_elsewhere = holder.is_some_and(|holder| holder.id != job.id);
+    let holds = holder.is_some_and(|holder| holder.id == job.id);
+    let to = page.link(&format!("/jobs/{}/change", job.id));
+    let is_waiting =
+        matches!(job.state, JobState::Available | JobState::Scheduled | JobState::Retryable | JobState::Pending);
+    html! {
+        section.panel.actions-panel {
+            h2 { "Change" }
+            @if is_held_elsewhere {
+                p.note {
+                    "A retry goes on without the claim, because another job holds the key. Where the policy says "
+                    code { "on_reentry: discard" } ", it is refused."
+                }
+            }
+            form.row method="post" action=(to) {
+                @if job.state.is_final() || matches!(job.state, JobState::Retryable | JobState::Scheduled) {
+                    (submit("verb", "retry", "Retry now", "primary"))
+                }
+                @if job.state == JobState::Pending { (submit("verb", "release", "Release", "primary")) }
+                @if !job.state.is_final() { (submit("verb", "cancel", "Cancel", "danger")) }
+                @if holds { (submit("verb", "release_claim", "Release the claim", "")) }
+            }
+            @if is_waiting {
+                form.row method="post" action=(to) {
+                    label { "Run in " input name="minutes" type="number" min="0" max="525600" value="60" required; " minutes" }
+                    (submit("verb", "reschedule", "Reschedule", ""))
+                }
+                form.row method="post" action=(to) {
+                    label { "Priority " input name="priority" type="number" min="-32768" max="32767" value=(job.priority) required; }
+                    (submit("verb", "priority", "Set", ""))
+                }
+            }
+            @if page.may(Right::Delete) && job.state != JobState::Running {
+                details data-hold {
+                    summary { "Delete" }
+                    form.row method="post" action=(page.link(&format!("/jobs/{}/delete", job.id))) {
+                        span { "The job and its claim are gone for good." }
+                        button.danger { "Delete this job" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn errors(job: &JobRow, now: OffsetDateTime) -> Markup {
+    html! {
+        @if !job.errors.is_empty() {
+            section.panel {
+                h2 { "Errors" }
+                @for error in job.errors.iter().rev() {
+                    p.note { "Attempt " (error.attempt) ", " (at(error.at)) " · " (ago(error.at, now)) }
+                    pre data-copy { code { (Hostile(&error.error)) } }
+                }
+            }
+        }
+    }
+}

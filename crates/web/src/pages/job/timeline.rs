@@ -1,0 +1,56 @@
+//! The history of a job, as its row tells it.
+
+use maud::{Markup, html};
+use time::OffsetDateTime;
+use uniqueue::{JobRow, JobState};
+
+use crate::html::{Hostile, ago, span, state_class};
+
+/// An event of a job.
+struct Moment {
+    at: OffsetDateTime,
+    class: &'static str,
+    text: String,
+}
+
+/// The events of a job in their order.
+pub(super) fn timeline(job: &JobRow, now: OffsetDateTime) -> Markup {
+    let mut moments = vec![Moment { at: job.created_at, class: "s-pending", text: "inserted".to_owned() }];
+    let mut add = |at, class, text| moments.push(Moment { at, class, text });
+    for error in job.errors.iter().filter(|error| error.attempt > 0) {
+        let line = error.error.lines().next().unwrap_or_default();
+        let line: String = line.chars().take(160).collect();
+        add(error.at, "s-discarded", format!("attempt {} failed: {line}", error.attempt));
+    }
+    if let Some(at) = job.attempted_at {
+        add(at, "s-running", format!("attempt {} started", job.attempt));
+    }
+    if let Some(at) = job.finalized_at {
+        let ran = job.attempted_at.and_then(|from| std::time::Duration::try_from(at - from).ok());
+        let ran = match (job.state, ran) {
+            (JobState::Completed, Some(ran)) => format!(" after {}", span(ran)),
+            _ => String::new(),
+        };
+        add(at, state_class(job.state), format!("{}{ran}", job.state));
+    }
+    if !job.state.is_final() && job.state != JobState::Running {
+        let text = match job.state {
+            JobState::Retryable => "next attempt",
+            JobState::Pending => "waits to be released",
+            _ if job.scheduled_at > now => "due",
+            _ => "due since",
+        };
+        add(job.scheduled_at, state_class(job.state), text.to_owned());
+    }
+    moments.sort_by_key(|moment| moment.at);
+    html! {
+        ol.timeline {
+            @for moment in &moments {
+                li class={ "state " (moment.class) } { span { (Hostile(&moment.text)) } " " span.note { (ago(moment.at, now)) } }
+            }
+            @if job.state == JobState::Running {
+                li.state.s-running { span { "running" } " " @if let Some(at) = job.attempted_at { span.note { "since " (ago(at, now)) } } }
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The list of jobs: its filter is in the URL, and its pages go on after a job.
+
+mod query;
+
+use axum::response::Html;
+use maud::{Markup, html};
+use uniqueue::{Error, JobRow, JobState};
+
+pub(crate) use self::query::{JobQuery, SINCE, quoted};
+use crate::access::Right;
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::html::{Document, Hostile, document, job_rows, state, submit};
+use crate::page::{LOOK_UP, Page};
+
+/// The most jobs on a page.
+const ROWS: u32 = 50;
+
+pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+    let query = JobQuery::read(&fields)?;
+    if query.args.is_some() && page.app.redact.is_some() {
+        return Err(Failure::Bad("Args cannot be searched here, because parts of them are hidden.".to_owned()));
+    }
+    let now = page.client().database_time().timeout(LOOK_UP).await?;
+    let filter = query.filter(now)?;
+    let mut jobs = page.client().jobs(filter).limit(ROWS + 1).timeout(LOOK_UP);
+    if query.is_oldest_first {
+        jobs = jobs.oldest_first();
+    }
+    if let Some(after) = query.after {
+        jobs = jobs.after(after);
+    }
+    let (jobs, is_cut) = match jobs.await {
+        Ok(jobs) => (jobs, false),
+        Err(error) if error.is_statement_timeout() => (Vec::new(), true),
+        Err(error @ Error::Database(_)) => return Err(error.into()),
+        Err(error) => return Err(Failure::Bad(error.to_string())),
+    };
+    let has_more = jobs.len() > ROWS as usize;
+    let jobs: Vec<JobRow> = jobs.into_iter().take(ROWS as usize).map(|job| page.app.redacted(job)).collect();
+    let next = jobs.last().filter(|_| has_more).map(|last| {
+        let mut next = query.clone();
+        next.after = Some(last.id);
+        next.url()
+    });
+    let body = html! {
+        (chips(&page, &query))
+        (search(&page, &query))
+        @if is_cut {
+            p.callout.warning role="alert" {
+                "The search took longer than " (LOOK_UP.as_secs()) " s and was stopped. Choose a shorter time, a state or a queue."
+            }
+        } @else if jobs.is_empty() {
+            (nothing(&page, &query))
+        } @else {
+            form method="post" action=(page.link("/bulk")) {
+                (bulk_bar(&page, &query))
+                (job_rows(&page, &jobs, now, page.may(Right::Change)))
+            }
+        }
+        p.row.pages {
+            @if query.after.is_some() { a.button href=(page.link(&query.with(|_| ()))) { "First page" } }
+            @if let Some(next) = next { a.button rel="next" href=(page.link(&next)) { "Next page" } }
+        }
+        details.cli {
+            summary { "The same on the command line" }
+            pre data-copy { code { (Hostile(&query.command())) } }
+        }
+    };
+    Ok(document(&page, Document { title: "Jobs", is_live: false, actions: html! {}, body }))
+}
+
+/// States, and how far back the list goes: each is a link.
+fn chips(page: &Page, query: &JobQuery) -> Markup {
+    html! {
+        div.chips {
+            div.row role="group" aria-label="States" {
+                @for one in JobState::ALL {
+                    @let is_on = query.states.contains(&one);
+                    @let link = query.with(|other| match is_on {
+                        true => other.states.retain(|state| *state != one),
+                        false => other.states.push(one),
+                    });
+                    a.chip href=(page.link(&link)) aria-current=[is_on.then_some("true")] { (state(one)) }
+                }
+            }
+            div.row role="group" aria-label="Inserted within" {
+                @for (at, (_, label, _)) in SINCE.iter().enumerate() {
+                    a.chip href=(page.link(&query.with(|other| other.since = at)))
+                        aria-current=[(at == query.since).then_some("true")] { (label) }
+                }
+                a.chip href=(page.link(&query.with(|other| other.is_oldest_first = !other.is_oldest_first)))
+                    aria-current=[query.is_oldest_first.then_some("true")] { "oldest first" }
+            }
+            @let words = [("queue", &query.queue), ("kind", &query.kind), ("key", &query.key), ("args", &query.args)];
+            @if words.iter().any(|(_, value)| value.is_some()) {
+                div.row role="group" aria-label="Conditions" {
+                    @for (name, value) in words {
+                        @if let Some(value) = value {
+                            @let link = query.with(|other| match name {
+                                "queue" => other.queue = None,
+                                "kind" => other.kind = None,
+                                "key" => other.key = None,
+                                _ => other.args = None,
+                            });
+                            a.chip.word href=(page.link(&link)) aria-label={ "Remove the condition on " (name) } {
+                                (name) " = " span.mono { (Hostile(value)) } span aria-hidden="true" { "×" }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn search(page: &Page, query: &JobQuery) -> Markup {
+    let can_search_args = page.app.redact.is_none();
+    html! {
+        form.row.search method="get" action=(page.link("/jobs")) role="search" {
+            @for state in &query.states { input type="hidden" name="state" value=(state.as_str()); }
+            input type="hidden" name="since" value=(SINCE[query.since].0);
+            @if query.is_oldest_first { input type="hidden" name="order" value="oldest"; }
+            input name="kind" value=[query.kind.as_deref()] placeholder="kind" aria-label="Kind" data-search size="16";
+            input name="queue" value=[query.queue.as_deref()] placeholder="queue" aria-label="Queue" size="12";
+            input name="key" value=[query.key.as_deref()] placeholder="unique key" aria-label="Unique key" size="18";
+            @if can_search_args {
+                input.mono name="args" value=[query.args.as_deref()] placeholder="args contain {\"user_id\": 42}"
+                    aria-label="Args contain this JSON" size="28";
+            }
+            button { "Search" }
+        }
+    }
+}
+
+/// The changes that the ticked rows, or all jobs of the filter, can get.
+fn bulk_bar(page: &Page, query: &JobQuery) -> Markup {
+    if !page.may(Right::Change) {
+        return html! {};
+    }
+    html! {
+        @for (name, value) in query.pairs() {
+            @if name != "after" { input type="hidden" name=(name) value=(value); }
+        }
+        div.row.bulk {
+            select name="whole" aria-label="Which jobs" {
+                option value="" { "Ticked jobs" }
+                option value="yes" { "All jobs of this filter" }
+            }
+            (submit("verb", "retry", "Retry…", ""))
+            (submit("verb", "cancel", "Cancel…", ""))
+            (submit("verb", "release", "Release…", ""))
+            @if page.may(Right::Delete) { (submit("verb", "delete", "Delete…", "danger")) }
+            span.note { "A plan is shown before anything changes." }
+        }
+    }
+}
+
+fn nothing(page: &Page, query: &JobQuery) -> Markup {
+    html! {
+        div.panel.empty {
+            p { "No job meets these conditions." }
+            @if SINCE[query.since].2.is_some() {
+                p { "The list goes back " (SINCE[query.since].1) ". " a href=(page.link(&query.with(|other| other.since = SINCE.len() - 1))) { "Search any time" } "." }
+            } @else if query.pairs().len() > 1 {
+                p { a href=(page.link("/jobs?since=all")) { "Remove all conditions" } "." }
+            } @else {
+                p { "Insert one: " a href=(page.link("/insert")) { "Insert" } ", or " code { "uniqueue job insert" } "." }
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The filter of the list of jobs, as the URL holds it.
+
+use std::time::Duration;
+
+use time::OffsetDateTime;
+use uniqueue::{JobFilter, JobId, JobState, StateSet, parse_json};
+
+use crate::failure::Failure;
+use crate::fields::{Fields, url};
+
+/// How far back a list goes: name, length. The last has no limit.
+pub(crate) const SINCE: [(&str, &str, Option<Duration>); 5] = [
+    ("1h", "1 h", Some(Duration::from_secs(3_600))),
+    ("24h", "24 h", Some(Duration::from_secs(86_400))),
+    ("7d", "7 d", Some(Duration::from_secs(7 * 86_400))),
+    ("30d", "30 d", Some(Duration::from_secs(30 * 86_400))),
+    ("all", "any time", None),
+];
+
+/// Conditions on jobs.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct JobQuery {
+    pub(crate) states: Vec<JobState>,
+    pub(crate) queue: Option<String>,
+    pub(crate) kind: Option<String>,
+    pub(crate) key: Option<String>,
+    pub(crate) args: Option<String>,
+    pub(crate) attempts: Option<u16>,
+    /// One of [`SINCE`].
+    pub(crate) since: usize,
+    pub(crate) is_oldest_first: bool,
+    pub(crate) after: Option<JobId>,
+}
+
+impl JobQuery {
+    pub(crate) fn read(fields: &Fields) -> Result<Self, Failure> {
+        let word = |name| fields.get(name).map(ToOwned::to_owned);
+        let mut states = Vec::new();
+        for state in fields.all("state") {
+            let state = state.parse().map_err(|_| Failure::Bad(format!("there is no such state: {state:?}")))?;
+            if !states.contains(&state) {
+                states.push(state);
+            }
+        }
+        let since = fields.get("since").unwrap_or("24h");
+        Ok(Self {
+            states,
+            queue: word("queue"),
+            kind: word("kind"),
+            key: word("key"),
+            args: word("args"),
+            attempts: fields.parsed("attempts")?,
+            since: SINCE.iter().position(|(name, ..)| *name == since).unwrap_or(1),
+            is_oldest_first: fields.get("order") == Some("oldest"),
+            after: fields.parsed("after")?,
+        })
+    }
+
+    /// The conditions for the library.
+    pub(crate) fn filter(&self, now: OffsetDateTime) -> Result<JobFilter, Failure> {
+        let mut filter = JobFilter::all();
+        if !self.states.is_empty() {
+            filter = filter.states(StateSet::of(&self.states));
+        }
+        if let Some(queue) = &self.queue {
+            filter = filter.queue(queue);
+        }
+        if let Some(kind) = &self.kind {
+            filter = filter.kind(kind);
+        }
+        if let Some(key) = &self.key {
+            filter = filter.unique_key(key);
+        }
+        if let Some(args) = &self.args {
+            filter = filter.args(parse_json(args).map_err(|error| {
+                Failure::Bad(format!("Args are searched as JSON, such as {{\"user_id\": 42}}: {error}"))
+            })?);
+        }
+        if let Some(attempts) = self.attempts {
+            filter = filter.attempts_at_least(attempts);
+        }
+        if let (_, _, Some(since)) = SINCE[self.since] {
+            filter = filter.created_after(now - since);
+        }
+        Ok(filter)
+    }
+
+    /// The fields of the URL.
+    pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
+        let mut pairs: Vec<_> = self.states.iter().map(|state| ("state", state.to_string())).collect();
+        let words = [("queue", &self.queue), ("kind", &self.kind), ("key", &self.key), ("args", &self.args)];
+        pairs.extend(words.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+        pairs.extend(self.attempts.map(|attempts| ("attempts", attempts.to_string())));
+        if self.since != 1 {
+            pairs.push(("since", SINCE[self.since].0.to_owned()));
+        }
+        if self.is_oldest_first {
+            pairs.push(("order", "oldest".to_owned()));
+        }
+        pairs.extend(self.after.map(|id| ("after", id.to_string())));
+        pairs
+    }
+
+    /// The path of the list, within the dashboard.
+    pub(crate) fn url(&self) -> String {
+        let pairs = self.pairs();
+        url("/jobs", &pairs.iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>())
+    }
+
+    /// The same list from its beginning, with a change.
+    pub(crate) fn with(&self, change: impl FnOnce(&mut Self)) -> String {
+        let mut other = Self { after: None, ..self.clone() };
+        change(&mut other);
+        other.url()
+    }
+
+    /// The command that lists the same jobs.
+    pub(crate) fn command(&self) -> String {
+        let mut words = vec!["uniqueue job list".to_owned()];
+        if !self.states.is_empty() {
+            let states: Vec<_> = self.states.iter().map(|state| state.as_str()).collect();
+            words.push(format!("--state {}", states.join(",")));
+        }
+        let options = [("queue", &self.queue), ("kind", &self.kind), ("key", &self.key), ("args", &self.args)];
+        for (name, value) in options {
+            if let Some(value) = value {
+                words.push(format!("--{name} {}", quoted(value)));
+            }
+        }
+        if let Some(attempts) = self.attempts {
+            words.push(format!("--attempts-at-least {attempts}"));
+        }
+        if SINCE[self.since].2.is_some() {
+            words.push(format!("--newer-than {}", SINCE[self.since].0));
+        }
+        if self.is_oldest_first {
+            words.push("--oldest-first".to_owned());
+        }
+        words.extend(self.after.map(|id| format!("--after {id}")));
+        words.join(" ")
+    }
+}
+
+/// A word of a shell.
+pub(crate) fn quoted(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_plain) && !text.starts_with('-') {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_survives_its_url() {
+        let text = "state=discarded&state=retryable&queue=a%26b&kind=k&key=%2F%27&args=%7B%22a%22%3A1%7D&since=7d&order=oldest";
+        let query = JobQuery::read(&Fields::read(text)).unwrap();
+        let url = query.url();
+        assert_eq!(JobQuery::read(&Fields::read(url.split_once('?').unwrap().1)).unwrap(), query);
+        assert_eq!(
+            query.command(),
+            r#"uniqueue job list --state discarded,retryable --queue 'a&b' --kind k --key '/'\''' --args '{"a":1}' --newer-than 7d --oldest-first"#
+        );
+    }
+
+    #[test]
+    fn a_list_goes_back_a_day_by_default() {
+        assert_eq!(JobQuery::read(&Fields::default()).unwrap().since, 1);
+        assert_eq!(JobQuery::default().since, 0);
+    }
+}

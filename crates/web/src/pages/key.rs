@@ -1,0 +1,140 @@
+//! One unique key: who holds it, what frees it, and the jobs that have had it.
+
+use axum::response::{Html, Response};
+use maud::{Markup, html};
+use time::OffsetDateTime;
+use uniqueue::{Error, JobRow, KeyHolder, WaitingInsert};
+
+use crate::access::Right;
+use crate::failure::Failure;
+use crate::fields::{Fields, url};
+use crate::html::{Document, Hostile, ago, at, document, grouped, job_link, span, state};
+use crate::page::{LOOK_UP, Page, by};
+
+/// How many of the last jobs are searched for the history of a key, which only holders have an index for.
+const AMONG: u32 = 100_000;
+
+pub(crate) async fn show(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+    let key = fields.need("key")?;
+    let client = page.client();
+    let now = client.database_time().timeout(LOOK_UP).await?;
+    let claims = client.claims().from(key).limit(1).timeout(LOOK_UP).await?;
+    let held = claims.into_iter().find(|held| held.claim.unique_key == key);
+    let history = match client.key_history(key, AMONG).timeout(LOOK_UP).await {
+        Ok(jobs) => Some(jobs.into_iter().map(|job| page.app.redacted(job)).collect::<Vec<_>>()),
+        Err(error) if error.is_statement_timeout() => None,
+        Err(error) => return Err(error.into()),
+    };
+    let suppressed = client.suppressed_duplicates().unique_key(key).timeout(LOOK_UP).await?;
+    let waiting: Vec<WaitingInsert> = match client.waiting_inserts().timeout(LOOK_UP).await {
+        Ok(waiting) => waiting.into_iter().filter(|one| one.unique_key.as_deref() == Some(key)).collect(),
+        Err(Error::Database(_)) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let body = html! {
+        p.callout.mono.the-key { (Hostile(key)) }
+        @if fields.get("did") == Some("release") { p.callout.notice role="status" { "The claim is released. The key is free, and the job goes on." } }
+        @if fields.get("did") == Some("none") { p.callout.notice role="status" { "No job held the key any more." } }
+        div.columns {
+            (holder(&page, key, held.as_ref(), now))
+            section.panel {
+                h2 { "Duplicates" }
+                @if suppressed.is_empty() {
+                    p.empty { "None were counted. Only audited kinds are: see " a href=(page.link("/duplicates")) { "Duplicates" } "." }
+                }
+                @for counter in &suppressed {
+                    p { b { (grouped(counter.suppressed)) } " suppressed of " (Hostile(&counter.kind)) ", the last " (ago(counter.last_at, now)) }
+                }
+                @for one in &waiting {
+                    p { "An insert (pid " (one.pid) ") waits for a transaction of pid " (one.blocker_pid.map(|pid| pid.to_string()).unwrap_or_default())
+                        @if let Some(length) = one.waiting_for { " for " (span(length)) } "." }
+                }
+            }
+        }
+        section {
+            h2.above { "Jobs with this key" }
+            @match &history {
+                None => p.callout.warning { "The search of the last jobs took longer than " (LOOK_UP.as_secs()) " s and was stopped." }
+                Some(jobs) => {
+                    (rows(&page, jobs, held.as_ref(), now))
+                    p.note { "The holder, and up to fifty jobs among the last " (grouped(u64::from(AMONG))) " of all kinds." }
+                }
+            }
+        }
+        details.cli { summary { "The same on the command line" } pre data-copy { code { "uniqueue unique show " (Hostile(&super::jobs::quoted(key))) } } }
+    };
+    Ok(document(&page, Document { title: "Key", is_live: false, actions: html! {}, body }))
+}
+
+fn holder(page: &Page, key: &str, held: Option<&KeyHolder>, now: OffsetDateTime) -> Markup {
+    let Some(held) = held else {
+        return html! {
+            section.panel { h2 { "Holder" } p { b { "The key is free." } " The next insert with it makes a job." } }
+        };
+    };
+    html! {
+        section.panel {
+            h2 { "Holder" }
+            p.row { (job_link(page, held.claim.holder)) (state(held.claim.holder_state)) (Hostile(&held.kind)) }
+            dl.facts {
+                dt { "Queue" } dd { (Hostile(&held.queue)) }
+                dt { "Held" } dd { "since " (at(held.created_at)) " · " (ago(held.created_at, now)) }
+                dt { "Claims in" } dd { (held.claim.claims_in) }
+                dt { "Free" } dd { (held.claim.frees()) }
+                @if let Some(until) = held.claim.unique_until { dt { "At the latest" } dd { (ago(until, now)) } }
+            }
+            @if page.may(Right::Change) {
+                form.row method="post" action=(page.link("/key/release")) {
+                    input type="hidden" name="key" value=(key);
+                    button { "Release the claim" }
+                    span.note { "The job goes on. The next insert is no duplicate." }
+                }
+            }
+        }
+    }
+}
+
+fn rows(page: &Page, jobs: &[JobRow], held: Option<&KeyHolder>, now: OffsetDateTime) -> Markup {
+    html! {
+        @if jobs.is_empty() { p.empty { "No job has it." } } @else {
+            div.scroll {
+                table {
+                    thead { tr { th { "Job" } th { "Kind" } th { "State" } th { "Claims it" } th.num { "Inserted" } } }
+                    tbody {
+                        @for job in jobs {
+                            tr {
+                                td.nowrap { (job_link(page, job.id)) }
+                                td.clip { (Hostile(&job.kind)) }
+                                td.nowrap { (state(job.state)) }
+                                td { (why(job, held, now)) }
+                                td.num { (ago(job.created_at, now)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Why a job claims its key, or does not.
+fn why(job: &JobRow, held: Option<&KeyHolder>, now: OffsetDateTime) -> Markup {
+    let states = job.unique_states;
+    html! {
+        @if held.is_some_and(|held| held.claim.holder == job.id) { b { "yes" } ", it holds the key" }
+        @else if states.is_none_or(|states| states.is_empty()) { "no, it has given up its claim" }
+        @else if job.unique_until.is_some_and(|until| until <= now) { "no, its claim expired" }
+        @else if states.is_some_and(|states| !states.contains(job.state)) { "no, its policy does not claim in " (job.state) }
+        @else { "no, another job held the key when it came back" }
+    }
+}
+
+/// Makes the holder give up its claim.
+pub(crate) async fn release(page: Page, body: String) -> Result<Response, Failure> {
+    let fields = Fields::read(&body);
+    let key = fields.need("key")?;
+    let released = by!(page, page.client().release_claim(key)).await?;
+    page.log("release_claim", key);
+    let did = if released.is_some() { "release" } else { "none" };
+    Ok(page.go_to(&url("/key", &[("key", key), ("did", did)])))
+}

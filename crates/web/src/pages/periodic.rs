@@ -1,0 +1,64 @@
+//! Periodic jobs.
+
+use axum::response::{Html, Response};
+use maud::html;
+
+use crate::access::Right;
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::html::{Document, Hostile, ago, document, job_link, submit};
+use crate::page::{LOOK_UP, Page, by};
+
+pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+    let jobs = page.client().periodic().list().timeout(LOOK_UP).await?;
+    let now = page.client().database_time().timeout(LOOK_UP).await?;
+    let ran: Option<uniqueue::JobId> = fields.parsed("ran")?;
+    let may = page.may(Right::Periodic);
+    let body = html! {
+        @if let Some(id) = ran { p.callout.notice role="status" { "Inserted, or met as the holder of its key: " (job_link(&page, id)) } }
+        @if jobs.is_empty() {
+            p.panel.empty { "There is no periodic job. Define one with " code { "Runner::periodic" } " or " code { "Client::periodic" } "." }
+        } @else {
+            div.scroll { table {
+                thead { tr { th { "Name" } th { "Kind" } th { "Schedule" } th.num { "Next" } th.num { "Last" } th { "Last job" } @if may { th { "Change" } } } }
+                tbody { @for job in &jobs { tr {
+                    th scope="row" {
+                        (Hostile(&job.name))
+                        @if job.paused_at.is_some() { " " span.badge.warning { "paused" } }
+                        @if let Some(problem) = &job.problem { p.note.bad { (Hostile(problem)) } }
+                    }
+                    td.clip { (Hostile(&job.kind)) }
+                    td { code { (Hostile(&job.schedule)) } " " span.note { (Hostile(&job.time_zone)) } }
+                    td.num { @match job.next_at { Some(at) if job.paused_at.is_none() => (ago(at, now)), _ => "" } }
+                    td.num { @if let Some(at) = job.last_at { (ago(at, now)) } }
+                    td.nowrap { @if let Some(id) = job.last_job { (job_link(&page, id)) } }
+                    @if may { td {
+                        form.row method="post" action=(page.link("/periodic/change")) {
+                            input type="hidden" name="name" value=(job.name);
+                            @if job.paused_at.is_some() { (submit("verb", "resume", "Resume", "")) } @else { (submit("verb", "pause", "Pause", "")) }
+                            (submit("verb", "run", "Run now", ""))
+                        }
+                    } }
+                } } }
+            } }
+        }
+    };
+    Ok(document(&page, Document { title: "Periodic jobs", is_live: false, actions: html! {}, body }))
+}
+
+/// Pauses, resumes or runs a periodic job.
+pub(crate) async fn change(page: Page, body: String) -> Result<Response, Failure> {
+    let fields = Fields::read(&body);
+    let (name, verb) = (fields.need("name")?, fields.need("verb")?);
+    let periodic = page.client().periodic();
+    let gone = Failure::NotFound("periodic job");
+    let to = match verb {
+        "pause" => by!(page, periodic.pause(name)).await?.then(|| "/periodic".to_owned()),
+        "resume" => by!(page, periodic.resume(name)).await?.then(|| "/periodic".to_owned()),
+        "run" => by!(page, periodic.run_now(name)).await?.map(|run| format!("/periodic?ran={}", run.job)),
+        other => return Err(Failure::Bad(format!("there is no such change: {other:?}"))),
+    };
+    let to = to.ok_or(gone)?;
+    page.log(verb, name);
+    Ok(page.go_to(&to))
+}

@@ -1,0 +1,41 @@
+//! Runners and their queues.
+
+use axum::response::Html;
+use maud::html;
+
+use crate::failure::Failure;
+use crate::html::{Document, Hostile, ago, document, grouped, span};
+use crate::page::{LOOK_UP, Page};
+
+pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
+    let runners = page.client().runners().timeout(LOOK_UP).await?;
+    let now = page.client().database_time().timeout(LOOK_UP).await?;
+    let body = html! {
+        @if runners.is_empty() {
+            p.panel.empty { "No runner has registered. Jobs wait until one starts: see " code { "Runner" } " in the library." }
+        } @else {
+            div.scroll { table {
+                thead { tr { th { "Runner" } th { "State" } th { "Queues" } th.num { "Heartbeat" } th.num { "Lease" } th.num { "Completed" } th.num { "Failed" } th.num { "Started" } } }
+                tbody { @for one in &runners { tr id={ "runner-" (one.id) } {
+                    th scope="row" { (Hostile(&one.name)) }
+                    td.nowrap {
+                        @if !one.is_alive { span.badge.critical { "dead" } }
+                        @else if one.is_idle { span.state.s-pending { "idle" } }
+                        @else { span.state.s-running { "working" } }
+                    }
+                    td { @for (at, queue) in one.queues.iter().enumerate() {
+                        @if at > 0 { ", " }
+                        (Hostile(&queue.queue)) " " span.note { (queue.running) @if let Some(slots) = queue.slots { "/" (slots) } }
+                    } }
+                    td.num { @if let Some(age) = one.heartbeat_age { (span(age)) " ago" } }
+                    td.num { @match one.lease_left { Some(left) => { (span(left)) " left" } None => "ran out" } }
+                    td.num { (grouped(one.completed)) }
+                    td.num { (grouped(one.failed)) }
+                    td.num { (ago(one.started_at, now)) }
+                } } }
+            } }
+            p.note { "After the name of a queue: jobs that the runner has, and its slots." }
+        }
+    };
+    Ok(document(&page, Document { title: "Runners", is_live: true, actions: html! {}, body }))
+}

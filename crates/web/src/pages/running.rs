@@ -1,0 +1,38 @@
+//! Running jobs, the longest first.
+
+use axum::response::Html;
+use maud::html;
+
+use crate::failure::Failure;
+use crate::html::{Document, Hostile, document, job_link, key_link, span};
+use crate::page::{LOOK_UP, Page};
+
+/// The most jobs on the page.
+const ROWS: u32 = 100;
+
+pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
+    let jobs = page.client().running_jobs(ROWS).timeout(LOOK_UP).await?;
+    let is_shown = page.app.redact.is_none();
+    let body = html! {
+        @if jobs.is_empty() { p.panel.empty { "No job runs now." } } @else {
+            div.scroll { table {
+                thead { tr { th { "Job" } th { "Kind" } th { "Queue" } th.num { "Running for" } th.num { "Attempt" } th { "Runner" } th { "Progress" } th { "Key" } } }
+                tbody { @for job in &jobs { tr id={ "job-" (job.id) } {
+                    td.nowrap { (job_link(&page, job.id)) }
+                    td.clip { (Hostile(&job.kind)) }
+                    td.clip { (Hostile(&job.queue)) }
+                    td.num { (job.running_for.map(span).unwrap_or_default()) }
+                    td.num { (job.attempt) "/" (job.max_attempts) }
+                    td.clip {
+                        (Hostile(job.runner.as_deref().unwrap_or("gone")))
+                        @if !job.runner_is_alive { " " span.badge.critical { "dead" } }
+                    }
+                    td.clip.mono { @if is_shown { @if let Some(progress) = &job.progress { (Hostile(&progress.to_string())) } } }
+                    td.clip { @if let Some(key) = &job.unique_key { (key_link(&page, key)) } }
+                } } }
+            } }
+            @if jobs.len() == ROWS as usize { p.note { "The " (ROWS) " that run longest." } }
+        }
+    };
+    Ok(document(&page, Document { title: "Running", is_live: true, actions: html! {}, body }))
+}

@@ -1,0 +1,75 @@
+//! Every page by the rules of axe-core, in light and dark, narrow and wide.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use uniqueue::testing::Database;
+use uniqueue::{NewJob, UniqueKey};
+use uniqueue_web::{Needs, Web};
+
+use super::driver::{Driver, choose};
+use super::service::Service;
+
+/// The script of axe-core, which `scripts/axe-core` fetches with npm.
+fn axe_core() -> Option<String> {
+    let path = std::env::var_os("AXE_CORE").map(PathBuf::from);
+    let path =
+        path.unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/axe-core/axe.min.js")));
+    let script = std::fs::read_to_string(path).ok();
+    if script.is_none() {
+        eprintln!("WARNING: no axe-core (scripts/axe-core fetches it): this test tested nothing");
+    }
+    script
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_page_has_a_serious_barrier() {
+    let Some(axe) = axe_core() else { return };
+    let Some(driver) = Driver::start().await else { return };
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let id = client.insert(NewJob::new("mail", &json!({"to": 1})).unique_key(UniqueKey::raw("k"))).await.unwrap().id();
+    client.insert(NewJob::new("mail", &json!({"to": 2})).pending()).await.unwrap();
+    client.audit_duplicates("mail").await.unwrap();
+    client.insert(NewJob::new("mail", &json!({"to": 1})).unique_key(UniqueKey::raw("k"))).await.unwrap();
+    let service = Service::start(client.clone(), 0).await;
+    let browser = driver.session(1280, 900, true).await;
+    let pages: Vec<String> = Web::routes()
+        .iter()
+        .filter(|route| route.method == "GET" && route.needs == Needs::Read)
+        .filter_map(|route| match route.path {
+            "/live" | "/bulk/{id}" | "/metrics" => None,
+            "/key" => Some("/key?key=k".to_owned()),
+            "/" => Some(String::new()),
+            path if path.starts_with("/health") => None,
+            path => Some(path.replace("{id}", &id.to_string())),
+        })
+        .collect();
+    assert!(pages.len() > 10, "{pages:?}");
+    let mut problems = Vec::new();
+    for theme in ["light", "dark"] {
+        browser.set_window_size(1280, 900).await.unwrap();
+        browser.goto(&service.url("")).await.unwrap();
+        choose(&browser, theme).await;
+        for width in [1280, 360] {
+            browser.set_window_size(width, 900).await.unwrap();
+            for page in &pages {
+                browser.goto(&service.url(page)).await.unwrap();
+                browser.execute(&axe, Vec::new()).await.unwrap();
+                let script = "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']})\
+                     .then((found) => done(found.violations.map((one) => [one.impact, one.id, one.nodes[0].html])))";
+                let found = browser.execute_async(script, Vec::new()).await.unwrap();
+                let is_serious = |one: &&Value| matches!(one[0].as_str(), Some("serious" | "critical"));
+                for one in found.as_array().unwrap().iter().filter(is_serious) {
+                    problems.push(format!("{page} {theme} {width}: {one}"));
+                }
+                let script = "return document.documentElement.scrollWidth > document.documentElement.clientWidth";
+                if browser.execute(script, Vec::new()).await.unwrap() == true {
+                    problems.push(format!("{page} {theme} {width}: the page is wider than its window"));
+                }
+            }
+        }
+    }
+    browser.close().await.unwrap();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}

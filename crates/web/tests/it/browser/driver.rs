@@ -1,0 +1,106 @@
+//! A chromedriver and its sessions.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use fantoccini::{Client, ClientBuilder, Locator};
+use hyper_util::client::legacy::connect::HttpConnector;
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
+
+/// Longer than anything takes on a busy machine.
+pub(super) const WAIT: Duration = Duration::from_secs(60);
+
+/// A chromedriver, which ends with this.
+pub(super) struct Driver {
+    _process: Child,
+    url: String,
+}
+
+impl Driver {
+    /// Starts one. `None`, said aloud: there is no browser.
+    pub(super) async fn start() -> Option<Self> {
+        let chromium = ["chromium", "google-chrome"].into_iter().find(|name| is_there(name));
+        if chromium.is_none() || !is_there("chromedriver") {
+            eprintln!(
+                "WARNING: no chromium with chromedriver (apt-get install chromium-driver): this test tested nothing"
+            );
+            return None;
+        }
+        let mut process =
+            Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let started = async {
+            while let Some(line) = lines.next_line().await.unwrap() {
+                if let Some(port) = line.split("successfully on port ").nth(1) {
+                    return port.trim_end_matches('.').to_owned();
+                }
+            }
+            panic!("chromedriver ended");
+        };
+        let port = timeout(WAIT, started).await.unwrap();
+        // Its output must not fill the pipe.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        Some(Self { _process: process, url: format!("http://127.0.0.1:{port}") })
+    }
+
+    /// A browser window of this size.
+    pub(super) async fn session(&self, width: u32, height: u32, has_scripts: bool) -> Client {
+        let scripts = if has_scripts { 1 } else { 2 };
+        let options = json!({
+            "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                format!("--window-size={width},{height}")],
+            "prefs": { "profile.managed_default_content_settings.javascript": scripts },
+        });
+        let capabilities = [("goog:chromeOptions".to_owned(), options)].into_iter().collect();
+        let client =
+            ClientBuilder::new(HttpConnector::new()).capabilities(capabilities).connect(&self.url).await.unwrap();
+        client.set_window_size(width, height).await.unwrap();
+        client
+    }
+}
+
+fn is_there(name: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).any(|directory| directory.join(name).is_file())
+}
+
+/// Waits until the page shows a text.
+pub(super) async fn shows(browser: &Client, text: &str) {
+    let shown = async {
+        loop {
+            if let Ok(body) = browser.find(Locator::Css("body")).await
+                && body.text().await.is_ok_and(|shown| shown.contains(text))
+            {
+                return;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    if timeout(WAIT, shown).await.is_err() {
+        let page = browser.find(Locator::Css("main")).await.unwrap().text().await.unwrap();
+        panic!("{text:?} is not on the page: {page}");
+    }
+}
+
+/// Clicks what a selector finds.
+pub(super) async fn click(browser: &Client, css: &str) {
+    let found = timeout(WAIT, browser.wait().at_most(WAIT).for_element(Locator::Css(css))).await.unwrap().unwrap();
+    found.click().await.unwrap_or_else(|error| panic!("{css}: {error}"));
+}
+
+/// Chooses colours, and waits for them.
+pub(super) async fn choose(browser: &Client, theme: &str) {
+    click(browser, &format!("button[value={theme}]")).await;
+    let css = format!("html[data-theme={theme}]");
+    browser.wait().at_most(WAIT).for_element(Locator::Css(&css)).await.unwrap();
+}
+
+/// Types keys into the page.
+pub(super) async fn keys(browser: &Client, text: &str) {
+    for key in text.chars() {
+        browser.find(Locator::Css("body")).await.unwrap().send_keys(&key.to_string()).await.unwrap();
+    }
+}

@@ -1,0 +1,105 @@
+//! An operator's day.
+
+use std::time::Duration;
+
+use fantoccini::Locator;
+use fantoccini::key::Key;
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+use uniqueue::testing::Database;
+use uniqueue::{JobState, NewJob};
+
+use super::driver::{Driver, WAIT, choose, click, keys, shows};
+use super::service::Service;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_finds_changes_and_follows_jobs() {
+    let Some(driver) = Driver::start().await else { return };
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let id = client.insert(NewJob::new("mail", &json!({"to": "ada"}))).await.unwrap().id();
+    let service = Service::start(client.clone(), 0).await;
+    let browser = driver.session(1280, 900, true).await;
+
+    // Keys lead to the list, a row to its job, and the back button to the list.
+    browser.goto(&service.url("")).await.unwrap();
+    shows(&browser, "Available").await;
+    keys(&browser, "gj").await;
+    shows(&browser, "The same on the command line").await;
+    keys(&browser, "j").await;
+    browser.find(Locator::Css("body")).await.unwrap().send_keys(&char::from(Key::Enter).to_string()).await.unwrap();
+    shows(&browser, "History").await;
+    assert!(browser.current_url().await.unwrap().path().ends_with(&format!("/jobs/{id}")));
+    browser.back().await.unwrap();
+    shows(&browser, "A plan is shown").await;
+
+    // A deep link, a reload, and a change.
+    browser.goto(&service.url(&format!("/jobs/{id}"))).await.unwrap();
+    browser.refresh().await.unwrap();
+    click(&browser, "button[value=cancel]").await;
+    shows(&browser, "The job is cancelled.").await;
+    assert_eq!(client.job(id).await.unwrap().unwrap().state, JobState::Cancelled);
+
+    // Ticked jobs, by a plan.
+    browser.goto(&service.url("/jobs?state=cancelled")).await.unwrap();
+    click(&browser, "tbody input[type=checkbox]").await;
+    click(&browser, "button[value=retry]").await;
+    shows(&browser, "jobs will get retry").await;
+    click(&browser, "main button.primary").await;
+    shows(&browser, "Done.").await;
+    assert_eq!(client.job(id).await.unwrap().unwrap().state, JobState::Available);
+
+    // The list of keys, and the colours.
+    browser.goto(&service.url("")).await.unwrap();
+    keys(&browser, "?").await;
+    shows(&browser, "Next and previous row").await;
+    browser.find(Locator::Css("dialog button")).await.unwrap().click().await.unwrap();
+    choose(&browser, "dark").await;
+
+    // An open page follows the queue, in two tabs, and over a restart of the server.
+    let first = browser.window().await.unwrap();
+    let second = browser.new_window(true).await.unwrap();
+    browser.switch_to_window(second.handle).await.unwrap();
+    browser.goto(&service.url("/queues")).await.unwrap();
+    client.insert(NewJob::new("mail", &json!({})).queue("brand-new")).await.unwrap();
+    shows(&browser, "brand-new").await;
+    browser.switch_to_window(first).await.unwrap();
+    let (port, reports) = (service.address.port(), service.reports.clone());
+    service.stop().await;
+    shows(&browser, "no connection").await;
+    let service = Service::start(client.clone(), port).await;
+    client.insert_many((0..40).map(|n| NewJob::new("mail", &json!(n)))).await.unwrap();
+    shows(&browser, "42").await;
+
+    // Nothing broke the policy. The last report is ours: it shows that reports arrive.
+    browser.goto(&service.url("/jobs")).await.unwrap();
+    let script = "const s = document.createElement('script'); s.textContent = '1'; document.body.append(s)";
+    browser.execute(script, Vec::new()).await.unwrap();
+    let reported = async {
+        while service.reports.lock().unwrap().is_empty() {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(WAIT, reported).await.unwrap();
+    assert_eq!(*reports.lock().unwrap(), Vec::<String>::new());
+    assert_eq!(service.reports.lock().unwrap().len(), 1);
+    browser.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_work_without_scripts() {
+    let Some(driver) = Driver::start().await else { return };
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let id = client.insert(NewJob::new("mail", &json!({"to": "ada"}))).await.unwrap().id();
+    let service = Service::start(client.clone(), 0).await;
+    let browser = driver.session(1280, 900, false).await;
+    browser.goto(&service.url("/jobs")).await.unwrap();
+    assert!(!browser.source().await.unwrap().contains("data-ready"), "no script has run");
+    click(&browser, "tbody a").await;
+    shows(&browser, "History").await;
+    click(&browser, "button[value=cancel]").await;
+    shows(&browser, "The job is cancelled.").await;
+    assert_eq!(client.job(id).await.unwrap().unwrap().state, JobState::Cancelled);
+    choose(&browser, "dark").await;
+}

@@ -1,0 +1,7 @@
+//! Journeys in a real Chromium. Without `chromium` and `chromedriver` they say aloud that they tested nothing.
+
+mod accessible;
+mod driver;
+mod journey;
+mod pictures;
+mod service;

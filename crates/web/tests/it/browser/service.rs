@@ -1,0 +1,66 @@
+//! A service with the dashboard under `/queue`, on a port of its own.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::routing::post;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use uniqueue::Client;
+use uniqueue_web::{Access, Web};
+
+/// As the dashboard's own policy, with reports.
+const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+     form-action 'self'; base-uri 'none'; frame-ancestors 'none'; report-uri /csp-report";
+
+/// The reports of violations.
+pub(super) type Reports = Arc<Mutex<Vec<String>>>;
+
+pub(super) struct Service {
+    pub(super) address: SocketAddr,
+    pub(super) reports: Reports,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<()>,
+}
+
+impl Service {
+    /// Serves on a port, or on any free one.
+    pub(super) async fn start(client: Client, port: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (ended, at_end) = oneshot::channel::<()>();
+        let dashboard = Web::new(client)
+            .access(|_| Access::all().user("ada"))
+            .content_security_policy(CSP)
+            .shutdown(async move {
+                let _ = at_end.await;
+            })
+            .router();
+        let reports = Reports::default();
+        let kept = Arc::clone(&reports);
+        let report = post(async move |body: String| kept.lock().unwrap().push(body));
+        let app = Router::new().route("/csp-report", report).nest("/queue", dashboard);
+        let served = tokio::spawn(async move {
+            let shutdown = async move {
+                let _ = stopped.await;
+                let _ = ended.send(());
+            };
+            axum::serve(listener, app).with_graceful_shutdown(shutdown).await.unwrap();
+        });
+        Self { address, reports, stop, served }
+    }
+
+    /// The address of a page.
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("http://{}/queue{path}", self.address)
+    }
+
+    /// Stops, and waits for the end of the streams.
+    pub(super) async fn stop(self) {
+        let _ = self.stop.send(());
+        self.served.await.unwrap();
+    }
+}

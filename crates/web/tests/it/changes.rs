@@ -1,0 +1,216 @@
+//! What the forms do.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+use uniqueue::testing::Database;
+use uniqueue::{Client, JobId, JobRow, JobState, NewJob, OnReentry, UniquePolicy, UniqueScope};
+use uniqueue_web::{Access, Right, Web};
+
+use crate::support::{Answer, get, request, send};
+
+fn dashboard(database: &Database) -> Router {
+    Web::new(database.client().clone()).access(|_| Access::all().user("ada")).router()
+}
+
+async fn post(router: &Router, path: &str, body: &str) -> Answer {
+    send(router, request("POST", path, body)).await
+}
+
+async fn insert(client: &Client) -> JobId {
+    client.insert(NewJob::new("mail", &json!({"to": 1}))).await.unwrap().id()
+}
+
+async fn job(client: &Client, id: JobId) -> JobRow {
+    client.job(id).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_job_is_changed_by_its_form() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), dashboard(&database));
+    let id = insert(client).await;
+    for (body, state) in [
+        ("verb=reschedule&minutes=60", JobState::Scheduled),
+        ("verb=retry", JobState::Available),
+        ("verb=priority&priority=-7", JobState::Available),
+        ("verb=cancel", JobState::Cancelled),
+        ("verb=retry", JobState::Available),
+    ] {
+        let answer = post(&router, &format!("/jobs/{id}/change"), body).await;
+        assert_eq!(answer.status, StatusCode::SEE_OTHER, "{body}: {}", answer.body);
+        assert_eq!(job(client, id).await.state, state, "{body}");
+    }
+    assert_eq!(job(client, id).await.priority, -7);
+    let log = get(&router, "/changes").await.body;
+    assert!(log.contains("set_priority") && log.contains("ada"), "{log}");
+    assert_eq!(post(&router, &format!("/jobs/{id}/change"), "verb=explode").await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(post(&router, &format!("/jobs/{id}/delete"), "").await.header("location"), "/jobs");
+    assert!(client.job(id).await.unwrap().is_none());
+    assert_eq!(get(&router, &format!("/jobs/{id}")).await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_refused_retry_says_so_and_the_page_names_the_holder() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), dashboard(&database));
+    let policy = || UniquePolicy::new().key("k").states(UniqueScope::Active).on_reentry(OnReentry::Discard);
+    let first = client.insert(NewJob::new("mail", &json!({})).unique(policy())).await.unwrap().id();
+    client.cancel(first).await.unwrap();
+    let holder = client.insert(NewJob::new("mail", &json!({})).unique(policy())).await.unwrap().id();
+    let answer = post(&router, &format!("/jobs/{first}/change"), "verb=retry").await;
+    assert_eq!(answer.header("location"), format!("/jobs/{first}?did=refused"));
+    let page = get(&router, answer.header("location")).await;
+    assert!(page.body.contains("Another job holds the key"), "{}", page.body);
+    assert!(page.body.contains(&format!("/jobs/{holder}")), "{}", page.body);
+    // This job does not hold the key, so its page must not release it.
+    post(&router, &format!("/jobs/{first}/change"), "verb=release_claim").await;
+    assert_eq!(client.holder("k").await.unwrap().unwrap().id, holder);
+    let answer = post(&router, "/key/release", "key=k").await;
+    assert_eq!(answer.header("location"), "/key?key=k&did=release");
+    assert!(client.holder("k").await.unwrap().is_none());
+}
+
+/// Runs a plan, and waits until it has ended. Returns its page.
+async fn run(router: &Router, plan: &str, confirm: &str) -> String {
+    let answer = post(router, &format!("{plan}/run"), &format!("confirm={confirm}")).await;
+    assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.body);
+    let ended = async {
+        loop {
+            let page = get(router, plan).await.body;
+            if !page.contains("Running.") {
+                return page;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(60), ended).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_plan_changes_the_jobs_that_it_showed_and_no_later_ones() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), dashboard(&database));
+    let ids = [insert(client).await, insert(client).await, insert(client).await];
+    let plan = post(&router, "/bulk", "verb=cancel&whole=yes&kind=mail").await.header("location").to_owned();
+    let shown = get(&router, &plan).await.body;
+    assert!(shown.contains("Cancel 3 jobs"), "{shown}");
+    assert_eq!(job(client, ids[0]).await.state, JobState::Available, "a plan changes nothing");
+    let later = insert(client).await;
+    let page = run(&router, &plan, "").await;
+    assert!(page.contains("Done."), "{page}");
+    assert_eq!(job(client, ids[2]).await.state, JobState::Cancelled);
+    assert_eq!(job(client, later).await.state, JobState::Available);
+
+    // Of ticked jobs, only those.
+    let plan = post(&router, "/bulk", &format!("verb=retry&id={}&id={}", ids[0], ids[1])).await;
+    run(&router, plan.header("location"), "").await;
+    assert_eq!(job(client, ids[1]).await.state, JobState::Available);
+    assert_eq!(job(client, ids[2]).await.state, JobState::Cancelled);
+    assert_eq!(post(&router, "/bulk", "verb=retry").await.status, StatusCode::BAD_REQUEST, "nothing is ticked");
+}
+
+#[tokio::test]
+async fn a_deletion_is_confirmed_by_typing_and_needs_its_right() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), dashboard(&database));
+    let id = insert(client).await;
+    let plan = post(&router, "/bulk", &format!("verb=delete&id={id}")).await.header("location").to_owned();
+    let answer = post(&router, &format!("{plan}/run"), "confirm=yes").await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+    assert!(client.job(id).await.unwrap().is_some());
+
+    // Another user does not see the plan, and a user without the right cannot make one.
+    let other = Web::new(client.clone()).access(|_| Access::rights([Right::Change]).user("eve")).router();
+    assert_eq!(get(&other, &plan).await.status, StatusCode::NOT_FOUND);
+    let answer = post(&other, "/bulk", &format!("verb=delete&id={id}")).await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN);
+
+    run(&router, &plan, "delete+1").await;
+    assert!(client.job(id).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_plan_names_the_refused_jobs() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), dashboard(&database));
+    let policy = || UniquePolicy::new().key("k").states(UniqueScope::Active).on_reentry(OnReentry::Discard);
+    let first = client.insert(NewJob::new("mail", &json!({})).unique(policy())).await.unwrap().id();
+    client.cancel(first).await.unwrap();
+    let holder = client.insert(NewJob::new("mail", &json!({})).unique(policy())).await.unwrap().id();
+    let plan = post(&router, "/bulk", "verb=retry&whole=yes&state=cancelled").await;
+    let page = run(&router, plan.header("location"), "").await;
+    assert!(page.contains("Refused jobs"), "{page}");
+    assert!(page.contains(&format!("/jobs/{holder}")), "{page}");
+}
+
+#[tokio::test]
+async fn a_queue_is_changed_by_its_form() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), dashboard(&database));
+    // A name that a path could not hold.
+    let change = async |body: &str| post(&router, "/queues/change", &format!("queue=..%2F%3F&{body}")).await.status;
+    for body in ["verb=pause", "verb=limit&limit=3", "verb=keep&state=completed&days=0.5"] {
+        assert_eq!(change(body).await, StatusCode::SEE_OTHER, "{body}");
+    }
+    let settings = client.queue("../?").settings().await.unwrap();
+    assert!(settings.paused_at.is_some());
+    assert_eq!(settings.limit, Some(3));
+    assert_eq!(settings.keep_completed, uniqueue::Keep::For(Duration::from_secs(43_200)));
+    assert!(get(&router, "/queues").await.body.contains("paused"), "the page shows the change at once");
+    for body in ["verb=resume", "verb=limit&limit=", "verb=keep_default&state=completed"] {
+        assert_eq!(change(body).await, StatusCode::SEE_OTHER, "{body}");
+    }
+    let settings = client.queue("../?").settings().await.unwrap();
+    assert_eq!((settings.paused_at, settings.limit), (None, None));
+    assert_eq!(change("verb=limit&limit=0").await, StatusCode::BAD_REQUEST);
+    assert_eq!(change("verb=keep&state=completed&days=NaN").await, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn a_job_is_inserted_after_its_explanation() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), dashboard(&database));
+    let form = "kind=mail&args=%7B%22n%22%3A12345678901234567890.10%7D&policy=%7B%22key%22%3A%22k%22%7D";
+    let page = post(&router, "/insert", &format!("{form}&verb=explain")).await.body;
+    assert!(page.contains("The key is free"), "{page}");
+    let answer = post(&router, "/insert", &format!("{form}&verb=insert")).await;
+    let page = get(&router, answer.header("location")).await.body;
+    assert!(page.contains("12345678901234567890.10"), "a number keeps its digits: {page}");
+    client.holder("k").await.unwrap().unwrap();
+    let page = post(
+        &router,
+        "/insert",
+        "kind=mail&args={}&policy=%7B%22key%22%3A%22k%22%2C%22on_conflict%22%3A%22ignore%22%7D&verb=insert",
+    )
+    .await;
+    assert!(page.body.contains("A duplicate."), "{}", page.body);
+    let page = post(&router, "/insert", "kind=mail&args=%7B&verb=insert").await;
+    assert!(page.body.contains("Args are not JSON"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn a_periodic_job_is_paused_and_run() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), dashboard(&database));
+    let job = uniqueue::PeriodicJob::cron("nightly", "0 3 * * *", NewJob::new("sweep", &json!({})));
+    client.periodic().define(job).await.unwrap();
+    assert_eq!(post(&router, "/periodic/change", "name=nightly&verb=pause").await.status, StatusCode::SEE_OTHER);
+    assert!(client.periodic().find("nightly").await.unwrap().unwrap().paused_at.is_some());
+    let answer = post(&router, "/periodic/change", "name=nightly&verb=run").await;
+    assert!(answer.header("location").starts_with("/periodic?ran="), "{}", answer.header("location"));
+    assert_eq!(post(&router, "/periodic/change", "name=gone&verb=pause").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn an_audit_is_started_and_stopped() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), dashboard(&database));
+    post(&router, "/duplicates/audit", "kind=mail&verb=start").await;
+    assert!(client.audited_kinds().await.unwrap()[0].is_audited);
+    post(&router, "/duplicates/audit", "kind=mail&verb=stop").await;
+    assert!(!client.audited_kinds().await.unwrap()[0].is_audited);
+}

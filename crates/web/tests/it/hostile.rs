@@ -1,0 +1,75 @@
+//! Text that a job brings along, on every page that shows it.
+
+use serde_json::json;
+use uniqueue::testing::Database;
+use uniqueue::{JobId, NewJob, UniqueKey};
+use uniqueue_web::Web;
+
+use crate::support::get;
+
+/// Text that would run as a script, leave its attribute, or turn the text around it.
+const HOSTILE: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u{202e}gpj\u{1b}[31m";
+
+/// Inserts a job whose kind, queue, key, args and meta are hostile.
+async fn insert(database: &Database) -> JobId {
+    let job = NewJob::new(HOSTILE.replace('\u{1b}', ""), &json!({ HOSTILE: HOSTILE }))
+        .queue(HOSTILE.replace('\u{1b}', ""))
+        .meta(HOSTILE, HOSTILE)
+        .max_attempts(1)
+        .unique_key(UniqueKey::raw(HOSTILE));
+    database.client().insert(job).await.unwrap().id()
+}
+
+#[tokio::test]
+async fn hostile_text_is_text_on_every_page() {
+    let database = Database::new().await.unwrap();
+    let id = insert(&database).await;
+    database.client().audit_duplicates(HOSTILE.replace('\u{1b}', "")).await.unwrap();
+    insert(&database).await;
+    let router = Web::new(database.client().clone()).access(|_| uniqueue_web::Access::all().user(HOSTILE)).router();
+    let coded: String = HOSTILE.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    for path in [
+        "/".to_owned(),
+        "/jobs?since=all".to_owned(),
+        format!("/jobs?since=all&args=%7B%22a%22%3A%22{coded}%22%7D"),
+        format!("/jobs?kind={coded}&queue={coded}&key={coded}&state=available"),
+        format!("/jobs?args={coded}"),
+        format!("/jobs?state={coded}"),
+        format!("/jobs/{id}"),
+        format!("/jobs/{id}?did={coded}"),
+        format!("/key?key={coded}"),
+        format!("/keys?prefix={coded}"),
+        "/keys".to_owned(),
+        "/queues".to_owned(),
+        "/duplicates".to_owned(),
+        format!("/explain?kind={coded}&args={coded}&policy={coded}&what=lab"),
+        format!("/insert?kind={coded}&args={coded}&policy={coded}"),
+        "/waiting".to_owned(),
+        "/running".to_owned(),
+        "/failing".to_owned(),
+        "/doctor".to_owned(),
+    ] {
+        let page = get(&router, &path).await;
+        assert!(!page.body.contains("<script>alert"), "{path}: {}", page.body);
+        assert!(!page.body.contains("<img src=x"), "{path}");
+        assert!(page.body.len() < 100_000, "{path}: {} bytes", page.body.len());
+        // Fields of a form keep what was typed. Nowhere else is the text turned around.
+        let outside: String = without_values(&page.body);
+        assert!(!outside.contains('\u{202e}'), "{path}: {outside}");
+    }
+    let page = get(&router, &format!("/jobs/{id}")).await;
+    assert!(page.body.contains("U+202E</span>"), "{}", page.body);
+}
+
+/// A page without the values of its fields and the targets of its links, which are no text on the page.
+fn without_values(html: &str) -> String {
+    let mut out = String::new();
+    let mut rest = html;
+    while let Some(at) = ["value=\"", "<textarea", "href=\""].iter().filter_map(|start| rest.find(start)).min() {
+        out.push_str(&rest[..at]);
+        let (skip, end) = if rest[at..].starts_with("<textarea") { (0, "</textarea>") } else { (7, "\"") };
+        let after = &rest[(at + skip).min(rest.len())..];
+        rest = after.find(end).map_or("", |end_at| &after[end_at + end.len()..]);
+    }
+    out + rest
+}

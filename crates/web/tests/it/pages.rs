@@ -1,0 +1,122 @@
+//! What the pages show.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use http_body_util::BodyExt;
+use serde_json::json;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tower::ServiceExt;
+use uniqueue::NewJob;
+use uniqueue::testing::Database;
+use uniqueue_web::Web;
+
+use crate::support::{get, request};
+
+/// Longer than anything takes.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// The links to jobs on a page, each once.
+fn jobs_on(page: &str) -> Vec<String> {
+    let mut jobs: Vec<String> = Vec::new();
+    for id in page.split("id=\"job-").skip(1).filter_map(|rest| rest.split('"').next()) {
+        jobs.push(id.to_owned());
+    }
+    jobs
+}
+
+#[tokio::test]
+async fn pages_of_jobs_meet_every_job_once() {
+    let database = Database::new().await.unwrap();
+    let router = uniqueue_web::router(database.client().clone());
+    let jobs = (0..120).map(|n| NewJob::new("resize", &json!({ "n": n })));
+    let inserted = database.client().insert_many(jobs).await.unwrap();
+    let mut seen = Vec::new();
+    let mut path = "/jobs?kind=resize".to_owned();
+    loop {
+        let page = get(&router, &path).await.body;
+        seen.extend(jobs_on(&page));
+        let Some(next) = page.split("rel=\"next\" href=\"").nth(1) else { break };
+        path = next.split('"').next().unwrap().replace("&amp;", "&");
+    }
+    let mut expected: Vec<_> = inserted.iter().map(|one| one.id().to_string()).collect();
+    expected.sort_unstable_by(|a, b| b.cmp(a));
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn jobs_are_found_by_their_args() {
+    let database = Database::new().await.unwrap();
+    let router = uniqueue_web::router(database.client().clone());
+    for n in 0..3 {
+        database.client().insert(NewJob::new("resize", &json!({ "n": n }))).await.unwrap();
+    }
+    let page = get(&router, "/jobs?args=%7B%22n%22%3A1%7D").await.body;
+    assert_eq!(jobs_on(&page).len(), 1);
+    let page = get(&router, "/jobs?args=%7Bn").await.body;
+    assert!(page.contains("Args are searched as JSON"), "{page}");
+}
+
+#[tokio::test]
+async fn redacted_jobs_are_hidden_and_cannot_be_searched() {
+    let database = Database::new().await.unwrap();
+    let id = database.client().insert(NewJob::new("mail", &json!({"to": "secret"}))).await.unwrap().id();
+    let redact = |job: &mut uniqueue::JobRow| {
+        job.args = serde_json::value::to_raw_value("hidden").unwrap();
+    };
+    let router = Web::new(database.client().clone()).redact(redact).router();
+    for path in ["/jobs".to_owned(), format!("/jobs/{id}")] {
+        let page = get(&router, &path).await.body;
+        assert!(page.contains("hidden") && !page.contains("secret"), "{path}: {page}");
+    }
+    let page = get(&router, "/jobs?args=%7B%22to%22%3A%22secret%22%7D").await;
+    assert!(page.body.contains("cannot be searched"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn the_policy_lab_shows_what_would_have_collapsed_and_changes_nothing() {
+    let database = Database::new().await.unwrap();
+    let router = uniqueue_web::router(database.client().clone());
+    for user in [1, 1, 2] {
+        database.client().insert(NewJob::new("mail", &json!({ "user": user }))).await.unwrap();
+    }
+    let policy = "%7B%22keys%22%3A%5B%22type%22%2C%22args%22%5D%7D";
+    let page = get(&router, &format!("/explain?kind=mail&policy={policy}&what=lab")).await.body;
+    assert!(page.contains("<b class=\"number\">1</b> of <b class=\"number\">3</b>"), "{page}");
+    assert!(database.client().claims().await.unwrap().is_empty());
+    let page =
+        get(&router, &format!("/explain?kind=mail&args=%7B%22user%22%3A9%7D&policy={policy}&what=insert")).await.body;
+    assert!(page.contains("The key is free"), "{page}");
+}
+
+#[tokio::test]
+async fn many_readers_cost_one_sampler() {
+    let database = Database::builder().max_connections(1).build().await.unwrap();
+    let router = uniqueue_web::router(database.client().clone());
+    assert!(get(&router, "/").await.body.contains("Available"));
+    // Without a connection the overview still answers: it is drawn from the sample.
+    let connection = database.pool().acquire().await.unwrap();
+    for _ in 0..50 {
+        assert!(timeout(WAIT, get(&router, "/")).await.unwrap().body.contains("Available"));
+    }
+    drop(connection);
+}
+
+#[tokio::test]
+async fn a_stream_tells_of_samples_and_ends_at_shutdown() {
+    let database = Database::new().await.unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let router: Router = Web::new(database.client().clone())
+        .shutdown(async move {
+            let _ = stopped.await;
+        })
+        .router();
+    let mut body: Body = router.clone().oneshot(request("GET", "/live", "")).await.unwrap().into_body();
+    let frame = timeout(WAIT, body.frame()).await.unwrap().unwrap().unwrap();
+    assert!(frame.into_data().unwrap().starts_with(b"event: sample"));
+    stop.send(()).unwrap();
+    let end = async { while body.frame().await.is_some() {} };
+    timeout(WAIT, end).await.unwrap();
+}
