@@ -115,7 +115,8 @@ async fn a_runner_is_not_notified_of_jobs_that_come_quickly_though_never_two_at_
         assert!(began.elapsed() < WAIT, "notified of each of {n} jobs");
         database.client.insert(Task { n }).await.unwrap();
         assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
-        if database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await == 0 {
+        // Asked seldom, since the question itself keeps the next job waiting.
+        if n % 20 == 19 && database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await == 0 {
             break;
         }
     }
