@@ -120,7 +120,7 @@ fn one_finding(finding: &Finding) -> Markup {
             summary {
                 span.severity { (finding.severity.as_str()) }
                 code { (finding.code.as_str()) }
-                span { (Hostile(&finding.seen)) }
+                span { @if !finding.subject.is_empty() { b { (Hostile(&finding.subject)) } ": " } (Hostile(&finding.seen)) }
             }
             p { (Hostile(&finding.remedy.advice)) }
             @for text in [&finding.remedy.command, &finding.remedy.sql].into_iter().flatten() {
