@@ -167,7 +167,7 @@ async fn port_is_served_on_loopback_and_refused_when_taken() {
     let port = NonZeroU16::new(taken.local_addr().unwrap().port()).unwrap();
     let builder = Postgres::builder().listen(Listen::Tcp(port));
     let error = builder.clone().start().await.unwrap_err();
-    assert!(error.to_string().starts_with(&format!("the port is in use: {port}\n")), "{error}");
+    assert!(error.to_string().starts_with(&format!("the port is in use: {port};")), "{error}");
 
     drop(taken);
     let postgres = builder.start().await.unwrap();
@@ -226,7 +226,7 @@ fn server_is_not_in_the_process_group_of_its_owner() {
 #[test]
 fn wrong_pg_bindir_is_an_error_that_names_it() {
     let mut owner = Owner::start("start", &[("PG_BINDIR", "/nowhere")]);
-    assert_eq!(owner.said("error"), "PG_BINDIR does not hold initdb and postgres: /nowhere");
+    assert_eq!(owner.said("error"), "PG_BINDIR does not hold initdb and postgres: /nowhere; hint: install PostgreSQL");
 }
 
 #[test]

@@ -91,7 +91,7 @@ async fn a_job_that_runs_far_longer_than_its_kind_is_slow_where_the_kind_has_a_h
         WHERE state = 'running'";
     assert_eq!(database.execute(run).await, 3);
     let usual = find(&database, Thresholds::new(), FindingCode::JobSlow, Severity::Warning, "kind usual").await;
-    assert!(usual.seen.contains("for up to 2 min") && usual.seen.contains("took at most"), "{usual:?}");
+    assert!(usual.seen.contains("for up to 2m") && usual.seen.contains("took at most"), "{usual:?}");
     assert!(usual.seen.contains(&slow[0].id().to_string()), "{usual:?}");
     // Ten times its usual time is five minutes, and of the new kind five runs are known.
     assert!(seek(&database, Thresholds::new(), FindingCode::JobSlow, "kind long").await.is_none());
