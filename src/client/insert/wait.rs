@@ -34,7 +34,7 @@ impl<'a> Insert<'a> {
     /// # Ok(()) }
     /// ```
     ///
-    /// A duplicate's wait is for the holder that the insert met. See [`Client::wait`] for how the wait works.
+    /// A duplicate's wait is for the holder that the insert met. See [`Client::wait`](crate::Client::wait) for how the wait works.
     ///
     /// # Errors
     ///
