@@ -98,6 +98,10 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             Err(error) => {
                 tracing::warn!(%error, "fetch failed, trying again");
                 lost_fetches.note_failure(shared.leases.term);
+                if plan == Plan::Alone {
+                    // A suspect that cannot be fetched holds up no other job.
+                    shared.suspects.found_none(Instant::now());
+                }
                 if Unreadable::may_explain(&error) {
                     let removed = tokio::select! {
                         () = stopping.cancelled() => break,
