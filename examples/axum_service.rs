@@ -63,16 +63,23 @@ async fn main() -> Result<(), BoxError> {
     sqlx::query("CREATE TABLE IF NOT EXISTS account (email text PRIMARY KEY)").execute(client.pool()).await?;
 
     // Works at most 20 jobs of the queue at once.
-    let runner = Runner::new(client.clone()).queue("emails", 20).worker(send).start().await?;
+    let runner = Runner::new(client.clone()).queue("emails", 20).worker(send);
 
     let port = std::env::var("PORT").map_or(Ok(3000), |port| port.parse())?;
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     println!("listening on http://{}", listener.local_addr()?);
     let service = Router::new().route("/accounts", post(sign_up)).with_state(client);
-    axum::serve(listener, service).with_graceful_shutdown(shutdown_signal()).await?;
-
-    // Finishes the jobs that run.
-    runner.stop().await?;
+    let server = async {
+        tokio::select! {
+            served = axum::serve(listener, service).with_graceful_shutdown(shutdown_signal()).into_future() => served,
+            // A second signal waits for no request.
+            () = async { shutdown_signal().await; shutdown_signal().await } => Ok(()),
+        }
+    };
+    // At a signal the runner finishes the jobs that run, and the server its requests.
+    let (worked, served) = tokio::join!(runner.run_until(shutdown_signal()), server);
+    worked?;
+    served?;
     println!("stopped");
     Ok(())
 }
