@@ -88,7 +88,7 @@ impl Tour {
         assert!(matches!(ran.status.code(), Some(0 | 1)), "{line}: {ran:?}");
         // The page's database is not one of a test.
         let name = self.url.split_once('?').map_or(&*self.url, |(before, _)| before).rsplit('/').next().unwrap();
-        String::from_utf8(ran.stdout).unwrap().replace(name, "app")
+        String::from_utf8(ran.stdout).unwrap().replace(name, "postgres")
     }
 
     /// The output of a command; of one that only looks, once it is the expected one.

@@ -26,14 +26,18 @@ pub(super) fn report(diagnosis: &Diagnosis) -> String {
         text.push('\n');
     }
     let verdict = diagnosis.to_string();
-    text.push_str(&format!(
-        "{} (schema {}, database {}, PostgreSQL {})\n",
-        paint(if diagnosis.sees_queue { style(diagnosis.worst()) } else { Style::Warn }, &verdict),
+    let painted = paint(if diagnosis.sees_queue { style(diagnosis.worst()) } else { Style::Warn }, &verdict);
+    let line = format!(
+        "{verdict} (schema {}, database {}, PostgreSQL {})",
         diagnosis.schema,
         printable(&diagnosis.database),
         // Debian appends its own version.
         printable(diagnosis.server_version.split(' ').next().unwrap_or_default())
-    ));
+    );
+    for line in wrap(&line, width()) {
+        text.push_str(line.replacen(&verdict, &painted, 1).trim_end());
+        text.push('\n');
+    }
     text
 }
 
