@@ -71,6 +71,7 @@ Exit codes:
   1    ran to its end and found something wrong (each command says when)
   2    a wrong command line, or something outside failed: the database, a file, a permission
   3    doctor: something critical was found
+  4    doctor: the role may not see the queue
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
 /// Reads the command line. Ends the process with an explanation if the command line is wrong.
