@@ -23,7 +23,7 @@ pub struct LoggedChange {
     /// `limit_queue`, `retain_queue` or `remove_queue`; `pause_periodic`, `resume_periodic`, `remove_periodic`, `run_periodic` or
     /// `define_periodic`; `release_claim`; `audit_duplicates` or `stop_audit`.
     pub verb: String,
-    /// What was changed: the first 100 ids of jobs and their number, or the filter, or a name and the new value.
+    /// The change: the first 100 ids of jobs and their number, or the filter, or a name and the new value.
     pub subject: Value,
     /// How many jobs were changed. `None` if the change is not one of jobs.
     pub jobs: Option<u64>,

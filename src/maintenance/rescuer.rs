@@ -22,7 +22,7 @@ const LONGEST_REST: Duration = Duration::from_secs(10);
 /// The shortest sleep.
 const SHORTEST_REST: Duration = Duration::from_millis(50);
 
-/// A job is discarded after so many crashes in a row, unless a runner says otherwise.
+/// The number of crashes in a row after which a job is discarded, unless a runner sets another.
 pub(crate) const MAX_CRASHES: u16 = 3;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Rescuer {
     /// Half the runner's lease, within limits: the longest sleep, and the margin after which another
     /// runner takes over. Together no longer than the jobs of a dead holder wait anyway.
     half_lease: Duration,
-    /// A job is discarded after so many crashes in a row.
+    /// The number of crashes in a row after which a job is discarded.
     max_crashes: u16,
     batch: BatchSize,
     aside: SetAside,

@@ -30,13 +30,13 @@ pub struct Length {
 }
 
 impl Length {
-    /// So many calendar months.
+    /// A number of calendar months.
     #[must_use]
     pub const fn months(count: u32) -> Self {
         Self { months: count, time: Duration::ZERO }
     }
 
-    /// So many calendar years, each of twelve months.
+    /// A number of calendar years, each of twelve months.
     #[must_use]
     pub const fn years(count: u32) -> Self {
         Self::months(count.saturating_mul(12))

@@ -92,7 +92,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `until = "start"` or `"success"` | the claim ends for good when the job starts, or only with success | by the states |
 /// | `on_conflict = "ignore"`, `"reject"`, `"replace"`, `"replace_except_schedule"`, `"preempt"`, `"update"` or `"run_again"` (without `running` in the scope) | what a duplicate does | `"ignore"` |
 /// | `update = "latest"`, `"merge"` or `"append"` | a duplicate changes the args of a waiting holder | `"latest"` with `on_conflict = "update"` |
-/// | `max_items = 100` | with `"append"`: a holder with so many items gives up its claim | 1,000 |
+/// | `max_items = 100` | with `"append"`: a holder with this number of items gives up its claim | 1,000 |
 /// | `debounce = "PT5S", max_delay = "PT1M"` | the job runs this long after its latest duplicate, and this long after its insert at the latest | no delay |
 /// | `on_reentry = "go_on"` or `"discard"` | what a job does if another job holds its key when it comes back | `"go_on"` |
 /// | `like = "river"`, `"ojs"`, `"faktory"` or `"zizq"` | the defaults of that queue; `"faktory"` needs `ttl`; the keys of `"faktory"` and `"zizq"` hold all args unless some are selected | our own |

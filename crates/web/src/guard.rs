@@ -1,4 +1,4 @@
-//! What stands around every route: the headers of an answer, the check of the host name, the check of the origin, and
+//! The layers around every route: the headers of an answer, the check of the host name, the check of the origin, and
 //! the check of rights.
 
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -11,7 +11,7 @@ use uniqueue::{JobState, Severity};
 use crate::app::App;
 use crate::snapshot::Snapshot;
 
-/// What Prometheus asks for by this name.
+/// The content type that Prometheus asks for.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The name, type and meaning of each metric, in the order of the page. `docs/web.md` lists them.

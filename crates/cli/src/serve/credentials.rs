@@ -1,4 +1,4 @@
-//! What requests must show, as the files and options say.
+//! The credentials that a request must show, as the files and options say.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, html};
 use crate::assets;
 use crate::page::{Page, Theme};
 
-/// What is different from page to page.
+/// The parts that differ from page to page.
 pub(crate) struct Document<'a> {
     pub(crate) title: &'a str,
     /// Whether an open page is read again with each sample.
