@@ -157,11 +157,18 @@ impl Suspects {
 
 impl State {
     fn plan(&mut self, now: Instant, jobs: usize) -> Plan {
+        if let Alone::Running(suspect) = self.alone
+            && suspect.since + TRIAL <= now
+        {
+            // It goes on beside others. Another suspect may run alone after a rest.
+            self.passed.push(suspect);
+            self.alone = Alone::No;
+            self.rest_until = now + TRIAL;
+        }
         let suspects = match self.alone {
             Alone::Wanted { since } if jobs == 0 || since + DRAIN <= now => return Plan::Alone,
             Alone::Wanted { since } => return Plan::Hold { until: since + DRAIN },
-            Alone::Running(Suspect { since, .. }) if now < since + TRIAL => return Plan::Hold { until: since + TRIAL },
-            Alone::Running(_) => 0,
+            Alone::Running(Suspect { since, .. }) => return Plan::Hold { until: since + TRIAL },
             Alone::No => {
                 let before = self.on_trial.len();
                 let (on_trial, passed) = self.on_trial.drain(..).partition(|suspect| now < suspect.since + TRIAL);
@@ -171,7 +178,7 @@ impl State {
                 self.window.saturating_sub(self.on_trial.len())
             }
         };
-        let ahead = self.on_trial.is_empty() && matches!(self.alone, Alone::No);
+        let ahead = self.on_trial.is_empty();
         Plan::Open { suspects, ahead }
     }
 
@@ -283,12 +290,26 @@ mod tests {
         let taken = suspect(1, now);
         state(&suspects).alone = Alone::Running(taken);
         assert_eq!(suspects.plan(now, 1), Plan::Hold { until: now + TRIAL });
-        assert_eq!(suspects.plan(now + TRIAL, 1), Plan::Open { suspects: 0, ahead: false });
         let ended_at = now + TRIAL / 2;
         assert!(state(&suspects).ended(&end(taken, Verdict::Complete { output: None }), ended_at));
         suspects.want_alone(ended_at);
         assert_eq!(suspects.plan(ended_at, 0), OPEN, "others have their turn");
         suspects.want_alone(ended_at + TRIAL / 2);
         assert_eq!(suspects.plan(ended_at + TRIAL / 2, 0), Plan::Alone);
+    }
+
+    #[test]
+    fn a_suspect_that_runs_alone_for_long_holds_up_no_other_suspect() {
+        let now = Instant::now();
+        let suspects = Suspects::new(now);
+        let taken = suspect(1, now);
+        state(&suspects).alone = Alone::Running(taken);
+        let passed_at = now + TRIAL;
+        assert_eq!(suspects.plan(passed_at, 1), OPEN);
+        suspects.want_alone(passed_at + TRIAL / 2);
+        assert_eq!(suspects.plan(passed_at + TRIAL / 2, 1), OPEN, "others have their turn");
+        suspects.want_alone(passed_at + TRIAL);
+        assert_eq!(suspects.plan(passed_at + TRIAL + DRAIN, 1), Plan::Alone);
+        assert!(state(&suspects).ended(&end(taken, Verdict::Complete { output: None }), passed_at + TRIAL + DRAIN));
     }
 }
