@@ -38,7 +38,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// What the runner may fetch now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Plan {
-    /// Other jobs and up to so many suspects.
+    /// Other jobs, and suspects up to this number.
     Open { suspects: usize, ahead: bool },
     /// One suspect, to run alone.
     Alone,
@@ -101,7 +101,7 @@ impl Suspects {
         Self { state: Mutex::new(state), in_hand: AtomicUsize::new(0) }
     }
 
-    /// What to fetch, where so many jobs run or wait here.
+    /// The jobs to fetch, where this number of jobs runs or waits here.
     pub(super) fn plan(&self, now: Instant, jobs: usize) -> Plan {
         self.state().plan(now, jobs)
     }

@@ -27,7 +27,7 @@ pub(crate) struct Slots {
 /// Which suspects a fetch takes: jobs whose runner died while it had them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Suspects {
-    /// Up to so many that crashed once, and then other jobs.
+    /// Jobs that crashed once, up to this number, and then other jobs.
     AtMost(usize),
     /// One that crashed more than once, and no other job.
     OneAlone,

@@ -298,11 +298,11 @@ pub(crate) struct SuspectJobs {
     pub(crate) jobs: i64,
     /// The most crashes of one of them.
     pub(crate) crashes: i64,
-    /// One with so many.
+    /// One with this number of them.
     pub(crate) job: Uuid,
 }
 
-/// Looks at no more than so many jobs of each sort.
+/// The most jobs of each sort that are looked at.
 pub(crate) async fn suspect_jobs(
     connection: &mut PgConnection,
     statements: &Statements,

@@ -15,7 +15,7 @@ const MOST_ITEMS: u32 = 1_000_000;
 words! {
     field "update.args";
 
-    /// What becomes of the args of a holder that is updated.
+    /// How an update changes the args of the holder.
     pub enum UpdateArgs {
         /// The newcomer's args take the place of the holder's. The default.
         Latest = "latest",
@@ -90,7 +90,7 @@ impl Update {
         Self { args, max_delay: None, max_items: None }
     }
 
-    /// What becomes of the args.
+    /// How the args change.
     #[must_use]
     pub const fn args(self) -> UpdateArgs {
         self.args

@@ -133,7 +133,7 @@ async fn migrating_again_changes_nothing() {
 fn up_to_canonical_keys(whole: &str) -> String {
     let until = whole.find("'canonical_key'").unwrap();
     let until = until + whole[until..].find(";\n").unwrap();
-    // What is said of the history comes last, the first time.
+    // The sentence on the history comes last, the first time.
     let comments = whole.find("COMMENT ON TABLE schema_history").unwrap();
     format!("{};\n{}", &whole[..until], &whole[comments..])
 }

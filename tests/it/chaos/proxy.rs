@@ -31,7 +31,7 @@ struct Shared {
     traps: Mutex<Vec<Trap>>,
 }
 
-/// What happens to a connection.
+/// A fault of a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
     /// Closed in the middle of the server's next answer.
