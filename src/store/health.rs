@@ -298,11 +298,11 @@ pub(crate) struct SuspectJobs {
     pub(crate) jobs: i64,
     /// The most crashes of one of them.
     pub(crate) crashes: i64,
-    /// One with this number of them.
+    /// A job with the most crashes.
     pub(crate) job: Uuid,
 }
 
-/// The most jobs of each sort that are looked at.
+/// Lists suspects by kind. Reads at most `look_at` jobs of each sort.
 pub(crate) async fn suspect_jobs(
     connection: &mut PgConnection,
     statements: &Statements,
