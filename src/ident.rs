@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize, Serializer};
+use time::OffsetDateTime;
 use uuid::{ContextV7, Timestamp, Uuid};
 
 use crate::error::{Error, Result};
@@ -201,6 +202,20 @@ impl JobId {
     #[must_use]
     pub fn generate() -> Self {
         NewIds::now().generate()
+    }
+
+    /// The lowest id of a millisecond. Jobs that were inserted later have higher ids, as far as the clocks of the clients
+    /// were right. As `uniqueue.id_at` in SQL. Times before 1970 and after 10889 give the first and the last id.
+    ///
+    /// ```
+    /// # use uniqueue::JobId;
+    /// let at = time::macros::datetime!(2026-02-12 15:15:00 UTC);
+    /// assert_eq!(JobId::first_at(at).to_string(), "019c526b-7520-0000-0000-000000000000");
+    /// ```
+    #[must_use]
+    pub fn first_at(at: OffsetDateTime) -> JobId {
+        let millis = (at.unix_timestamp_nanos() / 1_000_000).clamp(0, (1 << 48) - 1);
+        JobId(Uuid::from_u128(millis.unsigned_abs() << 80))
     }
 
     /// The id as a UUID.

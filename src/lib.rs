@@ -16,6 +16,7 @@ mod event;
 mod filter;
 mod health;
 mod ident;
+mod indent_json;
 mod job;
 mod job_json;
 mod maintenance;
@@ -66,6 +67,8 @@ pub use self::event::{Event, Happened};
 pub use self::health::{Diagnose, Diagnosis, Finding, FindingCode, Limit, Remedy, Severity, SkippedCheck, Thresholds};
 /// Names.
 pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, PeriodicName, QueueName, SchemaName};
+/// JSON in lines.
+pub use self::indent_json::indent_json;
 /// Jobs.
 pub use self::job::{AttemptError, Inserted, Job, JobRow, NewJob};
 /// Working.

@@ -8,6 +8,7 @@ use super::Client;
 use super::request::Call;
 use crate::error::{Error, Result};
 use crate::filter::{JobFilter, JobSelection, Selected};
+use crate::ident::JobId;
 use crate::store::{self, LogEntry, Verb};
 
 /// The most bytes of an actor's name.
@@ -38,7 +39,7 @@ pub(super) fn entry(
 /// The jobs of a change, and its new value.
 pub(super) fn subject_of(jobs: &JobSelection, verb: Verb) -> Value {
     let mut subject = match &jobs.0 {
-        Selected::Ids(ids) => json!({ "ids": &ids[..ids.len().min(MAX_IDS)], "count": ids.len() }),
+        Selected::Ids(ids) => self::ids(ids),
         Selected::Filter(filter) => json!({ "filter": conditions(filter) }),
     };
     match verb {
@@ -47,6 +48,11 @@ pub(super) fn subject_of(jobs: &JobSelection, verb: Verb) -> Value {
         Verb::Cancel | Verb::Delete | Verb::Release | Verb::Retry => {}
     }
     subject
+}
+
+/// Jobs by their ids, the first hundred.
+pub(super) fn ids(ids: &[JobId]) -> Value {
+    json!({ "ids": &ids[..ids.len().min(MAX_IDS)], "count": ids.len() })
 }
 
 /// The conditions of a filter that are set.

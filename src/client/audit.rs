@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::look_up::Source;
+use super::look_up::{Source, look_up_setters};
 use super::request::Call;
 use super::{Client, Request, actor};
 use crate::audit::{AuditedKind, SuppressedDuplicate};
@@ -125,17 +125,7 @@ impl<'a> SuppressedDuplicates<'a> {
         self
     }
 
-    /// Asks in the caller's own transaction, or on any other connection of the caller's.
-    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
-        self.source.connection = Some(connection);
-        self
-    }
-
-    /// How long each statement may take. See [`Request::timeout`].
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.source.timeout = Some(timeout);
-        self
-    }
+    look_up_setters!();
 }
 
 impl<'a> IntoFuture for SuppressedDuplicates<'a> {
@@ -143,14 +133,14 @@ impl<'a> IntoFuture for SuppressedDuplicates<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let Self { client, source, kind, unique_key, limit } = self;
-            let mut connection = source.open(client).await?;
-            let (kind, unique_key) = (kind.as_deref(), unique_key.as_deref());
-            let statements = client.statements();
-            let answer = store::suppressed_duplicates(&mut connection, statements, kind, unique_key, limit).await;
-            connection.end(client, answer).await
-        })
+        let Self { client, source, kind, unique_key, limit } = self;
+        let look_up = Request::on(client, source, move |client, connection| {
+            Box::pin(async move {
+                let (kind, unique_key) = (kind.as_deref(), unique_key.as_deref());
+                store::suppressed_duplicates(connection, client.statements(), kind, unique_key, limit).await
+            })
+        });
+        look_up.into_future()
     }
 }
 

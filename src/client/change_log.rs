@@ -2,13 +2,11 @@
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::time::Duration;
 
-use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::Client;
-use super::look_up::Source;
+use super::look_up::{Source, look_up_setters};
+use super::{Client, Request};
 use crate::change_log::LoggedChange;
 use crate::error::Result;
 use crate::store;
@@ -47,17 +45,7 @@ impl<'a> ChangeLog<'a> {
         self
     }
 
-    /// Asks in the caller's own transaction, or on any other connection of the caller's.
-    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
-        self.source.connection = Some(connection);
-        self
-    }
-
-    /// How long the statement may take. See [`Request::timeout`](crate::Request::timeout).
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.source.timeout = Some(timeout);
-        self
-    }
+    look_up_setters!();
 }
 
 impl<'a> IntoFuture for ChangeLog<'a> {
@@ -65,14 +53,14 @@ impl<'a> IntoFuture for ChangeLog<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let Self { client, source, actor, after, limit } = self;
-            let before = after.unwrap_or(Uuid::max());
-            let mut connection = source.open(client).await?;
-            let statements = client.statements();
-            let answer = store::list_changes(&mut connection, statements, actor.as_deref(), before, limit).await;
-            connection.end(client, answer).await
-        })
+        let Self { client, source, actor, after, limit } = self;
+        let before = after.unwrap_or(Uuid::max());
+        let look_up = Request::on(client, source, move |client, connection| {
+            Box::pin(async move {
+                store::list_changes(connection, client.statements(), actor.as_deref(), before, limit).await
+            })
+        });
+        look_up.into_future()
     }
 }
 
@@ -90,8 +78,8 @@ impl Client {
     /// ```
     ///
     /// A change is logged in its own transaction, so the log has it if, and only if, it was committed. A change without an
-    /// actor is not logged and costs nothing. Changes of jobs that changed no job are not logged either. Runners delete
-    /// rows after 90 days.
+    /// actor is not logged and costs nothing. Changes of jobs that changed no job are not logged either, and neither is
+    /// an insert that found only duplicates. Runners delete rows after 90 days.
     pub fn change_log(&self) -> ChangeLog<'_> {
         ChangeLog { client: self, source: Source::default(), actor: None, after: None, limit: 100 }
     }

@@ -2,11 +2,8 @@
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::time::Duration;
 
-use sqlx::PgConnection;
-
-use super::look_up::Source;
+use super::look_up::{Source, look_up_setters};
 use super::{Client, Request};
 use crate::error::Result;
 use crate::job::JobRow;
@@ -67,17 +64,7 @@ impl<'a> Claims<'a> {
         self
     }
 
-    /// Asks in the caller's own transaction, or on any other connection of the caller's.
-    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
-        self.source.connection = Some(connection);
-        self
-    }
-
-    /// How long each statement may take. See [`Request::timeout`].
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.source.timeout = Some(timeout);
-        self
-    }
+    look_up_setters!();
 }
 
 impl<'a> IntoFuture for Claims<'a> {
@@ -85,12 +72,11 @@ impl<'a> IntoFuture for Claims<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let Self { client, source, filter } = self;
-            let mut connection = source.open(client).await?;
-            let answer = store::list_claims(&mut connection, client.statements(), &filter).await;
-            connection.end(client, answer).await
-        })
+        let Self { client, source, filter } = self;
+        let look_up = Request::on(client, source, move |client, connection| {
+            Box::pin(async move { store::list_claims(connection, client.statements(), &filter).await })
+        });
+        look_up.into_future()
     }
 }
 

@@ -2,11 +2,8 @@
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::time::Duration;
 
-use sqlx::PgConnection;
-
-use super::look_up::Source;
+use super::look_up::{Source, look_up_setters};
 use super::{Client, Request};
 use crate::count::JobCount;
 use crate::error::Result;
@@ -27,6 +24,7 @@ pub struct Jobs<'a> {
     filter: JobFilter,
     is_oldest_first: bool,
     after: Option<JobId>,
+    until: Option<JobId>,
 }
 
 impl<'a> Jobs<'a> {
@@ -48,17 +46,13 @@ impl<'a> Jobs<'a> {
         self
     }
 
-    /// Asks in the caller's own transaction, or on any other connection of the caller's.
-    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
-        self.source.connection = Some(connection);
+    /// Goes no further than this id. With [`JobId::first_at`] a list of the last hour reads no older jobs. Default: all.
+    pub fn until(mut self, id: impl Into<JobId>) -> Self {
+        self.until = Some(id.into());
         self
     }
 
-    /// How long each statement may take. See [`Request::timeout`].
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.source.timeout = Some(timeout);
-        self
-    }
+    look_up_setters!();
 }
 
 impl<'a> IntoFuture for Jobs<'a> {
@@ -66,14 +60,15 @@ impl<'a> IntoFuture for Jobs<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let Self { client, source, filter, is_oldest_first, after } = self;
-            filter.check()?;
-            let page = Page { is_oldest_first, after, limit: filter.limit.unwrap_or(PAGE) };
-            let mut connection = source.open(client).await?;
-            let answer = store::list(&mut connection, client.statements(), &filter, page).await;
-            connection.end(client, answer).await
-        })
+        let Self { client, source, filter, is_oldest_first, after, until } = self;
+        let page = Page { is_oldest_first, after, until, limit: filter.limit.unwrap_or(PAGE) };
+        let look_up = Request::on(client, source, move |client, connection| {
+            Box::pin(async move {
+                filter.check()?;
+                store::list(connection, client.statements(), &filter, page).await
+            })
+        });
+        look_up.into_future()
     }
 }
 
@@ -96,13 +91,14 @@ impl Client {
     ///
     /// Ids follow time, so the pages are in time order, and a page starts where the last one ended. Available,
     /// running, waiting and discarded jobs have an index, and so has the holder of a key. A condition on the kind or
-    /// the args alone is tested row by row, which takes long where few rows of a large table match.
+    /// the args alone is tested row by row, which takes long where few rows of a large table match. There
+    /// [`until`](Jobs::until) limits how far back a list reads.
     ///
     /// # Errors
     ///
     /// As for [`Client::cancel`].
     pub fn jobs(&self, filter: JobFilter) -> Jobs<'_> {
-        Jobs { client: self, source: Source::default(), filter, is_oldest_first: false, after: None }
+        Jobs { client: self, source: Source::default(), filter, is_oldest_first: false, after: None, until: None }
     }
 
     /// Counts the jobs that match a filter, no further than `up_to`. The filter's own limit is ignored.

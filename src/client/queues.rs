@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::edit::Edit;
-use super::look_up::Source;
+use super::look_up::{Source, look_up_setters};
 use super::request::Call;
-use super::{Client, actor};
+use super::{Client, Request, actor};
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
 use crate::queue::{QueueInfo, QueueSettings};
@@ -205,17 +205,7 @@ impl<'a> Queues<'a> {
         self
     }
 
-    /// Asks in the caller's own transaction, or on any other connection of the caller's.
-    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
-        self.source.connection = Some(connection);
-        self
-    }
-
-    /// How long each statement may take. See [`Request::timeout`](crate::Request::timeout).
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.source.timeout = Some(timeout);
-        self
-    }
+    look_up_setters!();
 }
 
 impl<'a> IntoFuture for Queues<'a> {
@@ -223,13 +213,12 @@ impl<'a> IntoFuture for Queues<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let Self { client, source, up_to } = self;
-            let up_to = i32::try_from(up_to).unwrap_or(i32::MAX - 1).min(i32::MAX - 1);
-            let mut connection = source.open(client).await?;
-            let answer = store::list_queues(&mut connection, client.statements(), up_to).await;
-            connection.end(client, answer).await
-        })
+        let Self { client, source, up_to } = self;
+        let up_to = i32::try_from(up_to).unwrap_or(i32::MAX - 1).min(i32::MAX - 1);
+        let look_up = Request::on(client, source, move |client, connection| {
+            Box::pin(store::list_queues(connection, client.statements(), up_to))
+        });
+        look_up.into_future()
     }
 }
 

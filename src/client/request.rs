@@ -49,7 +49,16 @@ impl<'a, T> Request<'a, T> {
         client: &'a Client,
         call: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> Answer<'c, T> + Send + 'static,
     ) -> Self {
-        Self { client, source: Source::default(), call: Box::new(call) }
+        Self::on(client, Source::default(), call)
+    }
+
+    /// A look-up with options that its builder has collected.
+    pub(super) fn on(
+        client: &'a Client,
+        source: Source<'a>,
+        call: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> Answer<'c, T> + Send + 'static,
+    ) -> Self {
+        Self { client, source, call: Box::new(call) }
     }
 
     /// Asks in the caller's own transaction, or on any other connection of the caller's. It sees the transaction's

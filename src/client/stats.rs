@@ -8,7 +8,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 
 use super::Client;
-use super::look_up::Source;
+use super::look_up::{Source, look_up_setters};
 use crate::count::JobCount;
 use crate::error::Result;
 use crate::state::JobState;
@@ -50,17 +50,7 @@ impl<'a> StatsRequest<'a> {
         self
     }
 
-    /// Asks in the caller's own transaction, or on any other connection of the caller's.
-    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
-        self.source.connection = Some(connection);
-        self
-    }
-
-    /// How long each statement may take. See [`Request::timeout`](crate::Request::timeout).
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.source.timeout = Some(timeout);
-        self
-    }
+    look_up_setters!();
 }
 
 impl<'a> IntoFuture for StatsRequest<'a> {

@@ -4,10 +4,8 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
-use sqlx::PgConnection;
-
-use super::Client;
-use super::look_up::Source;
+use super::look_up::{Source, look_up_setters};
+use super::{Client, Request};
 use crate::error::Result;
 use crate::store;
 use crate::watch::StuckJob;
@@ -46,17 +44,7 @@ impl<'a> StuckJobs<'a> {
         self
     }
 
-    /// Asks in the caller's own transaction, or on any other connection of the caller's.
-    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
-        self.source.connection = Some(connection);
-        self
-    }
-
-    /// How long the statement may take. See [`Request::timeout`](crate::Request::timeout).
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.source.timeout = Some(timeout);
-        self
-    }
+    look_up_setters!();
 }
 
 impl<'a> IntoFuture for StuckJobs<'a> {
@@ -64,13 +52,11 @@ impl<'a> IntoFuture for StuckJobs<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let Self { client, source, running_for, waiting_for, limit } = self;
-            let mut connection = source.open(client).await?;
-            let statements = client.statements();
-            let answer = store::stuck_jobs_list(&mut connection, statements, running_for, waiting_for, limit).await;
-            connection.end(client, answer).await
-        })
+        let Self { client, source, running_for, waiting_for, limit } = self;
+        let look_up = Request::on(client, source, move |client, connection| {
+            Box::pin(store::stuck_jobs_list(connection, client.statements(), running_for, waiting_for, limit))
+        });
+        look_up.into_future()
     }
 }
 

@@ -17,8 +17,8 @@ impl Client {
         })
     }
 
-    /// Lists the kinds with failed jobs, the worst first: among the 20,000 waiting jobs that are due first and the last
-    /// 20,000 discarded ones. As the view `failing_kind`.
+    /// Lists the kinds with failed jobs, the worst first: among the 10,000 waiting jobs that are due first and the last
+    /// 10,000 discarded ones. The view `failing_kind` looks at twice as many.
     ///
     /// # Errors
     ///

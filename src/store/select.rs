@@ -18,6 +18,7 @@ use crate::unique::StateSet;
 pub(crate) struct Page {
     pub(crate) is_oldest_first: bool,
     pub(crate) after: Option<JobId>,
+    pub(crate) until: Option<JobId>,
     pub(crate) limit: u32,
 }
 
@@ -28,12 +29,13 @@ pub(crate) async fn list(
     filter: &JobFilter,
     page: Page,
 ) -> Result<Vec<JobRow>> {
-    let (statement, start) = match page.is_oldest_first {
-        true => (&statements.list_oldest, Uuid::nil()),
-        false => (&statements.list_newest, Uuid::max()),
+    let (statement, start, end) = match page.is_oldest_first {
+        true => (&statements.list_oldest, Uuid::nil(), Uuid::max()),
+        false => (&statements.list_newest, Uuid::max(), Uuid::nil()),
     };
-    let after = page.after.map_or(start, JobId::as_uuid);
-    let rows = matching(statement, filter).bind(after).bind(i64::from(page.limit)).fetch_all(connection).await?;
+    let (after, until) = (page.after.map_or(start, JobId::as_uuid), page.until.map_or(end, JobId::as_uuid));
+    let query = matching(statement, filter).bind(after).bind(until).bind(i64::from(page.limit));
+    let rows = query.fetch_all(connection).await?;
     rows.iter().map(job_row).collect()
 }
 

@@ -18,6 +18,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "event",
             "filter",
             "ident",
+            "indent_json",
             "job",
             "job_json",
             "metrics",

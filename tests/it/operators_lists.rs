@@ -128,8 +128,36 @@ async fn a_change_with_an_actor_is_logged_once_with_what_it_changed() {
     assert_eq!(page, log[2..3]);
     for name in ["", "a\0", &"a".repeat(201)] {
         assert!(client.cancel(keyed).actor(name).await.is_err(), "{name:?}");
+        assert!(client.insert(job("a")).actor(name).await.is_err(), "{name:?}");
     }
     assert_eq!(client.job(keyed).await.unwrap().unwrap().state, JobState::Available);
+}
+
+#[tokio::test]
+async fn an_insert_with_an_actor_is_logged_with_the_jobs_that_it_made() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let keyed = || job("a").unique_key(UniqueKey::raw("k"));
+    let first = client.insert(keyed()).actor("anna").await.unwrap().id();
+    // A duplicate changes nothing.
+    assert!(client.insert(keyed()).actor("anna").await.unwrap().duplicate);
+    let many = client.insert_many([keyed(), job("a"), job("b")]).actor("ben").await.unwrap();
+    let log = client.change_log().await.unwrap();
+    let seen: Vec<_> = log.iter().map(|one| (one.actor.as_str(), one.verb.as_str(), one.jobs)).collect();
+    assert_eq!(seen, [("ben", "insert", Some(2)), ("anna", "insert", Some(1))]);
+    assert_eq!(log[0].subject, json!({"ids": [many[1].id(), many[2].id()], "count": 2}));
+    assert_eq!(log[1].subject, json!({"ids": [first], "count": 1}));
+
+    let mut tx = database.pool().begin().await.unwrap();
+    client.insert(job("c")).actor("anna").tx(&mut tx).await.unwrap();
+    assert_eq!(client.change_log().tx(&mut tx).await.unwrap().len(), 3);
+    tx.rollback().await.unwrap();
+    assert_eq!(client.change_log().await.unwrap().len(), 2);
+    // Where the log cannot be written, nothing is inserted.
+    database.execute("ALTER TABLE {schema}.change_log ADD CHECK (verb <> 'insert') NOT VALID").await;
+    client.insert(job("c")).actor("anna").await.unwrap_err();
+    client.insert_many([job("c"), job("c")]).actor("anna").await.unwrap_err();
+    assert!(client.jobs(JobFilter::new().kind("c")).await.unwrap().is_empty());
 }
 
 #[tokio::test]

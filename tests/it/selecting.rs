@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use sqlx::Row;
 use time::OffsetDateTime;
+use time::macros::datetime;
 use uniqueue::{Error, JobCount, JobFilter, JobId, JobState, NewJob, UniqueKey};
 
 use crate::support::{Database, WAIT, job};
@@ -135,6 +136,27 @@ async fn pages_go_through_all_jobs_once_in_either_direction() {
     client.insert(job("b")).tx(&mut tx).await.unwrap();
     assert_eq!(client.jobs(JobFilter::new().kind("b")).tx(&mut tx).await.unwrap().len(), 1);
     assert_eq!(client.jobs(JobFilter::new().kind("b")).await.unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_list_goes_no_further_than_an_id() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let mut ids = Vec::new();
+    for second in 0..4 {
+        let at = JobId::first_at(datetime!(2026-02-12 15:15:00 UTC) + Duration::from_secs(second));
+        ids.push(client.insert(job("a").id(at)).await.unwrap().id());
+    }
+    let found = async |jobs: uniqueue::Jobs<'_>| jobs.await.unwrap().iter().map(|job| job.id).collect::<Vec<_>>();
+    let all = || client.jobs(JobFilter::all());
+    assert_eq!(found(all().until(ids[2])).await, [ids[3], ids[2]]);
+    assert_eq!(found(all().after(ids[2]).until(ids[1])).await, [ids[1]]);
+    assert_eq!(found(all().oldest_first().until(ids[1])).await, [ids[0], ids[1]]);
+    let sql: uuid::Uuid = sqlx::query_scalar(database.sql("SELECT {schema}.id_at('2026-02-12T15:15:01Z')"))
+        .fetch_one(database.pool())
+        .await
+        .unwrap();
+    assert_eq!(JobId::from(sql), ids[1], "as in SQL");
 }
 
 #[tokio::test]
@@ -362,8 +384,7 @@ async fn what_has_an_index_is_found_by_it() {
         let query = query.bind(None::<Vec<uuid::Uuid>>);
         let query = match name {
             "count_matching" => query.bind(100_i64),
-            "list_newest" => query.bind(uuid::Uuid::max()).bind(100_i64),
-            "list_oldest" => query.bind(uuid::Uuid::nil()).bind(100_i64),
+            "list_newest" => query.bind(uuid::Uuid::max()).bind(uuid::Uuid::nil()).bind(100_i64),
             _ => query.bind(uuid::Uuid::nil()).bind(uuid::Uuid::max()).bind(100_i64),
         };
         let plan: Vec<String> = query.fetch_all(database.pool()).await.unwrap().iter().map(|row| row.get(0)).collect();

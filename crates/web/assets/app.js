@@ -15,6 +15,25 @@ function showTimes() {
   }
 }
 
+// --- Counting down to times ahead, by the clock of the database.
+let ahead = 0;
+const two = (number) => String(number).padStart(2, "0");
+function countDown() {
+  for (const time of all("time[data-countdown]")) {
+    if (time.read !== time.dataset.countdown) {
+      time.read = time.dataset.countdown;
+      ahead = Date.parse(time.read) - Date.now();
+    }
+    const left = Math.floor((Date.parse(time.dateTime) - Date.now() - ahead) / 1000);
+    const seconds = Math.max(0, left);
+    const clock = [Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60, seconds % 60].map(two).join(":");
+    const days = Math.floor(seconds / 86400);
+    time.textContent = days ? `${days} d ${clock}` : clock;
+    if (left === -1) readAgain();
+  }
+}
+setInterval(countDown, 1000);
+
 // --- Copying what stands in a block.
 function addCopyButtons() {
   if (!navigator.clipboard) return;

@@ -9,6 +9,7 @@ use uniqueue::{Client, JobRow};
 use crate::access::Access;
 use crate::bulk::Plans;
 use crate::sampler::Sampler;
+use crate::shared::Answers;
 
 /// See [`Web::access`](crate::Web::access).
 pub(crate) type AccessFn = dyn Fn(&Parts) -> Access + Send + Sync;
@@ -27,6 +28,7 @@ pub(crate) struct App {
     pub(crate) stop: DropGuard,
     pub(crate) plans: Plans,
     pub(crate) sampler: Arc<Sampler>,
+    pub(crate) answers: Answers,
 }
 
 impl App {

@@ -1,5 +1,7 @@
 //! What a request gets that cannot be answered.
 
+use std::sync::Arc;
+
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, html};
@@ -8,7 +10,7 @@ use uniqueue::Error;
 use crate::html::Hostile;
 
 /// A request that cannot be answered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Failure {
     /// The visitor may not do this.
     Forbidden,
@@ -17,13 +19,13 @@ pub(crate) enum Failure {
     /// The request makes no sense. The text says why.
     Bad(String),
     /// The database did not answer in time, or refused.
-    Database(Error),
+    Database(Arc<Error>),
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
-            Error::Database(_) => Self::Database(error),
+            Error::Database(_) => Self::Database(Arc::new(error)),
             _ => Self::Bad(error.to_string()),
         }
     }
@@ -38,7 +40,8 @@ impl IntoResponse for Failure {
             Self::NotFound(what) => (StatusCode::NOT_FOUND, "Not found", format!("There is no such {what}.")),
             Self::Bad(why) => (StatusCode::BAD_REQUEST, "This cannot be done", why),
             Self::Database(error) => {
-                tracing::warn!(%error, "a page of the dashboard could not be read");
+                // The text may quote what a client sent. As a quoted string it stays one line.
+                tracing::warn!(error = ?error.to_string(), "a page of the dashboard could not be read");
                 (StatusCode::SERVICE_UNAVAILABLE, "The database did not answer", error.to_string())
             }
         };

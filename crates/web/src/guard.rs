@@ -45,7 +45,11 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
         return Failure::Forbidden.into_response();
     }
     parts.extensions.insert(access);
-    next.run(Request::from_parts(parts, body)).await
+    let response = next.run(Request::from_parts(parts, body)).await;
+    if matches!(gate.needs, Needs::Right(_)) {
+        gate.app.sampler.next_round();
+    }
+    response
 }
 
 /// Puts the checks that do not depend on the route around a router. `None`: every host name is allowed.

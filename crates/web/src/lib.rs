@@ -34,6 +34,7 @@ mod page;
 mod pages;
 mod routes;
 mod sampler;
+mod shared;
 mod snapshot;
 mod web;
 

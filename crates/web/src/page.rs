@@ -12,6 +12,7 @@ use uniqueue::Client;
 use crate::access::{Access, Right};
 use crate::app::App;
 use crate::failure::Failure;
+use crate::shared::Answer;
 
 /// The colours of the page.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -71,6 +72,15 @@ pub(crate) struct Page {
 impl Page {
     pub(crate) fn client(&self) -> &Client {
         &self.app.client
+    }
+
+    /// An answer that all open pages share.
+    pub(crate) async fn shared<T>(
+        &self,
+        answer: &Answer<T>,
+        ask: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<Arc<T>, Failure> {
+        answer.get(|| self.app.sampler.round(), ask).await
     }
 
     pub(crate) fn may(&self, right: Right) -> bool {

@@ -4,6 +4,7 @@
 //! looked at costs nothing, and fifty open tabs cost what one does.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,8 @@ pub(crate) struct Sampler {
     stop: CancellationToken,
     latest: watch::Sender<Latest>,
     task: Mutex<Task>,
+    /// Counts samples, and changes from the dashboard.
+    round: AtomicU64,
     /// Ends the wait for the next sample.
     hurry: Notify,
 }
@@ -51,7 +54,7 @@ struct Task {
 impl Sampler {
     pub(crate) fn new(client: Client, stop: CancellationToken) -> Self {
         let task = Mutex::new(Task { wanted_at: Instant::now(), handle: None });
-        Self { client, stop, latest: watch::Sender::new(None), task, hurry: Notify::new() }
+        Self { client, stop, latest: watch::Sender::new(None), task, round: AtomicU64::new(0), hurry: Notify::new() }
     }
 
     /// The latest snapshot, not older than a few samples. `None`: the database does not answer.
@@ -77,6 +80,16 @@ impl Sampler {
     pub(crate) fn subscribe(self: &Arc<Self>) -> watch::Receiver<Latest> {
         self.want();
         self.latest.subscribe()
+    }
+
+    /// A number that grows with each sample and each change from the dashboard. What was read before is then old.
+    pub(crate) fn round(&self) -> u64 {
+        self.round.load(Ordering::Acquire)
+    }
+
+    /// Begins a new round.
+    pub(crate) fn next_round(&self) {
+        self.round.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Starts the task if it does not run.
@@ -113,6 +126,8 @@ impl Sampler {
             let found = diagnosis.borrow().clone();
             match timeout(TIMEOUT, self.sample(&mut history, found)).await {
                 Ok(Ok(snapshot)) => {
+                    // First: a tab that hears of the sample reads what is new.
+                    self.next_round();
                     self.latest.send_replace(Some(Arc::new(snapshot)));
                 }
                 Ok(Err(error)) => self.fail(error.to_string()),
@@ -160,7 +175,7 @@ impl Sampler {
                 Ok(diagnosis) => {
                     latest.send_replace(Some(Arc::new(diagnosis)));
                 }
-                Err(error) => tracing::warn!(%error, "the dashboard's diagnosis failed"),
+                Err(error) => tracing::warn!(error = ?error.to_string(), "the dashboard's diagnosis failed"),
             }
             sleep(DIAGNOSE_EVERY).await;
         }

@@ -15,6 +15,7 @@ use crate::bulk::Plans;
 use crate::guard;
 use crate::routes::{self, Route};
 use crate::sampler::Sampler;
+use crate::shared::Answers;
 
 /// The Content-Security-Policy of every page.
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -165,6 +166,7 @@ impl Web {
             stop: stop.drop_guard(),
             plans: Plans::default(),
             sampler,
+            answers: Answers::default(),
         });
         guard::around(routes::router(&app), hosts, &origins, &csp)
     }

@@ -4,11 +4,14 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
+use serde_json::Value;
 use sqlx::PgConnection;
 
 use super::Client;
 use super::call::Call;
+use super::logged::insert_logged;
 use super::middleware::NextInsert;
+use crate::client::actor;
 use crate::error::Result;
 use crate::job::{Inserted, NewJob};
 #[cfg(feature = "opentelemetry")]
@@ -35,11 +38,12 @@ pub struct InsertMany<'a> {
     pub(super) connection: Option<&'a mut PgConnection>,
     max_wait: Option<Duration>,
     pub(super) jobs: Vec<NewJob>,
+    actor: Option<String>,
 }
 
 impl<'a> InsertMany<'a> {
     pub(in crate::client) const fn new(client: &'a Client, jobs: Vec<NewJob>) -> Self {
-        Self { client, connection: None, max_wait: None, jobs }
+        Self { client, connection: None, max_wait: None, jobs, actor: None }
     }
 
     /// Inserts in the caller's own transaction, or on any connection of the caller's.
@@ -54,6 +58,13 @@ impl<'a> InsertMany<'a> {
         self.max_wait = Some(max_wait);
         self
     }
+
+    /// Logs the insert with this name, in the same transaction: see [`Client::change_log`]. At most 200 bytes. Duplicates
+    /// that changed nothing are not logged. Default: the insert is not logged.
+    pub fn actor(mut self, actor: impl Into<String>) -> Self {
+        self.actor = Some(actor.into());
+        self
+    }
 }
 
 impl<'a> IntoFuture for InsertMany<'a> {
@@ -62,7 +73,7 @@ impl<'a> IntoFuture for InsertMany<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, connection, max_wait, jobs } = self;
+            let Self { client, connection, max_wait, jobs, actor } = self;
             #[cfg(feature = "opentelemetry")]
             let jobs = {
                 let mut jobs = jobs;
@@ -70,6 +81,9 @@ impl<'a> IntoFuture for InsertMany<'a> {
                 jobs
             };
             let call = Call { client, connection, max_wait };
+            if let Some(entry) = actor::entry(actor, "insert", || Value::Null)? {
+                return Box::pin(insert_logged(call, jobs, entry)).await;
+            }
             let middleware = client.insert_middleware();
             if middleware.is_empty() || jobs.is_empty() {
                 return call.run(jobs).await;

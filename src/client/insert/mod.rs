@@ -12,6 +12,7 @@
 mod batch;
 mod call;
 mod coalescer;
+mod logged;
 mod many;
 mod middleware;
 mod misfit;

@@ -1,6 +1,6 @@
--- A page of the jobs that match a filter, oldest ids first, from one id on. $1 to $17 are the filter.
+-- A page of the jobs that match a filter, oldest ids first, from one id on and up to another. $1 to $17 are the filter.
 SELECT /* columns */j.*
 FROM /* schema */job AS j
-WHERE /* matching */true AND j.id > $18
+WHERE /* matching */true AND j.id > $18 AND j.id <= $19
 ORDER BY j.id
-LIMIT $19
+LIMIT $20

@@ -98,44 +98,20 @@ pub(super) struct FilterArguments {
 impl FilterArguments {
     /// Whether there is no condition.
     pub(super) fn is_empty(&self) -> bool {
-        // Exhaustive, so that a new condition must be added here.
-        let Self {
-            state,
-            queue,
-            kind,
-            key,
-            args,
-            meta,
-            priority,
-            attempts_at_least,
-            older_than,
-            newer_than,
-            created_after,
-            created_before,
-            scheduled_after,
-            scheduled_before,
-            attempted_after,
-            attempted_before,
-            finalized_after,
-            finalized_before,
-        } = self;
-        let times = [created_after, created_before, scheduled_after, scheduled_before];
-        let more_times = [attempted_after, attempted_before, finalized_after, finalized_before];
-        state.is_empty()
-            && queue.is_empty()
-            && kind.is_empty()
-            && key.is_none()
-            && args.is_none()
-            && meta.is_none()
-            && priority.is_none()
-            && attempts_at_least.is_none()
-            && older_than.is_none()
-            && newer_than.is_none()
-            && times.into_iter().chain(more_times).all(Option::is_none)
+        self.state.is_empty() && self.conditions().is_empty()
     }
 
     /// The conditions as on the command line, with these states, for a question.
     pub(super) fn describe(&self, states: StateSet) -> String {
+        let states = states.iter().map(JobState::as_str).collect::<Vec<_>>().join(",");
+        let mut words = vec![format!("--state {states}")];
+        let conditions = self.conditions();
+        words.extend(conditions.iter().map(|(name, value)| format!("--{name} {}", printable(&shell_word(value)))));
+        words.join(" ")
+    }
+
+    /// The conditions except the states: options and their values.
+    fn conditions(&self) -> Vec<(&'static str, String)> {
         // Exhaustive, so that a new condition must be added here.
         let Self {
             state: _,
@@ -157,13 +133,9 @@ impl FilterArguments {
             finalized_after,
             finalized_before,
         } = self;
-        let states = states.iter().map(JobState::as_str).collect::<Vec<_>>().join(",");
-        let mut words = vec![format!("--state {states}")];
-        let mut add = |name: &str, value: Option<String>| {
-            words.extend(value.map(|value| format!("--{name} {}", printable(&shell_word(&value)))));
-        };
-        queue.iter().for_each(|queue| add("queue", Some(queue.clone())));
-        kind.iter().for_each(|kind| add("kind", Some(kind.clone())));
+        let mut conditions: Vec<_> = queue.iter().map(|queue| ("queue", queue.clone())).collect();
+        conditions.extend(kind.iter().map(|kind| ("kind", kind.clone())));
+        let mut add = |name, value: Option<String>| conditions.extend(value.map(|value| (name, value)));
         add("key", key.clone());
         add("args", args.as_ref().map(ToString::to_string));
         add("meta", meta.as_ref().map(ToString::to_string));
@@ -183,7 +155,7 @@ impl FilterArguments {
         ] {
             add(name, time.map(|time| time.to_string()));
         }
-        words.join(" ")
+        conditions
     }
 
     /// Whether a condition is relative to the database's time.

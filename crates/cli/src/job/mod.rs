@@ -10,7 +10,6 @@ mod change;
 mod filter;
 mod insert;
 mod list;
-mod pretty_json;
 mod show;
 mod state_text;
 mod verb;

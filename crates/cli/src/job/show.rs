@@ -2,9 +2,8 @@
 
 use clap::Args;
 use time::OffsetDateTime;
-use uniqueue::{AttemptError, Client, JobId, JobRow, JobState};
+use uniqueue::{AttemptError, Client, JobId, JobRow, JobState, indent_json};
 
-use super::pretty_json::pretty;
 use super::state_text::{state_style, time_in_state};
 use crate::database::Database;
 use crate::database::DatabaseArguments;
@@ -93,7 +92,7 @@ async fn text(client: &Client, job: &JobRow, now: OffsetDateTime) -> Result<Stri
     record.optional_field("progress", job.progress.as_ref().map(ToString::to_string));
     let mut text = format!("{}\n", record.draw());
     let mut part = |title: &str, json: &str| {
-        let lines = pretty(json);
+        let lines = indent_json(json);
         let lines = lines.lines().map(|line| format!("{INDENT}{}\n", printable(line)));
         text.push_str(&format!("\n{}\n{}", paint(Style::Strong, title), lines.collect::<String>()));
     };

@@ -64,6 +64,14 @@ pub(crate) struct ServeArguments {
     #[arg(long)]
     pub(super) demo: bool,
 
+    /// The largest number of open connections of browsers and scripts; more of them wait
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=50_000))]
+    pub(super) max_clients: u32,
+
+    /// How long a client may take to send the head of a request, or its body; an idle connection ends after it
+    #[arg(long, value_name = "DURATION", default_value = "15s")]
+    pub(super) request_timeout: DurationArgument,
+
     /// The largest number of connections to the database
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=100))]
     pub(super) connections: u32,

@@ -6,8 +6,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::args::ServeArguments;
@@ -21,20 +19,12 @@ pub(super) struct Peer {
     pub(super) ip: Option<IpAddr>,
 }
 
-impl Connected<IncomingStream<'_, TcpListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
-        Self { ip: Some(stream.remote_addr().ip()) }
+impl Peer {
+    pub(super) const fn of(address: SocketAddr) -> Self {
+        Self { ip: Some(address.ip()) }
     }
-}
 
-impl Connected<IncomingStream<'_, TlsListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Self {
-        Self { ip: Some(stream.remote_addr().ip()) }
-    }
-}
-
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
-    fn connect_info(_: IncomingStream<'_, UnixListener>) -> Self {
+    pub(super) const fn on_a_socket() -> Self {
         Self { ip: None }
     }
 }

@@ -1,11 +1,13 @@
 //! `uniqueue serve`: the dashboard in a process of its own.
 //!
 //! ```text
-//! listener (TCP, TLS or a Unix socket) ─▶ authenticate (credentials of the request) ─▶ uniqueue-web (hosts, rights, pages)
+//! listener (TCP, TLS or a Unix socket) ─▶ connections (how many, how slow) ─▶ authenticate (credentials of the request)
+//!                                      ─▶ uniqueue-web (hosts, rights, pages)
 //! ```
 
 mod args;
 mod authenticate;
+mod connections;
 mod credentials;
 mod demo;
 mod listener;
@@ -13,10 +15,7 @@ mod password;
 mod pool;
 mod tls;
 
-use std::future::IntoFuture;
-use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::time::Duration;
 
 use axum::Router;
@@ -27,6 +26,7 @@ use uniqueue_web::{Access, Web};
 
 pub(crate) use self::args::ServeArguments;
 use self::authenticate::User;
+use self::connections::{Limits, serve};
 use self::credentials::Credentials;
 use self::demo::Demo;
 use self::listener::{Listening, Peer};
@@ -36,8 +36,6 @@ use crate::verdict::Verdict;
 
 /// How long requests may take after an interrupt.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-
-type Serving = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
 /// Serves until an interrupt.
 pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
@@ -64,23 +62,23 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
         None => pool::open_given(&arguments).await?,
     };
     announce(&arguments, &listening)?;
-    let router = router(client.clone(), credentials, &arguments, &stop);
-    let service = router.into_make_service_with_connect_info::<Peer>();
-    let stopped = stop.clone().cancelled_owned();
-    let serving: Serving = match listening {
-        Listening::Tcp(tcp) => Box::pin(axum::serve(tcp, service).with_graceful_shutdown(stopped).into_future()),
-        Listening::Tls(tls) => Box::pin(axum::serve(tls, service).with_graceful_shutdown(stopped).into_future()),
-        Listening::Unix(unix) => Box::pin(axum::serve(unix, service).with_graceful_shutdown(stopped).into_future()),
+    let limits = Limits { most: arguments.max_clients, read: arguments.request_timeout.0 };
+    let router = router(client.clone(), credentials, &arguments, limits, &stop);
+    let serving = async {
+        match listening {
+            Listening::Tcp(tcp) => serve(tcp, |address| Peer::of(*address), router, limits, stop.clone()).await,
+            Listening::Tls(tls) => serve(tls, |address| Peer::of(*address), router, limits, stop.clone()).await,
+            Listening::Unix(unix) => serve(unix, |_| Peer::on_a_socket(), router, limits, stop.clone()).await,
+        }
     };
-    let served = tokio::select! {
-        served = serving => served,
-        () = too_long_after(&stop) => Ok(()),
-    };
+    tokio::select! {
+        () = serving => {}
+        () = too_long_after(&stop) => {}
+    }
     client.pool().close().await;
     if let Some(demo) = demo {
         demo.stop().await?;
     }
-    served.map_err(|error| Failure::environment("the server ended by itself", "start it again", error))?;
     Ok(Verdict::Fine)
 }
 
@@ -91,7 +89,13 @@ async fn too_long_after(stop: &CancellationToken) {
 }
 
 /// The dashboard behind the check of credentials.
-fn router(client: Client, credentials: Credentials, arguments: &ServeArguments, stop: &CancellationToken) -> Router {
+fn router(
+    client: Client,
+    credentials: Credentials,
+    arguments: &ServeArguments,
+    limits: Limits,
+    stop: &CancellationToken,
+) -> Router {
     let mut web = Web::new(client)
         .access(|parts| match parts.extensions.get::<User>() {
             Some(User(Some(name))) => Access::all().user(name),
@@ -105,7 +109,7 @@ fn router(client: Client, credentials: Credentials, arguments: &ServeArguments, 
     if arguments.read_only {
         web = web.read_only();
     }
-    authenticate::around(web.router(), credentials)
+    authenticate::around(connections::around(web.router(), limits), credentials)
 }
 
 /// Refuses an address that other machines reach, unless requests need credentials.

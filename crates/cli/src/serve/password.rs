@@ -1,10 +1,11 @@
 //! Hashed passwords: argon2id in the PHC format.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal};
 
 use argon2::password_hash::SaltString;
 use argon2::password_hash::rand_core::OsRng;
 use argon2::{Argon2, PasswordHash, PasswordHasher, PasswordVerifier};
+use console::Term;
 
 use crate::failure::Failure;
 
@@ -14,21 +15,33 @@ const MIN_LENGTH: usize = 8;
 /// The line of a user, with the password that standard input has.
 pub(super) fn line(user: &str) -> Result<String, Failure> {
     check_name(user).map_err(|problem| Failure::refused(problem, "choose another name"))?;
-    if io::stdin().is_terminal() {
-        // Not with `output`: standard output has the line only.
-        let _ = io::stderr().write_all(format!("password of {user} (it is shown): ").as_bytes());
-    }
-    let mut password = String::new();
-    let read = io::stdin().lock().read_line(&mut password);
-    read.map_err(|error| Failure::environment("cannot read the password", "write it to standard input", error))?;
-    let password = password.trim_end_matches(['\r', '\n']);
+    let failed = |error| Failure::environment("cannot read the password", "write it to standard input", error);
+    let password = read(user)
+        .map_err(failed)?
+        .ok_or_else(|| Failure::refused("the two passwords differ".to_owned(), "type the same password twice"))?;
     if password.chars().count() < MIN_LENGTH {
         return Err(Failure::refused(
             format!("the password is too short: {} characters", password.chars().count()),
             format!("it needs at least {MIN_LENGTH}; write it to standard input"),
         ));
     }
-    Ok(format!("{user}:{}", hash(password)?))
+    Ok(format!("{user}:{}", hash(&password)?))
+}
+
+/// The password, which a terminal does not show and asks for twice. `None`: the second one differs.
+fn read(user: &str) -> io::Result<Option<String>> {
+    // Standard output has the line only.
+    let terminal = Term::stderr();
+    if io::stdin().is_terminal() && terminal.is_term() {
+        terminal.write_str(&format!("password of {user} (not shown): "))?;
+        let password = terminal.read_secure_line()?;
+        terminal.write_str("the same again: ")?;
+        return Ok((terminal.read_secure_line()? == password).then_some(password));
+    }
+    let mut password = String::new();
+    io::stdin().lock().read_line(&mut password)?;
+    password.truncate(password.trim_end_matches(['\r', '\n']).len());
+    Ok(Some(password))
 }
 
 /// Checks the name of a user of a file.

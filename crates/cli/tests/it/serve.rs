@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,6 +85,56 @@ fn hashed(user: &str, password: &str) -> String {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs `--hash-password` on a terminal, types these lines, each when its prompt is there and the terminal shows nothing,
+/// and returns the screen. `None`: there is no util-linux here.
+fn typed(user: &str, lines: [&str; 2]) -> Option<String> {
+    let version = Command::new("script").arg("--version").output().ok()?;
+    if !String::from_utf8_lossy(&version.stdout).contains("util-linux") {
+        return None;
+    }
+    let files = directory();
+    let tty = files.path().join("tty");
+    let line = format!("tty > {}; {} serve --hash-password {user}", tty.display(), env!("CARGO_BIN_EXE_uniqueue"));
+    let mut command = Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut screen = Vec::new();
+    let mut part = [0; 1_024];
+    for (line, prompt) in lines.into_iter().zip(["not shown", "again"]) {
+        while !String::from_utf8_lossy(&screen).contains(prompt) {
+            let read = output.read(&mut part).unwrap();
+            assert_ne!(read, 0, "{}", String::from_utf8_lossy(&screen));
+            screen.extend(&part[..read]);
+        }
+        let terminal = fs::read_to_string(&tty).unwrap();
+        let began = std::time::Instant::now();
+        loop {
+            let modes = Command::new("stty").args(["-F", terminal.trim(), "-a"]).output().unwrap();
+            if String::from_utf8_lossy(&modes.stdout).split_whitespace().any(|mode| mode == "-echo") {
+                break;
+            }
+            assert!(began.elapsed() < WAIT, "the terminal shows what is typed");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        input.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+    // On Linux the read of a terminal that is gone fails.
+    let _ = output.read_to_end(&mut screen);
+    child.wait().unwrap();
+    Some(String::from_utf8_lossy(&screen).into_owned())
+}
+
+#[test]
+fn a_terminal_does_not_show_the_password_and_asks_twice() {
+    let Some(screen) = typed("anna", ["tea at five", "tea at five"]) else {
+        return eprintln!("WARNING: no script of util-linux: this test tested nothing");
+    };
+    assert!(screen.contains("anna:$argon2id$") && !screen.contains("tea"), "{screen}");
+    let screen = typed("anna", ["tea at five", "tea at six"]).unwrap();
+    assert!(screen.contains("the two passwords differ") && !screen.contains("tea"), "{screen}");
 }
 
 fn file(directory: &TempDir, name: &str, text: &str) -> String {
@@ -263,6 +313,93 @@ async fn on_a_socket_the_mode_says_who_connects() {
     assert_eq!(server.stop("TERM").code(), Some(0));
     let told = refusal(&["--socket", &file(&files, "plain", ""), "--database-url", &url]);
     assert!(told.contains("cannot listen"), "{told}");
+}
+
+#[tokio::test]
+async fn clients_that_send_slowly_lose_their_places_to_others() {
+    let server = Server::start(&["--max-clients", "3", "--request-timeout", "500ms"]).await;
+    let silent = server.connect();
+    let mut slow = server.connect();
+    // A line every now and then does not prolong the time.
+    slow.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n").unwrap();
+    let mut feed = slow.try_clone().unwrap();
+    let feeding = std::thread::spawn(move || {
+        while feed.write_all(b"X-A: b\r\n").is_ok() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let mut body = server.connect();
+    let post = "POST /settings HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\nContent-Length: 100\r\n\r\ntheme=";
+    body.write_all(post.as_bytes()).unwrap();
+    // All places are taken, and this one waits for the first that is free.
+    assert_eq!(server.get("/", &[]).status, 200);
+    let mut answer = String::new();
+    let _ = body.read_to_string(&mut answer);
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    for mut stream in [silent, slow] {
+        // The end, or a reset because of what was sent after it.
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    feeding.join().unwrap();
+}
+
+#[tokio::test]
+async fn an_idle_connection_ends_and_a_stream_does_not() {
+    let server = Server::start(&["--request-timeout", "300ms"]).await;
+    let mut stream = server.connect();
+    stream.write_all(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut idle = server.connect();
+    idle.write_all(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    idle.read_to_end(&mut Vec::new()).unwrap();
+    let mut seen = String::new();
+    let mut part = [0; 1_024];
+    // The second sample comes after two seconds.
+    while seen.matches("event: sample").count() < 2 {
+        let read = stream.read(&mut part).unwrap();
+        assert_ne!(read, 0, "{seen}");
+        seen.push_str(&String::from_utf8_lossy(&part[..read]));
+    }
+}
+
+#[tokio::test]
+async fn what_clients_send_is_spelled_out_in_the_log() {
+    const FORGED: &str = "2026-01-01 WARN forged";
+    let files = directory();
+    let users = file(&files, "users", &hashed("anna", "tea at five"));
+    let url = database().await;
+    assert!(run(&["migrate", "--database-url", &url]).status.success());
+    let log = files.path().join("log");
+    let mut command = uniqueue();
+    command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--basic-auth", &users, "--database-url", &url]);
+    command.env("RUST_LOG", "info").stderr(fs::File::create(&log).unwrap());
+    let foreground = Foreground::start(&mut command);
+    let address =
+        foreground.object["url"].as_str().unwrap().split("://").nth(1).unwrap().trim_end_matches('/').to_owned();
+    let server = Server { foreground, address };
+    // The name of an unknown user, and the subject of a change.
+    assert_eq!(server.get("/", &[&basic(&format!("x\n{FORGED}\u{1b}[31m\u{202e}:pw"))]).status, 401);
+    let anna = basic("anna:tea at five");
+    let coded: String = format!("k\n{FORGED}\u{1b}[31m\u{202e}").bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let body = format!("key={coded}");
+    let post = format!(
+        "POST /key/release HTTP/1.1\r\nHost: localhost\r\n{anna}\r\nSec-Fetch-Site: same-origin\r\n\
+         Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = server.connect();
+    stream.write_all(post.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 303"), "{answer}");
+    // Text that the database refuses, and quotes in its error.
+    server.get(&format!("/jobs?args=%22%5Cu0000{coded}%22"), &[&anna]);
+    server.get(&format!("/explain?kind={coded}&what=lab&policy={coded}"), &[&anna]);
+    assert_eq!(server.foreground.stop("TERM").code(), Some(0));
+    let log = fs::read_to_string(log).unwrap();
+    assert!(log.contains(r"x\n2026-01-01 WARN forged\u{1b}[31m\u{202e}"), "{log}");
+    assert!(log.contains(r"k\n2026-01-01 WARN forged\u{1b}[31m\u{202e}"), "{log}");
+    assert!(!log.lines().any(|line| line.starts_with("2026-01-01")), "{log}");
+    assert!(!log.contains(['\u{1b}', '\u{202e}']), "{log}");
 }
 
 #[tokio::test]

@@ -16,4 +16,4 @@ pub(crate) use self::layout::{Document, document};
 pub(crate) use self::number::{count, grouped, rate};
 pub(crate) use self::rows::{job_link, job_rows, key_link, submit};
 pub(crate) use self::state::{state, state_class};
-pub(crate) use self::time::{ago, at, span};
+pub(crate) use self::time::{ago, at, countdown, span};

@@ -36,6 +36,20 @@ pub(crate) fn ago(at: OffsetDateTime, now: OffsetDateTime) -> Markup {
     html! { time datetime=(iso) title={ (text) " UTC" } data-ago { (distance(at, now)) } }
 }
 
+/// The time that is left until a time ahead. A script counts it down each second.
+pub(crate) fn countdown(at: OffsetDateTime, now: OffsetDateTime) -> Markup {
+    let ((iso, text), (now_iso, _)) = (texts(at), texts(now));
+    html! { time.countdown datetime=(iso) title={ (text) " UTC" } data-countdown=(now_iso) { (left(at, now)) } }
+}
+
+/// Hours, minutes and seconds, always of two digits, so that the page does not move while they change.
+fn left(at: OffsetDateTime, now: OffsetDateTime) -> String {
+    let seconds = u64::try_from((at - now).whole_seconds()).unwrap_or(0);
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    let clock = format!("{hours:02}:{minutes:02}:{:02}", seconds % 60);
+    if days > 0 { format!("{days} d {clock}") } else { clock }
+}
+
 fn distance(at: OffsetDateTime, now: OffsetDateTime) -> String {
     let between = now - at;
     match Duration::try_from(between) {
@@ -71,6 +85,14 @@ mod tests {
         assert_eq!(span(Duration::from_secs(75)), "1 m 15 s");
         assert_eq!(span(Duration::from_secs(7_260)), "2 h 1 m");
         assert_eq!(span(Duration::from_secs(900_000)), "10 d");
+    }
+
+    #[test]
+    fn a_countdown_has_two_digits_of_each() {
+        let now = datetime!(2026-01-01 0:00 UTC);
+        assert_eq!(left(datetime!(2026-01-01 1:02:03.9 UTC), now), "01:02:03");
+        assert_eq!(left(datetime!(2026-01-11 0:00:09 UTC), now), "10 d 00:00:09");
+        assert_eq!(left(datetime!(2025-12-31 0:00 UTC), now), "00:00:00");
     }
 
     #[test]

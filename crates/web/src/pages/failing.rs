@@ -7,16 +7,21 @@ use crate::failure::Failure;
 use crate::fields::url;
 use crate::html::{Document, Hostile, ago, document, grouped, job_link};
 use crate::page::{LOOK_UP, Page};
+use crate::shared::Timed;
 
 pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
-    let kinds = page.client().failing_kinds().timeout(LOOK_UP).await?;
-    let now = page.client().database_time().timeout(LOOK_UP).await?;
+    let ask = async {
+        let of = page.client().failing_kinds().timeout(LOOK_UP).await?;
+        Ok(Timed::new(page.client().database_time().timeout(LOOK_UP).await?, of))
+    };
+    let answer = page.shared(&page.app.answers.failing, ask).await?;
+    let (now, kinds) = (answer.now(), &answer.of);
     let jobs = |kind: &str, state| page.link(&url("/jobs", &[("kind", kind), ("state", state), ("since", "all")]));
     let body = html! {
         @if kinds.is_empty() { p.panel.empty { "No job waits for a retry, and none was discarded." } } @else {
             div.scroll { table {
                 thead { tr { th { "Kind" } th { "Queues" } th.num { "Retryable" } th.num { "Discarded" } th.num { "Last" } th { "Last error" } th { "Last job" } } }
-                tbody { @for one in &kinds { tr {
+                tbody { @for one in kinds { tr {
                     th scope="row" { (Hostile(&one.kind)) }
                     td.clip { @for (at, queue) in one.queues.iter().enumerate() { @if at > 0 { ", " } (Hostile(queue)) } }
                     td.num { a.plain href=(jobs(one.kind.as_str(), "retryable")) { (grouped(one.retryable)) } }
@@ -26,7 +31,7 @@ pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
                     td.nowrap { @if let Some(id) = one.last_job { (job_link(&page, id)) } }
                 } } }
             } }
-            p.note { "Among the 20,000 waiting jobs that are due first, and the last 20,000 discarded ones." }
+            p.note { "Among the 10,000 waiting jobs that are due first, and the last 10,000 discarded ones." }
         }
     };
     Ok(document(&page, Document { title: "Failing kinds", is_live: true, actions: html! {}, body }))

@@ -11,7 +11,7 @@ use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::html::{Document, Hostile, document, job_link, state};
-use crate::page::{LOOK_UP, Page};
+use crate::page::{LOOK_UP, Page, by};
 
 pub(crate) async fn form(page: Page, fields: Fields) -> Html<String> {
     document_of(&page, &fields, html! {})
@@ -80,7 +80,7 @@ pub(crate) async fn insert(page: Page, body: String) -> Result<Response, Failure
         Err(why) => return Ok(refuse(&page, &why)),
     };
     if fields.get("verb") == Some("insert") {
-        return Ok(match page.client().insert(job).await {
+        return Ok(match by!(page, page.client().insert(job)).await {
             Ok(inserted) if inserted.duplicate => {
                 let frees = inserted.duplicate_of().map(|duplicate| duplicate.frees()).unwrap_or_default();
                 let answer = html! {

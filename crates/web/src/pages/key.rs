@@ -3,49 +3,70 @@
 use axum::response::{Html, Response};
 use maud::{Markup, html};
 use time::OffsetDateTime;
-use uniqueue::{Error, JobRow, KeyHolder, WaitingInsert};
+use uniqueue::{Error, JobRow, JobState, KeyHolder, SuppressedDuplicate, WaitingInsert};
 
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, ago, at, document, grouped, job_link, span, state};
+use crate::html::{Document, Hostile, ago, at, countdown, document, grouped, job_link, span, state};
 use crate::page::{LOOK_UP, Page, by};
+use crate::shared::Timed;
 
-/// How many of the last jobs are searched for the history of a key, which only holders have an index for.
-const AMONG: u32 = 100_000;
+/// How many of the last jobs are searched for the history of a key, which only holders have an index for. Reading them
+/// takes most of the time of the page.
+const AMONG: u32 = 20_000;
 
-pub(crate) async fn show(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
-    let key = fields.need("key")?;
+/// What the database knows of a key.
+pub(crate) struct KeyState {
+    held: Option<KeyHolder>,
+    /// `None`: the search took too long.
+    history: Option<Vec<JobRow>>,
+    suppressed: Vec<SuppressedDuplicate>,
+    waiting: Vec<WaitingInsert>,
+}
+
+async fn read(page: &Page, key: &str) -> Result<Timed<KeyState>, Failure> {
     let client = page.client();
-    let now = client.database_time().timeout(LOOK_UP).await?;
     let claims = client.claims().from(key).limit(1).timeout(LOOK_UP).await?;
     let held = claims.into_iter().find(|held| held.claim.unique_key == key);
     let history = match client.key_history(key, AMONG).timeout(LOOK_UP).await {
-        Ok(jobs) => Some(jobs.into_iter().map(|job| page.app.redacted(job)).collect::<Vec<_>>()),
+        Ok(jobs) => Some(jobs),
         Err(error) if error.is_statement_timeout() => None,
         Err(error) => return Err(error.into()),
     };
     let suppressed = client.suppressed_duplicates().unique_key(key).timeout(LOOK_UP).await?;
-    let waiting: Vec<WaitingInsert> = match client.waiting_inserts().timeout(LOOK_UP).await {
+    let waiting = match client.waiting_inserts().timeout(LOOK_UP).await {
         Ok(waiting) => waiting.into_iter().filter(|one| one.unique_key.as_deref() == Some(key)).collect(),
         Err(Error::Database(_)) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
+    let now = client.database_time().timeout(LOOK_UP).await?;
+    Ok(Timed::new(now, KeyState { held, history, suppressed, waiting }))
+}
+
+pub(crate) async fn show(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+    let key = fields.need("key")?;
+    let shared = page.app.answers.keys.of(key.to_owned());
+    let answer = page.shared(&shared, read(&page, key)).await?;
+    let (now, KeyState { held, history, suppressed, waiting }) = (answer.now(), &answer.of);
+    let history =
+        history.as_ref().map(|jobs| jobs.iter().map(|job| page.app.redacted(job.clone())).collect::<Vec<_>>());
+    let holding = held.as_ref().and_then(|held| history.as_ref()?.iter().find(|job| job.id == held.claim.holder));
     let body = html! {
         p.callout.mono.the-key { (Hostile(key)) }
         @if fields.get("did") == Some("release") { p.callout.notice role="status" { "The claim is released. The key is free, and the job goes on." } }
         @if fields.get("did") == Some("none") { p.callout.notice role="status" { "No job held the key any more." } }
         div.columns {
-            (holder(&page, key, held.as_ref(), now))
+            (holder(&page, key, held.as_ref(), holding, now))
             section.panel {
                 h2 { "Duplicates" }
                 @if suppressed.is_empty() {
                     p.empty { "None were counted. Only audited kinds are: see " a href=(page.link("/duplicates")) { "Duplicates" } "." }
                 }
-                @for counter in &suppressed {
+                @for counter in suppressed {
                     p { b { (grouped(counter.suppressed)) } " suppressed of " (Hostile(&counter.kind)) ", the last " (ago(counter.last_at, now)) }
                 }
-                @for one in &waiting {
+                @for one in waiting {
                     p { "An insert (pid " (one.pid) ") waits for a transaction of pid " (one.blocker_pid.map(|pid| pid.to_string()).unwrap_or_default())
                         @if let Some(length) = one.waiting_for { " for " (span(length)) } "." }
                 }
@@ -63,10 +84,11 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Html<String>, Fai
         }
         details.cli { summary { "The same on the command line" } pre data-copy { code { "uniqueue unique show " (Hostile(&super::jobs::quoted(key))) } } }
     };
-    Ok(document(&page, Document { title: "Key", is_live: false, actions: html! {}, body }))
+    Ok(document(&page, Document { title: "Key", is_live: true, actions: html! {}, body }))
 }
 
-fn holder(page: &Page, key: &str, held: Option<&KeyHolder>, now: OffsetDateTime) -> Markup {
+/// The job that claims the key, what frees the key, and when. `job` is its row, where that was found.
+fn holder(page: &Page, key: &str, held: Option<&KeyHolder>, job: Option<&JobRow>, now: OffsetDateTime) -> Markup {
     let Some(held) = held else {
         return html! {
             section.panel { h2 { "Holder" } p { b { "The key is free." } " The next insert with it makes a job." } }
@@ -81,7 +103,14 @@ fn holder(page: &Page, key: &str, held: Option<&KeyHolder>, now: OffsetDateTime)
                 dt { "Held" } dd { "since " (at(held.created_at)) " · " (ago(held.created_at, now)) }
                 dt { "Claims in" } dd { (held.claim.claims_in) }
                 dt { "Free" } dd { (held.claim.frees()) }
-                @if let Some(until) = held.claim.unique_until { dt { "At the latest" } dd { (ago(until, now)) } }
+                dt { "At the latest" }
+                dd { @match held.claim.unique_until {
+                    Some(until) => { "in " (countdown(until, now)) " · " (at(until)) }
+                    None => "there is no time limit",
+                } }
+                @if let Some(job) = job.filter(|job| waits(job) && job.scheduled_at > now) {
+                    dt { "Next attempt" } dd { "in " (countdown(job.scheduled_at, now)) " · " (at(job.scheduled_at)) }
+                }
             }
             @if page.may(Right::Change) {
                 form.row method="post" action=(page.link("/key/release")) {
@@ -92,6 +121,11 @@ fn holder(page: &Page, key: &str, held: Option<&KeyHolder>, now: OffsetDateTime)
             }
         }
     }
+}
+
+/// Whether the job starts by itself when its time comes.
+fn waits(job: &JobRow) -> bool {
+    matches!(job.state, JobState::Scheduled | JobState::Retryable)
 }
 
 fn rows(page: &Page, jobs: &[JobRow], held: Option<&KeyHolder>, now: OffsetDateTime) -> Markup {

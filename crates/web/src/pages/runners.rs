@@ -6,17 +6,22 @@ use maud::html;
 use crate::failure::Failure;
 use crate::html::{Document, Hostile, ago, document, grouped, span};
 use crate::page::{LOOK_UP, Page};
+use crate::shared::Timed;
 
 pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
-    let runners = page.client().runners().timeout(LOOK_UP).await?;
-    let now = page.client().database_time().timeout(LOOK_UP).await?;
+    let ask = async {
+        let of = page.client().runners().timeout(LOOK_UP).await?;
+        Ok(Timed::new(page.client().database_time().timeout(LOOK_UP).await?, of))
+    };
+    let answer = page.shared(&page.app.answers.runners, ask).await?;
+    let (now, runners) = (answer.now(), &answer.of);
     let body = html! {
         @if runners.is_empty() {
             p.panel.empty { "No runner has registered. Jobs wait until one starts: see " code { "Runner" } " in the library." }
         } @else {
             div.scroll { table {
                 thead { tr { th { "Runner" } th { "State" } th { "Queues" } th.num { "Heartbeat" } th.num { "Lease" } th.num { "Completed" } th.num { "Failed" } th.num { "Started" } } }
-                tbody { @for one in &runners { tr id={ "runner-" (one.id) } {
+                tbody { @for one in runners { tr id={ "runner-" (one.id) } {
                     th scope="row" { (Hostile(&one.name)) }
                     td.nowrap {
                         @if !one.is_alive { span.badge.critical { "dead" } }

@@ -11,13 +11,14 @@ use crate::page::{LOOK_UP, Page};
 const ROWS: u32 = 100;
 
 pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
-    let jobs = page.client().running_jobs(ROWS).timeout(LOOK_UP).await?;
+    let ask = async { Ok(page.client().running_jobs(ROWS).timeout(LOOK_UP).await?) };
+    let jobs = page.shared(&page.app.answers.running, ask).await?;
     let is_shown = page.app.redact.is_none();
     let body = html! {
         @if jobs.is_empty() { p.panel.empty { "No job runs now." } } @else {
             div.scroll { table {
                 thead { tr { th { "Job" } th { "Kind" } th { "Queue" } th.num { "Running for" } th.num { "Attempt" } th { "Runner" } th { "Progress" } th { "Key" } } }
-                tbody { @for job in &jobs { tr id={ "job-" (job.id) } {
+                tbody { @for job in jobs.iter() { tr id={ "job-" (job.id) } {
                     td.nowrap { (job_link(&page, job.id)) }
                     td.clip { (Hostile(&job.kind)) }
                     td.clip { (Hostile(&job.queue)) }

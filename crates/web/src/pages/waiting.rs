@@ -8,14 +8,15 @@ use crate::html::{Document, Hostile, document, job_link, key_link, span};
 use crate::page::{LOOK_UP, Page};
 
 pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
-    let waiting = page.client().waiting_inserts().timeout(LOOK_UP).await?;
+    let ask = async { Ok(page.client().waiting_inserts().timeout(LOOK_UP).await?) };
+    let waiting = page.shared(&page.app.answers.waiting, ask).await?;
     let body = html! {
         @if waiting.is_empty() {
             p.panel.empty { "No insert waits. An insert waits when another transaction inserts the same key, or changes its holder, and has not ended." }
         } @else {
             div.scroll { table {
                 thead { tr { th { "Waits" } th { "Session" } th { "For" } th { "Key" } th { "Held up by" } th { "Open for" } th { "Its statement" } } }
-                tbody { @for one in &waiting { tr {
+                tbody { @for one in waiting.iter() { tr {
                     td.num { (one.waiting_for.map(span).unwrap_or_default()) }
                     td { (one.pid) " " (Hostile(one.application.as_deref().unwrap_or_default())) }
                     td { (one.waits_for) @if let Some(holder) = one.holder { " " (job_link(&page, holder)) } }

@@ -78,6 +78,11 @@ async fn a_refused_retry_says_so_and_the_page_names_the_holder() {
 async fn run(router: &Router, plan: &str, confirm: &str) -> String {
     let answer = post(router, &format!("{plan}/run"), &format!("confirm={confirm}")).await;
     assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.body);
+    ended(router, plan).await
+}
+
+/// Waits until a plan has ended. Returns its page.
+async fn ended(router: &Router, plan: &str) -> String {
     let ended = async {
         loop {
             let page = get(router, plan).await.body;
@@ -111,6 +116,31 @@ async fn a_plan_changes_the_jobs_that_it_showed_and_no_later_ones() {
     assert_eq!(job(client, ids[1]).await.state, JobState::Available);
     assert_eq!(job(client, ids[2]).await.state, JobState::Cancelled);
     assert_eq!(post(&router, "/bulk", "verb=retry").await.status, StatusCode::BAD_REQUEST, "nothing is ticked");
+}
+
+#[tokio::test]
+async fn a_running_plan_is_stopped() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), dashboard(&database));
+    let id = insert(client).await;
+    let plan = post(&router, "/bulk", "verb=cancel&whole=yes&kind=mail").await.header("location").to_owned();
+    // Another transaction has the job, so the plan waits.
+    let mut other = database.pool().begin().await.unwrap();
+    let lock = format!("SELECT FROM {}.job FOR UPDATE", database.schema().as_str());
+    sqlx::query(sqlx::AssertSqlSafe(lock)).execute(&mut *other).await.unwrap();
+    post(&router, &format!("{plan}/run"), "").await;
+    let page = get(&router, &plan).await;
+    assert!(page.body.contains("Running.") && page.body.contains("Stop"), "{}", page.body);
+    assert_eq!(page.header("refresh"), "1", "the page is read again without a script");
+    assert_eq!(post(&router, &format!("{plan}/stop"), "").await.header("location"), plan);
+    let page = ended(&router, &plan).await;
+    assert!(page.contains("Stopped."), "{page}");
+    other.rollback().await.unwrap();
+    // The connection of the statement that was stopped is used again.
+    assert_eq!(job(client, id).await.state, JobState::Available);
+    assert!(get(&router, &plan).await.body.contains("Stopped."));
+    post(&router, &format!("{plan}/run"), "").await;
+    assert!(get(&router, &plan).await.body.contains("Stopped."), "a plan runs once");
 }
 
 #[tokio::test]
@@ -181,6 +211,8 @@ async fn a_job_is_inserted_after_its_explanation() {
     let page = get(&router, answer.header("location")).await.body;
     assert!(page.contains("12345678901234567890.10"), "a number keeps its digits: {page}");
     client.holder("k").await.unwrap().unwrap();
+    let log = client.change_log().await.unwrap();
+    assert_eq!((log[0].actor.as_str(), log[0].verb.as_str(), log[0].jobs), ("ada", "insert", Some(1)));
     let page = post(
         &router,
         "/insert",

@@ -9,8 +9,8 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tower::ServiceExt;
-use uniqueue::NewJob;
 use uniqueue::testing::Database;
+use uniqueue::{JobId, NewJob};
 use uniqueue_web::Web;
 
 use crate::support::{get, request};
@@ -57,6 +57,34 @@ async fn jobs_are_found_by_their_args() {
     assert_eq!(jobs_on(&page).len(), 1);
     let page = get(&router, "/jobs?args=%7Bn").await.body;
     assert!(page.contains("Args are searched as JSON"), "{page}");
+}
+
+#[tokio::test]
+async fn a_search_that_is_stopped_shows_what_it_found_and_goes_on_from_there() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let router = uniqueue_web::router(client.clone());
+    let now = client.database_time().await.unwrap();
+    let days_ago = JobId::first_at(now - Duration::from_secs(3 * 86_400));
+    let young = client.insert(NewJob::new("a", &json!({ "n": 1 }))).await.unwrap().id();
+    let old = client.insert(NewJob::new("a", &json!({ "n": 1 })).id(days_ago)).await.unwrap().id();
+    // Each old row takes longer than a search may.
+    let schema = database.schema().as_str();
+    let slow = format!(
+        "ALTER TABLE {schema}.job RENAME TO job_rows;
+         CREATE VIEW {schema}.job AS SELECT * FROM {schema}.job_rows
+         WHERE CASE WHEN id < {schema}.id_at(now() - interval '1 day') THEN pg_sleep(60) IS NOT NULL ELSE true END"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(slow)).execute(database.pool()).await.unwrap();
+    let page = get(&router, "/jobs?since=all&args=%7B%22n%22%3A1%7D").await.body;
+    assert_eq!(jobs_on(&page), [young.to_string()], "{page}");
+    assert!(page.contains("was stopped. The jobs since "), "{page}");
+    let fast = format!("DROP VIEW {schema}.job; ALTER TABLE {schema}.job_rows RENAME TO job");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(fast)).execute(database.pool()).await.unwrap();
+    let on = page.split("<a href=\"").find(|part| part.contains("Search the jobs before")).unwrap();
+    let page = get(&router, &on.split('"').next().unwrap().replace("&amp;", "&")).await.body;
+    assert_eq!(jobs_on(&page), [old.to_string()], "{page}");
+    assert!(!page.contains("was stopped"), "{page}");
 }
 
 #[tokio::test]

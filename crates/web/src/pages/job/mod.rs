@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::{Document, Hostile, ago, at, document, job_link, json, key_link, plain, state, submit};
 use crate::page::{LOOK_UP, Page};
+use crate::shared::Timed;
 
 /// The part of the path that names the job.
 #[derive(Deserialize)]
@@ -40,6 +41,14 @@ const DONE: [(&str, &str); 9] = [
     ("none", "Nothing changed: the job is in a state to which this does not apply."),
 ];
 
+/// What the database knows of a job.
+pub(crate) struct FoundJob {
+    /// `None`: it is gone.
+    job: Option<JobRow>,
+    /// The holder of its key.
+    holder: Option<Holder>,
+}
+
 /// The job that claims the key now, and when its claim ends.
 struct Holder {
     id: JobId,
@@ -48,14 +57,10 @@ struct Holder {
 }
 
 pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) -> Result<Html<String>, Failure> {
-    let client = page.client();
-    let job = client.job(path.id).timeout(LOOK_UP).await?.ok_or(Failure::NotFound("job"))?;
-    let now = client.database_time().timeout(LOOK_UP).await?;
-    let holder = match &job.unique_key {
-        Some(key) => holder(&page, key).await?,
-        None => None,
-    };
-    let job = page.app.redacted(job);
+    let shared = page.app.answers.jobs.of(path.id);
+    let answer = page.shared(&shared, read(&page, path.id)).await?;
+    let (now, FoundJob { job, holder }) = (answer.now(), &answer.of);
+    let job = page.app.redacted(job.clone().ok_or(Failure::NotFound("job"))?);
     let done = fields.get("did").and_then(|did| DONE.iter().find(|(word, _)| *word == did));
     let body = html! {
         @if let Some((_, text)) = done { p.callout.notice role="status" { (text) } }
@@ -79,6 +84,17 @@ pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) 
     };
     let title = format!("Job {}", plain(job.kind.as_str()));
     Ok(document(&page, Document { title: &title, is_live: !job.state.is_final(), actions: html! {}, body }))
+}
+
+/// The job, and the holder of its key.
+async fn read(page: &Page, id: JobId) -> Result<Timed<FoundJob>, Failure> {
+    let client = page.client();
+    let job = client.job(id).timeout(LOOK_UP).await?;
+    let holder = match job.as_ref().and_then(|job| job.unique_key.as_deref()) {
+        Some(key) => holder(page, key).await?,
+        None => None,
+    };
+    Ok(Timed::new(client.database_time().timeout(LOOK_UP).await?, FoundJob { job, holder }))
 }
 
 async fn holder(page: &Page, key: &str) -> Result<Option<Holder>, Failure> {

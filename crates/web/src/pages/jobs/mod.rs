@@ -1,16 +1,18 @@
 //! The list of jobs: its filter is in the URL, and its pages go on after a job.
 
 mod query;
+mod read;
 
 use axum::response::Html;
 use maud::{Markup, html};
-use uniqueue::{Error, JobRow, JobState};
+use uniqueue::{JobRow, JobState};
 
 pub(crate) use self::query::{JobQuery, SINCE, quoted};
+use self::read::{Cut, Found};
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::html::{Document, Hostile, document, job_rows, state, submit};
+use crate::html::{Document, Hostile, at, document, job_rows, state, submit};
 use crate::page::{LOOK_UP, Page};
 
 /// The most jobs on a page.
@@ -22,36 +24,16 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
         return Err(Failure::Bad("Args cannot be searched here, because parts of them are hidden.".to_owned()));
     }
     let now = page.client().database_time().timeout(LOOK_UP).await?;
-    let filter = query.filter(now)?;
-    let mut jobs = page.client().jobs(filter).limit(ROWS + 1).timeout(LOOK_UP);
-    if query.is_oldest_first {
-        jobs = jobs.oldest_first();
-    }
-    if let Some(after) = query.after {
-        jobs = jobs.after(after);
-    }
-    let (jobs, is_cut) = match jobs.await {
-        Ok(jobs) => (jobs, false),
-        Err(error) if error.is_statement_timeout() => (Vec::new(), true),
-        Err(error @ Error::Database(_)) => return Err(error.into()),
-        Err(error) => return Err(Failure::Bad(error.to_string())),
-    };
+    let Found { jobs, cut } = read::read(&page, &query, now, ROWS + 1).await?;
     let has_more = jobs.len() > ROWS as usize;
     let jobs: Vec<JobRow> = jobs.into_iter().take(ROWS as usize).map(|job| page.app.redacted(job)).collect();
-    let next = jobs.last().filter(|_| has_more).map(|last| {
-        let mut next = query.clone();
-        next.after = Some(last.id);
-        next.url()
-    });
+    let next = jobs.last().filter(|_| has_more).map(|last| query.after(last.id));
     let body = html! {
         (chips(&page, &query))
         (search(&page, &query))
-        @if is_cut {
-            p.callout.warning role="alert" {
-                "The search took longer than " (LOOK_UP.as_secs()) " s and was stopped. Choose a shorter time, a state or a queue."
-            }
-        } @else if jobs.is_empty() {
-            (nothing(&page, &query))
+        @if let Some(cut) = &cut { (stopped(&page, &query, cut)) }
+        @if jobs.is_empty() {
+            @if cut.is_none() { (nothing(&page, &query)) }
         } @else {
             form method="post" action=(page.link("/bulk")) {
                 (bulk_bar(&page, &query))
@@ -70,6 +52,23 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
     Ok(document(&page, Document { title: "Jobs", is_live: false, actions: html! {}, body }))
 }
 
+/// Says how far a search came that was stopped.
+fn stopped(page: &Page, query: &JobQuery, cut: &Cut) -> Markup {
+    html! {
+        p.callout.warning role="alert" {
+            "The search took longer than " (LOOK_UP.as_secs()) " s and was stopped. "
+            @match cut {
+                Cut::Whole => "Choose a shorter time, a state or a queue.",
+                Cut::Since(at_time, id) => {
+                    "The jobs since " (at(*at_time)) " UTC were searched. "
+                    a href=(page.link(&query.after(*id))) { "Search the jobs before" }
+                    ", or choose a shorter time, a state or a queue."
+                }
+            }
+        }
+    }
+}
+
 /// States, and how far back the list goes: each is a link.
 fn chips(page: &Page, query: &JobQuery) -> Markup {
     html! {
@@ -85,9 +84,9 @@ fn chips(page: &Page, query: &JobQuery) -> Markup {
                 }
             }
             div.row role="group" aria-label="Inserted within" {
-                @for (at, (_, label, _)) in SINCE.iter().enumerate() {
-                    a.chip href=(page.link(&query.with(|other| other.since = at)))
-                        aria-current=[(at == query.since).then_some("true")] { (label) }
+                @for (index, (_, label, _)) in SINCE.iter().enumerate() {
+                    a.chip href=(page.link(&query.with(|other| other.since = index)))
+                        aria-current=[(index == query.since).then_some("true")] { (label) }
                 }
                 a.chip href=(page.link(&query.with(|other| other.is_oldest_first = !other.is_oldest_first)))
                     aria-current=[query.is_oldest_first.then_some("true")] { "oldest first" }

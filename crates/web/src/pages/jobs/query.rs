@@ -107,6 +107,11 @@ impl JobQuery {
         url("/jobs", &pairs.iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>())
     }
 
+    /// The path of the page after a job.
+    pub(crate) fn after(&self, id: JobId) -> String {
+        Self { after: Some(id), ..self.clone() }.url()
+    }
+
     /// The same list from its beginning, with a change.
     pub(crate) fn with(&self, change: impl FnOnce(&mut Self)) -> String {
         let mut other = Self { after: None, ..self.clone() };

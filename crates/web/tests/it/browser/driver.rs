@@ -13,6 +13,9 @@ use tokio::time::{sleep, timeout};
 /// Longer than anything takes on a busy machine.
 pub(super) const WAIT: Duration = Duration::from_secs(60);
 
+/// The time zone of the browser, and its offset in hours and minutes.
+pub(super) const ZONE: (&str, (i8, i8)) = ("Asia/Kolkata", (5, 30));
+
 /// A chromedriver, which ends with this.
 pub(super) struct Driver {
     _process: Child,
@@ -29,8 +32,10 @@ impl Driver {
             );
             return None;
         }
-        let mut process =
-            Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let mut command = Command::new("chromedriver");
+        // The browser keeps the true clock where the test has another one.
+        command.arg("--port=0").env("TZ", ZONE.0).env_remove("LD_PRELOAD").stdout(Stdio::piped()).kill_on_drop(true);
+        let mut process = command.spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let started = async {
             while let Some(line) = lines.next_line().await.unwrap() {

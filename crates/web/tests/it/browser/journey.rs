@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use uniqueue::testing::Database;
 use uniqueue::{JobState, NewJob};
 
-use super::driver::{Driver, WAIT, choose, click, keys, shows};
+use super::driver::{Driver, WAIT, ZONE, choose, click, keys, shows};
 use super::service::Service;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,4 +102,28 @@ async fn pages_work_without_scripts() {
     shows(&browser, "The job is cancelled.").await;
     assert_eq!(client.job(id).await.unwrap().unwrap().state, JobState::Cancelled);
     choose(&browser, "dark").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn times_are_shown_in_the_zone_of_the_browser_where_it_is_chosen() {
+    let Some(driver) = Driver::start().await else { return };
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let row = client.insert(NewJob::new("mail", &json!({}))).await.unwrap().job;
+    let service = Service::start(client.clone(), 0).await;
+    let browser = driver.session(1280, 900, true).await;
+    let format = time::macros::format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
+    let utc = row.created_at.to_offset(time::UtcOffset::UTC).format(format).unwrap();
+    let zone = time::UtcOffset::from_hms(ZONE.1.0, ZONE.1.1, 0).unwrap();
+    let there = row.created_at.to_offset(zone).format(format).unwrap();
+    browser.goto(&service.url(&format!("/jobs/{}", row.id))).await.unwrap();
+    shows(&browser, &utc).await;
+    click(&browser, "button[value=local]").await;
+    shows(&browser, &there).await;
+    // The choice stays.
+    browser.goto(&service.url(&format!("/jobs/{}", row.id))).await.unwrap();
+    shows(&browser, &there).await;
+    click(&browser, "button[value=utc]").await;
+    shows(&browser, &utc).await;
+    browser.close().await.unwrap();
 }

@@ -4,4 +4,5 @@ mod accessible;
 mod driver;
 mod journey;
 mod pictures;
+mod scene;
 mod service;

@@ -1,71 +1,100 @@
-//! The pictures of docs/web.md: `cargo test -p uniqueue-web --test it pictures -- --ignored` draws them.
+//! The pictures of docs/web.md, which `scripts/pictures` draws.
+//!
+//! `PICTURES` names the directory. With `PICTURES_OF=all` every page is drawn whole, in light and dark and in three widths,
+//! to look at.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::json;
+use fantoccini::Client as Browser;
+use tokio::time::sleep;
 use uniqueue::testing::Database;
-use uniqueue::{Client, NewJob, PeriodicJob, UniqueKey};
 
 use super::driver::{Driver, choose, shows};
+use super::scene;
 use super::service::Service;
 
-/// The same jobs each time.
-async fn fill(client: &Client) {
-    client.audit_duplicates("email.send").await.unwrap();
-    let digest = NewJob::new("digest.send", &json!({"audience": "all"})).queue("emails");
-    client.periodic().define(PeriodicJob::cron("daily-digest", "0 9 * * MON-FRI", digest)).await.unwrap();
-    let jobs = (0..260).map(|n| match n % 4 {
-        0 => NewJob::new("email.send", &json!({"user_id": n % 37, "template": "welcome"}))
-            .queue("emails")
-            .unique_key(UniqueKey::raw(format!("email.send:{}", n % 37))),
-        1 => NewJob::new("image.resize", &json!({"image": n, "width": 640})).queue("images"),
-        2 => NewJob::new("invoice.create", &json!({"order": 10_000 + n})).max_attempts(1 + n % 3),
-        _ => NewJob::new("search.index", &json!({"document": n}))
-            .queue("search")
-            .scheduled_in(Duration::from_secs(7_200)),
-    });
-    for job in jobs {
-        client.insert(job).await.unwrap();
-    }
-    client.queue("search").pause().actor("ada").await.unwrap();
-    client.queue("images").limit(Some(4)).actor("ada").await.unwrap();
-}
+/// Samples before the first picture, for the charts.
+const ROUNDS: u32 = 40;
+
+/// A page: its name, its path, and a text that it shows.
+type Shot = (&'static str, String, &'static str);
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "draws the pictures of the documentation"]
 async fn pictures() {
     let Some(driver) = Driver::start().await else { return };
+    let directory = std::env::var_os("PICTURES").map(PathBuf::from);
+    let directory = directory.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/web"));
+    std::fs::create_dir_all(&directory).unwrap();
     let database = Database::new().await.unwrap();
-    let client = database.client();
-    fill(client).await;
-    let service = Service::start(client.clone(), 0).await;
-    let held = client.holder("email.send:4").await.unwrap().unwrap().id;
-    let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/web"));
-    std::fs::create_dir_all(directory).unwrap();
-    for (theme, width) in [("light", 1280), ("dark", 1280), ("dark", 390)] {
-        let browser = driver.session(width, 860, true).await;
-        browser.goto(&service.url("")).await.unwrap();
-        choose(&browser, theme).await;
-        let pages = [
-            ("overview", String::new(), "Available"),
-            ("jobs", "/jobs".to_owned(), "A plan is shown"),
-            ("job", format!("/jobs/{held}"), "History"),
-            ("key", "/key?key=email.send:4".to_owned(), "Holder"),
-            ("keys", "/keys".to_owned(), "Holder"),
-            ("queues", "/queues".to_owned(), "paused"),
-            (
-                "explain",
-                "/explain?kind=invoice.create&what=lab&policy=%7B%22keys%22%3A%5B%22type%22%5D%7D".to_owned(),
-                "would have met",
-            ),
-        ];
-        for (name, path, text) in pages {
-            browser.goto(&service.url(&path)).await.unwrap();
-            shows(&browser, text).await;
-            let picture = browser.screenshot().await.unwrap();
-            std::fs::write(directory.join(format!("{name}-{theme}-{width}.png")), picture).unwrap();
-        }
-        browser.close().await.unwrap();
+    let job = scene::fill(&database).await;
+    let service = Service::start(database.client().clone(), 0).await;
+    let browser = driver.session(1280, 860, true).await;
+    browser.goto(&service.url("")).await.unwrap();
+    shows(&browser, "Available").await;
+    for round in 0..ROUNDS {
+        scene::pass(&database, round).await;
+        sleep(Duration::from_secs(2)).await;
     }
+    let shots: Vec<Shot> = vec![
+        ("overview", String::new(), "Available"),
+        ("jobs", "/jobs".to_owned(), "A plan is shown"),
+        ("job", format!("/jobs/{job}"), "History"),
+        ("key", format!("/key?key={}", scene::KEY), "Next attempt"),
+        ("keys", "/keys".to_owned(), "Holder"),
+        ("queues", "/queues".to_owned(), "paused"),
+        ("running", "/running".to_owned(), "Running for"),
+        ("runners", "/runners".to_owned(), "Heartbeat"),
+        ("failing", "/failing".to_owned(), "Last error"),
+        ("periodic", "/periodic".to_owned(), "daily-digest"),
+        ("duplicates", "/duplicates".to_owned(), "email.send"),
+        ("waiting", "/waiting".to_owned(), "No insert waits"),
+        ("doctor", "/doctor".to_owned(), "octor"),
+        ("changes", "/changes".to_owned(), "ada"),
+        ("insert", "/insert?kind=email.send".to_owned(), "Explain first"),
+        (
+            "explain",
+            "/explain?kind=email.send&what=lab&policy=%7B%22keys%22%3A%5B%22type%22%2C%22args%22%5D%7D".to_owned(),
+            "would have met",
+        ),
+    ];
+    if std::env::var_os("PICTURES_OF").is_some_and(|pages| pages == "all") {
+        for (theme, width) in
+            [("light", 360), ("dark", 360), ("light", 1280), ("dark", 1280), ("light", 2560), ("dark", 2560)]
+        {
+            browser.set_window_size(width, 860).await.unwrap();
+            for shot in &shots {
+                draw(&browser, &service, shot, theme, width, &directory, true).await;
+            }
+        }
+    } else {
+        for (name, theme, width) in [("overview", "dark", 1280), ("jobs", "light", 1280), ("key", "light", 1280)] {
+            let shot = shots.iter().find(|(known, ..)| *known == name).unwrap();
+            draw(&browser, &service, shot, theme, width, &directory, false).await;
+        }
+    }
+    browser.close().await.unwrap();
+}
+
+async fn draw(
+    browser: &Browser,
+    service: &Service,
+    (name, path, text): &Shot,
+    theme: &str,
+    width: u32,
+    directory: &Path,
+    is_whole: bool,
+) {
+    browser.set_window_size(width, 860).await.unwrap();
+    browser.goto(&service.url(path)).await.unwrap();
+    choose(browser, theme).await;
+    shows(browser, text).await;
+    if is_whole {
+        let script = "return document.documentElement.scrollHeight";
+        let height = browser.execute(script, Vec::new()).await.unwrap().as_u64().unwrap();
+        browser.set_window_size(width, (height as u32 + 160).clamp(860, 2_400)).await.unwrap();
+    }
+    let picture = browser.screenshot().await.unwrap();
+    std::fs::write(directory.join(format!("{name}-{theme}-{width}.png")), picture).unwrap();
 }

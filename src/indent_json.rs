@@ -1,9 +1,14 @@
 //! JSON text in indented lines.
-//!
-//! serde_json would read numbers as doubles and lose digits, so this works on the text.
 
-/// Indents JSON text, and changes nothing else.
-pub(super) fn pretty(json: &str) -> String {
+/// Indents JSON text by two spaces a level, and changes nothing else. Numbers keep every digit, which they lose where JSON is
+/// read into doubles. Text that is not JSON gives some text, and no error.
+///
+/// ```
+/// let args = r#"{"total":12345678901234567890.10,"items":[]}"#;
+/// assert_eq!(uniqueue::indent_json(args), "{\n  \"total\": 12345678901234567890.10,\n  \"items\": []\n}");
+/// ```
+#[must_use]
+pub fn indent_json(json: &str) -> String {
     let (mut pretty, mut depth, mut is_text, mut is_escaped) = (String::new(), 0_usize, false, false);
     let line = |pretty: &mut String, depth: usize| {
         pretty.push('\n');
@@ -20,15 +25,10 @@ pub(super) fn pretty(json: &str) -> String {
         match character {
             '{' | '[' => {
                 pretty.push(character);
-                while characters.peek().is_some_and(|next| next.is_ascii_whitespace()) {
-                    characters.next();
-                }
-                match characters.peek() {
-                    Some(end @ ('}' | ']')) => {
-                        pretty.push(*end);
-                        characters.next();
-                    }
-                    _ => {
+                while characters.next_if(char::is_ascii_whitespace).is_some() {}
+                match characters.next_if(|next| matches!(next, '}' | ']')) {
+                    Some(end) => pretty.push(end),
+                    None => {
                         depth += 1;
                         line(&mut pretty, depth);
                     }
@@ -63,8 +63,8 @@ mod tests {
         let json = r#"{"a": 12345678901234567890.10, "b{": ["x\"]\\", {}, [ ], null], "c": {"d": -1e5}}"#;
         let expected = "{\n  \"a\": 12345678901234567890.10,\n  \"b{\": [\n    \"x\\\"]\\\\\",\n    {},\n    [],\n    \
                         null\n  ],\n  \"c\": {\n    \"d\": -1e5\n  }\n}";
-        assert_eq!(pretty(json), expected);
-        assert_eq!(pretty("{}"), "{}");
-        assert_eq!(pretty("7"), "7");
+        assert_eq!(indent_json(json), expected);
+        assert_eq!(indent_json("{}"), "{}");
+        assert_eq!(indent_json("7"), "7");
     }
 }

@@ -1,0 +1,133 @@
+//! Reading a page of jobs within the time of a look-up.
+
+use std::time::Duration;
+
+use time::OffsetDateTime;
+use tokio::time::Instant;
+use uniqueue::{Error, JobFilter, JobId, JobRow};
+
+use super::query::{JobQuery, SINCE};
+use crate::failure::Failure;
+use crate::page::{LOOK_UP, Page};
+
+/// How far back the first part of a search in args goes. Each part is three times as long as the one before.
+const FIRST_PART: Duration = Duration::from_secs(600);
+
+/// How much the clocks of clients, which make the ids, may differ from the database's.
+const CLOCKS: Duration = Duration::from_secs(3_600);
+
+/// The jobs of a page.
+pub(super) struct Found {
+    pub(super) jobs: Vec<JobRow>,
+    /// Why there may be more.
+    pub(super) cut: Option<Cut>,
+}
+
+/// A search that took longer than a look-up may take.
+pub(super) enum Cut {
+    /// Nothing was searched to its end.
+    Whole,
+    /// The jobs since this time were searched. A page after this id goes on from there.
+    Since(OffsetDateTime, JobId),
+}
+
+/// The part of a list between two ids.
+#[derive(Clone, Copy)]
+struct Part {
+    after: Option<JobId>,
+    until: Option<JobId>,
+    limit: u32,
+    timeout: Duration,
+}
+
+/// Reads up to this many jobs.
+pub(super) async fn read(page: &Page, query: &JobQuery, now: OffsetDateTime, limit: u32) -> Result<Found, Failure> {
+    let filter = query.filter(now)?;
+    let oldest = SINCE[query.since].2.map(|since| JobId::first_at(now - since - CLOCKS));
+    // Args have no index. The other conditions have one, or are found quickly among the jobs of a state or a queue.
+    if query.args.is_some() && !query.is_oldest_first {
+        return read_in_parts(page, query, filter, now, oldest, limit).await;
+    }
+    let (after, until) = match query.is_oldest_first {
+        true => (query.after.or(oldest), None),
+        false => (query.after, oldest),
+    };
+    match list(page, query, filter, Part { after, until, limit, timeout: LOOK_UP }).await {
+        Ok(jobs) => Ok(Found { jobs, cut: None }),
+        Err(error) if error.is_statement_timeout() => Ok(Found { jobs: Vec::new(), cut: Some(Cut::Whole) }),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Searches backwards in growing parts, so that a search that is stopped has the jobs of the parts before.
+async fn read_in_parts(
+    page: &Page,
+    query: &JobQuery,
+    filter: JobFilter,
+    now: OffsetDateTime,
+    oldest: Option<JobId>,
+    limit: u32,
+) -> Result<Found, Failure> {
+    let deadline = Instant::now() + LOOK_UP;
+    let (mut jobs, mut length) = (Vec::new(), FIRST_PART);
+    let mut searched_since = None;
+    let mut from = query.after.map_or(now, |id| time_of(id).min(now));
+    loop {
+        from = from
+            .checked_sub(time::Duration::try_from(length).unwrap_or_default())
+            .unwrap_or(OffsetDateTime::UNIX_EPOCH);
+        let first = JobId::first_at(from);
+        let is_last = from <= OffsetDateTime::UNIX_EPOCH || oldest.is_some_and(|oldest| first <= oldest);
+        let part = Part {
+            after: searched_since.map(JobId::first_at).or(query.after),
+            until: if is_last { oldest } else { Some(first) },
+            limit: limit - jobs.len() as u32,
+            timeout: deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)),
+        };
+        match list(page, query, filter.clone(), part).await {
+            Ok(found) => jobs.extend(found),
+            Err(error) if error.is_statement_timeout() => {
+                let cut = searched_since.map_or(Cut::Whole, |since| Cut::Since(since, JobId::first_at(since)));
+                return Ok(Found { jobs, cut: Some(cut) });
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if is_last || jobs.len() >= limit as usize {
+            return Ok(Found { jobs, cut: None });
+        }
+        (searched_since, length) = (Some(from), length * 3);
+    }
+}
+
+async fn list(page: &Page, query: &JobQuery, filter: JobFilter, part: Part) -> Result<Vec<JobRow>, Error> {
+    let mut jobs = page.client().jobs(filter).limit(part.limit).timeout(part.timeout);
+    if query.is_oldest_first {
+        jobs = jobs.oldest_first();
+    }
+    if let Some(after) = part.after {
+        jobs = jobs.after(after);
+    }
+    if let Some(until) = part.until {
+        jobs = jobs.until(until);
+    }
+    jobs.await
+}
+
+/// When a job was inserted, by its id.
+fn time_of(id: JobId) -> OffsetDateTime {
+    let millis = (id.as_uuid().as_u128() >> 80) as i128;
+    OffsetDateTime::from_unix_timestamp_nanos(millis * 1_000_000).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+
+    #[test]
+    fn an_id_has_the_time_of_its_job() {
+        let at = datetime!(2026-02-12 15:15:00.25 UTC);
+        assert_eq!(time_of(JobId::first_at(at)), at);
+    }
+}

@@ -1,0 +1,129 @@
+//! The jobs of the pictures: the same at the same time of the database's clock.
+
+use sqlx::AssertSqlSafe;
+use uniqueue::testing::Database;
+use uniqueue::{JobId, NewJob, PeriodicJob};
+
+/// Runners, and the jobs of a day. `md5` of a number is the only chance in it.
+const JOBS: &str = "
+    INSERT INTO {schema}.runner (
+        id, name, started_at, heartbeat_at, leased_until, counted_at, completed, failed, lately_completed, lately_failed,
+        lately, queues, slots
+    )
+    SELECT
+        md5('runner ' || n)::uuid, 'worker-' || n || '.eu-west', now() - n * interval '7 hours', now() - interval '2 s',
+        now() + interval '1 hour', now() - interval '2 s', 61000 / n, 130 / n, 24, 1, interval '5 s',
+        ARRAY['billing', 'emails', 'images', 'reports', 'search'], ARRAY[2, 8, 4, 2, 4]
+    FROM generate_series(1, 3) AS n;
+    INSERT INTO {schema}.job (
+        id, created_at, scheduled_at, attempted_at, finalized_at, worker, state, attempt, max_attempts, unique_states,
+        kind, queue, unique_key, args, errors, progress
+    )
+    SELECT
+        (
+            lpad(to_hex((extract(epoch FROM c.at) * 1000)::bigint), 12, '0') || '7' || substr(md5(n::text), 1, 3) || '8'
+            || substr(md5(n::text), 4, 15)
+        )::uuid,
+        c.at,
+        CASE
+            WHEN k.state IN ('scheduled', 'retryable') THEN now() + (1 + k.chance % 700) * interval '11 s'
+            ELSE c.at
+        END,
+        CASE WHEN k.state NOT IN ('available', 'scheduled', 'pending') THEN c.at + (20 + k.chance % 900) * interval '1 ms' END,
+        CASE WHEN k.state IN ('completed', 'discarded', 'cancelled') THEN c.at + (80 + k.chance % 4000) * interval '1 ms' END,
+        CASE WHEN k.state NOT IN ('available', 'scheduled', 'pending') THEN md5('runner ' || 1 + n % 3)::uuid END,
+        k.state::{schema}.job_state,
+        CASE k.state WHEN 'available' THEN 0 WHEN 'scheduled' THEN 0 WHEN 'pending' THEN 0 WHEN 'discarded' THEN 5 ELSE 1 + k.chance % 2 END,
+        5,
+        CASE WHEN k.kind IN ('email.send', 'report.build') THEN 241 END,
+        k.kind,
+        CASE k.kind
+            WHEN 'email.send' THEN 'emails' WHEN 'image.resize' THEN 'images' WHEN 'invoice.create' THEN 'billing'
+            WHEN 'report.build' THEN 'reports' ELSE 'search'
+        END,
+        CASE k.kind WHEN 'email.send' THEN 'email.send:welcome:' || n WHEN 'report.build' THEN 'report.build:tenant-' || n END,
+        CASE k.kind
+            WHEN 'email.send' THEN jsonb_build_object('user_id', n, 'template', 'welcome')
+            WHEN 'image.resize' THEN jsonb_build_object('image', 'uploads/' || substr(md5('i' || n), 1, 12) || '.jpg', 'width', 640)
+            WHEN 'invoice.create' THEN jsonb_build_object('order', 10000 + n, 'total', to_jsonb((k.chance % 90000) / 100.0))
+            WHEN 'report.build' THEN jsonb_build_object('tenant', n, 'month', '2025-12')
+            ELSE jsonb_build_object('document', n, 'language', (ARRAY['en', 'de', 'pt'])[1 + n % 3])
+        END,
+        CASE
+            WHEN k.state NOT IN ('retryable', 'discarded') THEN '[]'::jsonb
+            ELSE jsonb_build_array(jsonb_build_object(
+                'attempt', 1, 'at', c.at + interval '1 s', 'error',
+                (ARRAY['451 4.3.0 mailbox busy, try again later', 'connection refused (os error 111)',
+                    'timeout after 30 s'])[1 + n % 3]
+            ))
+        END,
+        CASE WHEN k.state = 'running' AND k.kind = 'report.build' THEN jsonb_build_object('page', k.chance % 40, 'of', 40) END
+    FROM generate_series(1, 4000) AS n
+    CROSS JOIN LATERAL (SELECT now() - interval '1 day' * (1 - sqrt(n / 4001.0)) AS at) AS c
+    CROSS JOIN LATERAL (SELECT ('x' || substr(md5('c' || n), 1, 6))::bit(24)::integer AS chance) AS h
+    CROSS JOIN LATERAL (
+        SELECT
+            h.chance,
+            (ARRAY['email.send', 'search.index', 'image.resize', 'email.send', 'invoice.create', 'search.index', 'report.build'])
+                [1 + h.chance / 1000 % 7] AS kind,
+            CASE
+                WHEN n > 3986 THEN 'running' WHEN n > 3800 AND h.chance % 3 = 0 THEN 'available'
+                WHEN h.chance % 100 < 2 THEN 'discarded' WHEN h.chance % 100 = 2 THEN 'cancelled'
+                WHEN h.chance % 100 < 6 THEN 'scheduled' WHEN h.chance % 200 = 13 THEN 'retryable'
+                WHEN n % 1300 = 7 THEN 'pending' ELSE 'completed'
+            END AS state
+    ) AS k";
+
+/// What happens between two samples: jobs are inserted, and runners report what they did.
+const ROUND: &str = "
+    INSERT INTO {schema}.job (id, kind, queue, args)
+    SELECT
+        (
+            lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0') || '7' || substr(md5(n || 'r{round}'), 1, 3)
+            || '8' || substr(md5(n || 'r{round}'), 4, 15)
+        )::uuid,
+        'search.index', 'search', jsonb_build_object('document', 5000 + n)
+    FROM generate_series(1, greatest(0, 9 + (7 * sin({round} / 3.0))::integer)) AS n;
+    UPDATE {schema}.job SET state = 'completed', finalized_at = now(), worker = md5('runner 1')::uuid, attempt = 1
+    WHERE id IN (SELECT id FROM {schema}.job WHERE state = 'available' AND queue = 'search' ORDER BY id LIMIT 9);
+    UPDATE {schema}.runner SET
+        heartbeat_at = now(), leased_until = now() + interval '1 hour', counted_at = now(),
+        lately_completed = 26 + (9 * sin({round} / 4.0))::integer, lately_failed = ({round} % 7 = 3)::integer";
+
+/// A job that waits for its next attempt and claims its key for a time.
+pub(super) const KEY: &str = "digest.send:all";
+
+/// Fills a database, and returns the job with the key.
+pub(super) async fn fill(database: &Database) -> JobId {
+    let client = database.client();
+    client.audit_duplicates("email.send").await.unwrap();
+    let digest = || NewJob::new("digest.send", &serde_json::json!({"audience": "all"})).queue("emails");
+    client.periodic().define(PeriodicJob::cron("daily-digest", "0 9 * * MON-FRI", digest())).await.unwrap();
+    run(database, JOBS).await;
+    let now = client.database_time().await.unwrap();
+    let key = uniqueue::UniqueKey::raw(KEY).period(std::time::Duration::from_secs(7_200));
+    let job =
+        digest().id(JobId::first_at(now)).unique_key(key).scheduled_at(now + std::time::Duration::from_secs(2_539));
+    let id = client.insert(job).actor("ada").await.unwrap().id();
+    for (index, user) in [3_900, 3_901, 3_905, 3_911].into_iter().enumerate() {
+        let key = uniqueue::UniqueKey::raw(format!("email.send:welcome:{user}"));
+        let job = NewJob::new("email.send", &serde_json::json!({"user_id": user, "template": "welcome"}));
+        for number in 0..=index {
+            let id = JobId::first_at(now + std::time::Duration::from_millis((10 * index + number + 1) as u64));
+            client.insert(job.clone().queue("emails").unique_key(key.clone()).id(id)).await.unwrap();
+        }
+    }
+    client.queue("reports").limit(Some(2)).actor("ben").await.unwrap();
+    client.queue("images").pause().actor("ada").await.unwrap();
+    id
+}
+
+/// Lets a little time of work pass.
+pub(super) async fn pass(database: &Database, round: u32) {
+    run(database, &ROUND.replace("{round}", &round.to_string())).await;
+}
+
+async fn run(database: &Database, sql: &str) {
+    let sql = sql.replace("{schema}", database.schema().as_str());
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(database.pool()).await.unwrap();
+}
