@@ -183,25 +183,3 @@ fn hand_over(shared: &Arc<Shared>, lease: &Arc<Lease>, fetched: Fetched) {
     }
     executor::fill_slots(shared);
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fetch_of_many_bytes_is_followed_by_fewer_jobs() {
-        let mut limit = JobLimit::none();
-        limit.note(1_000, MAX_BYTES);
-        assert_eq!(limit.0, usize::MAX);
-        limit.note(24, 24 * 60_000_000);
-        assert_eq!(limit.0, 1);
-        // The average of the jobs that come is as before.
-        limit.note(1_000, 1_000 * (1 << 20));
-        assert_eq!(limit.0, 16);
-        // Jobs with small args lift the limit. Fewer jobs than it allows say nothing.
-        limit.note(5, 5);
-        assert_eq!(limit.0, 16);
-        limit.note(16, 16);
-        assert_eq!(limit.0, 32);
-    }
-}

@@ -5,15 +5,21 @@
 //!     0      with others, and ahead of free slots                     1: a suspect, no attempt used up
 //!     1      when a slot is free: one, then two, four, … as they      2: an attempt used up
 //!            pass their trials
-//!    2 …     alone: the runner has no other job and fetches none      discarded at the limit, by default 3
+//!    2 …     alone: the runner has no other job and fetches none      discarded if it was alone, from the limit on:
+//!                                                                     by default 3
 //! ```
 //!
 //! A suspect passes its trial when it ends, however it ends, or when it has run for [`TRIAL`]. While any is on trial the
 //! runner fetches nothing ahead, so that a crash takes few neighbours with it.
 //!
 //! A job that crashed twice is run alone, so that its third crash is its own. The runner fetches no more until the jobs
-//! that run have ended, or for [`DRAIN`]. Jobs that run then have shown that they are not the reason. After that the runner
-//! works as usual for as long as that took, so that such jobs cannot stop it.
+//! that run have ended, or for [`DRAIN`]. After [`TRIAL`] others run beside the job again, for as long at least, so that
+//! suspects that run for long cannot stop the runner.
+//!
+//! A job that kills its process later than that, or beside a job that ran on, was not alone. It is not discarded, since any
+//! of the others may have done it. Both times grow fourfold with each further crash, up to [`MAX_TRIAL`] and [`MAX_DRAIN`].
+//! So the crash is its own sooner or later. Beside jobs that run for longer than these times that never happens: there the
+//! sixth crash discards the job that was started last, a minute or more after all others.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,11 +29,18 @@ use crate::ident::JobId;
 use crate::job::JobRow;
 use crate::store::{RunResult, Verdict};
 
-/// A suspect that has run for this long has passed its trial.
+/// A suspect that has run for this long has passed its trial, up to its second crash.
 const TRIAL: Duration = Duration::from_secs(10);
 
-/// How long a suspect that is to run alone waits for the jobs that run.
+/// The longest trial, of a job that crashed many times.
+const MAX_TRIAL: Duration = Duration::from_secs(300);
+
+/// How long a suspect that is to run alone waits for the jobs that run, after its second crash.
 const DRAIN: Duration = Duration::from_secs(2);
+
+/// The longest such wait, after many crashes. Longer than the minute after which the statement that rescues jobs blames the
+/// job that was started last.
+const MAX_DRAIN: Duration = Duration::from_secs(120);
 
 /// How long no suspect is fetched to run alone after none was found: another runner had it, or it is locked.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -71,9 +84,15 @@ struct Suspect {
     id: JobId,
     run: u32,
     since: Instant,
+    /// How long its trial lasts.
+    trial: Duration,
 }
 
 impl Suspect {
+    fn has_passed(&self, now: Instant) -> bool {
+        self.since + self.trial <= now
+    }
+
     fn is(&self, result: &RunResult) -> bool {
         (self.id, self.run) == (result.id, result.run)
     }
@@ -83,7 +102,7 @@ enum Alone {
     No,
     /// Waits for the jobs that run.
     Wanted {
-        since: Instant,
+        until: Instant,
     },
     Running(Suspect),
 }
@@ -108,7 +127,8 @@ impl Suspects {
 
     /// Notes a suspect that was fetched, before it starts.
     pub(super) fn take(&self, row: &JobRow, now: Instant) {
-        let suspect = Suspect { id: row.id, run: row.run, since: now };
+        let trial = grown(TRIAL, row.crashes, MAX_TRIAL);
+        let suspect = Suspect { id: row.id, run: row.run, since: now, trial };
         let mut state = self.state();
         if row.crashes > 1 {
             state.alone = Alone::Running(suspect);
@@ -131,11 +151,11 @@ impl Suspects {
         is_suspect
     }
 
-    /// A fetch found suspects that are to run alone, and no others.
-    pub(super) fn want_alone(&self, now: Instant) {
+    /// A fetch found suspects that are to run alone, and no others. The next one crashed so often.
+    pub(super) fn want_alone(&self, crashes: u16, now: Instant) {
         let mut state = self.state();
         if matches!(state.alone, Alone::No) && state.on_trial.is_empty() && state.rest_until <= now {
-            state.alone = Alone::Wanted { since: now };
+            state.alone = Alone::Wanted { until: now + grown(DRAIN, crashes, MAX_DRAIN) };
         }
     }
 
@@ -155,23 +175,28 @@ impl Suspects {
     }
 }
 
+/// A time that grows fourfold with each crash after the second.
+fn grown(time: Duration, crashes: u16, longest: Duration) -> Duration {
+    time.saturating_mul(4_u32.saturating_pow(u32::from(crashes.saturating_sub(2)))).min(longest)
+}
+
 impl State {
     fn plan(&mut self, now: Instant, jobs: usize) -> Plan {
         if let Alone::Running(suspect) = self.alone
-            && suspect.since + TRIAL <= now
+            && suspect.has_passed(now)
         {
             // It goes on beside others. Another suspect may run alone after a rest.
             self.passed.push(suspect);
             self.alone = Alone::No;
-            self.rest_until = now + TRIAL;
+            self.rest_until = now + suspect.trial;
         }
         let suspects = match self.alone {
-            Alone::Wanted { since } if jobs == 0 || since + DRAIN <= now => return Plan::Alone,
-            Alone::Wanted { since } => return Plan::Hold { until: since + DRAIN },
-            Alone::Running(Suspect { since, .. }) => return Plan::Hold { until: since + TRIAL },
+            Alone::Wanted { until } if jobs == 0 || until <= now => return Plan::Alone,
+            Alone::Wanted { until } => return Plan::Hold { until },
+            Alone::Running(Suspect { since, trial, .. }) => return Plan::Hold { until: since + trial },
             Alone::No => {
                 let before = self.on_trial.len();
-                let (on_trial, passed) = self.on_trial.drain(..).partition(|suspect| now < suspect.since + TRIAL);
+                let (passed, on_trial) = self.on_trial.drain(..).partition(|suspect| suspect.has_passed(now));
                 self.on_trial = on_trial;
                 self.passed.extend::<Vec<_>>(passed);
                 self.widen(before - self.on_trial.len());
@@ -194,7 +219,7 @@ impl State {
             && suspect.is(result)
         {
             self.alone = Alone::No;
-            self.rest_until = now + now.saturating_duration_since(suspect.since).min(TRIAL);
+            self.rest_until = now + now.saturating_duration_since(suspect.since).min(suspect.trial);
             return true;
         }
         if let Some(place) = self.passed.iter().position(|suspect| suspect.is(result)) {
@@ -217,7 +242,7 @@ mod tests {
     const OPEN: Plan = Plan::Open { suspects: 1, ahead: true };
 
     fn suspect(run: u32, since: Instant) -> Suspect {
-        Suspect { id: JobId::generate(), run, since }
+        Suspect { id: JobId::generate(), run, since, trial: TRIAL }
     }
 
     fn end(suspect: Suspect, verdict: Verdict) -> RunResult {
@@ -268,18 +293,18 @@ mod tests {
     fn a_suspect_that_is_to_run_alone_waits_for_the_jobs_that_run_but_not_for_long() {
         let now = Instant::now();
         let suspects = Suspects::new(now);
-        suspects.want_alone(now);
+        suspects.want_alone(2, now);
         assert_eq!(suspects.plan(now, 1), Plan::Hold { until: now + DRAIN });
         assert_eq!(suspects.plan(now, 0), Plan::Alone);
         assert_eq!(suspects.plan(now + DRAIN, 1), Plan::Alone);
         suspects.found_none(now);
-        suspects.want_alone(now);
+        suspects.want_alone(2, now);
         assert_eq!(suspects.plan(now, 0), OPEN, "another runner had it");
-        suspects.want_alone(now + PAUSE);
+        suspects.want_alone(2, now + PAUSE);
         assert_eq!(suspects.plan(now + PAUSE, 0), Plan::Alone);
         // It is locked for long.
         suspects.found_none(now + PAUSE);
-        suspects.want_alone(now + 2 * PAUSE);
+        suspects.want_alone(2, now + 2 * PAUSE);
         assert_eq!(suspects.plan(now + 2 * PAUSE, 0), OPEN, "the pauses grow");
     }
 
@@ -292,9 +317,9 @@ mod tests {
         assert_eq!(suspects.plan(now, 1), Plan::Hold { until: now + TRIAL });
         let ended_at = now + TRIAL / 2;
         assert!(state(&suspects).ended(&end(taken, Verdict::Complete { output: None }), ended_at));
-        suspects.want_alone(ended_at);
+        suspects.want_alone(2, ended_at);
         assert_eq!(suspects.plan(ended_at, 0), OPEN, "others have their turn");
-        suspects.want_alone(ended_at + TRIAL / 2);
+        suspects.want_alone(2, ended_at + TRIAL / 2);
         assert_eq!(suspects.plan(ended_at + TRIAL / 2, 0), Plan::Alone);
     }
 
@@ -306,10 +331,28 @@ mod tests {
         state(&suspects).alone = Alone::Running(taken);
         let passed_at = now + TRIAL;
         assert_eq!(suspects.plan(passed_at, 1), OPEN);
-        suspects.want_alone(passed_at + TRIAL / 2);
+        suspects.want_alone(2, passed_at + TRIAL / 2);
         assert_eq!(suspects.plan(passed_at + TRIAL / 2, 1), OPEN, "others have their turn");
-        suspects.want_alone(passed_at + TRIAL);
+        suspects.want_alone(2, passed_at + TRIAL);
         assert_eq!(suspects.plan(passed_at + TRIAL + DRAIN, 1), Plan::Alone);
         assert!(state(&suspects).ended(&end(taken, Verdict::Complete { output: None }), passed_at + TRIAL + DRAIN));
+    }
+
+    #[test]
+    fn each_further_crash_makes_the_wait_and_the_trial_longer() {
+        let now = Instant::now();
+        for (crashes, drain, trial) in
+            [(1, 2, 10), (2, 2, 10), (3, 8, 40), (4, 32, 160), (5, 120, 300), (32_767, 120, 300)]
+        {
+            assert_eq!(grown(DRAIN, crashes, MAX_DRAIN), Duration::from_secs(drain), "{crashes}");
+            assert_eq!(grown(TRIAL, crashes, MAX_TRIAL), Duration::from_secs(trial), "{crashes}");
+        }
+        let suspects = Suspects::new(now);
+        suspects.want_alone(3, now);
+        assert_eq!(suspects.plan(now, 1), Plan::Hold { until: now + 4 * DRAIN });
+        let taken = Suspect { trial: 4 * TRIAL, ..suspect(1, now) };
+        state(&suspects).alone = Alone::Running(taken);
+        assert_eq!(suspects.plan(now + TRIAL, 1), Plan::Hold { until: now + 4 * TRIAL });
+        assert_eq!(suspects.plan(now + 4 * TRIAL, 1), OPEN);
     }
 }

@@ -59,8 +59,9 @@ pub(crate) struct Fetched {
     pub(crate) limited: Vec<QueueName>,
     /// The queues that had suspects to fetch.
     pub(crate) suspected: Vec<QueueName>,
-    /// Whether all suspects of a queue crashed more than once, so that each of them is to run alone.
-    pub(crate) is_alone_wanted: bool,
+    /// How often the next suspect crashed, in a queue where all of them crashed more than once, so that each of them is to
+    /// run alone.
+    pub(crate) alone_crashes: Option<u16>,
     /// The queues with jobs that have one attempt and were not taken, since no idle slot was left.
     pub(crate) left_out: Vec<QueueName>,
 }
@@ -134,7 +135,7 @@ pub(crate) async fn fetch(
         held_back: queue_names(scan.try_get("held_back")?),
         limited: queue_names(scan.try_get("limited")?),
         suspected: queue_names(scan.try_get("suspected")?),
-        is_alone_wanted: scan.try_get::<Option<bool>, _>("is_alone_wanted")?.unwrap_or_default(),
+        alone_crashes: scan.try_get::<Option<i16>, _>("alone_crashes")?.map(count),
         left_out: queue_names(scan.try_get("left_out")?),
     };
     if scan.try_get::<Option<Uuid>, _>("id")?.is_some() {

@@ -127,13 +127,13 @@ scan AS (
         array_agg(w.queue) FILTER (WHERE w.slots < w.free) AS held_back,
         array_agg(w.queue) FILTER (WHERE w.is_limited) AS limited,
         array_agg(w.queue) FILTER (WHERE w.slots > 0 AND w.crashes > 0) AS suspected,
-        bool_or(w.slots > 0 AND w.crashes > 1) AS is_alone_wanted,
+        min(w.crashes) FILTER (WHERE w.slots > 0 AND w.crashes > 1) AS alone_crashes,
         ARRAY(SELECT DISTINCT n.queue FROM next AS n WHERE n.is_left_out) AS left_out
     FROM wanted AS w
 )
 SELECT
     c.began_at, coalesce(j.attempted_at, clock_timestamp()) AS ended_at, c.held_back, c.limited, c.suspected,
-    c.is_alone_wanted, c.left_out,
+    c.alone_crashes, c.left_out,
     /* columns */j.*
 FROM scan AS c
 LEFT JOIN started AS j ON NOT j.unique_yielded OR j.id <> ALL (

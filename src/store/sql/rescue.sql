@@ -3,7 +3,9 @@
 --
 -- Which of its jobs a dead runner had started is not known. So the first crash uses up no attempt. A crash as a suspect
 -- does, but not the last one: the neighbour of a job that kills its process is innocent. From the second crash on a job
--- runs alone. Its third crash discards it, unless another job that still runs was started after it.
+-- runs alone, for longer after each further crash. From the third on, the crash discards it where the runner had no other
+-- job. Beside jobs that run for very long it is never alone. So from the sixth on, the crash also discards it where the
+-- runner started no other job later, or within a minute before it.
 --
 -- A job with one attempt was fetched to be started at once. It is not started again.
 --
@@ -48,17 +50,16 @@ rescued AS (
                 d.reason,
                 d.reason IS NOT NULL AS is_over,
                 CASE WHEN d.reason IS NULL THEN 'retryable' ELSE 'discarded' END::/* schema */job_state AS state,
-                least(j.crashes + 1, CASE WHEN d.reason IS NULL THEN $3::integer - 1 ELSE 32767 END) AS crashes
+                least(j.crashes + 1, 32767) AS crashes
             FROM (
                 SELECT
                     CASE
                         WHEN j.max_attempts = 1 THEN 'a job with one attempt is not started again'
                         WHEN j.crashes >= $3::integer - 1 AND NOT EXISTS (
                             SELECT FROM /* schema */job AS o
-                            WHERE o.state = 'running' AND o.worker = j.worker AND o.attempted_at > j.attempted_at
+                            WHERE o.state = 'running' AND o.worker = j.worker AND o.id <> j.id
+                                AND (j.crashes < $3::integer + 2 OR o.attempted_at > j.attempted_at - interval '1 min')
                         ) THEN format('its runner died %s times in a row while it had the job', j.crashes + 1)
-                        WHEN j.crashes >= 2 AND j.attempt >= j.max_attempts THEN
-                            format('no attempt is left of %s after %s crashes', j.max_attempts, j.crashes + 1)
                     END AS reason
                 OFFSET 0
             ) AS d

@@ -1,9 +1,9 @@
 //! The jobs of a dead runner come back after its lease, as suspects. A job that kills its runners is discarded at its
-//! third crash.
+//! third crash, if it was alone.
 
 use std::time::Duration;
 
-use uniqueue::{JobState, Runner, RunningJob, testing};
+use uniqueue::{JobState, NewJob, Runner, RunningJob, testing};
 
 use super::{Task, caretaker, until};
 use crate::support::Database;
@@ -104,22 +104,64 @@ async fn a_job_with_one_attempt_is_not_started_again_after_a_crash() {
     assert!(row.errors[0].error.ends_with("discarded: a job with one attempt is not started again"), "{row:?}");
 }
 
-#[tokio::test]
-async fn a_third_crash_counts_only_for_the_job_that_was_started_last() {
+/// Lets a runner die that had two jobs, which were started so many seconds before. Answers the rows, without their
+/// attempts: each had three.
+async fn crash(first: (i16, u32), second: (i16, u32)) -> [(JobState, u16); 2] {
     let database = Database::new().await;
-    let old = database.client.insert(Task { n: 1 }).queue("unworked").await.unwrap();
-    let new = database.client.insert(Task { n: 2 }).queue("unworked").await.unwrap();
+    let mut ids = Vec::new();
+    for (n, (crashes, ago)) in (0..).zip([first, second]) {
+        let id = database.client.insert(Task { n }).queue("unworked").await.unwrap().id();
+        let started = format!(
+            "UPDATE {{schema}}.job SET crashes = {crashes}, attempt = 2, attempted_at = now() - interval '{ago} s'
+            WHERE id = '{id}'"
+        );
+        database.execute(&started).await;
+        ids.push(id);
+    }
     die(&database, Duration::ZERO).await;
-    let started = format!(
-        "UPDATE {{schema}}.job SET crashes = CASE WHEN id = '{0}' THEN 2 ELSE 0 END, attempt = 3,
-            attempted_at = now() - CASE WHEN id = '{0}' THEN interval '20 s' ELSE interval '1 s' END",
-        old.id()
-    );
-    database.execute(&started).await;
     rescue(&database).await;
-    for (job, crashes, attempt) in [(old, 2, 3), (new, 1, 2)] {
-        let row = database.client.job(job.id()).await.unwrap().unwrap();
-        assert_eq!((row.state, row.crashes, row.attempt), (JobState::Retryable, crashes, attempt), "{row:?}");
+    let mut ends = Vec::new();
+    for id in ids {
+        let row = database.client.job(id).await.unwrap().unwrap();
+        ends.push((row.state, row.crashes));
+    }
+    [ends[0], ends[1]]
+}
+
+#[tokio::test]
+async fn a_third_crash_discards_only_a_job_that_was_alone() {
+    use JobState::Retryable;
+    // Any of both may have done it, whichever was started last.
+    assert_eq!(crash((2, 1), (0, 3_600)).await, [(Retryable, 3), (Retryable, 1)]);
+    assert_eq!(crash((2, 3_600), (1, 1)).await, [(Retryable, 3), (Retryable, 2)]);
+    assert_eq!(crash((2, 5), (2, 5)).await, [(Retryable, 3), (Retryable, 3)]);
+    assert_eq!(crash((4, 1), (0, 3_600)).await, [(Retryable, 5), (Retryable, 1)]);
+}
+
+#[tokio::test]
+async fn a_sixth_crash_discards_a_job_that_was_started_long_after_the_others() {
+    use JobState::{Discarded, Retryable};
+    assert_eq!(crash((5, 1), (7, 90)).await, [(Discarded, 6), (Retryable, 8)]);
+    assert_eq!(
+        crash((5, 1), (0, 30)).await,
+        [(Retryable, 6), (Retryable, 1)],
+        "the other may kill after half a minute"
+    );
+    assert_eq!(crash((5, 90), (0, 1)).await, [(Retryable, 6), (Retryable, 1)]);
+}
+
+#[tokio::test]
+async fn a_crash_beside_others_does_not_use_up_the_last_attempt_however_often() {
+    let database = Database::new().await;
+    let jobs = [1, 2].map(|n| NewJob::from(Task { n }).queue("unworked").max_attempts(2));
+    database.client.insert_many(jobs).await.unwrap();
+    for crashes in 1..=5 {
+        die(&database, Duration::ZERO).await;
+        rescue(&database).await;
+        let left = format!(
+            "SELECT count(*) FROM {{schema}}.job WHERE state = 'retryable' AND crashes = {crashes} AND attempt < 2"
+        );
+        assert_eq!(database.number(&left).await, 2);
     }
 }
 
