@@ -97,7 +97,12 @@ DECLARE
     violated text;
 BEGIN
     IF max_wait IS NOT NULL THEN
-        PERFORM set_config('lock_timeout', greatest(1, ceil(extract(epoch FROM max_wait) * 1000)) || 'ms', true);
+        PERFORM set_config(
+            'lock_timeout',
+            -- 0 would mean for ever, and PostgreSQL counts up to 24 days.
+            least(2147483647, greatest(1, ceil(extract(epoch FROM max_wait) * 1000)))::bigint || 'ms',
+            true
+        );
     END IF;
     -- First a look, which waits for no transaction that changes a holder. The index alone does not tell a duplicate: a job
     -- that does not claim its key in its first state meets no entry there. After a look a plain INSERT is enough. It probes
@@ -325,6 +330,10 @@ DECLARE
     arrived timestamptz;
     due timestamptz;
 BEGIN
+    -- Roles that insert may call this, and no job may lose attempts to it.
+    IF attempts < 1 THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('invalid max_attempts: must be at least 1: %s', attempts);
+    END IF;
     -- The second of two updates waits here for the first, and goes on from its result.
     SELECT h.* INTO held
     FROM job AS h

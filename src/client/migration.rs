@@ -8,6 +8,9 @@ use super::{Client, answer};
 use crate::error::{Error, Result};
 use crate::store;
 
+/// How often a migration begins because another process made an object first.
+const MAX_TRIES: u32 = 5;
+
 /// A migration of the schema, to be awaited. Made by [`Client::migration`]. It returns the migrations that
 /// were applied.
 ///
@@ -75,7 +78,18 @@ impl<'a> IntoFuture for Migration<'a> {
             if waiting.is_empty() {
                 return Ok(waiting);
             }
-            store::migrate(&mut *client.connection().await?, client.statements(), lock_timeout).await
+            let limit = lock_timeout.saturating_add(answer::QUERY_TIMEOUT);
+            let mut connection = client.connection().await?;
+            let mut tries = 0;
+            loop {
+                tries += 1;
+                let beginning = store::begin_migration(&mut connection, client.statements(), lock_timeout);
+                let Some(begun) = answer::within(limit, beginning).await? else { return Ok(Vec::new()) };
+                // Without a limit: to build an index on a large table takes its time.
+                if let Some(applied) = begun.apply(tries == MAX_TRIES).await? {
+                    return Ok(applied);
+                }
+            }
         })
     }
 }

@@ -138,7 +138,12 @@ impl QueueSlots {
 
     /// When the job that waits here longest has waited too long.
     pub(super) fn waits_until(&self) -> Option<Instant> {
-        self.slots().waiting.front().map(|job| job.since + MAX_WAIT)
+        let slots = self.slots();
+        // Suspects come first, whenever they were fetched. The others are in the order of their fetches.
+        let is_suspect = |job: &&Fetched| job.attempt.row.crashes > 0;
+        let first = slots.waiting.iter().find(|job| !is_suspect(job));
+        let suspects = slots.waiting.iter().take_while(is_suspect);
+        suspects.chain(first).map(|job| job.since + MAX_WAIT).min()
     }
 
     /// Takes out every job that waits here.

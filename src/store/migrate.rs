@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use refinery::{AsyncMigrate, Migration, Runner};
 use refinery_core::traits::r#async::{AsyncQuery, AsyncTransaction};
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row, Transaction};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -50,35 +50,46 @@ const APPLIED_NOW: &str = r#"to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY
 /// The longest wait of a migration for a lock, unless it is told another.
 pub(crate) const LOCK_TIMEOUT_OF_MIGRATION: Duration = Duration::from_secs(30);
 
-/// How often a migration begins again because another process made an object first.
-const MAX_TRIES: u32 = 5;
+/// A migration that has begun, and holds its lock where the schema has a history.
+pub(crate) struct OpenMigration<'c> {
+    transaction: Transaction<'c, Postgres>,
+    schema: SchemaName,
+    script: Script,
+}
 
-/// Brings the schema to the latest version, and creates it where it does not exist. Returns the names of the applied
-/// migrations.
-pub(crate) async fn migrate(
-    connection: &mut PgConnection,
+/// Begins to bring the schema to the latest version, or to create it where it does not exist. `None`: nothing is missing.
+pub(crate) async fn begin_migration<'c>(
+    connection: &'c mut PgConnection,
     statements: &Statements,
     lock_timeout: Duration,
-) -> Result<Vec<String>> {
-    let schema = statements.schema();
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        // What another process commits while this one waits must be seen.
-        let mut transaction = connection.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
-        // Nearly always nothing is missing, and nothing is locked.
-        let Some(script) = Script::find(&mut transaction, statements).await? else { return Ok(Vec::new()) };
-        for sql in script.opening(schema, lock_timeout) {
-            execute(&mut transaction, sql).await.map_err(|source| failed(schema, source))?;
-        }
-        let Some(script) = Script::find(&mut transaction, statements).await? else { return Ok(Vec::new()) };
+) -> Result<Option<OpenMigration<'c>>> {
+    let schema = statements.schema().clone();
+    // What another process commits while this one waits must be seen.
+    let mut transaction = connection.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
+    // Nearly always nothing is missing, and nothing is locked.
+    let Some(script) = Script::find(&mut transaction, statements).await? else { return Ok(None) };
+    for sql in script.opening(&schema, lock_timeout) {
+        execute(&mut transaction, sql).await.map_err(|source| failed(&schema, source))?;
+    }
+    let script = Script::find(&mut transaction, statements).await?;
+    Ok(script.map(|script| OpenMigration { transaction, schema, script }))
+}
+
+impl OpenMigration<'_> {
+    /// Applies what is missing. Returns the names of the applied migrations. `None`: another process made an object first,
+    /// and the migration is to begin again. Where that `is_last` it is an error.
+    pub(crate) async fn apply(self, is_last: bool) -> Result<Option<Vec<String>>> {
+        let Self { mut transaction, schema, script } = self;
         match send(&mut transaction, script.sent).await {
             Ok(()) => {
                 transaction.commit().await?;
-                return Ok(script.applied);
+                Ok(Some(script.applied))
             }
-            Err(error) if tries < MAX_TRIES && is_made_already(&error) => transaction.rollback().await?,
-            Err(error) => return Err(failed(schema, error)),
+            Err(error) if !is_last && is_made_already(&error) => {
+                transaction.rollback().await?;
+                Ok(None)
+            }
+            Err(error) => Err(failed(&schema, error)),
         }
     }
 }
@@ -97,7 +108,7 @@ fn is_made_already(error: &sqlx::Error) -> bool {
     code.is_some_and(|code| CODES.contains(&&*code))
 }
 
-/// The statements that [`migrate`] would send, in its order, as one text. `None`: there is nothing to do.
+/// The statements that a migration would send, in its order, as one text. `None`: there is nothing to do.
 pub(crate) async fn migration_sql(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -109,7 +120,7 @@ pub(crate) async fn migration_sql(
     Ok(Some(sent.map(|sql| ended(&sql)).collect()))
 }
 
-/// The names of the migrations that [`migrate`] would apply.
+/// The names of the migrations that a migration would apply.
 pub(crate) async fn waiting_migrations(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<String>> {
     Ok(Script::find(connection, statements).await?.map(|script| script.applied).unwrap_or_default())
 }

@@ -82,7 +82,7 @@ pub(crate) use self::maintain::{
     prune_bounds, rescue,
 };
 pub(crate) use self::migrate::{
-    LATEST_VERSION, LOCK_TIMEOUT_OF_MIGRATION, migrate, migration_sql, schema_version, waiting_migrations,
+    LATEST_VERSION, LOCK_TIMEOUT_OF_MIGRATION, begin_migration, migration_sql, schema_version, waiting_migrations,
 };
 pub(crate) use self::open_transaction::has_open_transaction;
 pub(crate) use self::overview::{list_retentions, list_runners, stuck_jobs_list};

@@ -85,8 +85,10 @@ impl Server {
         store::create_database(&mut connection, TEMPLATE, None).await?;
         connection.close().await?;
         let mut template = PgConnection::connect_with(&server.options()?.database(TEMPLATE)).await?;
-        store::migrate(&mut template, &Statements::new(SchemaName::default()), store::LOCK_TIMEOUT_OF_MIGRATION)
-            .await?;
+        let (statements, lock_timeout) = (Statements::new(SchemaName::default()), store::LOCK_TIMEOUT_OF_MIGRATION);
+        if let Some(migration) = store::begin_migration(&mut template, &statements, lock_timeout).await? {
+            migration.apply(true).await?;
+        }
         template.close().await?;
         Ok(server)
     }

@@ -8,8 +8,8 @@ use tokio::time::timeout;
 use uniqueue::{BoxError, Client, RetryPolicy, Runner, RunningJob, WorkerOptions};
 
 use super::{Cell, LEASE, Task, each, struck};
-use crate::chaos::proxy::Fault;
-use crate::support::WAIT;
+use crate::chaos::proxy::{Fault, Proxy};
+use crate::support::{Database, WAIT};
 
 /// What the table recommends: a limit for each job.
 const JOB_TIMEOUT: Duration = Duration::from_secs(3);
@@ -89,6 +89,30 @@ async fn the_look_up_of_a_start_ends_within_ten_seconds_whatever_strikes_it() {
         assert_eq!(checked.is_ok(), fault == Fault::Slow, "{fault:?}: {checked:?}");
         assert!(took < Duration::from_secs(10) + LEASE / 2, "{fault:?}: {took:?}");
         cell.client.check_schema().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_beginning_of_a_migration_ends_within_its_lock_timeout_and_ten_seconds_whatever_strikes_it() {
+    each(|fault| async move {
+        let lock_timeout = Duration::from_secs(1);
+        let database = Database::unmigrated(3).await;
+        let proxy = Proxy::before(&database.url).await;
+        let pool = PgPoolOptions::new().max_connections(3).acquire_timeout(WAIT).connect(&proxy.url()).await.unwrap();
+        let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
+        let strike = proxy.strike("BEGIN ISOLATION LEVEL READ COMMITTED", fault);
+        let began = Instant::now();
+        let migrated = client.migration().lock_timeout(lock_timeout).into_future();
+        let migrated = timeout(3 * WAIT, migrated).await.expect("an answer");
+        let took = began.elapsed();
+        struck(strike).await;
+        assert_eq!(migrated.is_ok(), fault == Fault::Slow, "{fault:?}: {migrated:?}");
+        // A slow connection has many answers to give.
+        let limit = lock_timeout + Duration::from_secs(10) + LEASE / 2;
+        assert!(took < limit || fault == Fault::Slow, "{fault:?}: {took:?}");
+        client.migrate().await.unwrap();
+        client.check_schema().await.unwrap();
     })
     .await;
 }
