@@ -43,9 +43,14 @@ pub(crate) fn no_answer(limit: Duration) -> Error {
     sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, problem)).into()
 }
 
+/// Whether an error is that of an answer that did not come.
+pub(crate) fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::Database(sqlx::Error::Io(problem)) if problem.kind() == io::ErrorKind::TimedOut)
+}
+
 /// Passes an answer on. A connection of a pool whose answer did not come is closed, and its place in the pool is free.
 pub(crate) fn settle<T>(connection: PooledConnection, answer: Result<T>) -> Result<T> {
-    if matches!(&answer, Err(Error::Database(sqlx::Error::Io(problem))) if problem.kind() == io::ErrorKind::TimedOut) {
+    if answer.as_ref().is_err_and(is_missing) {
         connection.cut();
     }
     answer

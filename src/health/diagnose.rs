@@ -272,6 +272,9 @@ impl<'a> Examination<'a> {
         if let Some(suspects) = check!(self, "suspects", store::suspect_jobs, MOST_JOBS) {
             self.findings.extend(suspects.iter().map(|suspects| work::suspects(schema, suspects)));
         }
+        if let Some(unreadable) = check!(self, "rows", store::unreadable_jobs, MOST_JOBS) {
+            self.findings.extend(unreadable.iter().map(|jobs| work::unreadable(schema, jobs)));
+        }
         if let Some(slow) = check!(self, "attempts", store::slow_jobs, limits.slow, limits.slow_factor, NEIGHBOURS) {
             self.findings.extend(slow.iter().map(|jobs| work::slow(schema, jobs)));
         }

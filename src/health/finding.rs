@@ -123,6 +123,8 @@ codes! {
     JobSuspect = "job_suspect",
     /// Jobs have been running for far longer than others of their kind.
     JobSlow = "job_slow",
+    /// The rows of jobs cannot be read.
+    JobUnreadable = "job_unreadable",
     /// Due jobs were not made available.
     JobOverdue = "job_overdue",
     /// Keys are held by jobs that will not change state by themselves.

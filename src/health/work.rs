@@ -7,7 +7,9 @@ use super::thresholds::Thresholds;
 use super::wording::{age, counted, plain, shell, thousands};
 use crate::ident::SchemaName;
 use crate::queue::QueueInfo;
-use crate::store::{self, IdleClaims, Neglected, Overdue, RunnerSeen, SlowJobs, StuckJobs, SuspectJobs, UnknownKind};
+use crate::store::{
+    self, IdleClaims, Neglected, Overdue, RunnerSeen, SlowJobs, StuckJobs, SuspectJobs, UnknownKind, UnreadableJobs,
+};
 
 /// After this time without a run a maintenance service counts as idle. Runners that wait for its lease check it once a
 /// minute at the least.
@@ -183,10 +185,40 @@ pub(super) fn suspects(schema: &SchemaName, suspects: &SuspectJobs) -> Finding {
     let severity = if *is_discarded { Severity::Notice } else { Severity::Warning };
     let remedy = Remedy::advice(
         "See what ends the process: a stack overflow, an abort, or too little memory. The logs of the runner's machine say \
-         it. Each suspect runs alone until it ends or is discarded",
+         it. Each suspect runs alone at first, for longer after each crash, until it ends or is discarded",
     )
     .command(command(schema, "job show", &job.to_string()));
     Finding::new(FindingCode::JobSuspect, severity, format!("kind {}", plain(kind)), seen, remedy).with(suspects)
+}
+
+pub(super) fn unreadable(schema: &SchemaName, unreadable: &UnreadableJobs) -> Finding {
+    let UnreadableJobs { kind, queue, is_discarded, jobs, job, problem } = unreadable;
+    let (severity, are) = match is_discarded {
+        true => (Severity::Notice, "were discarded, since their rows cannot be read"),
+        false => (Severity::Warning, "cannot be read, so that no runner takes them"),
+    };
+    let seen = format!(
+        "{} of queue {} {are}, such as {job}: {}",
+        counted_jobs(jobs.unsigned_abs(), true),
+        plain(queue),
+        plain(problem)
+    );
+    let advice = match is_discarded {
+        true => {
+            "A row that is too large: insert its job with smaller args. A damaged row: check the disk and the file system, \
+             and restore it from a backup. Then delete the discarded job"
+        }
+        false => {
+            "See the log of a runner of the queue: it discards such jobs, and says what keeps it from that. Check the disk \
+             and the file system, and restore the row from a backup. Or delete the job"
+        }
+    };
+    let remedy = Remedy::advice(advice).sql(store::sql_to_delete(schema, *job)).command(command(
+        schema,
+        "job delete",
+        &job.to_string(),
+    ));
+    Finding::new(FindingCode::JobUnreadable, severity, format!("kind {}", plain(kind)), seen, remedy).with(unreadable)
 }
 
 pub(super) fn slow(schema: &SchemaName, slow: &SlowJobs) -> Finding {

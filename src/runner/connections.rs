@@ -142,6 +142,11 @@ impl Connections {
         Ok((connection, Instant::now()))
     }
 
+    /// How long an answer is awaited.
+    pub(super) const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// How long the server works on a statement at most: its answer still comes in time.
     fn longest_statement(&self) -> Duration {
         self.timeout / 10 * 9

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::cursor::Cursor;
 use super::executor;
+use super::job_limit::JobLimit;
 use super::lease::Lease;
 use super::panics::wait_after;
 use super::result::Ended;
@@ -17,28 +18,6 @@ use crate::error::Result;
 use crate::metrics::Timer;
 use crate::store::{self, Demand, Fetched, RunResult, Slots, Suspects, Unreadable, Verdict};
 use crate::worker::Stop;
-
-/// The bytes of args that a fetch brings at most, as far as the fetch before it tells.
-const MAX_BYTES: usize = 16 << 20;
-
-/// How many jobs the next fetch takes at most. Without a limit a thousand jobs with large args would come at once.
-pub(super) struct JobLimit(usize);
-
-impl JobLimit {
-    pub(super) const fn none() -> Self {
-        Self(usize::MAX)
-    }
-
-    /// Lowers the limit after a fetch of many bytes, so that the next one has about as many as it should. Raises it again
-    /// after a fetch of few.
-    pub(super) fn note(&mut self, jobs: usize, bytes: usize) {
-        if bytes > MAX_BYTES {
-            self.0 = (jobs.saturating_mul(MAX_BYTES) / bytes).max(1);
-        } else if jobs >= self.0 {
-            self.0 = self.0.saturating_mul(2);
-        }
-    }
-}
 
 /// What came of a fetch.
 pub(super) struct Found {
@@ -60,6 +39,15 @@ pub(super) struct Wanted {
 
 impl Wanted {
     pub(super) const NOTHING: Self = Self { slots: Vec::new(), suspects: Suspects::AtMost(0) };
+
+    /// The most jobs that a fetch of them brings.
+    pub(super) fn jobs(&self) -> usize {
+        if self.suspects == Suspects::OneAlone { 1 } else { free_of(&self.slots) }
+    }
+}
+
+fn free_of(slots: &[Slots]) -> usize {
+    slots.iter().fold(0, |sum, slots| sum.saturating_add(slots.free))
 }
 
 /// What the queues want now of what the plan allows, up to the limit.
@@ -83,15 +71,13 @@ fn free_slots(shared: &Shared, limit: &JobLimit, ahead: bool) -> Vec<Slots> {
     if shared.runs.are_too_many(not_ended) {
         return Vec::new();
     }
-    let mut left = limit.0;
     let slots = shared.queues.iter().map(|queue| {
-        // At least one of each queue, so that no queue starves another.
-        let (wanted, idle) = queue.want(ahead);
-        let free = wanted.min(left.max(1));
-        left = left.saturating_sub(free);
-        Slots { queue: queue.name.clone(), free, idle: idle.min(free) }
+        let (free, idle) = queue.want(ahead);
+        Slots { queue: queue.name.clone(), free, idle }
     });
-    slots.filter(|slots| slots.free > 0).collect()
+    let mut slots: Vec<_> = slots.filter(|slots| slots.free > 0).collect();
+    limit.apply(&mut slots);
+    slots
 }
 
 /// Fetches once, and starts the jobs as far as slots are free.
@@ -123,7 +109,7 @@ pub(super) async fn fetch(
     let found = Found {
         jobs: fetched.count(),
         bytes: fetched.jobs.iter().map(|job| job.args.get().len()).sum(),
-        is_full: fetched.count() == slots.iter().fold(0, |sum: usize, slots| sum.saturating_add(slots.free)),
+        is_full: fetched.count() == free_of(slots),
         is_held_back: [&fetched.held_back, &fetched.suspected, &fetched.left_out].iter().any(|names| !names.is_empty()),
     };
     shared.telemetry.runner.fetched(timer, found.jobs);
@@ -132,12 +118,12 @@ pub(super) async fn fetch(
             queue.limit(fetched.limited.contains(&queue.name));
         }
     }
-    let is_alone_wanted = fetched.is_alone_wanted;
+    let alone_crashes = fetched.alone_crashes;
     hand_over(shared, lease, fetched);
-    match suspects {
-        Suspects::OneAlone => shared.suspects.found_none(Instant::now()),
-        Suspects::AtMost(_) if is_alone_wanted => shared.suspects.want_alone(Instant::now()),
-        Suspects::AtMost(_) => {}
+    match (suspects, alone_crashes) {
+        (Suspects::OneAlone, _) => shared.suspects.found_none(Instant::now()),
+        (Suspects::AtMost(_), Some(crashes)) => shared.suspects.want_alone(crashes, Instant::now()),
+        (Suspects::AtMost(_), None) => {}
     }
     if found.jobs > 0 && shared.runs.taken_away() != taken_away_before {
         shared.runs.note_taken_away();

@@ -32,6 +32,7 @@ mod executor;
 mod fetch;
 mod handle;
 mod heartbeat;
+mod job_limit;
 mod lease;
 mod maintenance;
 mod options;

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use super::cursor::Cursor;
 use super::executor;
-use super::fetch::{Found, JobLimit, Wanted, fetch, wanted};
+use super::fetch::{Found, Wanted, fetch, wanted};
+use super::job_limit::{JobLimit, is_too_slow};
 use super::recovery::{GrowingWait, LostFetches};
 use super::result::Ended;
 use super::shared::Shared;
@@ -15,8 +16,9 @@ use super::slots::{self, QueueSlots};
 use super::suspects::Plan;
 use super::unreadable::Unreadable;
 use super::wakeups::Wakeups;
+use crate::error::{Error, Result};
 use crate::metrics;
-use crate::store::{RunResult, Verdict};
+use crate::store::{self, RunResult, Verdict};
 
 /// Fetches until the runner stops.
 pub(super) async fn produce(shared: Arc<Shared>) {
@@ -29,7 +31,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
     let mut wakeups = Wakeups::new(&shared);
     let mut cursor = Cursor::new(Instant::now());
     let mut lost_fetches = LostFetches::default();
-    let mut unreadable = Unreadable::default();
+    let mut unreadable = Unreadable::new(Instant::now());
     let mut limit = JobLimit::none();
     let mut failure_wait = GrowingWait::new();
     while !stopping.is_cancelled() {
@@ -55,6 +57,10 @@ pub(super) async fn produce(shared: Arc<Shared>) {
                     }
                 }
             }
+        }
+        tokio::select! {
+            () = stopping.cancelled() => break,
+            () = unreadable.discard_locked(&shared) => {}
         }
         let plan = shared.suspects.plan(Instant::now(), shared.queues.iter().map(QueueSlots::count).sum());
         if matches!(plan, Plan::Hold { .. }) {
@@ -102,17 +108,15 @@ pub(super) async fn produce(shared: Arc<Shared>) {
                     // A suspect that cannot be fetched holds up no other job.
                     shared.suspects.found_none(Instant::now());
                 }
-                if Unreadable::may_explain(&error) {
-                    let removed = tokio::select! {
-                        () = stopping.cancelled() => break,
-                        removed = unreadable.remove(&shared, &wanted.slots) => removed,
-                    };
-                    match removed {
-                        Ok(0) => {}
-                        // From the heads of the queues, where the next jobs were looked for.
-                        Ok(_) => cursor = Cursor::new(Instant::now()),
-                        Err(error) => tracing::warn!(%error, "could not look for the job that a fetch cannot return"),
-                    }
+                let removed = tokio::select! {
+                    () = stopping.cancelled() => break,
+                    removed = remove_unreadable(&shared, &wanted, &mut unreadable, &mut limit, &error) => removed,
+                };
+                match removed {
+                    Ok(0) => {}
+                    // From the heads of the queues, where the next jobs were looked for.
+                    Ok(_) => cursor = Cursor::new(Instant::now()),
+                    Err(error) => tracing::warn!(%error, "could not look for the job that a fetch cannot return"),
                 }
                 tokio::select! {
                     () = stopping.cancelled() => break,
@@ -134,6 +138,23 @@ pub(super) async fn produce(shared: Arc<Shared>) {
         }
     }
     give_back_waiting(&shared);
+}
+
+/// Removes the jobs that made a fetch fail, where a job may be the reason. Answers how many.
+async fn remove_unreadable(
+    shared: &Shared,
+    wanted: &Wanted,
+    unreadable: &mut Unreadable,
+    limit: &mut JobLimit,
+    error: &Error,
+) -> Result<usize> {
+    if store::is_of_a_row(error) {
+        unreadable.remove(shared, &wanted.slots).await
+    } else if is_too_slow(error) && limit.note_slow(wanted.jobs()) {
+        unreadable.remove_slow(shared, &wanted.slots).await
+    } else {
+        Ok(0)
+    }
 }
 
 /// Resolves when a plan holds the runner up no longer.

@@ -100,14 +100,16 @@ pub(crate) use self::reindex::{
     rebuild_index,
 };
 pub(crate) use self::remedy::{
-    OLDEST_TRANSACTIONS, sql_to_cancel, sql_to_drop_index, sql_to_drop_slot, sql_to_end_session, sql_to_let_autovacuum,
-    sql_to_limit_queue, sql_to_prune, sql_to_rebuild_index, sql_to_release_claim, sql_to_resume_queue,
-    sql_to_roll_back_prepared, sql_to_serve, sql_to_show, sql_to_vacuum,
+    OLDEST_TRANSACTIONS, sql_to_cancel, sql_to_delete, sql_to_drop_index, sql_to_drop_slot, sql_to_end_session,
+    sql_to_let_autovacuum, sql_to_limit_queue, sql_to_prune, sql_to_rebuild_index, sql_to_release_claim,
+    sql_to_resume_queue, sql_to_roll_back_prepared, sql_to_serve, sql_to_show, sql_to_vacuum,
 };
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, end_after, plan_by_index, release_service, take_service};
 pub(crate) use self::stats::{stats_finished, stats_inserted, stats_pace};
-pub(crate) use self::unreadable::{bytes_of_jobs, discard_unreadable, next_jobs};
+pub(crate) use self::unreadable::{
+    UnreadableJobs, bytes_of_jobs, discard_unreadable, first_jobs, is_of_a_row, next_jobs, unreadable_jobs,
+};
 pub(crate) use self::wait::{deletes_completed, final_jobs};
 pub(crate) use self::watch::{failing_kinds, running_jobs};
 
@@ -193,6 +195,7 @@ statements! {
     find_jobs,
     final_jobs,
     finish,
+    first_jobs,
     flag_periodic,
     fold_duplicates,
     give_back,
@@ -212,6 +215,8 @@ statements! {
     health_stuck,
     health_suspects,
     health_tables,
+    health_unreadable,
+    health_waiting,
     holder,
     holders,
     insert_batch,

@@ -54,6 +54,10 @@ pub(crate) fn sql_to_cancel(schema: &SchemaName, job: Uuid) -> String {
     format!("SELECT * FROM {}.cancel_jobs(ARRAY['{job}'::uuid]);", schema.quoted())
 }
 
+pub(crate) fn sql_to_delete(schema: &SchemaName, job: Uuid) -> String {
+    format!("SELECT * FROM {}.delete_jobs(ARRAY['{job}'::uuid]);", schema.quoted())
+}
+
 pub(crate) fn sql_to_release_claim(schema: &SchemaName, key: &str) -> String {
     format!("SELECT {}.release_claim({});", schema.quoted(), literal(key))
 }

@@ -148,8 +148,13 @@ async fn a_runner_that_started_on_an_empty_table_reads_by_index_when_it_has_grow
 }
 
 /// Those that read jobs, each with its arguments.
-const HEALTH: [(&str, &str); 3] =
-    [("health_claims", "interval '1 hour', 1000"), ("health_kinds", "1000"), ("health_runners", "")];
+const HEALTH: [(&str, &str); 5] = [
+    ("health_claims", "interval '1 hour', 1000"),
+    ("health_kinds", "1000"),
+    ("health_runners", ""),
+    ("health_unreadable", "1000"),
+    ("health_waiting", ""),
+];
 
 #[tokio::test]
 async fn no_question_of_a_diagnosis_ever_reads_the_whole_table() {

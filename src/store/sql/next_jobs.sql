@@ -1,24 +1,29 @@
 -- The jobs that a fetch from the heads of these queues ($1), each up to its free slots ($2), of the given kinds ($3) would
 -- take now: the suspects first, then the others in the order of work. Only their ids, so that no row is in the way that
--- cannot be returned. Not those in $4.
+-- cannot be returned. Not those in $4. Locked jobs are skipped as a fetch skips them: else they would stand for those that
+-- it takes.
 SELECT n.id
 FROM unnest($1::text[], $2::integer[]) AS w (queue, free)
 CROSS JOIN LATERAL (
-    (
+    SELECT s.id
+    FROM (
         SELECT j.id
         FROM /* schema */job AS j
         WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes > 0
             AND j.kind = ANY ($3::text[]) AND j.id <> ALL ($4::uuid[])
         ORDER BY j.crashes, j.priority DESC, j.scheduled_at, j.id
         LIMIT w.free
-    )
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS s
     UNION ALL
-    (
+    SELECT o.id
+    FROM (
         SELECT j.id
         FROM /* schema */job AS j
         WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes = 0
             AND j.kind = ANY ($3::text[]) AND j.id <> ALL ($4::uuid[])
         ORDER BY j.priority DESC, j.scheduled_at, j.id
         LIMIT w.free
-    )
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS o
 ) AS n

@@ -71,6 +71,31 @@ async fn jobs_that_kill_their_runners_are_told_by_kind() {
 }
 
 #[tokio::test]
+async fn jobs_whose_rows_cannot_be_read_are_named_until_they_are_deleted() {
+    let database = Database::new().await;
+    let any = Thresholds::new();
+    let inserted = database.client.insert_many((0..5).map(|_| job("task"))).await.unwrap();
+    let [waiting, discarded] = [1, 3].map(|n| inserted[n].id());
+    database.damage(waiting, "args").await;
+    assert!(seek(&database, any, FindingCode::JobUnreadable, "").await.is_none(), "a runner may discard it at once");
+    database.pass(Duration::from_secs(90)).await;
+    let told = find(&database, any, FindingCode::JobUnreadable, Severity::Warning, "kind task").await;
+    assert!(told.seen.contains(&format!("such as {waiting}: the job's row cannot be read: ")), "{told:?}");
+    paste(&database, told.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, any, FindingCode::JobUnreadable, "").await;
+
+    database.damage(discarded, "args").await;
+    let real = Runner::new(database.client.clone()).queue("default", 9).worker(|_: RunningJob<Task>| async {});
+    let real = real.start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'discarded'", 1).await;
+    let told = find(&database, any, FindingCode::JobUnreadable, Severity::Notice, "kind task").await;
+    assert!(told.seen.contains(&format!("such as {discarded}: the job's row cannot be read: ")), "{told:?}");
+    real.stop().await.unwrap();
+    paste(&database, told.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, any, FindingCode::JobUnreadable, "").await;
+}
+
+#[tokio::test]
 async fn a_job_that_runs_far_longer_than_its_kind_is_slow_where_the_kind_has_a_history() {
     let database = Database::new().await;
     runner(&database, "fine", "default", 1).await;

@@ -1,5 +1,6 @@
-//! Outages of the server: a failover to a standby, and a full disk.
+//! Outages of the server: a failover to a standby, a full disk, and a damaged file.
 
+mod damage;
 mod disk;
 mod standby;
 

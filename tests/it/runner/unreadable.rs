@@ -5,35 +5,22 @@ use std::time::Duration;
 use uniqueue::{JobState, Runner, RunningJob};
 
 use super::Task;
-use crate::support::Database;
-
-/// An object and an array, as `jsonb` stores them, each with a member that has no valid type: as after a disk error. To
-/// read them is an error.
-const DAMAGED_OBJECT: &str = "'\\x0100002001000080070000506100000000000000'";
-const DAMAGED_ARRAY: &str = "'\\x01000040040000d000000000'";
+use crate::support::{Database, WAIT, soak};
 
 #[tokio::test]
 async fn jobs_that_cannot_be_read_are_discarded_and_hold_up_no_other() {
     let database = Database::new().await;
     let client = &database.client;
     let inserted = client.insert_many((0..40).map(|n| Task { n })).await.unwrap();
-    // Lets the test write the bytes of a value.
-    let cast = "DO $$ BEGIN
-            CREATE CAST (bytea AS jsonb) WITHOUT FUNCTION;
-        EXCEPTION WHEN duplicate_object OR unique_violation THEN
-            NULL;
-        END $$";
-    database.execute(cast).await;
-    let damage = async |place: usize, column: &str, value: &str| {
+    let damage = async |place: usize, column: &str| {
         let id = inserted[place].id();
-        let update = format!("UPDATE {{schema}}.job SET {column} = {value}::bytea::jsonb WHERE id = '{id}'");
-        assert_eq!(database.execute(&update).await, 1);
+        database.damage(id, column).await;
         id
     };
-    let damaged_args = [damage(0, "args", DAMAGED_OBJECT).await, damage(20, "args", DAMAGED_OBJECT).await];
-    let damaged_errors = damage(7, "errors", DAMAGED_ARRAY).await;
+    let damaged_args = [damage(0, "args").await, damage(20, "args").await];
+    let damaged_errors = damage(7, "errors").await;
     // A row that the database does not even change.
-    let stuck = damage(30, "args", DAMAGED_OBJECT).await;
+    let stuck = damage(30, "args").await;
     let refuse = "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN RAISE EXCEPTION USING ERRCODE = 'data_corrupted', MESSAGE = 'invalid page'; END $$";
     database.execute(refuse).await;
@@ -67,4 +54,103 @@ async fn jobs_that_cannot_be_read_are_discarded_and_hold_up_no_other() {
     }
     let left = format!("SELECT state || ' ' || attempt FROM {{schema}}.job WHERE id = '{stuck}'");
     assert_eq!(database.text(&left).await, format!("{} 0", JobState::Available));
+}
+
+#[tokio::test]
+async fn jobs_that_do_not_come_in_time_together_come_one_by_one() {
+    let database = Database::new().await;
+    database.client.insert_many((0..24).map(|n| Task { n })).await.unwrap();
+    // As large rows do, each job takes its time.
+    let slow = "CREATE FUNCTION {schema}.take_time() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN PERFORM pg_sleep(0.15); RETURN NEW; END $$";
+    database.execute(slow).await;
+    let trigger = "CREATE TRIGGER take_time BEFORE UPDATE ON {schema}.job
+        FOR EACH ROW WHEN (NEW.state = 'running') EXECUTE FUNCTION {schema}.take_time()";
+    database.execute(trigger).await;
+    let runner = Runner::new(database.client.clone())
+        .queue("default", 24)
+        .lease(Duration::from_secs(1))
+        .worker(async |_: RunningJob<Task>| {});
+    let runner = runner.start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1", 24).await;
+    runner.stop().await.unwrap();
+}
+
+/// An expression for args whose JSON text has six bytes for each of so many characters, and takes long to write.
+fn large(characters: u32) -> String {
+    format!("jsonb_build_object('n', 0, 'pad', repeat(E'\\x01', {characters}))")
+}
+
+#[tokio::test]
+async fn a_job_that_never_comes_in_time_is_discarded_and_holds_up_no_other() {
+    let database = Database::new().await;
+    let inserted = database.client.insert_many((0..6).map(|n| Task { n })).await.unwrap();
+    let large = format!("UPDATE {{schema}}.job SET args = {} WHERE id = '{}'", large(30_000_000), inserted[0].id());
+    assert_eq!(database.execute(&large).await, 1);
+    let runner = Runner::new(database.client.clone())
+        .queue("default", 6)
+        .lease(Duration::from_secs(1))
+        .worker(async |_: RunningJob<Task>| {});
+    let runner = runner.start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1", 5).await;
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'discarded'", 1).await;
+    runner.stop().await.unwrap();
+    let said = "SELECT errors #>> '{-1,error}' FROM {schema}.job WHERE state = 'discarded'";
+    let said = database.text(said).await;
+    assert!(said.starts_with("the job's row cannot be ") && said.contains("within 250ms"), "{said}");
+}
+
+/// A table that is locked makes every fetch time out, and no job is the reason.
+#[tokio::test]
+async fn fetches_that_wait_for_a_lock_cost_no_job() {
+    let database = Database::new().await;
+    database.client.insert_many((0..3).map(|n| Task { n })).await.unwrap();
+    let mut lock = database.pool().begin().await.unwrap();
+    let statement = database.sql("LOCK TABLE {schema}.job IN SHARE MODE");
+    sqlx::raw_sql(statement).execute(&mut *lock).await.unwrap();
+    let runner = Runner::new(database.client.clone())
+        .queue("default", 3)
+        .lease(Duration::from_secs(1))
+        .worker(async |_: RunningJob<Task>| {});
+    let runner = runner.start().await.unwrap();
+    // Long enough for a fetch of three, some of one, and a search for the job that is too large.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    lock.rollback().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1", 3).await;
+    runner.stop().await.unwrap();
+}
+
+/// Only in a full run: the server needs 2 GB of memory.
+#[tokio::test]
+async fn a_row_of_more_than_a_gigabyte_of_text_is_discarded_and_many_large_ones_are_worked() {
+    if !soak(false, true) {
+        return;
+    }
+    let database = Database::new().await;
+    let inserted = database.client.insert_many((0..26).map(|n| Task { n })).await.unwrap();
+    // Its text is larger than a value can be.
+    let huge = format!("UPDATE {{schema}}.job SET args = {} WHERE id = '{}'", large(190_000_000), inserted[0].id());
+    assert_eq!(database.execute(&huge).await, 1);
+    let plain = "UPDATE {schema}.job SET args = args || jsonb_build_object('pad', repeat('x', 50000000))
+        WHERE (args ->> 'n')::integer BETWEEN 1 AND 24";
+    assert_eq!(database.execute(plain).await, 24);
+    let runner = Runner::new(database.client.clone())
+        .queue("default", 26)
+        .lease(Duration::from_secs(4))
+        .worker(async |_: RunningJob<Task>| {});
+    let runner = runner.start().await.unwrap();
+    let began = std::time::Instant::now();
+    while database.number("SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL").await > 0 {
+        assert!(began.elapsed() < 10 * WAIT, "the queue stands still");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    println!("26 jobs, 25 of them large, after {:.1?}", began.elapsed());
+    runner.stop().await.unwrap();
+    let discarded = format!(
+        "SELECT count(*) FROM {{schema}}.job WHERE state = 'discarded' AND id = '{}'
+            AND errors #>> '{{-1,error}}' LIKE 'the job''s row cannot be %'",
+        inserted[0].id()
+    );
+    assert_eq!(database.number(&discarded).await, 1);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await, 25);
 }

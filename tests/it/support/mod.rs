@@ -30,6 +30,10 @@ pub const WAIT: Duration = Duration::from_secs(20);
 static CLUSTER: OnceCell<Postgres> = OnceCell::const_new();
 static NEXT_SCHEMA: AtomicU32 = AtomicU32::new(1);
 
+/// An object and an array, as `jsonb` stores them, each with a member that has no valid type.
+const DAMAGED_OBJECT: &str = "'\\x0100002001000080070000506100000000000000'";
+const DAMAGED_ARRAY: &str = "'\\x01000040040000d000000000'";
+
 /// How many tests share a database.
 const SCHEMAS: u32 = 16;
 
@@ -160,6 +164,20 @@ impl Database {
     pub async fn text(&self, text: &str) -> String {
         let row = sqlx::query(self.sql(text)).fetch_one(self.pool()).await.expect(text);
         row.try_get(0).expect(text)
+    }
+
+    /// Damages a value of a job, as a disk error does: to read it is an error.
+    pub async fn damage(&self, id: JobId, column: &str) {
+        // Lets a test write the bytes of a value.
+        let cast = "DO $$ BEGIN
+                CREATE CAST (bytea AS jsonb) WITHOUT FUNCTION;
+            EXCEPTION WHEN duplicate_object OR unique_violation THEN
+                NULL;
+            END $$";
+        self.execute(cast).await;
+        let value = if column == "errors" { DAMAGED_ARRAY } else { DAMAGED_OBJECT };
+        let update = format!("UPDATE {{schema}}.job SET {column} = {value}::bytea::jsonb WHERE id = '{id}'");
+        assert_eq!(self.execute(&update).await, 1);
     }
 
     /// Moves a job to a state, as a worker or an operator would leave it.
