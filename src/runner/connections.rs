@@ -33,9 +33,9 @@ use crate::client::answer;
 use crate::error::{Error, Result};
 use crate::store::{self, Pooling, Statements};
 
-/// One for the producer, one for the completer, one for results that are set aside. Progress, which is stored once a
+/// Two for the producer, one for the completer, one for results that are set aside. Progress, which is stored once a
 /// second, takes whichever is free.
-const MAX_CONNECTIONS: usize = 3;
+const MAX_CONNECTIONS: usize = 4;
 
 /// A connection that answered this lately is used without a ping.
 const FRESH: Duration = Duration::from_secs(1);

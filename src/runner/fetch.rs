@@ -14,10 +14,13 @@ use super::result::Ended;
 use super::shared::Shared;
 use super::slots::QueueSlots;
 use super::suspects::Plan;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::metrics::Timer;
 use crate::store::{self, Demand, Fetched, RunResult, Slots, Suspects, Unreadable, Verdict};
 use crate::worker::Stop;
+
+/// A fetch of so many jobs is two statements at once.
+const ENOUGH_FOR_TWO: usize = 1_000;
 
 /// What came of a fetch.
 pub(super) struct Found {
@@ -91,13 +94,9 @@ pub(super) async fn fetch(
     let timer = Timer::start();
     let taken_away_before = shared.runs.taken_away();
     let (depth, positions) = cursor.begin(Instant::now());
-    let mut connection = shared.connections.connection().await?;
-    let statements = shared.client.statements();
     let kinds = &shared.workers.kinds;
     let demand = Demand { slots, suspects: *suspects, kinds, cursor: &positions, except };
-    let fetching = store::fetch(&mut connection, statements, lease.id, demand);
-    let fetched = shared.connections.answer(fetching).await;
-    let fetched = connection.settle(fetched)?;
+    let (fetched, error) = take(shared, lease.id, demand).await?;
     if *suspects != Suspects::OneAlone {
         cursor.remember(depth, slots, &fetched, Instant::now());
         be_careful(shared, slots, &fetched);
@@ -128,7 +127,38 @@ pub(super) async fn fetch(
     if found.jobs > 0 && shared.runs.taken_away() != taken_away_before {
         shared.runs.note_taken_away();
     }
-    Ok(found)
+    error.map_or(Ok(found), Err)
+}
+
+/// Sends the statement of a fetch. For many jobs it sends two at once, each for half of them: a single backend takes jobs
+/// more slowly than a runner works them. Answers with the jobs, and with the error if one of the two failed.
+async fn take(shared: &Shared, worker: Uuid, demand: Demand<'_>) -> Result<(Fetched, Option<Error>)> {
+    let wanted = demand.slots.iter().fold(0, |sum: usize, slots| sum.saturating_add(slots.free));
+    if wanted < ENOUGH_FOR_TWO || demand.suspects == Suspects::OneAlone {
+        return Ok((send(shared, worker, demand).await?, None));
+    }
+    let (half, rest): (Vec<_>, Vec<_>) = demand.slots.iter().map(halve).unzip();
+    let rest = Demand { slots: &rest, suspects: Suspects::AtMost(0), ..demand };
+    let half = Demand { slots: &half, ..demand };
+    match tokio::join!(send(shared, worker, half), send(shared, worker, rest)) {
+        (Ok(one), Ok(other)) => Ok((one.and(other), None)),
+        (Ok(fetched), Err(error)) | (Err(error), Ok(fetched)) => Ok((fetched, Some(error))),
+        (Err(error), Err(_)) => Err(error),
+    }
+}
+
+/// The two halves of what a queue wants.
+fn halve(Slots { queue, free, idle }: &Slots) -> (Slots, Slots) {
+    let part = |free, idle| Slots { queue: queue.clone(), free, idle };
+    (part(free - free / 2, idle - idle / 2), part(free / 2, idle / 2))
+}
+
+/// Sends one statement.
+async fn send(shared: &Shared, worker: Uuid, demand: Demand<'_>) -> Result<Fetched> {
+    let mut connection = shared.connections.connection().await?;
+    let fetching = store::fetch(&mut connection, shared.client.statements(), worker, demand);
+    let fetched = shared.connections.answer(fetching).await;
+    connection.settle(fetched)
 }
 
 /// Notes the queues in which nothing is fetched ahead for now: those with suspects, or with jobs that have one attempt.
@@ -168,4 +198,18 @@ fn hand_over(shared: &Arc<Shared>, lease: &Arc<Lease>, fetched: Fetched) {
         }
     }
     executor::fill_slots(shared);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ident::QueueName;
+
+    #[test]
+    fn two_halves_want_what_the_whole_wants() {
+        let whole = Slots { queue: QueueName::from_stored("mail"), free: 1_001, idle: 7 };
+        let (half, rest) = halve(&whole);
+        assert_eq!((half.free, rest.free), (501, 500));
+        assert_eq!((half.idle, rest.idle), (4, 3));
+    }
 }

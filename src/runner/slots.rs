@@ -21,7 +21,7 @@ const AHEAD: Duration = Duration::from_millis(50);
 const MAX_AHEAD: usize = 4_000;
 
 /// The most jobs of a queue in one fetch: enough to make its round trip cheap. More would only come later.
-const MAX_FETCH: usize = 1_000;
+const MAX_FETCH: usize = 2_000;
 
 /// How long a job may wait here before it is given back.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(1);

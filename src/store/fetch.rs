@@ -1,5 +1,6 @@
 //! Fetching the next jobs: one statement for every fetch, and the reading of its answer.
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -70,6 +71,21 @@ impl Fetched {
     /// How many jobs the fetch took.
     pub(crate) const fn count(&self) -> usize {
         self.jobs.len() + self.unreadable.len()
+    }
+
+    /// What two statements took that were sent at once.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.jobs.extend(other.jobs);
+        self.jobs.sort_by(order_of_work);
+        self.unreadable.extend(other.unreadable);
+        self.began_at = self.began_at.min(other.began_at);
+        self.took = self.took.max(other.took);
+        self.held_back.extend(other.held_back);
+        self.limited.extend(other.limited);
+        self.suspected.extend(other.suspected);
+        self.alone_crashes = [self.alone_crashes, other.alone_crashes].into_iter().flatten().min();
+        self.left_out.extend(other.left_out);
+        self
     }
 }
 
@@ -148,10 +164,12 @@ pub(crate) async fn fetch(
     }
     read_claims(connection, statements, &mut fetched.jobs).await?;
     // UPDATE returns rows in no promised order.
-    fetched.jobs.sort_by(|a, b| {
-        (b.priority.cmp(&a.priority)).then_with(|| (a.scheduled_at, a.id).cmp(&(b.scheduled_at, b.id)))
-    });
+    fetched.jobs.sort_by(order_of_work);
     Ok(fetched)
+}
+
+fn order_of_work(a: &JobRow, b: &JobRow) -> Ordering {
+    (b.priority.cmp(&a.priority)).then_with(|| (a.scheduled_at, a.id).cmp(&(b.scheduled_at, b.id)))
 }
 
 /// Reads the claims of jobs that came back to their unique states when they were fetched: whether they got their claim

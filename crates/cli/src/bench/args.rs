@@ -82,7 +82,7 @@ pub(super) struct Sizes {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     pub(super) n: Option<u32>,
 
-    /// Connections of our pool, and as many for SQL [default: each workload's own, 2 to 16]. A runner has up to six
+    /// Connections of our pool, and as many for SQL [default: each workload's own, 2 to 16]. A runner has up to seven
     /// connections of its own beside the pool. In work_slots SQL has one for each runner
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(super) connections: Option<u32>,
