@@ -53,6 +53,7 @@ routes! {
     GET "/key" Needs::Read => pages::key::show,
     POST "/key/release" Needs::Right(Right::Change) => pages::key::release,
     GET "/queues" Needs::Read => pages::queues::list,
+    GET "/queue" Needs::Read => pages::queues::show,
     POST "/queues/change" Needs::Right(Right::Queues) => pages::queues::change,
     GET "/explain" Needs::Read => pages::explain::show,
     GET "/waiting" Needs::Read => pages::waiting::list,

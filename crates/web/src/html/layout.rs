@@ -92,7 +92,8 @@ fn navigation(page: &Page) -> Markup {
                 div.group {
                     @if !group.is_empty() { span.group-name { (group) } }
                     @for (path, name, key) in *entries {
-                        @let is_here = page.path() == *path || *path != "/" && page.path().starts_with(&format!("{path}/"));
+                        @let is_here = page.path() == *path || *path != "/" && page.path().starts_with(&format!("{path}/"))
+                            || path.strip_suffix('s') == Some(page.path());
                         a href=(page.link(path)) aria-current=[is_here.then_some("page")] data-go=(key) { (name) }
                     }
                 }

@@ -11,7 +11,7 @@ pub(crate) async fn show(page: Page) -> Html<String> {
     let snapshot = page.app.sampler.latest().await;
     let diagnosis = snapshot.as_ref().and_then(|snapshot| snapshot.diagnosis.as_deref());
     let body = html! {
-        (findings(diagnosis))
+        (findings(&page, diagnosis, 100))
         @if let (Some(snapshot), Some(diagnosis)) = (&snapshot, diagnosis) {
             div.columns {
                 section.panel {

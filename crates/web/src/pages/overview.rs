@@ -9,6 +9,9 @@ use crate::html::{Document, Hostile, ago, count, document, grouped, rate, span, 
 use crate::page::Page;
 use crate::snapshot::{POINTS, Point, Snapshot};
 
+/// The most findings on the page, so that the numbers below stay in sight.
+const FINDINGS: usize = 6;
+
 pub(crate) async fn show(page: Page) -> Html<String> {
     let body = match page.app.sampler.latest().await {
         Some(snapshot) => overview(&page, &snapshot),
@@ -28,7 +31,7 @@ fn overview(page: &Page, snapshot: &Snapshot) -> Markup {
                 (Hostile(failure))
             }
         }
-        (findings(snapshot.diagnosis.as_deref()))
+        (findings(page, snapshot.diagnosis.as_deref(), FINDINGS))
         section.states aria-label="Jobs by state" {
             @for one in [JobState::Available, JobState::Running, JobState::Retryable, JobState::Scheduled,
                 JobState::Pending, JobState::Discarded, JobState::Completed, JobState::Cancelled] {
@@ -92,8 +95,8 @@ fn percentiles(name: &str, times: Percentiles) -> Markup {
     }
 }
 
-/// What `doctor` found, the worst first.
-pub(super) fn findings(diagnosis: Option<&Diagnosis>) -> Markup {
+/// What `doctor` found, the worst first, up to so many findings.
+pub(super) fn findings(page: &Page, diagnosis: Option<&Diagnosis>, most: usize) -> Markup {
     let Some(diagnosis) = diagnosis else {
         return html! { p.callout.ok { "The doctor is looking at the queue." } };
     };
@@ -104,7 +107,14 @@ pub(super) fn findings(diagnosis: Option<&Diagnosis>) -> Markup {
     }
     html! {
         section.findings aria-label="Findings of the doctor" {
-            @for finding in &diagnosis.findings { (one_finding(finding)) }
+            @for finding in diagnosis.findings.iter().take(most) { (one_finding(finding)) }
+            @if let Some(more) = diagnosis.findings.len().checked_sub(most).filter(|more| *more > 0) {
+                p.note {
+                    "And " (more) " more: "
+                    @if page.path() == "/doctor" { code { "uniqueue doctor" } " lists them all." }
+                    @else { a href=(page.link("/doctor")) { "Doctor" } "." }
+                }
+            }
         }
     }
 }

@@ -9,9 +9,12 @@ use uniqueue::{JobState, Keep, QueueInfo};
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, count, document, grouped, span, submit};
+use crate::html::{Document, Hostile, ago, count, document, grouped, span, state, submit};
 use crate::page::{Page, by};
 use crate::snapshot::Snapshot;
+
+/// The most queues on a page.
+const ROWS: usize = 50;
 
 /// The states that the table shows.
 const STATES: [JobState; 6] = [
@@ -23,30 +26,50 @@ const STATES: [JobState; 6] = [
     JobState::Completed,
 ];
 
-pub(crate) async fn list(page: Page) -> Html<String> {
+pub(crate) async fn list(page: Page, fields: Fields) -> Html<String> {
     let body = match page.app.sampler.latest().await {
-        Some(snapshot) => table(&page, &snapshot),
+        Some(snapshot) => table(&page, &snapshot, &fields),
         None => html! { p.callout.critical role="alert" { "The database does not answer." } },
     };
     document(&page, Document { title: "Queues", is_live: true, actions: html! {}, body })
 }
 
-fn table(page: &Page, snapshot: &Snapshot) -> Markup {
+fn table(page: &Page, snapshot: &Snapshot, fields: &Fields) -> Markup {
     if snapshot.queues.is_empty() {
         return html! { p.panel.empty { "There is no queue yet. A queue appears with its first job, its first runner or its first setting." } };
     }
+    let (prefix, after) = (fields.get("prefix"), fields.get("after"));
+    let mut queues: Vec<_> = snapshot.queues.iter().collect();
+    queues.sort_by_key(|queue| queue.settings.name.as_str());
+    queues.retain(|queue| {
+        let name = queue.settings.name.as_str();
+        prefix.is_none_or(|prefix| name.starts_with(prefix)) && after.is_none_or(|after| name > after)
+    });
+    let next = (queues.len() > ROWS).then(|| {
+        let mut pairs = vec![("after", queues[ROWS - 1].settings.name.as_str())];
+        pairs.extend(prefix.map(|prefix| ("prefix", prefix)));
+        url("/queues", &pairs)
+    });
     html! {
-        div.scroll {
+        @if snapshot.queues.len() > ROWS {
+            form.row.search method="get" action=(page.link("/queues")) role="search" {
+                input name="prefix" value=[prefix] placeholder="queue begins with" aria-label="Queue begins with" data-search size="24";
+                button { "Search" }
+            }
+        }
+        @if queues.is_empty() { p.panel.empty { "No queue begins so. " a href=(page.link("/queues")) { "All queues" } } }
+        @else { div.scroll {
             table {
                 thead {
                     tr {
                         th { "Queue" } @for one in STATES { th.num { (one) } }
-                        th.num { "Oldest" } th.num { "Runners" } th.num { "Limit" } th { "Settings" }
+                        th.num { "Oldest" } th.num { "Runners" } th.num { "Limit" } th { "Keeps completed" }
                     }
                 }
-                tbody { @for queue in &snapshot.queues { (row(page, queue)) } }
+                tbody { @for queue in queues.iter().take(ROWS) { (row(page, queue)) } }
             }
-        }
+        } }
+        p.row.pages { @if let Some(next) = next { a.button rel="next" href=(page.link(&next)) { "Next page" } } }
         p.note { "A number with a plus is a lower bound. Final jobs are counted among the last 20,000." }
     }
 }
@@ -57,25 +80,63 @@ fn row(page: &Page, queue: &QueueInfo) -> Markup {
     html! {
         tr id={ "queue-" (hex(name)) } {
             th scope="row" {
-                a href=(page.link(&url("/jobs", &[("queue", name), ("since", "all")]))) { (Hostile(name)) }
+                a href=(page.link(&url("/queue", &[("queue", name)]))) { (Hostile(name)) }
                 @if settings.paused_at.is_some() { " " span.badge.warning { "paused" } }
             }
-            @for one in STATES {
-                td.num { a.plain href=(page.link(&url("/jobs", &[("queue", name), ("state", one.as_str()), ("since", "all")]))) { (count(queue.count(one))) } }
-            }
+            @for one in STATES { td.num { (jobs(page, queue, one)) } }
             td.num { (queue.oldest_available_age.map(span).unwrap_or_default()) }
             td.num { (grouped(queue.runners)) }
             td.num { (settings.limit.map(|limit| limit.to_string()).unwrap_or_else(|| "none".to_owned())) }
-            td {
-                @if page.may(Right::Queues) {
-                    details.menu data-hold {
-                        summary { "Change" }
-                        (forms(page, queue))
-                    }
-                } @else { (kept(settings.keep_completed)) }
-            }
+            td { (kept(settings.keep_completed)) }
         }
     }
+}
+
+/// The number of jobs in a state, with a link to them.
+fn jobs(page: &Page, queue: &QueueInfo, one: JobState) -> Markup {
+    let jobs = queue.count(one);
+    let list = url("/jobs", &[("queue", queue.settings.name.as_str()), ("state", one.as_str()), ("since", "all")]);
+    html! { @if jobs.counted() == 0 { (count(jobs)) } @else { a.plain href=(page.link(&list)) { (count(jobs)) } } }
+}
+
+/// One queue: its jobs, and its settings.
+pub(crate) async fn show(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+    let name = fields.need("queue")?;
+    let Some(snapshot) = page.app.sampler.latest().await else {
+        let body = html! { p.callout.critical role="alert" { "The database does not answer." } };
+        return Ok(document(&page, Document { title: "Queue", is_live: true, actions: html! {}, body }));
+    };
+    let queue = snapshot.queues.iter().find(|queue| queue.settings.name.as_str() == name);
+    let queue = queue.ok_or(Failure::NotFound("queue: it appears with its first job, runner or setting"))?;
+    let settings = &queue.settings;
+    let body = html! {
+        p.callout.mono.the-key {
+            (Hostile(name))
+            @if let Some(at) = settings.paused_at { " " span.badge.warning { "paused" } " " span.note { (ago(at, snapshot.stats.asked_at.max(at))) } }
+        }
+        div.columns {
+            section.panel {
+                h2 { "Jobs" }
+                dl.facts { @for one in JobState::ALL { dt { (state(one)) } dd { (jobs(&page, queue, one)) } } }
+                p.note { "A number with a plus is a lower bound. Final jobs are counted among the last 20,000." }
+                p { a href=(page.link(&url("/jobs", &[("queue", name), ("since", "all")]))) { "Jobs of this queue" } }
+            }
+            section.panel {
+                h2 { "Work" }
+                dl.facts {
+                    dt { "Runners" } dd { (grouped(queue.runners)) }
+                    dt { "Oldest available job" } dd { @match queue.oldest_available_age { Some(age) => { "due for " (span(age)) } None => "none" } }
+                    dt { "Limit" } dd { @match settings.limit { Some(limit) => { (limit) " at once" } None => "none" } }
+                    dt { "Keeps completed" } dd { (kept(settings.keep_completed)) }
+                    dt { "Keeps cancelled" } dd { (kept(settings.keep_cancelled)) }
+                    dt { "Keeps discarded" } dd { (kept(settings.keep_discarded)) }
+                }
+            }
+            @if page.may(Right::Queues) { section.panel.actions-panel { h2 { "Change" } (forms(&page, queue)) } }
+        }
+        details.cli { summary { "The same on the command line" } pre data-copy { code { "uniqueue queue list" } } }
+    };
+    Ok(document(&page, Document { title: "Queue", is_live: true, actions: html! {}, body }))
 }
 
 fn forms(page: &Page, queue: &QueueInfo) -> Markup {
@@ -149,5 +210,5 @@ pub(crate) async fn change(page: Page, body: String) -> Result<Response, Failure
     by!(page, change).await?;
     page.log(verb, name);
     page.app.sampler.refresh().await;
-    Ok(page.go_to("/queues"))
+    Ok(page.go_to(&url("/queue", &[("queue", name)])))
 }

@@ -28,7 +28,7 @@ pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
                         @else if one.is_idle { span.state.s-pending { "idle" } }
                         @else { span.state.s-running { "working" } }
                     }
-                    td { @for (at, queue) in one.queues.iter().enumerate() {
+                    td.names { @for (at, queue) in one.queues.iter().enumerate() {
                         @if at > 0 { ", " }
                         (Hostile(&queue.queue)) " " span.note { (queue.running) @if let Some(slots) = queue.slots { "/" (slots) } }
                     } }

@@ -41,6 +41,7 @@ async fn hostile_text_is_text_on_every_page() {
         format!("/keys?prefix={coded}"),
         "/keys".to_owned(),
         "/queues".to_owned(),
+        format!("/queue?queue={}", coded.replace("%1B", "")),
         "/duplicates".to_owned(),
         format!("/explain?kind={coded}&args={coded}&policy={coded}&what=lab"),
         format!("/insert?kind={coded}&args={coded}&policy={coded}"),

@@ -22,6 +22,7 @@ const REQUESTS: &[(&str, &str, &str, &str)] = &[
     ("GET", "/key", "/key?key=a", ""),
     ("POST", "/key/release", "/key/release", "key=a"),
     ("GET", "/queues", "/queues", ""),
+    ("GET", "/queue", "/queue?queue=a", ""),
     ("POST", "/queues/change", "/queues/change", "queue=a&verb=pause"),
     ("GET", "/explain", "/explain?kind=a&what=insert", ""),
     ("GET", "/waiting", "/waiting", ""),

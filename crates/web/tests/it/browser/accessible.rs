@@ -40,6 +40,7 @@ async fn no_page_has_a_serious_barrier() {
         .filter_map(|route| match route.path {
             "/live" | "/bulk/{id}" | "/metrics" => None,
             "/key" => Some("/key?key=k".to_owned()),
+            "/queue" => Some("/queue?queue=default".to_owned()),
             "/" => Some(String::new()),
             path if path.starts_with("/health") => None,
             path => Some(path.replace("{id}", &id.to_string())),
