@@ -7,7 +7,7 @@ use fantoccini::key::Key;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 use uniqueue::testing::Database;
-use uniqueue::{JobState, NewJob};
+use uniqueue::{JobState, NewJob, UniqueKey};
 
 use super::driver::{Driver, WAIT, ZONE, choose, click, keys, shows};
 use super::service::Service;
@@ -125,5 +125,34 @@ async fn times_are_shown_in_the_zone_of_the_browser_where_it_is_chosen() {
     shows(&browser, &there).await;
     click(&browser, "button[value=utc]").await;
     shows(&browser, &utc).await;
+    browser.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_countdown_ends_at_the_free_key_and_moves_nothing() {
+    let Some(driver) = Driver::start().await else { return };
+    let database = Database::new().await.unwrap();
+    let key = UniqueKey::raw("k").period(Duration::from_secs(8));
+    database.client().insert(NewJob::new("mail", &json!({})).unique_key(key)).await.unwrap();
+    let service = Service::start(database.client().clone(), 0).await;
+    let browser = driver.session(1280, 900, true).await;
+    browser.goto(&service.url("/key?key=k")).await.unwrap();
+    shows(&browser, "00:00:0").await;
+    // Where everything stands, before and after each change of the page.
+    let script = "const at = () => [...document.querySelectorAll('main *:not(time, details *)')].map((one) => {\
+             const box = one.getBoundingClientRect();\
+             return [one.tagName, box.x, box.y, box.width, box.height].join(' '); });\
+         window.seen = []; window.moved = []; const before = at();\
+         new MutationObserver(() => { const countdown = document.querySelector('.countdown'); if (countdown) {\
+             window.seen.push(countdown.textContent); const now = at();\
+             for (let i = 0; i < Math.max(now.length, before.length); i++)\
+                 if (now[i] !== before[i]) window.moved.push([countdown.textContent, before[i], now[i]]); } })\
+         .observe(document.querySelector('.countdown'), { childList: true, characterData: true, subtree: true });";
+    browser.execute(script, Vec::new()).await.unwrap();
+    shows(&browser, "The key is free.").await;
+    let seen = browser.execute("return window.seen", Vec::new()).await.unwrap();
+    let distinct: std::collections::HashSet<_> = seen.as_array().unwrap().iter().map(ToString::to_string).collect();
+    assert!(distinct.len() >= 3, "{seen}");
+    assert_eq!(browser.execute("return window.moved.slice(0, 9)", Vec::new()).await.unwrap(), json!([]));
     browser.close().await.unwrap();
 }

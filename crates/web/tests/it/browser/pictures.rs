@@ -65,12 +65,14 @@ async fn pictures() {
         {
             browser.set_window_size(width, 860).await.unwrap();
             for shot in &shots {
+                scene::pass(&database, width).await;
                 draw(&browser, &service, shot, theme, width, &directory, true).await;
             }
         }
     } else {
         for (name, theme, width) in [("overview", "dark", 1280), ("jobs", "light", 1280), ("key", "light", 1280)] {
             let shot = shots.iter().find(|(known, ..)| *known == name).unwrap();
+            scene::pass(&database, ROUNDS).await;
             draw(&browser, &service, shot, theme, width, &directory, false).await;
         }
     }

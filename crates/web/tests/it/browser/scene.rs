@@ -15,6 +15,10 @@ const JOBS: &str = "
         now() + interval '1 hour', now() - interval '2 s', 61000 / n, 130 / n, 24, 1, interval '5 s',
         ARRAY['billing', 'emails', 'images', 'reports', 'search'], ARRAY[2, 8, 4, 2, 4]
     FROM generate_series(1, 3) AS n;
+    INSERT INTO {schema}.maintenance (service, holder, runner, leased_until, ran_at)
+    SELECT s, md5('runner 1')::uuid, 'worker-1.eu-west', now() + interval '1 hour', now()
+    FROM unnest(ARRAY['periodic', 'promoter', 'pruner', 'reindexer', 'rescuer']) AS s
+    ON CONFLICT (service) DO UPDATE SET ran_at = now();
     INSERT INTO {schema}.job (
         id, created_at, scheduled_at, attempted_at, finalized_at, worker, state, attempt, max_attempts, unique_states,
         kind, queue, unique_key, args, errors, progress
@@ -26,7 +30,7 @@ const JOBS: &str = "
         )::uuid,
         c.at,
         CASE
-            WHEN k.state IN ('scheduled', 'retryable') THEN now() + (1 + k.chance % 700) * interval '11 s'
+            WHEN k.state IN ('scheduled', 'retryable') THEN now() + (60 + k.chance % 700) * interval '11 s'
             ELSE c.at
         END,
         CASE WHEN k.state NOT IN ('available', 'scheduled', 'pending') THEN c.at + (20 + k.chance % 900) * interval '1 ms' END,
@@ -86,6 +90,10 @@ const ROUND: &str = "
     FROM generate_series(1, greatest(0, 9 + (7 * sin({round} / 3.0))::integer)) AS n;
     UPDATE {schema}.job SET state = 'completed', finalized_at = now(), worker = md5('runner 1')::uuid, attempt = 1
     WHERE id IN (SELECT id FROM {schema}.job WHERE state = 'available' AND queue = 'search' ORDER BY id LIMIT 9);
+    UPDATE {schema}.job SET scheduled_at = greatest(scheduled_at, now() - interval '5 s') WHERE state = 'available';
+    UPDATE {schema}.job SET attempted_at = greatest(attempted_at, now() - get_byte(uuid_send(id), 15) % 30 * interval '0.1 s')
+    WHERE state = 'running';
+    UPDATE {schema}.maintenance SET ran_at = now();
     UPDATE {schema}.runner SET
         heartbeat_at = now(), leased_until = now() + interval '1 hour', counted_at = now(),
         lately_completed = 26 + (9 * sin({round} / 4.0))::integer, lately_failed = ({round} % 7 = 3)::integer";
@@ -102,8 +110,8 @@ pub(super) async fn fill(database: &Database) -> JobId {
     run(database, JOBS).await;
     let now = client.database_time().await.unwrap();
     let key = uniqueue::UniqueKey::raw(KEY).period(std::time::Duration::from_secs(7_200));
-    let job =
-        digest().id(JobId::first_at(now)).unique_key(key).scheduled_at(now + std::time::Duration::from_secs(2_539));
+    let id = uuid::Uuid::from_u128(JobId::first_at(now).as_uuid().as_u128() | 0x7c41_8a52_0d6e_91f3_4b27);
+    let job = digest().id(id).unique_key(key).scheduled_at(now + std::time::Duration::from_secs(2_539));
     let id = client.insert(job).actor("ada").await.unwrap().id();
     for (index, user) in [3_900, 3_901, 3_905, 3_911].into_iter().enumerate() {
         let key = uniqueue::UniqueKey::raw(format!("email.send:welcome:{user}"));
