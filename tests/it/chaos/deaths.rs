@@ -56,10 +56,13 @@ async fn from_kill_to_restart(lease: Duration) -> Duration {
 
 #[tokio::test]
 async fn the_jobs_of_a_killed_process_run_elsewhere_soon_after_its_lease() {
-    let took = from_kill_to_restart(LEASE).await;
-    println!("kill -9 to restart elsewhere with a lease of {LEASE:?}: {took:.2?}");
-    // A lease and a quarter and the back-off of a second, and as much again for a busy machine.
-    assert!(took < 4 * LEASE, "{took:?}");
+    let lease = 2 * LEASE;
+    let took = tokio::join!(from_kill_to_restart(lease), from_kill_to_restart(lease), from_kill_to_restart(lease));
+    println!("kill -9 to restart elsewhere with a lease of {lease:?}: {took:.2?}");
+    let longest = took.0.max(took.1).max(took.2);
+    // As docs/workers.md says: the lease, half of it until another runner looks at the latest, and the back-off of a second.
+    let promised = lease * 3 / 2 + Duration::from_secs(1);
+    assert!(longest < promised + Duration::from_secs(2), "{took:?}, with two seconds for a busy machine");
 }
 
 /// Half a minute, for the number's sake: `cargo test --test it default_lease -- --ignored --nocapture`.

@@ -57,6 +57,27 @@ async fn jobs_that_cannot_be_read_are_discarded_and_hold_up_no_other() {
 }
 
 #[tokio::test]
+async fn a_job_that_cannot_be_read_is_found_behind_locked_ones() {
+    let database = Database::new().await;
+    let inserted = database.client.insert_many((0..5).map(|n| Task { n })).await.unwrap();
+    database.damage(inserted[3].id(), "args").await;
+    // As many as a fetch takes.
+    let mut locked = database.pool().begin().await.unwrap();
+    let lock = "SELECT id FROM {schema}.job ORDER BY scheduled_at, id LIMIT 3 FOR UPDATE";
+    sqlx::raw_sql(database.sql(lock)).execute(&mut *locked).await.unwrap();
+    let runner = Runner::new(database.client.clone())
+        .queue("default", 3)
+        .poll_interval(Duration::from_millis(20))
+        .worker(async |_: RunningJob<Task>| {});
+    let runner = runner.start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 1).await;
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'discarded'", 1).await;
+    locked.rollback().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 4).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn jobs_that_do_not_come_in_time_together_come_one_by_one() {
     let database = Database::new().await;
     database.client.insert_many((0..24).map(|n| Task { n })).await.unwrap();
