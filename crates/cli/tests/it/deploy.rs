@@ -78,6 +78,21 @@ fn prometheus_loads_rules_that_there_are() {
 }
 
 #[test]
+fn grafana_and_the_rules_ask_for_metrics_that_there_are() {
+    serde_json::from_str::<serde_json::Value>(&text("deploy/grafana-dashboard.json")).unwrap();
+    let documented = text("docs/web.md");
+    for file in ["deploy/grafana-dashboard.json", "deploy/prometheus-rules.yml"] {
+        let text = text(file);
+        let words = text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+        let names: Vec<_> = words.filter(|word| word.starts_with("uniqueue_")).collect();
+        assert!(!names.is_empty(), "{file}");
+        for name in names {
+            assert!(documented.contains(&format!("| `{name}` |")), "{file}: {name}");
+        }
+    }
+}
+
+#[test]
 fn systemd_reads_the_unit() {
     let file = "deploy/uniqueue.service";
     let unit = text(file);
