@@ -18,8 +18,8 @@
 //!
 //! A job that kills its process later than that, or beside a job that ran on, was not alone. It is not discarded, since any
 //! of the others may have done it. Both times grow fourfold with each further crash, up to [`MAX_TRIAL`] and [`MAX_DRAIN`].
-//! So the crash is its own sooner or later. Beside jobs that run for longer than these times that never happens: there the
-//! sixth crash discards the job that was started last, a minute or more after all others.
+//! So the crash of a job that kills within that time is its own sooner or later. Beside jobs that run for longer it is never
+//! alone: there the sixth crash discards the job that was started last, half a minute or more after all others.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -32,15 +32,15 @@ use crate::store::{RunResult, Verdict};
 /// A suspect that has run for this long has passed its trial, up to its second crash.
 const TRIAL: Duration = Duration::from_secs(10);
 
-/// The longest trial, of a job that crashed many times.
-const MAX_TRIAL: Duration = Duration::from_secs(300);
+/// The longest trial. An innocent job that runs for long holds up its runner for as long.
+const MAX_TRIAL: Duration = Duration::from_secs(40);
 
 /// How long a suspect that is to run alone waits for the jobs that run, after its second crash.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// The longest such wait, after many crashes. Longer than the minute after which the statement that rescues jobs blames the
-/// job that was started last.
-const MAX_DRAIN: Duration = Duration::from_secs(120);
+/// The longest such wait. Longer than the half minute after which the statement that rescues jobs blames the job that was
+/// started last.
+const MAX_DRAIN: Duration = Duration::from_secs(32);
 
 /// How long no suspect is fetched to run alone after none was found: another runner had it, or it is locked.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -341,9 +341,7 @@ mod tests {
     #[test]
     fn each_further_crash_makes_the_wait_and_the_trial_longer() {
         let now = Instant::now();
-        for (crashes, drain, trial) in
-            [(1, 2, 10), (2, 2, 10), (3, 8, 40), (4, 32, 160), (5, 120, 300), (32_767, 120, 300)]
-        {
+        for (crashes, drain, trial) in [(1, 2, 10), (2, 2, 10), (3, 8, 40), (4, 32, 40), (32_767, 32, 40)] {
             assert_eq!(grown(DRAIN, crashes, MAX_DRAIN), Duration::from_secs(drain), "{crashes}");
             assert_eq!(grown(TRIAL, crashes, MAX_TRIAL), Duration::from_secs(trial), "{crashes}");
         }

@@ -5,7 +5,7 @@
 -- does, but not the last one: the neighbour of a job that kills its process is innocent. From the second crash on a job
 -- runs alone, for longer after each further crash. From the third on, the crash discards it where the runner had no other
 -- job. Beside jobs that run for very long it is never alone. So from the sixth on, the crash also discards it where the
--- runner started no other job later, or within a minute before it.
+-- runner started no other job later, or within half a minute before it.
 --
 -- A job with one attempt was fetched to be started at once. It is not started again.
 --
@@ -32,7 +32,7 @@ rescued AS (
             CASE WHEN s.is_over THEN clock_timestamp() END,
             CASE
                 WHEN s.is_over THEN j.scheduled_at
-                ELSE clock_timestamp() + interval '1 s' * least(power(5, least(s.crashes, 5) - 1), 300)
+                ELSE clock_timestamp() + interval '1 s' * power(5, least(s.crashes, 3) - 1)
             END,
             CASE
                 WHEN s.is_over THEN j.attempt
@@ -58,7 +58,7 @@ rescued AS (
                         WHEN j.crashes >= $3::integer - 1 AND NOT EXISTS (
                             SELECT FROM /* schema */job AS o
                             WHERE o.state = 'running' AND o.worker = j.worker AND o.id <> j.id
-                                AND (j.crashes < $3::integer + 2 OR o.attempted_at > j.attempted_at - interval '1 min')
+                                AND (j.crashes < $3::integer + 2 OR o.attempted_at > j.attempted_at - interval '30 s')
                         ) THEN format('its runner died %s times in a row while it had the job', j.crashes + 1)
                     END AS reason
                 OFFSET 0

@@ -141,7 +141,7 @@ async fn a_third_crash_discards_only_a_job_that_was_alone() {
 #[tokio::test]
 async fn a_sixth_crash_discards_a_job_that_was_started_long_after_the_others() {
     use JobState::{Discarded, Retryable};
-    assert_eq!(crash((5, 1), (7, 90)).await, [(Discarded, 6), (Retryable, 8)]);
+    assert_eq!(crash((5, 1), (7, 40)).await, [(Discarded, 6), (Retryable, 8)]);
     assert_eq!(
         crash((5, 1), (0, 30)).await,
         [(Retryable, 6), (Retryable, 1)],
