@@ -18,16 +18,15 @@ mod work;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use sqlx::PgPool;
-use sqlx::postgres::PgPoolOptions;
 use tokio::sync::watch;
 use uniqueue::Client;
 
 use self::cluster::Cluster;
 use self::dice::Dice;
 use self::insert::Ledger;
+use self::process::application_pool;
 use self::torment::{CALM, Tormentor};
 use crate::support::soak;
 
@@ -57,7 +56,7 @@ async fn no_job_is_lost_and_none_is_finished_twice_whatever_dies() {
         .collect();
     let canceller = tokio::spawn(insert::cancel(client(&url), Arc::clone(&ledger), Dice::new(seed, 200)));
     let (is_over, looks) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let observer = tokio::spawn(verdict::observe(pool(&url), Arc::clone(&is_over), Arc::clone(&looks)));
+    let observer = tokio::spawn(verdict::observe(application_pool(&url, 3), Arc::clone(&is_over), Arc::clone(&looks)));
 
     let mut tormentor = Tormentor::new(cluster, runners, Dice::new(seed, 1));
     tormentor.torment(rounds, &pace).await;
@@ -102,10 +101,6 @@ fn setting(name: &str, default: usize) -> usize {
         .map_or(default, |given| given.parse().unwrap_or_else(|_| panic!("{name} is no number: {given:?}")))
 }
 
-fn pool(url: &str) -> PgPool {
-    PgPoolOptions::new().max_connections(3).acquire_timeout(Duration::from_secs(5)).connect_lazy(url).expect("a URL")
-}
-
 fn client(url: &str) -> Client {
-    Client::new(pool(url))
+    Client::new(application_pool(url, 3))
 }

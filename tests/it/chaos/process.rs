@@ -7,10 +7,28 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgPoolOptions;
+use sqlx::{Connection, PgPool};
+use tokio::time::timeout;
 use uniqueue::{Client, Retention, RetryPolicy, Runner, SchemaName, shutdown_signal};
 
 use super::work::{Doer, NO_LUCK};
 use crate::support::{WAIT, log_as};
+
+/// How long a connection that is given back has to answer.
+const RETURN: Duration = Duration::from_secs(2);
+
+/// A pool of an application that did what docs/operations.md says: a connection that fell silent in a transaction of the
+/// application's own does not keep its place for ever.
+pub fn application_pool(url: &str, max_connections: u32) -> PgPool {
+    let pool = PgPoolOptions::new().max_connections(max_connections).acquire_timeout(Duration::from_secs(5));
+    let checked = pool.after_release(|connection, _| {
+        Box::pin(async {
+            timeout(RETURN, connection.ping()).await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+            Ok(true)
+        })
+    });
+    checked.connect_lazy(url).expect("a URL")
+}
 
 /// Says in a child process what to run; see [`runner_process`].
 const ORDER: &str = "UNIQUEUE_TEST_RUNNER";
@@ -132,11 +150,7 @@ fn runner_process() {
 }
 
 async fn run(order: Order) {
-    let pool = PgPoolOptions::new()
-        .max_connections(order.connections)
-        .acquire_timeout(Duration::from_secs(5))
-        .connect_lazy(&order.url)
-        .unwrap();
+    let pool = application_pool(&order.url, order.connections);
     let client = Client::builder().schema(SchemaName::new(&order.schema).unwrap()).pool(pool);
     let mut shutdown = std::pin::pin!(shutdown_signal());
     let handle = loop {
