@@ -13,7 +13,10 @@ CREATE DOMAIN short_name AS text CHECK (octet_length(VALUE) BETWEEN 1 AND 128);
 COMMENT ON DOMAIN short_name IS 'The name of a kind, a queue or a periodic job: 1 to 128 bytes.';
 
 CREATE DOMAIN key_text AS text COLLATE "C" CHECK (octet_length(VALUE) BETWEEN 1 AND 512);
-COMMENT ON DOMAIN key_text IS 'A unique key: 1 to 512 bytes, compared byte by byte.';
+COMMENT ON DOMAIN key_text IS 'A unique key, or the key of a group: 1 to 512 bytes, compared byte by byte.';
+
+CREATE DOMAIN group_limit AS smallint CHECK (VALUE >= 1);
+COMMENT ON DOMAIN group_limit IS 'How many jobs of a group may run at once: 1 to 32767.';
 
 CREATE DOMAIN state_mask AS smallint CHECK (VALUE BETWEEN 0 AND 255);
 COMMENT ON DOMAIN state_mask IS 'A set of states, one bit each (state_bit, state_names).';
@@ -108,6 +111,10 @@ CREATE TABLE job (
     updates integer,
     updated_at timestamptz,
     updated_by uuid,
+    group_key key_text,
+    group_limit group_limit,
+    in_order boolean,
+    began integer,
     CONSTRAINT job_pkey PRIMARY KEY (id),
     CONSTRAINT job_state_fits CHECK (
         (finalized_at IS NOT NULL) = (state IN ('cancelled', 'completed', 'discarded'))
@@ -146,18 +153,33 @@ COMMENT ON COLUMN job.progress IS
 COMMENT ON COLUMN job.updates IS 'How many duplicates changed the job in place (on_conflict update); null: none.';
 COMMENT ON COLUMN job.updated_at IS 'When the latest of them did.';
 COMMENT ON COLUMN job.updated_by IS 'The id of the insert that did, so that the same insert sent again changes nothing.';
+COMMENT ON COLUMN job.group_key IS 'The group that the job belongs to within its queue; null: none.';
+COMMENT ON COLUMN job.group_limit IS 'The job starts only while fewer jobs of its group run than this; null: no limit of its own.';
+COMMENT ON COLUMN job.in_order IS 'Whether the job runs in its group''s order: one at a time, and none overtakes one that began. null: no.';
+COMMENT ON COLUMN job.began IS 'The run in which a job that is in_order began, from when on it stays first in its group until it is final; 0: it inherited the place of one that began; null: it has not begun.';
 COMMENT ON CONSTRAINT job_pkey ON job IS 'Ids are unique.';
 COMMENT ON CONSTRAINT job_state_fits ON job IS 'A job is final exactly when it says since when, and a running job names its runner.';
 
 CREATE UNIQUE INDEX job_unique_key ON job (unique_key) WHERE claims;
 COMMENT ON INDEX job_unique_key IS 'At most one job claims a key. The index knows each row''s own unique states through job.claims.';
 
-CREATE INDEX job_fetch ON job (queue, priority DESC, scheduled_at, id) WHERE state = 'available';
-COMMENT ON INDEX job_fetch IS 'What workers fetch, in the order they fetch it.';
+CREATE INDEX job_fetch ON job (queue, priority DESC, scheduled_at, id) WHERE group_key IS NULL AND state = 'available';
+COMMENT ON INDEX job_fetch IS 'What workers fetch, in the order they fetch it: the jobs without a group.';
+
+CREATE INDEX job_group ON job (queue, priority DESC, group_key, scheduled_at, id)
+    WHERE group_key IS NOT NULL AND state = 'available';
+COMMENT ON INDEX job_group IS 'Available jobs of groups. A fetch visits the first of each group.';
+
+CREATE INDEX job_group_held ON job (queue, group_key)
+    WHERE group_key IS NOT NULL AND (
+        state = 'running' OR (began IS NOT NULL AND state IN ('available', 'pending', 'retryable', 'scheduled'))
+    );
+COMMENT ON INDEX job_group_held IS
+    'What takes the places of groups: their running jobs, and jobs in order that began and are not final.';
 
 CREATE INDEX job_suspect ON job (queue, crashes, priority DESC, scheduled_at, id)
-    WHERE state = 'available' AND crashes > 0;
-COMMENT ON INDEX job_suspect IS 'Suspects to fetch, those with the fewest crashes first.';
+    WHERE crashes > 0 AND group_key IS NULL AND state = 'available';
+COMMENT ON INDEX job_suspect IS 'Suspects to fetch that have no group, those with the fewest crashes first.';
 
 CREATE INDEX job_waiting ON job (scheduled_at) WHERE state IN ('scheduled', 'retryable');
 COMMENT ON INDEX job_waiting IS 'Scheduled and retryable jobs by the time they are due.';

@@ -19,6 +19,7 @@ CREATE TABLE runner (
     queues text[] NOT NULL,
     slots integer[],
     kinds text[],
+    knows_groups boolean NOT NULL,
     CONSTRAINT runner_pkey PRIMARY KEY (id)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE runner IS 'One row a live runner. A runner whose lease ran out is dead: its jobs are rescued.';
@@ -42,17 +43,21 @@ COMMENT ON COLUMN runner.name IS 'For people: uniqueue and the process id, unles
 COMMENT ON COLUMN runner.queues IS 'The queues it works.';
 COMMENT ON COLUMN runner.slots IS 'For each of these queues, how many of its jobs it could run at once when it started. Null: it did not say.';
 COMMENT ON COLUMN runner.kinds IS 'The kinds that it has a worker for. It leaves jobs of other kinds alone. Null: it did not say.';
+COMMENT ON COLUMN runner.knows_groups IS 'Whether it keeps the limits of groups. Without a default: a runner of a version that does not know groups cannot enter.';
 COMMENT ON CONSTRAINT runner_pkey ON runner IS 'One row a runner.';
 
 CREATE TABLE queue (
     name short_name NOT NULL,
     paused_at timestamptz,
     max_running integer,
+    max_per_group integer,
+    fair boolean NOT NULL DEFAULT false,
     keep_completed interval,
     keep_cancelled interval,
     keep_discarded interval,
     CONSTRAINT queue_pkey PRIMARY KEY (name),
     CONSTRAINT queue_max_running_range CHECK (max_running >= 1),
+    CONSTRAINT queue_max_per_group_range CHECK (max_per_group >= 1),
     CONSTRAINT queue_keep_not_negative CHECK (
         keep_completed >= interval '0' AND keep_cancelled >= interval '0' AND keep_discarded >= interval '0'
     )
@@ -62,11 +67,16 @@ COMMENT ON COLUMN queue.name IS 'The queue''s name, as in job.queue.';
 COMMENT ON COLUMN queue.paused_at IS 'Since when nothing is fetched from the queue; null: it is not paused.';
 COMMENT ON COLUMN queue.max_running IS
     'How many of the queue''s jobs may run at once, over all runners; null: as many as the runners have slots for.';
+COMMENT ON COLUMN queue.max_per_group IS
+    'How many jobs of each group of the queue may run at once, over all runners; null: as many as the jobs themselves allow.';
+COMMENT ON COLUMN queue.fair IS
+    'Whether the queue''s groups, and the jobs without a group as one more, take turns within a priority.';
 COMMENT ON COLUMN queue.keep_completed IS 'How long the queue''s completed jobs are kept; 0: they are deleted when they complete; null: as the runners say (a day).';
 COMMENT ON COLUMN queue.keep_cancelled IS 'How long its cancelled jobs are kept; null: as the runners say (a day).';
 COMMENT ON COLUMN queue.keep_discarded IS 'How long its discarded jobs are kept; null: as the runners say (a week).';
 COMMENT ON CONSTRAINT queue_pkey ON queue IS 'One row a queue.';
 COMMENT ON CONSTRAINT queue_max_running_range ON queue IS 'A limit of at least 1. To run nothing, pause the queue.';
+COMMENT ON CONSTRAINT queue_max_per_group_range ON queue IS 'A limit of at least 1. To run nothing, pause the queue.';
 COMMENT ON CONSTRAINT queue_keep_not_negative ON queue IS 'A retention is not negative. For ever is a long time, such as 1000 years.';
 
 CREATE TABLE maintenance (
@@ -187,3 +197,440 @@ END
 $$;
 COMMENT ON FUNCTION free_places(text, integer) IS
     'How many of the wanted jobs of a queue a fetch may start under queue.max_running. Locks the queue''s row until the transaction ends; 0 where somebody else has it for longer than 200 ms. Error 0A000 under another isolation level than READ COMMITTED.';
+
+CREATE FUNCTION lock_queue(queue_name text) RETURNS queue
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET lock_timeout = '200ms'
+AS $$
+DECLARE
+    settings queue;
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'feature_not_supported',
+            MESSAGE = format('queue %s has groups, which need READ COMMITTED', queue_name),
+            HINT = 'Set default_transaction_isolation of the role that runs jobs to read committed.';
+    END IF;
+    SELECT q.* INTO settings FROM queue AS q WHERE q.name = queue_name FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        INSERT INTO queue (name) VALUES (queue_name) ON CONFLICT DO NOTHING;
+        SELECT q.* INTO settings FROM queue AS q WHERE q.name = queue_name FOR NO KEY UPDATE;
+    END IF;
+    RETURN settings;
+EXCEPTION
+    WHEN lock_not_available THEN
+        RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION lock_queue(text) IS
+    'Locks the row of a queue until the transaction ends, and makes it where there is none. Answers with it; null where another transaction has it locked for longer than 200 ms. Error 0A000 under another isolation level than READ COMMITTED.';
+
+CREATE FUNCTION jobs_of_groups(
+    queue_name text,
+    kinds text[],
+    wanted integer,
+    suspects integer,
+    is_alone boolean,
+    except_ids uuid[],
+    visits integer,
+    after_group text,
+    freed_groups text[],
+    OUT ids uuid[],
+    OUT reached text,
+    OUT has_startable boolean,
+    OUT is_exhausted boolean,
+    OUT suspects_taken integer,
+    OUT suspects_seen integer,
+    OUT alone_crashes smallint
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    -- One plan, made once, that reads by index however small the table was when it was made.
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_column
+-- States of a group in one fetch: not visited; startable, whose first jobs are chosen; blocked, from its first job on that
+-- may not start. Nothing starts behind a job that blocks.
+--
+-- Invariants: the queue's row is locked before anything is counted, and each statement here sees what was committed
+-- before it begins, so no other fetch starts a job of the queue meanwhile. What ends meanwhile only makes more room. A
+-- job is chosen without a lock, then locked without waiting; where that fails its group gives nothing from there on.
+--
+-- A visit of a group reads one entry of job_group, however many jobs wait in the group, and the group's entries of
+-- job_group_held.
+DECLARE
+    settings queue;
+    level smallint;
+    above smallint[] := '{}';
+    visited record;
+    more record;
+    job_limit integer;
+    taken integer;
+    visits_left integer;
+    place integer := 0;
+    missing integer;
+    -- The groups of this level that gave a job, how many of their jobs run or are chosen, and whether they are blocked.
+    level_groups text[];
+    level_counts integer[];
+    level_heads uuid[];
+    level_times timestamptz[];
+    level_blocked boolean[];
+    level_places integer[];
+    -- Where the jobs without a group have their turn at each level.
+    turn_levels smallint[] := '{}';
+    turn_places integer[] := '{}';
+    -- The chosen jobs.
+    chosen_ids uuid[] := '{}';
+    chosen_groups text[] := '{}';
+    chosen_priorities smallint[] := '{}';
+    chosen_times timestamptz[] := '{}';
+    chosen_rounds integer[] := '{}';
+    chosen_places integer[] := '{}';
+    chosen_suspects boolean[] := '{}';
+    locked uuid[];
+    spot integer;
+BEGIN
+    ids := '{}';
+    reached := after_group;
+    has_startable := false;
+    is_exhausted := true;
+    suspects_taken := 0;
+    suspects_seen := 0;
+    settings := lock_queue(queue_name);
+    IF settings.name IS NULL OR settings.paused_at IS NOT NULL THEN
+        is_exhausted := false;
+        RETURN;
+    END IF;
+
+    LOOP
+        -- The next level of priority.
+        SELECT j.priority INTO level
+        FROM job AS j
+        WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
+            AND j.priority < coalesce(above[cardinality(above)]::integer, 32768)
+        ORDER BY j.priority DESC
+        LIMIT 1;
+        EXIT WHEN NOT FOUND;
+        visits_left := visits;
+        level_groups := '{}';
+        level_counts := '{}';
+        level_heads := '{}';
+        level_times := '{}';
+        level_blocked := '{}';
+        level_places := '{}';
+        FOR visited IN
+            WITH RECURSIVE onward AS (
+                (
+                    SELECT j.group_key, j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
+                    FROM job AS j
+                    WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
+                        AND j.priority = level AND j.group_key > after_group COLLATE "C" AND j.id <> ALL (except_ids)
+                    ORDER BY j.group_key, j.scheduled_at, j.id
+                    LIMIT 1
+                )
+                UNION ALL
+                SELECT n.*
+                FROM onward AS o
+                CROSS JOIN LATERAL (
+                    SELECT j.group_key, j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
+                    FROM job AS j
+                    WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
+                        AND j.priority = level AND j.group_key > o.group_key AND j.id <> ALL (except_ids)
+                    ORDER BY j.group_key, j.scheduled_at, j.id
+                    LIMIT 1
+                ) AS n
+            ),
+            from_start AS (
+                (
+                    SELECT j.group_key, j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
+                    FROM job AS j
+                    WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
+                        AND j.priority = level AND j.group_key <= after_group COLLATE "C" AND j.id <> ALL (except_ids)
+                    ORDER BY j.group_key, j.scheduled_at, j.id
+                    LIMIT 1
+                )
+                UNION ALL
+                SELECT n.*
+                FROM from_start AS o
+                CROSS JOIN LATERAL (
+                    SELECT j.group_key, j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
+                    FROM job AS j
+                    WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
+                        AND j.priority = level AND j.group_key > o.group_key AND j.group_key <= after_group COLLATE "C"
+                        AND j.id <> ALL (except_ids)
+                    ORDER BY j.group_key, j.scheduled_at, j.id
+                    LIMIT 1
+                ) AS n
+            ),
+            ring AS (
+                SELECT f.*
+                FROM (
+                    SELECT o.*, 1 AS part FROM onward AS o
+                    UNION ALL
+                    SELECT s.*, 2 AS part FROM from_start AS s
+                    LIMIT visits
+                ) AS f
+                UNION ALL
+                SELECT n.*, 3 AS part
+                FROM unnest(freed_groups) AS g (name)
+                CROSS JOIN LATERAL (
+                    SELECT j.group_key, j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
+                    FROM job AS j
+                    WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
+                        AND j.priority = level AND j.group_key = g.name COLLATE "C" AND j.id <> ALL (except_ids)
+                    ORDER BY j.scheduled_at, j.id
+                    LIMIT 1
+                ) AS n
+            )
+            SELECT r.*, h.running, h.began
+            FROM ring AS r
+            CROSS JOIN LATERAL (
+                SELECT
+                    count(*) FILTER (WHERE k.state = 'running') AS running,
+                    (array_agg(k.id ORDER BY k.id) FILTER (WHERE k.state <> 'running'))[1] AS began
+                FROM job AS k
+                WHERE k.queue = queue_name AND k.group_key = r.group_key AND k.group_key IS NOT NULL AND (
+                    k.state = 'running'
+                    OR (k.began IS NOT NULL AND k.state IN ('available', 'pending', 'retryable', 'scheduled'))
+                )
+            ) AS h
+        LOOP
+            visits_left := visits_left - (visited.part < 3)::integer;
+            place := place + 1;
+            IF visited.part > 1 AND turn_levels[cardinality(turn_levels)] IS DISTINCT FROM level THEN
+                turn_levels := turn_levels || level;
+                turn_places := turn_places || place;
+                place := place + 1;
+            END IF;
+            CONTINUE WHEN visited.part = 3 AND visited.group_key = ANY (level_groups);
+            IF visited.part < 3 THEN
+                reached := visited.group_key;
+            END IF;
+            IF visited.began IS NOT NULL THEN
+                -- The job that began is first, wherever its priority would place it.
+                SELECT j.group_key, j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at, visited.part,
+                    visited.running, visited.began
+                INTO visited
+                FROM job AS j
+                WHERE j.id = visited.began AND j.state = 'available' AND j.id <> ALL (except_ids);
+                CONTINUE WHEN NOT FOUND;
+            END IF;
+            taken := 0;
+            IF cardinality(above) > 0 THEN
+                -- What waits above this level was visited there, and blocks unless it was chosen.
+                CONTINUE WHEN visited.id = ANY (chosen_ids) OR EXISTS (
+                    SELECT FROM unnest(above) AS a (priority)
+                    CROSS JOIN LATERAL (
+                        SELECT j.id
+                        FROM job AS j
+                        WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
+                            AND j.priority = a.priority AND j.group_key = visited.group_key
+                            AND j.id <> ALL (chosen_ids || except_ids)
+                        ORDER BY j.scheduled_at, j.id
+                        LIMIT 1
+                    ) AS w
+                    WHERE visited.began IS NULL
+                );
+                taken := cardinality(array_positions(chosen_groups, visited.group_key::text));
+            END IF;
+            job_limit := least(CASE WHEN visited.in_order THEN 1 END, visited.group_limit, settings.max_per_group);
+            CONTINUE WHEN visited.running + taken >= job_limit OR visited.kind <> ALL (kinds);
+            IF visited.crashes > 0 THEN
+                suspects_seen := suspects_seen + (visited.crashes = 1)::integer;
+                alone_crashes := least(alone_crashes, CASE WHEN visited.crashes > 1 THEN visited.crashes END);
+                CONTINUE WHEN (visited.crashes > 1) <> is_alone OR suspects_taken >= suspects;
+                suspects_taken := suspects_taken + 1;
+            END IF;
+            CONTINUE WHEN is_alone AND visited.crashes < 2;
+            chosen_ids := chosen_ids || visited.id;
+            chosen_groups := chosen_groups || visited.group_key::text;
+            chosen_priorities := chosen_priorities || level;
+            chosen_times := chosen_times || visited.scheduled_at;
+            chosen_rounds := chosen_rounds || 1;
+            chosen_places := chosen_places || place;
+            chosen_suspects := chosen_suspects || (visited.crashes > 0);
+            level_groups := level_groups || visited.group_key::text;
+            level_counts := level_counts || visited.running::integer + taken + 1;
+            level_heads := level_heads || visited.id;
+            level_times := level_times || visited.scheduled_at;
+            level_blocked := level_blocked || (visited.began IS NOT NULL);
+            level_places := level_places || place;
+            IF cardinality(chosen_ids) >= wanted THEN
+                is_exhausted := false;
+                EXIT;
+            END IF;
+        END LOOP;
+        is_exhausted := is_exhausted AND visits_left > 0;
+        IF turn_levels[cardinality(turn_levels)] IS DISTINCT FROM level THEN
+            place := place + 1;
+            turn_levels := turn_levels || level;
+            turn_places := turn_places || place;
+        END IF;
+
+        missing := wanted - cardinality(chosen_ids);
+        IF missing > 0 AND cardinality(level_groups) > 0 AND NOT is_alone THEN
+            -- The second jobs of all groups, then the third ones, and so on.
+            FOR more IN
+                SELECT g.place::integer AS spot, n.*
+                FROM unnest(level_groups, level_heads, level_times, level_blocked)
+                    WITH ORDINALITY AS g (name, head, head_at, is_blocked, place)
+                CROSS JOIN LATERAL (
+                    SELECT w.*, row_number() OVER (ORDER BY w.scheduled_at, w.id) + 1 AS round
+                    FROM (
+                        SELECT j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
+                        FROM job AS j
+                        WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
+                            AND j.priority = level AND j.group_key = g.name COLLATE "C"
+                            AND (j.scheduled_at, j.id) > (g.head_at, g.head) AND j.id <> ALL (except_ids)
+                        ORDER BY j.scheduled_at, j.id
+                        LIMIT 2 * missing / cardinality(level_groups) + 1
+                    ) AS w
+                ) AS n
+                WHERE NOT g.is_blocked
+                ORDER BY n.round, g.place
+            LOOP
+                spot := more.spot;
+                CONTINUE WHEN level_blocked[spot];
+                job_limit := least(CASE WHEN more.in_order THEN 1 END, more.group_limit, settings.max_per_group);
+                IF level_counts[spot] >= job_limit OR more.kind <> ALL (kinds) OR more.crashes > 1
+                    OR (more.crashes = 1 AND suspects_taken >= suspects)
+                THEN
+                    level_blocked[spot] := true;
+                    CONTINUE;
+                END IF;
+                suspects_taken := suspects_taken + (more.crashes > 0)::integer;
+                suspects_seen := suspects_seen + (more.crashes > 0)::integer;
+                chosen_ids := chosen_ids || more.id;
+                chosen_groups := chosen_groups || level_groups[spot];
+                chosen_priorities := chosen_priorities || level;
+                chosen_times := chosen_times || more.scheduled_at;
+                chosen_rounds := chosen_rounds || more.round::integer;
+                chosen_places := chosen_places || level_places[spot];
+                chosen_suspects := chosen_suspects || (more.crashes > 0);
+                level_counts[spot] := level_counts[spot] + 1;
+                IF cardinality(chosen_ids) >= wanted THEN
+                    is_exhausted := false;
+                    EXIT;
+                END IF;
+            END LOOP;
+        END IF;
+        EXIT WHEN cardinality(chosen_ids) >= wanted OR cardinality(above) >= 100;
+        above := above || level;
+    END LOOP;
+    has_startable := cardinality(chosen_ids) > 0;
+    IF NOT has_startable THEN
+        RETURN;
+    END IF;
+
+    -- The jobs without a group compete for the same places.
+    WITH candidate AS (
+        SELECT c.id, c.group_name, c.priority, c.scheduled_at, c.round, c.place
+        FROM unnest(chosen_ids, chosen_groups, chosen_priorities, chosen_times, chosen_rounds, chosen_places)
+            AS c (id, group_name, priority, scheduled_at, round, place)
+        UNION ALL
+        SELECT
+            u.id, NULL, u.priority, u.scheduled_at,
+            row_number() OVER (PARTITION BY u.priority ORDER BY u.scheduled_at, u.id)::integer,
+            coalesce((SELECT t.place FROM unnest(turn_levels, turn_places) AS t (priority, place) WHERE t.priority = u.priority), 0)
+        FROM (
+            SELECT j.id, j.priority, j.scheduled_at
+            FROM job AS j
+            WHERE j.queue = queue_name AND j.group_key IS NULL AND j.state = 'available'
+                AND j.crashes = 0 AND j.kind = ANY (kinds) AND j.id <> ALL (except_ids) AND NOT is_alone
+            ORDER BY j.priority DESC, j.scheduled_at, j.id
+            LIMIT wanted
+        ) AS u
+    ),
+    kept AS (
+        SELECT c.*
+        FROM candidate AS c
+        ORDER BY
+            c.priority DESC,
+            CASE WHEN settings.fair THEN c.round END,
+            CASE WHEN settings.fair THEN c.place END,
+            c.scheduled_at, c.id
+        LIMIT wanted
+    )
+    SELECT
+        coalesce(array_agg(k.id) FILTER (WHERE k.group_name IS NOT NULL), '{}'),
+        -- The next fetch begins behind the last turn, unless this one visited groups behind it that gave nothing.
+        CASE
+            WHEN visits_left > 0 OR cardinality(chosen_ids) >= wanted THEN coalesce(
+                (array_agg(coalesce(k.group_name, '') ORDER BY k.priority, k.round DESC, k.place DESC)
+                    FILTER (WHERE settings.fair OR k.group_name IS NOT NULL))[1],
+                after_group
+            )
+            ELSE reached
+        END
+    INTO ids, reached
+    FROM kept AS k;
+
+    locked := ARRAY(SELECT j.id FROM job AS j WHERE j.id = ANY (ids) AND j.state = 'available' FOR NO KEY UPDATE SKIP LOCKED);
+    IF cardinality(locked) < cardinality(ids) THEN
+        ids := ARRAY(
+            SELECT k.id
+            FROM unnest(locked) AS k (id)
+            WHERE NOT EXISTS (
+                SELECT FROM unnest(ids) AS m (id)
+                WHERE m.id <> ALL (locked)
+                    AND chosen_groups[array_position(chosen_ids, m.id)] = chosen_groups[array_position(chosen_ids, k.id)]
+                    AND array_position(chosen_ids, m.id) < array_position(chosen_ids, k.id)
+            )
+        );
+        suspects_taken := (
+            SELECT count(*) FROM unnest(ids) AS k (id) WHERE chosen_suspects[array_position(chosen_ids, k.id)]
+        );
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION jobs_of_groups(text, text[], integer, integer, boolean, uuid[], integer, text, text[]) IS
+    'The jobs of groups of a queue that a fetch may start now, of these kinds, at most wanted; locks them and the queue''s row until the transaction ends. Suspects and is_alone: as in a fetch. Groups take turns within a priority, from the first key after after_group on; visits says how many of them to visit at each priority, and freed_groups which ones in any case. reached: where the next fetch goes on. has_startable: whether any could start. is_exhausted: whether all groups were visited and none could give more. alone_crashes: the fewest crashes of a job that could start if it ran alone.';
+
+CREATE FUNCTION jobs_of_queues(
+    queue_names text[],
+    kinds text[],
+    wanted integer[],
+    suspects integer,
+    is_alone boolean,
+    except_ids uuid[],
+    visits integer[],
+    after_groups text[],
+    freed_queues text[],
+    freed_groups text[]
+) RETURNS TABLE (
+    queue text, ids uuid[], reached text, has_startable boolean, suspects_seen integer, alone_crashes smallint
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_column
+DECLARE
+    suspects_left integer := suspects;
+    taken record;
+BEGIN
+    FOR place IN 1..cardinality(queue_names) LOOP
+        SELECT g.* INTO taken
+        FROM jobs_of_groups(
+            queue_names[place], kinds, wanted[place], suspects_left, is_alone, except_ids, visits[place],
+            after_groups[place],
+            ARRAY(
+                SELECT f.name FROM unnest(freed_queues, freed_groups) AS f (queue, name) WHERE f.queue = queue_names[place]
+            )
+        ) AS g;
+        suspects_left := suspects_left - taken.suspects_taken;
+        queue := queue_names[place];
+        ids := taken.ids;
+        reached := taken.reached;
+        has_startable := taken.has_startable;
+        suspects_seen := taken.suspects_seen;
+        alone_crashes := taken.alone_crashes;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION jobs_of_queues(text[], text[], integer[], integer, boolean, uuid[], integer[], text[], text[], text[]) IS
+    'jobs_of_groups for each of these queues, which come in one order, so that two fetches never wait for each other.';

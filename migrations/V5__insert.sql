@@ -69,7 +69,8 @@ CREATE FUNCTION insert_unique(
     discards_on_reentry boolean[],
     folded integer[] DEFAULT NULL,
     max_wait interval DEFAULT NULL,
-    all_or_nothing boolean DEFAULT false
+    all_or_nothing boolean DEFAULT false,
+    groups jsonb DEFAULT NULL
 )
 RETURNS TABLE (
     place integer, outcome text, replaced uuid, state job_state, created_at timestamptz, scheduled_at timestamptz,
@@ -116,7 +117,7 @@ BEGIN
         BEGIN
             INSERT INTO job AS j (
                 id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
-                unique_key, unique_states, unique_until, until_start, discard_on_reentry
+                unique_key, unique_states, unique_until, until_start, discard_on_reentry, group_key, group_limit, in_order
             )
             SELECT
                 u.id, coalesce(u.kind, kinds[1]), coalesce(u.queue, queues[1]), u.args, coalesce(u.meta, metas[1]),
@@ -127,7 +128,9 @@ BEGIN
                 u.unique_key,
                 CASE WHEN u.unique_key IS NOT NULL THEN coalesce(u.unique_states, insert_unique.unique_states[1]) END,
                 coalesce(length_after(instant, u.period), length_after(greatest(instant, d.due_at), u.ttl)),
-                coalesce(u.until_start, until_starts[1]), coalesce(u.discard_on_reentry, discards_on_reentry[1])
+                coalesce(u.until_start, until_starts[1]), coalesce(u.discard_on_reentry, discards_on_reentry[1]),
+                groups -> u.place::integer - 1 ->> 'key', (groups -> u.place::integer - 1 ->> 'limit')::smallint,
+                (groups -> u.place::integer - 1 ->> 'in_order')::boolean
             FROM unnest(
                 ids, kinds, queues, insert_unique.args, metas, priorities, insert_unique.max_attempts, scheduled_ats,
                 delays, pendings, unique_keys, insert_unique.unique_states, periods, ttls, until_starts,
@@ -220,9 +223,9 @@ END
 $$;
 COMMENT ON FUNCTION insert_unique(
     uuid[], text[], text[], jsonb[], jsonb[], smallint[], smallint[], timestamptz[], interval[], boolean[],
-    text[], smallint[], interval[], interval[], boolean[], boolean[], integer[], interval, boolean
+    text[], smallint[], interval[], interval[], boolean[], boolean[], integer[], interval, boolean, jsonb
 ) IS
-    'Inserts jobs with new ids and different keys that ignore duplicates, each for itself: inserted, duplicate (job is the one that claims the key), or contested (nothing was done: insert_batch settles it). An answer without a place stands for every place that no other names. max_wait: how long to wait for each key of an open transaction; an error 55P03 after that. folded: how many more inputs of the caller each place stands for, which are its duplicates, for the audit. With all_or_nothing a contested one is error UQ001 instead.';
+    'Inserts jobs with new ids and different keys that ignore duplicates, each for itself: inserted, duplicate (job is the one that claims the key), or contested (nothing was done: insert_batch settles it). An answer without a place stands for every place that no other names. max_wait: how long to wait for each key of an open transaction; an error 55P03 after that. folded: how many more inputs of the caller each place stands for, which are its duplicates, for the audit. groups: an array with {"key", "limit", "in_order"} for each place, null for one without a group; null: for all. With all_or_nothing a contested one is error UQ001 instead.';
 
 CREATE FUNCTION release_expired(holder uuid) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -434,7 +437,8 @@ CREATE FUNCTION insert_batch(
     on_conflicts text[],
     in_order boolean DEFAULT false,
     max_wait interval DEFAULT NULL,
-    folded integer[] DEFAULT NULL
+    folded integer[] DEFAULT NULL,
+    groups jsonb DEFAULT NULL
 )
 RETURNS TABLE (
     place integer, outcome text, replaced uuid, state job_state, created_at timestamptz, scheduled_at timestamptz,
@@ -501,7 +505,7 @@ BEGIN
             FROM insert_unique(
                 ids, kinds, queues, insert_batch.args, metas, priorities, insert_batch.max_attempts, scheduled_ats,
                 delays, pendings, unique_keys, insert_batch.unique_states, periods, ttls, until_starts,
-                discards_on_reentry, folded, all_or_nothing => true
+                discards_on_reentry, folded, all_or_nothing => true, groups => groups
             ) AS a;
             PERFORM set_config('lock_timeout', caller_lock_timeout, true);
             RETURN;
@@ -532,7 +536,11 @@ BEGIN
                     AS unique_states,
                 u.period, u.ttl, coalesce(u.until_start, until_starts[1]) AS until_start,
                 coalesce(u.discard_on_reentry, discards_on_reentry[1]) AS discard_on_reentry,
-                coalesce(u.on_conflict, on_conflicts[1]) AS on_conflict, u.place
+                coalesce(u.on_conflict, on_conflicts[1]) AS on_conflict, u.place,
+                groups -> u.place::integer - 1 ->> 'key' AS group_key,
+                (groups -> u.place::integer - 1 ->> 'limit')::smallint AS group_limit,
+                (groups -> u.place::integer - 1 ->> 'in_order')::boolean AS in_order,
+                NULL::integer AS began
             FROM unnest(
                 ids, kinds, queues, insert_batch.args, metas, priorities, insert_batch.max_attempts, scheduled_ats, delays,
                 pendings, unique_keys, insert_batch.unique_states, periods, ttls, until_starts, discards_on_reentry,
@@ -704,6 +712,12 @@ BEGIN
                     IF earlier IS NOT NULL THEN
                         jobs[earlier] := entered;
                     END IF;
+                    -- What it replaced was first in its group, and so is the successor.
+                    IF entered.began IS NOT NULL AND given.in_order
+                        AND (entered.queue, entered.group_key) = (given.queue, given.group_key)
+                    THEN
+                        given.began := 0;
+                    END IF;
                     -- A holder that was due at once, or has started, has no schedule to keep. One whose time has come
                     -- has, though it is available now; and so has one that an operator gave a time, or let go.
                     IF given.on_conflict = 'replace_except_schedule' AND (
@@ -726,7 +740,8 @@ BEGIN
                 );
                 INSERT INTO job AS j (
                     id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
-                    unique_key, unique_states, unique_until, until_start, discard_on_reentry, unique_yielded
+                    unique_key, unique_states, unique_until, until_start, discard_on_reentry, unique_yielded,
+                    group_key, group_limit, in_order, began
                 )
                 VALUES (
                     given.id, given.kind, given.queue, given.args, given.meta, given.priority, given.max_attempts,
@@ -738,7 +753,8 @@ BEGIN
                     END::job_state,
                     given.unique_key, given.unique_states,
                     coalesce(length_after(arrived, given.period), length_after(greatest(arrived, due), given.ttl)),
-                    given.until_start, given.discard_on_reentry, goes_without
+                    given.until_start, given.discard_on_reentry, goes_without,
+                    given.group_key, given.group_limit, given.in_order, given.began
                 )
                 ON CONFLICT DO NOTHING
                 RETURNING j.* INTO entered;
@@ -800,9 +816,61 @@ END
 $$;
 COMMENT ON FUNCTION insert_batch(
     uuid[], text[], text[], jsonb[], jsonb[], smallint[], smallint[], timestamptz[], interval[], boolean[],
-    text[], smallint[], interval[], interval[], boolean[], boolean[], text[], boolean, interval, integer[]
+    text[], smallint[], interval[], interval[], boolean[], boolean[], text[], boolean, interval, integer[], jsonb
 ) IS
-    'Inserts a batch of jobs, all or nothing, as insert_unique where that is enough, else key by key. Answers inserted, duplicate (job is the holder), updated (the holder was changed), covered (the holder starts after the commit), rejected (nothing was inserted, and only the rejected places are answered), or once, without a place, busy (max_wait ran out, nothing was inserted). in_order takes key by key at once, as on_conflict other than ignore, equal keys in the batch and ids that may exist need. folded: as in insert_unique. The front door for people is insert_jobs.';
+    'Inserts a batch of jobs, all or nothing, as insert_unique where that is enough, else key by key. Answers inserted, duplicate (job is the holder), updated (the holder was changed), covered (the holder starts after the commit), rejected (nothing was inserted, and only the rejected places are answered), or once, without a place, busy (max_wait ran out, nothing was inserted). in_order takes key by key at once, as on_conflict other than ignore, equal keys in the batch and ids that may exist need. folded, groups: as in insert_unique. The front door for people is insert_jobs.';
+
+CREATE FUNCTION job_group_of(
+    kind text,
+    args jsonb,
+    queue text,
+    meta jsonb,
+    priority integer,
+    max_attempts integer,
+    scheduled_at timestamptz,
+    group_key text,
+    group_policy jsonb,
+    group_limit integer,
+    in_order boolean
+) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_variable
+DECLARE
+    problem text;
+BEGIN
+    problem := CASE
+        WHEN group_key IS NOT NULL AND group_policy IS NOT NULL THEN 'invalid group_policy: not together with group_key'
+        WHEN group_key IS NULL AND group_policy IS NULL AND group_limit IS NOT NULL THEN
+            'invalid group_limit: needs a group_key or a group_policy'
+        WHEN group_key IS NULL AND group_policy IS NULL AND in_order THEN
+            'invalid in_order: needs a group_key or a group_policy'
+        WHEN octet_length(group_key) NOT BETWEEN 1 AND 512 THEN
+            format('invalid group_key: must be 1 to 512 bytes: %s', octet_length(group_key))
+        WHEN group_limit NOT BETWEEN 1 AND 32767 THEN
+            format('invalid group_limit: must be 1 to 32767: %s', group_limit)
+        WHEN in_order AND group_limit > 1 THEN
+            format('invalid group_limit: must be 1 for a job that is in_order: %s', group_limit)
+        WHEN group_policy ? 'window' THEN 'invalid group_policy: window: a group has none'
+    END;
+    IF problem IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = problem;
+    END IF;
+    IF group_policy IS NOT NULL THEN
+        SELECT c.unique_key INTO group_key
+        FROM job_claim(kind, args, queue, meta, priority, max_attempts, scheduled_at, group_policy) AS c;
+    END IF;
+    RETURN CASE
+        WHEN group_key IS NOT NULL THEN
+            jsonb_build_object('key', group_key, 'limit', group_limit, 'in_order', nullif(in_order, false))
+    END;
+END
+$$;
+COMMENT ON FUNCTION job_group_of(
+    text, jsonb, text, jsonb, integer, integer, timestamptz, text, jsonb, integer, boolean
+) IS
+    'The group of a job, as insert_batch takes it, from the arguments of insert_job; null: none. Error 22023 naming the argument at fault.';
 
 CREATE FUNCTION enter_job(
     kind text,
@@ -817,6 +885,10 @@ CREATE FUNCTION enter_job(
     pending boolean,
     max_wait interval,
     on_reject text,
+    group_key text,
+    group_limit integer,
+    in_order boolean,
+    group_policy jsonb,
     OUT outcome text,
     OUT replaced uuid,
     OUT entered job
@@ -835,10 +907,16 @@ DECLARE
     due_at CONSTANT timestamptz := coalesce(scheduled_at, instant);
     claim record;
     answer record;
+    job_group jsonb;
 BEGIN
     PERFORM check_insert_options(max_wait, on_reject);
     SELECT c.* INTO claim
     FROM job_claim(kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy) AS c;
+    IF group_key IS NOT NULL OR group_policy IS NOT NULL OR group_limit IS NOT NULL OR in_order THEN
+        job_group := job_group_of(
+            kind, args, queue, meta, priority, max_attempts, scheduled_at, group_key, group_policy, group_limit, in_order
+        );
+    END IF;
     -- Without a subtransaction, of which a transaction of many inserts would soon have more than the snapshots of
     -- others can hold.
     IF id IS NULL AND max_wait IS NULL AND coalesce(claim.on_conflict, 'ignore') = 'ignore' THEN
@@ -846,14 +924,15 @@ BEGIN
         IF NOT FOUND THEN
             INSERT INTO job AS j (
                 id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
-                unique_key, unique_states, unique_until, until_start, discard_on_reentry
+                unique_key, unique_states, unique_until, until_start, discard_on_reentry, group_key, group_limit, in_order
             )
             VALUES (
                 new_id, kind, queue, args, meta, coalesce(priority, 0), coalesce(max_attempts, 25), instant, due_at,
                 CASE WHEN pending THEN 'pending' WHEN due_at > instant THEN 'scheduled' ELSE 'available' END::job_state,
                 claim.unique_key, claim.unique_states,
                 coalesce(length_after(instant, claim.period), length_after(greatest(instant, due_at), claim.ttl)),
-                coalesce(claim.until_start, false), coalesce(claim.discard_on_reentry, false)
+                coalesce(claim.until_start, false), coalesce(claim.discard_on_reentry, false),
+                job_group ->> 'key', (job_group ->> 'limit')::smallint, (job_group ->> 'in_order')::boolean
             )
             ON CONFLICT (unique_key) WHERE claims DO NOTHING
             RETURNING j.* INTO entered;
@@ -899,7 +978,8 @@ BEGIN
         on_conflicts => ARRAY[coalesce(claim.on_conflict, 'ignore')],
         -- What the quick way cannot do: another on_conflict, an id that may be there, a claim that is over.
         in_order => true,
-        max_wait => max_wait
+        max_wait => max_wait,
+        groups => jsonb_build_array(job_group)
     ) AS r;
     outcome := answer.outcome;
     replaced := answer.replaced;
@@ -918,7 +998,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION enter_job(
-    text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid, boolean, interval, text
+    text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid, boolean, interval, text, text, integer,
+    boolean, jsonb
 ) IS
     'What insert_job does, in PL/pgSQL, where an argument and a column of the answer cannot both be named id.';
 
@@ -934,7 +1015,11 @@ CREATE FUNCTION insert_job(
     id uuid DEFAULT NULL,
     pending boolean DEFAULT false,
     max_wait interval DEFAULT NULL,
-    on_reject text DEFAULT 'error'
+    on_reject text DEFAULT 'error',
+    group_key text DEFAULT NULL,
+    group_limit integer DEFAULT NULL,
+    in_order boolean DEFAULT false,
+    group_policy jsonb DEFAULT NULL
 ) RETURNS TABLE (id uuid, state text, duplicate boolean, replaced uuid, unique_key text, outcome text)
     LANGUAGE sql VOLATILE
     ROWS 1
@@ -945,11 +1030,13 @@ BEGIN ATOMIC
     FROM enter_job(
         insert_job.kind, insert_job.args, insert_job.queue, insert_job.meta, insert_job.priority,
         insert_job.max_attempts, insert_job.scheduled_at, insert_job.unique_policy, insert_job.id,
-        coalesce(insert_job.pending, false), insert_job.max_wait, insert_job.on_reject
+        coalesce(insert_job.pending, false), insert_job.max_wait, insert_job.on_reject, insert_job.group_key,
+        insert_job.group_limit, coalesce(insert_job.in_order, false), insert_job.group_policy
     ) AS e;
 END;
 COMMENT ON FUNCTION insert_job(
-    text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid, boolean, interval, text
+    text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid, boolean, interval, text, text, integer,
+    boolean, jsonb
 ) IS
     'Inserts a job in the caller''s transaction. Answers with the new job; or, with duplicate set, with the job that claims the key, which stays as it is and unlocked.
 kind, args, queue, meta: as unique_key. priority: higher runs first, -32768 to 32767, default 0. max_attempts: 1 to 32767, default 25. scheduled_at: when it may run, at the earliest; default now. unique_policy: as unique_key; default null: not unique. id: default a new UUIDv7; an id that is there already is answered with its job. pending: true holds the job back until release_jobs; default false.
@@ -957,6 +1044,7 @@ max_wait: how long to wait for each other open transaction that inserts the key,
 replaced: the job that this one took the place of.
 outcome: inserted; duplicate (on_conflict ignore); updated (on_conflict update: the row is the holder, which was changed); covered (on_conflict run_again: the row is the holder, which starts after the transaction has committed); rejected (on_conflict reject, replace on a running holder, update and run_again on one that runs or is final: the row is the holder).
 on_reject: error (default): rejected is error 23505 on constraint job_unique_key instead, with {"holder": id, "state": state} as DETAIL, which aborts the transaction, unless the insert stands within a savepoint. row: rejected is a row.
+group_key: the group that the job belongs to within its queue, 1 to 512 bytes; default null: none. group_policy: a policy, as unique_policy, that makes the group''s key from the job; instead of group_key. group_limit: the job starts only while fewer jobs of its group run than this, 1 to 32767; default null: no limit of its own. in_order: true runs the jobs of the group one at a time in their order, and none overtakes one that began; default false.
 Errors 22023, naming the argument or the policy''s member: a value outside its limits.';
 
 CREATE FUNCTION check_insert_options(max_wait interval, on_reject text) RETURNS void
@@ -1015,7 +1103,8 @@ CREATE FUNCTION read_job(
     OUT ttl interval,
     OUT until_start boolean,
     OUT discard_on_reentry boolean,
-    OUT on_conflict text
+    OUT on_conflict text,
+    OUT job_group jsonb
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -1023,7 +1112,8 @@ AS $$
 #variable_conflict use_variable
 DECLARE
     members CONSTANT text[] := ARRAY[
-        'args', 'id', 'kind', 'max_attempts', 'meta', 'pending', 'priority', 'queue', 'scheduled_at', 'unique_policy'
+        'args', 'group_key', 'group_limit', 'group_policy', 'id', 'in_order', 'kind', 'max_attempts', 'meta', 'pending',
+        'priority', 'queue', 'scheduled_at', 'unique_policy'
     ];
     problem text;
     claim record;
@@ -1043,6 +1133,12 @@ BEGIN
             format('invalid scheduled_at: must be a string: %s', document -> 'scheduled_at')
         WHEN jsonb_typeof(document -> 'pending') NOT IN ('null', 'boolean') THEN
             format('invalid pending: must be true or false: %s', document -> 'pending')
+        WHEN jsonb_typeof(document -> 'group_key') NOT IN ('null', 'string') THEN
+            format('invalid group_key: must be a string: %s', document -> 'group_key')
+        WHEN jsonb_typeof(document -> 'in_order') NOT IN ('null', 'boolean') THEN
+            format('invalid in_order: must be true or false: %s', document -> 'in_order')
+        WHEN jsonb_typeof(document -> 'group_limit') <> 'null' AND NOT is_whole(document -> 'group_limit', 1, 32767) THEN
+            format('invalid group_limit: must be 1 to 32767: %s', document -> 'group_limit')
         WHEN jsonb_typeof(document -> 'priority') <> 'null' AND NOT is_whole(document -> 'priority', -32768, 32767) THEN
             format('invalid priority: must be -32768 to 32767: %s', document -> 'priority')
         WHEN jsonb_typeof(document -> 'max_attempts') <> 'null' AND NOT is_whole(document -> 'max_attempts', 1, 32767) THEN
@@ -1073,6 +1169,13 @@ BEGIN
     until_start := coalesce(claim.until_start, false);
     discard_on_reentry := coalesce(claim.discard_on_reentry, false);
     on_conflict := coalesce(claim.on_conflict, 'ignore');
+    IF document ?| '{group_key, group_limit, group_policy, in_order}' THEN
+        job_group := job_group_of(
+            kind, args, queue, meta, priority, max_attempts, scheduled_at, document ->> 'group_key',
+            nullif(document -> 'group_policy', 'null'), (document ->> 'group_limit')::numeric::integer,
+            (document ->> 'in_order')::boolean
+        );
+    END IF;
 END
 $$;
 COMMENT ON FUNCTION read_job(jsonb) IS
@@ -1107,6 +1210,7 @@ BEGIN
             CASE WHEN count(j.ttl) > 0 THEN array_agg(j.ttl) ELSE '{}' END AS ttls,
             array_agg(j.until_start) AS until_starts, array_agg(j.discard_on_reentry) AS discards_on_reentry,
             array_agg(j.on_conflict) AS on_conflicts,
+            CASE WHEN count(j.job_group) > 0 THEN jsonb_agg(j.job_group) END AS groups,
             -- What insert_batch does key by key: ids that may be there, another on_conflict, equal keys.
             bool_or(j.has_given_id OR j.on_conflict <> 'ignore') OR count(j.unique_key) > count(DISTINCT j.unique_key)
                 AS in_order
@@ -1145,7 +1249,8 @@ BEGIN
     FROM insert_batch(
         batch.ids, batch.kinds, batch.queues, batch.args, batch.metas, batch.priorities, batch.max_attempts,
         batch.scheduled_ats, '{}', batch.pendings, batch.unique_keys, batch.unique_states, batch.periods, batch.ttls,
-        batch.until_starts, batch.discards_on_reentry, batch.on_conflicts, batch.in_order, max_wait
+        batch.until_starts, batch.discards_on_reentry, batch.on_conflicts, batch.in_order, max_wait,
+        groups => batch.groups
     ) AS b;
     IF 'busy' = ANY (answer.outcomes) THEN
         PERFORM raise_busy(max_wait);
@@ -1186,7 +1291,7 @@ END
 $$;
 COMMENT ON FUNCTION insert_jobs(jsonb, interval, text) IS
     'Inserts many jobs in the caller''s transaction, all or nothing: any mix of kinds, queues and policies. It means what inserting them one after another would mean. Keys are taken in one fixed order, so two batches never deadlock. Answers with a row for each job, in their order.
-jobs: an array of objects, whose members are named and meant as the arguments of insert_job: kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, pending. An unknown member is an error. max_wait, on_reject: as insert_job.
+jobs: an array of objects, whose members are named and meant as the arguments of insert_job: kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, pending, group_key, group_policy, group_limit, in_order. An unknown member is an error. max_wait, on_reject: as insert_job.
 index: the place in jobs, counted from 0. id, state, duplicate, replaced, unique_key, outcome: as insert_job. A duplicate whose holder a later job of the batch replaces names that job. Where one job is rejected nothing is inserted, and the outcome of the others is not_inserted. earlier: the index of the job in the batch that a rejected one met; that one was not inserted either.
 With on_reject error the DETAIL of error 23505 is [{"index", "holder", "state"}]. Errors 22023 name the job by its index: job 3: invalid kind: ….';
 

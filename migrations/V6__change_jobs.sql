@@ -230,6 +230,7 @@ BEGIN
                 finalized_at = NULL,
                 max_attempts = greatest(j.max_attempts, least(j.attempt::integer + 1, 32767)),
                 crashes = least(j.crashes, 1),
+                began = NULL,
                 unique_yielded = false
             WHERE j.id = comer.id
                 AND NOT EXISTS (
@@ -286,6 +287,8 @@ BEGIN ATOMIC
             max_attempts = greatest(j.max_attempts, least(j.attempt::integer + 1, 32767)),
             -- A job that was discarded for its crashes comes back as a suspect.
             crashes = least(j.crashes, 1),
+            -- A final job has lost its place in its group.
+            began = CASE WHEN j.finalized_at IS NULL THEN j.began END,
             unique_yielded = j.unique_yielded OR enters_claim(j.unique_states, j.state, 'available')
         FROM wanted AS w
         WHERE j.id = w.id AND NOT w.needs_claim
@@ -503,6 +506,41 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION limit_queue(text, integer) IS
     'Limits how many of a queue''s jobs run at once, over all runners; null: no limit. Wakes runners that sleep, as there may be room. Answers with how the queue is set. Error 22023 for less than 1.';
+
+CREATE FUNCTION limit_groups(queue_name text, max_per_group integer)
+RETURNS TABLE (name text, paused_at timestamptz, max_per_group integer, fair boolean)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    WITH limited AS (
+        INSERT INTO queue AS q (name, max_per_group)
+        SELECT limit_groups.queue_name, limit_groups.max_per_group
+        WHERE queue_may_be(limit_groups.queue_name) AND CASE
+            WHEN limit_groups.max_per_group < 1 THEN
+                refuse(format(
+                    'invalid max_per_group: must be at least 1; to run nothing, pause the queue: %s',
+                    limit_groups.max_per_group
+                ))
+            ELSE true
+        END
+        ON CONFLICT (name) DO UPDATE SET max_per_group = excluded.max_per_group
+        RETURNING q.name, q.paused_at, q.max_per_group, q.fair, wake_runners(ARRAY[q.name]) AS woken
+    )
+    SELECT l.name, l.paused_at, l.max_per_group, l.fair FROM limited AS l;
+END;
+COMMENT ON FUNCTION limit_groups(text, integer) IS
+    'Limits how many jobs of each group of a queue run at once, over all runners; null: as many as the jobs themselves allow. The lower of this and a job''s own group_limit counts. What runs already is finished. Wakes runners that sleep. Answers with how the queue is set. Error 22023 for less than 1.';
+
+CREATE FUNCTION share_queue(queue_name text, fair boolean)
+RETURNS TABLE (name text, paused_at timestamptz, max_per_group integer, fair boolean)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    INSERT INTO queue AS q (name, fair)
+    SELECT share_queue.queue_name, coalesce(share_queue.fair, false) WHERE queue_may_be(share_queue.queue_name)
+    ON CONFLICT (name) DO UPDATE SET fair = excluded.fair
+    RETURNING q.name, q.paused_at, q.max_per_group, q.fair;
+END;
+COMMENT ON FUNCTION share_queue(text, boolean) IS
+    'Whether a queue is shared fairly: within a priority its groups take turns, and the jobs without a group are one more. Without it, groups take turns among themselves, and jobs without a group come by their time. Answers with how the queue is set.';
 
 CREATE FUNCTION retain_queue(
     queue_name text, keep_completed interval, keep_cancelled interval, keep_discarded interval

@@ -1,5 +1,46 @@
 -- Views of jobs and queues, for people.
 
+CREATE FUNCTION available_queues() RETURNS SETOF text
+    LANGUAGE sql STABLE
+    ROWS 100
+    SET search_path FROM CURRENT
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+-- Loose index scans: one probe for each queue.
+WITH RECURSIVE without_group AS (
+    (SELECT j.queue FROM job AS j WHERE j.group_key IS NULL AND j.state = 'available' ORDER BY j.queue LIMIT 1)
+    UNION ALL
+    SELECT n.queue
+    FROM without_group AS a
+    CROSS JOIN LATERAL (
+        SELECT j.queue
+        FROM job AS j
+        WHERE j.group_key IS NULL AND j.state = 'available' AND j.queue > a.queue
+        ORDER BY j.queue
+        LIMIT 1
+    ) AS n
+),
+with_groups AS (
+    (SELECT j.queue FROM job AS j WHERE j.group_key IS NOT NULL AND j.state = 'available' ORDER BY j.queue LIMIT 1)
+    UNION ALL
+    SELECT n.queue
+    FROM with_groups AS a
+    CROSS JOIN LATERAL (
+        SELECT j.queue
+        FROM job AS j
+        WHERE j.group_key IS NOT NULL AND j.state = 'available' AND j.queue > a.queue
+        ORDER BY j.queue
+        LIMIT 1
+    ) AS n
+)
+SELECT a.queue::text FROM without_group AS a
+UNION
+SELECT g.queue::text FROM with_groups AS g
+$$;
+COMMENT ON FUNCTION available_queues() IS 'The queues that have available jobs.';
+
 -- A job that was inserted with a past scheduled_at counts as waiting since its insert.
 CREATE FUNCTION queues(count_to integer DEFAULT 10000, look_at integer DEFAULT 20000)
 RETURNS TABLE (
@@ -19,17 +60,8 @@ RETURNS TABLE (
 AS $$
 -- Available and running jobs are counted queue by queue, by index. Of the others, the first waiting
 -- ones, the last discarded ones and the last of all are looked at.
-WITH RECURSIVE available AS (
+WITH RECURSIVE running AS (
     -- A loose index scan: one probe for each queue.
-    (SELECT j.queue FROM job AS j WHERE j.state = 'available' ORDER BY j.queue LIMIT 1)
-    UNION ALL
-    SELECT n.queue
-    FROM available AS a
-    CROSS JOIN LATERAL (
-        SELECT j.queue FROM job AS j WHERE j.state = 'available' AND j.queue > a.queue ORDER BY j.queue LIMIT 1
-    ) AS n
-),
-running AS (
     (SELECT j.queue FROM job AS j WHERE j.state = 'running' ORDER BY j.queue LIMIT 1)
     UNION ALL
     SELECT n.queue
@@ -81,7 +113,7 @@ worked AS (
 named AS (
     SELECT q.name FROM queue AS q
     UNION SELECT w.queue FROM worked AS w
-    UNION SELECT a.queue FROM available AS a
+    UNION SELECT a.name FROM available_queues() AS a (name)
     UNION SELECT r.queue FROM running AS r
     UNION SELECT w.queue FROM waiting AS w
     UNION SELECT d.queue FROM discarded AS d
@@ -107,11 +139,22 @@ LEFT JOIN last AS l ON l.queue = n.name
 CROSS JOIN LATERAL (
     SELECT count(*) AS available
     FROM (
-        -- In the index's order, so that the scan stops at the limit.
-        SELECT
-        FROM job AS j
-        WHERE j.queue = n.name AND j.state = 'available'
-        ORDER BY j.priority DESC, j.scheduled_at
+        -- In the order of the indexes, so that the scans stop at the limit.
+        (
+            SELECT
+            FROM job AS j
+            WHERE j.queue = n.name AND j.group_key IS NULL AND j.state = 'available'
+            ORDER BY j.priority DESC, j.scheduled_at
+            LIMIT count_to + 1
+        )
+        UNION ALL
+        (
+            SELECT
+            FROM job AS j
+            WHERE j.queue = n.name AND j.group_key IS NOT NULL AND j.state = 'available'
+            ORDER BY j.priority DESC, j.group_key
+            LIMIT count_to + 1
+        )
         LIMIT count_to + 1
     ) AS c
 ) AS a
@@ -126,7 +169,7 @@ CROSS JOIN LATERAL (
         (
             SELECT j.priority
             FROM job AS j
-            WHERE j.queue = n.name AND j.state = 'available'
+            WHERE j.queue = n.name AND j.group_key IS NULL AND j.state = 'available'
             ORDER BY j.priority DESC, j.scheduled_at
             LIMIT 1
         )
@@ -136,7 +179,7 @@ CROSS JOIN LATERAL (
         CROSS JOIN LATERAL (
             SELECT j.priority
             FROM job AS j
-            WHERE j.queue = n.name AND j.state = 'available' AND j.priority < f.priority
+            WHERE j.queue = n.name AND j.group_key IS NULL AND j.state = 'available' AND j.priority < f.priority
             ORDER BY j.priority DESC, j.scheduled_at
             LIMIT 1
         ) AS b
@@ -148,16 +191,26 @@ CROSS JOIN LATERAL (
         CROSS JOIN LATERAL (
             SELECT j.scheduled_at, j.created_at
             FROM job AS j
-            WHERE j.queue = n.name AND j.state = 'available' AND j.priority = f.priority
+            WHERE j.queue = n.name AND j.group_key IS NULL AND j.state = 'available' AND j.priority = f.priority
             ORDER BY j.priority DESC, j.scheduled_at
             LIMIT 10
         ) AS j
+        UNION ALL
+        -- Groups are in the order of their keys, so this is the oldest of the first thousand.
+        SELECT greatest(g.scheduled_at, g.created_at)
+        FROM (
+            SELECT j.scheduled_at, j.created_at
+            FROM job AS j
+            WHERE j.queue = n.name AND j.group_key IS NOT NULL AND j.state = 'available'
+            ORDER BY j.priority DESC, j.group_key, j.scheduled_at
+            LIMIT 1000
+        ) AS g
     ) AS s
 ) AS o
 ORDER BY n.name
 $$;
 COMMENT ON FUNCTION queues(integer, integer) IS
-    'Every queue that has settings, a live runner or jobs, with its jobs by state; cheap however many jobs there are. available and running stop at count_to + 1. The others are counted among the look_at first waiting jobs (scheduled, retryable), the look_at last discarded jobs, and the look_at last jobs of all (pending, completed, cancelled); *_are_all says whether that was all there are. A queue is missing where all it has are older jobs of the last sort. oldest_available_age: how long the oldest available job could have run already, of the first ten of each priority.';
+    'Every queue that has settings, a live runner or jobs, with its jobs by state; cheap however many jobs there are. available and running stop at count_to + 1. The others are counted among the look_at first waiting jobs (scheduled, retryable), the look_at last discarded jobs, and the look_at last jobs of all (pending, completed, cancelled); *_are_all says whether that was all there are. A queue is missing where all it has are older jobs of the last sort. oldest_available_age: how long the oldest available job could have run already, of the first ten of each priority, and of a thousand jobs of groups.';
 
 -- Without a backslash, which means something else where standard_conforming_strings is off.
 CREATE FUNCTION failing_kinds(look_at integer DEFAULT 20000)
@@ -269,16 +322,6 @@ waiting AS (
     ORDER BY j.scheduled_at
     LIMIT look_at
 ),
-next_queue AS (
-    -- A loose index scan: one probe for each queue.
-    (SELECT j.queue FROM job AS j WHERE j.state = 'available' ORDER BY j.queue LIMIT 1)
-    UNION ALL
-    SELECT n.queue
-    FROM next_queue AS q
-    CROSS JOIN LATERAL (
-        SELECT j.queue FROM job AS j WHERE j.state = 'available' AND j.queue > q.queue ORDER BY j.queue LIMIT 1
-    ) AS n
-),
 available_queue AS MATERIALIZED (
     SELECT
         n.queue, q.paused_at,
@@ -293,7 +336,7 @@ available_queue AS MATERIALIZED (
                     SELECT FROM job AS j WHERE j.queue = n.queue AND j.state = 'running' AND j.worker = r.id
                 )
         ) AS has_free_runner
-    FROM next_queue AS n
+    FROM available_queues() AS n (queue)
     LEFT JOIN queue AS q ON q.name = n.queue
     LEFT JOIN LATERAL (
         SELECT count(*) AS running
@@ -321,24 +364,35 @@ available AS (
         END
     FROM available_queue AS q
     CROSS JOIN LATERAL (
-        SELECT j.id, j.kind, j.queue, j.attempt, j.priority, j.scheduled_at, j.created_at
-        FROM job AS j
-        WHERE j.queue = q.queue AND j.state = 'available'
-        ORDER BY j.priority DESC, j.scheduled_at, j.id
-        LIMIT least(100, look_at)
+        (
+            SELECT j.id, j.kind, j.queue, j.attempt, j.priority, j.scheduled_at, j.created_at, false AS has_group
+            FROM job AS j
+            WHERE j.queue = q.queue AND j.group_key IS NULL AND j.state = 'available'
+            ORDER BY j.priority DESC, j.scheduled_at, j.id
+            LIMIT least(100, look_at)
+        )
+        UNION ALL
+        (
+            SELECT j.id, j.kind, j.queue, j.attempt, j.priority, j.scheduled_at, j.created_at, true
+            FROM job AS j
+            WHERE j.queue = q.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+            ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
+            LIMIT least(100, look_at)
+        )
     ) AS j
     CROSS JOIN LATERAL (
         SELECT CASE
             WHEN q.paused_at IS NOT NULL THEN 'its queue is paused'
             WHEN NOT q.is_worked THEN 'no runner works its queue'
-            WHEN q.has_free_runner OR EXISTS (
+            -- A job of a group may wait for its group.
+            WHEN NOT j.has_group AND (q.has_free_runner OR EXISTS (
                 SELECT FROM passing AS p
                 WHERE p.queue = j.queue
                     AND (
                         p.priority < j.priority
                         OR (p.priority = j.priority AND p.last_scheduled_at > j.scheduled_at)
                     )
-            ) THEN 'no runner takes it'
+            )) THEN 'no runner takes it'
         END AS reason
     ) AS w
     WHERE w.reason IS NOT NULL
@@ -419,6 +473,168 @@ COMMENT ON COLUMN running_job.lease_left IS 'How long the lease holds without an
 COMMENT ON COLUMN running_job.progress IS 'How far the job said it was, last.';
 COMMENT ON COLUMN running_job.unique_key IS 'Its unique key, if it has one.';
 COMMENT ON COLUMN running_job.claims IS 'Whether it claims that key now.';
+
+CREATE FUNCTION groups(queue_name text DEFAULT NULL, look_at integer DEFAULT 1000)
+RETURNS TABLE (
+    queue text, group_key text, running bigint, group_limit integer, waiting bigint, head uuid, head_kind text,
+    head_since timestamptz, held_by text
+)
+    LANGUAGE sql STABLE
+    SET search_path FROM CURRENT
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+-- One entry of job_group for each group and priority, and one of job_group_held for each group that holds a place.
+WITH RECURSIVE visit AS (
+    (
+        SELECT
+            j.queue, j.priority, j.group_key, j.id, j.kind, j.group_limit, j.in_order,
+            greatest(j.scheduled_at, j.created_at) AS since, 1 AS place
+        FROM job AS j
+        WHERE j.group_key IS NOT NULL AND j.state = 'available' AND j.queue >= coalesce(queue_name, '')
+        ORDER BY j.queue, j.priority DESC, j.group_key, j.scheduled_at, j.id
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.*, v.place + 1
+    FROM visit AS v
+    CROSS JOIN LATERAL (
+        -- The next group of the priority, else the next priority of the queue, else the next queue.
+        (
+            SELECT
+                j.queue, j.priority, j.group_key, j.id, j.kind, j.group_limit, j.in_order,
+                greatest(j.scheduled_at, j.created_at)
+            FROM job AS j
+            WHERE j.group_key IS NOT NULL AND j.state = 'available'
+                AND j.queue = v.queue AND j.priority = v.priority AND j.group_key > v.group_key
+            ORDER BY j.group_key, j.scheduled_at, j.id
+            LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT
+                j.queue, j.priority, j.group_key, j.id, j.kind, j.group_limit, j.in_order,
+                greatest(j.scheduled_at, j.created_at)
+            FROM job AS j
+            WHERE j.group_key IS NOT NULL AND j.state = 'available' AND j.queue = v.queue AND j.priority < v.priority
+            ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
+            LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT
+                j.queue, j.priority, j.group_key, j.id, j.kind, j.group_limit, j.in_order,
+                greatest(j.scheduled_at, j.created_at)
+            FROM job AS j
+            WHERE j.group_key IS NOT NULL AND j.state = 'available' AND j.queue > v.queue AND queue_name IS NULL
+            ORDER BY j.queue, j.priority DESC, j.group_key, j.scheduled_at, j.id
+            LIMIT 1
+        )
+        LIMIT 1
+    ) AS n
+    WHERE v.place < look_at
+),
+held AS (
+    (
+        SELECT j.queue, j.group_key, 1 AS place
+        FROM job AS j
+        WHERE j.group_key IS NOT NULL AND (
+            j.state = 'running' OR (j.began IS NOT NULL AND j.state IN ('available', 'pending', 'retryable', 'scheduled'))
+        ) AND j.queue >= coalesce(queue_name, '')
+        ORDER BY j.queue, j.group_key
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.queue, n.group_key, h.place + 1
+    FROM held AS h
+    CROSS JOIN LATERAL (
+        SELECT j.queue, j.group_key
+        FROM job AS j
+        WHERE j.group_key IS NOT NULL AND (
+            j.state = 'running' OR (j.began IS NOT NULL AND j.state IN ('available', 'pending', 'retryable', 'scheduled'))
+        ) AND (j.queue, j.group_key) > (h.queue, h.group_key)
+        ORDER BY j.queue, j.group_key
+        LIMIT 1
+    ) AS n
+    WHERE h.place < look_at
+),
+waiting AS (
+    SELECT DISTINCT ON (v.queue, v.group_key)
+        v.queue, v.group_key, v.id, v.kind, v.since, v.group_limit, v.in_order,
+        sum(w.waiting) OVER (PARTITION BY v.queue, v.group_key)::bigint AS waiting
+    FROM visit AS v
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS waiting
+        FROM (
+            SELECT
+            FROM job AS j
+            WHERE j.queue = v.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+                AND j.priority = v.priority AND j.group_key = v.group_key
+            ORDER BY j.scheduled_at
+            LIMIT 1001
+        ) AS c
+    ) AS w
+    WHERE queue_name IS NULL OR v.queue = queue_name
+    ORDER BY v.queue, v.group_key, v.priority DESC
+),
+named AS (
+    SELECT w.queue, w.group_key FROM waiting AS w
+    UNION
+    SELECT h.queue, h.group_key FROM held AS h WHERE queue_name IS NULL OR h.queue = queue_name
+)
+SELECT
+    n.queue, n.group_key, p.running, l.group_limit, coalesce(w.waiting, 0), w.id, w.kind, w.since,
+    CASE
+        WHEN w.id IS NULL THEN NULL
+        WHEN q.paused_at IS NOT NULL THEN 'its queue is paused'
+        WHEN b.id <> w.id THEN format('job %s, which began and is %s', b.id, b.state)
+        WHEN b.id IS NULL AND p.running >= l.group_limit AND p.running = 1 THEN format('job %s, which runs', p.runs)
+        WHEN p.running >= l.group_limit THEN 'its limit'
+    END
+FROM named AS n
+LEFT JOIN waiting AS w ON w.queue = n.queue AND w.group_key = n.group_key
+LEFT JOIN queue AS q ON q.name = n.queue
+CROSS JOIN LATERAL (
+    SELECT count(*) AS running, (array_agg(r.id))[1] AS runs
+    FROM (
+        SELECT j.id
+        FROM job AS j
+        WHERE j.queue = n.queue AND j.group_key = n.group_key AND j.group_key IS NOT NULL AND j.state = 'running'
+        LIMIT 1001
+    ) AS r
+) AS p
+LEFT JOIN LATERAL (
+    SELECT j.id, j.state
+    FROM job AS j
+    WHERE j.queue = n.queue AND j.group_key = n.group_key AND j.group_key IS NOT NULL
+        AND j.began IS NOT NULL AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
+    ORDER BY j.id
+    LIMIT 1
+) AS b ON true
+CROSS JOIN LATERAL (
+    SELECT least(CASE WHEN w.in_order THEN 1 END, w.group_limit, q.max_per_group) AS group_limit
+) AS l
+ORDER BY n.queue, n.group_key
+$$;
+COMMENT ON FUNCTION groups(text, integer) IS
+    'The rows of the view group_status: groups with available or running jobs, of one queue or of all, the look_at first of each sort. waiting and running stop at 1,001 (waiting: for each priority).';
+
+CREATE VIEW group_status AS
+SELECT g.queue, g.group_key, g.running, g.group_limit, g.waiting, g.head, g.head_kind, g.head_since, g.held_by
+FROM groups() AS g;
+COMMENT ON VIEW group_status IS
+    'One row a group of a queue that has available or running jobs: the first 1,000 of each sort; groups() looks further when told. Reads with the caller''s rights.';
+COMMENT ON COLUMN group_status.queue IS 'The queue.';
+COMMENT ON COLUMN group_status.group_key IS 'The group''s key.';
+COMMENT ON COLUMN group_status.running IS 'How many of its jobs run; 1001: more than 1,000.';
+COMMENT ON COLUMN group_status.group_limit IS 'How many may run at once, as its first job and the queue say; null: no limit.';
+COMMENT ON COLUMN group_status.waiting IS 'How many of its jobs are available, counted to 1,001 at each priority.';
+COMMENT ON COLUMN group_status.head IS 'Its first available job; null: none waits.';
+COMMENT ON COLUMN group_status.head_kind IS 'That job''s kind.';
+COMMENT ON COLUMN group_status.head_since IS 'Since when that job could have run.';
+COMMENT ON COLUMN group_status.held_by IS
+    'What holds the line up: its queue is paused, its limit, or a job that runs or began. Null: nothing does, or none waits.';
 
 CREATE VIEW queue_status AS
 SELECT

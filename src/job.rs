@@ -210,6 +210,12 @@ pub struct JobRow {
     /// How many times in a row its runner died while it had the job. Above 0 the job is a suspect: runners fetch it with
     /// care. An attempt that fails or snoozes sets it back to 0.
     pub crashes: u16,
+    /// The group that it belongs to within its queue.
+    pub group_key: Option<String>,
+    /// It starts only while fewer jobs of its group run. `None`: no limit of its own.
+    pub group_limit: Option<u16>,
+    /// Whether it runs in the order of its group.
+    pub in_order: bool,
 }
 
 impl JobRow {

@@ -4,6 +4,7 @@ use serde::ser::{Error as _, SerializeMap};
 use serde::{Serialize, Serializer};
 use time::format_description::well_known::Rfc3339;
 
+use crate::group::GroupBy;
 use crate::job::NewJob;
 use crate::opts::{InsertOptions, Start, Unique};
 use crate::unique::UniquePolicy;
@@ -33,7 +34,8 @@ impl Serialize for NewJob {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { kind, args, options } = self;
         // Exhaustive, so that a new option cannot be forgotten here.
-        let InsertOptions { id, queue, priority, max_attempts, start, meta, unique } = options;
+        let InsertOptions { id, queue, priority, max_attempts, start, meta, unique, group, group_limit, in_order } =
+            options;
         let mut object = serializer.serialize_map(None)?;
         object.serialize_entry("kind", kind)?;
         object.serialize_entry("args", args.as_deref().map_err(S::Error::custom)?)?;
@@ -68,6 +70,19 @@ impl Serialize for NewJob {
             None | Some(Unique::No) => {}
             Some(Unique::Key(key)) => object.serialize_entry("unique_policy", &UniquePolicy::from(key.clone()))?,
             Some(Unique::Policy(policy)) => object.serialize_entry("unique_policy", policy)?,
+        }
+        match group {
+            // Without a group its limits say nothing.
+            Some(GroupBy::Nothing) => return object.end(),
+            None => {}
+            Some(GroupBy::Key(key)) => object.serialize_entry("group_key", key)?,
+            Some(GroupBy::Policy(policy)) => object.serialize_entry("group_policy", &**policy)?,
+        }
+        if let Some(limit) = group_limit {
+            object.serialize_entry("group_limit", limit)?;
+        }
+        if let Some(in_order) = in_order {
+            object.serialize_entry("in_order", in_order)?;
         }
         object.end()
     }

@@ -14,6 +14,7 @@ pub mod embedded;
 mod error;
 mod event;
 mod filter;
+mod group;
 mod health;
 mod ident;
 mod indent_json;
@@ -112,6 +113,11 @@ pub use uniqueue_derive::Job;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/unique.md")]
 struct UniqueGuide;
+
+/// Compiles the snippets of docs/groups.md.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/groups.md")]
+struct GroupsGuide;
 
 /// Compiles and runs the snippets of docs/derive.md.
 #[cfg(doctest)]

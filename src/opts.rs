@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
+use crate::group::GroupBy;
 use crate::ident::JobId;
 use crate::unique::{UniqueKey, UniquePolicy};
 
@@ -22,6 +23,9 @@ pub struct InsertOptions {
     pub(crate) start: Option<Start>,
     pub(crate) meta: Map<String, Value>,
     pub(crate) unique: Option<Unique>,
+    pub(crate) group: Option<GroupBy>,
+    pub(crate) group_limit: Option<u16>,
+    pub(crate) in_order: Option<bool>,
 }
 
 /// When a job may start.
@@ -62,7 +66,7 @@ impl InsertOptions {
     /// Fills options that are not set from the next layer.
     pub(crate) fn or(self, next: &InsertOptions) -> Self {
         // Exhaustive, so that a new option cannot be forgotten here.
-        let Self { id, queue, priority, max_attempts, start, mut meta, unique } = self;
+        let Self { id, queue, priority, max_attempts, start, mut meta, unique, group, group_limit, in_order } = self;
         for (name, value) in &next.meta {
             if !meta.contains_key(name) {
                 meta.insert(name.clone(), value.clone());
@@ -76,6 +80,9 @@ impl InsertOptions {
             start: start.or(next.start),
             meta,
             unique: unique.or_else(|| next.unique.clone()),
+            group: group.or_else(|| next.group.clone()),
+            group_limit: group_limit.or(next.group_limit),
+            in_order: in_order.or(next.in_order),
         }
     }
 
@@ -156,6 +163,40 @@ macro_rules! insert_setters {
             /// Bypasses uniqueness: the job is never a duplicate, and never the holder of a key.
             pub fn not_unique(mut self) -> Self {
                 self.options_mut().unique = Some($crate::opts::Unique::No);
+                self
+            }
+
+            /// Puts the job in a group of its queue: 1 to 512 bytes, no NUL. The jobs of a group share a
+            /// [limit](Self::group_limit) or run [in order](Self::in_order). Overrides the group of the kind.
+            pub fn group(mut self, key: impl Into<String>) -> Self {
+                self.options_mut().group = Some($crate::group::GroupBy::Key(key.into()));
+                self
+            }
+
+            /// Puts the job in the group whose key the policy makes, as it makes unique keys. The policy's other terms
+            /// play no part, and a window is an error.
+            pub fn group_by(mut self, policy: $crate::unique::UniquePolicy) -> Self {
+                self.options_mut().group = Some($crate::group::GroupBy::Policy(Box::new(policy)));
+                self
+            }
+
+            /// Puts the job in no group, even if the kind or the client does.
+            pub fn not_grouped(mut self) -> Self {
+                self.options_mut().group = Some($crate::group::GroupBy::Nothing);
+                self
+            }
+
+            /// Starts the job only while fewer jobs of its group run than this, 1 to 32,767, over all runners. Default:
+            /// no limit but the queue's.
+            pub fn group_limit(mut self, limit: u16) -> Self {
+                self.options_mut().group_limit = Some(limit);
+                self
+            }
+
+            /// Runs the jobs of the group one at a time in their order: by priority, `scheduled_at`, then id. A job that
+            /// began stays first until it is final, through retries, snoozes and the death of its runner.
+            pub fn in_order(mut self) -> Self {
+                self.options_mut().in_order = Some(true);
                 self
             }
 

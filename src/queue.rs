@@ -21,6 +21,11 @@ pub struct QueueSettings {
     pub paused_at: Option<OffsetDateTime>,
     /// How many of its jobs may run at once, over all runners. `None` means as many as the runners have slots for.
     pub limit: Option<u32>,
+    /// How many jobs of each of its groups may run at once, over all runners. `None` means as many as the jobs
+    /// themselves allow.
+    pub group_limit: Option<u32>,
+    /// Whether its groups, and the jobs without a group as one more, take turns within a priority.
+    pub fair: bool,
     /// How long its completed jobs are kept.
     pub keep_completed: Keep,
     /// How long its cancelled jobs are kept.

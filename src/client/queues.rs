@@ -55,6 +55,25 @@ impl<'a> Queue<'a> {
         }
     }
 
+    /// Limits how many jobs of each of the queue's groups run at once over all runners. `None`: only the jobs' own limits
+    /// apply. At least 1. The lower of this and a job's own limit counts. Jobs that run already when a limit is set
+    /// finish.
+    pub fn group_limit(self, limit: Option<u32>) -> QueueChange<'a> {
+        match limit.map(|limit| i32::try_from(limit).map_err(|_| limit)) {
+            None => self.change(QueueVerb::LimitGroups(None)),
+            Some(Ok(limit)) if limit > 0 => self.change(QueueVerb::LimitGroups(Some(limit))),
+            Some(Ok(_)) => self.refuse("group_limit", NO_LIMIT, 0),
+            Some(Err(limit)) => self.refuse("group_limit", NO_LIMIT, limit),
+        }
+    }
+
+    /// Sets whether the queue is shared fairly. Then its groups, and the jobs without a group as one more, take turns
+    /// within a priority, so that the backlog of one group does not keep the others waiting. Default: groups take turns
+    /// among themselves, and jobs without a group come by their time.
+    pub fn fair(self, is_fair: bool) -> QueueChange<'a> {
+        self.change(QueueVerb::Share(is_fair))
+    }
+
     /// Sets how long the queue's final jobs are kept. `None`: the retention of the runners
     /// ([`Runner::retention`](crate::Runner::retention)), which is the default.
     ///
@@ -183,6 +202,8 @@ fn subject(name: &QueueName, verb: QueueVerb) -> Value {
     match verb {
         QueueVerb::Look | QueueVerb::Pause | QueueVerb::Resume => json!({ "queue": name }),
         QueueVerb::Limit(limit) => json!({ "queue": name, "limit": limit }),
+        QueueVerb::LimitGroups(limit) => json!({ "queue": name, "group_limit": limit }),
+        QueueVerb::Share(is_fair) => json!({ "queue": name, "fair": is_fair }),
         QueueVerb::Retain([completed, cancelled, discarded]) => {
             json!({ "queue": name, "completed": completed, "cancelled": cancelled, "discarded": discarded })
         }

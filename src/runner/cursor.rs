@@ -96,13 +96,14 @@ impl Cursor {
     pub(super) fn remember(&mut self, depth: Depth, slots: &[Slots], fetched: &Fetched, now: Instant) {
         self.scanned(depth, fetched.took, now);
         let mut by_queue: HashMap<&QueueName, Vec<&JobRow>> = HashMap::new();
-        // Suspects are found by a scan of their own.
-        for row in fetched.jobs.iter().filter(|row| row.crashes == 0) {
+        // Suspects and jobs of groups are found by scans of their own.
+        let is_other = |row: &&JobRow| row.crashes > 0 || row.group_key.is_some();
+        for row in fetched.jobs.iter().filter(|row| !is_other(row)) {
             by_queue.entry(&row.queue).or_default().push(row);
         }
         for Slots { queue, free, .. } in slots {
             let taken = by_queue.remove(queue).unwrap_or_default();
-            let others = fetched.jobs.iter().filter(|row| row.crashes > 0).map(|row| &row.queue);
+            let others = fetched.jobs.iter().filter(is_other).map(|row| &row.queue);
             let others =
                 others.chain(fetched.unreadable.iter().map(|job| &job.queue)).filter(|of| *of == queue).count();
             let has_more = taken.len() + others >= *free || fetched.held_back.contains(queue);

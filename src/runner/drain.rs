@@ -14,7 +14,7 @@ use crate::client::Events;
 use crate::error::{Error, Result};
 use crate::event::Happened;
 use crate::job::JobRow;
-use crate::store::{self, Demand, Slots, Suspects};
+use crate::store::{self, Demand, GroupVisit, Slots, Suspects};
 
 /// How long a drain's lease is: it is never extended, and a worker may sit in a debugger.
 const LEASE: Duration = Duration::from_secs(3_600);
@@ -47,7 +47,7 @@ impl Drainer {
         let shared = &self.shared;
         let lease = shared.leases.current();
         let fetched = executor::prepare(shared, &lease, job.clone(), Instant::now());
-        shared.runs.take(lease.id, std::iter::once((job.id, job.run, Arc::clone(&fetched.attempt.stop))));
+        shared.runs.take(lease.id, std::iter::once((job.id, job.run, Arc::clone(&fetched.attempt.stop), None)));
         executor::attempt(Arc::clone(shared), fetched).await;
         // The executor sends exactly one result, and keeps the sender open.
         let Some(ended) = self.results.recv().await else { return Ok(None) };
@@ -86,7 +86,7 @@ impl Drainer {
                 continue;
             }
             let slots: Vec<_> = (queues.iter().filter(|name| name.as_str() == queue))
-                .map(|name| Slots { queue: (*name).clone(), free: 1, idle: 1 })
+                .map(|name| Slots { queue: (*name).clone(), free: 1, idle: 1, groups: GroupVisit::from_start() })
                 .collect();
             let lease = shared.leases.current();
             let kinds = &shared.workers.kinds;

@@ -16,7 +16,7 @@ use super::slots::QueueSlots;
 use super::suspects::Plan;
 use crate::error::{Error, Result};
 use crate::metrics::Timer;
-use crate::store::{self, Demand, Fetched, RunResult, Slots, Suspects, Unreadable, Verdict};
+use crate::store::{self, Demand, Fetched, GroupVisit, RunResult, Slots, Suspects, Unreadable, Verdict};
 use crate::worker::Stop;
 
 /// A fetch of so many jobs is two statements at once.
@@ -61,7 +61,12 @@ pub(super) fn wanted(shared: &Shared, limit: &JobLimit, plan: Plan) -> Wanted {
         }
         Plan::Alone => {
             let idle = shared.queues.iter().filter(|queue| queue.is_idle());
-            let slots = idle.map(|queue| Slots { queue: queue.name.clone(), free: 1, idle: 1 });
+            let slots = idle.map(|queue| Slots {
+                queue: queue.name.clone(),
+                free: 1,
+                idle: 1,
+                groups: GroupVisit::from_start(),
+            });
             Wanted { slots: slots.collect(), suspects: Suspects::OneAlone }
         }
         Plan::Hold { .. } => Wanted::NOTHING,
@@ -74,9 +79,11 @@ fn free_slots(shared: &Shared, limit: &JobLimit, ahead: bool) -> Vec<Slots> {
     if shared.runs.are_too_many(not_ended) {
         return Vec::new();
     }
+    let now = Instant::now();
     let slots = shared.queues.iter().map(|queue| {
         let (free, idle) = queue.want(ahead);
-        Slots { queue: queue.name.clone(), free, idle }
+        let groups = shared.groups.visit(&queue.name, now);
+        Slots { queue: queue.name.clone(), free, idle, groups }
     });
     let mut slots: Vec<_> = slots.filter(|slots| slots.free > 0).collect();
     limit.apply(&mut slots);
@@ -100,6 +107,7 @@ pub(super) async fn fetch(
     if *suspects != Suspects::OneAlone {
         cursor.remember(depth, slots, &fetched, Instant::now());
         be_careful(shared, slots, &fetched);
+        shared.groups.visited(slots, &fetched, Instant::now());
         // These may be before the cursor.
         if !fetched.left_out.is_empty() {
             *cursor = Cursor::new(Instant::now());
@@ -109,7 +117,9 @@ pub(super) async fn fetch(
         jobs: fetched.count(),
         bytes: fetched.jobs.iter().map(|job| job.args.get().len()).sum(),
         is_full: fetched.count() == free_of(slots),
-        is_held_back: [&fetched.held_back, &fetched.suspected, &fetched.left_out].iter().any(|names| !names.is_empty()),
+        is_held_back: [&fetched.held_back, &fetched.suspected, &fetched.left_out, &fetched.with_groups]
+            .iter()
+            .any(|names| !names.is_empty()),
     };
     shared.telemetry.runner.fetched(timer, found.jobs);
     for Slots { queue, .. } in slots {
@@ -161,12 +171,20 @@ async fn send(shared: &Shared, worker: Uuid, demand: Demand<'_>) -> Result<Fetch
     connection.settle(fetched)
 }
 
-/// Notes the queues in which nothing is fetched ahead for now: those with suspects, or with jobs that have one attempt.
+/// Notes the queues in which nothing is fetched ahead for now: those with suspects, with jobs that have one attempt, or
+/// with jobs of groups that could start.
 fn be_careful(shared: &Shared, slots: &[Slots], fetched: &Fetched) {
-    for Slots { queue: name, .. } in slots {
+    for Slots { queue: name, groups, .. } in slots {
+        let is_visited = || fetched.visited.iter().any(|(queue, _)| queue == name);
+        // They need idle slots, of which there was none.
+        let waits = || groups.is_any() && fetched.with_groups.contains(name) && !is_visited();
         let has_one_attempt = || fetched.jobs.iter().any(|job| job.max_attempts == 1 && job.queue == *name);
         if let Some(queue) = shared.queue(name) {
-            let is_careful = fetched.suspected.contains(name) || fetched.left_out.contains(name) || has_one_attempt();
+            let is_careful = fetched.suspected.contains(name)
+                || fetched.left_out.contains(name)
+                || fetched.startable.contains(name)
+                || waits()
+                || has_one_attempt();
             queue.be_careful(is_careful);
         }
     }
@@ -178,8 +196,12 @@ fn hand_over(shared: &Arc<Shared>, lease: &Arc<Lease>, fetched: Fetched) {
     let now = Instant::now();
     let jobs: Vec<_> = fetched.jobs.into_iter().map(|row| executor::prepare(shared, lease, row, now)).collect();
     let unreadable: Vec<_> = fetched.unreadable.into_iter().map(|job| (job, Arc::<Stop>::default())).collect();
-    let readable = jobs.iter().map(|job| (job.attempt.row.id, job.attempt.row.run, Arc::clone(&job.attempt.stop)));
-    let failed = unreadable.iter().map(|(job, stop)| (job.id, job.run, Arc::clone(stop)));
+    let readable = jobs.iter().map(|job| {
+        let row = &job.attempt.row;
+        let group = row.group_key.clone().map(|key| (row.queue.clone(), key));
+        (row.id, row.run, Arc::clone(&job.attempt.stop), group)
+    });
+    let failed = unreadable.iter().map(|(job, stop)| (job.id, job.run, Arc::clone(stop), None));
     shared.runs.take(lease.id, readable.chain(failed));
     for (Unreadable { id, kind, queue, attempt, run, problem }, stop) in unreadable {
         tracing::error!(job.id = %id, problem, "a job cannot be worked");

@@ -30,6 +30,7 @@ mod cursor;
 mod drain;
 mod executor;
 mod fetch;
+mod groups;
 mod handle;
 mod heartbeat;
 mod job_limit;

@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use super::result::Ended;
 use crate::error::Result;
-use crate::ident::JobId;
+use crate::ident::{JobId, QueueName};
 use crate::store::{self, Statements};
 use crate::worker::{Stop, StopReason};
 
@@ -45,20 +45,25 @@ pub(super) struct Runs {
     pub(super) ask: Notify,
 }
 
+/// A fetched job, the number of its run, how to stop it, and its queue and group.
+pub(super) type FetchedRun = (JobId, u32, Arc<Stop>, Option<(QueueName, String)>);
+
 /// A run in hand.
 struct Run {
     /// The lease under which the job was fetched.
     worker: Uuid,
     number: u32,
     stop: Arc<Stop>,
+    /// Its queue and group, in which its end frees a place.
+    group: Option<(QueueName, String)>,
 }
 
 impl Runs {
     /// Takes fetched jobs in hand, before any of them is started.
-    pub(super) fn take(&self, worker: Uuid, jobs: impl Iterator<Item = (JobId, u32, Arc<Stop>)>) {
+    pub(super) fn take(&self, worker: Uuid, jobs: impl Iterator<Item = FetchedRun>) {
         let mut in_hand = self.in_hand();
-        for (id, number, stop) in jobs {
-            let fetched = Run { worker, number, stop };
+        for (id, number, stop, group) in jobs {
+            let fetched = Run { worker, number, stop, group };
             match in_hand.entry(id) {
                 Entry::Vacant(place) => drop(place.insert(fetched)),
                 // The job was taken away and set back before this runner heard of it.
@@ -86,19 +91,21 @@ impl Runs {
         }
     }
 
-    /// Lets go of runs whose results are recorded, or cannot count any more. Answers whether the producer waits for that.
-    pub(super) fn let_go(&self, batch: &[Ended]) -> bool {
+    /// Lets go of runs whose results are recorded, or cannot count any more. Answers whether the producer waits for that,
+    /// and in which groups places were freed.
+    pub(super) fn let_go(&self, batch: &[Ended]) -> (bool, Vec<(QueueName, String)>) {
         let mut in_hand = self.in_hand();
+        let mut freed = Vec::new();
         for ended in batch {
             if let Entry::Occupied(held) = in_hand.entry(ended.result.id)
                 // The job may be in hand for its next run already.
                 && Arc::ptr_eq(&held.get().stop, &ended.stop)
             {
-                held.remove();
+                freed.extend(held.remove().group);
             }
         }
         drop(in_hand);
-        self.is_held_up.swap(false, Ordering::AcqRel)
+        (self.is_held_up.swap(false, Ordering::AcqRel), freed)
     }
 
     /// Whether too many results are not recorded for another fetch. `not_ended` of the runs in hand have no result yet.

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connections::Connections;
+use super::groups::Groups;
 use super::lease::Leases;
 use super::result::Ended;
 use super::retention::CompletedRetention;
@@ -29,6 +30,7 @@ pub(super) struct Shared {
     pub(super) retention: CompletedRetention,
     pub(super) runs: Runs,
     pub(super) suspects: Suspects,
+    pub(super) groups: Groups,
     /// Where runs send their results: to the completer.
     pub(super) results: mpsc::UnboundedSender<Ended>,
     pub(super) workers: Workers,
@@ -101,7 +103,9 @@ impl Shared {
 
     /// Lets go of runs whose results are recorded, or cannot count any more.
     pub(super) fn let_go(&self, batch: &[Ended]) {
-        if self.runs.let_go(batch) {
+        let (is_awaited, freed) = self.runs.let_go(batch);
+        self.groups.free(&freed);
+        if is_awaited || !freed.is_empty() {
             self.signals.freed.notify_one();
         }
     }

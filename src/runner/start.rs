@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::builder::Runner;
 use super::connections::Connections;
+use super::groups::Groups;
 use super::handle::{Parts, RunnerHandle, Running};
 use super::lease::{Lease, Leases};
 use super::result::Ended;
@@ -68,6 +69,7 @@ impl Runner {
             retention: CompletedRetention::new(self.maintenance.retention, kept),
             runs: Runs::default(),
             suspects: Suspects::new(Instant::now()),
+            groups: Groups::default(),
             results,
             telemetry: Telemetry::new(&kinds, &names),
             workers: Workers {

@@ -16,6 +16,32 @@ use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
 use crate::state::JobState;
 
+/// Which groups of a queue a fetch visits.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupVisit {
+    /// It begins with the first key after this.
+    pub(crate) after: String,
+    /// How many groups it visits at most, at each priority.
+    pub(crate) most: usize,
+    /// Groups to visit in any case, since a place in them was freed.
+    pub(crate) freed: Vec<String>,
+}
+
+impl GroupVisit {
+    /// How many groups a fetch visits at most, at each priority.
+    pub(crate) const MOST: usize = 10_000;
+
+    /// From the first group on.
+    pub(crate) const fn from_start() -> Self {
+        Self { after: String::new(), most: Self::MOST, freed: Vec::new() }
+    }
+
+    /// Whether it visits any group.
+    pub(crate) const fn is_any(&self) -> bool {
+        self.most > 0 || !self.freed.is_empty()
+    }
+}
+
 /// How many jobs a runner can take from a queue now.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
@@ -23,6 +49,7 @@ pub(crate) struct Slots {
     pub(crate) free: usize,
     /// How many of them are idle, so that their jobs start at once. Jobs for the others are fetched ahead.
     pub(crate) idle: usize,
+    pub(crate) groups: GroupVisit,
 }
 
 /// Which suspects a fetch takes: jobs whose runner died while it had them.
@@ -65,6 +92,12 @@ pub(crate) struct Fetched {
     pub(crate) alone_crashes: Option<u16>,
     /// The queues with jobs that have one attempt and were not taken, since no idle slot was left.
     pub(crate) left_out: Vec<QueueName>,
+    /// The queues with available jobs of groups.
+    pub(crate) with_groups: Vec<QueueName>,
+    /// The queues whose groups were visited, and the group behind which the next fetch goes on.
+    pub(crate) visited: Vec<(QueueName, String)>,
+    /// The queues of which jobs of groups could start.
+    pub(crate) startable: Vec<QueueName>,
 }
 
 impl Fetched {
@@ -139,6 +172,10 @@ pub(crate) async fn fetch(
         .bind(slots.iter().map(|slots| number(slots.idle)).collect::<Vec<_>>())
         .bind(suspects)
         .bind(is_alone)
+        .bind(slots.iter().map(|slots| slots.groups.after.as_str()).collect::<Vec<_>>())
+        .bind(slots.iter().map(|slots| number(slots.groups.most)).collect::<Vec<_>>())
+        .bind(freed(slots).map(|(queue, _)| queue).collect::<Vec<_>>())
+        .bind(freed(slots).map(|(_, group)| group).collect::<Vec<_>>())
         .fetch_all(&mut *connection)
         .await?;
     let scan = rows.first().ok_or(sqlx::Error::RowNotFound)?;
@@ -153,6 +190,12 @@ pub(crate) async fn fetch(
         suspected: queue_names(scan.try_get("suspected")?),
         alone_crashes: scan.try_get::<Option<i16>, _>("alone_crashes")?.map(count),
         left_out: queue_names(scan.try_get("left_out")?),
+        with_groups: queue_names(scan.try_get("with_groups")?),
+        visited: queue_names(scan.try_get("visited")?)
+            .into_iter()
+            .zip(scan.try_get::<Option<Vec<String>>, _>("reached")?.unwrap_or_default())
+            .collect(),
+        startable: queue_names(scan.try_get("startable")?),
     };
     if scan.try_get::<Option<Uuid>, _>("id")?.is_some() {
         for row in &rows {
@@ -210,6 +253,11 @@ pub(super) fn names_of(slots: &[Slots]) -> Vec<&str> {
 /// The free slots of the queues, as statements take them.
 pub(super) fn numbers_of(slots: &[Slots]) -> Vec<i32> {
     slots.iter().map(|slots| number(slots.free)).collect()
+}
+
+/// The groups to visit in any case, with their queues.
+fn freed(slots: &[Slots]) -> impl Iterator<Item = (&str, &str)> {
+    slots.iter().flat_map(|slots| slots.groups.freed.iter().map(|group| (slots.queue.as_str(), group.as_str())))
 }
 
 fn number(count: usize) -> i32 {

@@ -1,7 +1,11 @@
 (
     ($1::text[] IS NULL OR j.state = ANY ($1::text[]::/* schema */job_state[]))
     -- Said in the words of the partial indexes as well, so that they can serve.
-    AND ($1::text[] IS DISTINCT FROM ARRAY['available'] OR j.state = 'available')
+    AND (
+        $1::text[] IS DISTINCT FROM ARRAY['available']
+        OR (j.group_key IS NULL AND j.state = 'available')
+        OR (j.group_key IS NOT NULL AND j.state = 'available')
+    )
     AND ($1::text[] IS DISTINCT FROM ARRAY['running'] OR j.state = 'running')
     AND ($1::text[] IS DISTINCT FROM ARRAY['discarded'] OR j.state = 'discarded')
     AND (coalesce($1::text[] <@ ARRAY['retryable', 'scheduled'], false) IS NOT TRUE OR j.state IN ('scheduled', 'retryable'))

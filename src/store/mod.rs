@@ -60,7 +60,7 @@ pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_clai
 pub(crate) use self::change_log::{LogEntry, list_changes, log_change, prune_changes};
 pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
 pub(crate) use self::explain::explain_unique;
-pub(crate) use self::fetch::{Demand, Fetched, Position, Slots, Suspects, Unreadable, fetch, give_back};
+pub(crate) use self::fetch::{Demand, Fetched, GroupVisit, Position, Slots, Suspects, Unreadable, fetch, give_back};
 pub(crate) use self::finish::{Ending, Finished, RunResult, Verdict, finish, locked, not_completed, still_held};
 pub(crate) use self::health::{
     HeldFromOutside, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue, PreparedTransaction,
@@ -231,6 +231,7 @@ statements! {
     last_id,
     #[cfg(feature = "testing")]
     left_behind,
+    limit_groups,
     limit_queue,
     limit_statements,
     list_changes,
@@ -282,6 +283,7 @@ statements! {
     set_priority,
     set_runner_idle,
     set_search_path,
+    share_queue,
     #[cfg(feature = "testing")]
     start_job,
     stats_finished,

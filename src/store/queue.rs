@@ -27,6 +27,8 @@ pub(crate) enum QueueVerb {
     Pause,
     Resume,
     Limit(Option<i32>),
+    LimitGroups(Option<i32>),
+    Share(bool),
     /// Completed, cancelled and discarded jobs; `None` leaves it as it is.
     Retain([Option<Keep>; 3]),
 }
@@ -39,6 +41,8 @@ impl QueueVerb {
             Self::Pause => "pause_queue",
             Self::Resume => "resume_queue",
             Self::Limit(_) => "limit_queue",
+            Self::LimitGroups(_) => "limit_groups",
+            Self::Share(_) => "share_queue",
             Self::Retain(_) => "retain_queue",
         }
     }
@@ -57,6 +61,8 @@ pub(crate) async fn change_queue(
         QueueVerb::Pause => Some(named(&statements.pause_queue)),
         QueueVerb::Resume => Some(named(&statements.resume_queue)),
         QueueVerb::Limit(limit) => Some(named(&statements.limit_queue).bind(limit)),
+        QueueVerb::LimitGroups(limit) => Some(named(&statements.limit_groups).bind(limit)),
+        QueueVerb::Share(is_fair) => Some(named(&statements.share_queue).bind(is_fair)),
         QueueVerb::Retain(keep) => {
             // Two concurrent changes of different states must not undo each other.
             named(&statements.enter_queue).execute(&mut *connection).await?;
@@ -78,6 +84,8 @@ pub(crate) async fn change_queue(
             name: name.clone(),
             paused_at: None,
             limit: None,
+            group_limit: None,
+            fair: false,
             keep_completed: Keep::AsRunnersSay,
             keep_cancelled: Keep::AsRunnersSay,
             keep_discarded: Keep::AsRunnersSay,
@@ -109,6 +117,8 @@ fn settings(row: &PgRow) -> Result<QueueSettings> {
         name: QueueName::from_stored(row.try_get("name")?),
         paused_at: row.try_get::<Option<Stored>, _>("paused_at")?.map(|at| at.0),
         limit: row.try_get::<Option<i32>, _>("max_running")?.map(i32::unsigned_abs),
+        group_limit: row.try_get::<Option<i32>, _>("max_per_group")?.map(i32::unsigned_abs),
+        fair: row.try_get::<Option<bool>, _>("fair")?.unwrap_or_default(),
         keep_completed: keep(row, "keep_completed")?,
         keep_cancelled: keep(row, "keep_cancelled")?,
         keep_discarded: keep(row, "keep_discarded")?,

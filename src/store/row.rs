@@ -14,7 +14,7 @@ use crate::job::{AttemptError, JobRow};
 use crate::unique::StateSet;
 
 /// The columns of a job, in the order in which [`job_row`] reads them.
-const COLUMNS: [&str; 25] = [
+const COLUMNS: [&str; 28] = [
     "id",
     "kind",
     "queue",
@@ -40,6 +40,9 @@ const COLUMNS: [&str; 25] = [
     "worker",
     "run",
     "crashes",
+    "group_key",
+    "group_limit",
+    "in_order",
 ];
 
 /// The marker in statements for the columns of the job `j`.
@@ -81,6 +84,9 @@ pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
         worker: row.try_get(at(22))?,
         run: run_number(row.try_get(at(23))?),
         crashes: count(row.try_get(at(24))?),
+        group_key: row.try_get(at(25))?,
+        group_limit: row.try_get::<Option<i16>, _>(at(26))?.map(count),
+        in_order: row.try_get::<Option<bool>, _>(at(27))?.unwrap_or_default(),
     })
 }
 

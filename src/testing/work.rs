@@ -12,6 +12,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::client::Client;
+use crate::group::GroupBy;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::{AttemptError, Job, JobRow, NewJob};
 use crate::opts::{InsertOptions, insert_setters};
@@ -297,6 +298,12 @@ fn row_without_database(job: NewJob, attempt: u16, errors: Vec<AttemptError>, wo
         worker: Some(worker),
         run: 1,
         crashes: 0,
+        group_key: match options.group {
+            Some(GroupBy::Key(key)) => Some(key),
+            Some(GroupBy::Nothing | GroupBy::Policy(_)) | None => None,
+        },
+        group_limit: options.group_limit,
+        in_order: options.in_order.unwrap_or_default(),
     }
 }
 

@@ -37,7 +37,7 @@ async fn a_dump_restored_elsewhere_goes_on_where_it_was() {
     let held = || job("task").unique_key(UniqueKey::raw("k"));
     let holder = old.client().insert(held()).await.unwrap().id();
     let lost = old.client().insert(Task {}).await.unwrap().id();
-    let run = "INSERT INTO uniqueue.runner (id, name, queues, leased_until) VALUES (md5('r')::uuid, 'r', '{default}', now());
+    let run = "INSERT INTO uniqueue.runner (id, name, queues, leased_until, knows_groups) VALUES (md5('r')::uuid, 'r', '{default}', now(), true);
         UPDATE uniqueue.job SET state = 'running', worker = md5('r')::uuid, attempt = 1, attempted_at = now() WHERE id = '{lost}';
         SELECT uniqueue.pause_queue('other');
         ALTER TABLE uniqueue.job SET (autovacuum_vacuum_threshold = 4321)";

@@ -17,6 +17,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "error",
             "event",
             "filter",
+            "group",
             "ident",
             "indent_json",
             "job",

@@ -65,8 +65,8 @@ async fn each_alert_is_raised_over_its_trouble() {
         SELECT uniqueue.pause_queue('paused');
         UPDATE uniqueue.queue SET paused_at = now() - interval '2 hours';
         UPDATE uniqueue.job SET created_at = now() - interval '1 hour', scheduled_at = now() - interval '1 hour';
-        INSERT INTO uniqueue.runner (id, name, queues, leased_until)
-            VALUES (gen_random_uuid(), 'r', '{slow,paused}', now() + interval '1 hour');
+        INSERT INTO uniqueue.runner (id, name, queues, leased_until, knows_groups)
+            VALUES (gen_random_uuid(), 'r', '{slow,paused}', now() + interval '1 hour', true);
         INSERT INTO uniqueue.job (id, kind, state, finalized_at, errors)
         SELECT uniqueue.new_job_id(), 'bad', 'discarded', now(), jsonb_build_array(jsonb_build_object('at', now(), 'error', 'no'))
         FROM generate_series(1, 100);

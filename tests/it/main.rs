@@ -17,6 +17,7 @@ mod embedded;
 mod examples;
 mod faults;
 mod floors;
+mod groups;
 mod guide;
 mod health;
 mod injection;

@@ -12,8 +12,8 @@ use uniqueue::{Client, JobFilter, JobState, UniqueKey};
 
 use crate::support::{Database, WAIT, job, statements_of};
 
-const IDLE: &str = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until)
-    VALUES (gen_random_uuid(), 'r', '{default}', true, now() + interval '1 hour')";
+const IDLE: &str = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
+    VALUES (gen_random_uuid(), 'r', '{default}', true, now() + interval '1 hour', true)";
 
 /// How many of these statements call a function.
 fn calls(statements: &[String], function: &str) -> usize {

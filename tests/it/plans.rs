@@ -11,7 +11,7 @@ use crate::support::{Database, WAIT, job};
 
 /// Each with as many nulls as it has parameters: a generic plan does not look at them.
 const STATEMENTS: [(&str, usize); 13] = [
-    ("fetch", 12),
+    ("fetch", 16),
     ("complete", 4),
     ("delete", 4),
     ("finish", 9),
@@ -61,7 +61,7 @@ async fn a_single_new_job_is_looked_for_by_a_plan_that_is_made_once_and_fits_a_t
     database.execute("ANALYZE {schema}.job").await;
     database.prepare(&mut connection, "insert_unique_one").await;
     let execute = "EXECUTE prepared_insert_unique_one (gen_random_uuid(), '{}', 'a', 'default', '{}', 0::smallint,
-        25::smallint, NULL, NULL, false, 'k', 31::smallint, NULL, NULL, false, false)";
+        25::smallint, NULL, NULL, false, 'k', 31::smallint, NULL, NULL, false, false, NULL, NULL, NULL)";
     for _ in 1..10 {
         let inserted = sqlx::raw_sql(execute).fetch_all(&mut *connection).await.unwrap();
         assert_eq!(inserted[0].get::<&str, _>("outcome"), "duplicate");

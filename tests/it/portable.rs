@@ -67,6 +67,7 @@ const EXCEPTIONS: &[(Form, &[&str], &str)] = &[
             "free_places",
             "insert_batch",
             "insert_unique",
+            "jobs_of_groups",
             "note_duplicates",
             "retry_with_claims",
             "take_claims",
@@ -75,7 +76,16 @@ const EXCEPTIONS: &[(Form, &[&str], &str)] = &[
     ),
     (
         SqlFunction,
-        &["audit_duplicates", "limit_queue", "pause_queue", "release_claim", "resume_queue", "retain_queue"],
+        &[
+            "audit_duplicates",
+            "limit_groups",
+            "limit_queue",
+            "pause_queue",
+            "release_claim",
+            "resume_queue",
+            "retain_queue",
+            "share_queue",
+        ],
         "one statement of an operator, checked against the tables when it is created",
     ),
     (
@@ -83,10 +93,22 @@ const EXCEPTIONS: &[(Form, &[&str], &str)] = &[
         &["cancel_jobs", "delete_jobs", "release_jobs", "reschedule_jobs", "retry_jobs", "set_priority"],
         "one statement of an operator, with one snapshot for the choice of jobs and their change",
     ),
-    (SqlFunction, &["failing_kinds", "queues", "retentions", "stuck_jobs"], "the body of a view, with a limit"),
+    (
+        SqlFunction,
+        &["failing_kinds", "groups", "queues", "retentions", "stuck_jobs"],
+        "the body of a view, with a limit",
+    ),
     (
         SideEffect,
-        &["cancel_jobs", "limit_queue", "release_jobs", "reschedule_jobs", "resume_queue", "retry_jobs"],
+        &[
+            "cancel_jobs",
+            "limit_groups",
+            "limit_queue",
+            "release_jobs",
+            "reschedule_jobs",
+            "resume_queue",
+            "retry_jobs",
+        ],
         "an SQL function has no step after its statement",
     ),
     (

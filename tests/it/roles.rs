@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use uniqueue::{
-    Client, JobFilter, JobState, OnConflict, PeriodicJob, Retention, Runner, RunningJob, SchemaName, UniqueKey,
+    Client, JobFilter, JobState, NewJob, OnConflict, PeriodicJob, Retention, Runner, RunningJob, SchemaName, UniqueKey,
     UniqueScope,
 };
 
@@ -66,6 +66,7 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
     sqlx::query(by_sql).execute(&pool).await.unwrap();
     inserter.explain(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap();
     // It is counted without rights of its own to what counts.
+    database.client.insert(job("a").group("g")).await.unwrap();
     database.client.audit_duplicates("a").await.unwrap();
     assert!(inserter.insert(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap().duplicate);
     assert_eq!(database.client.audited_kinds().await.unwrap()[0].suppressed, 1);
@@ -83,7 +84,7 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
         "UPDATE {schema}.job SET unique_states = 0",
         "UPDATE {schema}.job SET replaced_by = id",
         "UPDATE {schema}.runner SET idle = true",
-        "INSERT INTO {schema}.queue (name) VALUES ('a')",
+        "INSERT INTO {schema}.queue (name, max_running) VALUES ('a', 1)",
         "SELECT * FROM {schema}.queue",
         "SELECT * FROM {schema}.queue_status",
         "SELECT * FROM {schema}.running_job",
@@ -110,22 +111,26 @@ async fn a_worker_can_run_jobs_and_cannot_change_the_schema() {
     database.client.queue("default").limit(Some(1)).await.unwrap();
     let runner = Runner::new(client(&database, pool.clone()))
         .queue("default", 1)
+        .queue("grouped", 1)
         .retention(retention)
         .prune_interval(interval)
         .worker(|_: RunningJob<Task>| async {})
         .start()
         .await
         .unwrap();
-    let inserted = database.client.insert(Task {}).await.unwrap();
-    assert_eq!(inserted.job.state, JobState::Available);
-    let began = std::time::Instant::now();
-    while database.client.job(inserted.id()).await.unwrap().is_some() {
-        assert!(began.elapsed() < WAIT, "not worked, or not pruned");
-        tokio::time::sleep(interval).await;
+    // The first fetch of a queue's groups makes the queue's row.
+    for job in [NewJob::from(Task {}), NewJob::from(Task {}).queue("grouped").group("a")] {
+        let inserted = database.client.insert(job).await.unwrap();
+        assert_eq!(inserted.job.state, JobState::Available);
+        let began = std::time::Instant::now();
+        while database.client.job(inserted.id()).await.unwrap().is_some() {
+            assert!(began.elapsed() < WAIT, "not worked, or not pruned");
+            tokio::time::sleep(interval).await;
+        }
     }
     runner.stop().await.unwrap();
     for statement in [
-        "INSERT INTO {schema}.queue (name) VALUES ('a')",
+        "INSERT INTO {schema}.queue (name, max_running) VALUES ('a', 1)",
         "UPDATE {schema}.queue SET paused_at = now()",
         "SELECT * FROM {schema}.pause_queue('a')",
         "DELETE FROM {schema}.periodic",
@@ -210,12 +215,13 @@ async fn an_operator_can_do_the_same_in_psql() {
     every_view(&database, &pool, &VIEWS).await;
 }
 
-const VIEWS: [&str; 10] = [
+const VIEWS: [&str; 11] = [
     "unique_claim",
     "queue_status",
     "failing_kind",
     "stuck_job",
     "retention",
+    "group_status",
     "table_health",
     "waiting_insert",
     "suppressed_duplicate",
@@ -239,7 +245,7 @@ async fn every_view(database: &Database, pool: &PgPool, views: &[&str]) {
 }
 
 /// Statements that a read-only role cannot run.
-const CHANGES: [&str; 24] = [
+const CHANGES: [&str; 26] = [
     "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
     "UPDATE {schema}.job SET state = 'available'",
     "DELETE FROM {schema}.job",
@@ -259,6 +265,8 @@ const CHANGES: [&str; 24] = [
     "SELECT {schema}.update_holder(id, id, '{}', '{update,latest,0,1}', now(), NULL, 1::smallint) FROM {schema}.job",
     "SELECT * FROM {schema}.pause_queue('a')",
     "SELECT * FROM {schema}.limit_queue('a', 1)",
+    "SELECT * FROM {schema}.limit_groups('a', 1)",
+    "SELECT * FROM {schema}.share_queue('a', true)",
     "UPDATE {schema}.maintenance SET leased_until = 'infinity'",
     "SELECT {schema}.audit_duplicates('a')",
     "DELETE FROM {schema}.duplicate_audit",

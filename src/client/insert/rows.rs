@@ -11,6 +11,7 @@ use super::Client;
 use super::payload::{check_args, check_meta, read_args};
 use crate::client::passed::Passed;
 use crate::error::{Error, Result};
+use crate::group::{Group, GroupBy};
 use crate::ident::{Kind, NewIds, QueueName};
 use crate::job::NewJob;
 use crate::opts::{InsertOptions, Start, Unique};
@@ -116,7 +117,8 @@ impl RowMaker {
 
     /// Checks a job, and makes its row.
     fn row(&mut self, kind: &str, args: Result<Box<RawValue>, String>, options: InsertOptions) -> Result<NewRow> {
-        let InsertOptions { id, queue, priority, max_attempts, start, meta, unique } = options;
+        let InsertOptions { id, queue, priority, max_attempts, start, meta, unique, group, group_limit, in_order } =
+            options;
         let kind = again(kind, &mut self.kind, Kind::parse)?;
         let queue = match queue {
             None => QueueName::default(),
@@ -156,6 +158,15 @@ impl RowMaker {
                 unread.read(&policy, |subject| policy.resolve(subject))?
             }
         };
+        let group = match group {
+            Some(GroupBy::Nothing) => None,
+            None => Group::new(None, group_limit, in_order.unwrap_or_default())?,
+            Some(GroupBy::Key(key)) => Group::new(Some(key), group_limit, in_order.unwrap_or_default())?,
+            Some(GroupBy::Policy(policy)) => {
+                let unread = Unread { kind: &kind, queue: &queue, args: &args, meta: &meta, window_at: None };
+                Group::new(group_key(&policy, &unread)?, group_limit, in_order.unwrap_or_default())?
+            }
+        };
         if let (Some(claim), Start::After(delay)) = (&claim, start) {
             check_max_delay(claim, delay)?;
         }
@@ -177,8 +188,17 @@ impl RowMaker {
             },
             is_pending: start == Start::WhenReleased,
             claim,
+            group,
         })
     }
+}
+
+/// The key of the group that a policy makes. `None`: the policy enforces nothing.
+fn group_key(policy: &UniquePolicy, unread: &Unread<'_>) -> Result<Option<String>> {
+    if policy.needs_clock() {
+        return Err(Error::InvalidPolicy { field: "window", problem: "a group has none".to_owned() });
+    }
+    Ok(unread.read(policy, |subject| policy.resolve(subject))?.map(|claim| claim.key))
 }
 
 /// A job that is due after the longest delay of its policy could never be pushed. The database checks a `scheduled_at`.

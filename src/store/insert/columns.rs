@@ -13,6 +13,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::row::{NewRow, stored_count};
+use crate::group::Group;
 use crate::ident::{Kind, QueueName};
 use crate::store::interval;
 use crate::store::interval::claim_length;
@@ -31,6 +32,8 @@ pub(super) struct Columns<'a> {
     times: Times,
     claims: Claims<'a>,
     pub(super) on_conflicts: Vec<Cow<'static, str>>,
+    /// Absent where no row has a group.
+    pub(super) groups: Option<Json<Vec<Option<&'a Group>>>>,
 }
 
 /// When the rows are due.
@@ -65,6 +68,10 @@ impl<'a> Columns<'a> {
             on_conflicts: same(rows, |row| {
                 row.claim.as_ref().map_or(Cow::Borrowed(OnConflict::Ignore.as_str()), on_conflict)
             }),
+            groups: rows
+                .iter()
+                .any(|row| row.group.is_some())
+                .then(|| Json(rows.iter().map(|row| row.group.as_ref()).collect())),
         }
     }
 

@@ -67,7 +67,7 @@ pub(crate) async fn insert(
     }
     let columns = Columns::of(rows);
     let inserting = columns.bind_to(query(&statements.insert_batch)).bind(&columns.on_conflicts);
-    let inserting = inserting.bind(in_order).bind(max_wait.map(interval)).bind(&*folded);
+    let inserting = inserting.bind(in_order).bind(max_wait.map(interval)).bind(&*folded).bind(&columns.groups);
     let answered = inserting.fetch_all(connection).await?;
     deal(std::mem::take(rows), &answered, Answer::of_unique)
 }
@@ -85,7 +85,8 @@ pub(crate) async fn insert_each(
     }
     let Batch { rows, folded, .. } = batch;
     let columns = Columns::of(&rows);
-    let inserting = columns.bind_to(query(&statements.insert_unique)).bind(folded).bind(interval(max_wait));
+    let inserting =
+        columns.bind_to(query(&statements.insert_unique)).bind(folded).bind(interval(max_wait)).bind(&columns.groups);
     let answered = inserting.fetch_all(connection).await?;
     deal(rows, &answered, Answer::of_unique)
 }
@@ -96,10 +97,12 @@ async fn insert_plain(
     rows: &mut Vec<NewRow>,
 ) -> Result<Vec<Option<Answer>>> {
     let answered = if let [row] = rows.as_slice() {
-        vec![row.bind_job_to(query(&statements.insert_plain_one)).fetch_one(connection).await?]
+        let inserting = row.bind_group_to(row.bind_job_to(query(&statements.insert_plain_one)));
+        vec![inserting.fetch_one(connection).await?]
     } else {
         let columns = Columns::of(rows);
-        let inserting = columns.bind_jobs_to(query(&statements.insert_plain)).bind(columns.have_times());
+        let inserting =
+            columns.bind_jobs_to(query(&statements.insert_plain)).bind(columns.have_times()).bind(&columns.groups);
         inserting.fetch_all(connection).await?
     };
     deal(std::mem::take(rows), &answered, Answer::of_plain)

@@ -10,6 +10,7 @@ use sqlx::query::Query;
 use sqlx::types::Json;
 use time::OffsetDateTime;
 
+use crate::group::Group;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
 use crate::state::JobState;
@@ -31,10 +32,11 @@ pub(crate) struct NewRow {
     pub(crate) delay: Option<Duration>,
     pub(crate) is_pending: bool,
     pub(crate) claim: Option<Claim>,
+    pub(crate) group: Option<Group>,
 }
 
 impl NewRow {
-    /// Binds all but the claim, as the statements for one row begin.
+    /// Binds all but the claim and the group, as the statements for one row begin.
     pub(super) fn bind_job_to<'q>(
         &'q self,
         query: Query<'q, Postgres, PgArguments>,
@@ -52,16 +54,30 @@ impl NewRow {
             .bind(self.is_pending)
     }
 
+    /// Binds the group, with which the statements for one row end.
+    pub(super) fn bind_group_to<'q>(
+        &'q self,
+        query: Query<'q, Postgres, PgArguments>,
+    ) -> Query<'q, Postgres, PgArguments> {
+        let group = self.group.as_ref();
+        query
+            .bind(group.map(|group| group.key.as_str()))
+            .bind(group.and_then(|group| group.limit).map(stored_count))
+            .bind(group.is_some_and(|group| group.in_order).then_some(true))
+    }
+
     /// Binds the whole row.
     pub(super) fn bind_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
         let claim = self.claim.as_ref();
-        self.bind_job_to(query)
+        let query = self
+            .bind_job_to(query)
             .bind(claim.map(|claim| claim.key.as_str()))
             .bind(claim.map(|claim| claim.states.bits()))
             .bind(claim.and_then(|claim| claim.period).map(claim_length))
             .bind(claim.and_then(|claim| claim.ttl).map(claim_length))
             .bind(claim.is_some_and(|claim| claim.until_start))
-            .bind(claim.is_some_and(|claim| claim.discard_on_reentry))
+            .bind(claim.is_some_and(|claim| claim.discard_on_reentry));
+        self.bind_group_to(query)
     }
 
     /// The job that it is now, given what the database decided.
@@ -93,6 +109,9 @@ impl NewRow {
             claims: states.is_some_and(|states| states.contains(entered.state)),
             replaced_by: None,
             worker: None,
+            group_limit: self.group.as_ref().and_then(|group| group.limit),
+            in_order: self.group.as_ref().is_some_and(|group| group.in_order),
+            group_key: self.group.map(|group| group.key),
         }
     }
 }

@@ -7,9 +7,13 @@
 -- $10: how many of the free slots of each queue are idle, so that their jobs start at once. The others are fetched ahead,
 -- which suspects and jobs with one attempt are not. $11: how many suspects to take in all, before other jobs. $12: whether
 -- to take nothing but one suspect that crashed twice or more. Otherwise no such suspect is taken.
+--
+-- Jobs of groups are not fetched ahead. jobs_of_groups chooses them for the idle slots, in queues that have any. $13: the
+-- group behind which it begins, for each queue. $14: how many groups it visits at most. $15 and $16: queues and groups to
+-- visit in any case, since a place was freed in them.
 WITH wanted AS MATERIALIZED (
     SELECT
-        w.queue, w.free, w.idle, q.max_running IS NOT NULL AS is_limited,
+        w.queue, w.free, w.idle, w.after_group, w.visits, q.max_running IS NOT NULL AS is_limited,
         CASE
             WHEN q.paused_at IS NOT NULL THEN 0
             WHEN q.max_running IS NULL THEN w.free
@@ -20,12 +24,21 @@ WITH wanted AS MATERIALIZED (
         (
             SELECT j.crashes
             FROM /* schema */job AS j
-            WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes > 0
+            WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes > 0 AND j.group_key IS NULL
                 AND j.kind = ANY ($3::text[]) AND j.id <> ALL ($9::uuid[])
             ORDER BY j.crashes
             LIMIT 1
-        ) AS crashes
-    FROM unnest($1::text[], $2::integer[], $10::integer[]) AS w (queue, free, idle)
+        ) AS crashes,
+        -- All that a queue without groups pays.
+        (
+            SELECT true
+            FROM /* schema */job AS j
+            WHERE j.queue = w.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+            ORDER BY j.priority DESC
+            LIMIT 1
+        ) AS has_groups
+    FROM unnest($1::text[], $2::integer[], $10::integer[], $13::text[], $14::integer[])
+        AS w (queue, free, idle, after_group, visits)
     LEFT JOIN /* schema */queue AS q ON q.name = w.queue
     -- A runner that has not noticed yet that its lease ran out would take what was just rescued.
     WHERE EXISTS (
@@ -39,7 +52,7 @@ suspects AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT j.id
         FROM /* schema */job AS j
-        WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes > 0
+        WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes > 0 AND j.group_key IS NULL
             AND (j.crashes > 1) = $12::boolean AND j.kind = ANY ($3::text[]) AND j.id <> ALL ($9::uuid[])
         ORDER BY j.crashes, j.priority DESC, j.scheduled_at, j.id
         LIMIT least(w.slots, w.idle)
@@ -48,11 +61,36 @@ suspects AS MATERIALIZED (
     WHERE w.crashes > 0
     LIMIT $11::integer
 ),
+grouped AS MATERIALIZED (
+    SELECT g.*
+    FROM (
+        SELECT
+            array_agg(w.queue ORDER BY w.queue COLLATE "C") AS queues,
+            array_agg(least(w.slots, w.idle) - s.taken ORDER BY w.queue COLLATE "C") AS wanted,
+            array_agg(w.after_group ORDER BY w.queue COLLATE "C") AS after_groups,
+            array_agg(w.visits ORDER BY w.queue COLLATE "C") AS visits
+        FROM wanted AS w
+        CROSS JOIN LATERAL (SELECT count(*)::integer AS taken FROM suspects AS s WHERE s.queue = w.queue) AS s
+        WHERE w.has_groups AND least(w.slots, w.idle) > s.taken
+            AND (w.visits > 0 OR w.queue = ANY ($15::text[]))
+        HAVING count(*) > 0
+    ) AS w
+    CROSS JOIN LATERAL /* schema */jobs_of_queues(
+        w.queues, $3::text[], w.wanted, $11::integer - (SELECT count(*)::integer FROM suspects), $12::boolean, $9::uuid[],
+        w.visits, w.after_groups, $15::text[], $16::text[]
+    ) AS g
+),
 room AS MATERIALIZED (
     SELECT
-        w.queue, CASE WHEN $12::boolean THEN 0 ELSE greatest(w.slots - s.taken, 0) END AS slots, w.idle - s.taken AS idle
+        w.queue,
+        CASE
+            WHEN $12::boolean THEN 0
+            ELSE greatest(w.slots - s.taken - coalesce(cardinality(g.ids), 0), 0)
+        END AS slots,
+        w.idle - s.taken - coalesce(cardinality(g.ids), 0) AS idle
     FROM wanted AS w
     CROSS JOIN LATERAL (SELECT count(*) AS taken FROM suspects AS s WHERE s.queue = w.queue) AS s
+    LEFT JOIN grouped AS g ON g.queue = w.queue
 ),
 next AS MATERIALIZED (
     SELECT w.queue, n.id, n.max_attempts = 1 AND n.place > w.idle AS is_left_out
@@ -62,7 +100,7 @@ next AS MATERIALIZED (
         FROM (
             SELECT j.id, j.max_attempts
             FROM /* schema */job AS j
-            WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes = 0
+            WHERE j.queue = w.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
                 AND j.kind = ANY ($3::text[]) AND j.id <> ALL ($9::uuid[])
             ORDER BY j.priority DESC, j.scheduled_at, j.id
             LIMIT w.slots
@@ -84,6 +122,7 @@ next AS MATERIALIZED (
                 SELECT j.id, j.max_attempts
                 FROM /* schema */job AS j
                 WHERE j.queue = p.queue
+                    AND j.group_key IS NULL
                     AND j.state = 'available'
                     AND j.crashes = 0
                     AND j.priority = p.priority
@@ -102,6 +141,10 @@ next AS MATERIALIZED (
     UNION ALL
     SELECT s.queue, s.id, false
     FROM suspects AS s
+    UNION ALL
+    SELECT g.queue, i.id, false
+    FROM grouped AS g
+    CROSS JOIN LATERAL unnest(g.ids) AS i (id)
 ),
 started AS (
     UPDATE /* schema */job AS j
@@ -113,6 +156,8 @@ started AS (
         -- Read once, when the scan is over and no row is changed yet.
         attempted_at = (SELECT clock_timestamp()),
         worker = $4,
+        -- Where a job in order begins, it stays first in its group until it is final.
+        began = CASE WHEN j.in_order THEN coalesce(j.began, j.run % 2147483647 + 1) END,
         unique_states = CASE WHEN j.until_start AND j.unique_states > 0 THEN 0 ELSE j.unique_states END,
         unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'available', 'running')
     -- An array, not a join: the planner cannot know how many rows a LIMIT of slots gives, and would read the whole table.
@@ -126,14 +171,22 @@ scan AS (
         statement_timestamp() AS began_at,
         array_agg(w.queue) FILTER (WHERE w.slots < w.free) AS held_back,
         array_agg(w.queue) FILTER (WHERE w.is_limited) AS limited,
-        array_agg(w.queue) FILTER (WHERE w.slots > 0 AND w.crashes > 0) AS suspected,
-        min(w.crashes) FILTER (WHERE w.slots > 0 AND w.crashes > 1) AS alone_crashes,
+        array_agg(w.queue) FILTER (WHERE w.slots > 0 AND (w.crashes > 0 OR g.suspects_seen > 0)) AS suspected,
+        least(
+            min(w.crashes) FILTER (WHERE w.slots > 0 AND w.crashes > 1),
+            min(g.alone_crashes) FILTER (WHERE g.suspects_seen = 0)
+        ) AS alone_crashes,
+        array_agg(w.queue) FILTER (WHERE w.has_groups) AS with_groups,
+        array_agg(g.queue) FILTER (WHERE g.queue IS NOT NULL) AS visited,
+        array_agg(g.reached) FILTER (WHERE g.queue IS NOT NULL) AS reached,
+        array_agg(g.queue) FILTER (WHERE g.has_startable) AS startable,
         ARRAY(SELECT DISTINCT n.queue FROM next AS n WHERE n.is_left_out) AS left_out
     FROM wanted AS w
+    LEFT JOIN grouped AS g ON g.queue = w.queue
 )
 SELECT
     c.began_at, coalesce(j.attempted_at, clock_timestamp()) AS ended_at, c.held_back, c.limited, c.suspected,
-    c.alone_crashes, c.left_out,
+    c.alone_crashes, c.left_out, c.with_groups, c.visited, c.reached, c.startable,
     /* columns */j.*
 FROM scan AS c
 LEFT JOIN started AS j ON NOT j.unique_yielded OR j.id <> ALL (

@@ -11,6 +11,8 @@ given_back AS (
     UPDATE /* schema */job AS j
     SET state = 'available',
         attempt = greatest(j.attempt - 1, 0),
+        -- Not where it had begun before.
+        began = nullif(j.began, j.run),
         unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'running', 'available')
     WHERE j.id = ANY (ARRAY(SELECT l.id FROM lost AS l))
     RETURNING j.id, j.queue, j.unique_yielded

@@ -2,28 +2,28 @@
 -- runners take what is before and behind such jobs, so that those they cannot take gather at the queue's head. Only
 -- queues that a live runner works are looked at, 1,000 of them at the most; a runner that does not say its kinds may
 -- know any.
-WITH RECURSIVE available AS (
-    -- From one queue to the next, without what lies between.
-    (SELECT j.queue FROM /* schema */job AS j WHERE j.state = 'available' ORDER BY j.queue LIMIT 1)
-    UNION ALL
-    SELECT n.queue
-    FROM available AS a
-    CROSS JOIN LATERAL (
-        SELECT j.queue FROM /* schema */job AS j WHERE j.state = 'available' AND j.queue > a.queue ORDER BY j.queue LIMIT 1
-    ) AS n
-),
-live AS MATERIALIZED (
+WITH live AS MATERIALIZED (
     SELECT r.queues, r.kinds FROM /* schema */runner AS r WHERE r.leased_until > clock_timestamp()
 ),
 head AS MATERIALIZED (
     SELECT a.queue, h.kind, h.scheduled_at
-    FROM (SELECT a.queue FROM available AS a LIMIT 1000) AS a
+    FROM (SELECT a.queue FROM /* schema */available_queues() AS a (queue) LIMIT 1000) AS a
     CROSS JOIN LATERAL (
-        SELECT j.kind, j.scheduled_at
-        FROM /* schema */job AS j
-        WHERE j.queue = a.queue AND j.state = 'available'
-        ORDER BY j.priority DESC, j.scheduled_at, j.id
-        LIMIT $1
+        (
+            SELECT j.kind, j.scheduled_at
+            FROM /* schema */job AS j
+            WHERE j.queue = a.queue AND j.group_key IS NULL AND j.state = 'available'
+            ORDER BY j.priority DESC, j.scheduled_at, j.id
+            LIMIT $1
+        )
+        UNION ALL
+        (
+            SELECT j.kind, j.scheduled_at
+            FROM /* schema */job AS j
+            WHERE j.queue = a.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+            ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
+            LIMIT $1
+        )
     ) AS h
     WHERE EXISTS (SELECT FROM live AS l WHERE a.queue = ANY (l.queues))
 )

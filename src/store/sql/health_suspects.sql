@@ -1,5 +1,5 @@
 -- Suspects that crashed twice or more, and jobs that were discarded for their crashes, by kind, queue and whether they
--- are discarded, with one of them. Looks at $1 of the available suspects, of the jobs that run, of those that wait for
+-- are discarded, with one of them. Looks at $1 of the available suspects, of the available jobs of groups, of the jobs that run, of those that wait for
 -- their time, and of the last discarded ones.
 SELECT to_jsonb(g)
 FROM (
@@ -10,7 +10,14 @@ FROM (
         (
             SELECT j.id, j.kind, j.queue, j.crashes, false AS is_discarded
             FROM /* schema */job AS j
-            WHERE j.state = 'available' AND j.crashes > 0
+            WHERE j.group_key IS NULL AND j.state = 'available' AND j.crashes > 0
+            LIMIT $1
+        )
+        UNION ALL
+        (
+            SELECT j.id, j.kind, j.queue, j.crashes, false
+            FROM /* schema */job AS j
+            WHERE j.group_key IS NOT NULL AND j.state = 'available'
             LIMIT $1
         )
         UNION ALL

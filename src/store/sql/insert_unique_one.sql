@@ -11,7 +11,7 @@ WITH held AS MATERIALIZED (
 entered AS (
     INSERT INTO /* schema */job AS j (
         id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
-        unique_key, unique_states, unique_until, until_start, discard_on_reentry
+        unique_key, unique_states, unique_until, until_start, discard_on_reentry, group_key, group_limit, in_order
     )
     SELECT
         $1, $3, $4, $2, $5, $6, $7, t.at, t.due_at,
@@ -20,7 +20,7 @@ entered AS (
         coalesce(
             /* schema */length_after(t.at, $13), /* schema */length_after(greatest(t.at, t.due_at), $14)
         ),
-        $15, $16
+        $15, $16, $17, $18, $19
     FROM (
         SELECT
             statement_timestamp() AS at,

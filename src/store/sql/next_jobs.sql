@@ -9,7 +9,7 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT j.id
         FROM /* schema */job AS j
-        WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes > 0
+        WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes > 0 AND j.group_key IS NULL
             AND j.kind = ANY ($3::text[]) AND j.id <> ALL ($4::uuid[])
         ORDER BY j.crashes, j.priority DESC, j.scheduled_at, j.id
         LIMIT w.free
@@ -20,7 +20,7 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT j.id
         FROM /* schema */job AS j
-        WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes = 0
+        WHERE j.queue = w.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
             AND j.kind = ANY ($3::text[]) AND j.id <> ALL ($4::uuid[])
         ORDER BY j.priority DESC, j.scheduled_at, j.id
         LIMIT w.free

@@ -2,26 +2,8 @@
 -- head of each of the first 20 queues where jobs wait (those were worked just before), the $2 that finished last, of
 -- those that an attempt ended.
 -- No index knows when jobs finished: it would cost every completion.
-WITH RECURSIVE
-waiting AS (
-    (
-        SELECT j.queue, 1 AS place
-        FROM /* schema */job AS j
-        WHERE j.state = 'available'
-        ORDER BY j.queue
-        LIMIT 1
-    )
-    UNION ALL
-    SELECT n.queue, w.place + 1
-    FROM waiting AS w
-    CROSS JOIN LATERAL (
-        SELECT j.queue
-        FROM /* schema */job AS j
-        WHERE j.state = 'available' AND j.queue > w.queue
-        ORDER BY j.queue
-        LIMIT 1
-    ) AS n
-    WHERE w.place < 20
+WITH waiting AS (
+    SELECT a.queue FROM /* schema */available_queues() AS a (queue) ORDER BY a.queue LIMIT 20
 ),
 looked_at AS (
     (
@@ -34,10 +16,21 @@ looked_at AS (
     SELECT b.id, b.state, b.created_at, b.scheduled_at, b.attempted_at, b.finalized_at
     FROM waiting AS w
     CROSS JOIN LATERAL (
-        SELECT j.id
-        FROM /* schema */job AS j
-        WHERE j.state = 'available' AND j.queue = w.queue
-        ORDER BY j.priority DESC, j.scheduled_at, j.id
+        (
+            SELECT j.id
+            FROM /* schema */job AS j
+            WHERE j.group_key IS NULL AND j.state = 'available' AND j.queue = w.queue
+            ORDER BY j.priority DESC, j.scheduled_at, j.id
+            LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT j.id
+            FROM /* schema */job AS j
+            WHERE j.group_key IS NOT NULL AND j.state = 'available' AND j.queue = w.queue
+            ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
+            LIMIT 1
+        )
         LIMIT 1
     ) AS h
     CROSS JOIN LATERAL (

@@ -5,16 +5,16 @@
 
 mod cluster;
 mod deaths;
-mod dice;
+pub mod dice;
 mod frames;
 
 mod insert;
 mod poison;
-mod process;
+pub mod process;
 pub mod proxy;
 mod torment;
 mod verdict;
-mod work;
+pub mod work;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

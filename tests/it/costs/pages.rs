@@ -26,8 +26,8 @@ async fn runner(database: &Database) -> (PoolConnection<sqlx::Postgres>, Uuid) {
     }
     let runner = Uuid::now_v7();
     let register = format!(
-        "INSERT INTO {{schema}}.runner (id, name, queues, leased_until)
-        VALUES ('{runner}', 'a', '{{{{default}}}}', now() + interval '1 hour')"
+        "INSERT INTO {{schema}}.runner (id, name, queues, leased_until, knows_groups)
+        VALUES ('{runner}', 'a', '{{{{default}}}}', now() + interval '1 hour', true)"
     );
     database.execute(&register).await;
     (connection, runner)
@@ -36,7 +36,7 @@ async fn runner(database: &Database) -> (PoolConnection<sqlx::Postgres>, Uuid) {
 /// What a fetch of a batch is asked with: from the head of the queue, or from behind a place in it.
 fn fetch_arguments(runner: Uuid, place: Option<(&str, &str)>) -> String {
     let head = format!("'{{default}}', '{{{BATCH}}}', '{{task}}', '{runner}'");
-    let tail = format!("'{{{BATCH}}}', 1, false");
+    let tail = format!("'{{{BATCH}}}', 1, false, '{{\"\"}}', '{{10000}}', '{{}}', '{{}}'");
     match place {
         None => format!("{head}, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', {tail}"),
         Some((scheduled_at, id)) => {

@@ -80,8 +80,8 @@ async fn final_jobs_that_stay_past_their_retention_are_told_and_deleted_by_the_r
     // With a longer retention none are late.
     database
         .execute(
-            "INSERT INTO {schema}.runner (id, name, queues, leased_until, keep_completed)
-        VALUES (gen_random_uuid(), 'keeper', '{x}', now() + interval '1 hour', '1000 years')",
+            "INSERT INTO {schema}.runner (id, name, queues, leased_until, keep_completed, knows_groups)
+        VALUES (gen_random_uuid(), 'keeper', '{x}', now() + interval '1 hour', '1000 years', true)",
         )
         .await;
     assert!(seek(&database, Thresholds::new(), FindingCode::RetentionLate, "").await.is_none());

@@ -114,6 +114,10 @@ impl Moves {
             .bind(vec![slots])
             .bind(if alone { 1 } else { slots })
             .bind(alone)
+            .bind(vec![String::new()])
+            .bind(vec![10_000])
+            .bind(Vec::<String>::new())
+            .bind(Vec::<String>::new())
             .fetch_all(&mut *connection)
             .await?;
         // Without a job there is one row, with nulls.

@@ -167,8 +167,8 @@ async fn a_stale_completion_deletes_nothing() {
     let inserted = database.client.insert(Task { n: 1 }).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
     let taken = "WITH taken AS (UPDATE {schema}.job SET worker = gen_random_uuid(), attempt = 2 RETURNING worker)
-        INSERT INTO {schema}.runner (id, name, queues, leased_until)
-        SELECT worker, 'other', '{}', now() + interval '1 hour' FROM taken";
+        INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
+        SELECT worker, 'other', '{}', now() + interval '1 hour', true FROM taken";
     database.execute(taken).await;
     go_on.notify_one();
     runner.stop().await.unwrap();

@@ -12,8 +12,8 @@ use crate::support::Database;
 pub(super) async fn die(database: &Database, left: Duration) {
     let given = format!(
         "WITH dead AS (
-            INSERT INTO {{schema}}.runner (id, name, queues, leased_until)
-            VALUES (gen_random_uuid(), 'dead', '{{}}', now() + interval '{} ms') RETURNING id
+            INSERT INTO {{schema}}.runner (id, name, queues, leased_until, knows_groups)
+            VALUES (gen_random_uuid(), 'dead', '{{}}', now() + interval '{} ms', true) RETURNING id
         )
         UPDATE {{schema}}.job SET state = 'running', worker = dead.id, attempt = attempt + 1 FROM dead",
         left.as_millis()

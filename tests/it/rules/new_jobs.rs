@@ -167,8 +167,8 @@ async fn a_single_new_job_in_a_transaction_wakes_an_idle_runner() {
     client.insert_many((0..400).map(|n| unique(&format!("new {n}")))).await.unwrap();
     let mut listener = PgListener::connect_with(database.pool()).await.unwrap();
     listener.listen(&format!("{}.job", database.schema)).await.unwrap();
-    let idle = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until)
-        VALUES (gen_random_uuid(), 'r', '{default}', true, now() + interval '1 hour')";
+    let idle = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
+        VALUES (gen_random_uuid(), 'r', '{default}', true, now() + interval '1 hour', true)";
     database.execute(idle).await;
     for jobs in [vec![unique("a")], vec![unique("b"), unique("c")]] {
         let mut tx = database.pool().begin().await.unwrap();

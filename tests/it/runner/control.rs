@@ -94,8 +94,8 @@ async fn a_job_that_somebody_deleted_or_took_by_hand_reaches_its_worker_at_the_n
     for theft in [
         "DELETE FROM {schema}.job",
         "WITH other AS (
-            INSERT INTO {schema}.runner (id, name, queues, leased_until)
-            VALUES (gen_random_uuid(), 'other', '{}', now() + interval '1 hour') RETURNING id
+            INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
+            VALUES (gen_random_uuid(), 'other', '{}', now() + interval '1 hour', true) RETURNING id
         )
         UPDATE {schema}.job SET worker = other.id FROM other",
     ] {

@@ -246,8 +246,8 @@ async fn a_stale_result_is_told_with_its_attempt() {
     let taken = "WITH taken AS (
             UPDATE {schema}.job SET worker = gen_random_uuid(), attempt = 2 RETURNING worker
         )
-        INSERT INTO {schema}.runner (id, name, queues, leased_until)
-        SELECT worker, 'other', '{}', now() + interval '1 hour' FROM taken";
+        INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
+        SELECT worker, 'other', '{}', now() + interval '1 hour', true FROM taken";
     database.execute(taken).await;
     go_on.notify_one();
     assert_eq!(words(&mut events, job.id(), "stale").await, ["inserted", "started", "stale"]);

@@ -101,8 +101,8 @@ async fn a_stale_result_is_dropped_and_complete_in_says_so() {
     let taken = "WITH taken AS (
             UPDATE {schema}.job SET worker = gen_random_uuid(), attempt = 2, run = 2 RETURNING worker
         )
-        INSERT INTO {schema}.runner (id, name, queues, leased_until)
-        SELECT worker, 'other', '{}', now() + interval '1 hour' FROM taken";
+        INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
+        SELECT worker, 'other', '{}', now() + interval '1 hour', true FROM taken";
     database.execute(taken).await;
     go_on.notify_one();
     tokio::time::timeout(WAIT, refused.notified()).await.unwrap();
@@ -135,8 +135,8 @@ async fn a_stale_result_among_many_keeps_its_job_and_no_other() {
     let taken = "WITH taken AS (
             UPDATE {schema}.job SET worker = gen_random_uuid() WHERE args->>'n' = '7' RETURNING worker
         )
-        INSERT INTO {schema}.runner (id, name, queues, leased_until)
-        SELECT worker, 'other', '{}', now() + interval '1 hour' FROM taken";
+        INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
+        SELECT worker, 'other', '{}', now() + interval '1 hour', true FROM taken";
     database.execute(taken).await;
     let mut events = database.client.events();
     go_on.add_permits(JOBS);

@@ -198,8 +198,8 @@ async fn a_hard_stop_wakes_those_who_can_go_on_with_the_jobs() {
     let runner = hasty(&database).poll_only().worker(work).start().await.unwrap();
     database.client.insert(Task { n: 1 }).await.unwrap();
     heard(&started).await;
-    let sleeper = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until)
-        VALUES (gen_random_uuid(), 'sleeper', '{default}', true, now() + interval '1 hour')";
+    let sleeper = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
+        VALUES (gen_random_uuid(), 'sleeper', '{default}', true, now() + interval '1 hour', true)";
     database.execute(sleeper).await;
     let mut listener = PgListener::connect_with(database.pool()).await.unwrap();
     listener.listen(&format!("{}.job", database.schema)).await.unwrap();

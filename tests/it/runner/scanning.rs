@@ -147,7 +147,7 @@ async fn a_worker_sees_its_job_as_the_row_has_it_the_usual_and_the_unusual() {
 async fn taken(database: &Database, connection: &mut PgConnection, slots: usize) -> String {
     let look = format!(
         "EXECUTE prepared_fetch ('{{default}}', '{{{slots}}}', '{{task}}', '00000000-0000-7000-8000-000000000001',
-            '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{{slots}}}', 1, false)"
+            '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{{slots}}}', 1, false, '{{\"\"}}', '{{10000}}', '{{}}', '{{}}')"
     );
     sqlx::raw_sql(database.sql(&look)).execute(connection).await.unwrap();
     let jobs = "WITH again AS (UPDATE {schema}.job SET state = 'available', worker = NULL WHERE state = 'running' RETURNING args)
@@ -163,8 +163,8 @@ async fn a_fetch_takes_the_next_jobs_of_a_queue_and_no_more_than_what_holds_it_b
         FROM (VALUES (1, 'task', 'default'), (2, 'task', 'default'), (3, 'task', 'default'),
             (4, 'other', 'default'), (5, 'task', 'elsewhere')) AS j (n, kind, queue)";
     database.execute(jobs).await;
-    let runner = "INSERT INTO {schema}.runner (id, name, queues, leased_until)
-        VALUES ('00000000-0000-7000-8000-000000000001', 'a', '{default}', now() + interval '1 hour')";
+    let runner = "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
+        VALUES ('00000000-0000-7000-8000-000000000001', 'a', '{default}', now() + interval '1 hour', true)";
     database.execute(runner).await;
     let mut connection = database.pool().acquire().await.unwrap();
     database.prepare(&mut connection, "fetch").await;
@@ -196,8 +196,8 @@ async fn a_fetch_goes_on_behind_the_cursor_in_the_queues_that_it_has_and_from_th
         SELECT {schema}.new_job_id(), 'task', queue, timestamptz '2026-01-01' + n * interval '1 hour'
         FROM generate_series(1, 3) AS n, unnest(ARRAY['placed', 'other']) AS queue";
     database.execute(jobs).await;
-    let runner = "INSERT INTO {schema}.runner (id, name, queues, leased_until)
-        VALUES ('00000000-0000-7000-8000-000000000001', 'a', '{placed,other}', now() + interval '1 hour')";
+    let runner = "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
+        VALUES ('00000000-0000-7000-8000-000000000001', 'a', '{placed,other}', now() + interval '1 hour', true)";
     database.execute(runner).await;
     let mut connection = database.pool().acquire().await.unwrap();
     database.prepare(&mut connection, "fetch").await;
@@ -205,7 +205,8 @@ async fn a_fetch_goes_on_behind_the_cursor_in_the_queues_that_it_has_and_from_th
     let second = database.text(second).await;
     let onward = format!(
         "EXECUTE prepared_fetch ('{{placed,other}}', '{{5,2}}', '{{task}}', '00000000-0000-7000-8000-000000000001',
-            '{{placed}}', '{{0}}', ARRAY[timestamptz '2026-01-01 02:00'], '{{{second}}}', '{{}}', '{{5,2}}', 1, false)"
+            '{{placed}}', '{{0}}', ARRAY[timestamptz '2026-01-01 02:00'], '{{{second}}}', '{{}}', '{{5,2}}', 1, false,
+            '{{\"\",\"\"}}', '{{10000,10000}}', '{{}}', '{{}}')"
     );
     sqlx::raw_sql(database.sql(&onward)).execute(&mut *connection).await.unwrap();
     let running =

@@ -650,8 +650,8 @@ async fn edge_a_stale_completion_is_not_applied_to_the_next_attempt() {
     // Meanwhile the job is in its second attempt, in the hands of another runner that lives.
     // One statement, so that no rescuer sees it running without a live runner.
     let taken = "WITH other AS (
-            INSERT INTO {schema}.runner (id, name, queues, leased_until)
-            VALUES (gen_random_uuid(), 'other', '{}', now() + interval '1 hour')
+            INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
+            VALUES (gen_random_uuid(), 'other', '{}', now() + interval '1 hour', true)
             RETURNING id
         )
         UPDATE {schema}.job SET worker = other.id, attempt = 2 FROM other";

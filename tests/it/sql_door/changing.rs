@@ -65,8 +65,8 @@ async fn runners_are_woken_and_told_as_by_the_client() {
         .listen_all([&*format!("{}.job", database.schema), &*format!("{}.control", database.schema)])
         .await
         .unwrap();
-    let runner = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until)
-        VALUES (gen_random_uuid(), 'r', '{q}', true, now() + interval '1 hour') RETURNING id::text";
+    let runner = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
+        VALUES (gen_random_uuid(), 'r', '{q}', true, now() + interval '1 hour', true) RETURNING id::text";
     let runner = database.text(runner).await;
     let id = database.client.insert(job("a").pending()).queue("q").await.unwrap().id();
     let mut heard = async |call: String| {
@@ -93,8 +93,8 @@ async fn nobody_is_notified_where_the_queue_of_notifications_is_full() {
     let mut listener = PgListener::connect_with(database.pool()).await.unwrap();
     let channels = ["job", "control"].map(|channel| format!("{}.{channel}", database.schema));
     listener.listen_all(channels.iter().map(|channel| &**channel)).await.unwrap();
-    let runner = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until)
-        VALUES (gen_random_uuid(), 'r', '{q}', true, now() + interval '1 hour') RETURNING id::text";
+    let runner = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
+        VALUES (gen_random_uuid(), 'r', '{q}', true, now() + interval '1 hour', true) RETURNING id::text";
     let runner = database.text(runner).await;
     database.fill_notify_queue().await;
     let id = database.client.insert(job("a")).queue("q").await.unwrap().id();

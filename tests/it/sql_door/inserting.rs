@@ -265,8 +265,8 @@ async fn a_new_job_wakes_an_idle_runner() {
     listener.listen(&format!("{}.job", database.schema)).await.unwrap();
     database
         .execute(
-            "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until)
-            VALUES (gen_random_uuid(), 'r', '{default}', true, now() + interval '1 hour')",
+            "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
+            VALUES (gen_random_uuid(), 'r', '{default}', true, now() + interval '1 hour', true)",
         )
         .await;
     insert(&database, "'a'").await.unwrap();

@@ -36,8 +36,8 @@ const ANSWERS: [(usize, &[&str]); 20] = [
 async fn populated() -> Database {
     let database = Database::new().await.unwrap();
     let fill = "
-        INSERT INTO uniqueue.runner (id, name, queues, leased_until)
-            VALUES (md5('runner-1')::uuid, 'runner-1', '{mail,old}', now() + interval '1 hour');
+        INSERT INTO uniqueue.runner (id, name, queues, leased_until, knows_groups)
+            VALUES (md5('runner-1')::uuid, 'runner-1', '{mail,old}', now() + interval '1 hour', true);
         SELECT uniqueue.insert_job('invoice.send', '{\"order\": 7}', 'mail', unique_policy => '{\"keys\": [\"args\"]}');
         SELECT uniqueue.insert_job('report', queue => 'later', scheduled_at => now() + interval '2 hours');
         SELECT uniqueue.insert_job('report', queue => 'old');

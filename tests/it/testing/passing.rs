@@ -121,7 +121,7 @@ async fn jobs_of_a_runner_that_died_come_back_after_its_lease() {
     let job = client.insert(Task { n: 1 }).await.unwrap();
     let died = uuid::Uuid::now_v7();
     for statement in [
-        "INSERT INTO uniqueue.runner (id, name, queues, leased_until) VALUES ($1, 'died', '{default}', now() + interval '20 s')",
+        "INSERT INTO uniqueue.runner (id, name, queues, leased_until, knows_groups) VALUES ($1, 'died', '{default}', now() + interval '20 s', true)",
         "UPDATE uniqueue.job SET state = 'running', attempt = 1, worker = $1",
     ] {
         sqlx::query(statement).bind(died).execute(database.pool()).await.unwrap();

@@ -13,8 +13,8 @@ use crate::support::{Database, job};
 /// Enters a runner that works these queues, alive for an hour, and answers with its id.
 async fn runner(database: &Database, name: &str, queues: &str) -> String {
     let enter = format!(
-        "INSERT INTO {{schema}}.runner (id, name, queues, started_at, leased_until)
-         VALUES (md5('{name}')::uuid, '{name}', '{{{queues}}}', now() - interval '1 hour', now() + interval '1 hour')
+        "INSERT INTO {{schema}}.runner (id, name, queues, started_at, leased_until, knows_groups)
+         VALUES (md5('{name}')::uuid, '{name}', '{{{queues}}}', now() - interval '1 hour', now() + interval '1 hour', true)
          RETURNING id::text"
     );
     database.text(&enter).await

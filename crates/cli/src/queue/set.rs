@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use uniqueue::{Client, JobState, Keep, QueueInfo, QueueSettings};
 
@@ -59,9 +59,10 @@ pub(super) struct ResumeArguments {
     database: DatabaseArguments,
 }
 
-/// Limit how many of a queue's jobs run at once, over all runners.
+/// Limit how many of a queue's jobs, or of each of its groups, run at once, over all runners.
 ///
-/// Running jobs are finished. Fetches from a limited queue wait for each other, so a limit suits queues that run few jobs at
+/// With --per-group the limit is that of each group. --fair lets groups, and the jobs without a group as one more, take
+/// turns within a priority. Running jobs are finished. Fetches from a limited queue wait for each other, so a limit suits queues that run few jobs at
 /// once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -70,6 +71,8 @@ With --json it prints one object: {\"name\", \"paused_at\", \"limit\", \"keep_co
 Examples:
   uniqueue queue limit geocoding 5
   uniqueue queue limit geocoding none
+  uniqueue queue limit emails 3 --per-group
+  uniqueue queue limit emails --fair yes
 
 Exit codes:
   0    set
@@ -81,8 +84,16 @@ pub(super) struct LimitArguments {
     name: String,
 
     /// The limit, at least 1; none: as many as the runners have slots for
-    #[arg(value_name = "N")]
-    limit: Limit,
+    #[arg(value_name = "N", required_unless_present = "fair")]
+    limit: Option<Limit>,
+
+    /// The limit is that of each group; none: as many as the jobs themselves allow
+    #[arg(long, requires = "limit")]
+    per_group: bool,
+
+    /// Whether groups, and the jobs without a group as one more, take turns
+    #[arg(long, value_name = "YES|NO")]
+    fair: Option<YesOrNo>,
 
     #[command(flatten)]
     database: DatabaseArguments,
@@ -133,6 +144,12 @@ pub(super) struct RetentionArguments {
 
     #[command(flatten)]
     database: DatabaseArguments,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum YesOrNo {
+    Yes,
+    No,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -211,19 +228,43 @@ pub(super) async fn resume(arguments: ResumeArguments) -> Result<Verdict, Failur
 
 /// Limits a queue.
 pub(super) async fn limit(arguments: LimitArguments) -> Result<Verdict, Failure> {
-    let LimitArguments { name, limit: Limit(limit), database } = arguments;
+    let LimitArguments { name, limit, per_group, fair, database } = arguments;
     let json = database.json;
     let database = Database::open_migrated(&database).await?;
-    let before = database.client.queue(&name).settings().await?;
-    let settings = database.client.queue(&name).limit(limit).await?;
-    print_settings(&settings, json, |settings| match settings.limit {
-        Some(1) => "runs 1 job at once, over all runners".to_owned(),
-        Some(limit) => format!("runs up to {limit} jobs at once, over all runners"),
-        None => "has no limit but the runners' own".to_owned(),
-    })?;
+    let handle = database.client.queue(&name);
+    let mut tx = database.client.pool().begin().await?;
+    let before = handle.settings().tx(&mut tx).await?;
+    let mut settings = before.clone();
+    if let Some(Limit(limit)) = limit {
+        let change = if per_group { handle.group_limit(limit) } else { handle.limit(limit) };
+        settings = change.tx(&mut tx).await?;
+    }
+    if let Some(fair) = fair {
+        settings = handle.fair(matches!(fair, YesOrNo::Yes)).tx(&mut tx).await?;
+    }
+    tx.commit().await?;
+    print_settings(&settings, json, |settings| limits(settings, limit.is_some(), per_group, fair.is_some()))?;
     note_unknown_queue(&database.client, &before).await;
     database.close().await?;
     Ok(Verdict::Fine)
+}
+
+/// What was set, in words.
+fn limits(settings: &QueueSettings, is_limit: bool, per_group: bool, is_fair: bool) -> String {
+    let limit = match (settings.limit, settings.group_limit) {
+        (_, Some(1)) if per_group => "runs 1 job of each group at once, over all runners".to_owned(),
+        (_, Some(limit)) if per_group => format!("runs up to {limit} jobs of each group at once, over all runners"),
+        (_, None) if per_group => "has no limit for its groups but the jobs' own".to_owned(),
+        (Some(1), _) => "runs 1 job at once, over all runners".to_owned(),
+        (Some(limit), _) => format!("runs up to {limit} jobs at once, over all runners"),
+        (None, _) => "has no limit but the runners' own".to_owned(),
+    };
+    let fair = if settings.fair { "lets its groups take turns" } else { "does not let its groups take turns" };
+    match (is_limit, is_fair) {
+        (true, true) => format!("{limit}, and {fair}"),
+        (_, false) => limit,
+        (false, true) => fair.to_owned(),
+    }
 }
 
 /// Sets or shows how long jobs are kept.
@@ -270,7 +311,11 @@ pub(super) async fn retention(arguments: RetentionArguments) -> Result<Verdict, 
 /// after the change is made and printed, so that a slow or failing check does not affect it.
 async fn note_unknown_queue(client: &Client, before: &QueueSettings) {
     let kept = [before.keep_completed, before.keep_cancelled, before.keep_discarded];
-    let was_set = before.paused_at.is_some() || before.limit.is_some() || kept != [Keep::AsRunnersSay; 3];
+    let was_set = before.paused_at.is_some()
+        || before.limit.is_some()
+        || before.group_limit.is_some()
+        || before.fair
+        || kept != [Keep::AsRunnersSay; 3];
     if was_set {
         return;
     }

@@ -83,8 +83,8 @@ async fn a_queue_has_the_status_of_the_view() {
             ('dead', 'running'), ('overdue', 'scheduled'), ('failed', 'retryable'), ('held', 'pending'),
             ('works', 'running'), ('full', 'running'), ('waits', 'available'), ('halted', 'available')
         ) AS jobs (queue, state);
-        INSERT INTO uniqueue.runner (id, name, queues, leased_until)
-        VALUES (gen_random_uuid(), 'r', '{works,full,waits,halted,bored}', now() + interval '1 h');
+        INSERT INTO uniqueue.runner (id, name, queues, leased_until, knows_groups)
+        VALUES (gen_random_uuid(), 'r', '{works,full,waits,halted,bored}', now() + interval '1 h', true);
         SELECT uniqueue.limit_queue('full', 5), uniqueue.limit_queue('bored', 5), uniqueue.pause_queue('halted')";
     execute(&queues.url, sql).await;
     let view = "SELECT queue || ' is ' || status FROM uniqueue.queue_status ORDER BY queue";
@@ -189,8 +189,8 @@ async fn queues_are_paused_limited_and_keep_their_jobs() {
 async fn a_queue_without_runner_and_jobs_is_set_with_a_note() {
     let queues = Queues::new().await;
     queues.text(&["job", "insert", "a", "--queue", "emails"], 0);
-    let runner = "INSERT INTO uniqueue.runner (id, name, queues, leased_until)
-        VALUES (gen_random_uuid(), 'r', '{reports}', now() + interval '1 h')";
+    let runner = "INSERT INTO uniqueue.runner (id, name, queues, leased_until, knows_groups)
+        VALUES (gen_random_uuid(), 'r', '{reports}', now() + interval '1 h', true)";
     execute(&queues.url, runner).await;
     for (words, has_note) in [
         (&["queue", "pause", "emials"][..], true),
@@ -223,8 +223,8 @@ async fn the_settings_of_a_mistyped_queue_are_removed_and_those_of_a_used_one_st
     // An empty row stays after a resume, and can be removed as well.
     queues.text(&["queue", "resume", "done"], 0);
     queues.text(&["job", "insert", "a", "--queue", "emails"], 0);
-    let runner = "INSERT INTO uniqueue.runner (id, name, queues, leased_until)
-        VALUES (gen_random_uuid(), 'r', '{busy}', now() + interval '1 h');
+    let runner = "INSERT INTO uniqueue.runner (id, name, queues, leased_until, knows_groups)
+        VALUES (gen_random_uuid(), 'r', '{busy}', now() + interval '1 h', true);
         INSERT INTO uniqueue.job (id, kind, queue, state, finalized_at)
         VALUES (uniqueue.new_job_id(), 'a', 'done', 'completed', now())";
     execute(&queues.url, runner).await;

@@ -1,0 +1,94 @@
+//! Groups: where the next fetch goes on among the groups of a queue, and when it may visit them.
+//!
+//! Groups take turns, so each fetch begins behind the group that the last one came to. A place that a job of this runner
+//! frees is filled at once: its group is visited by the next fetch in any case.
+//!
+//! Groups that are blocked are visited in vain. Where a fetch visited many and could start less than it wanted, the groups
+//! are left alone for a while, so that they take a tenth of the time at most and other jobs of the queue go on. The pause
+//! is short all the same: a place that another runner frees is filled within a second.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::ident::QueueName;
+use crate::store::{Fetched, GroupVisit, Slots};
+
+/// A fetch that takes no longer than this is cheap.
+const CHEAP: Duration = Duration::from_millis(2);
+
+/// After an expensive one, groups are visited again after this many times its own duration.
+const PAUSE: u32 = 9;
+
+/// And in any case after this.
+const MAX_PAUSE: Duration = Duration::from_millis(500);
+
+/// How many freed groups one fetch visits at most.
+const MAX_FREED: usize = 1_000;
+
+/// The groups of a runner's queues.
+#[derive(Default)]
+pub(super) struct Groups {
+    queues: Mutex<HashMap<QueueName, Turns>>,
+}
+
+#[derive(Default)]
+struct Turns {
+    /// The group that the last fetch came to.
+    after: String,
+    rest_until: Option<Instant>,
+    freed: BTreeSet<String>,
+}
+
+impl Groups {
+    /// Which groups of a queue the next fetch visits.
+    pub(super) fn visit(&self, queue: &QueueName, now: Instant) -> GroupVisit {
+        let queues = self.queues();
+        let Some(turns) = queues.get(queue) else { return GroupVisit::from_start() };
+        let is_resting = turns.rest_until.is_some_and(|until| now < until);
+        GroupVisit {
+            after: turns.after.clone(),
+            most: if is_resting { 0 } else { GroupVisit::MOST },
+            freed: turns.freed.iter().take(MAX_FREED).cloned().collect(),
+        }
+    }
+
+    /// Notes that places were freed.
+    pub(super) fn free(&self, groups: &[(QueueName, String)]) {
+        if groups.is_empty() {
+            return;
+        }
+        let mut queues = self.queues();
+        for (queue, group) in groups {
+            queues.entry(queue.clone()).or_default().freed.insert(group.clone());
+        }
+    }
+
+    /// Notes what a fetch visited.
+    pub(super) fn visited(&self, slots: &[Slots], fetched: &Fetched, now: Instant) {
+        let mut queues = self.queues();
+        for slots in slots {
+            let queue = &slots.queue;
+            let reached = fetched.visited.iter().find(|(visited, _)| visited == queue).map(|(_, reached)| reached);
+            if reached.is_none() && (slots.groups.freed.is_empty() || fetched.with_groups.contains(queue)) {
+                continue;
+            }
+            let turns = queues.entry(queue.clone()).or_default();
+            for group in &slots.groups.freed {
+                turns.freed.remove(group);
+            }
+            let Some(reached) = reached else { continue };
+            turns.after.clone_from(reached);
+            let taken = fetched.jobs.iter().filter(|job| job.queue == *queue).count();
+            if slots.groups.most > 0 {
+                turns.rest_until = (taken < slots.idle && fetched.took > CHEAP)
+                    .then(|| now + fetched.took.saturating_mul(PAUSE).min(MAX_PAUSE));
+            }
+        }
+    }
+
+    fn queues(&self) -> MutexGuard<'_, HashMap<QueueName, Turns>> {
+        // Nothing panics while it holds the lock.
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,2 @@
+-- Sets whether the groups of a queue take turns with the jobs that have no group.
+SELECT FROM /* schema */share_queue($1, $2)

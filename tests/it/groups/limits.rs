@@ -1,0 +1,130 @@
+//! The limits of groups: never more jobs than allowed, and no place free for long.
+
+use std::time::Duration;
+
+use uniqueue::NewJob;
+
+use super::{assert_limits_were_kept, with_history};
+use crate::chaos::process::{Order, RunnerProcess};
+use crate::chaos::work::{Deed, Work};
+use crate::support::{Database, soak};
+
+/// Jobs of groups with limits 1 to 5, every fifth of which fails now and then, or snoozes.
+fn work(groups: usize, jobs: usize) -> Vec<NewJob> {
+    (0..jobs)
+        .map(|n| {
+            let group = n % groups;
+            let deed = match n / groups % 5 {
+                3 => Deed::Fail,
+                4 => Deed::Snooze,
+                _ => Deed::Plain,
+            };
+            let millis = (n % 7) as u64;
+            NewJob::from(Work { deed, millis }).group(format!("g{group}")).group_limit((group % 5 + 1) as u16)
+        })
+        .collect()
+}
+
+const LEFT: &str = "SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL";
+
+#[tokio::test]
+async fn never_more_jobs_of_a_group_run_than_its_limit_with_several_runners() {
+    let database = with_history().await;
+    database.client.insert_many(work(soak(20, 1_000), soak(600, 20_000))).await.unwrap();
+    let runners: Vec<_> = (0..soak(3, 16))
+        .map(|n| RunnerProcess::start(&Order::new(&database.url, &database.schema, &format!("r{n}"))))
+        .collect();
+    // Limits change meanwhile: what starts after the change keeps to it.
+    for round in 0..20 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let limit = format!(
+            "INSERT INTO {{schema}}.queue (name, max_per_group) VALUES ('default', {})
+            ON CONFLICT (name) DO UPDATE SET max_per_group = excluded.max_per_group",
+            if round % 3 == 2 { "NULL".to_owned() } else { (round % 5 + 1).to_string() }
+        );
+        database.execute(&limit).await;
+    }
+    database.until(LEFT, 0).await;
+    drop(runners);
+    let broken = "SELECT count(*) FROM {schema}.history WHERE is_start AND running > allowed";
+    assert_eq!(database.number(broken).await, 0, "starts beyond the limit");
+}
+
+#[tokio::test]
+async fn limits_hold_while_runners_are_killed() {
+    let database = with_history().await;
+    database.client.insert_many(work(10, soak(300, 5_000))).await.unwrap();
+    let order = |n: usize| Order {
+        lease: Duration::from_secs(1),
+        ..Order::new(&database.url, &database.schema, &format!("r{n}"))
+    };
+    let mut runners: Vec<_> = (0..3).map(|n| RunnerProcess::start(&order(n))).collect();
+    for n in 3..soak(6, 20) {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        runners[n % 3].kill();
+        runners[n % 3] = RunnerProcess::start(&order(n));
+    }
+    database.until(LEFT, 0).await;
+    drop(runners);
+    assert_limits_were_kept(&database).await;
+}
+
+#[tokio::test]
+async fn a_place_that_a_job_frees_is_filled_at_once() {
+    let database = with_history().await;
+    let jobs = (0..200).map(|_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }).group("one").group_limit(1));
+    database.client.insert_many(jobs).await.unwrap();
+    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    database.until(LEFT, 0).await;
+    let longest = "SELECT max(extract(epoch FROM gap) * 1000)::bigint
+        FROM (SELECT at - lag(at) OVER (ORDER BY n) AS gap, is_start FROM {schema}.history) AS h WHERE is_start";
+    let longest = database.number(longest).await;
+    assert!(longest < 1_000, "a place was free for {longest} ms");
+    let took = "SELECT (extract(epoch FROM max(at) - min(at)) * 1000)::bigint FROM {schema}.history";
+    let took = database.number(took).await;
+    assert!(took < 8_000, "200 jobs took {took} ms");
+    assert_limits_were_kept(&database).await;
+}
+
+#[tokio::test]
+async fn blocked_groups_keep_no_other_job_from_its_turn() {
+    let database = Database::new().await;
+    // A job of each group runs for ever.
+    database
+        .execute(
+            "INSERT INTO {schema}.job (id, kind, group_key, group_limit, args, state, worker)
+            SELECT {schema}.new_job_id(), 'deed', 'g' || n % 1000, 1, '{\"deed\": \"plain\", \"millis\": 0}',
+                CASE WHEN n < 1000 THEN 'running' ELSE 'available' END::{schema}.job_state,
+                CASE WHEN n < 1000 THEN '00000000-0000-7000-8000-000000000001'::uuid END
+            FROM generate_series(0, 9999) AS n",
+        )
+        .await;
+    database
+        .execute(
+            "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
+            VALUES ('00000000-0000-7000-8000-000000000001', 'busy', '{}', now() + interval '1 hour', true)",
+        )
+        .await;
+    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    let jobs = |group: Option<&str>| {
+        let work = |_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }).priority(-1);
+        let group = group.map(ToOwned::to_owned);
+        (0..100).map(work).map(move |job| match &group {
+            Some(group) => job.group(group.clone()),
+            None => job,
+        })
+    };
+    database.client.insert_many(jobs(None)).await.unwrap();
+    database.client.insert_many(jobs(Some("zz"))).await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 200).await;
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await, 1_000);
+}
+
+#[tokio::test]
+async fn groups_need_read_committed() {
+    let database = Database::new().await;
+    let mut tx = database.pool().begin().await.unwrap();
+    sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *tx).await.unwrap();
+    let lock = sqlx::query(database.sql("SELECT FROM {schema}.lock_queue('default')")).execute(&mut *tx).await;
+    assert!(lock.unwrap_err().to_string().contains("READ COMMITTED"));
+}

@@ -1,0 +1,77 @@
+//! Groups: limits, order and turns, with several runners at once.
+
+mod inserting;
+mod limits;
+mod looking;
+mod order;
+mod turns;
+
+use serde::{Deserialize, Serialize};
+use uniqueue::Job;
+
+use crate::support::Database;
+
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "task")]
+struct Task {
+    n: u32,
+}
+
+/// Writes a row for each start and end of a job of a group, in the transaction of the change. A start says how many jobs
+/// of the group run then, how many the job and its queue allow, and how many others began and are not final.
+const HISTORY: &str = "
+    CREATE TABLE {schema}.history (
+        n bigserial, at timestamptz DEFAULT clock_timestamp(), job uuid, group_key text, is_start boolean, running bigint,
+        allowed integer, others_began bigint, is_in_order boolean
+    );
+    CREATE FUNCTION {schema}.note_history() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF NEW.state = 'running' AND OLD.state <> 'running' THEN
+            INSERT INTO {schema}.history (job, group_key, is_start, running, allowed, others_began, is_in_order)
+            SELECT
+                NEW.id, NEW.group_key, true,
+                count(*) FILTER (WHERE j.state = 'running'),
+                least(
+                    CASE WHEN NEW.in_order THEN 1 END, NEW.group_limit,
+                    (SELECT q.max_per_group FROM {schema}.queue AS q WHERE q.name = NEW.queue)
+                ),
+                count(*) FILTER (WHERE j.began IS NOT NULL AND j.finalized_at IS NULL AND j.id <> NEW.id),
+                coalesce(NEW.in_order, false)
+            FROM {schema}.job AS j
+            WHERE j.queue = NEW.queue AND j.group_key = NEW.group_key AND j.finalized_at IS NULL;
+        ELSIF OLD.state = 'running' AND NEW.state <> 'running' THEN
+            INSERT INTO {schema}.history (job, group_key, is_start) VALUES (NEW.id, NEW.group_key, false);
+        END IF;
+        RETURN NULL;
+    END
+    $$;
+    CREATE TRIGGER note_history AFTER UPDATE ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}.note_history();
+    CREATE INDEX ON {schema}.job (group_key) WHERE finalized_at IS NULL;
+";
+
+async fn with_history() -> Database {
+    let database = Database::new().await;
+    sqlx::raw_sql(database.sql(HISTORY)).execute(database.pool()).await.unwrap();
+    database
+}
+
+/// Asserts that no start of a job found its group full, or a line held by another job, and that the runs of each group
+/// never overlapped more than it allows at any time.
+async fn assert_limits_were_kept(database: &Database) {
+    let starts = "SELECT count(*) FROM {schema}.history WHERE is_start";
+    assert!(database.number(starts).await > 0);
+    let broken = "SELECT count(*) FROM {schema}.history
+        WHERE is_start AND (running > allowed OR (is_in_order AND others_began > 0))";
+    assert_eq!(database.number(broken).await, 0, "starts beyond the limit");
+    // A place is free when the end is committed, after the time that its row has.
+    let overlapping = "SELECT count(*)
+        FROM (
+            SELECT
+                h.*,
+                sum(CASE WHEN h.is_start THEN 1 ELSE -1 END)
+                    OVER (PARTITION BY h.group_key ORDER BY h.at, h.n) AS running_then
+            FROM {schema}.history AS h
+        ) AS h
+        WHERE h.is_start AND h.running_then > h.allowed";
+    assert_eq!(database.number(overlapping).await, 0, "runs that overlap");
+}

@@ -1,0 +1,83 @@
+//! Turns: one tenant's backlog cannot starve another's.
+
+use std::time::Duration;
+
+use uniqueue::NewJob;
+
+use super::{assert_limits_were_kept, with_history};
+use crate::chaos::process::{Order, RunnerProcess};
+use crate::chaos::work::{Deed, Work};
+use crate::support::soak;
+
+fn work(group: usize) -> NewJob {
+    NewJob::from(Work { deed: Deed::Plain, millis: 1 }).group(format!("tenant {group}"))
+}
+
+#[tokio::test]
+async fn under_a_backlog_each_of_ten_tenants_gets_its_tenth() {
+    let database = with_history().await;
+    let each = soak(60, 500);
+    let settings = database.client.queue("default").fair(true).await.unwrap();
+    assert!(settings.fair);
+    // One tenant has a hundred times as much as the others, and came first.
+    database.client.insert_many((0..100 * each).map(|_| work(0))).await.unwrap();
+    let others = (0..9 * each).map(|n| work(1 + n % 9));
+    database.client.insert_many(others).await.unwrap();
+    let runners: Vec<_> = (0..2)
+        .map(|n| {
+            let order = Order::new(&database.url, &database.schema, &format!("r{n}"));
+            RunnerProcess::start(&Order { concurrency: 5, ..order })
+        })
+        .collect();
+    let done = "SELECT count(*) FROM {schema}.job WHERE group_key <> 'tenant 0' AND state = 'completed'";
+    database.until(&format!("SELECT least({}, ({done}))", 8 * each), 8 * each as i64).await;
+    drop(runners);
+    // Of the jobs that started until the first of the nine had none left.
+    let share = "WITH last AS (
+            SELECT min(n) AS n
+            FROM (SELECT group_key, max(n) AS n FROM {schema}.history WHERE is_start AND group_key <> 'tenant 0' GROUP BY 1) AS h
+        )
+        SELECT count(*) FILTER (WHERE group_key = 'tenant 0') * 1000 / count(*)
+        FROM {schema}.history, last
+        WHERE is_start AND history.n <= last.n";
+    let share = database.number(share).await;
+    assert!((80..=120).contains(&share), "the backlog got {share} of 1000 jobs");
+    assert_limits_were_kept(&database).await;
+}
+
+#[tokio::test]
+async fn jobs_without_a_group_are_one_more_group_where_the_queue_is_fair() {
+    let database = with_history().await;
+    database.client.queue("default").fair(true).await.unwrap();
+    let plain = (0..200).map(|_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }));
+    database.client.insert_many(plain).await.unwrap();
+    database.client.insert_many((0..20).map(|n| work(n % 2))).await.unwrap();
+    let order = Order::new(&database.url, &database.schema, "r");
+    let _runner = RunnerProcess::start(&Order { concurrency: 3, ..order });
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 220).await;
+    let before = "SELECT count(*) FROM {schema}.job
+        WHERE group_key IS NULL
+            AND attempted_at < (SELECT max(attempted_at) FROM {schema}.job WHERE group_key IS NOT NULL)";
+    let before = database.number(before).await;
+    assert!((5..=40).contains(&before), "{before} jobs without a group ran before the last of the groups");
+}
+
+#[tokio::test]
+async fn the_limit_of_each_group_of_a_queue_changes_live() {
+    let database = with_history().await;
+    let settings = database.client.queue("default").group_limit(Some(2)).await.unwrap();
+    assert_eq!(settings.group_limit, Some(2));
+    for refused in [0, u32::MAX] {
+        database.client.queue("default").group_limit(Some(refused)).await.unwrap_err();
+    }
+    let jobs = (0..60).map(|n| NewJob::from(Work { deed: Deed::Plain, millis: 20 }).group(format!("g{}", n % 2)));
+    database.client.insert_many(jobs).await.unwrap();
+    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    database.until("SELECT least(count(*), 1) FROM {schema}.history", 1).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    database.client.queue("default").group_limit(Some(5)).await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 60).await;
+    let broken = "SELECT count(*) FROM {schema}.history WHERE is_start AND running > allowed";
+    assert_eq!(database.number(broken).await, 0);
+    assert_eq!(database.number("SELECT max(running) FROM {schema}.history WHERE allowed = 5").await, 5);
+}
