@@ -20,6 +20,9 @@ CREATE TABLE periodic (
     args jsonb NOT NULL DEFAULT '{}',
     meta json_object NOT NULL DEFAULT '{}',
     unique_policy jsonb,
+    group_key key_text,
+    group_limit group_limit,
+    in_order boolean,
     CONSTRAINT periodic_pkey PRIMARY KEY (name),
     CONSTRAINT periodic_catch_up_known CHECK (catch_up IN ('skip', 'latest', 'all')),
     CONSTRAINT periodic_source_known CHECK (source IN ('code', 'database'))
@@ -45,6 +48,9 @@ COMMENT ON COLUMN periodic.problem IS 'Why its slots cannot be run; null: they c
 COMMENT ON COLUMN periodic.args IS 'Of its jobs.';
 COMMENT ON COLUMN periodic.meta IS 'Of its jobs, which get a member periodic besides: {"name", "slot"}.';
 COMMENT ON COLUMN periodic.unique_policy IS 'As in insert_job. A slot that meets a job which claims the key is skipped. Null: each slot has a key of its own.';
+COMMENT ON COLUMN periodic.group_key IS 'Of its jobs.';
+COMMENT ON COLUMN periodic.group_limit IS 'Of its jobs.';
+COMMENT ON COLUMN periodic.in_order IS 'Of its jobs.';
 COMMENT ON CONSTRAINT periodic_pkey ON periodic IS 'One row a name.';
 COMMENT ON CONSTRAINT periodic_catch_up_known ON periodic IS 'One of skip, latest, all.';
 COMMENT ON CONSTRAINT periodic_source_known ON periodic IS 'One of code, database.';
@@ -112,7 +118,11 @@ BEGIN
             pending => false,
             max_wait => NULL,
             -- There is no caller to receive an error: under reject the slot is skipped, as under ignore.
-            on_reject => 'row'
+            on_reject => 'row',
+            group_key => definition.group_key,
+            group_limit => definition.group_limit::integer,
+            in_order => definition.in_order,
+            group_policy => NULL
         ) AS e;
         outcome := entered.outcome;
         job := CASE WHEN outcome <> 'rejected' THEN entered.id END;

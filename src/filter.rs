@@ -4,6 +4,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 
 use crate::error::{Error, Result};
+use crate::group::Group;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::state::JobState;
 use crate::unique::{StateSet, UniqueKey, check_jsonb};
@@ -36,6 +37,7 @@ pub struct JobFilter {
     pub(crate) queues: Option<Vec<String>>,
     pub(crate) kinds: Option<Vec<String>>,
     pub(crate) unique_key: Option<String>,
+    pub(crate) group: Option<String>,
     pub(crate) args: Option<Value>,
     pub(crate) meta: Option<Value>,
     pub(crate) priority: Option<i16>,
@@ -114,6 +116,12 @@ impl JobFilter {
     /// Selects the job that claims a unique key now. At most one job does.
     pub fn unique_key(mut self, unique_key: impl Into<String>) -> Self {
         self.unique_key = Some(unique_key.into());
+        self
+    }
+
+    /// Selects jobs of one group. Groups of several queues can have one key: name the queue as well.
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.group = Some(group.into());
         self
     }
 
@@ -238,6 +246,9 @@ impl JobFilter {
         }
         if let Some(key) = &self.unique_key {
             UniqueKey::raw(key).text()?;
+        }
+        if let Some(group) = &self.group {
+            Group::new(Some(group.clone()), None, false)?;
         }
         for (what, value) in [("args", &self.args), ("meta", &self.meta)] {
             if let Some(value) = value {

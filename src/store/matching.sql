@@ -28,4 +28,5 @@
     AND ($15::timestamptz IS NULL OR j.attempted_at >= $15)
     AND ($16::timestamptz IS NULL OR j.attempted_at < $16)
     AND ($17::uuid[] IS NULL OR j.id = ANY ($17))
+    AND ($18::text IS NULL OR j.group_key = $18)
 )

@@ -38,7 +38,7 @@ pub(crate) async fn define_periodic(
     definition: &Definition,
 ) -> Result<()> {
     let Definition { name, schedule, time_zone, catch_up, source, unique_policy, row } = definition;
-    query(&statements.define_periodic)
+    let defining = query(&statements.define_periodic)
         .bind(name.as_str())
         .bind(row.kind.as_str())
         .bind(row.queue.as_str())
@@ -50,9 +50,8 @@ pub(crate) async fn define_periodic(
         .bind(time_zone)
         .bind(unique_policy)
         .bind(catch_up.as_str())
-        .bind(source.as_str())
-        .execute(connection)
-        .await?;
+        .bind(source.as_str());
+    row.bind_group_to(defining).execute(connection).await?;
     Ok(())
 }
 

@@ -80,6 +80,7 @@ fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres
         queues,
         kinds,
         unique_key,
+        group,
         args,
         meta,
         priority,
@@ -97,7 +98,8 @@ fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres
     let query = query.bind(scheduled.after).bind(scheduled.before);
     let query = query.bind(finalized.after).bind(finalized.before);
     let query = query.bind(attempted.after).bind(attempted.before);
-    query.bind(ids.as_ref().map(|ids| ids.iter().map(|id| id.as_uuid()).collect::<Vec<_>>()))
+    let query = query.bind(ids.as_ref().map(|ids| ids.iter().map(|id| id.as_uuid()).collect::<Vec<_>>()));
+    query.bind(group)
 }
 
 /// States as the database spells them, in alphabetical order.

@@ -4,13 +4,15 @@ use proc_macro2::Span;
 use syn::{Ident, LitStr, Path};
 
 use crate::entries::{self, Entry, Seen};
+use crate::group::Group;
 use crate::problems::{Problems, closest, listed};
 use crate::unique::{self, Unique};
 
 /// The longest kind or queue name in bytes, as in the library's `ident`.
 const MAX_NAME_BYTES: usize = 128;
 
-const OPTIONS: [&str; 6] = ["kind", "queue", "priority", "max_attempts", "unique", "crate"];
+const OPTIONS: [&str; 9] =
+    ["kind", "queue", "priority", "max_attempts", "unique", "group", "limit", "in_order", "crate"];
 
 /// The valid options of a job type.
 #[derive(Default)]
@@ -20,6 +22,12 @@ pub(crate) struct JobAttributes {
     pub(crate) priority: Option<(i16, Span)>,
     pub(crate) max_attempts: Option<(u16, Span)>,
     pub(crate) unique: Option<Unique>,
+    pub(crate) group: Option<Group>,
+    /// Whether a group is given, valid or not.
+    pub(crate) has_group: bool,
+    pub(crate) limit: Option<(u16, Span)>,
+    /// The place of the option.
+    pub(crate) in_order: Option<Span>,
     pub(crate) library: Option<Path>,
 }
 
@@ -59,6 +67,14 @@ impl JobAttributes {
                 self.max_attempts =
                     entry.integer(1, i16::MAX, problems).map(|(attempts, span)| (attempts.unsigned_abs(), span));
             }
+            "group" => {
+                self.has_group = true;
+                self.group = Group::read(entry, problems);
+            }
+            "limit" => {
+                self.limit = entry.integer(1, i16::MAX, problems).map(|(limit, span)| (limit.unsigned_abs(), span));
+            }
+            "in_order" => self.in_order = entry.flag(problems).then_some(entry.span),
             "unique" => self.unique = Some(Unique::read(entry, problems)),
             "crate" => self.library = path(entry, problems),
             _ => {}

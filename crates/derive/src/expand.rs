@@ -10,7 +10,8 @@ use syn::{Data, DeriveInput, GenericParam, Ident};
 use crate::attributes::JobAttributes;
 use crate::consistency::{self, Warning};
 use crate::entries::Setting;
-use crate::fields::Fields;
+use crate::fields::{Fields, selector};
+use crate::group;
 use crate::problems::Problems;
 use crate::unique::{Args, Unique};
 use crate::values::{Like, Update};
@@ -28,6 +29,7 @@ pub(crate) fn job(input: &DeriveInput) -> TokenStream {
     if let Some(unique) = &attributes.unique {
         consistency::check(unique, &fields, &mut problems);
     }
+    group::check(&attributes, &fields, &mut problems);
     if problems.count() == 0 {
         return implementation(&input.ident, &attributes, &fields);
     }
@@ -110,6 +112,15 @@ fn options(attributes: &JobAttributes, fields: &Fields, library: &TokenStream) -
             let delay = length((0, *delay), library);
             calls.extend(quote!(.scheduled_in(#delay)));
         }
+    }
+    if let Some(group) = &attributes.group {
+        calls.extend(group.calls(fields, library));
+    }
+    if let Some((limit, _)) = attributes.limit {
+        calls.extend(quote!(.group_limit(#limit)));
+    }
+    if attributes.in_order.is_some() {
+        calls.extend(quote!(.in_order()));
     }
     // Without options the trait's default applies.
     (!calls.is_empty()).then(|| {
@@ -216,12 +227,6 @@ fn call<T: Debug>(
 /// The library's variant with the same name.
 fn variant(value: &impl Debug) -> Ident {
     Ident::new(&format!("{value:?}"), Span::call_site())
-}
-
-/// Writes a field's name as a selection of the library. A name that starts with a slash would be read
-/// as a JSON Pointer, so it becomes a pointer to the member.
-fn selector(name: &str) -> String {
-    if name.starts_with('/') { format!("/{}", name.replace('~', "~0").replace('/', "~1")) } else { name.to_owned() }
 }
 
 fn length((months, time): (u32, Duration), library: &TokenStream) -> TokenStream {

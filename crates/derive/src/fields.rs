@@ -12,8 +12,19 @@ use crate::serde_names::{Container, Field};
 pub(crate) struct Fields {
     /// The fields marked unique.
     pub(crate) unique: Vec<Marked>,
+    /// The fields that are members of the JSON.
+    pub(crate) named: Vec<Named>,
     /// Every member that the JSON can have. `None` if the type does not determine them.
     pub(crate) members: Option<Vec<String>>,
+}
+
+/// A field that is a member of the JSON.
+pub(crate) struct Named {
+    pub(crate) ident: String,
+    /// Its name in the JSON.
+    pub(crate) name: String,
+    /// Whether the JSON may lack it.
+    pub(crate) may_be_absent: bool,
 }
 
 /// A field marked unique.
@@ -28,6 +39,11 @@ pub(crate) struct Marked {
 }
 
 impl Fields {
+    /// The member of the JSON that a field is.
+    pub(crate) fn find(&self, ident: &syn::Ident) -> Option<&Named> {
+        self.named.iter().find(|named| *ident == named.ident)
+    }
+
     pub(crate) fn read(input: &DeriveInput, problems: &mut Problems) -> Self {
         match &input.data {
             Data::Struct(data) => match &data.fields {
@@ -43,7 +59,7 @@ impl Fields {
                     }
                     Self::default()
                 }
-                syn::Fields::Unit => Self { unique: Vec::new(), members: Some(Vec::new()) },
+                syn::Fields::Unit => Self { members: Some(Vec::new()), ..Self::default() },
             },
             Data::Enum(data) => {
                 for variant in &data.variants {
@@ -79,7 +95,13 @@ fn named<'a>(
         let serde = Field::read(&field.attrs);
         let name = serde.name(ident, &container);
         match serde.hidden {
-            None => members.push(name.clone()),
+            None => {
+                members.push(name.clone());
+                if container.hides_fields.is_none() {
+                    let (ident, may_be_absent) = (ident.to_string(), serde.may_be_absent);
+                    found.named.push(Named { ident, name: name.clone(), may_be_absent });
+                }
+            }
             Some(("flatten", _)) => members_are_known = false,
             Some(_) => {}
         }
@@ -137,6 +159,12 @@ fn mark(attributes: &[Attribute], problems: &mut Problems) -> Option<Span> {
         }
     }
     mark
+}
+
+/// Writes a field's name as a selection of the library. A name that starts with a slash would be read
+/// as a JSON Pointer, so it becomes a pointer to the member.
+pub(crate) fn selector(name: &str) -> String {
+    if name.starts_with('/') { format!("/{}", name.replace('~', "~0").replace('/', "~1")) } else { name.to_owned() }
 }
 
 fn refuse(attributes: &[Attribute], reason: &str, hint: &str, problems: &mut Problems) {

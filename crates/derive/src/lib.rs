@@ -26,6 +26,7 @@ mod consistency;
 mod entries;
 mod expand;
 mod fields;
+mod group;
 mod iso8601;
 mod problems;
 mod serde_names;
@@ -53,6 +54,10 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `max_attempts = 3` | the number of attempts, 1 to 32767 | the client's |
 /// | `unique` | unique by all args: short for `unique(args)` | not unique |
 /// | `unique(...)` | unique by the listed parts, see below | not unique |
+/// | `group(customer, region)` | the group: the jobs of this kind with equal values of these fields | no group |
+/// | `group = "key"`, or `group` | the group with this key, or one for all jobs of the kind | no group |
+/// | `limit = 3` | the job starts only while fewer jobs of its group run, 1 to 32767 | no limit |
+/// | `in_order` | the jobs of the group run one at a time, in their order | no order |
 /// | `crate = "path"` | the path of the uniqueue crate | `::uniqueue` |
 ///
 /// # On a field

@@ -55,7 +55,7 @@ impl NewRow {
     }
 
     /// Binds the group, with which the statements for one row end.
-    pub(super) fn bind_group_to<'q>(
+    pub(in crate::store) fn bind_group_to<'q>(
         &'q self,
         query: Query<'q, Postgres, PgArguments>,
     ) -> Query<'q, Postgres, PgArguments> {

@@ -2,9 +2,9 @@
 -- anew, with the same one it keeps its place in time; whether it is paused is left as it is.
 INSERT INTO /* schema */periodic AS p (
     name, kind, queue, args, meta, priority, max_attempts, schedule, time_zone, unique_policy, catch_up, source,
-    starts_at, created_at
+    group_key, group_limit, in_order, starts_at, created_at
 )
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, clock_timestamp(), clock_timestamp())
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, clock_timestamp(), clock_timestamp())
 ON CONFLICT (name) DO UPDATE
 SET kind = excluded.kind,
     queue = excluded.queue,
@@ -17,6 +17,9 @@ SET kind = excluded.kind,
     unique_policy = excluded.unique_policy,
     catch_up = excluded.catch_up,
     source = excluded.source,
+    group_key = excluded.group_key,
+    group_limit = excluded.group_limit,
+    in_order = excluded.in_order,
     starts_at = CASE
         WHEN (p.schedule, p.time_zone) = (excluded.schedule, excluded.time_zone) THEN p.starts_at
         ELSE excluded.starts_at
@@ -25,9 +28,10 @@ SET kind = excluded.kind,
     problem = NULL
 WHERE (
         p.kind, p.queue, p.args, p.meta, p.priority, p.max_attempts, p.schedule, p.time_zone, p.unique_policy,
-        p.catch_up, p.source
+        p.catch_up, p.source, p.group_key, p.group_limit, p.in_order
     )
     IS DISTINCT FROM (
         excluded.kind, excluded.queue, excluded.args, excluded.meta, excluded.priority, excluded.max_attempts,
-        excluded.schedule, excluded.time_zone, excluded.unique_policy, excluded.catch_up, excluded.source
+        excluded.schedule, excluded.time_zone, excluded.unique_policy, excluded.catch_up, excluded.source,
+        excluded.group_key, excluded.group_limit, excluded.in_order
     )

@@ -1,31 +1,34 @@
--- The first ten available jobs of each queue, of those that have been due for a minute, 100 at the most. A job that no
+-- The first ten available jobs of each queue, and the first ten of groups, of those that have been due for a minute, 100 at the most. A job that no
 -- runner can read or discard is among them. Reads no value that is stored out of line, and answers with jobs of 32 MB
 -- together, as they are stored.
-WITH RECURSIVE available AS (
-    -- From one queue to the next, without what lies between.
-    (SELECT j.queue FROM /* schema */job AS j WHERE j.state = 'available' ORDER BY j.queue LIMIT 1)
-    UNION ALL
-    SELECT n.queue
-    FROM available AS a
-    CROSS JOIN LATERAL (
-        SELECT j.queue FROM /* schema */job AS j WHERE j.state = 'available' AND j.queue > a.queue ORDER BY j.queue LIMIT 1
-    ) AS n
-)
 SELECT w.id, w.kind, w.queue
 FROM (
     SELECT h.id, h.kind, a.queue, sum(h.bytes) OVER (ORDER BY a.queue, h.place) AS bytes
-    FROM (SELECT a.queue FROM available AS a LIMIT 1000) AS a
+    FROM (SELECT a.queue FROM /* schema */available_queues() AS a (queue) LIMIT 1000) AS a
     CROSS JOIN LATERAL (
         SELECT f.id, f.kind, f.bytes, row_number() OVER () AS place
         FROM (
-            SELECT
-                j.id, j.kind, j.scheduled_at,
-                pg_column_size(j.args)::bigint + pg_column_size(j.meta) + pg_column_size(j.errors)
-                + coalesce(pg_column_size(j.output), 0) + coalesce(pg_column_size(j.progress), 0) AS bytes
-            FROM /* schema */job AS j
-            WHERE j.queue = a.queue AND j.state = 'available'
-            ORDER BY j.priority DESC, j.scheduled_at, j.id
-            LIMIT 10
+            (
+                SELECT
+                    j.id, j.kind, j.scheduled_at,
+                    pg_column_size(j.args)::bigint + pg_column_size(j.meta) + pg_column_size(j.errors)
+                    + coalesce(pg_column_size(j.output), 0) + coalesce(pg_column_size(j.progress), 0) AS bytes
+                FROM /* schema */job AS j
+                WHERE j.queue = a.queue AND j.group_key IS NULL AND j.state = 'available'
+                ORDER BY j.priority DESC, j.scheduled_at, j.id
+                LIMIT 10
+            )
+            UNION ALL
+            (
+                SELECT
+                    j.id, j.kind, j.scheduled_at,
+                    pg_column_size(j.args)::bigint + pg_column_size(j.meta) + pg_column_size(j.errors)
+                    + coalesce(pg_column_size(j.output), 0) + coalesce(pg_column_size(j.progress), 0) AS bytes
+                FROM /* schema */job AS j
+                WHERE j.queue = a.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+                ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
+                LIMIT 10
+            )
         ) AS f
         WHERE f.scheduled_at < clock_timestamp() - interval '1 min'
     ) AS h

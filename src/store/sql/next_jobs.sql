@@ -26,4 +26,17 @@ CROSS JOIN LATERAL (
         LIMIT w.free
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS o
+    UNION ALL
+    SELECT i.id
+    FROM unnest(
+        CASE
+            WHEN EXISTS (
+                SELECT FROM /* schema */job AS j
+                WHERE j.queue = w.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+            ) THEN (
+                SELECT g.ids
+                FROM /* schema */jobs_of_groups(w.queue, $3::text[], w.free, 1, false, $4::uuid[], 10000, '', '{}') AS g
+            )
+        END
+    ) AS i (id)
 ) AS n

@@ -10,6 +10,9 @@ CROSS JOIN LATERAL /* schema */insert_job(
     priority => p.priority,
     max_attempts => p.max_attempts,
     unique_policy => p.unique_policy,
-    on_reject => 'row'
+    on_reject => 'row',
+    group_key => p.group_key,
+    group_limit => p.group_limit,
+    in_order => p.in_order
 ) AS i
 WHERE p.name = $1

@@ -4,6 +4,7 @@ mod inserting;
 mod limits;
 mod looking;
 mod order;
+mod periodic;
 mod turns;
 
 use serde::{Deserialize, Serialize};

@@ -38,6 +38,10 @@ pub(super) struct FilterArguments {
     #[arg(long, value_name = "KEY", value_parser = unique_key)]
     key: Option<String>,
 
+    /// In this group of a queue
+    #[arg(long, value_name = "KEY")]
+    group: Option<String>,
+
     /// With args that contain this, by the rules of PostgreSQL's @>; also @FILE, or - for standard input
     #[arg(long, value_name = "JSON")]
     args: Option<JsonArgument>,
@@ -118,6 +122,7 @@ impl FilterArguments {
             queue,
             kind,
             key,
+            group,
             args,
             meta,
             priority,
@@ -137,6 +142,7 @@ impl FilterArguments {
         conditions.extend(kind.iter().map(|kind| ("kind", kind.clone())));
         let mut add = |name, value: Option<String>| conditions.extend(value.map(|value| (name, value)));
         add("key", key.clone());
+        add("group", group.clone());
         add("args", args.as_ref().map(ToString::to_string));
         add("meta", meta.as_ref().map(ToString::to_string));
         add("priority", priority.map(|priority| priority.to_string()));
@@ -202,6 +208,9 @@ impl FilterArguments {
         }
         if let Some(key) = self.key {
             filter = filter.unique_key(key);
+        }
+        if let Some(group) = self.group {
+            filter = filter.group(group);
         }
         for (json, name, set) in [
             (self.args, "--args", JobFilter::args as fn(JobFilter, Value) -> JobFilter),

@@ -67,6 +67,18 @@ pub(super) struct InsertArguments {
     #[arg(long, value_name = "KEY", conflicts_with = "policy", value_parser = unique_key)]
     key: Option<String>,
 
+    /// The group that the job belongs to within its queue: 1 to 512 bytes
+    #[arg(long, value_name = "KEY")]
+    group: Option<String>,
+
+    /// Start it only while fewer jobs of its group run
+    #[arg(long, value_name = "N", requires = "group")]
+    group_limit: Option<u16>,
+
+    /// Run the jobs of the group one at a time, in their order
+    #[arg(long, requires = "group")]
+    in_order: bool,
+
     /// The id, a UUID; an insert that is sent again with the same id is recognised [default: a new id]
     #[arg(long, value_name = "ID")]
     id: Option<JobId>,
@@ -204,6 +216,15 @@ fn job(arguments: &InsertArguments) -> Result<NewJob, Failure> {
     }
     if let Some(key) = &arguments.key {
         job = job.unique(policy_of_key(key)?);
+    }
+    if let Some(group) = &arguments.group {
+        job = job.group(group);
+    }
+    if let Some(limit) = arguments.group_limit {
+        job = job.group_limit(limit);
+    }
+    if arguments.in_order {
+        job = job.in_order();
     }
     if let Some(id) = arguments.id {
         job = job.id(id);

@@ -172,7 +172,7 @@ async fn queues_are_paused_limited_and_keep_their_jobs() {
             &["queue", "limit", "emails", "0"][..],
             "error: invalid limit: must be 1 to 2147483647; to run nothing, pause the queue: 0",
         ),
-        (&["queue", "limit", "emails", "few"], "error: invalid value 'few' for '<N>': expected a number, or none"),
+        (&["queue", "limit", "emails", "few"], "error: invalid value 'few' for '[N]': expected a number, or none"),
         (&["queue", "pause", ""], "error: invalid queue: must not be empty: \"\""),
         (&["queue", "pause"], "error: the following required arguments were not provided"),
         (

@@ -1,0 +1,41 @@
+//! Groups that can never work.
+use serde::{Deserialize, Serialize};
+use uniqueue::Job;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", limit = 3)]
+struct WithoutGroup;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", in_order)]
+struct OrderWithoutGroup;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", group, limit = 0)]
+struct NoneMayRun;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", group, limit = 2, in_order)]
+struct TwoInOrder;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", group(custmer))]
+struct Misspelt {
+    customer: u32,
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", group())]
+struct Empty;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", group = "")]
+struct EmptyKey;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", group("customer"))]
+struct Quoted {
+    customer: u32,
+}
+
+fn main() {}
