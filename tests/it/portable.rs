@@ -131,6 +131,7 @@ const EXCEPTIONS: &[(Form, &[&str], &str)] = &[
         &["insert_plain.sql", "insert_plain_one.sql", "insert_unique_one.sql"],
         "one round trip for the insert and the wake-ups",
     ),
+    (SideEffect, &["next_jobs.sql"], "asked only after a fetch failed, for the jobs that the fetch would have taken"),
     (SideEffect, &["insert_unique"], "only the queues of the rows that were inserted are woken"),
     (
         SideEffect,

@@ -1,6 +1,6 @@
--- The first ten available jobs of each queue, and the first ten of groups, of those that have been due for a minute, 100 at the most. A job that no
--- runner can read or discard is among them. Reads no value that is stored out of line, and answers with jobs of 32 MB
--- together, as they are stored.
+-- The first ten available jobs of each queue and the first ten of its groups, of those that have been due for a minute,
+-- 100 at the most. A job that no runner can read or discard is among them. Reads no value that is stored out of line, and
+-- answers with jobs of 32 MB together, as they are stored.
 SELECT w.id, w.kind, w.queue
 FROM (
     SELECT h.id, h.kind, a.queue, sum(h.bytes) OVER (ORDER BY a.queue, h.place) AS bytes
