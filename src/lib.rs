@@ -57,8 +57,8 @@ pub use self::change_log::LoggedChange;
 /// Inserting and looking.
 pub use self::client::{
     AuditChange, Backfill, Change, ChangeLog, Claims, Client, ClientBuilder, Edit, Events, Explain, Explanation,
-    Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue, QueueChange,
-    Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
+    Groups, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue,
+    QueueChange, Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -96,7 +96,7 @@ pub use self::waited::Waited;
 /// Inserts that wait.
 pub use self::waiting::WaitingInsert;
 /// What people watch.
-pub use self::watch::{FailingKind, QueueRetention, RunnerInfo, RunnerQueue, RunningJobInfo, StuckJob};
+pub use self::watch::{FailingKind, GroupInfo, QueueRetention, RunnerInfo, RunnerQueue, RunningJobInfo, StuckJob};
 pub use self::worker::{AnyJob, Middleware, Needs, Next, Progress, RunningJob, StopReason, Worker, WorkerOptions};
 /// Which jobs, and how many.
 pub use self::{

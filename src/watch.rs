@@ -137,6 +137,31 @@ pub struct StuckJob {
     pub remedy: String,
 }
 
+/// A group of a queue, as [`Client::groups`](crate::Client::groups) lists it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct GroupInfo {
+    /// Its queue.
+    pub queue: QueueName,
+    /// Its key.
+    pub group: String,
+    /// How many of its jobs run, counted to 1,001.
+    pub running: u64,
+    /// How many may run at once, as its first job and the queue say. `None`: no limit.
+    pub limit: Option<u32>,
+    /// How many of its jobs are available, counted to 1,001 at each priority.
+    pub waiting: u64,
+    /// Its first available job.
+    pub head: Option<JobId>,
+    /// That job's type name.
+    pub head_kind: Option<Kind>,
+    /// Since when that job could have run.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub head_since: Option<OffsetDateTime>,
+    /// What holds that job up, such as `its limit`. `None`: nothing does, or no job waits.
+    pub held_by: Option<String>,
+}
+
 /// How long a queue keeps its jobs in one final state, as [`Client::retentions`](crate::Client::retentions) lists it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]

@@ -11,7 +11,7 @@ use super::row::Stored;
 use super::{Statements, interval, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
-use crate::watch::{QueueRetention, RunnerInfo, RunnerQueue, StuckJob};
+use crate::watch::{GroupInfo, QueueRetention, RunnerInfo, RunnerQueue, StuckJob};
 
 /// Every runner, live ones first.
 pub(crate) async fn list_runners(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<RunnerInfo>> {
@@ -46,6 +46,32 @@ fn runner(row: &PgRow) -> Result<RunnerInfo> {
         keep_cancelled: keep("keep_cancelled")?,
         keep_discarded: keep("keep_discarded")?,
     })
+}
+
+/// The groups that have available or running jobs.
+pub(crate) async fn list_groups(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    queue: Option<&QueueName>,
+    limit: u32,
+) -> Result<Vec<GroupInfo>> {
+    let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+    let query = query(&statements.list_groups).bind(queue.map(QueueName::as_str)).bind(limit);
+    let rows = query.fetch_all(connection).await?;
+    let group = |row: &PgRow| {
+        Ok(GroupInfo {
+            queue: QueueName::from_stored(row.try_get("queue")?),
+            group: row.try_get("group_key")?,
+            running: row.try_get::<i64, _>("running")?.unsigned_abs(),
+            limit: row.try_get::<Option<i32>, _>("group_limit")?.map(i32::unsigned_abs),
+            waiting: row.try_get::<i64, _>("waiting")?.unsigned_abs(),
+            head: row.try_get::<Option<Uuid>, _>("head")?.map(JobId::from),
+            head_kind: row.try_get::<Option<&str>, _>("head_kind")?.map(Kind::from_stored),
+            head_since: row.try_get::<Option<Stored>, _>("head_since")?.map(|at| at.0),
+            held_by: row.try_get("held_by")?,
+        })
+    };
+    rows.iter().map(group).collect()
 }
 
 /// The jobs that have been stuck for longest.

@@ -33,6 +33,11 @@ async fn the_view_shows_for_each_group_its_limit_its_line_and_what_holds_it_up()
 default free 0 - 2 2
 narrow full 1 1 1 4 job ID, which runs";
     assert_eq!(database.text(view).await, seen);
+    let groups = database.client.groups().await.unwrap();
+    let held: Vec<_> = groups.iter().map(|group| (group.group.as_str(), group.held_by.is_some())).collect();
+    assert_eq!(held, [("began", true), ("full", true), ("free", false)]);
+    assert_eq!((groups[1].running, groups[1].limit, groups[1].waiting), (1, Some(1), 1));
+    assert_eq!(database.client.groups().queue("narrow").await.unwrap().len(), 1);
     let one_queue = "SELECT string_agg(group_key, ' ') FROM {schema}.groups('narrow')";
     assert_eq!(database.text(one_queue).await, "full");
 }

@@ -1,5 +1,6 @@
 //! `uniqueue queue`: list and configure queues.
 
+mod groups;
 mod list;
 mod remove;
 mod set;
@@ -7,6 +8,7 @@ mod status;
 
 use clap::{Args, Subcommand};
 
+use self::groups::GroupsArguments;
 use self::list::ListArguments;
 use self::remove::RemoveArguments;
 use self::set::{LimitArguments, PauseArguments, ResumeArguments, RetentionArguments};
@@ -14,7 +16,7 @@ pub(crate) use self::status::Status;
 use crate::failure::Failure;
 use crate::verdict::Verdict;
 
-/// List queues, pause, resume and limit them, set how long their jobs are kept, and remove their settings.
+/// List queues and their groups, pause, resume and limit them, set how long their jobs are kept, and remove their settings.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct QueueArguments {
@@ -25,6 +27,7 @@ pub(crate) struct QueueArguments {
 #[derive(Debug, Subcommand)]
 enum QueueCommand {
     List(ListArguments),
+    Groups(GroupsArguments),
     Pause(PauseArguments),
     Resume(ResumeArguments),
     Limit(LimitArguments),
@@ -48,6 +51,7 @@ Exit codes:
 pub(crate) async fn run(arguments: QueueArguments) -> Result<Verdict, Failure> {
     match arguments.command {
         QueueCommand::List(arguments) => list::run(arguments).await,
+        QueueCommand::Groups(arguments) => groups::run(arguments).await,
         QueueCommand::Pause(arguments) => set::pause(arguments).await,
         QueueCommand::Resume(arguments) => set::resume(arguments).await,
         QueueCommand::Limit(arguments) => set::limit(arguments).await,

@@ -1,0 +1,86 @@
+//! `uniqueue queue groups`.
+
+use clap::Args;
+use time::OffsetDateTime;
+use uniqueue::GroupInfo;
+
+use crate::database::Database;
+use crate::database::DatabaseArguments;
+use crate::failure::Failure;
+use crate::output::{self, Cell, Column, Style, Table, count, format_relative};
+use crate::verdict::Verdict;
+
+/// List the groups of queues, and what holds each up.
+///
+/// It lists groups that have available or running jobs. Those whose first job waits for something come first, the longest
+/// first. Counts stop at 1,001.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct GroupsArguments {
+    /// List only the groups of this queue
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+
+    /// The most groups
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    limit: u32,
+
+    #[command(flatten)]
+    database: DatabaseArguments,
+}
+
+const EXAMPLES: &str = "\
+first: the group's first available job, and since when it could have run. held by: its limit, a job that runs or began, or
+its paused queue. With --json it prints one group a line.
+
+Examples:
+  uniqueue queue groups
+  uniqueue queue groups emails --json | jq .held_by
+  uniqueue job list --queue emails --group customer:1
+
+Exit codes:
+  0    listed
+  2    a wrong command line, an invalid queue name, or the database failed
+  130  interrupted by Ctrl-C or SIGTERM before the end";
+
+/// Prints the groups.
+pub(super) async fn run(arguments: GroupsArguments) -> Result<Verdict, Failure> {
+    let GroupsArguments { name, limit, database } = arguments;
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
+    let groups = database.client.groups().limit(limit);
+    let groups = match name {
+        Some(name) => groups.queue(name).await?,
+        None => groups.await?,
+    };
+    let now = database.client.database_time().await?;
+    database.close().await?;
+    output::print(&if json { output::json_lines(&groups)? } else { table(&groups, now).text() })?;
+    Ok(Verdict::Fine)
+}
+
+fn table(groups: &[GroupInfo], now: OffsetDateTime) -> Table {
+    let mut table = Table::new([
+        Column::long("group"),
+        Column::text("queue"),
+        Column::number("running"),
+        Column::number("limit").optional(),
+        Column::number("waiting"),
+        Column::text("first").optional(),
+        Column::text("since").optional(),
+        Column::long("held by").optional(),
+    ]);
+    for group in groups {
+        table.row([
+            Cell::new(&group.group),
+            Cell::new(&group.queue),
+            Cell::new(count(group.running)),
+            Cell::new(group.limit.map(|limit| count(u64::from(limit))).unwrap_or_default()),
+            Cell::new(count(group.waiting)),
+            Cell::new(group.head.map(|id| id.to_string()).unwrap_or_default()),
+            Cell::new(group.head_since.map(|since| format_relative(since, now)).unwrap_or_default()),
+            Cell::new(group.held_by.clone().unwrap_or_default()).style(Style::Warn),
+        ]);
+    }
+    table
+}
