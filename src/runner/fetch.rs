@@ -144,7 +144,9 @@ pub(super) async fn fetch(
 /// more slowly than a runner works them. Answers with the jobs, and with the error if one of the two failed.
 async fn take(shared: &Shared, worker: Uuid, demand: Demand<'_>) -> Result<(Fetched, Option<Error>)> {
     let wanted = demand.slots.iter().fold(0, |sum: usize, slots| sum.saturating_add(slots.free));
-    if wanted < ENOUGH_FOR_TWO || demand.suspects == Suspects::OneAlone {
+    // Groups take turns over all jobs of a fetch.
+    let has_groups = demand.slots.iter().any(|slots| slots.groups.has_groups);
+    if wanted < ENOUGH_FOR_TWO || demand.suspects == Suspects::OneAlone || has_groups {
         return Ok((send(shared, worker, demand).await?, None));
     }
     let (half, rest): (Vec<_>, Vec<_>) = demand.slots.iter().map(halve).unzip();
@@ -157,10 +159,10 @@ async fn take(shared: &Shared, worker: Uuid, demand: Demand<'_>) -> Result<(Fetc
     }
 }
 
-/// The two halves of what a queue wants.
-fn halve(Slots { queue, free, idle }: &Slots) -> (Slots, Slots) {
-    let part = |free, idle| Slots { queue: queue.clone(), free, idle };
-    (part(free - free / 2, idle - idle / 2), part(free / 2, idle / 2))
+/// The two halves of what a queue wants. One of them visits groups.
+fn halve(Slots { queue, free, idle, groups }: &Slots) -> (Slots, Slots) {
+    let part = |free, idle, groups| Slots { queue: queue.clone(), free, idle, groups };
+    (part(free - free / 2, idle - idle / 2, groups.clone()), part(free / 2, idle / 2, GroupVisit::none()))
 }
 
 /// Sends one statement.
@@ -229,7 +231,8 @@ mod tests {
 
     #[test]
     fn two_halves_want_what_the_whole_wants() {
-        let whole = Slots { queue: QueueName::from_stored("mail"), free: 1_001, idle: 7 };
+        let whole =
+            Slots { queue: QueueName::from_stored("mail"), free: 1_001, idle: 7, groups: GroupVisit::from_start() };
         let (half, rest) = halve(&whole);
         assert_eq!((half.free, rest.free), (501, 500));
         assert_eq!((half.idle, rest.idle), (4, 3));

@@ -38,6 +38,8 @@ struct Turns {
     after: String,
     rest_until: Option<Instant>,
     freed: BTreeSet<String>,
+    /// Whether the last fetch saw available jobs of groups.
+    has_groups: bool,
 }
 
 impl Groups {
@@ -50,6 +52,7 @@ impl Groups {
             after: turns.after.clone(),
             most: if is_resting { 0 } else { GroupVisit::MOST },
             freed: turns.freed.iter().take(MAX_FREED).cloned().collect(),
+            has_groups: turns.has_groups,
         }
     }
 
@@ -70,10 +73,12 @@ impl Groups {
         for slots in slots {
             let queue = &slots.queue;
             let reached = fetched.visited.iter().find(|(visited, _)| visited == queue).map(|(_, reached)| reached);
-            if reached.is_none() && (slots.groups.freed.is_empty() || fetched.with_groups.contains(queue)) {
+            let has_groups = fetched.with_groups.contains(queue);
+            let turns = queues.entry(queue.clone()).or_default();
+            turns.has_groups = has_groups;
+            if reached.is_none() && has_groups {
                 continue;
             }
-            let turns = queues.entry(queue.clone()).or_default();
             for group in &slots.groups.freed {
                 turns.freed.remove(group);
             }

@@ -75,6 +75,7 @@ pub(super) fn is_too_slow(error: &Error) -> bool {
 mod tests {
     use super::*;
     use crate::ident::QueueName;
+    use crate::store::GroupVisit;
 
     #[test]
     fn a_fetch_of_many_bytes_is_followed_by_fewer_jobs() {
@@ -110,7 +111,8 @@ mod tests {
     #[test]
     fn queues_whose_jobs_do_not_come_in_time_together_take_turns() {
         let wanted = |limit: &JobLimit| {
-            let queue = |name| Slots { queue: QueueName::from_stored(name), free: 9, idle: 5 };
+            let queue =
+                |name| Slots { queue: QueueName::from_stored(name), free: 9, idle: 5, groups: GroupVisit::none() };
             let mut slots = vec![queue("a"), queue("b"), queue("c")];
             limit.apply(&mut slots);
             slots.iter().map(|slots| format!("{} {} {}", slots.queue, slots.free, slots.idle)).collect::<Vec<_>>()

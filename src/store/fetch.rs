@@ -25,6 +25,8 @@ pub(crate) struct GroupVisit {
     pub(crate) most: usize,
     /// Groups to visit in any case, since a place in them was freed.
     pub(crate) freed: Vec<String>,
+    /// Whether the last fetch saw available jobs of groups.
+    pub(crate) has_groups: bool,
 }
 
 impl GroupVisit {
@@ -33,7 +35,12 @@ impl GroupVisit {
 
     /// From the first group on.
     pub(crate) const fn from_start() -> Self {
-        Self { after: String::new(), most: Self::MOST, freed: Vec::new() }
+        Self { after: String::new(), most: Self::MOST, freed: Vec::new(), has_groups: false }
+    }
+
+    /// No group.
+    pub(crate) const fn none() -> Self {
+        Self { after: String::new(), most: 0, freed: Vec::new(), has_groups: false }
     }
 
     /// Whether it visits any group.
@@ -118,6 +125,9 @@ impl Fetched {
         self.suspected.extend(other.suspected);
         self.alone_crashes = [self.alone_crashes, other.alone_crashes].into_iter().flatten().min();
         self.left_out.extend(other.left_out);
+        self.with_groups.extend(other.with_groups);
+        self.visited.extend(other.visited);
+        self.startable.extend(other.startable);
         self
     }
 }
