@@ -200,6 +200,28 @@ macro_rules! insert_setters {
                 self
             }
 
+            /// Runs the jobs that the policy calls the same one at a time, and lets one of them wait meanwhile. An insert
+            /// that finds one waiting is covered by it: that one starts after the insert has committed, so no change
+            /// is lost. A job that comes back to wait, after a failure or a snooze, while another one waits is
+            /// discarded.
+            ///
+            /// It is short for: the policy [by queue](crate::UniquePolicy::by_queue), with scope
+            /// [`Queued`](crate::UniqueScope::Queued), [`RunAgain`](crate::OnConflict::RunAgain) and
+            /// [`Discard`](crate::OnReentry::Discard) on re-entry; and a [group](Self::group_by) by the same policy
+            /// with limit 1. A policy with a window, or with a raw key, is an error.
+            pub fn one_at_a_time(mut self, policy: $crate::unique::UniquePolicy) -> Self {
+                let policy = policy
+                    .by_queue()
+                    .scope($crate::unique::UniqueScope::Queued)
+                    .on_conflict($crate::unique::OnConflict::RunAgain)
+                    .on_reentry($crate::unique::OnReentry::Discard);
+                let options = self.options_mut();
+                options.unique = Some($crate::opts::Unique::Policy(policy.clone()));
+                options.group = Some($crate::group::GroupBy::Policy(Box::new(policy)));
+                options.group_limit = Some(1);
+                self
+            }
+
             /// Gives the job this id. An insert that is sent again with the same id returns the existing job.
             /// Default: a new UUIDv7.
             pub fn id(mut self, id: impl Into<$crate::ident::JobId>) -> Self {

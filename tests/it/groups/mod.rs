@@ -3,6 +3,7 @@
 mod inserting;
 mod limits;
 mod looking;
+mod one_at_a_time;
 mod order;
 mod periodic;
 mod turns;
