@@ -2,7 +2,7 @@
 
 use clap::Args;
 use time::OffsetDateTime;
-use uniqueue::{JobCount, QueueInfo};
+use uniqueue::{JobCount, QueueInfo, QueueSettings};
 
 use super::status::Status;
 use crate::database::Database;
@@ -33,7 +33,8 @@ pub(super) struct ListArguments {
 
 const EXAMPLES: &str = "\
 is: the status, as in the view queue_status. It is paused; no runner (it has jobs, and no live runner works them); at its
-limit; working; waiting (jobs are available and none runs); or idle. oldest: how long the oldest available job has been due.
+limit; working; waiting (jobs are available and none runs); or idle. groups: how many jobs of each group may run at once, and
+fair where the groups take turns; shown where a queue has either. oldest: how long the oldest available job has been due.
 With --json it prints one queue a line. Counts are {\"exactly\": n} or {\"at_least\": n}, ages {\"secs\", \"nanos\"}.
 
 Examples:
@@ -69,9 +70,12 @@ pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
 }
 
 fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
-    let mut table = Table::new([
-        Column::long("queue"),
-        Column::text("is"),
+    let has_groups = queues.iter().any(|info| info.settings.group_limit.is_some() || info.settings.fair);
+    let mut columns = vec![Column::long("queue"), Column::text("is")];
+    if has_groups {
+        columns.push(Column::text("groups").optional());
+    }
+    columns.extend([
         Column::number("runners").optional(),
         Column::number("available"),
         Column::number("oldest"),
@@ -84,10 +88,13 @@ fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
         Column::number("completed").optional(),
         Column::number("cancelled").optional(),
     ]);
+    let mut table = Table::new(columns);
     for info in queues {
-        table.row([
-            Cell::new(&info.settings.name),
-            status(info, now),
+        let mut cells = vec![Cell::new(&info.settings.name), status(info, now)];
+        if has_groups {
+            cells.push(Cell::new(groups(&info.settings)));
+        }
+        cells.extend([
             Cell::new(count(info.runners)),
             number(info.available, Style::Plain),
             Cell::new(info.oldest_available_age.map(format_duration).unwrap_or_default()),
@@ -100,8 +107,16 @@ fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
             number(info.completed, Style::Faint),
             number(info.cancelled, Style::Faint),
         ]);
+        table.row(cells);
     }
     table
+}
+
+/// The limit of each group of a queue, and whether its groups take turns.
+fn groups(settings: &QueueSettings) -> String {
+    let limit = settings.group_limit.map(|limit| count(u64::from(limit)));
+    let fair = settings.fair.then(|| "fair".to_owned());
+    limit.into_iter().chain(fair).collect::<Vec<_>>().join(", ")
 }
 
 /// The status of a queue.

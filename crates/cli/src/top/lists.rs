@@ -128,6 +128,8 @@ fn number(text: impl ToString) -> Cell<'static> {
 }
 
 fn queues(snapshot: &Snapshot, shown: &[usize], state: &State, palette: Palette) -> Listed {
+    // Most queues have no groups, and the room is scarce.
+    let has_held_groups = snapshot.queues.iter().any(|queue| !queue.held_groups.is_empty());
     let row = |index: &usize| {
         let queue = &snapshot.queues[*index];
         let status = match (queue.status, queue.limit) {
@@ -138,9 +140,11 @@ fn queues(snapshot: &Snapshot, shown: &[usize], state: &State, palette: Palette)
         };
         let depths = state.history.depths.get(&queue.name).map(|depths| sparkline(depths, 20)).unwrap_or_default();
         let oldest = queue.oldest.map(format_duration).unwrap_or_default();
-        vec![
-            text(&queue.name),
-            Cell::from(Line::from(status)),
+        let mut cells = vec![text(&queue.name), Cell::from(Line::from(status))];
+        if has_held_groups {
+            cells.push(Cell::from(Span::styled(queue.held_groups.clone(), palette.warn())));
+        }
+        cells.extend([
             number(&queue.available),
             number(oldest),
             number(&queue.running),
@@ -149,23 +153,25 @@ fn queues(snapshot: &Snapshot, shown: &[usize], state: &State, palette: Palette)
             number(&queue.discarded),
             number(queue.runners),
             Cell::from(depths),
-        ]
+        ]);
+        cells
     };
-    (
-        vec![
-            fill("queue", 2, 16, 0),
-            fixed("", 9, 0),
-            fixed("available", 9, 0),
-            fixed("   oldest", 9, 0),
-            fixed(" running", 8, 0),
-            fixed("scheduled", 9, 3),
-            fixed("retryable", 9, 0),
-            fixed("discarded", 9, 1),
-            fixed("runners", 7, 2),
-            fill("depth", 1, 8, 4),
-        ],
-        shown.iter().map(row).collect(),
-    )
+    // With the groups that are held up, `discarded` still fits into 80 columns.
+    let mut columns = vec![fill("queue", 2, if has_held_groups { 11 } else { 16 }, 0), fixed("", 9, 0)];
+    if has_held_groups {
+        columns.push(fixed("held up", 7, 0));
+    }
+    columns.extend([
+        fixed("available", 9, 0),
+        fixed("   oldest", 9, 0),
+        fixed(" running", 8, 0),
+        fixed("scheduled", 9, 3),
+        fixed("retryable", 9, 0),
+        fixed("discarded", 9, 1),
+        fixed("runners", 7, 2),
+        fill("depth", 1, 8, 4),
+    ]);
+    (columns, shown.iter().map(row).collect())
 }
 
 fn running(snapshot: &Snapshot, shown: &[usize], palette: Palette) -> Listed {

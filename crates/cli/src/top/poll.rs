@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use uniqueue::Client;
 
-use super::snapshot::{Failing, Snapshot};
+use super::snapshot::{Failing, Queue, Snapshot};
 use super::state::Update;
 use crate::output;
 
@@ -46,6 +46,8 @@ async fn snapshot(client: &Client) -> uniqueue::Result<Snapshot> {
     let began = Instant::now();
     let stats = client.stats().sample(1).await?;
     let queues = client.queues().await?;
+    let groups = client.groups().limit(ROW_LIMIT).await?;
+    let has_all_groups = groups.len() < ROW_LIMIT as usize;
     let running = client.running_jobs(ROW_LIMIT).await?;
     let failing = client.failing_kinds().await?;
     let keys = client.claims().limit(KEY_LIMIT).await?;
@@ -58,7 +60,7 @@ async fn snapshot(client: &Client) -> uniqueue::Result<Snapshot> {
         inserted: stats.rates.inserted,
         completed: stats.rates.completed,
         failed: stats.rates.failed,
-        queues: queues.iter().map(Into::into).collect(),
+        queues: queues.iter().map(|queue| Queue::new(queue, &groups, has_all_groups)).collect(),
         running: running.iter().map(Into::into).collect(),
         failing: failing.iter().map(|kind| Failing::new(kind, now)).collect(),
         keys: keys.iter().map(Into::into).collect(),

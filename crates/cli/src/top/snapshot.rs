@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uniqueue::{FailingKind, JobId, KeyHolder, QueueInfo, RunningJobInfo, WaitingInsert};
+use uniqueue::{FailingKind, GroupInfo, JobId, KeyHolder, QueueInfo, RunningJobInfo, WaitingInsert};
 
 use crate::output::{format_duration, format_relative, printable};
 use crate::queue::Status;
@@ -40,10 +40,15 @@ pub(super) struct Queue {
     pub(super) retryable: String,
     pub(super) discarded: String,
     pub(super) oldest: Option<Duration>,
+    /// How many of its groups are held up. Empty: none.
+    pub(super) held_groups: String,
 }
 
-impl From<&QueueInfo> for Queue {
-    fn from(queue: &QueueInfo) -> Self {
+impl Queue {
+    /// A queue with its groups among those that were listed. The list may have ended early.
+    pub(super) fn new(queue: &QueueInfo, groups: &[GroupInfo], is_complete: bool) -> Self {
+        let is_held = |group: &&GroupInfo| group.queue == queue.settings.name && group.held_by.is_some();
+        let held_groups = groups.iter().filter(is_held).count();
         Self {
             name: queue.settings.name.to_string(),
             status: Status::of(queue),
@@ -56,6 +61,11 @@ impl From<&QueueInfo> for Queue {
             retryable: queue.retryable.to_string(),
             discarded: queue.discarded.to_string(),
             oldest: queue.oldest_available_age,
+            held_groups: match held_groups {
+                0 => String::new(),
+                held if is_complete => held.to_string(),
+                held => format!("{held}+"),
+            },
         }
     }
 }

@@ -29,6 +29,7 @@ fn queue(name: &str, depth: u64, oldest: u64) -> Queue {
         retryable: "3".to_owned(),
         discarded: "0".to_owned(),
         oldest: (depth > 0).then(|| Duration::from_secs(oldest)),
+        held_groups: String::new(),
     }
 }
 
@@ -193,6 +194,21 @@ fn a_terminal_of_80_columns_shows_names_the_whole_foot_and_the_whole_help() {
     let long = "error communicating with database: ".repeat(4);
     state.notice = Some(format!("{long}the end"));
     assert!(at_80(&state)[23].ends_with("the end"), "{:#?}", at_80(&state));
+}
+
+#[test]
+fn queues_with_groups_that_are_held_up_show_their_number() {
+    let now = Instant::now();
+    let mut snapshot = incident(41);
+    let mut state = State::new("schema uniqueue".to_owned(), Duration::from_secs(1));
+    state.apply(Update::Snapshot(Box::new(snapshot.clone())), now);
+    assert!(!lines_at(&state, now, 80).join("").contains("held up"));
+    snapshot.queues[1].held_groups = "200+".to_owned();
+    state.apply(Update::Snapshot(Box::new(snapshot)), now);
+    let shown = lines_at(&state, now, 80);
+    let header = &shown.iter().find(|line| line.contains("held up")).unwrap();
+    assert!(header.contains("queue") && header.contains("retryable") && header.contains("discarded"), "{shown:#?}");
+    assert!(shown.iter().any(|line| line.contains("emails") && line.contains("200+")), "{shown:#?}");
 }
 
 #[test]

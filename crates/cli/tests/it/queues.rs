@@ -72,6 +72,23 @@ async fn queues_are_listed_with_their_jobs() {
 }
 
 #[tokio::test]
+async fn a_list_shows_group_limits_and_fairness_within_80_columns() {
+    let queues = Queues::new().await;
+    queues.text(&["queue", "limit", "plain", "4"], 0);
+    assert!(!queues.text(&["queue", "list"], 0).contains("groups"));
+    queues.text(&["queue", "limit", "a long name of a queue with emails", "12", "--per-group", "--fair", "yes"], 0);
+    queues.text(&["queue", "limit", "fair", "--fair", "yes"], 0);
+    let output = queues.command(&["queue", "list"]).env("COLUMNS", "80").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let cell = |name: &str| {
+        let line = text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{text}"));
+        line.split('|').nth(2).unwrap_or_else(|| panic!("{text}")).trim().to_owned()
+    };
+    assert_eq!([cell("queue"), cell("a long"), cell("fair"), cell("plain")], ["groups", "12, fair", "fair", ""]);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[tokio::test]
 async fn a_queue_has_the_status_of_the_view() {
     let queues = Queues::new().await;
     let sql = "

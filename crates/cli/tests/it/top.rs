@@ -182,3 +182,17 @@ async fn without_a_terminal_it_names_what_works_there() {
         );
     }
 }
+
+#[tokio::test]
+async fn groups_that_are_held_up_are_counted_by_queue() {
+    let (url, client) = migrated().await;
+    let job = |n: u32| NewJob::new("order.step", &json!({"n": n})).queue("orders");
+    client.insert_many([job(1).group("a").in_order(), job(2).group("a").in_order(), job(3).group("b")]).await.unwrap();
+    let start = "UPDATE uniqueue.job SET state = 'running', attempt = 1, attempted_at = now(), began = 1,
+        worker = gen_random_uuid() WHERE args @> '{\"n\": 1}'";
+    execute(&url, start).await;
+    let Some(mut screen) = Screen::open(&url, "top --interval 100ms") else { return };
+    screen.until(&["held up"]).await;
+    screen.until_line(&["orders", "no runner", " 1 "]).await;
+    screen.press("q");
+}
