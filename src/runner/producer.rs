@@ -12,7 +12,7 @@ use super::job_limit::{JobLimit, is_too_slow};
 use super::recovery::{GrowingWait, LostFetches};
 use super::result::Ended;
 use super::shared::Shared;
-use super::slots::{self, QueueSlots};
+use super::slots;
 use super::suspects::Plan;
 use super::unreadable::Unreadable;
 use super::wakeups::Wakeups;
@@ -62,7 +62,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             () = stopping.cancelled() => break,
             () = unreadable.discard_locked(&shared) => {}
         }
-        let plan = shared.suspects.plan(Instant::now(), shared.queues.iter().map(QueueSlots::count).sum());
+        let plan = shared.suspects.plan(Instant::now(), shared.runs.count_awaited());
         if matches!(plan, Plan::Hold { .. }) {
             give_back_waiting(&shared);
         }

@@ -84,6 +84,13 @@ impl Runs {
         self.in_hand().len()
     }
 
+    /// How many runs are in hand. The producer is woken when one of them is let go.
+    pub(super) fn count_awaited(&self) -> usize {
+        // Set before the count, so that a run that is let go after it wakes the producer.
+        self.is_held_up.store(true, Ordering::Release);
+        self.count()
+    }
+
     /// Asks every run to stop.
     pub(super) fn stop_all(&self, reason: StopReason) {
         for run in self.in_hand().values() {

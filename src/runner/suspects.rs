@@ -13,8 +13,8 @@
 //! runner fetches nothing ahead, so that a crash takes few neighbours with it.
 //!
 //! A job that crashed twice is run alone, so that its third crash is its own. The runner fetches no more until the jobs
-//! that run have ended, or for [`DRAIN`]. After [`TRIAL`] others run beside the job again, for as long at least, so that
-//! suspects that run for long cannot stop the runner.
+//! that run have ended and their results are recorded, or for [`DRAIN`]. After [`TRIAL`] others run beside the job again,
+//! for as long at least, so that suspects that run for long cannot stop the runner.
 //!
 //! A job that kills its process later than that, or beside a job that ran on, was not alone. It is not discarded, since any
 //! of the others may have done it. Both times grow fourfold with each further crash, up to [`MAX_TRIAL`] and [`MAX_DRAIN`].
@@ -120,7 +120,8 @@ impl Suspects {
         Self { state: Mutex::new(state), in_hand: AtomicUsize::new(0) }
     }
 
-    /// The jobs to fetch, where this number of jobs runs or waits here.
+    /// The jobs to fetch, where this number of jobs is in hand. A job whose result is not recorded is one of them: the
+    /// database counts it as running beside the suspect.
     pub(super) fn plan(&self, now: Instant, jobs: usize) -> Plan {
         self.state().plan(now, jobs)
     }

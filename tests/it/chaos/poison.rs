@@ -105,6 +105,34 @@ async fn a_suspect_that_runs_beside_a_poison_job_is_not_discarded_for_it() {
 }
 
 #[tokio::test]
+async fn a_suspect_that_is_to_run_alone_waits_for_results_that_are_not_recorded() {
+    let database = Database::new().await;
+    let jobs = jobs(Deed::Plain, 300, 1).chain(jobs(Deed::Abort, 0, 1));
+    database.client.insert_many(jobs).await.unwrap();
+    crashed(&database, "abort", 2).await;
+    let working = async {
+        let deaths = work_off(&database, &order(&database, 2)).await;
+        assert_only_poison_is_discarded(&database).await;
+        deaths
+    };
+    let locking = async {
+        let began = Instant::now();
+        let running = "SELECT count(*) FROM {schema}.job WHERE args ->> 'deed' = 'plain' AND state = 'running'";
+        while database.number(running).await == 0 {
+            assert!(began.elapsed() < WAIT, "it does not start");
+        }
+        let mut open = database.pool().begin().await.unwrap();
+        let lock = "SELECT FROM {schema}.job WHERE args ->> 'deed' = 'plain' FOR UPDATE";
+        sqlx::query(database.sql(lock)).execute(&mut *open).await.unwrap();
+        // Its slot is free for a part of this time, and its result waits for the lock.
+        tokio::time::sleep(Duration::from_millis(800)).await;
+        open.commit().await.unwrap();
+    };
+    let (deaths, ()) = tokio::join!(working, locking);
+    assert_eq!(deaths, 1);
+}
+
+#[tokio::test]
 async fn a_job_that_kills_after_the_first_trial_is_discarded_by_a_longer_one() {
     if !soak(false, true) {
         return;
