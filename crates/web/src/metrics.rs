@@ -15,12 +15,17 @@ use crate::snapshot::Snapshot;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The name, type and meaning of each metric, in the order of the page. `docs/web.md` lists them.
-pub(crate) const METRICS: [(&str, &str, &str); 18] = [
+pub(crate) const METRICS: [(&str, &str, &str); 19] = [
     ("uniqueue_jobs", "gauge", "Jobs by queue and state, a lower bound where uniqueue_jobs_capped is 1."),
     ("uniqueue_jobs_capped", "gauge", "Whether the count of this queue and state ended at a limit."),
     ("uniqueue_oldest_available_age_seconds", "gauge", "How long the oldest available job of a queue has been due."),
     ("uniqueue_queue_paused", "gauge", "Whether the queue is paused."),
     ("uniqueue_queue_limit", "gauge", "How many jobs of the queue may run at once. Absent without a limit."),
+    (
+        "uniqueue_queue_group_limit",
+        "gauge",
+        "How many jobs of each group of the queue may run at once. Absent without a limit.",
+    ),
     ("uniqueue_queue_runners", "gauge", "Live runners of the queue."),
     ("uniqueue_runners", "gauge", "Live runners."),
     ("uniqueue_inserted_per_second", "gauge", "Jobs inserted a second, over the last minute."),
@@ -101,6 +106,13 @@ impl Page {
             "uniqueue_queue_limit" => {
                 for queue in queues {
                     if let Some(limit) = queue.settings.limit {
+                        self.value(name, &[("queue", queue.settings.name.as_str())], f64::from(limit));
+                    }
+                }
+            }
+            "uniqueue_queue_group_limit" => {
+                for queue in queues {
+                    if let Some(limit) = queue.settings.group_limit {
                         self.value(name, &[("queue", queue.settings.name.as_str())], f64::from(limit));
                     }
                 }

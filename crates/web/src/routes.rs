@@ -52,6 +52,7 @@ routes! {
     GET "/keys" Needs::Read => pages::keys::list,
     GET "/key" Needs::Read => pages::key::show,
     POST "/key/release" Needs::Right(Right::Change) => pages::key::release,
+    GET "/groups" Needs::Read => pages::groups::list,
     GET "/queues" Needs::Read => pages::queues::list,
     GET "/queue" Needs::Read => pages::queues::show,
     POST "/queues/change" Needs::Right(Right::Queues) => pages::queues::change,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 use tokio::sync::Mutex;
-use uniqueue::{FailingKind, JobId, RunnerInfo, RunningJobInfo, WaitingInsert};
+use uniqueue::{FailingKind, GroupInfo, JobId, RunnerInfo, RunningJobInfo, WaitingInsert};
 
 use crate::failure::Failure;
 use crate::pages::job::FoundJob;
@@ -20,7 +20,7 @@ use crate::pages::key::KeyState;
 /// How long an answer is shared where no sample follows, as when no tab follows the queue.
 const SHARED_FOR: Duration = Duration::from_secs(2);
 
-/// The most jobs, and the most keys, whose answers are kept.
+/// The most jobs, the most keys, and the most queues, whose answers are kept.
 const MOST: usize = 32;
 
 /// What the pages that follow the queue show, except what the sampler reads.
@@ -30,6 +30,8 @@ pub(crate) struct Answers {
     pub(crate) runners: Answer<Timed<Vec<RunnerInfo>>>,
     pub(crate) failing: Answer<Timed<Vec<FailingKind>>>,
     pub(crate) waiting: Answer<Vec<WaitingInsert>>,
+    /// By queue; `None`: the groups of all queues.
+    pub(crate) groups: Keyed<Option<String>, Timed<Vec<GroupInfo>>>,
     pub(crate) jobs: Keyed<JobId, Timed<FoundJob>>,
     pub(crate) keys: Keyed<String, Timed<KeyState>>,
 }

@@ -1,7 +1,8 @@
 //! `uniqueue serve --demo`: a throw-away database in which jobs of all kinds live.
 //!
 //! One task inserts, one runner works. Some jobs succeed, some fail, some never end well, so that every page has something
-//! to show: duplicates, retries, discarded jobs, a paused queue, a limited queue, and a queue without a runner.
+//! to show: duplicates, retries, discarded jobs, a paused queue, a limited queue, groups that wait for
+//! their turn, and a queue without a runner.
 
 use std::time::Duration;
 
@@ -20,6 +21,12 @@ use crate::failure::Failure;
 
 /// The time between two rounds of inserts.
 const EVERY: Duration = Duration::from_millis(500);
+
+/// The number of rounds between two bursts of entries. An account works its burst off within them.
+const BURST: u32 = 12;
+
+/// How long an entry takes.
+const POSTING: Duration = Duration::from_millis(1_200);
 
 /// Waiting jobs at the start.
 const BACKLOG: u32 = 400;
@@ -45,6 +52,13 @@ struct BuildReport {
 struct DeliverWebhook {
     url: String,
     number: u32,
+}
+
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "ledger.post", queue = "ledger")]
+struct PostEntry {
+    account: u32,
+    cents: u32,
 }
 
 #[derive(Debug, Deserialize, Job, Serialize)]
@@ -96,12 +110,14 @@ fn runner(client: &Client) -> Runner {
         .queue("emails", SLOTS)
         .queue("reports", SLOTS)
         .queue("webhooks", SLOTS)
+        .queue("ledger", SLOTS)
         .queue("imports", SLOTS)
         .retry_policy(retries)
         .promote_interval(Duration::from_millis(500))
         .worker(send_email)
         .worker_with(build_report, WorkerOptions::new().timeout(Duration::from_secs(60)))
         .worker(deliver_webhook)
+        .worker(|_: RunningJob<PostEntry>| async { tokio::time::sleep(POSTING).await })
         .worker(|_: RunningJob<SweepCache>| async { tokio::time::sleep(Duration::from_millis(300)).await })
         .periodic(PeriodicJob::every("sweep", Duration::from_secs(60), SweepCache {}))
 }
@@ -141,15 +157,30 @@ fn report(tenant: u32) -> NewJob {
 
 fn webhook(number: u32) -> NewJob {
     let url = format!("https://hooks.example.com/{}", number % 5);
-    NewJob::from(DeliverWebhook { url, number }).max_attempts(3)
+    NewJob::from(DeliverWebhook { url: url.clone(), number }).max_attempts(3).group(url)
+}
+
+/// Entries of accounts come in bursts, so that most of the time one waits for another of its account.
+fn entries(round: u32) -> Vec<NewJob> {
+    let count = if round.is_multiple_of(BURST) { 6 } else { 0 };
+    let entry = |n| {
+        let account = n / 4 + 1;
+        NewJob::from(PostEntry { account, cents: round.wrapping_mul(100).wrapping_add(n) })
+            .group(format!("account:{account}"))
+            .in_order()
+    };
+    (0..count).map(entry).collect()
 }
 
 /// Settings, a backlog, and one job of each state that work does not make.
 async fn first_jobs(client: &Client) -> Result<(), Failure> {
     client.queue("imports").pause().await?;
     client.queue("reports").limit(Some(2)).await?;
+    client.queue("webhooks").group_limit(Some(1)).await?;
+    client.queue("webhooks").fair(true).await?;
     client.audit_duplicates("report.build").await?;
     let mut jobs: Vec<NewJob> = (0..BACKLOG).map(email).collect();
+    jobs.extend(entries(0));
     jobs.extend(
         (0..30).map(|n| NewJob::new("file.import", &json!({ "path": format!("in/{n}.csv") })).queue("imports")),
     );
@@ -171,6 +202,7 @@ async fn insert_all(client: Client, stop: CancellationToken) {
         let mut jobs: Vec<NewJob> = (0..3).map(|n| email(number.wrapping_mul(3).wrapping_add(n))).collect();
         // Six tenants ask far more often than a report takes, so most of these inserts are duplicates.
         jobs.push(report(number % 6));
+        jobs.extend(entries(number));
         if number.is_multiple_of(2) {
             jobs.push(webhook(number));
         }

@@ -422,13 +422,17 @@ fn the_demo_needs_nothing_and_has_jobs_of_all_kinds() {
         "uniqueue_queue_paused{queue=\"imports\"} 1",
         "uniqueue_queue_limit{queue=\"reports\"} 2",
         "uniqueue_jobs{queue=\"images\",state=\"available\"} 5",
+        "uniqueue_queue_group_limit{queue=\"webhooks\"} 1",
         "uniqueue_runners 1",
     ];
     let began = std::time::Instant::now();
     loop {
         let metrics = server.get("/metrics", &[]);
         let body = &metrics.body;
+        // Between two bursts of entries no account may have work.
+        let groups = server.get("/groups?queue=ledger", &[]).body;
         if wanted.iter().all(|line| body.contains(line))
+            && groups.contains("account:1")
             && !body.contains("state=\"running\"} 0\nuniqueue_jobs{queue=\"emails\"")
         {
             break;

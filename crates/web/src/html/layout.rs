@@ -31,6 +31,7 @@ const NAVIGATION: &[(&str, &[Entry])] = &[
             ("/failing", "Failing kinds", "f"),
             ("/periodic", "Periodic", "p"),
             ("/queues", "Queues", "q"),
+            ("/groups", "Groups", "g"),
             ("/insert", "Insert", "i"),
         ],
     ),

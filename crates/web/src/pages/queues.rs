@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::response::{Html, Response};
 use maud::{Markup, html};
-use uniqueue::{JobState, Keep, QueueInfo};
+use uniqueue::{JobState, Keep, QueueInfo, QueueSettings};
 
 use crate::access::Right;
 use crate::failure::Failure;
@@ -82,13 +82,24 @@ fn row(page: &Page, queue: &QueueInfo) -> Markup {
             th scope="row" {
                 a href=(page.link(&url("/queue", &[("queue", name)]))) { (Hostile(name)) }
                 @if settings.paused_at.is_some() { " " span.badge.warning { "paused" } }
+                @if settings.fair { " " span.badge title="Its groups take turns within a priority" { "fair" } }
             }
             @for one in STATES { td.num { (jobs(page, queue, one)) } }
             td.num { (queue.oldest_available_age.map(span).unwrap_or_default()) }
             td.num { (grouped(queue.runners)) }
-            td.num { (settings.limit.map(|limit| limit.to_string()).unwrap_or_else(|| "none".to_owned())) }
+            td.num.nowrap { (limit(settings)) }
             td { (kept(settings.keep_completed)) }
         }
+    }
+}
+
+/// The limits of a queue and of each of its groups.
+fn limit(settings: &QueueSettings) -> String {
+    match (settings.limit, settings.group_limit) {
+        (None, None) => "none".to_owned(),
+        (Some(all), None) => all.to_string(),
+        (None, Some(group)) => format!("{group} a group"),
+        (Some(all), Some(group)) => format!("{all}, {group} a group"),
     }
 }
 
@@ -119,7 +130,10 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Html<String>, Fai
                 h2 { "Jobs" }
                 dl.facts { @for one in JobState::ALL { dt { (state(one)) } dd { (jobs(&page, queue, one)) } } }
                 p.note { "A number with a plus is a lower bound. Final jobs are counted among the last 20,000." }
-                p { a href=(page.link(&url("/jobs", &[("queue", name), ("since", "all")]))) { "Jobs of this queue" } }
+                p {
+                    a href=(page.link(&url("/jobs", &[("queue", name), ("since", "all")]))) { "Jobs of this queue" }
+                    " · " a href=(page.link(&url("/groups", &[("queue", name)]))) { "Groups of this queue" }
+                }
             }
             section.panel {
                 h2 { "Work" }
@@ -127,6 +141,8 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Html<String>, Fai
                     dt { "Runners" } dd { (grouped(queue.runners)) }
                     dt { "Oldest available job" } dd { @match queue.oldest_available_age { Some(age) => { "due for " (span(age)) } None => "none" } }
                     dt { "Limit" } dd { @match settings.limit { Some(limit) => { (limit) " at once" } None => "none" } }
+                    dt { "Limit of each group" } dd { @match settings.group_limit { Some(limit) => { (limit) " at once" } None => "none but the jobs' own" } }
+                    dt { "Turns" } dd { @if settings.fair { "fair: groups take turns, and jobs without a group are one more" } @else { "groups take turns, and jobs without a group come by their time" } }
                     dt { "Keeps completed" } dd { (kept(settings.keep_completed)) }
                     dt { "Keeps cancelled" } dd { (kept(settings.keep_cancelled)) }
                     dt { "Keeps discarded" } dd { (kept(settings.keep_discarded)) }
@@ -153,6 +169,16 @@ fn forms(page: &Page, queue: &QueueInfo) -> Markup {
             (name)
             label { "Limit " input name="limit" type="number" min="1" max="2147483647" value=[settings.limit] placeholder="none"; }
             (submit("verb", "limit", "Set", ""))
+        }
+        form.row method="post" action=(to) {
+            (name)
+            label { "Limit of each group " input name="limit" type="number" min="1" max="2147483647" value=[settings.group_limit] placeholder="none"; }
+            (submit("verb", "limit_groups", "Set", ""))
+        }
+        form.row method="post" action=(to) {
+            (name)
+            @if settings.fair { (submit("verb", "not_fair", "End fair turns", "")) }
+            @else { (submit("verb", "fair", "Take fair turns", "")) }
         }
         @for (state, keep) in [("completed", settings.keep_completed), ("cancelled", settings.keep_cancelled), ("discarded", settings.keep_discarded)] {
             form.row method="post" action=(to) {
@@ -184,7 +210,7 @@ fn hex(text: &str) -> String {
     text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Pauses, resumes or limits a queue, or sets a retention.
+/// Pauses, resumes or limits a queue, sets how it treats its groups, or sets a retention.
 pub(crate) async fn change(page: Page, body: String) -> Result<Response, Failure> {
     let fields = Fields::read(&body);
     let name = fields.need("queue")?;
@@ -194,6 +220,9 @@ pub(crate) async fn change(page: Page, body: String) -> Result<Response, Failure
         "pause" => queue.pause(),
         "resume" => queue.resume(),
         "limit" => queue.limit(fields.parsed("limit")?),
+        "limit_groups" => queue.group_limit(fields.parsed("limit")?),
+        "fair" => queue.fair(true),
+        "not_fair" => queue.fair(false),
         "keep" | "keep_default" => {
             let state = fields.parsed("state")?.ok_or(Failure::Bad("The field state is empty.".to_owned()))?;
             let keep = match (verb, fields.parsed::<f64>("days")?) {

@@ -183,20 +183,34 @@ async fn a_queue_is_changed_by_its_form() {
     let (client, router) = (database.client(), dashboard(&database));
     // A name that a path could not hold.
     let change = async |body: &str| post(&router, "/queues/change", &format!("queue=..%2F%3F&{body}")).await.status;
-    for body in ["verb=pause", "verb=limit&limit=3", "verb=keep&state=completed&days=0.5"] {
+    for body in [
+        "verb=pause",
+        "verb=limit&limit=3",
+        "verb=limit_groups&limit=2",
+        "verb=fair",
+        "verb=keep&state=completed&days=0.5",
+    ] {
         assert_eq!(change(body).await, StatusCode::SEE_OTHER, "{body}");
     }
     let settings = client.queue("../?").settings().await.unwrap();
     assert!(settings.paused_at.is_some());
-    assert_eq!(settings.limit, Some(3));
+    assert_eq!((settings.limit, settings.group_limit, settings.fair), (Some(3), Some(2), true));
     assert_eq!(settings.keep_completed, uniqueue::Keep::For(Duration::from_secs(43_200)));
     assert!(get(&router, "/queues").await.body.contains("paused"), "the page shows the change at once");
-    for body in ["verb=resume", "verb=limit&limit=", "verb=keep_default&state=completed"] {
+    for body in [
+        "verb=resume",
+        "verb=limit&limit=",
+        "verb=limit_groups&limit=",
+        "verb=not_fair",
+        "verb=keep_default&state=completed",
+    ] {
         assert_eq!(change(body).await, StatusCode::SEE_OTHER, "{body}");
     }
     let settings = client.queue("../?").settings().await.unwrap();
     assert_eq!((settings.paused_at, settings.limit), (None, None));
+    assert_eq!((settings.group_limit, settings.fair), (None, false));
     assert_eq!(change("verb=limit&limit=0").await, StatusCode::BAD_REQUEST);
+    assert_eq!(change("verb=limit_groups&limit=0").await, StatusCode::BAD_REQUEST);
     assert_eq!(change("verb=keep&state=completed&days=NaN").await, StatusCode::BAD_REQUEST);
 }
 

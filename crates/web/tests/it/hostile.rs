@@ -10,12 +10,14 @@ use crate::support::get;
 /// Text that would run as a script, leave its attribute, or turn the text around it.
 const HOSTILE: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u{202e}gpj\u{1b}[31m";
 
-/// Inserts a job whose kind, queue, key, args and meta are hostile.
+/// Inserts a job whose kind, queue, key, group, args and meta are hostile.
 async fn insert(database: &Database) -> JobId {
     let job = NewJob::new(HOSTILE.replace('\u{1b}', ""), &json!({ HOSTILE: HOSTILE }))
         .queue(HOSTILE.replace('\u{1b}', ""))
         .meta(HOSTILE, HOSTILE)
         .max_attempts(1)
+        .group(HOSTILE)
+        .group_limit(3)
         .unique_key(UniqueKey::raw(HOSTILE));
     database.client().insert(job).await.unwrap().id()
 }
@@ -40,6 +42,10 @@ async fn hostile_text_is_text_on_every_page() {
         format!("/key?key={coded}"),
         format!("/keys?prefix={coded}"),
         "/keys".to_owned(),
+        "/groups".to_owned(),
+        format!("/groups?queue={}", coded.replace("%1B", "")),
+        format!("/groups?queue={coded}"),
+        format!("/jobs?since=all&group={coded}"),
         "/queues".to_owned(),
         format!("/queue?queue={}", coded.replace("%1B", "")),
         "/duplicates".to_owned(),

@@ -4,6 +4,7 @@
 
 mod browser;
 mod changes;
+mod groups;
 mod hostile;
 mod metrics;
 mod pages;

@@ -16,6 +16,7 @@ async fn metrics_have_every_queue_and_say_which_counts_are_capped() {
     client.insert_many(jobs).await.unwrap();
     client.queue("mail").pause().await.unwrap();
     client.queue("mail").limit(Some(2)).await.unwrap();
+    client.queue("mail").group_limit(Some(1)).await.unwrap();
     client.audit_duplicates("a").await.unwrap();
     let router = uniqueue_web::router(client.clone());
     let page = get(&router, "/metrics").await;
@@ -26,6 +27,7 @@ async fn metrics_have_every_queue_and_say_which_counts_are_capped() {
         r#"uniqueue_jobs_capped{queue="it's \"one\"\\",state="available"} 0"#,
         r#"uniqueue_queue_paused{queue="mail"} 1"#,
         r#"uniqueue_queue_limit{queue="mail"} 2"#,
+        r#"uniqueue_queue_group_limit{queue="mail"} 1"#,
         "uniqueue_runners 0",
         "uniqueue_waiting_inserts 0",
         r#"uniqueue_suppressed_duplicates_total{kind="a"} 0"#,

@@ -21,6 +21,7 @@ const REQUESTS: &[(&str, &str, &str, &str)] = &[
     ("GET", "/keys", "/keys", ""),
     ("GET", "/key", "/key?key=a", ""),
     ("POST", "/key/release", "/key/release", "key=a"),
+    ("GET", "/groups", "/groups?queue=a", ""),
     ("GET", "/queues", "/queues", ""),
     ("GET", "/queue", "/queue?queue=a", ""),
     ("POST", "/queues/change", "/queues/change", "queue=a&verb=pause"),

@@ -114,6 +114,18 @@ fn facts(page: &Page, job: &JobRow, now: OffsetDateTime) -> Markup {
             dl.facts {
                 dt { "Kind" } dd { a href=(list("kind", job.kind.as_str())) { (Hostile(&job.kind)) } }
                 dt { "Queue" } dd { a href=(list("queue", job.queue.as_str())) { (Hostile(&job.queue)) } }
+                @if let Some(group) = &job.group_key {
+                    @let list = url("/jobs", &[("queue", job.queue.as_str()), ("group", group), ("since", "all")]);
+                    dt { "Group" }
+                    dd {
+                        a href=(page.link(&list)) { (Hostile(group)) }
+                        @match (job.in_order, job.group_limit) {
+                            (true, _) => " · one at a time, in order",
+                            (false, Some(limit)) => { " · at most " (limit) " at once" }
+                            (false, None) => {}
+                        }
+                    }
+                }
                 dt { "Priority" } dd { (job.priority) }
                 dt { "Inserted" } dd { (at(job.created_at)) " · " (ago(job.created_at, now)) }
                 dt { "Due" } dd { (at(job.scheduled_at)) " · " (ago(job.scheduled_at, now)) }

@@ -91,13 +91,14 @@ fn chips(page: &Page, query: &JobQuery) -> Markup {
                 a.chip href=(page.link(&query.with(|other| other.is_oldest_first = !other.is_oldest_first)))
                     aria-current=[query.is_oldest_first.then_some("true")] { "oldest first" }
             }
-            @let words = [("queue", &query.queue), ("kind", &query.kind), ("key", &query.key), ("args", &query.args)];
+            @let words = query.words();
             @if words.iter().any(|(_, value)| value.is_some()) {
                 div.row role="group" aria-label="Conditions" {
                     @for (name, value) in words {
                         @if let Some(value) = value {
                             @let link = query.with(|other| match name {
                                 "queue" => other.queue = None,
+                                "group" => other.group = None,
                                 "kind" => other.kind = None,
                                 "key" => other.key = None,
                                 _ => other.args = None,
@@ -122,6 +123,7 @@ fn search(page: &Page, query: &JobQuery) -> Markup {
             @if query.is_oldest_first { input type="hidden" name="order" value="oldest"; }
             input name="kind" value=[query.kind.as_deref()] placeholder="kind" aria-label="Kind" data-search size="16";
             input name="queue" value=[query.queue.as_deref()] placeholder="queue" aria-label="Queue" size="12";
+            input name="group" value=[query.group.as_deref()] placeholder="group" aria-label="Group" size="12";
             input name="key" value=[query.key.as_deref()] placeholder="unique key" aria-label="Unique key" size="18";
             @if can_search_args {
                 input.mono name="args" value=[query.args.as_deref()] placeholder="args contain {\"user_id\": 42}"

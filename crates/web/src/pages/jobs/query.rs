@@ -22,6 +22,7 @@ pub(crate) const SINCE: [(&str, &str, Option<Duration>); 5] = [
 pub(crate) struct JobQuery {
     pub(crate) states: Vec<JobState>,
     pub(crate) queue: Option<String>,
+    pub(crate) group: Option<String>,
     pub(crate) kind: Option<String>,
     pub(crate) key: Option<String>,
     pub(crate) args: Option<String>,
@@ -46,6 +47,7 @@ impl JobQuery {
         Ok(Self {
             states,
             queue: word("queue"),
+            group: word("group"),
             kind: word("kind"),
             key: word("key"),
             args: word("args"),
@@ -64,6 +66,9 @@ impl JobQuery {
         }
         if let Some(queue) = &self.queue {
             filter = filter.queue(queue);
+        }
+        if let Some(group) = &self.group {
+            filter = filter.group(group);
         }
         if let Some(kind) = &self.kind {
             filter = filter.kind(kind);
@@ -85,11 +90,15 @@ impl JobQuery {
         Ok(filter)
     }
 
+    /// The conditions that a text names. The fields of the URL and the options of the command have the same names.
+    pub(crate) fn words(&self) -> [(&'static str, &Option<String>); 5] {
+        [("queue", &self.queue), ("group", &self.group), ("kind", &self.kind), ("key", &self.key), ("args", &self.args)]
+    }
+
     /// The fields of the URL.
     pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
         let mut pairs: Vec<_> = self.states.iter().map(|state| ("state", state.to_string())).collect();
-        let words = [("queue", &self.queue), ("kind", &self.kind), ("key", &self.key), ("args", &self.args)];
-        pairs.extend(words.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+        pairs.extend(self.words().into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
         pairs.extend(self.attempts.map(|attempts| ("attempts", attempts.to_string())));
         if self.since != 1 {
             pairs.push(("since", SINCE[self.since].0.to_owned()));
@@ -126,8 +135,7 @@ impl JobQuery {
             let states: Vec<_> = self.states.iter().map(|state| state.as_str()).collect();
             words.push(format!("--state {}", states.join(",")));
         }
-        let options = [("queue", &self.queue), ("kind", &self.kind), ("key", &self.key), ("args", &self.args)];
-        for (name, value) in options {
+        for (name, value) in self.words() {
             if let Some(value) = value {
                 words.push(format!("--{name} {}", quoted(value)));
             }
@@ -161,13 +169,13 @@ mod tests {
 
     #[test]
     fn a_query_survives_its_url() {
-        let text = "state=discarded&state=retryable&queue=a%26b&kind=k&key=%2F%27&args=%7B%22a%22%3A1%7D&since=7d&order=oldest";
+        let text = "state=discarded&state=retryable&queue=a%26b&group=c%3A1+%27&kind=k&key=%2F%27&args=%7B%22a%22%3A1%7D&since=7d&order=oldest";
         let query = JobQuery::read(&Fields::read(text)).unwrap();
         let url = query.url();
         assert_eq!(JobQuery::read(&Fields::read(url.split_once('?').unwrap().1)).unwrap(), query);
         assert_eq!(
             query.command(),
-            r#"uniqueue job list --state discarded,retryable --queue 'a&b' --kind k --key '/'\''' --args '{"a":1}' --newer-than 7d --oldest-first"#
+            r#"uniqueue job list --state discarded,retryable --queue 'a&b' --group 'c:1 '\''' --kind k --key '/'\''' --args '{"a":1}' --newer-than 7d --oldest-first"#
         );
     }
 

@@ -30,6 +30,7 @@ async fn no_page_has_a_serious_barrier() {
     let client = database.client();
     let id = client.insert(NewJob::new("mail", &json!({"to": 1})).unique_key(UniqueKey::raw("k"))).await.unwrap().id();
     client.insert(NewJob::new("mail", &json!({"to": 2})).pending()).await.unwrap();
+    client.insert(NewJob::new("mail", &json!({"to": 3})).group("customer:1").group_limit(1)).await.unwrap();
     client.audit_duplicates("mail").await.unwrap();
     client.insert(NewJob::new("mail", &json!({"to": 1})).unique_key(UniqueKey::raw("k"))).await.unwrap();
     let service = Service::start(client.clone(), 0).await;

@@ -44,6 +44,8 @@ async fn pictures() {
         ("key", format!("/key?key={}", scene::KEY), "Next attempt"),
         ("keys", "/keys".to_owned(), "Holder"),
         ("queues", "/queues".to_owned(), "paused"),
+        ("groups", "/groups".to_owned(), "Held up by"),
+        ("queue", "/queue?queue=imports".to_owned(), "Limit of each group"),
         ("running", "/running".to_owned(), "Running for"),
         ("runners", "/runners".to_owned(), "Heartbeat"),
         ("failing", "/failing".to_owned(), "Last error"),

@@ -121,6 +121,17 @@ pub(super) async fn fill(database: &Database) -> JobId {
             client.insert(job.clone().queue("emails").unique_key(key.clone()).id(id)).await.unwrap();
         }
     }
+    let import =
+        |group: &str| NewJob::new("orders.import", &serde_json::json!({"shop": group})).queue("imports").group(group);
+    for group in ["shop:1", "shop:1", "shop:1", "shop:2", "shop:2", "shop:3"] {
+        client.insert(import(group).group_limit(1)).await.unwrap();
+    }
+    client.queue("imports").group_limit(Some(3)).await.unwrap();
+    client.queue("imports").fair(true).await.unwrap();
+    let start = "
+        UPDATE {schema}.job SET state = 'running', attempt = 1, attempted_at = now(), worker = md5('runner 1')::uuid
+        WHERE id IN (SELECT id FROM {schema}.job WHERE group_key = 'shop:1' ORDER BY id LIMIT 1)";
+    run(database, start).await;
     client.queue("reports").limit(Some(2)).actor("ben").await.unwrap();
     client.queue("images").pause().actor("ada").await.unwrap();
     id

@@ -1,0 +1,68 @@
+//! Groups: the page that lists them, and the other pages that name them.
+
+use axum::Router;
+use serde_json::json;
+use uniqueue::NewJob;
+use uniqueue::testing::Database;
+
+use crate::support::get;
+
+fn job(queue: &str, group: &str) -> NewJob {
+    NewJob::new("sync", &json!({ "group": group })).queue(queue).group(group).group_limit(3)
+}
+
+async fn page(router: &Router, path: &str) -> String {
+    get(router, path).await.body
+}
+
+#[tokio::test]
+async fn groups_are_listed_with_what_holds_them_up() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), uniqueue_web::router(database.client().clone()));
+    assert!(page(&router, "/groups").await.contains("No job of a group"));
+    let head = client.insert(job("imports", "customer:1")).await.unwrap().id();
+    client.insert(job("imports", "customer:1")).await.unwrap();
+    client.insert(job("emails", "customer:2&3")).await.unwrap();
+    client.queue("imports").pause().await.unwrap();
+
+    let all = page(&router, "/groups?queue=imports").await;
+    assert!(all.contains("its queue is paused"), "{all}");
+    assert!(all.contains(&format!("/jobs/{head}")), "the first job: {all}");
+    assert!(all.contains("/jobs?queue=imports&amp;group=customer%3A1&amp;since=all"), "{all}");
+    assert!(!all.contains("customer:2"), "another queue: {all}");
+    let other = page(&router, "/groups?queue=emails").await;
+    assert!(other.contains("queue=emails&amp;group=customer%3A2%263"), "{other}");
+    assert!(other.contains("uniqueue queue groups emails"), "{other}");
+    assert!(page(&router, "/groups?queue=none").await.contains("All groups"));
+}
+
+#[tokio::test]
+async fn jobs_are_found_by_their_group() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), uniqueue_web::router(database.client().clone()));
+    let inside = client.insert(job("imports", "customer:1").group_limit(1).in_order()).await.unwrap().id();
+    let outside = client.insert(job("imports", "customer:2")).await.unwrap().id();
+    let list = page(&router, "/jobs?queue=imports&group=customer%3A1").await;
+    assert!(list.contains(&inside.to_string()) && !list.contains(&outside.to_string()), "{list}");
+    assert!(list.contains("uniqueue job list --queue imports --group customer:1"), "{list}");
+    assert!(list.contains("Remove the condition on group"), "{list}");
+
+    let one = page(&router, &format!("/jobs/{inside}")).await;
+    assert!(one.contains("/jobs?queue=imports&amp;group=customer%3A1"), "{one}");
+    assert!(one.contains("in order"), "{one}");
+    let other = page(&router, &format!("/jobs/{outside}")).await;
+    assert!(other.contains("at most 3 at once"), "{other}");
+}
+
+#[tokio::test]
+async fn a_queue_shows_how_it_treats_its_groups() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), uniqueue_web::router(database.client().clone()));
+    client.queue("imports").group_limit(Some(7)).await.unwrap();
+    client.queue("imports").fair(true).await.unwrap();
+    let list = page(&router, "/queues").await;
+    assert!(list.contains("fair") && list.contains("7 a group"), "{list}");
+    let one = page(&router, "/queue?queue=imports").await;
+    assert!(one.contains("7 at once") && one.contains("groups take turns"), "{one}");
+    assert!(one.contains("/groups?queue=imports"), "{one}");
+}
