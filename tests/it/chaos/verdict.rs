@@ -21,7 +21,8 @@ const CRIMES: [(&str, &str); 11] = [
     (
         "discarded for others' crashes",
         "SELECT count(*) FROM uniqueue.job AS j
-         WHERE j.args ->> 'deed' <> 'abort' AND j.state = 'discarded' AND j.max_attempts > 1 AND j.crashes > 2",
+         WHERE j.args ->> 'deed' <> 'abort' AND j.state = 'discarded'
+            AND j.errors -> -1 ->> 'error' LIKE 'rescued:%its runner died%'",
     ),
     (
         "acknowledged, and lost",
