@@ -27,6 +27,7 @@ pub(crate) struct Criteria {
     pub(crate) scheduled_in: Option<Duration>,
     pub(crate) unique_key: Option<String>,
     pub(crate) id: Option<JobId>,
+    pub(crate) group_key: Option<String>,
 }
 
 /// A job that was found, with the criteria that it does not meet.
@@ -59,6 +60,7 @@ pub(crate) async fn find_jobs(
         .bind(criteria.id.map(JobId::as_uuid))
         .bind(matching_only)
         .bind(limit)
+        .bind(&criteria.group_key)
         .fetch_all(connection)
         .await?;
     rows.iter()

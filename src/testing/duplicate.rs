@@ -13,6 +13,11 @@ pub trait InsertOutcome {
     ///
     /// When the job was inserted, or the insert failed in another way.
     fn holder(&self) -> Result<JobId, String>;
+
+    /// The database's answer, where there is one. Default: none, as for an error.
+    fn answer(&self) -> Option<&Inserted> {
+        None
+    }
 }
 
 impl InsertOutcome for Inserted {
@@ -25,6 +30,10 @@ impl InsertOutcome for Inserted {
             None => "it has no unique key".to_owned(),
         };
         Err(format!("job {} of kind {} was inserted; {key}", self.job.id, self.job.kind))
+    }
+
+    fn answer(&self) -> Option<&Inserted> {
+        Some(self)
     }
 }
 
@@ -44,11 +53,19 @@ impl<T: InsertOutcome, E: InsertOutcome> InsertOutcome for std::result::Result<T
             Err(error) => error.holder(),
         }
     }
+
+    fn answer(&self) -> Option<&Inserted> {
+        self.as_ref().ok()?.answer()
+    }
 }
 
 impl<T: InsertOutcome + ?Sized> InsertOutcome for &T {
     fn holder(&self) -> Result<JobId, String> {
         (**self).holder()
+    }
+
+    fn answer(&self) -> Option<&Inserted> {
+        (**self).answer()
     }
 }
 
@@ -93,6 +110,34 @@ pub fn check_duplicate(outcome: &dyn InsertOutcome, of: Option<&dyn AsJobId>) ->
     match of.map(AsJobId::job_id) {
         Some(of) if of != holder => Err(format!("a duplicate, but of job {holder} and not of {of}")),
         _ => Ok(holder),
+    }
+}
+
+/// Checks that an insert was covered by a waiting job, and by the given one if there is one.
+///
+/// # Errors
+///
+/// A text that says what happened instead.
+#[doc(hidden)]
+pub fn check_covered(outcome: &dyn InsertOutcome, by: Option<&dyn AsJobId>) -> Result<JobId, String> {
+    let holder = check_duplicate(outcome, by)?;
+    match outcome.answer() {
+        Some(answer) if answer.covered => Ok(holder),
+        _ => Err(format!("not covered: a duplicate of job {holder} without run_again or one_at_a_time")),
+    }
+}
+
+/// Checks that an insert updated the holder of its key, and the given job if there is one.
+///
+/// # Errors
+///
+/// A text that says what happened instead.
+#[doc(hidden)]
+pub fn check_updated(outcome: &dyn InsertOutcome, of: Option<&dyn AsJobId>) -> Result<JobId, String> {
+    let holder = check_duplicate(outcome, of)?;
+    match outcome.answer() {
+        Some(answer) if answer.updated => Ok(holder),
+        _ => Err(format!("no update: a duplicate of job {holder}, which was left as it is")),
     }
 }
 

@@ -139,6 +139,14 @@ impl<'a> Expectation<'a> {
         self
     }
 
+    /// In this group: its key, as [`NewJob::group`](crate::NewJob::group) sets it or a policy makes it.
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        let group = group.into();
+        self.describe("group", &group);
+        self.criteria.group_key = Some(group);
+        self
+    }
+
     /// With this id.
     pub fn id(mut self, id: impl Into<JobId>) -> Self {
         let id = id.into();

@@ -5,7 +5,7 @@
 /// The first argument is a [`testing::Database`](crate::testing::Database) or a [`Client`](crate::Client). The second is
 /// the kind: a job type, text, or `_` for any. The others are expected properties, each named as a method of
 /// [`Expectation`](crate::testing::Expectation): `queue`, `args`, `meta`, `state`, `priority`, `scheduled_at`,
-/// `scheduled_in`, `unique_key`, `id`, `count`, and `tx` to read inside a transaction that has not committed. `args` and
+/// `scheduled_in`, `unique_key`, `group`, `id`, `count`, and `tx` to read inside a transaction that has not committed. `args` and
 /// `meta` must be contained in the job's. They can be written as JSON.
 ///
 /// ```
@@ -126,6 +126,83 @@ macro_rules! assert_duplicate {
     };
     (@check $answer:expr, $first:expr) => {
         match $crate::testing::check_duplicate(&$answer, $first) {
+            ::std::result::Result::Ok(holder) => holder,
+            ::std::result::Result::Err(instead) => ::std::panic!("{instead}"),
+        }
+    };
+}
+
+/// Asserts that an insert was covered by a waiting job, with `by = …` by that one, and returns its id. So it is under
+/// `run_again`, and for jobs one at a time.
+///
+/// Takes the results that [`assert_duplicate!`](crate::assert_duplicate) takes.
+///
+/// ```
+/// # use serde_json::json;
+/// # use uniqueue::{NewJob, UniquePolicy, assert_covered, testing};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let database = testing::Database::new().await?;
+/// # let client = database.client();
+/// let rebuild = || NewJob::new("rebuild", &json!({"index": 7})).one_at_a_time(UniquePolicy::new().by_args());
+/// let first = client.insert(rebuild()).await?;
+/// let again = client.insert(rebuild()).await?;
+/// assert_covered!(again, by = first);
+/// # Ok(()) }
+/// ```
+///
+/// # Panics
+///
+/// When it was not covered, or by another job. The message says what happened instead.
+#[macro_export]
+macro_rules! assert_covered {
+    ($answer:expr $(,)?) => {
+        $crate::assert_covered!(@check $answer, ::std::option::Option::None)
+    };
+    ($answer:expr, by = $first:expr $(,)?) => {
+        $crate::assert_covered!(@check $answer, ::std::option::Option::Some(&$first))
+    };
+    (@check $answer:expr, $first:expr) => {
+        match $crate::testing::check_covered(&$answer, $first) {
+            ::std::result::Result::Ok(holder) => holder,
+            ::std::result::Result::Err(instead) => ::std::panic!("{instead}"),
+        }
+    };
+}
+
+/// Asserts that an insert changed a waiting job in place, with `of = …` that one, and returns its id. So it is under
+/// `update`.
+///
+/// Takes the results that [`assert_duplicate!`](crate::assert_duplicate) takes.
+///
+/// ```
+/// # use serde_json::json;
+/// # use uniqueue::{NewJob, OnConflict, UniquePolicy, assert_updated, testing};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let database = testing::Database::new().await?;
+/// # let client = database.client();
+/// let policy = UniquePolicy::new().by_arg_fields(["order"]).on_conflict(OnConflict::Update);
+/// let notify = |state| NewJob::new("notify", &json!({"order": 7, "state": state})).unique(policy.clone());
+/// let first = client.insert(notify("packed")).await?;
+/// let again = client.insert(notify("shipped")).await?;
+/// assert_updated!(again, of = first);
+/// # Ok(()) }
+/// ```
+///
+/// # Panics
+///
+/// When it changed no job, or another one. The message says what happened instead.
+#[macro_export]
+macro_rules! assert_updated {
+    ($answer:expr $(,)?) => {
+        $crate::assert_updated!(@check $answer, ::std::option::Option::None)
+    };
+    ($answer:expr, of = $first:expr $(,)?) => {
+        $crate::assert_updated!(@check $answer, ::std::option::Option::Some(&$first))
+    };
+    (@check $answer:expr, $first:expr) => {
+        match $crate::testing::check_updated(&$answer, $first) {
             ::std::result::Result::Ok(holder) => holder,
             ::std::result::Result::Err(instead) => ::std::panic!("{instead}"),
         }

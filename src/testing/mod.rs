@@ -40,6 +40,7 @@
 //! |---|---|
 //! | that code inserts the right jobs | [`Database`], [`assert_inserted!`](crate::assert_inserted), [`assert_not_inserted!`](crate::assert_not_inserted) |
 //! | that jobs are unique | [`assert_duplicate!`](crate::assert_duplicate), [`assert_not_duplicate!`](crate::assert_not_duplicate) |
+//! | that a waiting job covers an insert, or takes its args | [`assert_covered!`](crate::assert_covered), [`assert_updated!`](crate::assert_updated) |
 //! | one worker, without a queue | [`work`] |
 //! | workers and queue together | [`drain`] |
 //! | schedules, retries, and claims that expire | [`advance`] |
@@ -66,7 +67,7 @@ pub use self::database::{Database, DatabaseBuilder};
 pub use self::drain::{Drain, Drained, WorkedJob, drain};
 pub use self::duplicate::{AsJobId, InsertOutcome};
 #[doc(hidden)]
-pub use self::duplicate::{check_duplicate, check_not_duplicate};
+pub use self::duplicate::{check_covered, check_duplicate, check_not_duplicate, check_updated};
 pub use self::expectation::Expectation;
 pub use self::time::{Advanced, advance};
 pub use self::work::{Failure, Work, work};

@@ -15,7 +15,8 @@ WITH judged AS (
                 WHEN abs(extract(epoch FROM j.scheduled_at - j.created_at - $8::interval)) > 1 THEN 'scheduled_in'
             END,
             CASE WHEN j.unique_key IS DISTINCT FROM $9::text AND $9 IS NOT NULL THEN 'unique_key' END,
-            CASE WHEN j.id <> $10::uuid THEN 'id' END
+            CASE WHEN j.id <> $10::uuid THEN 'id' END,
+            CASE WHEN j.group_key IS DISTINCT FROM $13::text AND $13 IS NOT NULL THEN 'group' END
         ], NULL) AS misses
     FROM /* schema */job AS j
 )

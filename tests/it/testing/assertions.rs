@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use uniqueue::testing::{Database, Expectation};
 use uniqueue::{
-    JobState, NewJob, OnConflict, UniqueKey, assert_duplicate, assert_inserted, assert_not_duplicate,
-    assert_not_inserted,
+    JobState, NewJob, OnConflict, UniqueKey, assert_covered, assert_duplicate, assert_inserted, assert_not_duplicate,
+    assert_not_inserted, assert_updated,
 };
 
 use super::Task;
@@ -26,7 +26,7 @@ async fn each_criterion_finds_its_job_and_no_other() {
     let at = time::OffsetDateTime::now_utc() + 2 * HOUR;
     let args = json!({"to": {"name": "Ada", "tags": ["a", "b"]}, "n": 1});
     let sent = NewJob::new("mail", &args).queue("out").priority(7).meta("tenant", "acme");
-    let sent = client.insert(sent.unique_key(UniqueKey::raw("k"))).await.unwrap();
+    let sent = client.insert(sent.unique_key(UniqueKey::raw("k")).group("customer:1")).await.unwrap();
     client.insert(NewJob::new("mail", &json!({})).scheduled_in(HOUR)).await.unwrap();
     client.insert(NewJob::new("report", &json!({})).scheduled_at(at)).await.unwrap();
     client.insert(Task { n: 3 }).pending().await.unwrap();
@@ -45,6 +45,7 @@ async fn each_criterion_finds_its_job_and_no_other() {
         assert_inserted!(database, _, meta = {"tenant": "acme"}, count = 1),
         assert_inserted!(database, _, unique_key = "k", count = 1),
         assert_inserted!(database, _, id = sent.id(), count = 1),
+        assert_inserted!(database, _, group = "customer:1", count = 1),
     ] {
         assert_eq!(found[0].id, sent.id());
     }
@@ -55,6 +56,7 @@ async fn each_criterion_finds_its_job_and_no_other() {
     assert_not_inserted!(database, _, args = {"to": {"name": "Bob"}});
     assert_not_inserted!(database, "mail", queue = "elsewhere");
     assert_not_inserted!(database, _, unique_key = "other");
+    assert_not_inserted!(database, _, group = "customer:2");
 }
 
 #[tokio::test]
@@ -138,4 +140,31 @@ async fn duplicates_are_asserted_with_their_holder() {
     let failed = client.insert(job("")).await;
     let story = panic_of(async move { assert_not_duplicate!(failed) }).await;
     assert!(story.starts_with("expected a new job, got the insert failed: invalid unique key"), "{story}");
+}
+
+#[tokio::test]
+async fn covered_and_updated_inserts_are_asserted_with_their_holder() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let job =
+        |key: &str, on_conflict| NewJob::new("a", &json!({})).unique_key(UniqueKey::raw(key).on_conflict(on_conflict));
+    let first = client.insert(job("k", OnConflict::Ignore)).await.unwrap();
+    let holder = first.id();
+    let covered = client.insert(job("k", OnConflict::RunAgain)).await;
+    assert_eq!(assert_covered!(covered, by = first), holder);
+    assert_covered!(covered.unwrap());
+    let updated = client.insert(job("k", OnConflict::Update)).await;
+    assert_eq!(assert_updated!(updated, of = holder), holder);
+    assert_updated!(updated.unwrap());
+
+    let plain = client.insert(job("k", OnConflict::Ignore)).await.unwrap();
+    let story = panic_of(async move { assert_covered!(plain) }).await;
+    let expected = format!("not covered: a duplicate of job {holder} without run_again or one_at_a_time");
+    assert_eq!(story, expected);
+    let refused = client.insert(job("k", OnConflict::Reject)).await;
+    let story = panic_of(async move { assert_updated!(refused) }).await;
+    assert_eq!(story, format!("no update: a duplicate of job {holder}, which was left as it is"));
+    let other = client.insert(job("l", OnConflict::RunAgain)).await.unwrap();
+    let story = panic_of(async move { assert_covered!(other, by = holder) }).await;
+    assert!(story.starts_with("not a duplicate: job "), "{story}");
 }
