@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 
 use super::finding::{Diagnosis, Finding, FindingCode, Remedy, Severity, SkippedCheck};
 use super::thresholds::Thresholds;
-use super::{database, drift, environment, work};
+use super::{database, drift, environment, groups, work};
 use crate::client::Client;
 use crate::client::answer::{self, PooledConnection};
 use crate::error::{Error, Result};
@@ -20,6 +20,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The most jobs that a check reads where no index leads to those that matter.
 const MOST_JOBS: i64 = 1_000;
+
+/// The most groups of each sort that are read.
+const MOST_GROUPS: i32 = 1_000;
 
 /// How many jobs on either side of a slow one are looked at for what is usual.
 const NEIGHBOURS: i64 = 2_500;
@@ -265,6 +268,9 @@ impl<'a> Examination<'a> {
         }
         if let Some(kinds) = check!(self, "kinds", store::unknown_kinds, MOST_JOBS) {
             self.findings.extend(kinds.iter().map(|kind| work::unknown_kind(schema, kind, &limits)));
+        }
+        if let Some(held) = check!(self, "groups", store::held_groups, MOST_GROUPS, limits.waiting.warning) {
+            self.findings.extend(held.iter().filter_map(|one| groups::held(schema, one, &limits)));
         }
         if let Some(stuck) = check!(self, "jobs", store::stuck_jobs, limits.running, limits.overdue.warning) {
             self.findings.extend(stuck.iter().filter_map(|jobs| work::stuck(schema, jobs, &limits)));

@@ -115,6 +115,8 @@ codes! {
     QueuePaused = "queue_paused",
     /// Jobs wait, and no live runner of their queue works their kind.
     KindUnknown = "kind_unknown",
+    /// The first job of a group has waited long for its limit, for a job that began, or for a runner of its kind.
+    GroupHeld = "group_held",
     /// Jobs of a dead runner are still running.
     JobStuck = "job_stuck",
     /// Jobs have been running for a long time.

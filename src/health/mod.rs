@@ -7,6 +7,7 @@
 //! - `drift`: the schema, compared with the migrations of this library.
 //! - `database`: dead rows, vacuum, indexes, and holders of old snapshots.
 //! - `work`: runners, queues, jobs, claims, maintenance.
+//! - `groups`: groups whose first job has waited long.
 //! - `environment`: notifications, poolers, clocks.
 
 mod database;
@@ -14,6 +15,7 @@ mod diagnose;
 mod drift;
 mod environment;
 mod finding;
+mod groups;
 mod thresholds;
 mod wording;
 mod work;

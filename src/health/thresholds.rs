@@ -116,7 +116,7 @@ setters! {
     /// How many transactions the snapshot of a replication slot or a standby may be behind. PostgreSQL does not know their
     /// age. Default: 1,000,000 and 10,000,000.
     transactions_behind: Limit<u64>,
-    /// How long the oldest available job of a queue may wait. Default: 5 minutes, an hour.
+    /// How long the oldest available job of a queue, and the first job of a group, may wait. Default: 5 minutes, an hour.
     waiting: Limit<Duration>,
     /// How long a job may be due without being made available, or be held by a dead runner without being rescued.
     /// Default: a minute, ten minutes.

@@ -348,7 +348,7 @@ pub(super) fn retention(schema: &SchemaName, overdue: &Overdue, limits: &Thresho
 }
 
 /// A command of this library's CLI, for a schema.
-fn command(schema: &SchemaName, verb: &str, argument: &str) -> String {
+pub(super) fn command(schema: &SchemaName, verb: &str, argument: &str) -> String {
     let of_schema = match *schema == SchemaName::default() {
         true => String::new(),
         false => format!(" --schema {schema}"),

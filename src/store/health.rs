@@ -207,6 +207,30 @@ pub(crate) async fn unknown_kinds(
     rows(query(&statements.health_kinds).bind(look_at), connection).await
 }
 
+/// Groups of a queue whose first available job waits for the same reason.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct HeldGroups {
+    pub(crate) queue: String,
+    /// `limit`: its limit. `began`: a job that began. `kind`: its first job is of a kind that no live runner works.
+    pub(crate) reason: String,
+    pub(crate) groups: i64,
+    /// The group that has waited for longest.
+    pub(crate) group_key: String,
+    pub(crate) head: Uuid,
+    pub(crate) head_kind: String,
+    pub(crate) held_by: Option<String>,
+    pub(crate) oldest_age: f64,
+}
+
+pub(crate) async fn held_groups(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    look_at: i32,
+    at_least: Duration,
+) -> Result<Vec<HeldGroups>> {
+    rows(query(&statements.health_groups).bind(look_at).bind(interval(at_least)), connection).await
+}
+
 /// Keys that are held by jobs of a kind that have stayed in one state.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct IdleClaims {

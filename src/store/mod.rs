@@ -63,10 +63,11 @@ pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Demand, Fetched, GroupVisit, Position, Slots, Suspects, Unreadable, fetch, give_back};
 pub(crate) use self::finish::{Ending, Finished, RunResult, Verdict, finish, locked, not_completed, still_held};
 pub(crate) use self::health::{
-    HeldFromOutside, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue, PreparedTransaction,
-    RunnerSeen, SchemaObject, SlowJobs, StuckJobs, SuspectJobs, TableSeen, UnknownKind, begin_check, golden_objects,
-    held_from_outside, hidden_sessions, idle_claims, invalid_indexes, itself, neglected, open_transactions, overdue,
-    prepared_transactions, runners, schema_objects, slow_jobs, stuck_jobs, suspect_jobs, tables, unknown_kinds,
+    HeldFromOutside, HeldGroups, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue,
+    PreparedTransaction, RunnerSeen, SchemaObject, SlowJobs, StuckJobs, SuspectJobs, TableSeen, UnknownKind,
+    begin_check, golden_objects, held_from_outside, held_groups, hidden_sessions, idle_claims, invalid_indexes, itself,
+    neglected, open_transactions, overdue, prepared_transactions, runners, schema_objects, slow_jobs, stuck_jobs,
+    suspect_jobs, tables, unknown_kinds,
 };
 pub(crate) use self::insert::{Answer, Batch, NewRow, Outcome, insert, insert_each};
 use self::interval::lock_timeout;
@@ -200,6 +201,7 @@ statements! {
     fold_duplicates,
     give_back,
     health_claims,
+    health_groups,
     health_hidden_sessions,
     health_indexes,
     health_kinds,

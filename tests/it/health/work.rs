@@ -192,6 +192,65 @@ async fn a_kind_that_no_live_runner_of_its_queue_knows_is_named() {
 }
 
 #[tokio::test]
+async fn a_group_that_has_waited_long_is_told_with_what_holds_it_up() {
+    let database = Database::new().await;
+    let limits = Thresholds::new();
+    runner(&database, "live", "default", 0).await;
+    let began = database.client.insert(job("task").group("began").in_order()).await.unwrap().id();
+    let full = database.client.insert(job("task").group("full").group_limit(1)).await.unwrap().id();
+    let rest = [
+        job("task").group("began").in_order(),
+        job("task").group("full").group_limit(1),
+        job("gone").group("unknown"),
+        job("task").group("free"),
+        job("task").group("paused").queue("paused").in_order(),
+        job("gone").group("unworked").queue("unworked"),
+    ];
+    database.client.insert_many(rest).await.unwrap();
+    database.client.queue("paused").pause().await.unwrap();
+    database.set_state(full, "running").await;
+    database.execute("UPDATE {schema}.job SET attempted_at = now(), worker = (SELECT id FROM {schema}.runner) WHERE state = 'running'").await;
+    database.set_state(began, "retryable").await;
+    database.execute("UPDATE {schema}.job SET began = 1 WHERE state = 'retryable'").await;
+    assert!(seek(&database, limits, FindingCode::GroupHeld, "").await.is_none(), "it waits for moments");
+
+    let wait = |minutes: u32| {
+        format!(
+            "UPDATE {{schema}}.job SET created_at = now() - interval '{minutes} min',
+                 scheduled_at = now() - interval '{minutes} min' WHERE state = 'available'"
+        )
+    };
+    database.execute(&wait(10)).await;
+    let told = |diagnosis: uniqueue::Diagnosis| -> Vec<_> {
+        let held = diagnosis.findings.into_iter().filter(|finding| finding.code == FindingCode::GroupHeld);
+        held.map(|finding| (finding.severity, finding.subject, finding.seen, finding.remedy.command.unwrap())).collect()
+    };
+    let gone = "SELECT id::text FROM {schema}.job WHERE queue = 'default' AND kind = 'gone'";
+    let gone = database.text(gone).await;
+    let one = "1 group has its first job waiting for up to 10m, such as";
+    let command = format!("uniqueue queue groups default --schema {}", database.schema);
+    let of_queue = |severity, seen| (severity, "queue default".to_owned(), format!("{one} {seen}"), command.clone());
+    let expected = [
+        of_queue(Severity::Warning, format!("began: it waits for job {began}, which began and is retryable")),
+        of_queue(
+            Severity::Warning,
+            format!("unknown: its first job, {gone}, is of kind gone, which no live runner of the queue works"),
+        ),
+        of_queue(Severity::Notice, format!("full: it waits for job {full}, which runs")),
+    ];
+    assert_eq!(told(database.client.diagnose().await.unwrap()), expected);
+
+    // The remedies.
+    database.execute(&wait(70)).await;
+    database.client.cancel(JobFilter::new().kind("gone")).await.unwrap();
+    database.client.cancel(JobFilter::new().ids([began])).await.unwrap();
+    let left = told(database.client.diagnose().await.unwrap());
+    assert_eq!((left.len(), left[0].0), (1, Severity::Warning), "{left:?}");
+    database.execute("UPDATE {schema}.job SET group_limit = 2 WHERE group_key = 'full'").await;
+    assert!(seek(&database, limits, FindingCode::GroupHeld, "").await.is_none());
+}
+
+#[tokio::test]
 async fn due_jobs_that_nobody_promotes_and_long_ones_are_told() {
     let database = Database::new().await;
     database.client.insert(job("task").scheduled_in(Duration::from_secs(60))).await.unwrap();

@@ -1,0 +1,36 @@
+-- Groups whose first available job waits, by queue and reason, with the one that has waited for longest. Only groups of
+-- queues that are not paused and that a live runner works are named, among the first $1 groups of each sort. A runner
+-- that does not say its kinds may know any.
+WITH live AS MATERIALIZED (
+    SELECT r.queues, r.kinds FROM /* schema */runner AS r WHERE r.leased_until > clock_timestamp()
+),
+held AS (
+    SELECT
+        g.queue, g.group_key, g.head, g.head_kind, g.held_by,
+        extract(epoch FROM clock_timestamp() - greatest(g.head_since, 'epoch'))::double precision AS age,
+        CASE
+            -- Below its limit, a group is held up only by a job that began.
+            WHEN g.held_by IS NOT NULL AND (g.group_limit IS NULL OR g.running < g.group_limit) THEN 'began'
+            WHEN NOT EXISTS (
+                SELECT FROM live AS l
+                WHERE g.queue = ANY (l.queues) AND (l.kinds IS NULL OR g.head_kind = ANY (l.kinds))
+            ) THEN 'kind'
+            WHEN g.held_by IS NOT NULL THEN 'limit'
+        END AS reason
+    FROM /* schema */groups(NULL, $1) AS g
+    WHERE g.head IS NOT NULL
+        AND NOT EXISTS (SELECT FROM /* schema */queue AS q WHERE q.name = g.queue AND q.paused_at IS NOT NULL)
+        AND EXISTS (SELECT FROM live AS l WHERE g.queue = ANY (l.queues))
+)
+SELECT to_jsonb(f)
+FROM (
+    SELECT DISTINCT ON (h.queue, h.reason, kind)
+        h.queue, h.reason, h.group_key, h.head, h.head_kind, h.held_by,
+        count(*) OVER (PARTITION BY h.queue, h.reason, kind) AS groups,
+        h.age AS oldest_age
+    FROM held AS h
+    CROSS JOIN LATERAL (SELECT CASE h.reason WHEN 'kind' THEN h.head_kind END AS kind) AS k
+    WHERE h.reason IS NOT NULL AND h.age >= extract(epoch FROM $2::interval)
+    ORDER BY h.queue, h.reason, kind, h.age DESC, h.group_key
+    LIMIT 100
+) AS f
