@@ -108,8 +108,8 @@ pub(super) async fn fetch(
         cursor.remember(depth, slots, &fetched, Instant::now());
         be_careful(shared, slots, &fetched);
         shared.groups.visited(slots, &fetched, Instant::now());
-        // These may be before the cursor.
-        if !fetched.left_out.is_empty() {
+        // These may be before the cursor, and so may jobs that the failed statement had locked.
+        if !fetched.left_out.is_empty() || error.is_some() {
             *cursor = Cursor::new(Instant::now());
         }
     }
