@@ -1,7 +1,7 @@
 //! A model of the rules of unique keys, runs and groups, small enough that every order of events can be tried.
 //!
 //! A [`Setting`] bounds it: so many jobs, keys, runners and open transactions. A checker then visits each state that any
-//! order of inserts, commits, fetches, results, crashes and changes by hand can lead to, and tests the [rules](rules) in
+//! order of inserts, commits, fetches, results, crashes and changes by hand can lead to, and tests the [rules] in
 //! each of them. A [`Mutation`] breaks one rule on purpose: the tests expect the checker to find it.
 //!
 //! One action of the model is one statement of PostgreSQL, or the end of a transaction. What a statement waits for in
