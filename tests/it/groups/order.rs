@@ -33,7 +33,7 @@ async fn a_job_that_began_is_first_until_it_is_final_through_retries_and_snoozes
     let groups = soak(5, 50);
     let deeds = [Deed::Plain, Deed::Fail, Deed::Snooze, Deed::Panic, Deed::Discard, Deed::Cancel, Deed::Effect];
     database.execute("CREATE TABLE {schema}.effect (job uuid, attempt smallint)").await;
-    let jobs = (0..groups * soak(14, 70)).map(|n| line(n % groups, deeds[n / groups % deeds.len()]));
+    let jobs = (0..groups * soak(14, 28)).map(|n| line(n % groups, deeds[n / groups % deeds.len()]));
     database.client.insert_many(jobs).await.unwrap();
     let runners: Vec<_> =
         (0..3).map(|n| RunnerProcess::start(&Order::new(&database.url, &database.schema, &format!("r{n}")))).collect();
