@@ -144,7 +144,10 @@ async fn what_a_worker_completes_in_its_own_transaction_is_told_as_completed() {
     };
     let runner = quick(&database.client).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    assert_eq!(words(&mut events, job.id(), "completed").await, ["inserted", "started", "completed"]);
+    let mut told = words(&mut events, job.id(), "completed").await;
+    // A runner can be quicker than the insert's own answer.
+    told.sort_by_key(|word| *word != "inserted");
+    assert_eq!(told, ["inserted", "started", "completed"]);
     runner.stop().await.unwrap();
 }
 
