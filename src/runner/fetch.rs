@@ -19,7 +19,7 @@ use crate::metrics::Timer;
 use crate::store::{self, Demand, Fetched, GroupVisit, RunResult, Slots, Suspects, Unreadable, Verdict};
 use crate::worker::Stop;
 
-/// A fetch of so many jobs is two statements at once.
+/// From this number of jobs on, a fetch sends two statements at once.
 const ENOUGH_FOR_TWO: usize = 1_000;
 
 /// What came of a fetch.

@@ -59,7 +59,7 @@ fn holders(setting: &Setting, world: &World, key: u8, viewer: Option<u8>) -> usi
     jobs.filter(claims).count()
 }
 
-/// What is due can be done, whoever has the key: promotion, rescue, an operator's retry, and every result of a run.
+/// Promotion, rescue, an operator's retry and every result of a run are possible, whichever job has the key.
 fn no_transition_fails(setting: &Setting, world: &World) -> bool {
     let is_possible = |action| setting.next_state(world, action).is_some();
     let jobs_go_on = world.all().filter(|(id, _)| !world.is_locked(*id)).all(|(id, job)| match job.phase {
@@ -77,7 +77,7 @@ fn no_transition_fails(setting: &Setting, world: &World) -> bool {
     jobs_go_on && results_count
 }
 
-/// Where the holder's claim is expired, and nobody has its row or its key, an insert goes in.
+/// An insert succeeds where the holder's claim is expired and no open transaction has the holder's row or its key.
 fn expired_is_free(setting: &Setting, world: &World) -> bool {
     let Some(free) = (0..).zip(&world.transactions).find(|(_, open)| !open.is_open).map(|(number, _)| number) else {
         return true;

@@ -121,7 +121,7 @@ pub(crate) fn finish(setting: &Setting, world: &mut World, runner: u8, place: u8
     let Some(job) = world.committed_mut(id) else { return false };
     if outcome == Outcome::GiveBack {
         job.began = job.began_before && !setting.breaks(Mutation::GivingBackClearsTheMark);
-        // Nobody has read the changes that this run was for.
+        // The worker did not start, so it did not read the changes that this run was for.
         let key = usize::from(job.key);
         world.unworked[key] = true;
     } else {

@@ -249,7 +249,7 @@ pub(super) async fn limit(arguments: LimitArguments) -> Result<Verdict, Failure>
     Ok(Verdict::Fine)
 }
 
-/// What was set, in words.
+/// The queue's new settings, in words.
 fn limits(settings: &QueueSettings, is_limit: bool, per_group: bool, is_fair: bool) -> String {
     let limit = match (settings.limit, settings.group_limit) {
         (_, Some(1)) if per_group => "runs 1 job of each group at once, over all runners".to_owned(),

@@ -103,7 +103,7 @@ fn limit(group: &GroupInfo) -> String {
     }
 }
 
-/// What holds a group up. A job that is named in it is a link.
+/// The reason why a group's first job waits. A job that the reason names is a link.
 fn held_by(page: &Page, holder: &str) -> Markup {
     let job = holder.strip_prefix("job ").and_then(|rest| rest.split_once(','));
     match job.and_then(|(id, rest)| Some((id.parse::<JobId>().ok()?, rest))) {

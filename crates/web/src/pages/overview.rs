@@ -95,7 +95,7 @@ fn percentiles(name: &str, times: Percentiles) -> Markup {
     }
 }
 
-/// What `doctor` found, the worst first, up to so many findings.
+/// The findings of `doctor`, the worst first, up to a number of them.
 pub(super) fn findings(page: &Page, diagnosis: Option<&Diagnosis>, most: usize) -> Markup {
     let Some(diagnosis) = diagnosis else {
         return html! { p.callout.ok { "The doctor is looking at the queue." } };

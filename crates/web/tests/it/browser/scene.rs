@@ -78,7 +78,7 @@ const JOBS: &str = "
             END AS state
     ) AS k";
 
-/// What happens between two samples: jobs are inserted, and runners report what they did.
+/// Changes the database between two samples: inserts jobs, and lets runners report their counts.
 const ROUND: &str = "
     INSERT INTO {schema}.job (id, kind, queue, args)
     SELECT
