@@ -3,7 +3,7 @@
 WITH next AS MATERIALIZED (
     SELECT ctid
     FROM /* schema */job
-    WHERE queue = $1 AND state = 'available'
+    WHERE queue = $1 AND group_key IS NULL AND state = 'available'
     ORDER BY priority DESC, scheduled_at, id
     LIMIT $2
     FOR UPDATE SKIP LOCKED

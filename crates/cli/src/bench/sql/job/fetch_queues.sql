@@ -5,7 +5,7 @@ WITH next AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT j.ctid
         FROM /* schema */job AS j
-        WHERE j.queue = q.name AND j.state = 'available'
+        WHERE j.queue = q.name AND j.group_key IS NULL AND j.state = 'available'
         ORDER BY j.priority DESC, j.scheduled_at, j.id
         LIMIT $2
         FOR UPDATE SKIP LOCKED
