@@ -15,6 +15,9 @@ use super::work::{Deed, Work};
 /// How long an answer is waited for, before the same is sent again over another connection.
 pub const ANSWER: Duration = Duration::from_secs(3);
 
+/// After so many tries for the same something is stuck. No fault lasts for as long.
+const TRIES: u32 = 40;
+
 /// How many keys the unique jobs share.
 const KEYS: u64 = 40;
 
@@ -78,9 +81,19 @@ enum How {
 /// Sends jobs until the database answers. An answer that is lost is no matter, since the ids are
 /// the inserter's: what is sent again is recognised.
 async fn send(client: &Client, ledger: &Ledger, how: How, jobs: &[(NewJob, JobId)]) -> Vec<Inserted> {
+    let mut tries = 0;
     loop {
-        let jobs = jobs.iter().map(|(job, _)| job.clone()).collect();
-        match timeout(ANSWER, try_to_send(client, how, jobs)).await {
+        let sent = jobs.iter().map(|(job, _)| job.clone()).collect();
+        let answer = timeout(ANSWER, try_to_send(client, how, sent)).await;
+        tries += 1;
+        let pool = client.pool();
+        assert!(
+            tries < TRIES || matches!(answer, Ok(Ok(_))),
+            "{answer:?}, {} connections, {} idle",
+            pool.size(),
+            pool.num_idle()
+        );
+        match answer {
             Ok(Ok(answers)) => return answers,
             Ok(Err(error)) => assert!(error.is_retryable(), "{error:?}"),
             // Perhaps over a connection that fell silent.

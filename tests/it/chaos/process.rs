@@ -45,6 +45,7 @@ pub struct Order {
     /// How long a job may run.
     pub timeout: Duration,
     pub stop_timeout: Duration,
+    pub max_crashes: u16,
     pub is_polling: bool,
     pub seed: u64,
 }
@@ -60,6 +61,7 @@ impl Order {
             lease: Duration::from_secs(2),
             timeout: Duration::MAX,
             stop_timeout: Duration::from_secs(30),
+            max_crashes: 3,
             is_polling: false,
             seed: 0,
         }
@@ -163,7 +165,8 @@ async fn run(order: Order) {
             .retention(Retention::forever())
             .lease(order.lease)
             .timeout(order.timeout)
-            .stop_timeout(order.stop_timeout);
+            .stop_timeout(order.stop_timeout)
+            .max_crashes(order.max_crashes);
         if order.is_polling {
             runner = runner.poll_only();
         }

@@ -68,13 +68,15 @@ pub struct Tormentor {
     pub cluster: Cluster,
     pub runners: Vec<RunnerProcess>,
     pub dice: Dice,
+    max_crashes: u16,
     started: usize,
     done: Tormented,
 }
 
 impl Tormentor {
-    pub fn new(cluster: Cluster, runners: usize, dice: Dice) -> Self {
-        let mut tormentor = Self { cluster, runners: Vec::new(), dice, started: 0, done: Tormented::default() };
+    pub fn new(cluster: Cluster, runners: usize, dice: Dice, max_crashes: u16) -> Self {
+        let done = Tormented::default();
+        let mut tormentor = Self { cluster, runners: Vec::new(), dice, max_crashes, started: 0, done };
         for _ in 0..runners {
             let runner = tormentor.start();
             tormentor.runners.push(runner);
@@ -163,6 +165,7 @@ impl Tormentor {
         RunnerProcess::start(&Order {
             seed,
             timeout: JOB_TIMEOUT,
+            max_crashes: self.max_crashes,
             ..Order::new(&self.cluster.proxy.url(), "uniqueue", &name)
         })
     }
