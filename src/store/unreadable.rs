@@ -49,7 +49,17 @@ pub(crate) async fn first_jobs(
 
 /// How many bytes the largest of these jobs has as text. An error where one of them cannot be read.
 pub(crate) async fn bytes_of_jobs(connection: &mut PgConnection, statements: &Statements, ids: &[Uuid]) -> Result<u64> {
-    let row = query(&statements.bytes_of_jobs).bind(ids).fetch_one(connection).await?;
+    bytes_as_text(connection, statements, ids, false).await
+}
+
+/// As [`bytes_of_jobs`]. `is_quick`: very large values are not made into text, and count with the most that it can have.
+async fn bytes_as_text(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    ids: &[Uuid],
+    is_quick: bool,
+) -> Result<u64> {
+    let row = query(&statements.bytes_of_jobs).bind(ids).bind(is_quick).fetch_one(connection).await?;
     let bytes: Option<i64> = row.try_get("bytes")?;
     Ok(bytes.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or_default())
 }
@@ -80,6 +90,9 @@ pub(crate) struct UnreadableJobs {
     pub(crate) problem: String,
 }
 
+/// The most bytes that PostgreSQL can make of a value, or of a message.
+const MAX_BYTES: u64 = 0x3fff_ffff;
+
 /// No further part is read after this time, so that the answer comes within the limit of a check.
 const MAX_READ: Duration = Duration::from_secs(1);
 
@@ -101,7 +114,10 @@ pub(crate) async fn unreadable_jobs(
     while let Some(part) = bisection.next_part() {
         let ids = part.iter().map(|row| row.try_get("id")).collect::<sqlx::Result<Vec<Uuid>>>()?;
         let mut savepoint = connection.begin().await?;
-        let problem = match bytes_of_jobs(&mut savepoint, statements, &ids).await {
+        let problem = match bytes_as_text(&mut savepoint, statements, &ids, true).await {
+            Ok(bytes) if bytes > MAX_BYTES => {
+                "the text of the job's values may exceed 1 GB, which no fetch returns".to_owned()
+            }
             Ok(_) => {
                 bisection.accepted();
                 continue;

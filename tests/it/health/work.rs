@@ -7,7 +7,7 @@ use uniqueue::{
 };
 
 use super::{find, gone, paste, seek};
-use crate::support::{Database, job};
+use crate::support::{Database, job, soak};
 
 #[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
 #[job(kind = "task")]
@@ -93,6 +93,24 @@ async fn jobs_whose_rows_cannot_be_read_are_named_until_they_are_deleted() {
     real.stop().await.unwrap();
     paste(&database, told.remedy.sql.as_deref().unwrap()).await;
     gone(&database, any, FindingCode::JobUnreadable, "").await;
+}
+
+/// Only in a full run: the server needs a gigabyte of memory.
+#[tokio::test]
+async fn a_waiting_job_whose_text_exceeds_a_gigabyte_is_named() {
+    if !soak(false, true) {
+        return;
+    }
+    let database = Database::new().await;
+    let id = database.client.insert(job("a")).await.unwrap().id();
+    database
+        .execute(
+            "UPDATE {schema}.job SET args = jsonb_build_object('pad', repeat(E'\x01', 190000000)),
+                scheduled_at = now() - interval '1 h'",
+        )
+        .await;
+    let named = find(&database, Thresholds::new(), FindingCode::JobUnreadable, Severity::Warning, "").await;
+    assert!(named.seen.contains(&id.to_string()) && named.seen.contains("may exceed 1 GB"), "{named:?}");
 }
 
 #[tokio::test]

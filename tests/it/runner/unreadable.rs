@@ -157,7 +157,8 @@ async fn a_row_of_more_than_a_gigabyte_of_text_is_discarded_and_many_large_ones_
     assert_eq!(database.execute(plain).await, 24);
     let runner = Runner::new(database.client.clone())
         .queue("default", 26)
-        .lease(Duration::from_secs(4))
+        // So that a busy server sends 50 MB well within half of a fetch's time.
+        .lease(Duration::from_secs(8))
         .worker(async |_: RunningJob<Task>| {});
     let runner = runner.start().await.unwrap();
     let began = std::time::Instant::now();
