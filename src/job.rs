@@ -216,6 +216,13 @@ pub struct JobRow {
     pub group_limit: Option<u16>,
     /// Whether it runs in the order of its group.
     pub in_order: bool,
+    /// How many duplicates changed it in place ([`OnConflict::Update`](crate::OnConflict::Update)).
+    pub updates: u32,
+    /// When the latest of them did.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub updated_at: Option<OffsetDateTime>,
+    /// The id that the latest of them was inserted with. No job has it.
+    pub updated_by: Option<JobId>,
 }
 
 impl JobRow {

@@ -14,7 +14,7 @@ use crate::job::{AttemptError, JobRow};
 use crate::unique::StateSet;
 
 /// The columns of a job, in the order in which [`job_row`] reads them.
-const COLUMNS: [&str; 28] = [
+const COLUMNS: [&str; 31] = [
     "id",
     "kind",
     "queue",
@@ -43,6 +43,9 @@ const COLUMNS: [&str; 28] = [
     "group_key",
     "group_limit",
     "in_order",
+    "updates",
+    "updated_at",
+    "updated_by",
 ];
 
 /// The marker in statements for the columns of the job `j`.
@@ -87,6 +90,9 @@ pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
         group_key: row.try_get(at(25))?,
         group_limit: row.try_get::<Option<i16>, _>(at(26))?.map(count),
         in_order: row.try_get::<Option<bool>, _>(at(27))?.unwrap_or_default(),
+        updates: row.try_get::<Option<i32>, _>(at(28))?.map_or(0, |updates| updates.max(0).unsigned_abs()),
+        updated_at: row.try_get::<Option<Stored>, _>(at(29))?.map(|at| at.0),
+        updated_by: row.try_get::<Option<uuid::Uuid>, _>(at(30))?.map(JobId::from),
     })
 }
 

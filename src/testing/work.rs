@@ -304,6 +304,9 @@ fn row_without_database(job: NewJob, attempt: u16, errors: Vec<AttemptError>, wo
         },
         group_limit: options.group_limit,
         in_order: options.in_order.unwrap_or_default(),
+        updates: 0,
+        updated_at: None,
+        updated_by: None,
     }
 }
 

@@ -112,6 +112,9 @@ impl NewRow {
             group_limit: self.group.as_ref().and_then(|group| group.limit),
             in_order: self.group.as_ref().is_some_and(|group| group.in_order),
             group_key: self.group.map(|group| group.key),
+            updates: 0,
+            updated_at: None,
+            updated_by: None,
         }
     }
 }

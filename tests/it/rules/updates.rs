@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sqlx::Row;
 use tokio::sync::Barrier;
 use uniqueue::period::Length;
-use uniqueue::{Error, JobState, NewJob, OnConflict, UniqueKey, UniquePolicy, UniqueScope, Update};
+use uniqueue::{Error, JobFilter, JobState, NewJob, OnConflict, UniqueKey, UniquePolicy, UniqueScope, Update};
 
 use crate::support::{Database, WAIT, job, soak};
 
@@ -45,10 +45,12 @@ async fn r13_latest_merge_and_append_change_the_args_of_the_holder_in_place() {
         assert!(!holder.duplicate && !holder.updated);
         let answer = client.insert(updating(&second, update).queue("other")).await.unwrap();
         assert!(answer.duplicate && answer.updated && answer.replaced.is_none());
+        assert_eq!((holder.job.updates, answer.job.updates), (0, 1));
         assert_eq!((answer.id(), answer.job.queue.as_str(), answer.job.priority), (holder.id(), "default", 3));
         assert_eq!((args(&answer.job), answer.job.scheduled_at), (expected.clone(), holder.job.scheduled_at));
         let row = client.job(holder.id()).await.unwrap().unwrap();
         assert_eq!((args(&row), row.claims, row.state), (expected, true, JobState::Available));
+        assert_eq!((row.updates, row.updated_at >= Some(row.created_at), row.updated_by.is_some()), (1, true, true));
         assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
         assert_eq!(database.number("SELECT updates::bigint FROM {schema}.job WHERE updated_at >= created_at").await, 1);
     }
@@ -65,6 +67,8 @@ async fn r13_an_update_that_is_sent_again_is_applied_once() {
         assert!(client.insert(again).await.unwrap().updated);
     }
     assert_eq!(database.text("SELECT args::text FROM {schema}.job").await, r#"{"i": [1, 2]}"#);
+    let row = client.jobs(JobFilter::all()).await.unwrap().remove(0);
+    assert_eq!((row.updates, row.updated_by), (1, Some(id.into())));
 }
 
 #[tokio::test]

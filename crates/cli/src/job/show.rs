@@ -83,6 +83,8 @@ async fn text(client: &Client, job: &JobRow, now: OffsetDateTime) -> Result<Stri
     record.field("scheduled", at(job.scheduled_at));
     record.optional_field("attempted", job.attempted_at.map(at));
     record.optional_field("finalized", job.finalized_at.map(at));
+    record.optional_field("updated", job.updated_at.map(|last| format!("{}, last {}", times(job.updates), at(last))));
+    record.optional_field("updated by", job.updated_by.map(|id| format!("the insert with id {id}")));
     record.optional_field("runner", job.worker.map(|worker| worker.to_string()));
     record.optional_field("replaced by", job.replaced_by.map(|id| id.to_string()));
     if let Some(key) = &job.unique_key {
@@ -154,11 +156,20 @@ async fn claim(client: &Client, job: &JobRow, key: &str, now: OffsetDateTime) ->
     }))
 }
 
+/// A number of times in words.
+fn times(number: u32) -> String {
+    if number == 1 { "once".to_owned() } else { format!("{number} times") }
+}
+
 /// The known events of the job, in order of time.
 fn history(job: &JobRow, now: OffsetDateTime) -> Table {
     let mut events = vec![(job.created_at, "inserted".to_owned(), Style::Plain)];
     for error in &job.errors {
         events.push((error.at, failed(error), Style::Bad));
+    }
+    if let Some(at) = job.updated_at {
+        let all = if job.updates > 1 { format!(", the last of {} updates", job.updates) } else { String::new() };
+        events.push((at, format!("updated by a duplicate{all}"), Style::Plain));
     }
     // The row keeps only the errors of earlier attempts.
     let ended = job.errors.last().is_some_and(|error| error.attempt == job.attempt);

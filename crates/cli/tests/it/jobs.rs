@@ -302,6 +302,7 @@ async fn show_prints_everything_about_a_job() {
     let jobs = Jobs::new().await;
     let holder = jobs.insert("holds --key k --queue emails");
     let text = text_of(&mut jobs.command(&format!("job show {holder}")), 0);
+    assert!(!text.contains("updated"), "{text}");
     for part in [
         "kind       | holds",
         "queue      | emails",
@@ -318,6 +319,7 @@ async fn show_prints_everything_about_a_job() {
     jobs.set(
         &failed,
         r#"state = 'discarded', finalized_at = now() - interval '1 minute', attempted_at = now() - interval '2 minutes',
+           updates = 2, updated_at = now() - interval '3 minutes', updated_by = '019abc12-3456-7def-8a12-3456789abcdf',
            attempt = 3, max_attempts = 3, unique_key = 'k', unique_states = 1, args = '{"deep": {"n": 1.50}}',
            progress = '{"done": 3}', output = '[1]', meta = '{"tenant": 7}',
            errors = '[{"attempt": 1, "at": "2026-01-01T00:00:00Z", "error": "smoke\u001b[31m"},
@@ -337,6 +339,9 @@ async fn show_prints_everything_about_a_job() {
         "attempt 2 failed: fire",
         "attempt 3 failed: ashes: …\n",
         "attempt 3 started",
+        "updated    | 2 times, last ",
+        "updated by | the insert with id 019abc12-3456-7def-8a12-3456789abcdf",
+        "updated by a duplicate, the last of 2 updates\n",
         " | discarded\n",
         "\n\nerror of attempt 3, 2026-01-03T00:00:00Z\n  ashes:\n  \n    cold\\u{1b}[0m\n",
     ] {

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tower::ServiceExt;
 use uniqueue::testing::Database;
-use uniqueue::{JobId, NewJob};
+use uniqueue::{JobId, NewJob, UniqueKey, Update};
 use uniqueue_web::Web;
 
 use crate::support::{get, request};
@@ -85,6 +85,29 @@ async fn a_search_that_is_stopped_shows_what_it_found_and_goes_on_from_there() {
     let page = get(&router, &on.split('"').next().unwrap().replace("&amp;", "&")).await.body;
     assert_eq!(jobs_on(&page), [old.to_string()], "{page}");
     assert!(!page.contains("was stopped"), "{page}");
+}
+
+#[tokio::test]
+async fn the_page_of_a_job_shows_what_updates_did_to_it() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let router = uniqueue_web::router(client.clone());
+    let job = |item: u32| {
+        let key = UniqueKey::raw("index").update(Update::append());
+        NewJob::new("index", &json!({ "items": [item] })).unique_key(key)
+    };
+    let id = client.insert(job(1)).await.unwrap().id();
+    let mut last = id;
+    for item in 2..=4 {
+        last = JobId::generate();
+        assert!(client.insert(job(item).id(last)).await.unwrap().updated);
+    }
+    let page = get(&router, &format!("/jobs/{id}")).await.body;
+    assert!(page.contains("3 times by duplicates, last "), "{page}");
+    assert!(page.contains(&format!(", by the insert with id <span class=\"mono\">{last}</span>")), "{page}");
+    assert!(page.contains("updated by a duplicate, the last of 3 updates"), "{page}");
+    let other = client.insert(NewJob::new("index", &json!({}))).await.unwrap().id();
+    assert!(!get(&router, &format!("/jobs/{other}")).await.body.contains("pdated"));
 }
 
 #[tokio::test]

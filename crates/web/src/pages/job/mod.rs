@@ -15,7 +15,7 @@ use self::timeline::timeline;
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, ago, at, document, job_link, json, key_link, plain, state, submit};
+use crate::html::{Document, Hostile, ago, at, document, grouped, job_link, json, key_link, plain, state, submit};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
 
@@ -164,6 +164,14 @@ fn claim(page: &Page, job: &JobRow, key: &str, holder: Option<&Holder>, now: Off
                     @if job.until_start { "; until a worker fetches it" }
                 }
                 @if let Some(until) = job.unique_until { dt { "Until" } dd { (at(until)) " · " (ago(until, now)) } }
+                @if let Some(last) = job.updated_at {
+                    dt { "Updated" }
+                    dd {
+                        @if job.updates == 1 { "once by a duplicate, " } @else { (grouped(u64::from(job.updates))) " times by duplicates, last " }
+                        (ago(last, now))
+                        @if let Some(id) = job.updated_by { ", by the insert with id " span.mono { (id) } }
+                    }
+                }
             }
         }
     }

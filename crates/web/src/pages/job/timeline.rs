@@ -22,6 +22,10 @@ pub(super) fn timeline(job: &JobRow, now: OffsetDateTime) -> Markup {
         let line: String = line.chars().take(160).collect();
         add(error.at, "s-discarded", format!("attempt {} failed: {line}", error.attempt));
     }
+    if let Some(at) = job.updated_at {
+        let all = if job.updates > 1 { format!(", the last of {} updates", job.updates) } else { String::new() };
+        add(at, "s-scheduled", format!("updated by a duplicate{all}"));
+    }
     if let Some(at) = job.attempted_at {
         add(at, "s-running", format!("attempt {} started", job.attempt));
     }
