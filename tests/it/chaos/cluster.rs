@@ -49,6 +49,8 @@ impl Cluster {
         let directory = std::env::temp_dir().join(format!("uq-chaos-{}", std::process::id()));
         let postgres = start(&directory).await;
         let proxy = Proxy::before(postgres.url()).await;
+        // The last check of a connection that a pool takes back is sqlx's own, and has no limit.
+        proxy.close_silent_after(Duration::from_secs(10));
         let direct = connect(&postgres).await;
         Client::new(direct.clone()).migrate().await.expect("a migration");
         raw_sql(RECORD).execute(&direct).await.expect("the record");

@@ -29,6 +29,8 @@ struct Shared {
     socket: Mutex<PathBuf>,
     open: Mutex<Vec<watch::Sender<Option<Fault>>>>,
     traps: Mutex<Vec<Trap>>,
+    /// How long a frozen connection stays open.
+    silence: Mutex<Duration>,
 }
 
 /// A fault of a connection.
@@ -38,7 +40,7 @@ pub enum Fault {
     Cut,
     /// Reset in place of the server's next answer.
     Reset,
-    /// Silent from now on, both ways, and never closed: as when a cable is pulled.
+    /// Silent from now on, both ways: as when a cable is pulled. Never closed, or late ([`Proxy::close_silent_after`]).
     Frozen,
     /// The server receives, and its answers are lost.
     FrozenOneWay,
@@ -63,7 +65,8 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let (socket, open, traps) = (Mutex::new(socket(url)), Mutex::default(), Mutex::default());
-        let shared = Arc::new(Shared { socket, open, traps });
+        let silence = Mutex::new(Duration::MAX);
+        let shared = Arc::new(Shared { socket, open, traps, silence });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Self { port, database, shared, accepting }
     }
@@ -83,6 +86,12 @@ impl Proxy {
         dice.shuffle(&mut open);
         let chosen = open.iter().take(at_most);
         chosen.filter(|connection| connection.send(Some(Fault::Cut)).is_ok()).count()
+    }
+
+    /// Closes frozen connections after this time, as a pooler on the client's host does that watches them
+    /// (docs/operations.md, Keepalive).
+    pub fn close_silent_after(&self, limit: Duration) {
+        *self.shared.silence.lock().unwrap() = limit;
     }
 
     /// Lets every connection that is open fall silent. New ones are carried. Says how many there were.
@@ -196,7 +205,11 @@ async fn carry(
     };
     tokio::select! {
         biased;
-        () = frozen => std::future::pending().await,
+        () = frozen => {
+            let limit = *shared.silence.lock().unwrap();
+            tokio::time::sleep(limit).await;
+            Ok(())
+        }
         ended = asking => ended,
         ended = answering => ended,
     }
