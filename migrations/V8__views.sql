@@ -474,7 +474,9 @@ COMMENT ON COLUMN running_job.progress IS 'How far the job said it was, last.';
 COMMENT ON COLUMN running_job.unique_key IS 'Its unique key, if it has one.';
 COMMENT ON COLUMN running_job.claims IS 'Whether it claims that key now.';
 
-CREATE FUNCTION groups(queue_name text DEFAULT NULL, look_at integer DEFAULT 1000)
+CREATE FUNCTION groups(
+    queue_name text DEFAULT NULL, look_at integer DEFAULT 1000, after_queue text DEFAULT NULL, after_group text DEFAULT NULL
+)
 RETURNS TABLE (
     queue text, group_key text, running bigint, group_limit integer, waiting bigint, head uuid, head_kind text,
     head_since timestamptz, held_by text
@@ -485,55 +487,68 @@ RETURNS TABLE (
     SET enable_bitmapscan = off
     SET jit = off
 AS $$
--- One entry of job_group for each group and priority, and one of job_group_held for each group that holds a place.
+-- One entry of job_group for each group and priority, and one of job_group_held for each group that holds a place. An entry
+-- without an id is where a walk begins: before all priorities of a queue, or after after_group in one of them.
 WITH RECURSIVE visit AS (
-    (
-        SELECT
-            j.queue, j.priority, j.group_key, j.id, j.kind, j.group_limit, j.in_order,
-            greatest(j.scheduled_at, j.created_at) AS since, 1 AS place
-        FROM job AS j
-        WHERE j.group_key IS NOT NULL AND j.state = 'available' AND j.queue >= coalesce(queue_name, '')
-        ORDER BY j.queue, j.priority DESC, j.group_key, j.scheduled_at, j.id
-        LIMIT 1
-    )
+    SELECT
+        coalesce(queue_name, after_queue, '') AS queue, 32768 AS priority, coalesce(after_group, '') COLLATE "C" AS group_key,
+        NULL::uuid AS id, NULL::text AS kind, NULL::smallint AS group_limit, NULL::boolean AS in_order,
+        NULL::timestamptz AS since,
+        -- Groups in this priority, at least that many in this queue and in those before, entries in all.
+        0 AS place, 0 AS most, 0 AS before, 0 AS visited
     UNION ALL
-    SELECT n.*, v.place + 1
+    SELECT
+        n.queue, n.priority, n.group_key, n.id, n.kind, n.group_limit, n.in_order, n.since,
+        n.place, greatest(n.most, n.place), n.before, v.visited + (n.id IS NOT NULL)::integer
     FROM visit AS v
     CROSS JOIN LATERAL (
         -- The next group of the priority, else the next priority of the queue, else the next queue.
         (
             SELECT
-                j.queue, j.priority, j.group_key, j.id, j.kind, j.group_limit, j.in_order,
-                greatest(j.scheduled_at, j.created_at)
+                j.queue::text AS queue, j.priority::integer AS priority, j.group_key::text AS group_key, j.id,
+                j.kind::text AS kind, j.group_limit::smallint AS group_limit, j.in_order,
+                greatest(j.scheduled_at, j.created_at) AS since, v.place + 1 AS place, v.most AS most, v.before AS before
             FROM job AS j
             WHERE j.group_key IS NOT NULL AND j.state = 'available'
                 AND j.queue = v.queue AND j.priority = v.priority AND j.group_key > v.group_key
+                AND (after_queue IS NULL OR v.before + v.place < look_at)
             ORDER BY j.group_key, j.scheduled_at, j.id
             LIMIT 1
         )
         UNION ALL
         (
             SELECT
-                j.queue, j.priority, j.group_key, j.id, j.kind, j.group_limit, j.in_order,
-                greatest(j.scheduled_at, j.created_at)
-            FROM job AS j
-            WHERE j.group_key IS NOT NULL AND j.state = 'available' AND j.queue = v.queue AND j.priority < v.priority
-            ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
-            LIMIT 1
+                p.queue, p.priority,
+                CASE WHEN a.is_after THEN after_group ELSE p.group_key END,
+                CASE WHEN NOT a.is_after THEN p.id END,
+                p.kind, p.group_limit, p.in_order, p.since, (NOT a.is_after)::integer, v.most, v.before
+            FROM (SELECT coalesce(v.queue = after_queue AND after_group > '', false) AS is_after) AS a
+            CROSS JOIN LATERAL (
+                SELECT
+                    j.queue::text AS queue, j.priority::integer AS priority, j.group_key::text AS group_key, j.id,
+                    j.kind::text AS kind, j.group_limit::smallint AS group_limit, j.in_order,
+                    greatest(j.scheduled_at, j.created_at) AS since
+                FROM job AS j
+                WHERE j.group_key IS NOT NULL AND j.state = 'available'
+                    AND j.queue = v.queue AND j.priority < v.priority
+                ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
+                LIMIT 1
+            ) AS p
         )
         UNION ALL
         (
             SELECT
-                j.queue, j.priority, j.group_key, j.id, j.kind, j.group_limit, j.in_order,
-                greatest(j.scheduled_at, j.created_at)
+                j.queue::text, j.priority::integer, j.group_key::text, j.id, j.kind::text, j.group_limit::smallint,
+                j.in_order, greatest(j.scheduled_at, j.created_at), 1, 0, v.before + v.most
             FROM job AS j
-            WHERE j.group_key IS NOT NULL AND j.state = 'available' AND j.queue > v.queue AND queue_name IS NULL
+            WHERE j.group_key IS NOT NULL AND j.state = 'available' AND j.queue > v.queue
+                AND queue_name IS NULL AND (after_queue IS NULL OR v.before + v.most < look_at)
             ORDER BY j.queue, j.priority DESC, j.group_key, j.scheduled_at, j.id
             LIMIT 1
         )
         LIMIT 1
     ) AS n
-    WHERE v.place < look_at
+    WHERE after_queue IS NOT NULL OR v.visited < look_at
 ),
 held AS (
     (
@@ -541,7 +556,7 @@ held AS (
         FROM job AS j
         WHERE j.group_key IS NOT NULL AND (
             j.state = 'running' OR (j.began IS NOT NULL AND j.state IN ('available', 'pending', 'retryable', 'scheduled'))
-        ) AND j.queue >= coalesce(queue_name, '')
+        ) AND (j.queue, j.group_key) > (coalesce(queue_name, after_queue, ''), coalesce(after_group, ''))
         ORDER BY j.queue, j.group_key
         LIMIT 1
     )
@@ -557,7 +572,7 @@ held AS (
         ORDER BY j.queue, j.group_key
         LIMIT 1
     ) AS n
-    WHERE h.place < look_at
+    WHERE h.place < look_at AND (queue_name IS NULL OR h.queue = queue_name)
 ),
 waiting AS (
     SELECT DISTINCT ON (v.queue, v.group_key)
@@ -575,7 +590,7 @@ waiting AS (
             LIMIT 1001
         ) AS c
     ) AS w
-    WHERE queue_name IS NULL OR v.queue = queue_name
+    WHERE v.id IS NOT NULL
     ORDER BY v.queue, v.group_key, v.priority DESC
 ),
 named AS (
@@ -617,8 +632,8 @@ CROSS JOIN LATERAL (
 ) AS l
 ORDER BY n.queue, n.group_key
 $$;
-COMMENT ON FUNCTION groups(text, integer) IS
-    'The rows of the view group_status: groups with available or running jobs, of one queue or of all, the look_at first of each sort. waiting and running stop at 1,001 (waiting: for each priority).';
+COMMENT ON FUNCTION groups(text, integer, text, text) IS
+    'The rows of the view group_status: groups with available or running jobs, of one queue or of all. look_at: how many are read of each sort, default 1,000. after_queue, after_group: of all the groups in the order of their queues and keys only those after this one, and of these the look_at first at least. Both empty: all groups from the first on. waiting and running stop at 1,001 (waiting: for each priority).';
 
 CREATE VIEW group_status AS
 SELECT g.queue, g.group_key, g.running, g.group_limit, g.waiting, g.head, g.head_kind, g.head_since, g.held_by

@@ -7,7 +7,7 @@ use super::look_up::{Source, look_up_setters};
 use super::{Client, Request};
 use crate::error::Result;
 use crate::ident::QueueName;
-use crate::store;
+use crate::store::{self, GroupOrder};
 use crate::watch::GroupInfo;
 
 /// A list of groups, to be awaited. Made by [`Client::groups`].
@@ -22,6 +22,7 @@ pub struct Groups<'a> {
     client: &'a Client,
     source: Source<'a>,
     queue: Option<String>,
+    order: GroupOrder,
     limit: u32,
 }
 
@@ -29,6 +30,19 @@ impl<'a> Groups<'a> {
     /// Lists the groups of one queue. Default: of all queues.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queue = Some(queue.into());
+        self
+    }
+
+    /// Lists the groups in the order of their queues and keys, so that a long list can be read in pages. Default: those
+    /// that are held up come first.
+    pub fn by_name(self) -> Self {
+        self.after("", "")
+    }
+
+    /// Goes on after this group, the last of the page before, in the order of [`by_name`](Self::by_name). A page far down
+    /// costs no more than the first.
+    pub fn after(mut self, queue: impl Into<String>, group: impl Into<String>) -> Self {
+        self.order = GroupOrder::Name { after: (queue.into(), group.into()) };
         self
     }
 
@@ -46,11 +60,11 @@ impl<'a> IntoFuture for Groups<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { client, source, queue, limit } = self;
+        let Self { client, source, queue, order, limit } = self;
         let look_up = Request::on(client, source, move |client, connection| {
             Box::pin(async move {
                 let queue = queue.map(QueueName::new).transpose()?;
-                store::list_groups(connection, client.statements(), queue.as_ref(), limit).await
+                store::list_groups(connection, client.statements(), queue.as_ref(), &order, limit).await
             })
         });
         look_up.into_future()
@@ -59,8 +73,23 @@ impl<'a> IntoFuture for Groups<'a> {
 
 impl Client {
     /// Lists groups that have available or running jobs, each with its limit, its first job and what holds that up. Those
-    /// that are held up come first, the longest first. As the view `group_status`, and read by index.
+    /// that are held up come first, the longest first: of the 1,000 first ones by queue, priority and key and of the 1,000
+    /// first ones that run, or of as many as the limit where that is more. [`Groups::by_name`] reads them all in pages.
+    ///
+    /// ```no_run
+    /// # async fn run(client: uniqueue::Client) -> uniqueue::Result<()> {
+    /// let mut page = client.groups().by_name().await?;
+    /// while let Some(last) = page.last() {
+    ///     for group in &page {
+    ///         println!("{} {}: {} wait", group.queue, group.group, group.waiting);
+    ///     }
+    ///     page = client.groups().after(last.queue.as_str(), &last.group).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// As the view `group_status`, and read by index.
     pub fn groups(&self) -> Groups<'_> {
-        Groups { client: self, source: Source::default(), queue: None, limit: 100 }
+        Groups { client: self, source: Source::default(), queue: None, order: GroupOrder::HeldUp, limit: 100 }
     }
 }

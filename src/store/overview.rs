@@ -48,15 +48,32 @@ fn runner(row: &PgRow) -> Result<RunnerInfo> {
     })
 }
 
+/// The order of a list of groups.
+#[derive(Clone, Debug)]
+pub(crate) enum GroupOrder {
+    /// Those that are held up first.
+    HeldUp,
+    /// By the names of their queues and by their keys, after this queue and key.
+    Name { after: (String, String) },
+}
+
 /// The groups that have available or running jobs.
 pub(crate) async fn list_groups(
     connection: &mut PgConnection,
     statements: &Statements,
     queue: Option<&QueueName>,
+    order: &GroupOrder,
     limit: u32,
 ) -> Result<Vec<GroupInfo>> {
     let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-    let query = query(&statements.list_groups).bind(queue.map(QueueName::as_str)).bind(limit);
+    let statement = match order {
+        GroupOrder::HeldUp => &statements.list_groups,
+        GroupOrder::Name { .. } => &statements.page_groups,
+    };
+    let mut query = query(statement).bind(queue.map(QueueName::as_str)).bind(limit);
+    if let GroupOrder::Name { after: (queue, group) } = order {
+        query = query.bind(queue).bind(group);
+    }
     let rows = query.fetch_all(connection).await?;
     let group = |row: &PgRow| {
         Ok(GroupInfo {

@@ -22,6 +22,7 @@ macro_rules! look_ups {
         ask!("count_jobs", $client.count_jobs(JobFilter::all(), 10));
         ask!("queues", $client.queues());
         ask!("groups", $client.groups());
+        ask!("groups by name", $client.groups().by_name());
         ask!("stats", $client.stats());
         ask!("claims", $client.claims());
         ask!("key_history", $client.key_history("k", 100));

@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 use uniqueue::{FailingKind, GroupInfo, JobId, RunnerInfo, RunningJobInfo, WaitingInsert};
 
 use crate::failure::Failure;
+use crate::pages::groups::GroupQuery;
 use crate::pages::job::FoundJob;
 use crate::pages::key::KeyState;
 
@@ -30,8 +31,7 @@ pub(crate) struct Answers {
     pub(crate) runners: Answer<Timed<Vec<RunnerInfo>>>,
     pub(crate) failing: Answer<Timed<Vec<FailingKind>>>,
     pub(crate) waiting: Answer<Vec<WaitingInsert>>,
-    /// By queue; `None`: the groups of all queues.
-    pub(crate) groups: Keyed<Option<String>, Timed<Vec<GroupInfo>>>,
+    pub(crate) groups: Keyed<GroupQuery, Timed<Vec<GroupInfo>>>,
     pub(crate) jobs: Keyed<JobId, Timed<FoundJob>>,
     pub(crate) keys: Keyed<String, Timed<KeyState>>,
 }

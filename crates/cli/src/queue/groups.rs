@@ -13,13 +13,17 @@ use crate::verdict::Verdict;
 /// List the groups of queues, and what holds each up.
 ///
 /// It lists groups that have available or running jobs. Those whose first job waits for something come first, the longest
-/// first. Counts stop at 1,001.
+/// first, of the first 1,000 by queue, priority and key. Counts stop at 1,001.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct GroupsArguments {
     /// List only the groups of this queue
     #[arg(value_name = "NAME")]
     name: Option<String>,
+
+    /// List them by the names of their queues and by their keys, whether they wait or not
+    #[arg(long)]
+    by_name: bool,
 
     /// The most groups
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -36,6 +40,7 @@ its paused queue. With --json it prints one group a line.
 Examples:
   uniqueue queue groups
   uniqueue queue groups emails --json | jq .held_by
+  uniqueue queue groups --by-name --limit 100000
   uniqueue job list --queue emails --group customer:1
 
 Exit codes:
@@ -45,10 +50,11 @@ Exit codes:
 
 /// Prints the groups.
 pub(super) async fn run(arguments: GroupsArguments) -> Result<Verdict, Failure> {
-    let GroupsArguments { name, limit, database } = arguments;
+    let GroupsArguments { name, by_name, limit, database } = arguments;
     let json = database.json;
     let database = Database::open_migrated(&database).await?;
     let groups = database.client.groups().limit(limit);
+    let groups = if by_name { groups.by_name() } else { groups };
     let groups = match name {
         Some(name) => groups.queue(name).await?,
         None => groups.await?,

@@ -89,6 +89,27 @@ async fn a_list_shows_group_limits_and_fairness_within_80_columns() {
 }
 
 #[tokio::test]
+async fn groups_are_listed_with_those_held_up_first_or_by_name() {
+    let queues = Queues::new().await;
+    let sql = "
+        INSERT INTO uniqueue.job (id, kind, queue, group_key)
+        SELECT uniqueue.new_job_id(), 'a', 'emails', g FROM unnest('{d, b, c, a}'::text[]) AS g;
+        SELECT uniqueue.limit_groups('emails', 1);
+        UPDATE uniqueue.job SET state = 'running', attempt = 1, worker = gen_random_uuid() WHERE group_key = 'c';
+        INSERT INTO uniqueue.job (id, kind, queue, group_key) VALUES (uniqueue.new_job_id(), 'a', 'emails', 'c')";
+    execute(&queues.url, sql).await;
+    let groups = |options: &[&str]| {
+        let text = queues.text(&[&["queue", "groups", "--json"], options].concat(), 0);
+        let group = |line: &str| serde_json::from_str::<Value>(line).unwrap()["group"].as_str().unwrap().to_owned();
+        text.lines().map(group).collect::<Vec<_>>().join("")
+    };
+    assert_eq!(groups(&[])[..1], *"c");
+    assert_eq!(groups(&["--by-name"]), "abcd");
+    assert_eq!(groups(&["emails", "--by-name", "--limit", "2"]), "ab");
+    assert_eq!(groups(&["none", "--by-name"]), "");
+}
+
+#[tokio::test]
 async fn a_queue_has_the_status_of_the_view() {
     let queues = Queues::new().await;
     let sql = "

@@ -1,5 +1,7 @@
 //! Groups: their limits, their first jobs, and what holds each line up.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use axum::response::Html;
 use maud::{Markup, html};
 use time::OffsetDateTime;
@@ -12,49 +14,120 @@ use crate::html::{Document, Hostile, ago, document, grouped, job_link};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
 
-/// The most groups on the page. The library's list has no pages: those that are held up come first.
+/// The most groups on a page.
 const ROWS: u32 = 50;
 
 /// The library counts the jobs of a group no further than this.
 const COUNTED_TO: u64 = 1_001;
 
-pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
-    let queue = fields.get("queue");
-    let shared = page.app.answers.groups.of(queue.map(ToOwned::to_owned));
-    let answer = page.shared(&shared, read(&page, queue)).await?;
-    let (now, groups) = (answer.now(), &answer.of);
-    let body = html! {
-        form.row.search method="get" action=(page.link("/groups")) role="search" {
-            input name="queue" value=[queue] placeholder="queue" aria-label="Queue" data-search size="24";
-            button { "Search" }
+/// Which groups a page lists, as the URL holds it.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct GroupQuery {
+    queue: Option<String>,
+    /// In the order of names, which has pages. Otherwise those that are held up come first.
+    is_by_name: bool,
+    /// Goes on after this group: its queue and its key.
+    after: Option<(String, String)>,
+}
+
+impl GroupQuery {
+    fn read(fields: &Fields) -> Self {
+        let word = |name| fields.get(name).map(ToOwned::to_owned);
+        let after = word("after_queue").zip(word("after"));
+        Self { queue: word("queue"), is_by_name: fields.get("order") == Some("name") || after.is_some(), after }
+    }
+
+    fn url(&self) -> String {
+        let mut pairs: Vec<(&str, &str)> = self.queue.iter().map(|queue| ("queue", queue.as_str())).collect();
+        if self.is_by_name {
+            pairs.push(("order", "name"));
         }
-        @if groups.is_empty() { (nothing(&page, queue)) }
-        @else {
-            (table(&page, groups, now))
-            @if groups.len() > ROWS as usize {
-                p.note { "There are more groups. The first " (ROWS) " are shown, those that are held up first. Name a queue, or list more on the command line." }
+        if let Some((queue, group)) = &self.after {
+            pairs.extend([("after_queue", queue.as_str()), ("after", group)]);
+        }
+        url("/groups", &pairs)
+    }
+
+    /// The first page in one of the orders.
+    fn ordered(&self, is_by_name: bool) -> String {
+        Self { is_by_name, after: None, ..self.clone() }.url()
+    }
+
+    /// The page after a group.
+    fn after(&self, last: &GroupInfo) -> String {
+        let after = Some((last.queue.to_string(), last.group.clone()));
+        Self { after, is_by_name: true, ..self.clone() }.url()
+    }
+
+    /// The command that lists the same groups.
+    fn command(&self) -> String {
+        let mut words = vec!["uniqueue queue groups".to_owned()];
+        words.extend(self.queue.as_deref().map(quoted));
+        if self.is_by_name {
+            words.push("--by-name --limit 100000".to_owned());
+        }
+        words.join(" ")
+    }
+}
+
+pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+    let query = GroupQuery::read(&fields);
+    let shared = page.app.answers.groups.of(query.clone());
+    let answer = page.shared(&shared, read(&page, &query)).await?;
+    let (now, groups) = (answer.now(), &answer.of);
+    let has_more = groups.len() > ROWS as usize;
+    let last = groups.get(ROWS as usize - 1).filter(|_| has_more && query.is_by_name);
+    let body = html! {
+        div.row role="group" aria-label="Order" {
+            @for (is_by_name, label) in [(false, "Held up first"), (true, "By name")] {
+                a.chip href=(page.link(&query.ordered(is_by_name)))
+                    aria-current=[(query.is_by_name == is_by_name).then_some("true")] { (label) }
             }
         }
-        details.cli { summary { "The same on the command line" } pre data-copy { code { (Hostile(&command(queue))) } } }
+        form.row.search method="get" action=(page.link("/groups")) role="search" {
+            @if query.is_by_name { input type="hidden" name="order" value="name"; }
+            input name="queue" value=[query.queue.as_deref()] placeholder="queue" aria-label="Queue" data-search size="24";
+            button { "Search" }
+        }
+        @if groups.is_empty() { (nothing(&page, &query)) }
+        @else { (table(&page, groups, now)) }
+        p.row.pages {
+            @if query.after.is_some() { a.button href=(page.link(&query.ordered(true))) { "First page" } }
+            @if let Some(last) = last { a.button rel="next" href=(page.link(&query.after(last))) { "Next page" } }
+            @if has_more && !query.is_by_name { a.button href=(page.link(&query.ordered(true))) { "All groups by name" } }
+        }
+        p.note {
+            "The first job is the first available one. Since: when it could have run. Jobs of a group are counted to 1,000."
+            @if has_more && !query.is_by_name {
+                " There are more groups. Those that have waited longest are shown, of the first 1,000 by queue, priority and name."
+            }
+        }
+        details.cli { summary { "The same on the command line" } pre data-copy { code { (Hostile(&query.command())) } } }
     };
     Ok(document(&page, Document { title: "Groups", is_live: true, actions: html! {}, body }))
 }
 
-async fn read(page: &Page, queue: Option<&str>) -> Result<Timed<Vec<GroupInfo>>, Failure> {
+async fn read(page: &Page, query: &GroupQuery) -> Result<Timed<Vec<GroupInfo>>, Failure> {
     let mut groups = page.client().groups().limit(ROWS + 1).timeout(LOOK_UP);
-    if let Some(queue) = queue {
+    if let Some(queue) = &query.queue {
         groups = groups.queue(queue);
     }
+    groups = match &query.after {
+        Some((queue, group)) => groups.after(queue, group),
+        None if query.is_by_name => groups.by_name(),
+        None => groups,
+    };
     let groups = groups.await?;
     Ok(Timed::new(page.client().database_time().timeout(LOOK_UP).await?, groups))
 }
 
-fn nothing(page: &Page, queue: Option<&str>) -> Markup {
+fn nothing(page: &Page, query: &GroupQuery) -> Markup {
     html! {
         div.panel.empty {
-            @match queue {
-                Some(_) => { p { "No job of a group of this queue is available or runs. " a href=(page.link("/groups")) { "All groups" } } }
-                None => {
+            @match (&query.after, &query.queue) {
+                (Some(_), _) => { p { "There are no more groups." } }
+                (_, Some(_)) => { p { "No job of a group of this queue is available or runs. " a href=(page.link("/groups")) { "All groups" } } }
+                _ => {
                     p { "No job of a group is available or runs. A job belongs to a group by the option " code { "group" } " of its insert." }
                 }
             }
@@ -72,7 +145,7 @@ fn table(page: &Page, groups: &[GroupInfo], now: OffsetDateTime) -> Markup {
             tbody { @for one in groups.iter().take(ROWS as usize) {
                 @let queue = one.queue.as_str();
                 @let jobs = url("/jobs", &[("queue", queue), ("group", &one.group), ("since", "all")]);
-                tr {
+                tr id={ "group-" (row_id(one)) } {
                     td.clip { a href=(page.link(&jobs)) { (Hostile(&one.group)) } }
                     td.clip { a.plain href=(page.link(&url("/queue", &[("queue", queue)]))) { (Hostile(queue)) } }
                     td.num { (counted(one.running)) }
@@ -85,8 +158,14 @@ fn table(page: &Page, groups: &[GroupInfo], now: OffsetDateTime) -> Markup {
                 }
             } }
         } }
-        p.note { "The first job is the first available one. Since: when it could have run. Jobs of a group are counted to 1,000." }
     }
+}
+
+/// What tells its row apart from the others, so that an update of the page keeps rows that moved. A hash, since keys are long.
+fn row_id(group: &GroupInfo) -> String {
+    let mut hasher = DefaultHasher::new();
+    (group.queue.as_str(), &group.group).hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 /// The number of jobs, which is a lower bound where the library stopped counting.
@@ -109,13 +188,5 @@ fn held_by(page: &Page, holder: &str) -> Markup {
     match job.and_then(|(id, rest)| Some((id.parse::<JobId>().ok()?, rest))) {
         Some((id, rest)) => html! { "job " (job_link(page, id)) "," (Hostile(rest)) },
         None => html! { (Hostile(holder)) },
-    }
-}
-
-/// The command that lists the same groups.
-fn command(queue: Option<&str>) -> String {
-    match queue {
-        Some(queue) => format!("uniqueue queue groups {}", quoted(queue)),
-        None => "uniqueue queue groups".to_owned(),
     }
 }

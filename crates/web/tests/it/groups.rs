@@ -30,10 +30,51 @@ async fn groups_are_listed_with_what_holds_them_up() {
     assert!(all.contains(&format!("/jobs/{head}")), "the first job: {all}");
     assert!(all.contains("/jobs?queue=imports&amp;group=customer%3A1&amp;since=all"), "{all}");
     assert!(!all.contains("customer:2"), "another queue: {all}");
+    let ids = |page: &str| page.split("<tr id=\"group-").skip(1).map(|row| row[..16].to_owned()).collect::<Vec<_>>();
+    let both = ids(&page(&router, "/groups?order=name").await);
+    assert!(both.len() == 2 && both[0] != both[1] && ids(&all) == both[1..], "rows keep their ids: {both:?}");
     let other = page(&router, "/groups?queue=emails").await;
     assert!(other.contains("queue=emails&amp;group=customer%3A2%263"), "{other}");
     assert!(other.contains("uniqueue queue groups emails"), "{other}");
     assert!(page(&router, "/groups?queue=none").await.contains("All groups"));
+}
+
+/// The target of the link whose tag has this text.
+fn link(page: &str, text: &str) -> Option<String> {
+    let tag = page.split("<a ").skip(1).find(|tag| tag.split("</a>").next().is_some_and(|tag| tag.contains(text)))?;
+    Some(tag.split("href=\"").nth(1)?.split('"').next()?.replace("&amp;", "&"))
+}
+
+#[tokio::test]
+async fn pages_of_groups_meet_every_group_once() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), uniqueue_web::router(database.client().clone()));
+    let jobs = (0..120).map(|n| job(["imports", "emails & more"][n % 2], &format!("customer:{n}/ä")));
+    client.insert_many(jobs).await.unwrap();
+    let first = page(&router, "/groups").await;
+    assert!(first.contains("There are more groups."), "{first}");
+    let mut path = link(&first, "All groups by name").unwrap();
+    let (mut seen, mut pages) = (Vec::new(), 0);
+    loop {
+        let list = page(&router, &path).await;
+        assert!(list.len() < 100_000, "{} bytes", list.len());
+        assert!(list.contains("uniqueue queue groups --by-name"), "{list}");
+        let names = list.split("&amp;group=customer%3A").skip(1).map(|rest| rest.split('%').next().unwrap());
+        seen.extend(names.map(|n| n.parse::<usize>().unwrap()));
+        pages += 1;
+        match link(&list, "Next page") {
+            Some(next) => path = next,
+            None => break,
+        }
+    }
+    assert_eq!(pages, 3);
+    let queues: Vec<_> = seen.iter().map(|n| n % 2).collect();
+    assert!(queues.is_sorted_by(|a, b| a >= b), "the queue emails comes first: {queues:?}");
+    seen.sort_unstable();
+    assert_eq!(seen, (0..120).collect::<Vec<_>>());
+    let one = page(&router, "/groups?queue=imports&order=name").await;
+    assert!(link(&one, "Next page").unwrap().contains("queue=imports&order=name&after_queue=imports&after="), "{one}");
+    assert!(page(&router, "/groups?after_queue=z&after=z").await.contains("There are no more groups"));
 }
 
 #[tokio::test]
