@@ -1,5 +1,6 @@
 //! A chromedriver and its sessions.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
+use uniqueue::JobId;
 
 /// Longer than anything takes on a busy machine.
 pub(super) const WAIT: Duration = Duration::from_secs(60);
@@ -16,10 +18,21 @@ pub(super) const WAIT: Duration = Duration::from_secs(60);
 /// The time zone of the browser, and its offset in hours and minutes.
 pub(super) const ZONE: (&str, (i8, i8)) = ("Asia/Kolkata", (5, 30));
 
-/// A chromedriver, which ends with this.
+/// Ends a process group and removes a directory when its input ends. The kernel closes that pipe however the test ends: at a
+/// panic, and at SIGKILL too. Processes that are being killed may write for a moment more.
+const GUARD: &str =
+    r#"cat >/dev/null; kill -s KILL -- "-$1"; for try in 1 2 3 4 5; do rm -rf "$2" && exit; sleep 1; done"#;
+
+/// A chromedriver. Its browsers and what they wrote go with it.
 pub(super) struct Driver {
     _process: Child,
+    /// Its input is this process's to close.
+    _guard: Child,
     url: String,
+    /// The process group of chromedriver and its browsers.
+    pub(super) group: u32,
+    /// Where the browsers have their profiles.
+    pub(super) directory: PathBuf,
 }
 
 impl Driver {
@@ -32,10 +45,19 @@ impl Driver {
             );
             return None;
         }
+        let directory = std::env::temp_dir().join(format!("uniqueue-browser-{}", JobId::generate()));
+        std::fs::create_dir(&directory).unwrap();
         let mut command = Command::new("chromedriver");
+        for variable in ["TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"] {
+            command.env(variable, &directory);
+        }
         // The browser keeps the true clock where the test has another one.
-        command.arg("--port=0").env("TZ", ZONE.0).env_remove("LD_PRELOAD").stdout(Stdio::piped()).kill_on_drop(true);
+        command.arg("--port=0").env("TZ", ZONE.0).env_remove("LD_PRELOAD").stdout(Stdio::piped()).process_group(0);
         let mut process = command.spawn().unwrap();
+        let group = process.id().unwrap();
+        let mut guard = Command::new("sh");
+        guard.args(["-c", GUARD, "guard"]).arg(group.to_string()).arg(&directory);
+        let guard = guard.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let started = async {
             while let Some(line) = lines.next_line().await.unwrap() {
@@ -48,7 +70,7 @@ impl Driver {
         let port = timeout(WAIT, started).await.unwrap();
         // Its output must not fill the pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Some(Self { _process: process, url: format!("http://127.0.0.1:{port}") })
+        Some(Self { _process: process, _guard: guard, url: format!("http://127.0.0.1:{port}"), group, directory })
     }
 
     /// A browser window of this size.

@@ -102,6 +102,7 @@ async fn pages_work_without_scripts() {
     shows(&browser, "The job is cancelled.").await;
     assert_eq!(client.job(id).await.unwrap().unwrap().state, JobState::Cancelled);
     choose(&browser, "dark").await;
+    browser.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

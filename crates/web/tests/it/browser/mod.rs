@@ -2,6 +2,7 @@
 
 mod accessible;
 mod driver;
+mod ending;
 mod journey;
 mod pictures;
 mod scene;
