@@ -51,6 +51,7 @@ CREATE TABLE queue (
     paused_at timestamptz,
     max_running integer,
     max_per_group integer,
+    max_waiting integer,
     fair boolean NOT NULL DEFAULT false,
     keep_completed interval,
     keep_cancelled interval,
@@ -58,6 +59,7 @@ CREATE TABLE queue (
     CONSTRAINT queue_pkey PRIMARY KEY (name),
     CONSTRAINT queue_max_running_range CHECK (max_running >= 1),
     CONSTRAINT queue_max_per_group_range CHECK (max_per_group >= 1),
+    CONSTRAINT queue_max_waiting_range CHECK (max_waiting >= 1),
     CONSTRAINT queue_keep_not_negative CHECK (
         keep_completed >= interval '0' AND keep_cancelled >= interval '0' AND keep_discarded >= interval '0'
     )
@@ -69,6 +71,8 @@ COMMENT ON COLUMN queue.max_running IS
     'How many of the queue''s jobs may run at once, over all runners; null: as many as the runners have slots for.';
 COMMENT ON COLUMN queue.max_per_group IS
     'How many jobs of each group of the queue may run at once, over all runners; null: as many as the jobs themselves allow.';
+COMMENT ON COLUMN queue.max_waiting IS
+    'How many available jobs the queue may have after an insert that adds to them; null: any number.';
 COMMENT ON COLUMN queue.fair IS
     'Whether the queue''s groups, and the jobs without a group as one more, take turns within a priority.';
 COMMENT ON COLUMN queue.keep_completed IS 'How long the queue''s completed jobs are kept; 0: they are deleted when they complete; null: as the runners say (a day).';
@@ -77,6 +81,7 @@ COMMENT ON COLUMN queue.keep_discarded IS 'How long its discarded jobs are kept;
 COMMENT ON CONSTRAINT queue_pkey ON queue IS 'One row a queue.';
 COMMENT ON CONSTRAINT queue_max_running_range ON queue IS 'A limit of at least 1. To run nothing, pause the queue.';
 COMMENT ON CONSTRAINT queue_max_per_group_range ON queue IS 'A limit of at least 1. To run nothing, pause the queue.';
+COMMENT ON CONSTRAINT queue_max_waiting_range ON queue IS 'A limit of at least 1.';
 COMMENT ON CONSTRAINT queue_keep_not_negative ON queue IS 'A retention is not negative. For ever is a long time, such as 1000 years.';
 
 CREATE TABLE maintenance (

@@ -50,6 +50,73 @@ $$;
 COMMENT ON FUNCTION contested(boolean) IS
     'The outcome of a job that insert_unique cannot settle. Error UQ001 where that undoes the whole batch.';
 
+CREATE FUNCTION refuse_beyond_max_waiting() RETURNS trigger
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    SET search_path FROM CURRENT
+    -- As in insert_unique. The counts stop at the limit only where a scan reads an index in its order.
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+-- It counts after the insert, so it sees what the statement made of duplicates and replacements. Two transactions that are
+-- open at once do not see each other's jobs, so a queue can exceed its limit by what such transactions insert.
+DECLARE
+    beyond record;
+BEGIN
+    IF current_setting('uniqueue.ignore_max_waiting', true) = 'on' THEN
+        RETURN NULL;
+    END IF;
+    SELECT s.name, s.max_waiting, n.jobs, greatest(0, s.max_waiting - (w.waiting - n.jobs)) AS room
+    INTO beyond
+    FROM (SELECT e.queue, count(*) AS jobs FROM entered AS e WHERE e.state = 'available' GROUP BY e.queue) AS n
+    CROSS JOIN LATERAL (
+        SELECT q.name, q.max_waiting FROM queue AS q WHERE q.name = n.queue AND q.max_waiting IS NOT NULL LIMIT 1
+    ) AS s
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS waiting
+        FROM (
+            (
+                SELECT
+                FROM job AS j
+                WHERE j.queue = s.name AND j.group_key IS NULL AND j.state = 'available'
+                ORDER BY j.priority DESC, j.scheduled_at
+                LIMIT s.max_waiting + n.jobs
+            )
+            UNION ALL
+            (
+                SELECT
+                FROM job AS j
+                WHERE j.queue = s.name AND j.group_key IS NOT NULL AND j.state = 'available'
+                ORDER BY j.priority DESC, j.group_key
+                LIMIT s.max_waiting + n.jobs
+            )
+            LIMIT s.max_waiting + n.jobs
+        ) AS c
+    ) AS w
+    WHERE w.waiting > s.max_waiting
+    ORDER BY s.name
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'UQ003',
+            MESSAGE = format(
+                'queue %s is full: at most %s of its jobs may wait, and it has room for %s of %s new ones',
+                to_json(beyond.name::text), beyond.max_waiting, beyond.room, beyond.jobs
+            ),
+            DETAIL = json_build_object('queue', beyond.name, 'max_waiting', beyond.max_waiting, 'room', beyond.room),
+            HINT = 'Nothing was inserted. Try again when workers have started some of them, let more runners work the queue, or raise its limit with limit_waiting.',
+            SCHEMA = current_schema(),
+            TABLE = 'job';
+    END IF;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION refuse_beyond_max_waiting() IS
+    'Error UQ003 where an insert left a queue with more available jobs than its max_waiting. Its DETAIL is {"queue", "max_waiting", "room"}; room is how many of the new jobs the queue could have taken. Setting uniqueue.ignore_max_waiting to on exempts the inserts of a session or transaction.';
+REVOKE EXECUTE ON FUNCTION refuse_beyond_max_waiting() FROM PUBLIC;
+
 CREATE FUNCTION insert_unique(
     ids uuid[],
     kinds text[],

@@ -507,6 +507,85 @@ END;
 COMMENT ON FUNCTION limit_queue(text, integer) IS
     'Limits how many of a queue''s jobs run at once, over all runners; null: no limit. Wakes runners that sleep, as there may be room. Answers with how the queue is set. Error 22023 for less than 1.';
 
+CREATE FUNCTION apply_max_waiting() RETURNS trigger
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    SET search_path FROM CURRENT
+    -- Longer than a fetch waits for the queue's row, which this transaction has locked.
+    SET lock_timeout = '300ms'
+AS $$
+-- The table job has the trigger job_max_waiting only while a queue has a limit, so that inserts pay nothing for a limit that
+-- no queue has.
+--
+-- To create or drop the trigger, the transaction needs the table job without open writers, and other sessions cannot write
+-- to it until this transaction ends. The function waits in short tries, since inserts queue up behind each of them.
+DECLARE
+    tries integer := 0;
+    is_wanted boolean;
+    is_there boolean;
+BEGIN
+    -- A limit that only moves needs no change.
+    IF num_nonnulls(OLD.max_waiting, NEW.max_waiting) <> 1 THEN
+        RETURN NULL;
+    END IF;
+    LOOP
+        tries := tries + 1;
+        BEGIN
+            -- One change after another, each of which sees what the one before it committed.
+            PERFORM pg_advisory_xact_lock(hashtext('uniqueue.max_waiting'), to_regclass('job')::oid::integer);
+            is_wanted := EXISTS (SELECT FROM queue AS q WHERE q.max_waiting IS NOT NULL);
+            is_there := EXISTS (
+                SELECT FROM pg_trigger AS t WHERE t.tgrelid = to_regclass('job') AND t.tgname = 'job_max_waiting'
+            );
+            IF is_wanted AND NOT is_there THEN
+                CREATE TRIGGER job_max_waiting
+                    AFTER INSERT ON job
+                    REFERENCING NEW TABLE AS entered
+                    FOR EACH STATEMENT EXECUTE FUNCTION refuse_beyond_max_waiting();
+                COMMENT ON TRIGGER job_max_waiting ON job IS
+                    'Refuses inserts beyond queue.max_waiting. It exists while a queue has such a limit.';
+            ELSIF is_there AND NOT is_wanted THEN
+                DROP TRIGGER job_max_waiting ON job;
+            END IF;
+            RETURN NULL;
+        EXCEPTION
+            WHEN lock_not_available THEN
+                IF tries >= 15 THEN
+                    RAISE lock_not_available USING
+                        MESSAGE = 'cannot set max_waiting of a queue while other transactions write to table job',
+                        HINT = 'Try again when no transaction that has inserted or changed jobs is open for long.';
+                END IF;
+                PERFORM pg_sleep(0.02 * tries);
+        END;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION apply_max_waiting() IS
+    'Creates the trigger job_max_waiting when the first queue gets a max_waiting, and drops it when the last one is removed. Waits up to 7 s for open transactions that write to job; error 55P03 after that. With the rights of the schema''s owner, who owns the table.';
+REVOKE EXECUTE ON FUNCTION apply_max_waiting() FROM PUBLIC;
+
+CREATE TRIGGER queue_max_waiting
+    AFTER INSERT OR UPDATE OF max_waiting OR DELETE ON queue
+    FOR EACH ROW EXECUTE FUNCTION apply_max_waiting();
+COMMENT ON TRIGGER queue_max_waiting ON queue IS 'Keeps the trigger job_max_waiting as long as a queue needs it.';
+
+CREATE FUNCTION limit_waiting(queue_name text, max_waiting integer)
+RETURNS TABLE (name text, paused_at timestamptz, max_waiting integer)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    INSERT INTO queue AS q (name, max_waiting)
+    SELECT limit_waiting.queue_name, limit_waiting.max_waiting
+    WHERE queue_may_be(limit_waiting.queue_name) AND CASE
+        WHEN limit_waiting.max_waiting < 1 THEN
+            refuse(format('invalid max_waiting: must be at least 1: %s', limit_waiting.max_waiting))
+        ELSE true
+    END
+    ON CONFLICT (name) DO UPDATE SET max_waiting = excluded.max_waiting
+    RETURNING q.name, q.paused_at, q.max_waiting;
+END;
+COMMENT ON FUNCTION limit_waiting(text, integer) IS
+    'Limits how many available jobs a queue may have; null: any number. An insert that would exceed the limit is error UQ003. Scheduled, retryable and pending jobs do not count, and what makes them available is never refused; nor is a periodic job. Jobs that wait already stay. The first limit, and removing the last one, wait up to 7 s for open transactions that write to job (error 55P03), and inserts wait until this transaction ends. Answers with how the queue is set. Error 22023 for less than 1.';
+
 CREATE FUNCTION limit_groups(queue_name text, max_per_group integer)
 RETURNS TABLE (name text, paused_at timestamptz, max_per_group integer, fair boolean)
     LANGUAGE sql VOLATILE

@@ -89,6 +89,7 @@ DECLARE
     slot_at timestamptz;
     entered record;
     latest uuid;
+    ignored CONSTANT text := coalesce(current_setting('uniqueue.ignore_max_waiting', true), '');
 BEGIN
     SELECT p.* INTO definition
     FROM periodic AS p
@@ -97,6 +98,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    -- A slot that the schedule promised is not refused. Only a superuser could set this in the function's head.
+    PERFORM set_config('uniqueue.ignore_max_waiting', 'on', true);
     FOREACH slot_at IN ARRAY slots LOOP
         slot := slot_at;
         SELECT e.outcome, (e.entered).id INTO entered
@@ -131,6 +134,7 @@ BEGIN
         END IF;
         RETURN NEXT;
     END LOOP;
+    PERFORM set_config('uniqueue.ignore_max_waiting', ignored, true);
     UPDATE periodic AS p
     SET next_at = moves_to,
         last_at = coalesce(slots[cardinality(slots)], p.last_at),

@@ -664,8 +664,9 @@ SELECT
     END AS status,
     q.paused_at, q.max_running, q.runners,
     q.available, q.running, q.scheduled, q.retryable, q.discarded, q.pending, q.completed, q.cancelled,
-    q.oldest_available_age, q.waiting_are_all, q.discarded_are_all, q.last_are_all
-FROM queues() AS q;
+    q.oldest_available_age, q.waiting_are_all, q.discarded_are_all, q.last_are_all, s.max_waiting
+FROM queues() AS q
+LEFT JOIN queue AS s ON s.name = q.name;
 COMMENT ON VIEW queue_status IS
     'One row a queue that has settings, a live runner or jobs, with its jobs by state, counted no further than needed: queues() says how far, and counts further when told. Reads with the caller''s rights.';
 COMMENT ON COLUMN queue_status.queue IS 'The queue''s name.';
@@ -686,6 +687,7 @@ COMMENT ON COLUMN queue_status.oldest_available_age IS 'How long its oldest avai
 COMMENT ON COLUMN queue_status.waiting_are_all IS 'Whether all waiting jobs of all queues were looked at, not only the 20,000 that are due first.';
 COMMENT ON COLUMN queue_status.discarded_are_all IS 'Whether all discarded jobs of all queues were looked at, not only the last 20,000.';
 COMMENT ON COLUMN queue_status.last_are_all IS 'Whether all jobs were looked at, not only the last 20,000.';
+COMMENT ON COLUMN queue_status.max_waiting IS 'How many available jobs an insert may leave it with; null: any number.';
 
 CREATE VIEW failing_kind AS
 SELECT

@@ -1,17 +1,17 @@
 //! The one error type.
 
 mod database;
+mod predicates;
 mod text;
 
 use std::fmt;
 
 use serde::Serialize;
-use sqlx::error::DatabaseError;
 use sqlx::postgres::PgConnectOptions;
 
 pub(crate) use self::database::with_causes;
 
-use self::database::{connect_text, database_hint, database_text, destination, is_mix_up};
+use self::database::{connect_text, database_hint, database_text, destination, queue_full};
 use self::text::{missing_state_text, rejected_text};
 use crate::ident::{JobId, SchemaName};
 use crate::outcome::BoxError;
@@ -147,6 +147,24 @@ pub enum Error {
         waited: std::time::Duration,
     },
 
+    /// The insert would leave a queue with more available jobs than its [`max_waiting`](crate::Queue::max_waiting).
+    /// Nothing of the call was inserted. In a caller's transaction the database takes no more statements until a rollback,
+    /// to a savepoint at the least.
+    ///
+    /// It [is retryable](Error::is_retryable): there is room again when workers have started jobs of the queue. Wait
+    /// before the next try.
+    #[error(
+        "queue {queue} is full: at most {max_waiting} of its jobs may wait, and it has room for {room}; hint: try again later, let more runners work the queue, or raise its limit (`uniqueue queue max-waiting {queue} N`)"
+    )]
+    QueueFull {
+        /// The queue.
+        queue: String,
+        /// Its limit.
+        max_waiting: u32,
+        /// How many of the call's jobs the queue could have taken.
+        room: u32,
+    },
+
     /// A job's result cannot be waited for: its queue, or a live runner of the queue, deletes jobs as they complete.
     #[error(
         "queue {queue} deletes jobs as they complete, so no wait can see their results; hint: keep completed jobs for a while (`uniqueue queue retention {queue} --completed 1m`, or the retention of the runners)"
@@ -260,7 +278,13 @@ pub enum Error {
 
     /// The database could not be reached, or refused a statement.
     #[error("{said}{hint}", said = database_text(.0), hint = database_hint(.0))]
-    Database(#[from] sqlx::Error),
+    Database(#[source] sqlx::Error),
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        queue_full(&error).unwrap_or(Error::Database(error))
+    }
 }
 
 impl Error {
@@ -270,87 +294,9 @@ impl Error {
         Error::Connect { to: destination(options), source }
     }
 
-    /// The error of the server, if the database refused a statement or a connection.
-    fn by_server(&self) -> Option<&dyn DatabaseError> {
-        match self {
-            Error::Database(sqlx::Error::Database(error))
-            | Error::Connect { source: sqlx::Error::Database(error), .. } => Some(&**error),
-            _ => None,
-        }
-    }
-
     /// The error of an [`InsertMiddleware`](crate::InsertMiddleware) that refuses jobs.
     pub fn refused(reason: impl Into<BoxError>) -> Self {
         Error::Refused(reason.into())
-    }
-
-    /// Whether the insert was refused because another job claims its key.
-    #[must_use]
-    pub fn is_duplicate(&self) -> bool {
-        matches!(self, Error::Rejected(_))
-    }
-
-    /// Whether the same call may succeed when tried again: after a serialization failure, a deadlock, a lost
-    /// connection, a full pool, or a lock timeout.
-    ///
-    /// After a serialization failure or a lost connection, try again with a new transaction.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        match self {
-            Error::Busy { .. } => true,
-            _ if self.by_server().is_some() => self.by_server().and_then(DatabaseError::code).is_some_and(|code| {
-                // Serialization failure, deadlock, lock timeout, and the classes of
-                // connection trouble, resource shortage and operator intervention.
-                matches!(&*code, "40001" | "40P01" | "55P03") || ["08", "53", "57"].contains(&&code[..2])
-            }),
-            Error::Database(error) | Error::Connect { source: error, .. } => {
-                matches!(error, sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed)
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether a statement met a row newer than its snapshot, which READ COMMITTED would have read again.
-    pub(crate) fn is_serialization_failure(&self) -> bool {
-        matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("40001"))
-    }
-
-    /// Whether a statement timed out waiting for a lock.
-    pub(crate) fn is_lock_timeout(&self) -> bool {
-        matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03"))
-    }
-
-    /// Whether a statement took longer than its timeout, such as [`Request::timeout`](crate::Request::timeout), or was
-    /// cancelled by another session.
-    #[must_use]
-    pub fn is_statement_timeout(&self) -> bool {
-        matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("57014"))
-    }
-
-    /// Whether the server's queue of notifications is full, because a session listens in a transaction that it leaves
-    /// open. The code stands for other limits as well. The message can be in any language, but contains the command.
-    pub(crate) fn is_notify_queue_full(&self) -> bool {
-        let Error::Database(sqlx::Error::Database(error)) = self else { return false };
-        error.code().as_deref() == Some("54000") && error.message().contains("NOTIFY")
-    }
-
-    /// Whether the server refuses every statement on this connection: it starts, stops, lacks a resource, or takes no
-    /// writes, as a primary that became a standby.
-    pub(crate) fn is_of_server(&self) -> bool {
-        const CLASSES: [&str; 7] = ["08", "25", "28", "3D", "53", "57P", "F0"];
-        let code = self.by_server().and_then(DatabaseError::code);
-        code.is_some_and(|code| CLASSES.iter().any(|class| code.starts_with(class)))
-    }
-
-    /// Whether a pooler mixed up the prepared statements of its clients.
-    pub(crate) fn is_mix_up(&self) -> bool {
-        matches!(self, Error::Database(sqlx::Error::Database(error)) if is_mix_up(&**error))
-    }
-
-    /// Whether a result was dropped because it came from an attempt that is over.
-    #[must_use]
-    pub fn is_stale(&self) -> bool {
-        matches!(self, Error::Stale { .. })
     }
 
     /// The holders that an insert under `reject` met. Empty for every other error.

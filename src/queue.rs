@@ -24,6 +24,8 @@ pub struct QueueSettings {
     /// How many jobs of each of its groups may run at once, over all runners. `None` means as many as the jobs
     /// themselves allow.
     pub group_limit: Option<u32>,
+    /// How many available jobs it may have after an insert that adds to them. `None` means any number.
+    pub max_waiting: Option<u32>,
     /// Whether its groups, and the jobs without a group as one more, take turns within a priority.
     pub fair: bool,
     /// How long its completed jobs are kept.

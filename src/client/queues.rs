@@ -18,6 +18,7 @@ use crate::retention::{Keep, Retention};
 use crate::state::JobState;
 use crate::store::{self, QueueVerb};
 
+const NO_MAX: &str = "must be 1 to 2147483647; for no limit give None";
 const NO_LIMIT: &str = "must be 1 to 2147483647; to run nothing, pause the queue";
 
 /// A queue by its name. Made by [`Client::queue`]. Its settings may be changed before it has jobs.
@@ -64,6 +65,35 @@ impl<'a> Queue<'a> {
             Some(Ok(limit)) if limit > 0 => self.change(QueueVerb::LimitGroups(Some(limit))),
             Some(Ok(_)) => self.refuse("group_limit", NO_LIMIT, 0),
             Some(Err(limit)) => self.refuse("group_limit", NO_LIMIT, limit),
+        }
+    }
+
+    /// Limits how many available jobs the queue may have. An insert that would exceed the limit is
+    /// [`Error::QueueFull`]. `None`, the default: any number. At least 1.
+    ///
+    /// - Available jobs are those that are due and that no worker has started. Scheduled, retryable and pending jobs do not
+    ///   count. A duplicate is answered as ever, since it adds no job.
+    /// - What makes an accepted job available again is never refused: its time, a retry, a release, a rescue. Neither are
+    ///   the slots of periodic jobs. The queue can exceed its limit by these, and jobs that wait already stay.
+    /// - Two transactions that are open at once do not see each other's jobs, so the queue can also exceed its limit by what
+    ///   they insert.
+    ///
+    /// Without such a limit in any queue of the schema, inserts cost nothing more. With one, each statement that inserts
+    /// jobs counts the available jobs of the queues that have a limit, no further than the limit: see docs/performance.md for
+    /// figures.
+    ///
+    /// The first limit, and removing the last one, change the table of jobs: the call waits up to 7 s for open transactions
+    /// that write jobs, and in a transaction of the caller's, other sessions cannot insert jobs until it ends.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`] that is [retryable](Error::is_retryable) where such transactions stay open for longer.
+    pub fn max_waiting(self, limit: Option<u32>) -> QueueChange<'a> {
+        match limit.map(|limit| i32::try_from(limit).map_err(|_| limit)) {
+            None => self.change(QueueVerb::LimitWaiting(None)),
+            Some(Ok(limit)) if limit > 0 => self.change(QueueVerb::LimitWaiting(Some(limit))),
+            Some(Ok(_)) => self.refuse("max_waiting", NO_MAX, 0),
+            Some(Err(limit)) => self.refuse("max_waiting", NO_MAX, limit),
         }
     }
 
@@ -203,6 +233,7 @@ fn subject(name: &QueueName, verb: QueueVerb) -> Value {
         QueueVerb::Look | QueueVerb::Pause | QueueVerb::Resume => json!({ "queue": name }),
         QueueVerb::Limit(limit) => json!({ "queue": name, "limit": limit }),
         QueueVerb::LimitGroups(limit) => json!({ "queue": name, "group_limit": limit }),
+        QueueVerb::LimitWaiting(limit) => json!({ "queue": name, "max_waiting": limit }),
         QueueVerb::Share(is_fair) => json!({ "queue": name, "fair": is_fair }),
         QueueVerb::Retain([completed, cancelled, discarded]) => {
             json!({ "queue": name, "completed": completed, "cancelled": cancelled, "discarded": discarded })

@@ -37,6 +37,10 @@ pub(super) fn version(schema: &SchemaName, found: i32) -> Option<Finding> {
     }
 }
 
+/// The trigger that exists only while a queue has a `max_waiting`.
+const MAX_WAITING_TRIGGER: &str = "CREATE TRIGGER job_max_waiting AFTER INSERT ON job REFERENCING NEW TABLE AS entered \
+     FOR EACH STATEMENT EXECUTE FUNCTION refuse_beyond_max_waiting()";
+
 /// The identity of an object.
 type Name<'a> = (&'a str, Option<&'a str>, &'a str);
 
@@ -63,6 +67,7 @@ pub(super) fn judge(schema: &SchemaName, all: &[SchemaObject], found: &[SchemaOb
             "function" => functions.contains(bare(&is.name)),
             // Other tables and views are the application's.
             "table" | "view" | "type" => false,
+            "trigger" if is.definition == MAX_WAITING_TRIGGER => false,
             _ => is.of_table.as_deref().is_some_and(|table| tables.contains(table)),
         };
         if concerns_us && !golden.contains_key(name) {

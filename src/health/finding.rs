@@ -113,6 +113,8 @@ codes! {
     QueueUnworked = "queue_unworked",
     /// Jobs wait in a paused queue.
     QueuePaused = "queue_paused",
+    /// A queue has as many available jobs as its limit allows, so inserts are refused.
+    QueueFull = "queue_full",
     /// Jobs wait, and no live runner of their queue works their kind.
     KindUnknown = "kind_unknown",
     /// The first job of a group has waited long for its limit, for a job that began, or for a runner of its kind.

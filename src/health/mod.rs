@@ -8,6 +8,7 @@
 //! - `database`: dead rows, vacuum, indexes, and holders of old snapshots.
 //! - `work`: runners, queues, jobs, claims, maintenance.
 //! - `groups`: groups whose first job has waited long.
+//! - `full`: queues at their limit of waiting jobs.
 //! - `environment`: notifications, poolers, clocks.
 
 mod database;
@@ -15,6 +16,7 @@ mod diagnose;
 mod drift;
 mod environment;
 mod finding;
+mod full;
 mod groups;
 mod thresholds;
 mod wording;

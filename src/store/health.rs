@@ -381,7 +381,7 @@ pub(crate) async fn overdue(
 }
 
 /// Reads the rows of a statement, one JSON object each.
-async fn rows<T: DeserializeOwned + Send + Unpin>(
+pub(super) async fn rows<T: DeserializeOwned + Send + Unpin>(
     query: Query<'static, Postgres, PgArguments>,
     connection: &mut PgConnection,
 ) -> Result<Vec<T>> {

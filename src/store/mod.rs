@@ -15,6 +15,7 @@ mod fetch;
 #[cfg(feature = "testing")]
 mod find;
 mod finish;
+mod full_queues;
 mod health;
 mod insert;
 mod interval;
@@ -62,6 +63,7 @@ pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_ins
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Demand, Fetched, GroupVisit, Position, Slots, Suspects, Unreadable, fetch, give_back};
 pub(crate) use self::finish::{Ending, Finished, RunResult, Verdict, finish, locked, not_completed, still_held};
+pub(crate) use self::full_queues::{FullQueue, full_queues};
 pub(crate) use self::health::{
     HeldFromOutside, HeldGroups, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue,
     PreparedTransaction, RunnerSeen, SchemaObject, SlowJobs, StuckJobs, SuspectJobs, TableSeen, UnknownKind,
@@ -102,8 +104,9 @@ pub(crate) use self::reindex::{
 };
 pub(crate) use self::remedy::{
     OLDEST_TRANSACTIONS, sql_to_cancel, sql_to_delete, sql_to_drop_index, sql_to_drop_slot, sql_to_end_session,
-    sql_to_let_autovacuum, sql_to_limit_queue, sql_to_prune, sql_to_rebuild_index, sql_to_release_claim,
-    sql_to_resume_queue, sql_to_roll_back_prepared, sql_to_serve, sql_to_show, sql_to_vacuum,
+    sql_to_enforce_max_waiting, sql_to_let_autovacuum, sql_to_limit_queue, sql_to_limit_waiting, sql_to_prune,
+    sql_to_rebuild_index, sql_to_release_claim, sql_to_resume_queue, sql_to_roll_back_prepared, sql_to_serve,
+    sql_to_show, sql_to_vacuum,
 };
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, end_after, plan_by_index, release_service, take_service};
@@ -201,6 +204,7 @@ statements! {
     fold_duplicates,
     give_back,
     health_claims,
+    health_full,
     health_groups,
     health_hidden_sessions,
     health_indexes,
@@ -236,6 +240,7 @@ statements! {
     limit_groups,
     limit_queue,
     limit_statements,
+    limit_waiting,
     list_changes,
     list_claims,
     list_groups,

@@ -28,6 +28,7 @@ pub(crate) enum QueueVerb {
     Resume,
     Limit(Option<i32>),
     LimitGroups(Option<i32>),
+    LimitWaiting(Option<i32>),
     Share(bool),
     /// Completed, cancelled and discarded jobs; `None` leaves it as it is.
     Retain([Option<Keep>; 3]),
@@ -42,6 +43,7 @@ impl QueueVerb {
             Self::Resume => "resume_queue",
             Self::Limit(_) => "limit_queue",
             Self::LimitGroups(_) => "limit_groups",
+            Self::LimitWaiting(_) => "limit_waiting",
             Self::Share(_) => "share_queue",
             Self::Retain(_) => "retain_queue",
         }
@@ -62,6 +64,7 @@ pub(crate) async fn change_queue(
         QueueVerb::Resume => Some(named(&statements.resume_queue)),
         QueueVerb::Limit(limit) => Some(named(&statements.limit_queue).bind(limit)),
         QueueVerb::LimitGroups(limit) => Some(named(&statements.limit_groups).bind(limit)),
+        QueueVerb::LimitWaiting(limit) => Some(named(&statements.limit_waiting).bind(limit)),
         QueueVerb::Share(is_fair) => Some(named(&statements.share_queue).bind(is_fair)),
         QueueVerb::Retain(keep) => {
             // Two concurrent changes of different states must not undo each other.
@@ -85,6 +88,7 @@ pub(crate) async fn change_queue(
             paused_at: None,
             limit: None,
             group_limit: None,
+            max_waiting: None,
             fair: false,
             keep_completed: Keep::AsRunnersSay,
             keep_cancelled: Keep::AsRunnersSay,
@@ -118,6 +122,7 @@ fn settings(row: &PgRow) -> Result<QueueSettings> {
         paused_at: row.try_get::<Option<Stored>, _>("paused_at")?.map(|at| at.0),
         limit: row.try_get::<Option<i32>, _>("max_running")?.map(i32::unsigned_abs),
         group_limit: row.try_get::<Option<i32>, _>("max_per_group")?.map(i32::unsigned_abs),
+        max_waiting: row.try_get::<Option<i32>, _>("max_waiting")?.map(i32::unsigned_abs),
         fair: row.try_get::<Option<bool>, _>("fair")?.unwrap_or_default(),
         keep_completed: keep(row, "keep_completed")?,
         keep_cancelled: keep(row, "keep_cancelled")?,

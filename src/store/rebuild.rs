@@ -149,7 +149,7 @@ mod tests {
     fn every_function_and_view_has_a_source() {
         let mut seen = 0;
         for object in golden_objects().unwrap() {
-            if !matches!(object.kind.as_str(), "function" | "view") {
+            if !matches!(object.kind.as_str(), "function" | "trigger" | "view") {
                 continue;
             }
             let name = object.name.split('(').next().unwrap();

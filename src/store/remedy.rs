@@ -50,6 +50,20 @@ pub(crate) fn sql_to_limit_queue(schema: &SchemaName, queue: &QueueName, limit: 
     format!("SELECT * FROM {}.limit_queue({}, {limit});", schema.quoted(), literal(queue.as_str()))
 }
 
+pub(crate) fn sql_to_limit_waiting(schema: &SchemaName, queue: &str, limit: u64) -> String {
+    format!("SELECT * FROM {}.limit_waiting({}, {limit});", schema.quoted(), literal(queue))
+}
+
+/// Removes a limit of waiting jobs and sets it again, which creates the trigger that enforces it.
+pub(crate) fn sql_to_enforce_max_waiting(schema: &SchemaName, queue: &str, limit: u64) -> String {
+    format!(
+        "DROP TRIGGER IF EXISTS job_max_waiting ON {schema}.job;\nSELECT * FROM {schema}.limit_waiting({queue}, NULL);\n{again}",
+        schema = schema.quoted(),
+        queue = literal(queue),
+        again = sql_to_limit_waiting(schema, queue, limit),
+    )
+}
+
 pub(crate) fn sql_to_cancel(schema: &SchemaName, job: Uuid) -> String {
     format!("SELECT * FROM {}.cancel_jobs(ARRAY['{job}'::uuid]);", schema.quoted())
 }

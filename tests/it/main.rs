@@ -26,6 +26,7 @@ mod look_ups;
 mod machine;
 mod maintenance;
 mod manifest;
+mod max_waiting;
 mod modes;
 mod notifying;
 mod open_transaction;

@@ -69,6 +69,11 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
     database.client.audit_duplicates("a").await.unwrap();
     assert!(inserter.insert(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap().duplicate);
     assert_eq!(database.client.audited_kinds().await.unwrap()[0].suppressed, 1);
+    // So is a limit of the queue.
+    let waiting = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'available'").await;
+    database.client.queue("default").max_waiting(Some(u32::try_from(waiting).unwrap() + 1)).await.unwrap();
+    inserter.insert(job("last")).await.unwrap();
+    assert!(matches!(inserter.insert(job("beyond")).await, Err(uniqueue::Error::QueueFull { .. })));
     for statement in [
         "SELECT * FROM {schema}.duplicate_tally",
         "INSERT INTO {schema}.duplicate_tally VALUES (now(), gen_random_uuid(), 1, 'a', 'k')",
@@ -164,6 +169,8 @@ async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert() {
     assert!(operator.queue("a").pause().await.unwrap().paused_at.is_some());
     assert_eq!(operator.queue("a").resume().await.unwrap().paused_at, None);
     assert_eq!(operator.queue("a").limit(Some(2)).await.unwrap().limit, Some(2));
+    assert_eq!(operator.queue("a").max_waiting(Some(2)).await.unwrap().max_waiting, Some(2));
+    assert_eq!(operator.queue("a").max_waiting(None).await.unwrap().max_waiting, None);
     assert_eq!(operator.queues().await.unwrap().len(), 1);
     assert!(operator.queue("b").limit(Some(2)).await.is_ok() && operator.queue("b").remove().await.unwrap());
     assert!(!operator.queue("b").remove().await.unwrap(), "it is gone");
@@ -245,7 +252,7 @@ async fn every_view(database: &Database, pool: &PgPool, views: &[&str]) {
 }
 
 /// Statements that a read-only role cannot run.
-const CHANGES: [&str; 26] = [
+const CHANGES: [&str; 27] = [
     "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
     "UPDATE {schema}.job SET state = 'available'",
     "DELETE FROM {schema}.job",
@@ -266,6 +273,7 @@ const CHANGES: [&str; 26] = [
     "SELECT * FROM {schema}.pause_queue('a')",
     "SELECT * FROM {schema}.limit_queue('a', 1)",
     "SELECT * FROM {schema}.limit_groups('a', 1)",
+    "SELECT * FROM {schema}.limit_waiting('a', 1)",
     "SELECT * FROM {schema}.share_queue('a', true)",
     "UPDATE {schema}.maintenance SET leased_until = 'infinity'",
     "SELECT {schema}.audit_duplicates('a')",
@@ -315,13 +323,14 @@ async fn an_observer_has_the_views_and_never_sees_a_payload() {
 }
 
 #[tokio::test]
-async fn only_six_functions_lend_their_owner_s_rights() {
+async fn only_eight_functions_lend_their_owner_s_rights() {
     let database = Database::new().await;
     let lending = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND prosecdef";
     assert_eq!(
         database.text(lending).await,
-        "cover_holder fold_duplicates note_duplicates release_expired replace_holder update_holder"
+        "apply_max_waiting cover_holder fold_duplicates note_duplicates refuse_beyond_max_waiting release_expired \
+         replace_holder update_holder"
     );
     // The audit's functions check what they are given. The others are for roles that insert.
     let public = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc

@@ -3,7 +3,7 @@ SELECT
     q.name, q.paused_at, q.max_running, q.runners, q.available, q.running, q.scheduled, q.retryable,
     q.discarded, q.pending, q.completed, q.cancelled, q.waiting_are_all, q.discarded_are_all, q.last_are_all,
     extract(epoch FROM q.oldest_available_age)::double precision AS oldest_available_age,
-    s.max_per_group, s.fair,
+    s.max_per_group, s.max_waiting, s.fair,
     extract(epoch FROM s.keep_completed)::double precision AS keep_completed,
     extract(epoch FROM s.keep_cancelled)::double precision AS keep_cancelled,
     extract(epoch FROM s.keep_discarded)::double precision AS keep_discarded

@@ -3,6 +3,7 @@
 mod database;
 mod drift;
 mod environment;
+mod full;
 mod sessions;
 mod work;
 

@@ -16,7 +16,7 @@ async fn the_client_s_statements_are_calls_of_the_functions() {
     let functions = database.text(functions).await;
     assert_eq!(
         functions,
-        "cancel_jobs delete_jobs limit_groups limit_queue pause_queue release_jobs reschedule_jobs resume_queue retain_queue \
+        "cancel_jobs delete_jobs limit_groups limit_queue limit_waiting pause_queue release_jobs reschedule_jobs resume_queue retain_queue \
          retry_jobs set_priority share_queue"
     );
     let statements = database.client.statements_text();

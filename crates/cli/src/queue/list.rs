@@ -34,7 +34,8 @@ pub(super) struct ListArguments {
 const EXAMPLES: &str = "\
 is: the status, as in the view queue_status. It is paused; no runner (it has jobs, and no live runner works them); at its
 limit; working; waiting (jobs are available and none runs); or idle. groups: how many jobs of each group may run at once, and
-fair where the groups take turns; shown where a queue has either. oldest: how long the oldest available job has been due.
+fair where the groups take turns; shown where a queue has either. max waiting: the limit of available jobs; shown where a
+queue has one. oldest: how long the oldest available job has been due.
 With --json it prints one queue a line. Counts are {\"exactly\": n} or {\"at_least\": n}, ages {\"secs\", \"nanos\"}.
 
 Examples:
@@ -71,13 +72,16 @@ pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
 
 fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
     let has_groups = queues.iter().any(|info| info.settings.group_limit.is_some() || info.settings.fair);
+    let has_max_waiting = queues.iter().any(|info| info.settings.max_waiting.is_some());
     let mut columns = vec![Column::long("queue"), Column::text("is")];
     if has_groups {
         columns.push(Column::text("groups").optional());
     }
+    columns.extend([Column::number("runners").optional(), Column::number("available")]);
+    if has_max_waiting {
+        columns.push(Column::number("max waiting").optional());
+    }
     columns.extend([
-        Column::number("runners").optional(),
-        Column::number("available"),
         Column::number("oldest"),
         Column::number("running"),
         Column::number("limit").optional(),
@@ -94,9 +98,11 @@ fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
         if has_groups {
             cells.push(Cell::new(groups(&info.settings)));
         }
+        cells.extend([Cell::new(count(info.runners)), number(info.available, Style::Plain)]);
+        if has_max_waiting {
+            cells.push(max_waiting(info));
+        }
         cells.extend([
-            Cell::new(count(info.runners)),
-            number(info.available, Style::Plain),
             Cell::new(info.oldest_available_age.map(format_duration).unwrap_or_default()),
             number(info.running, Style::Plain),
             Cell::new(info.settings.limit.map(|limit| count(u64::from(limit))).unwrap_or_default()),
@@ -117,6 +123,13 @@ fn groups(settings: &QueueSettings) -> String {
     let limit = settings.group_limit.map(|limit| count(u64::from(limit)));
     let fair = settings.fair.then(|| "fair".to_owned());
     limit.into_iter().chain(fair).collect::<Vec<_>>().join(", ")
+}
+
+/// How many jobs of a queue may wait.
+fn max_waiting(info: &QueueInfo) -> Cell {
+    let Some(limit) = info.settings.max_waiting.map(u64::from) else { return Cell::new("") };
+    let style = if info.available.counted() >= limit { Style::Bad } else { Style::Plain };
+    Cell::new(count(limit)).style(style)
 }
 
 /// The status of a queue.

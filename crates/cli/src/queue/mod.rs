@@ -2,6 +2,7 @@
 
 mod groups;
 mod list;
+mod max_waiting;
 mod remove;
 mod set;
 mod status;
@@ -10,6 +11,7 @@ use clap::{Args, Subcommand};
 
 use self::groups::GroupsArguments;
 use self::list::ListArguments;
+use self::max_waiting::MaxWaitingArguments;
 use self::remove::RemoveArguments;
 use self::set::{LimitArguments, PauseArguments, ResumeArguments, RetentionArguments};
 pub(crate) use self::status::Status;
@@ -31,6 +33,7 @@ enum QueueCommand {
     Pause(PauseArguments),
     Resume(ResumeArguments),
     Limit(LimitArguments),
+    MaxWaiting(MaxWaitingArguments),
     Retention(RetentionArguments),
     Remove(RemoveArguments),
 }
@@ -55,6 +58,7 @@ pub(crate) async fn run(arguments: QueueArguments) -> Result<Verdict, Failure> {
         QueueCommand::Pause(arguments) => set::pause(arguments).await,
         QueueCommand::Resume(arguments) => set::resume(arguments).await,
         QueueCommand::Limit(arguments) => set::limit(arguments).await,
+        QueueCommand::MaxWaiting(arguments) => max_waiting::run(arguments).await,
         QueueCommand::Retention(arguments) => set::retention(arguments).await,
         QueueCommand::Remove(arguments) => remove::run(arguments).await,
     }

@@ -152,8 +152,9 @@ enum YesOrNo {
     No,
 }
 
+/// A limit on the command line.
 #[derive(Clone, Copy, Debug)]
-struct Limit(Option<u32>);
+pub(super) struct Limit(pub(super) Option<u32>);
 
 impl FromStr for Limit {
     type Err = &'static str;
@@ -309,11 +310,12 @@ pub(super) async fn retention(arguments: RetentionArguments) -> Result<Verdict, 
 
 /// Prints a note if a queue had no settings, no live runner and no recent job: its name may be a typing error. This runs
 /// after the change is made and printed, so that a slow or failing check does not affect it.
-async fn note_unknown_queue(client: &Client, before: &QueueSettings) {
+pub(super) async fn note_unknown_queue(client: &Client, before: &QueueSettings) {
     let kept = [before.keep_completed, before.keep_cancelled, before.keep_discarded];
     let was_set = before.paused_at.is_some()
         || before.limit.is_some()
         || before.group_limit.is_some()
+        || before.max_waiting.is_some()
         || before.fair
         || kept != [Keep::AsRunnersSay; 3];
     if was_set {
@@ -352,7 +354,7 @@ fn print_change(
 }
 
 /// Prints the settings of a queue.
-fn print_settings(
+pub(super) fn print_settings(
     settings: &QueueSettings,
     json: bool,
     text: impl Fn(&QueueSettings) -> String,

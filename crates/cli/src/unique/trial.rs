@@ -63,6 +63,8 @@ pub(super) async fn would_wait(client: &Client, job: NewJob) -> Result<Option<Bl
                 state: blocker_state,
             },
         ))),
+        // A full queue has nothing to do with the key.
+        Err(Error::QueueFull { .. }) => Ok(None),
         Err(error) if may_not_insert(&error) => Ok(None),
         Err(error) => Err(error.into()),
         Ok(_) => Ok(None),

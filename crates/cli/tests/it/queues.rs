@@ -180,6 +180,17 @@ async fn queues_are_paused_limited_and_keep_their_jobs() {
         "queue emails has no limit but the runners' own\n"
     );
 
+    let said = "queue emails takes inserts until 1,000 jobs wait\n";
+    assert_eq!(queues.text(&["queue", "max-waiting", "emails", "1000"], 0), said);
+    assert_eq!(queues.lines(&["queue", "list", "emails", "--json"])[0]["max_waiting"], json!(1000));
+    assert_eq!(queues.lines(&["queue", "max-waiting", "emails", "1", "--json"])[0]["max_waiting"], json!(1));
+    queues.text(&["job", "insert", "a", "--queue", "emails"], 0);
+    let full = queues.refused(&["job", "insert", "a", "--queue", "emails"]);
+    assert!(full.starts_with("error: queue emails is full: at most 1 of its jobs may wait"), "{full}");
+    let said = "queue emails takes inserts however many jobs wait\n";
+    assert_eq!(queues.text(&["queue", "max-waiting", "emails", "none"], 0), said);
+    assert_eq!(queues.lines(&["queue", "list", "emails", "--json"])[0]["max_waiting"], json!(null));
+
     let kept = "SELECT concat_ws(' ', keep_completed, keep_cancelled, keep_discarded) FROM uniqueue.queue WHERE name = 'emails'";
     let retention = |more: &[&'static str]| [&["queue", "retention", "emails"], more].concat();
     assert_eq!(
@@ -210,6 +221,10 @@ async fn queues_are_paused_limited_and_keep_their_jobs() {
             &["queue", "limit", "emails", "0"][..],
             "error: invalid limit: must be 1 to 2147483647; to run nothing, pause the queue: 0",
         ),
+        (
+            &["queue", "max-waiting", "emails", "0"],
+            "error: invalid max_waiting: must be 1 to 2147483647; for no limit give None: 0",
+        ),
         (&["queue", "limit", "emails", "few"], "error: invalid value 'few' for '[N]': expected a number, or none"),
         (&["queue", "pause", ""], "error: invalid queue: must not be empty: \"\""),
         (&["queue", "pause"], "error: the following required arguments were not provided"),
@@ -239,6 +254,8 @@ async fn a_queue_without_runner_and_jobs_is_set_with_a_note() {
         (&["queue", "resume", "nowhere"], false),
         (&["queue", "pause", "emails"], false),
         (&["queue", "limit", "reports", "5"], false),
+        (&["queue", "max-waiting", "emial", "5"], true),
+        (&["queue", "max-waiting", "emial", "none"], false),
     ] {
         let output = queues.command(words).output().unwrap();
         let expected = match has_note {

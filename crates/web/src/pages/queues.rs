@@ -142,6 +142,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Html<String>, Fai
                     dt { "Oldest available job" } dd { @match queue.oldest_available_age { Some(age) => { "due for " (span(age)) } None => "none" } }
                     dt { "Limit" } dd { @match settings.limit { Some(limit) => { (limit) " at once" } None => "none" } }
                     dt { "Limit of each group" } dd { @match settings.group_limit { Some(limit) => { (limit) " at once" } None => "none but the jobs' own" } }
+                    dt { "May wait" } dd { @match settings.max_waiting { Some(limit) => { (grouped(u64::from(limit))) " available jobs" } None => "any number" } }
                     dt { "Turns" } dd { @if settings.fair { "fair: groups take turns, and jobs without a group are one more" } @else { "groups take turns, and jobs without a group come by their time" } }
                     dt { "Keeps completed" } dd { (kept(settings.keep_completed)) }
                     dt { "Keeps cancelled" } dd { (kept(settings.keep_cancelled)) }

@@ -7,7 +7,8 @@
 //!
 //! Invariants:
 //! - Each caller gets its own job, duplicate or error. A statement that the database refuses has done nothing, so each
-//!   of its inserts is sent again alone.
+//!   of its inserts is sent again alone. If a queue was full, the inserts that it has room for and those of other queues are
+//!   sent again together.
 //! - No insert waits for another insert's key. A statement that meets the key of an open transaction gives up after a
 //!   few milliseconds, and each of its inserts is sent alone, on a connection of its own.
 //! - A sender ends in the moment in which it sees that no insert waits, so none is left behind.

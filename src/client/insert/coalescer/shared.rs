@@ -15,24 +15,40 @@ use crate::job::Inserted;
 /// How long a shared statement waits for a key of an open transaction before each insert is sent alone.
 const MAX_SHARED_WAIT: Duration = Duration::from_millis(5);
 
+/// How often the inserts that a full queue has room for are sent again together, since others take the room meanwhile.
+const MAX_TRIES_WHERE_FULL: u32 = 3;
+
 /// Sends a batch and answers every caller. `false`: the connection should be checked.
 pub(super) async fn send_shared(
     client: &Client,
     connection: &mut PgConnection,
     mut inserts: Vec<SharedInsert>,
 ) -> bool {
-    // One without a key meets none, so it waits for no other transaction.
-    if let Some(insert) = inserts.pop_if(|insert| insert.row.claim.is_none()) {
-        if inserts.is_empty() {
-            return insert.send(client, connection).await;
+    let mut tries = 0;
+    let sent = loop {
+        // One without a key meets none, so it waits for no other transaction.
+        if let Some(insert) = inserts.pop_if(|insert| insert.row.claim.is_none()) {
+            if inserts.is_empty() {
+                return insert.send(client, connection).await;
+            }
+            inserts.push(insert);
         }
-        inserts.push(insert);
-    }
-    let rows = inserts.iter().map(|insert| insert.row.clone()).collect();
-    let sent = tokio::select! {
-        biased;
-        sent = send_each(client, connection, Batch::fold(rows, false), MAX_SHARED_WAIT) => sent,
-        () = all_gone(&mut inserts) => return false,
+        let rows = inserts.iter().map(|insert| insert.row.clone()).collect();
+        let sent = tokio::select! {
+            biased;
+            sent = send_each(client, connection, Batch::fold(rows, false), MAX_SHARED_WAIT) => sent,
+            () = all_gone(&mut inserts) => return false,
+        };
+        match sent {
+            Err(Error::QueueFull { queue, max_waiting, room }) if tries < MAX_TRIES_WHERE_FULL => {
+                tries += 1;
+                inserts = with_room(client, inserts, &queue, max_waiting, room);
+                if inserts.is_empty() {
+                    return true;
+                }
+            }
+            sent => break sent,
+        }
     };
     match sent {
         Ok(answers) => {
@@ -48,13 +64,40 @@ pub(super) async fn send_shared(
             for insert in inserts {
                 tokio::spawn(send_alone(client.clone(), insert));
             }
-            matches!(error, Error::Busy { .. }) || error.is_lock_timeout()
+            matches!(error, Error::Busy { .. } | Error::QueueFull { .. }) || error.is_lock_timeout()
         }
         Err(error) => {
             inserts.into_iter().for_each(|insert| insert.answer(Err(error_for_each(&error))));
             false
         }
     }
+}
+
+/// Of inserts whose statement a full queue refused, those to send again in one statement. Those that the queue has no room
+/// for are refused. A job with a key may be a duplicate, and one with a time may be scheduled. A full queue refuses neither,
+/// so each of them is sent alone.
+fn with_room(
+    client: &Client,
+    inserts: Vec<SharedInsert>,
+    full: &str,
+    max_waiting: u32,
+    mut room: u32,
+) -> Vec<SharedInsert> {
+    let mut again = Vec::with_capacity(inserts.len());
+    for insert in inserts {
+        let SharedInsert { row, .. } = &insert;
+        let is_of_queue = row.queue.as_str() == full;
+        let adds_one = row.claim.is_none() && row.scheduled_at.is_none() && row.delay.is_none() && !row.is_pending;
+        if is_of_queue && !adds_one {
+            tokio::spawn(send_alone(client.clone(), insert));
+        } else if is_of_queue && room == 0 {
+            insert.answer(Err(Error::QueueFull { queue: full.to_owned(), max_waiting, room: 0 }));
+        } else {
+            room -= u32::from(is_of_queue);
+            again.push(insert);
+        }
+    }
+    again
 }
 
 /// Sends an insert that was not settled with others.
@@ -81,7 +124,7 @@ impl SharedInsert {
             inserted = send(client, connection, Batch::fold(vec![row], false), None, true) => inserted,
             () = answer.closed() => return false,
         };
-        let is_well = inserted.is_ok();
+        let is_well = matches!(inserted, Ok(_) | Err(Error::QueueFull { .. }));
         let inserted = inserted.and_then(|mut inserted| inserted.pop().ok_or_else(|| sqlx::Error::RowNotFound.into()));
         drop(answer.send(Reply::Answer(inserted)));
         is_well
@@ -97,7 +140,7 @@ impl SharedInsert {
 /// a server that is shutting down, leaves that open.
 fn did_nothing(error: &Error) -> bool {
     match error {
-        Error::Busy { .. } => true,
+        Error::Busy { .. } | Error::QueueFull { .. } => true,
         Error::Database(sqlx::Error::Database(error)) => {
             !error.code().is_some_and(|code| code.starts_with("08") || code.starts_with("57P"))
         }

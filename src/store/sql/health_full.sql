@@ -1,0 +1,37 @@
+-- Queues with a limit of waiting jobs that have as many, or whose limit no trigger enforces.
+SELECT to_jsonb(f)
+FROM (
+    SELECT q.name AS queue, q.max_waiting, w.waiting, e.is_enforced
+    FROM /* schema */queue AS q
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS waiting
+        FROM (
+            -- In the order of the indexes, so that the scans stop at the limit.
+            (
+                SELECT
+                FROM /* schema */job AS j
+                WHERE j.queue = q.name AND j.group_key IS NULL AND j.state = 'available'
+                ORDER BY j.priority DESC, j.scheduled_at
+                LIMIT q.max_waiting
+            )
+            UNION ALL
+            (
+                SELECT
+                FROM /* schema */job AS j
+                WHERE j.queue = q.name AND j.group_key IS NOT NULL AND j.state = 'available'
+                ORDER BY j.priority DESC, j.group_key
+                LIMIT q.max_waiting
+            )
+            LIMIT q.max_waiting
+        ) AS c
+    ) AS w
+    CROSS JOIN (
+        SELECT EXISTS (
+            SELECT FROM pg_trigger AS t
+            WHERE t.tgrelid = to_regclass($1 || '.job') AND t.tgname = 'job_max_waiting' AND t.tgenabled IN ('O', 'A')
+        ) AS is_enforced
+    ) AS e
+    WHERE q.max_waiting IS NOT NULL AND (w.waiting >= q.max_waiting OR NOT e.is_enforced)
+    ORDER BY q.name
+    LIMIT 100
+) AS f
