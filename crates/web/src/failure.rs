@@ -25,10 +25,19 @@ pub(crate) enum Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
+            _ if is_nul(&error) => Self::Bad(
+                "A text of the request contains the character U+0000, which PostgreSQL does not store.".to_owned(),
+            ),
             Error::Database(_) => Self::Database(Arc::new(error)),
             _ => Self::Bad(error.to_string()),
         }
     }
+}
+
+/// Whether PostgreSQL refused a NUL in a text (22021) or in JSON (22P05). Each text of a statement comes from the request.
+fn is_nul(error: &Error) -> bool {
+    let Error::Database(error) = error else { return false };
+    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| matches!(&*code, "22021" | "22P05"))
 }
 
 impl IntoResponse for Failure {

@@ -1,5 +1,6 @@
 //! Text that a job brings along, on every page that shows it.
 
+use axum::http::StatusCode;
 use serde_json::json;
 use uniqueue::testing::Database;
 use uniqueue::{JobId, NewJob, UniqueKey};
@@ -79,4 +80,25 @@ fn without_values(html: &str) -> String {
         rest = after.find(end).map_or("", |end_at| &after[end_at + end.len()..]);
     }
     out + rest
+}
+
+#[tokio::test]
+async fn a_nul_is_a_mistake_of_the_request() {
+    let database = Database::new().await.unwrap();
+    let router = uniqueue_web::router(database.client().clone());
+    for path in [
+        "/jobs?kind=%00",
+        "/jobs?queue=a%00b",
+        "/jobs?key=%00",
+        "/jobs?group=%00",
+        "/jobs?args=%7B%22a%22%3A%22%5Cu0000%22%7D",
+        "/key?key=%00",
+        "/keys?prefix=%00",
+        "/groups?queue=%00",
+        "/groups?after_queue=a&after=%00",
+    ] {
+        let page = get(&router, path).await;
+        assert_eq!(page.status, StatusCode::BAD_REQUEST, "{path}: {}", page.body);
+        assert!(page.body.contains("This cannot be done"), "{path}: {}", page.body);
+    }
 }
