@@ -7,7 +7,7 @@ use axum::body::Body;
 use http_body_util::BodyExt;
 use serde_json::json;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tower::ServiceExt;
 use uniqueue::testing::Database;
 use uniqueue::{JobId, NewJob, UniqueKey, Update};
@@ -85,6 +85,31 @@ async fn a_search_that_is_stopped_shows_what_it_found_and_goes_on_from_there() {
     let page = get(&router, &on.split('"').next().unwrap().replace("&amp;", "&")).await.body;
     assert_eq!(jobs_on(&page), [old.to_string()], "{page}");
     assert!(!page.contains("was stopped"), "{page}");
+}
+
+#[tokio::test]
+async fn a_search_is_stopped_two_seconds_after_its_request_also_where_it_waited_for_a_connection() {
+    let database = Database::builder().max_connections(1).build().await.unwrap();
+    let router = uniqueue_web::router(database.client().clone());
+    database.client().insert(NewJob::new("a", &json!({ "n": 1 }))).await.unwrap();
+    let schema = database.schema().as_str();
+    let slow = format!(
+        "ALTER TABLE {schema}.job RENAME TO job_rows;
+         CREATE VIEW {schema}.job AS SELECT * FROM {schema}.job_rows WHERE pg_sleep(60) IS NOT NULL"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(slow)).execute(database.pool()).await.unwrap();
+    for path in ["/jobs?since=all", "/jobs?since=all&args=%7B%22n%22%3A1%7D"] {
+        let held = database.pool().acquire().await.unwrap();
+        let release = async {
+            sleep(Duration::from_millis(1_500)).await;
+            drop(held);
+        };
+        let started = Instant::now();
+        let (page, ()) = tokio::join!(get(&router, path), release);
+        let took = started.elapsed();
+        assert!(page.body.contains("was stopped."), "{path}: {}", page.body);
+        assert!((Duration::from_millis(1_500)..Duration::from_secs(3)).contains(&took), "{path}: {took:?}");
+    }
 }
 
 #[tokio::test]

@@ -3,8 +3,11 @@
 mod query;
 mod read;
 
+use std::time::Duration;
+
 use axum::response::Html;
 use maud::{Markup, html};
+use tokio::time::Instant;
 use uniqueue::{JobRow, JobState};
 
 pub(crate) use self::query::{JobQuery, SINCE, quoted};
@@ -18,13 +21,17 @@ use crate::page::{LOOK_UP, Page};
 /// The most jobs on a page.
 const ROWS: u32 = 50;
 
+/// How long a page may search, from the request on: a stopped search and the drawing of the page end within [`LOOK_UP`].
+const SEARCH: Duration = LOOK_UP.checked_sub(Duration::from_millis(100)).unwrap();
+
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
     let query = JobQuery::read(&fields)?;
     if query.args.is_some() && page.app.redact.is_some() {
         return Err(Failure::Bad("Args cannot be searched here, because parts of them are hidden.".to_owned()));
     }
-    let now = page.client().database_time().timeout(LOOK_UP).await?;
-    let Found { jobs, cut } = read::read(&page, &query, now, ROWS + 1).await?;
+    let deadline = Instant::now() + SEARCH;
+    let now = page.client().database_time().timeout(SEARCH).await?;
+    let Found { jobs, cut } = read::read(&page, &query, now, ROWS + 1, deadline).await?;
     let has_more = jobs.len() > ROWS as usize;
     let jobs: Vec<JobRow> = jobs.into_iter().take(ROWS as usize).map(|job| page.app.redacted(job)).collect();
     let next = jobs.last().filter(|_| has_more).map(|last| query.after(last.id));
@@ -56,7 +63,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
 fn stopped(page: &Page, query: &JobQuery, cut: &Cut) -> Markup {
     html! {
         p.callout.warning role="alert" {
-            "The search took longer than " (LOOK_UP.as_secs()) " s and was stopped. "
+            "The search would take longer than " (LOOK_UP.as_secs()) " s and was stopped. "
             @match cut {
                 Cut::Whole => "Choose a shorter time, a state or a queue.",
                 Cut::Since(at_time, id) => {

@@ -8,7 +8,7 @@ use uniqueue::{Error, JobFilter, JobId, JobRow};
 
 use super::query::{JobQuery, SINCE};
 use crate::failure::Failure;
-use crate::page::{LOOK_UP, Page};
+use crate::page::Page;
 
 /// How far back the first part of a search in args goes. Each part is three times as long as the one before.
 const FIRST_PART: Duration = Duration::from_secs(600);
@@ -23,7 +23,7 @@ pub(super) struct Found {
     pub(super) cut: Option<Cut>,
 }
 
-/// A search that took longer than a look-up may take.
+/// A search that reached its deadline.
 pub(super) enum Cut {
     /// Nothing was searched to its end.
     Whole,
@@ -40,19 +40,25 @@ struct Part {
     timeout: Duration,
 }
 
-/// Reads up to this many jobs.
-pub(super) async fn read(page: &Page, query: &JobQuery, now: OffsetDateTime, limit: u32) -> Result<Found, Failure> {
+/// Reads up to this many jobs until the deadline.
+pub(super) async fn read(
+    page: &Page,
+    query: &JobQuery,
+    now: OffsetDateTime,
+    limit: u32,
+    deadline: Instant,
+) -> Result<Found, Failure> {
     let filter = query.filter(now)?;
     let oldest = SINCE[query.since].2.map(|since| JobId::first_at(now - since - CLOCKS));
     // Args have no index. The other conditions have one, or are found quickly among the jobs of a state or a queue.
     if query.args.is_some() && !query.is_oldest_first {
-        return read_in_parts(page, query, filter, now, oldest, limit).await;
+        return read_in_parts(page, query, filter, now, oldest, limit, deadline).await;
     }
     let (after, until) = match query.is_oldest_first {
         true => (query.after.or(oldest), None),
         false => (query.after, oldest),
     };
-    match list(page, query, filter, Part { after, until, limit, timeout: LOOK_UP }).await {
+    match list(page, query, filter, Part { after, until, limit, timeout: remaining(deadline) }).await {
         Ok(jobs) => Ok(Found { jobs, cut: None }),
         Err(error) if error.is_statement_timeout() => Ok(Found { jobs: Vec::new(), cut: Some(Cut::Whole) }),
         Err(error) => Err(error.into()),
@@ -67,8 +73,8 @@ async fn read_in_parts(
     now: OffsetDateTime,
     oldest: Option<JobId>,
     limit: u32,
+    deadline: Instant,
 ) -> Result<Found, Failure> {
-    let deadline = Instant::now() + LOOK_UP;
     let (mut jobs, mut length) = (Vec::new(), FIRST_PART);
     let mut searched_since = None;
     let mut from = query.after.map_or(now, |id| time_of(id).min(now));
@@ -82,7 +88,7 @@ async fn read_in_parts(
             after: searched_since.map(JobId::first_at).or(query.after),
             until: if is_last { oldest } else { Some(first) },
             limit: limit - jobs.len() as u32,
-            timeout: deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)),
+            timeout: remaining(deadline),
         };
         match list(page, query, filter.clone(), part).await {
             Ok(found) => jobs.extend(found),
@@ -111,6 +117,11 @@ async fn list(page: &Page, query: &JobQuery, filter: JobFilter, part: Part) -> R
         jobs = jobs.until(until);
     }
     jobs.await
+}
+
+/// A look-up without time is stopped at once.
+fn remaining(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
 }
 
 /// When a job was inserted, by its id.
