@@ -15,7 +15,7 @@ use crate::snapshot::Snapshot;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The name, type and meaning of each metric, in the order of the page. `docs/web.md` lists them.
-pub(crate) const METRICS: [(&str, &str, &str); 19] = [
+pub(crate) const METRICS: [(&str, &str, &str); 20] = [
     ("uniqueue_jobs", "gauge", "Jobs by queue and state, a lower bound where uniqueue_jobs_capped is 1."),
     ("uniqueue_jobs_capped", "gauge", "Whether the count of this queue and state ended at a limit."),
     ("uniqueue_oldest_available_age_seconds", "gauge", "How long the oldest available job of a queue has been due."),
@@ -25,6 +25,11 @@ pub(crate) const METRICS: [(&str, &str, &str); 19] = [
         "uniqueue_queue_group_limit",
         "gauge",
         "How many jobs of each group of the queue may run at once. Absent without a limit.",
+    ),
+    (
+        "uniqueue_queue_max_waiting",
+        "gauge",
+        "At how many available jobs of the queue inserts are refused. Absent without a limit.",
     ),
     ("uniqueue_queue_runners", "gauge", "Live runners of the queue."),
     ("uniqueue_runners", "gauge", "Live runners."),
@@ -113,6 +118,13 @@ impl Page {
             "uniqueue_queue_group_limit" => {
                 for queue in queues {
                     if let Some(limit) = queue.settings.group_limit {
+                        self.value(name, &[("queue", queue.settings.name.as_str())], f64::from(limit));
+                    }
+                }
+            }
+            "uniqueue_queue_max_waiting" => {
+                for queue in queues {
+                    if let Some(limit) = queue.settings.max_waiting {
                         self.value(name, &[("queue", queue.settings.name.as_str())], f64::from(limit));
                     }
                 }

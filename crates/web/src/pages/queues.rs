@@ -84,7 +84,12 @@ fn row(page: &Page, queue: &QueueInfo) -> Markup {
                 @if settings.paused_at.is_some() { " " span.badge.warning { "paused" } }
                 @if settings.fair { " " span.badge title="Its groups take turns within a priority" { "fair" } }
             }
-            @for one in STATES { td.num { (jobs(page, queue, one)) } }
+            @for one in STATES { td.num {
+                (jobs(page, queue, one))
+                @if let (JobState::Available, Some(most)) = (one, settings.max_waiting) {
+                    span.note title="Inserts are refused at this number of available jobs" { " of " (grouped(u64::from(most))) }
+                }
+            } }
             td.num { (queue.oldest_available_age.map(span).unwrap_or_default()) }
             td.num { (grouped(queue.runners)) }
             td.num.nowrap { (limit(settings)) }
@@ -178,6 +183,12 @@ fn forms(page: &Page, queue: &QueueInfo) -> Markup {
         }
         form.row method="post" action=(to) {
             (name)
+            label { "Available jobs " input name="limit" type="number" min="1" max="2147483647" value=[settings.max_waiting] placeholder="any number"; }
+            (submit("verb", "max_waiting", "Set", ""))
+            span.note { "With so many, inserts are refused." }
+        }
+        form.row method="post" action=(to) {
+            (name)
             @if settings.fair { (submit("verb", "not_fair", "End fair turns", "")) }
             @else { (submit("verb", "fair", "Take fair turns", "")) }
         }
@@ -211,7 +222,7 @@ fn hex(text: &str) -> String {
     text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Pauses, resumes or limits a queue, sets how it treats its groups, or sets a retention.
+/// Pauses, resumes or limits a queue, sets how many jobs may wait in it, how it treats its groups, or a retention.
 pub(crate) async fn change(page: Page, body: String) -> Result<Response, Failure> {
     let fields = Fields::read(&body);
     let name = fields.need("queue")?;
@@ -222,6 +233,7 @@ pub(crate) async fn change(page: Page, body: String) -> Result<Response, Failure
         "resume" => queue.resume(),
         "limit" => queue.limit(fields.parsed("limit")?),
         "limit_groups" => queue.group_limit(fields.parsed("limit")?),
+        "max_waiting" => queue.max_waiting(fields.parsed("limit")?),
         "fair" => queue.fair(true),
         "not_fair" => queue.fair(false),
         "keep" | "keep_default" => {

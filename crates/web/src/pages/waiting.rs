@@ -16,7 +16,7 @@ pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
         } @else {
             div.scroll { table {
                 thead { tr { th { "Waits" } th { "Session" } th { "For" } th { "Key" } th { "Held up by" } th { "Open for" } th { "Its statement" } } }
-                tbody { @for one in waiting.iter() { tr {
+                tbody { @for one in waiting.iter() { tr id={ "waiting-" (one.pid) } {
                     td.num { (one.waiting_for.map(span).unwrap_or_default()) }
                     td { (one.pid) " " (Hostile(one.application.as_deref().unwrap_or_default())) }
                     td { (one.waits_for) @if let Some(holder) = one.holder { " " (job_link(&page, holder)) } }

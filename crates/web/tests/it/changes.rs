@@ -187,6 +187,7 @@ async fn a_queue_is_changed_by_its_form() {
         "verb=pause",
         "verb=limit&limit=3",
         "verb=limit_groups&limit=2",
+        "verb=max_waiting&limit=12345",
         "verb=fair",
         "verb=keep&state=completed&days=0.5",
     ] {
@@ -195,12 +196,15 @@ async fn a_queue_is_changed_by_its_form() {
     let settings = client.queue("../?").settings().await.unwrap();
     assert!(settings.paused_at.is_some());
     assert_eq!((settings.limit, settings.group_limit, settings.fair), (Some(3), Some(2), true));
+    assert_eq!(settings.max_waiting, Some(12_345));
     assert_eq!(settings.keep_completed, uniqueue::Keep::For(Duration::from_secs(43_200)));
-    assert!(get(&router, "/queues").await.body.contains("paused"), "the page shows the change at once");
+    let page = get(&router, "/queues").await.body;
+    assert!(page.contains("paused") && page.contains(" of 12,345"), "the page shows the change at once: {page}");
     for body in [
         "verb=resume",
         "verb=limit&limit=",
         "verb=limit_groups&limit=",
+        "verb=max_waiting&limit=",
         "verb=not_fair",
         "verb=keep_default&state=completed",
     ] {
@@ -208,9 +212,10 @@ async fn a_queue_is_changed_by_its_form() {
     }
     let settings = client.queue("../?").settings().await.unwrap();
     assert_eq!((settings.paused_at, settings.limit), (None, None));
-    assert_eq!((settings.group_limit, settings.fair), (None, false));
+    assert_eq!((settings.group_limit, settings.fair, settings.max_waiting), (None, false, None));
     assert_eq!(change("verb=limit&limit=0").await, StatusCode::BAD_REQUEST);
     assert_eq!(change("verb=limit_groups&limit=0").await, StatusCode::BAD_REQUEST);
+    assert_eq!(change("verb=max_waiting&limit=0").await, StatusCode::BAD_REQUEST);
     assert_eq!(change("verb=keep&state=completed&days=NaN").await, StatusCode::BAD_REQUEST);
 }
 

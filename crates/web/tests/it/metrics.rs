@@ -17,6 +17,7 @@ async fn metrics_have_every_queue_and_say_which_counts_are_capped() {
     client.queue("mail").pause().await.unwrap();
     client.queue("mail").limit(Some(2)).await.unwrap();
     client.queue("mail").group_limit(Some(1)).await.unwrap();
+    client.queue("mail").max_waiting(Some(500)).await.unwrap();
     client.audit_duplicates("a").await.unwrap();
     let router = uniqueue_web::router(client.clone());
     let page = get(&router, "/metrics").await;
@@ -28,6 +29,7 @@ async fn metrics_have_every_queue_and_say_which_counts_are_capped() {
         r#"uniqueue_queue_paused{queue="mail"} 1"#,
         r#"uniqueue_queue_limit{queue="mail"} 2"#,
         r#"uniqueue_queue_group_limit{queue="mail"} 1"#,
+        r#"uniqueue_queue_max_waiting{queue="mail"} 500"#,
         "uniqueue_runners 0",
         "uniqueue_waiting_inserts 0",
         r#"uniqueue_suppressed_duplicates_total{kind="a"} 0"#,
