@@ -8,6 +8,7 @@ use uniqueue::{Client, JobRow};
 
 use crate::access::Access;
 use crate::bulk::Plans;
+use crate::clock::Clock;
 use crate::sampler::Sampler;
 use crate::shared::Answers;
 
@@ -29,6 +30,7 @@ pub(crate) struct App {
     pub(crate) plans: Plans,
     pub(crate) sampler: Arc<Sampler>,
     pub(crate) answers: Answers,
+    pub(crate) clock: Clock,
 }
 
 impl App {

@@ -24,6 +24,7 @@ mod access;
 mod app;
 mod assets;
 mod bulk;
+mod clock;
 mod failure;
 mod fields;
 mod guard;

@@ -7,6 +7,7 @@ use axum::extract::{FromRequestParts, OriginalUri};
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Redirect, Response};
+use time::OffsetDateTime;
 use uniqueue::Client;
 
 use crate::access::{Access, Right};
@@ -72,6 +73,11 @@ pub(crate) struct Page {
 impl Page {
     pub(crate) fn client(&self) -> &Client {
         &self.app.client
+    }
+
+    /// The database's time, for what the page tells. A change asks the database instead.
+    pub(crate) async fn now(&self) -> Result<OffsetDateTime, Failure> {
+        Ok(self.app.clock.now(self.client().database_time().timeout(LOOK_UP).into_future()).await?)
     }
 
     /// An answer that all open pages share.

@@ -12,6 +12,7 @@ use uniqueue::{Client, JobRow};
 use crate::access::Access;
 use crate::app::{AccessFn, App, RedactFn};
 use crate::bulk::Plans;
+use crate::clock::Clock;
 use crate::guard;
 use crate::routes::{self, Route};
 use crate::sampler::Sampler;
@@ -167,6 +168,7 @@ impl Web {
             plans: Plans::default(),
             sampler,
             answers: Answers::default(),
+            clock: Clock::default(),
         });
         guard::around(routes::router(&app), hosts, &origins, &csp)
     }

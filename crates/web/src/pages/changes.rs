@@ -22,7 +22,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
         log = log.after(after);
     }
     let mut changes = log.await?;
-    let now = page.client().database_time().timeout(LOOK_UP).await?;
+    let now = page.now().await?;
     let has_more = changes.len() > ROWS as usize;
     changes.truncate(ROWS as usize);
     let next = changes.last().filter(|_| has_more).map(|last| {

@@ -16,7 +16,7 @@ const ROWS: u32 = 100;
 
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
     let client = page.client();
-    let now = client.database_time().timeout(LOOK_UP).await?;
+    let now = page.now().await?;
     let kinds = client.audited_kinds().timeout(LOOK_UP).await?;
     let mut counters = client.suppressed_duplicates().limit(ROWS).timeout(LOOK_UP);
     if let Some(kind) = fields.get("kind") {

@@ -12,7 +12,7 @@ use crate::shared::Timed;
 pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
     let ask = async {
         let of = page.client().failing_kinds().timeout(LOOK_UP).await?;
-        Ok(Timed::new(page.client().database_time().timeout(LOOK_UP).await?, of))
+        Ok(Timed::new(page.now().await?, of))
     };
     let answer = page.shared(&page.app.answers.failing, ask).await?;
     let (now, kinds) = (answer.now(), &answer.of);

@@ -118,7 +118,7 @@ async fn read(page: &Page, query: &GroupQuery) -> Result<Timed<Vec<GroupInfo>>, 
         None => groups,
     };
     let groups = groups.await?;
-    Ok(Timed::new(page.client().database_time().timeout(LOOK_UP).await?, groups))
+    Ok(Timed::new(page.now().await?, groups))
 }
 
 fn nothing(page: &Page, query: &GroupQuery) -> Markup {

@@ -40,7 +40,7 @@ async fn read(page: &Page, key: &str) -> Result<Timed<KeyState>, Failure> {
         Err(Error::Database(_)) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
-    let now = client.database_time().timeout(LOOK_UP).await?;
+    let now = page.now().await?;
     Ok(Timed::new(now, KeyState { held, history, suppressed, waiting }))
 }
 

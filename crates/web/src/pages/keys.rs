@@ -14,7 +14,7 @@ const ROWS: u32 = 50;
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
     let client = page.client();
     let (prefix, kind, queue) = (fields.get("prefix"), fields.get("kind"), fields.get("queue"));
-    let now = client.database_time().timeout(LOOK_UP).await?;
+    let now = page.now().await?;
     let mut claims = client.claims().limit(ROWS + 1).timeout(LOOK_UP);
     if let Some(prefix) = prefix {
         claims = claims.prefix(prefix);

@@ -11,7 +11,7 @@ use crate::page::{LOOK_UP, Page, by};
 
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
     let jobs = page.client().periodic().list().timeout(LOOK_UP).await?;
-    let now = page.client().database_time().timeout(LOOK_UP).await?;
+    let now = page.now().await?;
     let ran: Option<uniqueue::JobId> = fields.parsed("ran")?;
     let may = page.may(Right::Periodic);
     let body = html! {

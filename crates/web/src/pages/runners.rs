@@ -11,7 +11,7 @@ use crate::shared::Timed;
 pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
     let ask = async {
         let of = page.client().runners().timeout(LOOK_UP).await?;
-        Ok(Timed::new(page.client().database_time().timeout(LOOK_UP).await?, of))
+        Ok(Timed::new(page.now().await?, of))
     };
     let answer = page.shared(&page.app.answers.runners, ask).await?;
     let (now, runners) = (answer.now(), &answer.of);

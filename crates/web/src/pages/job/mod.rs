@@ -94,7 +94,7 @@ async fn read(page: &Page, id: JobId) -> Result<Timed<FoundJob>, Failure> {
         Some(key) => holder(page, key).await?,
         None => None,
     };
-    Ok(Timed::new(client.database_time().timeout(LOOK_UP).await?, FoundJob { job, holder }))
+    Ok(Timed::new(page.now().await?, FoundJob { job, holder }))
 }
 
 async fn holder(page: &Page, key: &str) -> Result<Option<Holder>, Failure> {

@@ -30,7 +30,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
         return Err(Failure::Bad("Args cannot be searched here, because parts of them are hidden.".to_owned()));
     }
     let deadline = Instant::now() + SEARCH;
-    let now = page.client().database_time().timeout(SEARCH).await?;
+    let now = page.now().await?;
     let Found { jobs, cut } = read::read(&page, &query, now, ROWS + 1, deadline).await?;
     let has_more = jobs.len() > ROWS as usize;
     let jobs: Vec<JobRow> = jobs.into_iter().take(ROWS as usize).map(|job| page.app.redacted(job)).collect();
