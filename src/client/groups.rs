@@ -6,6 +6,7 @@ use std::pin::Pin;
 use super::look_up::{Source, look_up_setters};
 use super::{Client, Request};
 use crate::error::Result;
+use crate::group::just_before;
 use crate::ident::QueueName;
 use crate::store::{self, GroupOrder};
 use crate::watch::GroupInfo;
@@ -23,6 +24,8 @@ pub struct Groups<'a> {
     source: Source<'a>,
     queue: Option<String>,
     order: GroupOrder,
+    /// The only group to list.
+    only: Option<String>,
     limit: u32,
 }
 
@@ -46,6 +49,16 @@ impl<'a> Groups<'a> {
         self
     }
 
+    /// Lists this group of a queue only, or none where the group has no available and no running job. It is found by index
+    /// among any number of groups.
+    pub fn of(mut self, queue: impl Into<String>, group: impl Into<String>) -> Self {
+        let (queue, group) = (queue.into(), group.into());
+        // A page of one group begins with it, as no other key sorts in between.
+        self.order = GroupOrder::Name { after: (queue.clone(), just_before(&group)) };
+        self.only = Some(group);
+        self.limit(1).queue(queue)
+    }
+
     /// The most groups that are listed. Default: 100.
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = limit;
@@ -60,11 +73,14 @@ impl<'a> IntoFuture for Groups<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { client, source, queue, order, limit } = self;
+        let Self { client, source, queue, order, only, limit } = self;
         let look_up = Request::on(client, source, move |client, connection| {
             Box::pin(async move {
                 let queue = queue.map(QueueName::new).transpose()?;
-                store::list_groups(connection, client.statements(), queue.as_ref(), &order, limit).await
+                let mut groups =
+                    store::list_groups(connection, client.statements(), queue.as_ref(), &order, limit).await?;
+                groups.retain(|group| only.as_ref().is_none_or(|only| group.group == *only));
+                Ok(groups)
             })
         });
         look_up.into_future()
@@ -90,6 +106,13 @@ impl Client {
     ///
     /// As the view `group_status`, and read by index.
     pub fn groups(&self) -> Groups<'_> {
-        Groups { client: self, source: Source::default(), queue: None, order: GroupOrder::HeldUp, limit: 100 }
+        Groups {
+            client: self,
+            source: Source::default(),
+            queue: None,
+            order: GroupOrder::HeldUp,
+            only: None,
+            limit: 100,
+        }
     }
 }

@@ -21,6 +21,7 @@ mod db;
 mod demo;
 mod doctor;
 mod failure;
+mod group_text;
 mod help;
 mod interrupt;
 mod job;

@@ -38,6 +38,11 @@ narrow full 1 1 1 4 job ID, which runs";
     assert_eq!(held, [("began", true), ("full", true), ("free", false)]);
     assert_eq!((groups[1].running, groups[1].limit, groups[1].waiting), (1, Some(1), 1));
     assert_eq!(database.client.groups().queue("narrow").await.unwrap().len(), 1);
+    for group in &groups {
+        let found = database.client.groups().of(group.queue.as_str(), &group.group).await.unwrap();
+        assert_eq!(found, std::slice::from_ref(group));
+    }
+    assert_eq!(database.client.groups().of("narrow", "free").await.unwrap(), []);
     let one_queue = "SELECT string_agg(group_key, ' ') FROM {schema}.groups('narrow')";
     assert_eq!(database.text(one_queue).await, "full");
 }

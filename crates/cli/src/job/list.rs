@@ -95,29 +95,34 @@ pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
 pub(super) fn table(jobs: &[JobRow], now: OffsetDateTime) -> Table {
     let has_errors = jobs.iter().any(|job| !job.errors.is_empty());
     let last = if has_errors { "last error" } else { "args" };
-    let mut table = Table::new([
-        Column::text("id"),
-        Column::text("state"),
-        Column::long("kind"),
-        Column::long("queue").optional(),
-        Column::number("attempt").optional(),
-        Column::text("when"),
-        Column::long(last).optional(),
-    ]);
+    let has_groups = jobs.iter().any(|job| job.group_key.is_some());
+    let mut columns =
+        vec![Column::text("id"), Column::text("state"), Column::long("kind"), Column::long("queue").optional()];
+    if has_groups {
+        columns.push(Column::long("group").optional());
+    }
+    columns.extend([Column::number("attempt").optional(), Column::text("when"), Column::long(last).optional()]);
+    let mut table = Table::new(columns);
     for job in jobs {
         let last = match has_errors {
             true => job.errors.last().map(|error| error.error.as_str()).unwrap_or_default(),
             false => job.args.get(),
         };
-        table.row([
+        let mut cells = vec![
             Cell::new(job.id.to_string()),
             Cell::new(job.state.as_str()).style(state_style(job.state)),
             Cell::new(&job.kind),
             Cell::new(&job.queue),
+        ];
+        if has_groups {
+            cells.push(Cell::new(job.group_key.as_deref().unwrap_or_default()));
+        }
+        cells.extend([
             Cell::new(format!("{}/{}", job.attempt, job.max_attempts)),
             Cell::new(time_in_state(job, now)),
             Cell::new(last),
         ]);
+        table.row(cells);
     }
     table
 }

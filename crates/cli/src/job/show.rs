@@ -8,6 +8,7 @@ use super::state_text::{state_style, time_in_state};
 use crate::database::Database;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
+use crate::group_text::add_group;
 use crate::output::{self, Cell, Column, Record, Style, Table, format_relative, format_time, paint, printable, wrap};
 use crate::verdict::Verdict;
 
@@ -16,8 +17,8 @@ const INDENT: &str = "  ";
 
 /// Show everything about a job.
 ///
-/// Its fields, args, meta, progress and output, its claim or the job that holds its key now, and its history with every
-/// error.
+/// Its fields, args, meta, progress and output, its claim or the job that holds its key now, its group and what holds that up,
+/// and its history with every error.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ShowArguments {
@@ -91,6 +92,7 @@ async fn text(client: &Client, job: &JobRow, now: OffsetDateTime) -> Result<Stri
         record.field("unique key", key);
         record.field("claim", claim(client, job, key, now).await?);
     }
+    add_group(&mut record, client, job).await?;
     record.optional_field("progress", job.progress.as_ref().map(ToString::to_string));
     let mut text = format!("{}\n", record.draw());
     let mut part = |title: &str, json: &str| {

@@ -8,6 +8,7 @@ use super::args::ExplainArguments;
 use super::trial::{Blocker, would_wait};
 use crate::database::Database;
 use crate::failure::Failure;
+use crate::group_text::add_group;
 use crate::output::{self, Cell, Record, Style};
 use crate::policy_argument::policy_of_key;
 use crate::verdict::Verdict;
@@ -48,17 +49,25 @@ pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure>
         (true, None, Some(_)) => would_wait(&database.client, job).await?,
         _ => None,
     };
-    database.close().await?;
+    let holder = match &explanation.holder {
+        Some(holder) if !json => database.client.job(holder.holder).await?,
+        _ => None,
+    };
     let is_inserted_at_once = explanation.would_insert && waits_for.is_none();
     if json {
         output::print_json(&Report { explanation: &explanation, waits_for })?;
     } else {
-        output::print(&text(&explanation, waits_for.as_ref()))?;
+        let mut record = text(&explanation, waits_for.as_ref());
+        if let Some(holder) = holder {
+            add_group(&mut record, &database.client, &holder).await?;
+        }
+        output::print(&format!("{}\n", record.draw()))?;
     }
+    database.close().await?;
     Ok(if is_inserted_at_once { Verdict::Fine } else { Verdict::NotFine })
 }
 
-fn text(explanation: &Explanation, waits_for: Option<&Blocker>) -> String {
+fn text(explanation: &Explanation, waits_for: Option<&Blocker>) -> Record {
     let Explanation { canonical, unique_key, would_insert, would_update, holder, .. } = explanation;
     let mut record = Record::new();
     record.optional_field("canonical", canonical.as_ref());
@@ -81,5 +90,5 @@ fn text(explanation: &Explanation, waits_for: Option<&Blocker>) -> String {
         record.field("claims in", holder.claims_in.to_string());
         record.field("free", holder.frees());
     }
-    format!("{}\n", record.draw())
+    record
 }

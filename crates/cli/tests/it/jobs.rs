@@ -298,6 +298,32 @@ async fn pages_follow_each_other_and_name_the_next() {
 }
 
 #[tokio::test]
+async fn the_group_of_a_job_is_shown_with_what_holds_it_up() {
+    let jobs = Jobs::new().await;
+    let list = |jobs: &Jobs| text_of(&mut jobs.command("job list"), 0);
+    jobs.insert("alone");
+    assert!(!list(&jobs).contains("group"));
+    let first = jobs.insert("first --group customer:1 --in-order --key k");
+    let second = jobs.insert("second --group customer:1 --group-limit 3");
+    let text = list(&jobs);
+    assert_eq!(text.matches("customer:1").count(), 2, "{text}");
+    let show = |id: &str| text_of(&mut jobs.command(&format!("job show {id}")), 0);
+    let text = show(&first);
+    assert!(text.contains("group        | customer:1, in order\n"), "{text}");
+    assert!(text.contains("in the group | 0 of 1 running, 2 available; this job is the first\n"), "{text}");
+    assert!(!text.contains("held up by"), "{text}");
+    jobs.set(&first, "state = 'running', attempt = 1, began = 1, worker = id, attempted_at = now()").await;
+    let text = show(&second);
+    assert!(text.contains("group        | customer:1, at most 3 at once\n"), "{text}");
+    assert!(text.contains("in the group | 1 of 3 running, 1 available; this job is the first\n"), "{text}");
+    jobs.set(&first, "state = 'retryable'").await;
+    let held = format!("held up by   | job {first}, which began and is retryable\n");
+    assert!(show(&second).contains(&held), "{}", show(&second));
+    let text = text_of(&mut jobs.command("unique explain first --key k"), 1);
+    assert!(text.contains("customer:1, in order\n") && text.contains("held up by"), "{text}");
+}
+
+#[tokio::test]
 async fn show_prints_everything_about_a_job() {
     let jobs = Jobs::new().await;
     let holder = jobs.insert("holds --key k --queue emails");
