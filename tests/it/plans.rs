@@ -147,6 +147,48 @@ async fn a_runner_that_started_on_an_empty_table_reads_by_index_when_it_has_grow
     }
 }
 
+#[tokio::test]
+async fn a_fetch_of_groups_reads_one_row_of_a_blocked_group_by_index() {
+    const ROUNDS: u32 = 10;
+    const SIZE: u32 = 200;
+    let database = Database::new().await;
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    // As empty as the planner can know it to be.
+    database.execute("VACUUM ANALYZE {schema}.job").await;
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let work = move |job: RunningJob<Task>| {
+        let _ = started.send(job.args.n);
+        std::future::ready(())
+    };
+    let runner = Runner::new(database.client.clone()).queue("default", 40).worker(work).start().await.unwrap();
+    // Its first job is of a kind that the runner does not work.
+    let blocked = "INSERT INTO {schema}.job (id, kind, group_key, in_order, priority)
+        SELECT {schema}.new_job_id(), 'unknown', 'blocked', true, 9 FROM generate_series(1, 20000)";
+    database.execute(blocked).await;
+    for _ in 0..ROUNDS {
+        let jobs = (0..SIZE).map(|n| NewJob::from(Task { n }).group(format!("g{}", n % 20)).group_limit(2));
+        database.client.insert_many(jobs).await.unwrap();
+        for _ in 0..SIZE {
+            tokio::time::timeout(WAIT, starts.recv()).await.expect("a start");
+        }
+    }
+    runner.stop().await.unwrap();
+    // A session tells what it did when it ends.
+    database.pool().close().await;
+    let pool = database.another_pool(1).await;
+    let read = "SELECT seq_tup_read, idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '{schema}.job'::regclass";
+    let worked = i64::from(ROUNDS * SIZE);
+    let began = Instant::now();
+    loop {
+        let (by_scan, by_index): (i64, i64) = sqlx::query_as(database.sql(read)).fetch_one(&pool).await.unwrap();
+        if by_index >= worked {
+            assert!(by_scan + by_index < 100 * worked, "{by_scan} rows were read by scans, {by_index} by index");
+            break;
+        }
+        assert!(began.elapsed() < WAIT, "{by_scan} {by_index}");
+    }
+}
+
 /// Those that read jobs, each with its arguments.
 const HEALTH: [(&str, &str); 5] = [
     ("health_claims", "interval '1 hour', 1000"),
