@@ -8,6 +8,32 @@ use crate::failure::Failure;
 /// Rows of one statement. Ctrl-C ends a run after at most one of them.
 const BATCH: u64 = 100_000;
 
+/// The groups that jobs are in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Groups {
+    /// No job has a group.
+    None,
+    /// So many groups, which run one job at a time.
+    OneAtATime(u32),
+    /// The same in order.
+    InOrder(u32),
+    /// So many groups that take fair turns. The first one has this many jobs, which come before all others.
+    Fair(u32, u64),
+}
+
+impl Groups {
+    /// How many groups there are, how many jobs the first one begins with, and whether each runs one job at a time and in
+    /// order.
+    const fn facts(self) -> (u32, u64, bool, bool) {
+        match self {
+            Self::None => (0, 0, false, false),
+            Self::OneAtATime(groups) => (groups, 0, true, false),
+            Self::InOrder(groups) => (groups, 0, true, true),
+            Self::Fair(groups, backlog) => (groups, backlog, false, false),
+        }
+    }
+}
+
 /// Jobs to put into the table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fill {
@@ -18,6 +44,7 @@ pub(super) struct Fill {
     /// Bytes of args beyond the number.
     pub(super) pad: usize,
     pub(super) has_keys: bool,
+    pub(super) groups: Groups,
     pub(super) state: &'static str,
     /// How long ago they were made, as an interval of PostgreSQL. Only the ids carry it.
     pub(super) age: &'static str,
@@ -26,12 +53,13 @@ pub(super) struct Fill {
 impl Fill {
     /// Available jobs in one queue.
     pub(super) const fn waiting(count: u64) -> Self {
-        Self { first: 0, count, queues: 1, pad: 0, has_keys: false, state: "available", age: "0" }
+        Self { first: 0, count, queues: 1, pad: 0, has_keys: false, groups: Groups::None, state: "available", age: "0" }
     }
 
     /// Inserts them with SQL, so that every side finds the same jobs.
     pub(super) async fn insert(self, database: &mut TestDatabase, table: Table) -> Result<(), Failure> {
-        let Self { first, count, queues, pad, has_keys, state, age } = self;
+        let Self { first, count, queues, pad, has_keys, groups, state, age } = self;
+        let (group_count, backlog, is_limited, is_in_order) = groups.facts();
         let statement = database.statement(Statement::Fill.text(table));
         let mut done = 0;
         while done < count {
@@ -48,9 +76,14 @@ impl Fill {
             // The plain table is filled with available jobs only.
             if table == Table::Job {
                 query = query.bind(state).bind(age);
+                query = query.bind(group_count.cast_signed()).bind(backlog.cast_signed());
+                query = query.bind(is_limited).bind(is_in_order);
             }
             query.execute(&mut database.connection).await?;
             done += batch;
+        }
+        if matches!(groups, Groups::Fair(..)) {
+            database.execute("INSERT INTO /* schema */queue (name, fair) VALUES ('bench', true)").await?;
         }
         Ok(())
     }

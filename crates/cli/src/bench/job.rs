@@ -1,7 +1,9 @@
 //! The job that is measured: it does nothing.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
-use uniqueue::{Job, NewJob, UniquePolicy};
+use uniqueue::{Job, NewJob, OnConflict, UniqueKey, UniquePolicy};
 
 /// A job that does nothing.
 #[derive(Debug, Deserialize, Job, Serialize)]
@@ -19,6 +21,8 @@ pub(super) struct Kind {
     /// Bytes of args beyond the number.
     pub(super) pad: usize,
     pub(super) keys: Keys,
+    /// What a duplicate does to its holder.
+    pub(super) on_conflict: OnConflict,
     pub(super) priority: i16,
 }
 
@@ -77,17 +81,25 @@ impl Keys {
 }
 
 impl Kind {
-    pub(super) const PLAIN: Self = Self { pad: 0, keys: Keys::None, priority: 0 };
+    pub(super) const PLAIN: Self = Self { pad: 0, keys: Keys::None, on_conflict: OnConflict::Ignore, priority: 0 };
 
     /// The args of a job. Jobs of one key have the same args.
     pub(super) fn args(self, number: u64) -> NoOp {
         NoOp { n: number, pad: noise(number, self.pad) }
     }
 
-    /// A job as an application makes it: its key is the hash of its args.
+    /// A job as an application makes it: its key is the hash of its args. A holder to change has a key of its own, since
+    /// the args that a key is made from cannot be changed, and it does not become due meanwhile.
     pub(super) fn job(self, number: u64) -> NewJob {
         let job = NewJob::from(self.args(number)).priority(self.priority);
-        if self.keys == Keys::None { job } else { job.unique(UniquePolicy::new().by_args()) }
+        match (self.keys, self.on_conflict) {
+            (Keys::None, _) => job,
+            (_, OnConflict::Ignore) => job.unique(UniquePolicy::new().by_args()),
+            (_, change) => {
+                let key = UniqueKey::raw(number.to_string()).on_conflict(change);
+                job.unique_key(key).scheduled_in(Duration::from_secs(3_600))
+            }
+        }
     }
 }
 

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use uniqueue::OnConflict;
 
 use super::args::{BenchArguments, Sizes};
 use super::comparison::Comparison;
 use super::end_to_end::EndToEnd;
-use super::fill::Fill;
+use super::fill::{Fill, Groups};
 use super::insert::{Call, Insert, WakeUp};
 use super::job::{Keys, Kind};
 use super::run::Run;
@@ -18,6 +19,15 @@ use super::workload::{Series, Workload};
 
 /// How many jobs hold the keys of insert_duplicate.
 const HOLDERS: u64 = 100;
+
+/// How many waiting jobs insert_update and insert_run_again meet.
+const CHANGED: u64 = 10_000;
+
+/// The groups of work_grouped and work_in_order.
+const GROUPS: u32 = 10_000;
+
+/// The groups of work_fair.
+const TENANTS: u32 = 100;
 
 /// Jobs in one call of insert_many, and in one fetch of SQL.
 const BATCH: u32 = 1_000;
@@ -90,6 +100,14 @@ impl Plan {
             Workload::InsertUnique => inserts(Call::Single, Keys::Different(n), n, connections, variant),
             Workload::InsertHalf => inserts(Call::Single, half(n), n, connections, variant),
             Workload::InsertDuplicate => inserts(Call::Single, Keys::Held(HOLDERS.min(n)), n, connections, variant),
+            Workload::InsertUpdate => {
+                let kind = Kind { keys: Keys::Different(n), ..Kind::PLAIN };
+                changes(Call::Single, OnConflict::Update, kind, n, connections, variant)
+            }
+            Workload::InsertRunAgain => {
+                let kind = Kind { keys: Keys::Held(CHANGED.min(n)), ..Kind::PLAIN };
+                changes(Call::Transaction, OnConflict::RunAgain, kind, n, connections, variant)
+            }
             _ => works(sizes, workload, n, connections, variant),
         };
         Self { workload, n, connections, variant, comparison }
@@ -105,6 +123,16 @@ const fn half(n: u64) -> Keys {
 fn inserts(call: Call, keys: Keys, n: u64, connections: u32, variant: Variant) -> Comparison {
     let (kind, tasks) = (Kind { keys, ..Kind::PLAIN }, variant.tasks.unwrap_or(connections as usize));
     Comparison::of_inserts(Insert { call, kind, n, tasks, connections, runner: None })
+}
+
+/// Inserts that each change a waiting holder, and inserts of another kind.
+fn changes(call: Call, on_conflict: OnConflict, other: Kind, n: u64, connections: u32, variant: Variant) -> Comparison {
+    let of = |kind| {
+        let tasks = variant.tasks.unwrap_or(connections as usize);
+        Run::Insert(Insert { call, kind, n, tasks, connections, runner: None })
+    };
+    let changing = Kind { keys: Keys::Held(CHANGED.min(n)), on_conflict, ..Kind::PLAIN };
+    Comparison { ours: of(changing), bare: Some(of(other)), plain: None }
 }
 
 /// Inserts beside a runner: one that listens, and one that polls.
@@ -155,6 +183,12 @@ fn works(sizes: &Sizes, workload: Workload, n: u64, connections: u32, variant: V
             let fill = Some(Fill::waiting(n + u64::from(sizes.backlog)));
             Comparison { bare: Some(Run::Work(work)), ..Comparison::of_work(Work { fill, ..work }) }
         }
+        Workload::WorkGrouped => grouped(work, Groups::OneAtATime(GROUPS), n),
+        Workload::WorkInOrder => grouped(work, Groups::InOrder(GROUPS), n),
+        Workload::WorkFair => {
+            let backlog = u64::from(sizes.backlog);
+            grouped(work, Groups::Fair(TENANTS, backlog), n + backlog)
+        }
         Workload::WorkHeldSnapshot => {
             let held = Comparison::of_work(Work { is_snapshot_held: true, ..work });
             Comparison { bare: Some(Run::Work(work)), ..held }
@@ -171,4 +205,10 @@ fn works(sizes: &Sizes, workload: Workload, n: u64, connections: u32, variant: V
         }
         _ => Comparison::of_work(work),
     }
+}
+
+/// Work of jobs in groups, beside the same without groups.
+fn grouped(work: Work, groups: Groups, count: u64) -> Comparison {
+    let fill = Some(Fill { groups, ..Fill::waiting(count) });
+    Comparison { ours: Run::Work(Work { fill, ..work }), bare: Some(Run::Work(work)), plain: None }
 }

@@ -94,7 +94,10 @@ impl TestDatabase {
     /// Removes all rows of earlier runs, the same way for every side.
     pub(super) async fn empty(&mut self) -> Result<(), Failure> {
         let plain = Table::Plain.name();
-        self.execute(&format!("TRUNCATE /* schema */job, /* schema */runner, /* schema */{plain} CASCADE")).await?;
+        self.execute(&format!(
+            "TRUNCATE /* schema */job, /* schema */queue, /* schema */runner, /* schema */{plain} CASCADE"
+        ))
+        .await?;
         self.checkpoint().await
     }
 

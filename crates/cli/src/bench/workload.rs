@@ -28,6 +28,10 @@ pub(super) enum Workload {
     InsertHalf,
     /// the same with all jobs duplicates of 100 others
     InsertDuplicate,
+    /// the same with each insert updating one of 10,000 jobs that wait, beside insert_unique
+    InsertUpdate,
+    /// insert_tx with each insert locking one of 10,000 jobs that wait (run_again), beside ignore
+    InsertRunAgain,
     /// jobs that do nothing, worked by one runner
     Work,
     /// the same, deleted at completion
@@ -44,6 +48,12 @@ pub(super) enum Workload {
     Latency,
     /// work with many more jobs waiting (--backlog)
     WorkBacklog,
+    /// work in 10,000 groups that each run one job at a time
+    WorkGrouped,
+    /// the same in order
+    WorkInOrder,
+    /// work of 100 groups that take fair turns, one with many more jobs (--backlog)
+    WorkFair,
     /// work while another transaction holds an old snapshot
     WorkHeldSnapshot,
     /// many tasks insert one at a time while one runner works (--duration)
@@ -101,6 +111,8 @@ impl Workload {
             Self::InsertUnique => ("insert_unique", "the same, ON CONFLICT DO NOTHING", 40_000, 16),
             Self::InsertHalf => ("insert_half", "the same, ON CONFLICT DO NOTHING", 40_000, 16),
             Self::InsertDuplicate => ("insert_duplicate", "SELECT by key", 60_000, 16),
+            Self::InsertUpdate => ("insert_update", "our own, each with a new key", 40_000, 16),
+            Self::InsertRunAgain => ("insert_run_again", "our own, with ignore", 20_000, 16),
             Self::Work => ("work", "fetch 1,000, update 1,000", 500_000, 2),
             Self::WorkDelete => ("work_delete", "fetch 1,000, delete 1,000", 500_000, 2),
             Self::WorkUnique => ("work_unique", "fetch 1,000, update 1,000", 500_000, 2),
@@ -109,6 +121,9 @@ impl Workload {
             Self::Scheduled => ("scheduled", "poll each 20 ms: promote, fetch, update", 10_000, 2),
             Self::Latency => ("latency", "LISTEN, fetch", 250, 2),
             Self::WorkBacklog => ("work_backlog", "our own work", 500_000, 2),
+            Self::WorkGrouped => ("work_grouped", "our own work", 500_000, 2),
+            Self::WorkInOrder => ("work_in_order", "our own work", 500_000, 2),
+            Self::WorkFair => ("work_fair", "our own work", 500_000, 2),
             Self::WorkHeldSnapshot => ("work_held_snapshot", "our own work", 500_000, 2),
             Self::EndToEnd => ("end_to_end", "our own work", 500_000, 2),
         }
@@ -116,14 +131,28 @@ impl Workload {
 
     /// Whether the counterpart is the library itself, under other circumstances.
     pub(super) const fn is_against_itself(self) -> bool {
-        matches!(self, Self::InsertNotified | Self::WorkBacklog | Self::WorkHeldSnapshot | Self::EndToEnd)
+        matches!(
+            self,
+            Self::InsertNotified
+                | Self::InsertUpdate
+                | Self::InsertRunAgain
+                | Self::WorkBacklog
+                | Self::WorkGrouped
+                | Self::WorkInOrder
+                | Self::WorkFair
+                | Self::WorkHeldSnapshot
+                | Self::EndToEnd
+        )
     }
 
     pub(super) const fn series(self) -> Series {
         match self {
-            Self::InsertSingle | Self::InsertUnique | Self::InsertHalf | Self::InsertDuplicate | Self::EndToEnd => {
-                Series::Tasks
-            }
+            Self::InsertSingle
+            | Self::InsertUnique
+            | Self::InsertHalf
+            | Self::InsertDuplicate
+            | Self::InsertUpdate
+            | Self::EndToEnd => Series::Tasks,
             Self::WorkSlots => Series::Runners,
             _ => Series::None,
         }
@@ -145,9 +174,10 @@ impl Workload {
             Self::InsertDuplicate => by_tasks(0.7, 2.0),
             Self::Work | Self::WorkDelete | Self::WorkUnique => Some(Target::Ratio(0.75)),
             Self::WorkHeldSnapshot => Some(Target::Ratio(0.8)),
+            Self::WorkGrouped | Self::WorkInOrder | Self::WorkFair => Some(Target::Ratio(0.5)),
             Self::Latency => Some(Target::P99(2.0)),
             Self::InsertTxUnique | Self::InsertNotified | Self::WorkQueues | Self::WorkSlots => None,
-            Self::Scheduled | Self::EndToEnd => None,
+            Self::InsertUpdate | Self::InsertRunAgain | Self::Scheduled | Self::EndToEnd => None,
         }
     }
 }

@@ -42,7 +42,7 @@ fn refused(command: &mut Command) -> String {
 }
 
 /// The workloads, and the variants of each in `SMALL`.
-const WORKLOADS: [(&str, usize); 21] = [
+const WORKLOADS: [(&str, usize); 26] = [
     ("insert_bulk", 1),
     ("insert_bulk_unique", 1),
     ("insert_bulk_half", 1),
@@ -54,6 +54,8 @@ const WORKLOADS: [(&str, usize); 21] = [
     ("insert_unique", 2),
     ("insert_half", 2),
     ("insert_duplicate", 2),
+    ("insert_update", 2),
+    ("insert_run_again", 1),
     ("work", 1),
     ("work_delete", 1),
     ("work_unique", 1),
@@ -62,6 +64,9 @@ const WORKLOADS: [(&str, usize); 21] = [
     ("scheduled", 1),
     ("latency", 1),
     ("work_backlog", 1),
+    ("work_grouped", 1),
+    ("work_in_order", 1),
+    ("work_fair", 1),
     ("work_held_snapshot", 1),
     ("end_to_end", 2),
 ];
@@ -78,15 +83,21 @@ async fn each_workload_prints_one_line_a_variant_and_leaves_nothing() {
     let expected: Vec<_> =
         WORKLOADS.iter().flat_map(|(name, variants)| std::iter::repeat_n(*name, *variants)).collect();
     assert_eq!(names, expected);
+    let grouped = ["work_grouped", "work_in_order", "work_fair"];
+    let without_plain = [&["insert_notified", "insert_update", "insert_run_again", "latency"][..], &grouped].concat();
     for line in &lines {
         assert_eq!(number(line, "n"), 40.0, "{line}");
         let (rate, seconds) = (number(line, "jobs_per_second"), number(line, "seconds"));
         assert!(rate > 0.0 && seconds > 0.0 && number(line, "connections") > 0.0, "{line}");
         // Other tests write into the same server, so only the least that it can be is known.
-        let least = if line["workload"] == "insert_duplicate" { 0.0 } else { 100.0 };
+        let least = if ["insert_duplicate", "insert_run_again"].iter().any(|name| line["workload"] == *name) {
+            0.0
+        } else {
+            100.0
+        };
         assert!(number(line, "wal_bytes_per_job") >= least, "{line}");
         let workload = line["workload"].as_str().unwrap();
-        assert_eq!(line["plain"].is_null(), ["insert_notified", "latency"].contains(&workload), "{line}");
+        assert_eq!(line["plain"].is_null(), without_plain.contains(&workload), "{line}");
         for side in ["bare", "plain"].map(|side| &line[side]).iter().filter(|side| !side.is_null()) {
             if ["latency", "scheduled"].contains(&workload) {
                 assert_eq!(side["ratio"], Value::Null, "the clock sets the rate: {line}");
@@ -104,7 +115,7 @@ async fn each_workload_prints_one_line_a_variant_and_leaves_nothing() {
         let lines = lines.iter().filter(|line| line["workload"] == name);
         lines.map(|line| line[part].as_u64().unwrap()).collect()
     };
-    for name in ["insert_single", "insert_unique", "insert_half", "insert_duplicate", "end_to_end"] {
+    for name in ["insert_single", "insert_unique", "insert_half", "insert_duplicate", "insert_update", "end_to_end"] {
         assert_eq!(of(name, "tasks"), [4, 8], "{name}");
     }
     assert_eq!([of("work_slots", "slots"), of("work_slots", "runners")], [[2, 2, 5, 5], [1, 3, 1, 3]]);
