@@ -9,6 +9,7 @@ mod audit;
 mod backfill;
 mod backup;
 mod bad_input;
+mod bad_keys;
 mod by_hand;
 mod chaos;
 mod costs;

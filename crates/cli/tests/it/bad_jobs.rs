@@ -1,0 +1,47 @@
+//! `uniqueue job insert` refuses what can never work, and inserts nothing.
+
+use std::process::Command;
+
+use crate::support::{database, texts, uniqueue};
+
+fn insert(url: &str, words: &[&str]) -> Command {
+    let mut command = uniqueue();
+    command.args(["job", "insert", "a"]).args(words).env("DATABASE_URL", url);
+    command
+}
+
+#[tokio::test]
+async fn what_can_never_work_is_refused_with_its_reason() {
+    let url = database().await;
+    assert!(uniqueue().arg("migrate").env("DATABASE_URL", &url).output().unwrap().status.success());
+    let append = r#"{"key": "k", "scope": "queued", "update": {"args": "append"}}"#;
+    let push = r#"{"key": "p", "scope": "queued", "update": {"schedule": "push", "max_delay": "PT1M"}}"#;
+    let own = r#"{"keys": ["args"], "args_keys": ["n"], "scope": "queued", "update": {"args": "append"}}"#;
+    let running = r#"{"key": "r", "scope": "active", "on_conflict": "run_again"}"#;
+    let holder = insert(&url, &["--args", r#"{"n": 1}"#, "--policy", append]).output().unwrap();
+    assert!(holder.status.success(), "{holder:?}");
+    let long = "x".repeat(513);
+    let cases: [(&[&str], &str); 8] = [
+        (&["--policy", push, "--in", "1m"], "update.max_delay: must be longer than the delay"),
+        (&["--args", r#"{"n": 2}"#, "--policy", append], "append needs an array in both jobs: \"n\""),
+        (
+            &["--args", r#"{"n": [1]}"#, "--policy", own],
+            "append would change a member that the key is made from: \"n\"",
+        ),
+        (&["--policy", running], "on_conflict: run_again needs a scope without running"),
+        (&["--group", "g", "--group-limit", "0"], "invalid group_limit: must be 1 to 32767: 0"),
+        (
+            &["--group", "g", "--group-limit", "2", "--in-order"],
+            "invalid group_limit: must be 1 for a job that is in_order: 2",
+        ),
+        (&["--group", ""], "must be 1 to 512 bytes: 0"),
+        (&["--group", &long], "must be 1 to 512 bytes: 513"),
+    ];
+    for (words, problem) in cases {
+        let output = insert(&url, words).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{words:?}: {stderr}");
+        assert!(stderr.starts_with("error: ") && stderr.contains(problem), "{words:?}: {stderr}");
+    }
+    assert_eq!(texts(&url, "SELECT unique_key || args::text FROM uniqueue.job").await, [r#"k{"n": 1}"#]);
+}
