@@ -101,7 +101,11 @@ BEGIN
                 errors = j.errors || jsonb_build_object(
                     'attempt', j.attempt,
                     'at', clock_timestamp(),
-                    'error', 'discarded on re-entry: another job holds the unique key'
+                    -- Where the group has the same key, one job runs at a time, and the holder does the work.
+                    'error', CASE
+                        WHEN j.group_key = j.unique_key THEN 'superseded: another job holds the unique key'
+                        ELSE 'discarded on re-entry: another job holds the unique key'
+                    END
                 )
             WHERE j.id = comer.id
                 AND j.unique_states & state_bit(j.state) <> 0

@@ -82,6 +82,18 @@ fn updates_are_those_of_the_builder() {
 }
 
 #[test]
+fn one_at_a_time_is_that_of_the_builder() {
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(args("index")), one_at_a_time)]
+    struct Rebuild {
+        index: String,
+        why: String,
+    }
+    let policy = UniquePolicy::new().by_arg_fields(["index"]);
+    assert_eq!(Rebuild::options(), InsertOptions::new().one_at_a_time(policy));
+}
+
+#[test]
 fn unique_alone_is_unique_by_all_args() {
     #[derive(Serialize, Deserialize, Job)]
     #[job(kind = "a", unique)]

@@ -11,8 +11,8 @@ use crate::unique::{self, Unique};
 /// The longest kind or queue name in bytes, as in the library's `ident`.
 const MAX_NAME_BYTES: usize = 128;
 
-const OPTIONS: [&str; 9] =
-    ["kind", "queue", "priority", "max_attempts", "unique", "group", "limit", "in_order", "crate"];
+const OPTIONS: [&str; 10] =
+    ["kind", "queue", "priority", "max_attempts", "unique", "group", "limit", "in_order", "one_at_a_time", "crate"];
 
 /// The valid options of a job type.
 #[derive(Default)]
@@ -28,6 +28,8 @@ pub(crate) struct JobAttributes {
     pub(crate) limit: Option<(u16, Span)>,
     /// The place of the option.
     pub(crate) in_order: Option<Span>,
+    /// The place of the option.
+    pub(crate) one_at_a_time: Option<Span>,
     pub(crate) library: Option<Path>,
 }
 
@@ -75,6 +77,7 @@ impl JobAttributes {
                 self.limit = entry.integer(1, i16::MAX, problems).map(|(limit, span)| (limit.unsigned_abs(), span));
             }
             "in_order" => self.in_order = entry.flag(problems).then_some(entry.span),
+            "one_at_a_time" => self.one_at_a_time = entry.flag(problems).then_some(entry.span),
             "unique" => self.unique = Some(Unique::read(entry, problems)),
             "crate" => self.library = path(entry, problems),
             _ => {}

@@ -107,7 +107,10 @@ fn options(attributes: &JobAttributes, fields: &Fields, library: &TokenStream) -
     }
     if let Some(unique) = &attributes.unique {
         let policy = policy(unique, fields, library);
-        calls.extend(quote!(.unique(#policy)));
+        calls.extend(match attributes.one_at_a_time {
+            Some(_) => quote!(.one_at_a_time(#policy)),
+            None => quote!(.unique(#policy)),
+        });
         if let Some(delay) = value(&unique.debounce) {
             let delay = length((0, *delay), library);
             calls.extend(quote!(.scheduled_in(#delay)));

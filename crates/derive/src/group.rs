@@ -101,6 +101,7 @@ pub(crate) fn check(attributes: &JobAttributes, fields: &Fields, problems: &mut 
     {
         problems.add(span, format!("`in_order` has limit 1: {limit}"), "remove `limit` or `in_order`");
     }
+    check_one_at_a_time(attributes, problems);
     let Some(Group::Fields(idents)) = &attributes.group else { return };
     for ident in idents {
         if fields.find(ident).is_none() {
@@ -111,5 +112,36 @@ pub(crate) fn check(attributes: &JobAttributes, fields: &Fields, problems: &mut 
             };
             problems.add(ident.span(), format!("unknown field in `group`: `{ident}`"), hint);
         }
+    }
+}
+
+/// Checks that `one_at_a_time` has a policy, and no option that it sets by itself.
+fn check_one_at_a_time(attributes: &JobAttributes, problems: &mut Problems) {
+    let Some(span) = attributes.one_at_a_time else { return };
+    let Some(unique) = &attributes.unique else {
+        let hint = "add `unique(...)`: it says which jobs are the same";
+        return problems.add(span, "`one_at_a_time` needs `unique`", hint);
+    };
+    let window = unique.limits.iter().find(|limit| limit.name == "window").map(|limit| ("window", limit.span));
+    let of = |name, setting: Option<Span>| setting.map(|span| (name, span));
+    let set = [
+        window,
+        of("group", attributes.has_group.then_some(span)),
+        of("limit", attributes.limit.as_ref().map(|(_, span)| *span)),
+        of("in_order", attributes.in_order),
+        of("scope", unique.scope.as_ref().map(|setting| setting.span)),
+        of("states", unique.states.as_ref().map(|setting| setting.span)),
+        of("until", unique.until.as_ref().map(|setting| setting.span)),
+        of("on_conflict", unique.on_conflict.as_ref().map(|setting| setting.span)),
+        of("update", unique.update.as_ref().map(|setting| setting.span)),
+        of("debounce", unique.debounce.as_ref().map(|setting| setting.span)),
+        of("on_reentry", unique.on_reentry.as_ref().map(|setting| setting.span)),
+    ];
+    for (name, span) in set.into_iter().flatten() {
+        problems.add(
+            span,
+            format!("`one_at_a_time` takes no `{name}`"),
+            "remove it: the claim lasts while the job is queued, and the group is that of the key",
+        );
     }
 }

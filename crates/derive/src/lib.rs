@@ -58,6 +58,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `group = "key"`, or `group` | the group with this key, or one for all jobs of the kind | no group |
 /// | `limit = 3` | the job starts only while fewer jobs of its group run, 1 to 32767 | no limit |
 /// | `in_order` | the jobs of the group run one at a time, in their order | no order |
+/// | `one_at_a_time` | of the jobs that `unique(...)` calls the same, one runs and one waits; as `one_at_a_time` of an insert | no such limit |
 /// | `crate = "path"` | the path of the uniqueue crate | `::uniqueue` |
 ///
 /// # On a field

@@ -75,7 +75,7 @@ async fn a_job_that_fails_while_another_waits_is_superseded_by_it() {
     runner.stop().await.unwrap();
     let job = client.job(first).await.unwrap().unwrap();
     assert_eq!(job.state.as_str(), "discarded");
-    assert!(job.errors.iter().any(|error| error.error.contains("another job holds the unique key")));
+    assert!(job.errors.iter().any(|error| error.error == "superseded: another job holds the unique key"));
 }
 
 #[tokio::test]
@@ -85,4 +85,22 @@ async fn one_at_a_time_takes_no_window_and_no_raw_key() {
         let refused = database.client.insert(NewJob::from(Task { n: 1 }).one_at_a_time(policy)).await.unwrap_err();
         assert!(refused.to_string().starts_with("invalid unique policy"), "{refused}");
     }
+}
+
+#[tokio::test]
+async fn sql_runs_one_at_a_time_with_the_same_keys_for_the_claim_and_the_group() {
+    let database = Database::new().await;
+    let insert = r#"SELECT outcome FROM {schema}.insert_job(
+        'task', '{"n": 1}',
+        unique_policy => '{"keys": ["queue"], "scope": "queued", "on_conflict": "run_again", "on_reentry": "discard"}',
+        group_policy => '{"keys": ["queue"]}', group_limit => 1)"#;
+    assert_eq!(database.text(insert).await, "inserted");
+    let row =
+        "SELECT count(*) FROM {schema}.job WHERE group_key = unique_key AND group_limit = 1 AND discard_on_reentry";
+    assert_eq!(database.number(row).await, 1);
+    assert!(database.client.insert(one(2)).await.unwrap().covered);
+    assert_eq!(database.text(insert).await, "covered");
+    database.execute("DELETE FROM {schema}.job").await;
+    database.client.insert(one(3)).await.unwrap();
+    assert_eq!((database.number(row).await, database.text(insert).await.as_str()), (1, "covered"));
 }

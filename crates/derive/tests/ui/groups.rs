@@ -38,4 +38,12 @@ struct Quoted {
     customer: u32,
 }
 
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", one_at_a_time)]
+struct OneOfWhat;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(kind, window = "PT1M", on_conflict = "ignore"), limit = 2, one_at_a_time)]
+struct OneInAWindow;
+
 fn main() {}
