@@ -181,4 +181,6 @@ document.addEventListener("change", (event) => {
 });
 
 prepare();
+// On a narrow window the navigation scrolls sideways.
+$("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 follow();

@@ -183,9 +183,9 @@ fn forms(page: &Page, queue: &QueueInfo) -> Markup {
         }
         form.row method="post" action=(to) {
             (name)
-            label { "Available jobs " input name="limit" type="number" min="1" max="2147483647" value=[settings.max_waiting] placeholder="any number"; }
+            label { "Most available jobs " input name="limit" type="number" min="1" max="2147483647" value=[settings.max_waiting] placeholder="none"; }
             (submit("verb", "max_waiting", "Set", ""))
-            span.note { "With so many, inserts are refused." }
+            span.note { "Inserts beyond are refused." }
         }
         form.row method="post" action=(to) {
             (name)

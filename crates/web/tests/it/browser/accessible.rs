@@ -33,6 +33,15 @@ async fn no_page_has_a_serious_barrier() {
     client.insert(NewJob::new("mail", &json!({"to": 3})).group("customer:1").group_limit(1)).await.unwrap();
     client.audit_duplicates("mail").await.unwrap();
     client.insert(NewJob::new("mail", &json!({"to": 1})).unique_key(UniqueKey::raw("k"))).await.unwrap();
+    // Times that take much room.
+    let finished = client.insert(NewJob::new("mail", &json!({"to": 4}))).await.unwrap().id();
+    let sql = format!(
+        "UPDATE {}.job SET state = 'completed', attempt = 1, created_at = now() - interval '90 days', finalized_at = now(),
+             scheduled_at = now() - interval '90 days', attempted_at = now() - interval '23 hours 59 minutes'
+         WHERE id = '{finished}'",
+        database.schema().as_str()
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(database.pool()).await.unwrap();
     let service = Service::start(client.clone(), 0).await;
     let browser = driver.session(1280, 900, true).await;
     let pages: Vec<String> = Web::routes()
