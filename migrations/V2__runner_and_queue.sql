@@ -56,14 +56,33 @@ CREATE TABLE queue (
     keep_completed interval,
     keep_cancelled interval,
     keep_discarded interval,
+    rate_count integer,
+    rate_period interval,
+    rate_burst integer,
+    rate_full_at timestamptz,
+    group_rate_count integer,
+    group_rate_period interval,
+    group_rate_burst integer,
+    held_until timestamptz,
     CONSTRAINT queue_pkey PRIMARY KEY (name),
     CONSTRAINT queue_max_running_range CHECK (max_running >= 1),
     CONSTRAINT queue_max_per_group_range CHECK (max_per_group >= 1),
     CONSTRAINT queue_max_waiting_range CHECK (max_waiting >= 1),
     CONSTRAINT queue_keep_not_negative CHECK (
         keep_completed >= interval '0' AND keep_cancelled >= interval '0' AND keep_discarded >= interval '0'
-    )
-);
+    ),
+    CONSTRAINT queue_rate_range CHECK (
+        num_nonnulls(rate_count, rate_period, rate_burst) IN (0, 3)
+        AND rate_count BETWEEN 1 AND 1000000 AND rate_burst BETWEEN 1 AND 1000000
+        AND rate_period BETWEEN interval '1 ms' AND interval '31 days'
+    ),
+    CONSTRAINT queue_group_rate_range CHECK (
+        num_nonnulls(group_rate_count, group_rate_period, group_rate_burst) IN (0, 3)
+        AND group_rate_count BETWEEN 1 AND 1000000 AND group_rate_burst BETWEEN 1 AND 1000000
+        AND group_rate_period BETWEEN interval '1 ms' AND interval '31 days'
+    ),
+    CONSTRAINT queue_times_finite CHECK (isfinite(rate_full_at) AND isfinite(held_until))
+) WITH (fillfactor = 50);
 COMMENT ON TABLE queue IS 'Settings of a queue. A queue needs no row to be used.';
 COMMENT ON COLUMN queue.name IS 'The queue''s name, as in job.queue.';
 COMMENT ON COLUMN queue.paused_at IS 'Since when nothing is fetched from the queue; null: it is not paused.';
@@ -78,11 +97,42 @@ COMMENT ON COLUMN queue.fair IS
 COMMENT ON COLUMN queue.keep_completed IS 'How long the queue''s completed jobs are kept; 0: they are deleted when they complete; null: as the runners say (a day).';
 COMMENT ON COLUMN queue.keep_cancelled IS 'How long its cancelled jobs are kept; null: as the runners say (a day).';
 COMMENT ON COLUMN queue.keep_discarded IS 'How long its discarded jobs are kept; null: as the runners say (a week).';
+COMMENT ON COLUMN queue.rate_count IS
+    'How many of the queue''s jobs may start in each rate_period, over all runners, after the first rate_burst; null: no rate.';
+COMMENT ON COLUMN queue.rate_period IS 'The time of rate_count starts. A month counts as 30 days.';
+COMMENT ON COLUMN queue.rate_burst IS 'How many jobs may start at once, after a time without starts.';
+COMMENT ON COLUMN queue.rate_full_at IS
+    'When rate_burst jobs may start at once again. Each start moves it ahead by rate_period / rate_count, from now at the earliest. Null or past: they may now.';
+COMMENT ON COLUMN queue.group_rate_count IS 'As rate_count, for each group of the queue.';
+COMMENT ON COLUMN queue.group_rate_period IS 'The time of group_rate_count starts.';
+COMMENT ON COLUMN queue.group_rate_burst IS 'How many jobs of a group may start at once, after a time without starts.';
+COMMENT ON COLUMN queue.held_until IS 'Until when nothing is fetched from the queue, since a worker or an operator said so; null or past: it is not held.';
 COMMENT ON CONSTRAINT queue_pkey ON queue IS 'One row a queue.';
 COMMENT ON CONSTRAINT queue_max_running_range ON queue IS 'A limit of at least 1. To run nothing, pause the queue.';
 COMMENT ON CONSTRAINT queue_max_per_group_range ON queue IS 'A limit of at least 1. To run nothing, pause the queue.';
 COMMENT ON CONSTRAINT queue_max_waiting_range ON queue IS 'A limit of at least 1.';
 COMMENT ON CONSTRAINT queue_keep_not_negative ON queue IS 'A retention is not negative. For ever is a long time, such as 1000 years.';
+COMMENT ON CONSTRAINT queue_rate_range ON queue IS
+    'A rate has a count and a burst of 1 to 1,000,000 and a period of 1 ms to 31 days. To run nothing, pause the queue.';
+COMMENT ON CONSTRAINT queue_group_rate_range ON queue IS 'The same of the rate of each group.';
+COMMENT ON CONSTRAINT queue_times_finite ON queue IS 'A fetch answers when the next job may start. To hold a queue without an end, pause it.';
+
+CREATE TABLE queue_group (
+    queue short_name NOT NULL,
+    group_key text COLLATE "C" NOT NULL,
+    rate_full_at timestamptz,
+    held_until timestamptz,
+    CONSTRAINT queue_group_pkey PRIMARY KEY (queue, group_key),
+    CONSTRAINT queue_group_times_finite CHECK (isfinite(rate_full_at) AND isfinite(held_until))
+) WITH (fillfactor = 50);
+COMMENT ON TABLE queue_group IS
+    'One row a group that is held, or that started a job under the rate of its queue''s groups lately. The pruner deletes rows whose times have passed.';
+COMMENT ON COLUMN queue_group.queue IS 'The queue.';
+COMMENT ON COLUMN queue_group.group_key IS 'The group''s key, as in job.group_key.';
+COMMENT ON COLUMN queue_group.rate_full_at IS 'As queue.rate_full_at, of the group under queue.group_rate_count.';
+COMMENT ON COLUMN queue_group.held_until IS 'Until when no job of the group is fetched; null or past: it is not held.';
+COMMENT ON CONSTRAINT queue_group_pkey ON queue_group IS 'One row a group.';
+COMMENT ON CONSTRAINT queue_group_times_finite ON queue_group IS 'A fetch answers when the next job may start.';
 
 CREATE TABLE maintenance (
     service text NOT NULL,
@@ -155,6 +205,34 @@ $$;
 COMMENT ON FUNCTION tell_runners(uuid[]) IS
     'Notifies channel <schema>.control, with the runner''s id as payload, for each of these runners that is alive, where the server''s queue of notifications has room: it then asks which of its running jobs were taken away. Returns how many notifications it sent.';
 
+-- The rate is GCRA, the generic cell rate algorithm: one time says it all. Where all of the burst is there again at full_at,
+-- a part of it is there now.
+CREATE FUNCTION rate_tokens(rate_count integer, rate_period interval, rate_burst integer, full_at timestamptz, at timestamptz)
+    RETURNS integer
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE
+        WHEN rate_count IS NOT NULL THEN greatest(0, floor(
+            rate_burst - greatest(0, extract(epoch FROM full_at - at)) * rate_count / extract(epoch FROM rate_period)
+        ))::integer
+    END;
+COMMENT ON FUNCTION rate_tokens(integer, interval, integer, timestamptz, timestamptz) IS
+    'How many jobs a rate lets start at a time, where full_at is when all of its burst is there; null: there is no rate.';
+
+CREATE FUNCTION rate_time(jobs integer, rate_count integer, rate_period interval) RETURNS interval
+    LANGUAGE sql IMMUTABLE
+    -- In seconds, since days depend on the time zone; rounded up, so that a rate is never exceeded.
+    RETURN make_interval(
+        secs => ceil(extract(epoch FROM rate_period) * 1000000 * jobs / rate_count)::double precision / 1000000
+    );
+COMMENT ON FUNCTION rate_time(integer, integer, interval) IS 'How long a rate takes for that many jobs.';
+
+CREATE FUNCTION next_token_at(rate_count integer, rate_period interval, rate_burst integer, full_at timestamptz)
+    RETURNS timestamptz
+    LANGUAGE sql STABLE
+    RETURN full_at - rate_time(rate_burst - 1, rate_count, rate_period);
+COMMENT ON FUNCTION next_token_at(integer, interval, integer, timestamptz) IS
+    'From when on a rate lets a job start; null: there is no rate, or nothing started yet.';
+
 CREATE FUNCTION free_places(queue_name text, wanted integer) RETURNS integer
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -169,12 +247,13 @@ AS $$
 -- nobody counts in between. Fetches take the rows of their queues in one order.
 DECLARE
     settings queue;
+    places integer;
     running integer;
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE EXCEPTION USING
             ERRCODE = 'feature_not_supported',
-            MESSAGE = format('queue %s has a limit, which needs READ COMMITTED', queue_name),
+            MESSAGE = format('queue %s has a limit or a rate, which needs READ COMMITTED', queue_name),
             HINT = 'Set default_transaction_isolation of the role that runs jobs to read committed.';
     END IF;
     BEGIN
@@ -185,10 +264,14 @@ BEGIN
         WHEN lock_not_available THEN
             RETURN 0;
     END;
-    IF settings.paused_at IS NOT NULL THEN
+    IF settings.paused_at IS NOT NULL OR settings.held_until > clock_timestamp() THEN
         RETURN 0;
-    ELSIF settings.max_running IS NULL THEN
-        RETURN wanted;
+    END IF;
+    places := least(wanted, rate_tokens(
+        settings.rate_count, settings.rate_period, settings.rate_burst, settings.rate_full_at, clock_timestamp()
+    ));
+    IF settings.max_running IS NULL OR places = 0 THEN
+        RETURN places;
     END IF;
     SELECT count(*)
     INTO running
@@ -197,11 +280,45 @@ BEGIN
         WHERE j.queue = queue_name AND j.state = 'running'
         LIMIT settings.max_running
     ) AS r;
-    RETURN least(wanted, settings.max_running - running);
+    RETURN least(places, settings.max_running - running);
 END
 $$;
 COMMENT ON FUNCTION free_places(text, integer) IS
-    'How many of the wanted jobs of a queue a fetch may start under queue.max_running. Locks the queue''s row until the transaction ends; 0 where somebody else has it for longer than 200 ms. Error 0A000 under another isolation level than READ COMMITTED.';
+    'How many of the wanted jobs of a queue a fetch may start under queue.max_running and the queue''s rate. Locks the queue''s row until the transaction ends; 0 where somebody else has it for longer than 200 ms. Error 0A000 under another isolation level than READ COMMITTED.';
+
+CREATE FUNCTION spend_tokens(queue_names text[], group_keys text[], at timestamptz) RETURNS integer
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+-- The fetch has the rows of the queues locked since it counted their tokens, so the tokens are still there. They are
+-- spent at the time that the jobs started, or the time between would be given away at each fetch.
+BEGIN
+    UPDATE queue AS q
+    SET rate_full_at = greatest(q.rate_full_at, spend_tokens.at) + rate_time(n.jobs, q.rate_count, q.rate_period)
+    FROM (SELECT s.queue, count(*)::integer AS jobs FROM unnest(queue_names) AS s (queue) GROUP BY s.queue) AS n
+    WHERE q.name = n.queue AND q.rate_count IS NOT NULL;
+    INSERT INTO queue_group AS g (queue, group_key, rate_full_at)
+    SELECT q.name, n.group_key, spend_tokens.at + rate_time(n.jobs, q.group_rate_count, q.group_rate_period)
+    FROM (
+        SELECT s.queue, s.group_key, count(*)::integer AS jobs
+        FROM unnest(queue_names, group_keys) AS s (queue, group_key)
+        WHERE s.group_key IS NOT NULL
+        GROUP BY s.queue, s.group_key
+    ) AS n
+    JOIN queue AS q ON q.name = n.queue AND q.group_rate_count IS NOT NULL
+    -- The order in which hold_back locks them.
+    ORDER BY n.queue COLLATE "C", n.group_key COLLATE "C"
+    ON CONFLICT ON CONSTRAINT queue_group_pkey DO UPDATE
+    SET rate_full_at = greatest(g.rate_full_at, spend_tokens.at)
+        + make_interval(secs => extract(epoch FROM excluded.rate_full_at - spend_tokens.at)::double precision);
+    RETURN cardinality(queue_names);
+END
+$$;
+COMMENT ON FUNCTION spend_tokens(text[], text[], timestamptz) IS
+    'Spends a token of a queue''s rate, and of its group''s, for each job that started at that time: its queue and its group, or null. Changes nothing where there is no rate. The caller has locked the rows of the queues. Returns the number of jobs.';
 
 CREATE FUNCTION lock_queue(queue_name text) RETURNS queue
     LANGUAGE plpgsql VOLATILE
@@ -231,6 +348,25 @@ $$;
 COMMENT ON FUNCTION lock_queue(text) IS
     'Locks the row of a queue until the transaction ends, and makes it where there is none. Answers with it; null where another transaction has it locked for longer than 200 ms. Error 0A000 under another isolation level than READ COMMITTED.';
 
+CREATE FUNCTION group_tokens(settings queue, full_at timestamptz, held_until timestamptz, at timestamptz) RETURNS integer
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE
+        WHEN held_until > at THEN 0
+        ELSE rate_tokens(
+            (settings).group_rate_count, (settings).group_rate_period, (settings).group_rate_burst, full_at, at
+        )
+    END;
+COMMENT ON FUNCTION group_tokens(queue, timestamptz, timestamptz, timestamptz) IS
+    'How many jobs of a group may start at a time, by its times in queue_group; null: it is not held, and its queue''s groups have no rate.';
+
+CREATE FUNCTION group_due_at(settings queue, full_at timestamptz, held_until timestamptz) RETURNS timestamptz
+    LANGUAGE sql STABLE
+    RETURN greatest(held_until, next_token_at(
+        (settings).group_rate_count, (settings).group_rate_period, (settings).group_rate_burst, full_at
+    ));
+COMMENT ON FUNCTION group_due_at(queue, timestamptz, timestamptz) IS
+    'When a group that is held or has no token may start a job, by its times in queue_group.';
+
 CREATE FUNCTION jobs_of_groups(
     queue_name text,
     kinds text[],
@@ -247,7 +383,9 @@ CREATE FUNCTION jobs_of_groups(
     OUT is_exhausted boolean,
     OUT suspects_taken integer,
     OUT suspects_seen integer,
-    OUT alone_crashes smallint
+    OUT alone_crashes smallint,
+    OUT is_rated boolean,
+    OUT next_at timestamptz
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -266,7 +404,7 @@ AS $$
 -- job is chosen without a lock, then locked without waiting; where that fails its group gives nothing from there on.
 --
 -- A visit of a group reads one entry of job_group, however many jobs wait in the group, and the group's entries of
--- job_group_held.
+-- job_group_held; in a queue whose groups have a rate, or of which one is held, also the group's row of queue_group.
 DECLARE
     settings queue;
     level smallint;
@@ -285,6 +423,11 @@ DECLARE
     level_times timestamptz[];
     level_blocked boolean[];
     level_places integer[];
+    -- How many jobs of them may run after this fetch by their tokens. Null: any number.
+    level_most integer[];
+    -- Whether a group can be without a token, or held; and how many tokens the visited one has.
+    are_rated boolean;
+    tokens integer;
     -- Where the jobs without a group have their turn at each level.
     turn_levels smallint[] := '{}';
     turn_places integer[] := '{}';
@@ -306,10 +449,12 @@ BEGIN
     suspects_taken := 0;
     suspects_seen := 0;
     settings := lock_queue(queue_name);
-    IF settings.name IS NULL OR settings.paused_at IS NOT NULL THEN
+    IF settings.name IS NULL OR settings.paused_at IS NOT NULL OR settings.held_until > clock_timestamp() THEN
         is_exhausted := false;
         RETURN;
     END IF;
+    is_rated := settings.group_rate_count IS NOT NULL;
+    are_rated := is_rated OR EXISTS (SELECT FROM queue_group AS g WHERE g.queue = queue_name);
 
     LOOP
         -- The next level of priority.
@@ -327,6 +472,7 @@ BEGIN
         level_times := '{}';
         level_blocked := '{}';
         level_places := '{}';
+        level_most := '{}';
         FOR visited IN
             WITH RECURSIVE onward AS (
                 (
@@ -391,8 +537,13 @@ BEGIN
                     LIMIT 1
                 ) AS n
             )
-            SELECT r.*, h.running, h.began
+            SELECT r.*, h.running, h.began, t.rate_full_at, t.held_until
             FROM ring AS r
+            LEFT JOIN LATERAL (
+                SELECT g.rate_full_at, g.held_until
+                FROM queue_group AS g
+                WHERE are_rated AND g.queue = queue_name AND g.group_key = r.group_key
+            ) AS t ON true
             CROSS JOIN LATERAL (
                 SELECT
                     count(*) FILTER (WHERE k.state = 'running') AS running,
@@ -414,6 +565,13 @@ BEGIN
             CONTINUE WHEN visited.part = 3 AND visited.group_key = ANY (level_groups);
             IF visited.part < 3 THEN
                 reached := visited.group_key;
+            END IF;
+            IF are_rated THEN
+                tokens := group_tokens(settings, visited.rate_full_at, visited.held_until, clock_timestamp());
+                IF tokens = 0 THEN
+                    next_at := least(next_at, group_due_at(settings, visited.rate_full_at, visited.held_until));
+                    CONTINUE;
+                END IF;
             END IF;
             IF visited.began IS NOT NULL THEN
                 -- The job that began is first, wherever its priority would place it.
@@ -442,7 +600,9 @@ BEGIN
                 );
                 taken := cardinality(array_positions(chosen_groups, visited.group_key::text));
             END IF;
-            job_limit := least(CASE WHEN visited.in_order THEN 1 END, visited.group_limit, settings.max_per_group);
+            job_limit := least(
+                CASE WHEN visited.in_order THEN 1 END, visited.group_limit, settings.max_per_group, visited.running + tokens
+            );
             CONTINUE WHEN visited.running + taken >= job_limit OR visited.kind <> ALL (kinds);
             IF visited.crashes > 0 THEN
                 suspects_seen := suspects_seen + (visited.crashes = 1)::integer;
@@ -464,6 +624,7 @@ BEGIN
             level_times := level_times || visited.scheduled_at;
             level_blocked := level_blocked || (visited.began IS NOT NULL);
             level_places := level_places || place;
+            level_most := level_most || visited.running::integer + tokens;
             IF cardinality(chosen_ids) >= wanted THEN
                 is_exhausted := false;
                 EXIT;
@@ -500,7 +661,9 @@ BEGIN
             LOOP
                 spot := more.spot;
                 CONTINUE WHEN level_blocked[spot];
-                job_limit := least(CASE WHEN more.in_order THEN 1 END, more.group_limit, settings.max_per_group);
+                job_limit := least(
+                    CASE WHEN more.in_order THEN 1 END, more.group_limit, settings.max_per_group, level_most[spot]
+                );
                 IF level_counts[spot] >= job_limit OR more.kind <> ALL (kinds) OR more.crashes > 1
                     OR (more.crashes = 1 AND suspects_taken >= suspects)
                 THEN
@@ -593,7 +756,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION jobs_of_groups(text, text[], integer, integer, boolean, uuid[], integer, text, text[]) IS
-    'The jobs of groups of a queue that a fetch may start now, of these kinds, at most wanted; locks them and the queue''s row until the transaction ends. Suspects and is_alone: as in a fetch. Groups take turns within a priority, from the first key after after_group on; visits says how many of them to visit at each priority, and freed_groups which ones in any case. reached: where the next fetch goes on. has_startable: whether any could start. is_exhausted: whether all groups were visited and none could give more. alone_crashes: the fewest crashes of a job that could start if it ran alone.';
+    'The jobs of groups of a queue that a fetch may start now, of these kinds, at most wanted; locks them and the queue''s row until the transaction ends. Suspects and is_alone: as in a fetch. Groups take turns within a priority, from the first key after after_group on; visits says how many of them to visit at each priority, and freed_groups which ones in any case. reached: where the next fetch goes on. has_startable: whether any could start. is_exhausted: whether all groups were visited and none could give more. alone_crashes: the fewest crashes of a job that could start if it ran alone. is_rated: whether the jobs that start spend tokens of their groups. next_at: when the first group that has no token, or is held, may start a job.';
 
 CREATE FUNCTION jobs_of_queues(
     queue_names text[],
@@ -607,7 +770,8 @@ CREATE FUNCTION jobs_of_queues(
     freed_queues text[],
     freed_groups text[]
 ) RETURNS TABLE (
-    queue text, ids uuid[], reached text, has_startable boolean, suspects_seen integer, alone_crashes smallint
+    queue text, ids uuid[], reached text, has_startable boolean, suspects_seen integer, alone_crashes smallint,
+    is_rated boolean, next_at timestamptz
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -633,6 +797,8 @@ BEGIN
         has_startable := taken.has_startable;
         suspects_seen := taken.suspects_seen;
         alone_crashes := taken.alone_crashes;
+        is_rated := taken.is_rated;
+        next_at := taken.next_at;
         RETURN NEXT;
     END LOOP;
 END

@@ -163,6 +163,30 @@ CREATE FUNCTION queue_may_be(queue_name text) RETURNS boolean
     END;
 COMMENT ON FUNCTION queue_may_be(text) IS 'True for what can be a queue''s name; error 22023 for anything else, as in insert_job.';
 
+CREATE FUNCTION rate_may_be(rate_count integer, period interval, burst integer) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN rate_count IS NULL THEN
+            num_nonnulls(period, burst) = 0 OR refuse(format('invalid rate: has no count: %s', coalesce(period::text, burst::text)))
+        WHEN rate_count NOT BETWEEN 1 AND 1000000 THEN
+            refuse(format('invalid rate: count must be 1 to 1000000; to run nothing, pause the queue: %s', rate_count))
+        WHEN (period BETWEEN interval '1 ms' AND interval '31 days') IS NOT TRUE THEN
+            refuse(format('invalid rate: period must be 1 ms to 31 days: %s', coalesce(period::text, 'null')))
+        WHEN burst NOT BETWEEN 1 AND 1000000 THEN
+            refuse(format('invalid rate: burst must be 1 to 1000000: %s', burst))
+        ELSE true
+    END;
+COMMENT ON FUNCTION rate_may_be(integer, interval, integer) IS 'True for what can be a rate, or none; error 22023 for anything else.';
+
+CREATE FUNCTION hold_may_be(hold_for interval) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN (hold_for BETWEEN interval '0' AND interval '365250 days') IS NOT TRUE THEN
+            refuse(format('invalid hold: must be 0 to 1000 years: %s', coalesce(hold_for::text, 'null')))
+        ELSE true
+    END;
+COMMENT ON FUNCTION hold_may_be(interval) IS 'True for how long a queue or a group can be held; error 22023 for anything else.';
+
 CREATE FUNCTION cancel_jobs(ids uuid[], states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
     LANGUAGE sql VOLATILE
@@ -482,14 +506,14 @@ RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
 BEGIN ATOMIC
     WITH resumed AS (
         UPDATE queue AS q
-        SET paused_at = NULL
-        WHERE q.name = resume_queue.queue_name AND q.paused_at IS NOT NULL
+        SET paused_at = NULL, held_until = NULL
+        WHERE q.name = resume_queue.queue_name AND (q.paused_at IS NOT NULL OR q.held_until > clock_timestamp())
         RETURNING q.name, q.paused_at, q.max_running, wake_runners(ARRAY[q.name]) AS woken
     )
     SELECT r.name, r.paused_at, r.max_running FROM resumed AS r;
 END;
 COMMENT ON FUNCTION resume_queue(text) IS
-    'Lets a paused queue go on, and wakes runners that sleep. Answers with how it is set; no row where it was not paused.';
+    'Lets a queue that is paused or held go on, and wakes runners that sleep. Holds of its groups stay. Answers with how it is set; no row where it was neither.';
 
 CREATE FUNCTION limit_queue(queue_name text, max_running integer)
 RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
@@ -612,6 +636,139 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION limit_groups(text, integer) IS
     'Limits how many jobs of each group of a queue run at once, over all runners; null: as many as the jobs themselves allow. The lower of this and a job''s own group_limit counts. What runs already is finished. Wakes runners that sleep. Answers with how the queue is set. Error 22023 for less than 1.';
+
+CREATE FUNCTION rate_queue(queue_name text, rate_count integer, period interval DEFAULT NULL, burst integer DEFAULT NULL)
+RETURNS TABLE (name text, paused_at timestamptz, rate_count integer, rate_period interval, rate_burst integer)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    WITH rated AS (
+        INSERT INTO queue AS q (name, rate_count, rate_period, rate_burst)
+        SELECT $1, $2, $3, coalesce($4, $2)
+        WHERE queue_may_be($1) AND rate_may_be($2, $3, $4)
+        ON CONFLICT (name) DO UPDATE
+        SET rate_count = excluded.rate_count,
+            rate_period = excluded.rate_period,
+            rate_burst = excluded.rate_burst,
+            -- No later than if all of the new burst were spent now.
+            rate_full_at = CASE
+                WHEN excluded.rate_count IS NOT NULL THEN least(
+                    q.rate_full_at,
+                    clock_timestamp() + rate_time(excluded.rate_burst, excluded.rate_count, excluded.rate_period)
+                )
+            END
+        RETURNING q.name, q.paused_at, q.rate_count, q.rate_period, q.rate_burst, wake_runners(ARRAY[q.name]) AS woken
+    )
+    SELECT r.name, r.paused_at, r.rate_count, r.rate_period, r.rate_burst FROM rated AS r;
+END;
+COMMENT ON FUNCTION rate_queue(text, integer, interval, integer) IS
+    'Sets how many of a queue''s jobs start in each period, over all runners, and how many at once after a time without starts (burst; by default the count); a null count: no rate. In any length of time at most burst + count * length / period jobs start. Wakes runners that sleep. Answers with how the queue is set. Error 22023 for a count or a burst outside 1 to 1,000,000, or a period outside 1 ms to 31 days.';
+
+CREATE FUNCTION move_group_times(queue_name text, rate_count integer, period interval, burst integer) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+-- A statement of its own, which sees what fetches spent before the caller had the queue's row.
+DECLARE
+    moved bigint;
+BEGIN
+    UPDATE queue_group AS g
+    SET rate_full_at = CASE
+            WHEN move_group_times.rate_count IS NOT NULL THEN clock_timestamp() + rate_time(burst, move_group_times.rate_count, period)
+        END
+    WHERE g.queue = queue_name
+        AND g.rate_full_at > clock_timestamp() + coalesce(rate_time(burst, move_group_times.rate_count, period), interval '0');
+    GET DIAGNOSTICS moved = ROW_COUNT;
+    RETURN moved;
+END
+$$;
+COMMENT ON FUNCTION move_group_times(text, integer, interval, integer) IS
+    'Moves the times in queue_group of a queue whose groups get another rate: no later than if all of the new burst were spent now. The caller has the queue''s row locked. Returns how many were moved.';
+
+CREATE FUNCTION rate_groups(queue_name text, rate_count integer, period interval DEFAULT NULL, burst integer DEFAULT NULL)
+RETURNS TABLE (
+    name text, paused_at timestamptz, group_rate_count integer, group_rate_period interval, group_rate_burst integer
+)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    WITH rated AS (
+        INSERT INTO queue AS q (name, group_rate_count, group_rate_period, group_rate_burst)
+        SELECT $1, $2, $3, coalesce($4, $2)
+        WHERE queue_may_be($1) AND rate_may_be($2, $3, $4)
+        ON CONFLICT (name) DO UPDATE
+        SET group_rate_count = excluded.group_rate_count,
+            group_rate_period = excluded.group_rate_period,
+            group_rate_burst = excluded.group_rate_burst
+        RETURNING
+            q.name, q.paused_at, q.group_rate_count, q.group_rate_period, q.group_rate_burst,
+            move_group_times(q.name, q.group_rate_count, q.group_rate_period, q.group_rate_burst) AS moved,
+            wake_runners(ARRAY[q.name]) AS woken
+    )
+    SELECT r.name, r.paused_at, r.group_rate_count, r.group_rate_period, r.group_rate_burst FROM rated AS r;
+END;
+COMMENT ON FUNCTION rate_groups(text, integer, interval, integer) IS
+    'Sets how many jobs of each group of a queue start in each period, as rate_queue does for the queue. Jobs without a group are not counted. Both rates count.';
+
+CREATE FUNCTION hold_queue(queue_name text, hold_for interval)
+RETURNS TABLE (name text, paused_at timestamptz, held_until timestamptz)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    INSERT INTO queue AS q (name, held_until)
+    SELECT $1, clock_timestamp() + $2 WHERE queue_may_be($1) AND hold_may_be($2)
+    ON CONFLICT (name) DO UPDATE SET held_until = greatest(q.held_until, excluded.held_until)
+    RETURNING q.name, q.paused_at, q.held_until;
+END;
+COMMENT ON FUNCTION hold_queue(text, interval) IS
+    'Holds a queue: for so long no runner fetches from it, and what runs is finished. A hold that ends later stays. resume_queue ends it at once. Answers with how the queue is set. Error 22023 for a negative time or more than 1,000 years.';
+
+CREATE FUNCTION hold_group(queue_name text, group_key text, hold_for interval)
+RETURNS TABLE (queue text, group_key text, held_until timestamptz)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    INSERT INTO queue_group AS g (queue, group_key, held_until)
+    SELECT $1, $2, clock_timestamp() + $3
+    WHERE queue_may_be($1) AND hold_may_be($3) AND CASE
+        WHEN octet_length($2) BETWEEN 1 AND 512 THEN true
+        ELSE refuse(format('invalid group: must be 1 to 512 bytes: %s', coalesce(octet_length($2)::text, 'null')))
+    END
+    ON CONFLICT ON CONSTRAINT queue_group_pkey DO UPDATE SET held_until = greatest(g.held_until, excluded.held_until)
+    RETURNING g.queue, g.group_key, g.held_until;
+END;
+COMMENT ON FUNCTION hold_group(text, text, interval) IS
+    'Holds a group of a queue: for so long no runner fetches a job of it. A hold that ends later stays. resume_group ends it at once. Answers with the group. Error 22023 as hold_queue.';
+
+CREATE FUNCTION hold_back(queue_names text[], group_keys text[], hold_for interval[]) RETURNS integer
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET lock_timeout = '200ms'
+AS $$
+BEGIN
+    FOR place IN 1..cardinality(queue_names) LOOP
+        IF group_keys[place] IS NULL THEN
+            PERFORM hold_queue(queue_names[place], hold_for[place]);
+        ELSE
+            PERFORM hold_group(queue_names[place], group_keys[place], hold_for[place]);
+        END IF;
+    END LOOP;
+    RETURN cardinality(queue_names);
+END
+$$;
+COMMENT ON FUNCTION hold_back(text[], text[], interval[]) IS
+    'Holds queues, or of those with a group key that group, each for so long. They come in one order, queues first, so that callers never wait for each other in a circle. Error 55P03 where another transaction has a row locked for longer than 200 ms. Returns how many there were.';
+
+CREATE FUNCTION resume_group(queue_name text, group_key text)
+RETURNS TABLE (queue text, group_key text)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    WITH resumed AS (
+        UPDATE queue_group AS g
+        SET held_until = NULL
+        WHERE g.queue = $1 AND g.group_key = $2 AND g.held_until > clock_timestamp()
+        RETURNING g.queue, g.group_key, wake_runners(ARRAY[g.queue]) AS woken
+    )
+    SELECT r.queue, r.group_key FROM resumed AS r;
+END;
+COMMENT ON FUNCTION resume_group(text, text) IS
+    'Ends the hold of a group of a queue, and wakes runners that sleep. Answers with the group; no row where it was not held.';
 
 CREATE FUNCTION share_queue(queue_name text, fair boolean)
 RETURNS TABLE (name text, paused_at timestamptz, max_per_group integer, fair boolean)

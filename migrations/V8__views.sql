@@ -48,7 +48,8 @@ RETURNS TABLE (
     available bigint, running bigint, scheduled bigint, retryable bigint,
     discarded bigint, pending bigint, completed bigint, cancelled bigint,
     waiting_are_all boolean, discarded_are_all boolean, last_are_all boolean,
-    oldest_available_age interval
+    oldest_available_age interval,
+    rate_count integer, rate_period interval, rate_burst integer, held_until timestamptz
 )
     LANGUAGE sql STABLE
     SET search_path FROM CURRENT
@@ -129,7 +130,9 @@ SELECT
     (SELECT count(*) < look_at FROM discarded_jobs) AS discarded_are_all,
     (SELECT count(*) < look_at FROM last_jobs) AS last_are_all,
     -- greatest alone would ignore a null.
-    CASE WHEN o.oldest IS NOT NULL THEN greatest(clock_timestamp() - o.oldest, interval '0') END
+    CASE WHEN o.oldest IS NOT NULL THEN greatest(clock_timestamp() - o.oldest, interval '0') END,
+    q.rate_count, q.rate_period, q.rate_burst,
+    CASE WHEN q.held_until > clock_timestamp() THEN q.held_until END
 FROM named AS n
 LEFT JOIN queue AS q ON q.name = n.name
 LEFT JOIN worked AS w ON w.queue = n.name
@@ -327,8 +330,14 @@ available_queue AS MATERIALIZED (
         n.queue, q.paused_at,
         EXISTS (SELECT FROM live_runner AS r WHERE n.queue = ANY (r.queues)) AS is_worked,
         -- A runner that has none of the queue's jobs would take the next one, if it knew its kind. So
-        -- would one that has started a job from behind it.
-        NOT coalesce(c.running >= q.max_running, false) AND EXISTS (
+        -- would one that has started a job from behind it. A runner is not free while the queue is at its limit, is held, or
+        -- has no token of its rate.
+        NOT coalesce(c.running >= q.max_running, false)
+        AND NOT coalesce(
+            greatest(q.held_until, next_token_at(q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at))
+                > statement_timestamp() - waiting_longer_than,
+            false
+        ) AND EXISTS (
             SELECT FROM live_runner AS r
             WHERE n.queue = ANY (r.queues)
                 AND r.started_at < statement_timestamp() - waiting_longer_than
@@ -479,7 +488,7 @@ CREATE FUNCTION groups(
 )
 RETURNS TABLE (
     queue text, group_key text, running bigint, group_limit integer, waiting bigint, head uuid, head_kind text,
-    head_since timestamptz, held_by text
+    head_since timestamptz, held_by text, held_until timestamptz
 )
     LANGUAGE sql STABLE
     SET search_path FROM CURRENT
@@ -603,10 +612,15 @@ SELECT
     CASE
         WHEN w.id IS NULL THEN NULL
         WHEN q.paused_at IS NOT NULL THEN 'its queue is paused'
+        WHEN u.queue_held_until IS NOT NULL THEN 'its queue is held'
+        WHEN u.held_until IS NOT NULL THEN 'it is held'
         WHEN b.id <> w.id THEN format('job %s, which began and is %s', b.id, b.state)
         WHEN b.id IS NULL AND p.running >= l.group_limit AND p.running = 1 THEN format('job %s, which runs', p.runs)
         WHEN p.running >= l.group_limit THEN 'its limit'
-    END
+        WHEN u.token_at IS NOT NULL THEN 'its rate'
+        WHEN u.queue_token_at IS NOT NULL THEN 'the rate of its queue'
+    END,
+    greatest(u.queue_held_until, u.held_until, u.token_at, u.queue_token_at)
 FROM named AS n
 LEFT JOIN waiting AS w ON w.queue = n.queue AND w.group_key = n.group_key
 LEFT JOIN queue AS q ON q.name = n.queue
@@ -630,13 +644,28 @@ LEFT JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT least(CASE WHEN w.in_order THEN 1 END, w.group_limit, q.max_per_group) AS group_limit
 ) AS l
+LEFT JOIN queue_group AS t ON t.queue = n.queue AND t.group_key = n.group_key
+-- Times that have passed hold nothing up.
+CROSS JOIN LATERAL (
+    SELECT
+        CASE WHEN q.held_until > statement_timestamp() THEN q.held_until END AS queue_held_until,
+        CASE WHEN t.held_until > statement_timestamp() THEN t.held_until END AS held_until,
+        CASE WHEN a.token_at > statement_timestamp() THEN a.token_at END AS token_at,
+        CASE WHEN a.queue_token_at > statement_timestamp() THEN a.queue_token_at END AS queue_token_at
+    FROM (
+        SELECT
+            next_token_at(q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at) AS queue_token_at,
+            next_token_at(q.group_rate_count, q.group_rate_period, q.group_rate_burst, t.rate_full_at) AS token_at
+    ) AS a
+) AS u
 ORDER BY n.queue, n.group_key
 $$;
 COMMENT ON FUNCTION groups(text, integer, text, text) IS
     'The rows of the view group_status: groups with available or running jobs, of one queue or of all. look_at: how many are read of each sort, default 1,000. after_queue, after_group: of all the groups in the order of their queues and keys only those after this one, and of these the look_at first at least. Both empty: all groups from the first on. waiting and running stop at 1,001 (waiting: for each priority).';
 
 CREATE VIEW group_status AS
-SELECT g.queue, g.group_key, g.running, g.group_limit, g.waiting, g.head, g.head_kind, g.head_since, g.held_by
+SELECT
+    g.queue, g.group_key, g.running, g.group_limit, g.waiting, g.head, g.head_kind, g.head_since, g.held_by, g.held_until
 FROM groups() AS g;
 COMMENT ON VIEW group_status IS
     'One row a group of a queue that has available or running jobs: the first 1,000 of each sort; groups() looks further when told. Reads with the caller''s rights.';
@@ -649,13 +678,15 @@ COMMENT ON COLUMN group_status.head IS 'Its first available job; null: none wait
 COMMENT ON COLUMN group_status.head_kind IS 'That job''s kind.';
 COMMENT ON COLUMN group_status.head_since IS 'Since when that job could have run.';
 COMMENT ON COLUMN group_status.held_by IS
-    'What holds the line up: its queue is paused, its limit, or a job that runs or began. Null: nothing does, or none waits.';
+    'What holds the line up: its queue is paused or held, it is held, its limit or rate, the rate of its queue, or a job that runs or began. Null: nothing does, or none waits.';
+COMMENT ON COLUMN group_status.held_until IS 'Until when a hold or a rate lets none of its jobs start; null: neither does.';
 
 CREATE VIEW queue_status AS
 SELECT
     q.name AS queue,
     CASE
         WHEN q.paused_at IS NOT NULL THEN 'paused'
+        WHEN q.held_until IS NOT NULL THEN 'held'
         WHEN q.runners = 0 AND q.available + q.running + q.scheduled + q.retryable > 0 THEN 'no runner'
         WHEN q.running >= q.max_running THEN 'at its limit'
         WHEN q.running > 0 THEN 'working'
@@ -664,14 +695,15 @@ SELECT
     END AS status,
     q.paused_at, q.max_running, q.runners,
     q.available, q.running, q.scheduled, q.retryable, q.discarded, q.pending, q.completed, q.cancelled,
-    q.oldest_available_age, q.waiting_are_all, q.discarded_are_all, q.last_are_all, s.max_waiting
+    q.oldest_available_age, q.waiting_are_all, q.discarded_are_all, q.last_are_all, s.max_waiting,
+    q.rate_count, q.rate_period, q.rate_burst, q.held_until
 FROM queues() AS q
 LEFT JOIN queue AS s ON s.name = q.name;
 COMMENT ON VIEW queue_status IS
     'One row a queue that has settings, a live runner or jobs, with its jobs by state, counted no further than needed: queues() says how far, and counts further when told. Reads with the caller''s rights.';
 COMMENT ON COLUMN queue_status.queue IS 'The queue''s name.';
 COMMENT ON COLUMN queue_status.status IS
-    'paused; no runner (there are jobs, and no live runner works the queue); at its limit (max_running jobs run); working; waiting (jobs are available and none runs); idle.';
+    'paused; held (held_until is set); no runner (there are jobs, and no live runner works the queue); at its limit (max_running jobs run); working; waiting (jobs are available and none runs); idle.';
 COMMENT ON COLUMN queue_status.paused_at IS 'Since when nothing is fetched from it; null: it is not paused.';
 COMMENT ON COLUMN queue_status.max_running IS 'How many of its jobs may run at once, over all runners; null: no limit.';
 COMMENT ON COLUMN queue_status.runners IS 'How many live runners work it.';
@@ -688,6 +720,10 @@ COMMENT ON COLUMN queue_status.waiting_are_all IS 'Whether all waiting jobs of a
 COMMENT ON COLUMN queue_status.discarded_are_all IS 'Whether all discarded jobs of all queues were looked at, not only the last 20,000.';
 COMMENT ON COLUMN queue_status.last_are_all IS 'Whether all jobs were looked at, not only the last 20,000.';
 COMMENT ON COLUMN queue_status.max_waiting IS 'How many available jobs an insert may leave it with; null: any number.';
+COMMENT ON COLUMN queue_status.rate_count IS 'How many of its jobs may start in each rate_period, over all runners; null: no rate.';
+COMMENT ON COLUMN queue_status.rate_period IS 'The time of rate_count starts.';
+COMMENT ON COLUMN queue_status.rate_burst IS 'How many jobs may start at once, after a time without starts.';
+COMMENT ON COLUMN queue_status.held_until IS 'Until when nothing is fetched from it; null: it is not held.';
 
 CREATE VIEW failing_kind AS
 SELECT

@@ -32,6 +32,7 @@ mod outcome;
 pub mod period;
 mod periodic;
 mod queue;
+mod rate;
 mod retention;
 mod retry;
 mod runner;
@@ -80,6 +81,7 @@ pub use self::period::format_duration;
 pub use self::periodic::{PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
 /// Queues.
 pub use self::queue::{QueueInfo, QueueSettings};
+pub use self::rate::Rate;
 pub use self::retention::{Keep, Retention};
 pub use self::retry::RetryPolicy;
 pub use self::runner::{Runner, RunnerHandle, shutdown_signal};

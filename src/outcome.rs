@@ -58,6 +58,17 @@ pub enum Outcome {
         /// From now, by the database's clock.
         after: Duration,
     },
+    /// Run again after a delay, and hold the queue back for as long: no runner fetches from it. Does not use up an attempt.
+    HoldQueue {
+        /// From now, by the database's clock.
+        after: Duration,
+    },
+    /// Run again after a delay, and hold the job's group back for as long: no runner fetches a job of it. Does not use up an
+    /// attempt.
+    HoldGroup {
+        /// From now, by the database's clock.
+        after: Duration,
+    },
     /// Stop for good: the work is not wanted any more.
     Cancel {
         /// Why, for the job's `errors`.
@@ -90,6 +101,35 @@ impl Outcome {
     #[must_use]
     pub const fn snooze(after: Duration) -> Self {
         Outcome::Snooze { after }
+    }
+
+    /// Run again after a delay, and hold the queue back for as long, without using up an attempt: for a service that says to
+    /// slow down.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use uniqueue::Outcome;
+    ///
+    /// fn outcome(status: u16, retry_after: Duration) -> Outcome {
+    ///     if status == 429 { Outcome::hold_queue(retry_after) } else { Outcome::complete() }
+    /// }
+    /// # assert_ne!(outcome(429, Duration::from_secs(1)), outcome(200, Duration::ZERO));
+    /// ```
+    ///
+    /// No runner fetches from the queue until then, and this runner gives back what it fetched ahead. Running jobs go on. A
+    /// hold that ends later stays. It stands even where the job was cancelled meanwhile, and
+    /// [`Queue::resume`](crate::Queue::resume) ends it.
+    #[must_use]
+    pub const fn hold_queue(after: Duration) -> Self {
+        Outcome::HoldQueue { after }
+    }
+
+    /// Run again after a delay, and hold the job's group back for as long, without using up an attempt. As
+    /// [`hold_queue`](Self::hold_queue), for the jobs of the group alone. A job without a group only waits itself.
+    /// [`Queue::resume_group`](crate::Queue::resume_group) ends the hold.
+    #[must_use]
+    pub const fn hold_group(after: Duration) -> Self {
+        Outcome::HoldGroup { after }
     }
 
     /// Try again after a delay.

@@ -7,10 +7,11 @@ use time::OffsetDateTime;
 
 use crate::count::JobCount;
 use crate::ident::QueueName;
+use crate::rate::Rate;
 use crate::retention::Keep;
 use crate::state::JobState;
 
-/// The settings of a queue. By default a queue is not paused, has no limit, and keeps its jobs by the runners' retention.
+/// The settings of a queue. By default a queue is not paused, has no limit and no rate, and keeps its jobs by the runners' retention.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct QueueSettings {
@@ -28,6 +29,13 @@ pub struct QueueSettings {
     pub max_waiting: Option<u32>,
     /// Whether its groups, and the jobs without a group as one more, take turns within a priority.
     pub fair: bool,
+    /// How many of its jobs may start in a time, over all runners. `None` means any number.
+    pub rate: Option<Rate>,
+    /// How many jobs of each of its groups may start in a time, over all runners. `None` means any number.
+    pub group_rate: Option<Rate>,
+    /// Until when nothing is fetched from it, since a worker or an operator said so. `None` if it is not held.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub held_until: Option<OffsetDateTime>,
     /// How long its completed jobs are kept.
     pub keep_completed: Keep,
     /// How long its cancelled jobs are kept.

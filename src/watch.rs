@@ -160,6 +160,9 @@ pub struct GroupInfo {
     pub head_since: Option<OffsetDateTime>,
     /// What holds that job up, such as `its limit`. `None`: nothing does, or no job waits.
     pub held_by: Option<String>,
+    /// Until when a hold or a rate lets none of its jobs start. `None`: neither does.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub held_until: Option<OffsetDateTime>,
 }
 
 /// How long a queue keeps its jobs in one final state, as [`Client::retentions`](crate::Client::retentions) lists it.

@@ -12,8 +12,10 @@ use super::look_up::{Source, look_up_setters};
 use super::request::Call;
 use super::{Client, Request, actor};
 use crate::error::{Error, Result};
+use crate::group::Group;
 use crate::ident::QueueName;
 use crate::queue::{QueueInfo, QueueSettings};
+use crate::rate::Rate;
 use crate::retention::{Keep, Retention};
 use crate::state::JobState;
 use crate::store::{self, QueueVerb};
@@ -36,7 +38,7 @@ impl<'a> Queue<'a> {
         self.change(QueueVerb::Pause)
     }
 
-    /// Resumes the queue, and wakes idle runners at once.
+    /// Resumes the queue where it is paused or held, and wakes idle runners at once. Holds of its groups stay.
     pub fn resume(self) -> QueueChange<'a> {
         self.change(QueueVerb::Resume)
     }
@@ -104,6 +106,65 @@ impl<'a> Queue<'a> {
         self.change(QueueVerb::Share(is_fair))
     }
 
+    /// Sets how many of the queue's jobs start in a time, over all runners. `None`: any number. Jobs over the rate stay
+    /// available.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use uniqueue::{Client, Rate};
+    /// # async fn run(client: Client) -> uniqueue::Result<()> {
+    /// client.queue("geocoding").rate(Some(Rate::per(10, Duration::from_secs(1)))).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Each start counts, also that of a retry and of a job that is given back later. A new rate counts from its commit on.
+    /// Jobs of a queue with a rate are not fetched ahead, and fetches from it wait for each other.
+    pub fn rate(self, rate: Option<Rate>) -> QueueChange<'a> {
+        self.change_to(rate.map_or(Ok(()), Rate::check).map(|()| QueueVerb::Rate(rate)))
+    }
+
+    /// Sets how many jobs of each of the queue's groups start in a time, over all runners. `None`: any number. Jobs without
+    /// a group are not counted. Where the queue has a rate as well, both count.
+    pub fn group_rate(self, rate: Option<Rate>) -> QueueChange<'a> {
+        self.change_to(rate.map_or(Ok(()), Rate::check).map(|()| QueueVerb::RateGroups(rate)))
+    }
+
+    /// Holds the queue: for so long no runner fetches from it. Running jobs finish. A hold that ends later stays.
+    /// [`Queue::resume`] ends it. At most 1,000 years, which longer times become.
+    pub fn hold(self, hold_for: Duration) -> QueueChange<'a> {
+        self.change(QueueVerb::Hold(hold_for))
+    }
+
+    /// Holds a group of the queue: for so long no runner fetches a job of it. Running jobs finish. A hold that ends later
+    /// stays. [`Queue::resume_group`] ends it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidName`], [`Error::InvalidOption`] for a key that no group can have, [`Error::Database`].
+    pub fn hold_group(self, group: impl Into<String>, hold_for: Duration) -> Edit<'a, ()> {
+        let (name, group) = (QueueName::new(self.name), group.into());
+        let subject = json!({ "queue": self.name, "group": group, "seconds": hold_for.as_secs_f64() });
+        Edit::new(self.client, "hold_group", subject, move |client, connection| {
+            Box::pin(async move {
+                Group::new(Some(group.clone()), None, false)?;
+                store::hold_group(connection, client.statements(), &name?, &group, hold_for).await
+            })
+        })
+    }
+
+    /// Ends the hold of a group, and wakes idle runners at once. Returns whether it was held.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidName`], [`Error::Database`].
+    pub fn resume_group(self, group: impl Into<String>) -> Edit<'a, bool> {
+        let (name, group) = (QueueName::new(self.name), group.into());
+        let subject = json!({ "queue": self.name, "group": group });
+        Edit::new(self.client, "resume_group", subject, move |client, connection| {
+            Box::pin(async move { store::resume_group(connection, client.statements(), &name?, &group).await })
+        })
+    }
+
     /// Sets how long the queue's final jobs are kept. `None`: the retention of the runners
     /// ([`Runner::retention`](crate::Runner::retention)), which is the default.
     ///
@@ -152,8 +213,8 @@ impl<'a> Queue<'a> {
         self.change(QueueVerb::Look)
     }
 
-    /// Deletes the queue's settings, for a queue whose name was mistyped. Its jobs stay. It is not paused and has no limit
-    /// any more, as a queue of which nothing was ever set. Returns whether it had settings.
+    /// Deletes the queue's settings, for a queue whose name was mistyped. Its jobs stay. It is not paused or held, and has no
+    /// limit and no rate any more, as a queue of which nothing was ever set. Returns whether it had settings.
     ///
     /// # Errors
     ///
@@ -166,11 +227,14 @@ impl<'a> Queue<'a> {
     }
 
     fn change(self, verb: QueueVerb) -> QueueChange<'a> {
-        QueueChange { queue: self, connection: None, actor: None, verb: Ok(verb) }
+        self.change_to(Ok(verb))
     }
 
     fn refuse(self, option: &'static str, problem: &'static str, given: impl ToString) -> QueueChange<'a> {
-        let verb = Err(Error::InvalidOption { option, problem, given: given.to_string() });
+        self.change_to(Err(Error::InvalidOption { option, problem, given: given.to_string() }))
+    }
+
+    fn change_to(self, verb: Result<QueueVerb>) -> QueueChange<'a> {
         QueueChange { queue: self, connection: None, actor: None, verb }
     }
 }
@@ -180,8 +244,8 @@ impl<'a> Queue<'a> {
 ///
 /// # Errors
 ///
-/// [`Error::InvalidName`] for an invalid queue name, [`Error::InvalidOption`] for an invalid limit or a state that
-/// is not final, [`Error::Database`].
+/// [`Error::InvalidName`] for an invalid queue name, [`Error::InvalidOption`] for an invalid limit or rate or a
+/// state that is not final, [`Error::Database`].
 #[derive(Debug)]
 #[must_use = "a change does nothing until it is awaited"]
 pub struct QueueChange<'a> {
@@ -235,6 +299,9 @@ fn subject(name: &QueueName, verb: QueueVerb) -> Value {
         QueueVerb::LimitGroups(limit) => json!({ "queue": name, "group_limit": limit }),
         QueueVerb::LimitWaiting(limit) => json!({ "queue": name, "max_waiting": limit }),
         QueueVerb::Share(is_fair) => json!({ "queue": name, "fair": is_fair }),
+        QueueVerb::Rate(rate) => json!({ "queue": name, "rate": rate }),
+        QueueVerb::RateGroups(rate) => json!({ "queue": name, "group_rate": rate }),
+        QueueVerb::Hold(hold_for) => json!({ "queue": name, "seconds": hold_for.as_secs_f64() }),
         QueueVerb::Retain([completed, cancelled, discarded]) => {
             json!({ "queue": name, "completed": completed, "cancelled": cancelled, "discarded": discarded })
         }

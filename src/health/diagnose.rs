@@ -156,7 +156,7 @@ impl<'a> Examination<'a> {
         let is_current = self.check_schema(&itself).await?;
         if is_current {
             self.check_tables().await?;
-            self.check_work().await?;
+            self.check_work(time_of(&itself)).await?;
         }
 
         self.findings.sort_by(|one, other| {
@@ -164,7 +164,7 @@ impl<'a> Examination<'a> {
             order(one).cmp(&order(other))
         });
         let Self { findings, skipped, checks, sees_queue, .. } = self;
-        let at = OffsetDateTime::UNIX_EPOCH + time::Duration::seconds_f64(itself.clock);
+        let at = time_of(&itself);
         Ok(Diagnosis {
             schema,
             database: itself.database,
@@ -257,14 +257,14 @@ impl<'a> Examination<'a> {
         Ok(())
     }
 
-    async fn check_work(&mut self) -> Result<()> {
+    async fn check_work(&mut self, now: OffsetDateTime) -> Result<()> {
         let (limits, client) = (self.thresholds, self.client);
         let schema = client.schema();
         if let Some(runners) = check!(self, "runners", store::runners) {
             self.findings.extend(runners.iter().filter_map(work::runner));
         }
         if let Some(queues) = check!(self, "queues", store::list_queues, 10_000) {
-            self.findings.extend(queues.iter().filter_map(|queue| work::queue(schema, queue, &limits)));
+            self.findings.extend(queues.iter().filter_map(|queue| work::queue(schema, queue, &limits, now)));
         }
         if let Some(queues) = check!(self, "queue limits", store::full_queues) {
             self.findings.extend(queues.iter().map(|queue| full::queue(schema, queue)));
@@ -387,4 +387,9 @@ impl<'a> Examination<'a> {
         }
         Ok(None)
     }
+}
+
+/// The time, by the database's clock.
+fn time_of(itself: &store::Itself) -> OffsetDateTime {
+    OffsetDateTime::UNIX_EPOCH + time::Duration::seconds_f64(itself.clock)
 }

@@ -115,6 +115,8 @@ codes! {
     QueuePaused = "queue_paused",
     /// A queue has as many available jobs as its limit allows, so inserts are refused.
     QueueFull = "queue_full",
+    /// Jobs wait in a queue that is held for more than an hour.
+    QueueHeld = "queue_held",
     /// Jobs wait, and no live runner of their queue works their kind.
     KindUnknown = "kind_unknown",
     /// The first job of a group has waited long for its limit, for a job that began, or for a runner of its kind.

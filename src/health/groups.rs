@@ -8,7 +8,7 @@ use crate::ident::SchemaName;
 use crate::store::HeldGroups;
 
 pub(super) fn held(schema: &SchemaName, held: &HeldGroups, limits: &Thresholds) -> Option<Finding> {
-    let HeldGroups { queue, reason, groups, group_key, head, head_kind, held_by, oldest_age } = held;
+    let HeldGroups { queue, reason, groups, group_key, head, head_kind, held_by, held_for, oldest_age } = held;
     let late = limits.waiting.judge_age(*oldest_age)?;
     let (severity, why, advice) = match reason.as_str() {
         "kind" => (
@@ -20,6 +20,11 @@ pub(super) fn held(schema: &SchemaName, held: &HeldGroups, limits: &Thresholds) 
             Severity::Warning,
             format!("it waits for {}", plain(held_by.as_deref().unwrap_or_default())),
             "See why that job does not go on. Retry it now, release it, or cancel it, after which its group goes on",
+        ),
+        "hold" => (
+            Severity::Notice,
+            format!("it is held for another {}", age(held_for.unwrap_or_default())),
+            "End the hold, unless it is intended: uniqueue queue resume with --group",
         ),
         // A limit that is used to the full is what it is for.
         _ => (

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use time::OffsetDateTime;
+
 use super::finding::{Finding, FindingCode, Remedy, Severity};
 use super::thresholds::Thresholds;
 use super::wording::{age, counted, plain, shell, thousands};
 use crate::ident::SchemaName;
 use crate::queue::QueueInfo;
+use crate::rate::Rate;
 use crate::store::{
     self, IdleClaims, Neglected, Overdue, RunnerSeen, SlowJobs, StuckJobs, SuspectJobs, UnknownKind, UnreadableJobs,
 };
@@ -50,7 +53,15 @@ pub(super) fn runner(runner: &RunnerSeen) -> Option<Finding> {
     Some(Finding::new(FindingCode::RunnerLate, Severity::Warning, subject, seen, remedy).with(runner))
 }
 
-pub(super) fn queue(schema: &SchemaName, queue: &QueueInfo, limits: &Thresholds) -> Option<Finding> {
+/// A hold that ends later than this may be a mistake.
+const LONG_HOLD: time::Duration = time::Duration::HOUR;
+
+pub(super) fn queue(
+    schema: &SchemaName,
+    queue: &QueueInfo,
+    limits: &Thresholds,
+    now: OffsetDateTime,
+) -> Option<Finding> {
     let oldest = queue.oldest_available_age?;
     let name = queue.settings.name.as_str();
     let subject = format!("queue {}", plain(name));
@@ -67,6 +78,15 @@ pub(super) fn queue(schema: &SchemaName, queue: &QueueInfo, limits: &Thresholds)
             .sql(store::sql_to_resume_queue(schema, &queue.settings.name))
             .command(command(schema, "queue resume", name));
         Finding::new(FindingCode::QueuePaused, severity, subject, format!("it is paused, with {waiting}"), remedy)
+    } else if let Some(until) = queue.settings.held_until {
+        if until - now <= LONG_HOLD {
+            return None;
+        }
+        let remedy = Remedy::advice("End the hold, unless it is intended")
+            .sql(store::sql_to_resume_queue(schema, &queue.settings.name))
+            .command(command(schema, "queue resume", name));
+        let seen = format!("it is held for another {}, with {waiting}", age((until - now).as_seconds_f64()));
+        Finding::new(FindingCode::QueueHeld, Severity::Notice, subject, seen, remedy)
     } else if queue.runners == 0 {
         let remedy = Remedy::advice(
             "Start a runner that works it: Runner::new(client).queue(…). If its name is misspelt, cancel its jobs",
@@ -81,27 +101,35 @@ pub(super) fn queue(schema: &SchemaName, queue: &QueueInfo, limits: &Thresholds)
             remedy,
         )
     } else {
-        let severity = late?;
+        let mut severity = late?;
         let running = counted_jobs(queue.running.counted(), queue.running.is_exact());
         let runners = counted(queue.runners, "live runner works", "live runners work");
         let mut seen = format!("{waiting}; {runners} it, {running} running");
         let full = queue.settings.limit.filter(|limit| queue.running.counted() >= u64::from(*limit));
-        let remedy = match (full, queue.settings.limit) {
-            (Some(limit), _) => {
+        let remedy = match (queue.settings.rate, full, queue.settings.limit) {
+            // A rate that is used to the full is what it is for.
+            (Some(rate), ..) => {
+                severity = if severity == Severity::Critical { Severity::Warning } else { Severity::Notice };
+                seen = format!("{seen}, under its rate of {rate}");
+                let more = Rate::per(rate.count.saturating_mul(2), rate.period);
+                Remedy::advice("Raise its rate, or remove it with none, if the service that it protects allows it")
+                    .command(format!("{} {more}", command(schema, "queue rate", name)))
+            }
+            (None, Some(limit), _) => {
                 seen = format!("{seen}, which is its limit");
                 let more = limit.saturating_mul(2);
                 Remedy::advice("Raise its limit, or remove it with NULL, if the service that it protects allows it")
                     .sql(store::sql_to_limit_queue(schema, &queue.settings.name, more))
                     .command(format!("{} {more}", command(schema, "queue limit", name)))
             }
-            (None, Some(limit)) => {
+            (None, None, Some(limit)) => {
                 seen = format!("{seen} of its limit of {limit}");
                 Remedy::advice(
                     "An open transaction that has changed the queue's row blocks it: see blocking_transaction. Otherwise \
                      its runners have too few slots",
                 )
             }
-            (None, None) => Remedy::advice(
+            (None, None, None) => Remedy::advice(
                 "Where all slots are busy, add runners or concurrency. Where they are not, see blocking_transaction and \
                  kind_unknown",
             ),

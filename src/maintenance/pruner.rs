@@ -30,6 +30,9 @@ const FEW: i64 = 10;
 const RECORDS_TO_FOLD: i32 = 10_000;
 const FOLDS: u32 = 20;
 
+/// The most rows of groups that one statement deletes.
+const GROUPS_TO_PRUNE: u64 = 1_000;
+
 /// How long the log of changes is kept.
 const KEEP_CHANGES: Duration = Duration::from_secs(90 * 86_400);
 
@@ -160,7 +163,8 @@ impl Pruner {
         Ok(Pruned { deleted, remaining: jobs - deleted, reached, next_in })
     }
 
-    /// Folds the records of suppressed duplicates since the last round, and prunes the log of changes. Last, so that a failure of the audit keeps no job
+    /// Folds the records of suppressed duplicates since the last round, and prunes the log of changes and what is remembered
+    /// of groups. Last, so that a failure of the audit keeps no job
     /// from being pruned.
     async fn end_round(&self, holder: &Holder) -> Result<Duration> {
         let mut session = holder.connection.session().await?;
@@ -171,6 +175,7 @@ impl Pruner {
             }
         }
         store::prune_changes(session.connection(), &holder.statements, KEEP_CHANGES).await?;
+        while store::prune_groups(session.connection(), &holder.statements).await? == GROUPS_TO_PRUNE {}
         session.end().await?;
         Ok(self.interval)
     }

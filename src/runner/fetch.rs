@@ -1,7 +1,7 @@
 //! One fetch: from the number of jobs that the queues want to the jobs in their slots.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
@@ -31,6 +31,8 @@ pub(super) struct Found {
     pub(super) is_full: bool,
     /// Whether there may be jobs that it was not allowed to take.
     pub(super) is_held_back: bool,
+    /// How long until the first of these may be taken, where a rate or a hold says when.
+    pub(super) next_in: Option<Duration>,
 }
 
 /// What to fetch.
@@ -120,6 +122,7 @@ pub(super) async fn fetch(
         is_held_back: [&fetched.held_back, &fetched.suspected, &fetched.left_out, &fetched.with_groups]
             .iter()
             .any(|names| !names.is_empty()),
+        next_in: fetched.next_in,
     };
     shared.telemetry.runner.fetched(timer, found.jobs);
     for Slots { queue, .. } in slots {

@@ -3,14 +3,13 @@
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::cursor::Cursor;
 use super::executor;
 use super::fetch::{Found, Wanted, fetch, wanted};
 use super::job_limit::{JobLimit, is_too_slow};
 use super::recovery::{GrowingWait, LostFetches};
-use super::result::Ended;
 use super::shared::Shared;
 use super::slots;
 use super::suspects::Plan;
@@ -18,7 +17,7 @@ use super::unreadable::Unreadable;
 use super::wakeups::Wakeups;
 use crate::error::{Error, Result};
 use crate::metrics;
-use crate::store::{self, RunResult, Verdict};
+use crate::store;
 
 /// Fetches until the runner stops.
 pub(super) async fn produce(shared: Arc<Shared>) {
@@ -89,9 +88,10 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             limit.note(jobs, bytes);
         }
         match found {
-            Ok(Found { jobs: 0, is_held_back, .. }) => {
+            Ok(Found { jobs: 0, is_held_back, next_in, .. }) => {
                 failure_wait.reset();
-                wakeups.sleep(is_held_back, lost_fetches.due_in()).await;
+                let at_most = lost_fetches.due_in().min(next_in.unwrap_or(Duration::MAX));
+                wakeups.sleep(is_held_back, at_most).await;
             }
             Ok(Found { is_full, is_held_back, .. }) => {
                 failure_wait.reset();
@@ -168,7 +168,7 @@ async fn held(plan: Plan) {
 /// Gives back every job that waits for a slot.
 fn give_back_waiting(shared: &Shared) {
     for queue in &shared.queues {
-        give_back(shared, queue.clear());
+        shared.give_back(queue.clear());
     }
 }
 
@@ -195,15 +195,7 @@ fn give_back_what_waits_too_long(shared: &Shared) {
     let now = Instant::now();
     for queue in &shared.queues {
         if queue.waits_until().is_some_and(|deadline| deadline <= now) {
-            give_back(shared, queue.clear());
+            shared.give_back(queue.clear());
         }
-    }
-}
-
-/// Gives back jobs that were not started, without using up their attempts.
-fn give_back(shared: &Shared, jobs: impl IntoIterator<Item = slots::Fetched>) {
-    for slots::Fetched { lease, attempt, telemetry, .. } in jobs {
-        let result = RunResult::of(&attempt.row, Verdict::GiveBack);
-        shared.send(Ended { lease, stop: Arc::clone(&attempt.stop), telemetry, result, may_be_completed: false });
     }
 }

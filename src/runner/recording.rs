@@ -28,7 +28,7 @@ use crate::error::Result;
 use crate::ident::JobId;
 use crate::metrics::Timer;
 use crate::state::JobState;
-use crate::store::{self, Finished, Verdict};
+use crate::store::{self, Finished, Hold, Verdict};
 
 /// How long a batch waits for a locked row: an open transaction, or for a moment another runner's fetch that came by when
 /// the job was not running yet. Short, since it keeps a connection.
@@ -250,6 +250,7 @@ async fn send(shared: &Shared, worker: Uuid, batch: &[Ended], lock_timeout: Dura
 /// Lets go of results that are recorded.
 async fn recorded(shared: &Shared, lease: &Lease, mut batch: Vec<Ended>, finished: &Finished) {
     recovery::find_completed(shared, &mut batch, finished).await;
+    give_back_held(shared, &batch);
     shared.let_go(&batch);
     let (mut completed, mut failed) = (0, 0);
     for ended in &batch {
@@ -263,6 +264,17 @@ async fn recorded(shared: &Shared, lease: &Lease, mut batch: Vec<Ended>, finishe
     }
     lease.throughput.count(completed, failed);
     result::tell(&shared.client, batch, finished);
+}
+
+/// Gives back what was fetched ahead from queues that are held since. Jobs of groups are not fetched ahead.
+fn give_back_held(shared: &Shared, batch: &[Ended]) {
+    for ended in batch {
+        if let Verdict::Snooze { hold: Some(Hold::Queue(queue)), .. } = &ended.result.verdict
+            && let Some(queue) = shared.queue(queue)
+        {
+            shared.give_back(queue.clear());
+        }
+    }
 }
 
 /// Lets go of results that cannot count any more.

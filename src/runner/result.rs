@@ -125,7 +125,7 @@ fn happened(verdict: Verdict, state: JobState) -> Happened {
         Verdict::Snooze { .. } | Verdict::GiveBack if is_discarded => Happened::Discarded { reason: TAKEN.to_owned() },
         Verdict::Complete { .. } => Happened::Completed,
         Verdict::Retry { delay, error } => Happened::Retried { after: delay, error: Some(error) },
-        Verdict::Snooze { delay } => Happened::Snoozed { after: delay },
+        Verdict::Snooze { delay, .. } => Happened::Snoozed { after: delay },
         Verdict::GiveBack => Happened::GivenBack,
         Verdict::Cancel { reason } => Happened::Cancelled { reason: Some(reason) },
         Verdict::Discard { reason } => Happened::Discarded { reason },

@@ -13,12 +13,13 @@ use super::lease::Leases;
 use super::result::Ended;
 use super::retention::CompletedRetention;
 use super::runs::Runs;
-use super::slots::QueueSlots;
+use super::slots::{Fetched, QueueSlots};
 use super::suspects::Suspects;
 use super::telemetry::Telemetry;
 use crate::client::Client;
 use crate::ident::QueueName;
 use crate::retry::RetryPolicy;
+use crate::store::{RunResult, Verdict};
 use crate::worker::{Registry, Reports, States};
 
 /// The parts of a runner that its tasks share.
@@ -99,6 +100,14 @@ impl Shared {
             self.signals.freed.notify_one();
         }
         let _ = self.results.send(ended);
+    }
+
+    /// Gives back jobs that were not started, without using up their attempts.
+    pub(super) fn give_back(&self, jobs: impl IntoIterator<Item = Fetched>) {
+        for Fetched { lease, attempt, telemetry, .. } in jobs {
+            let result = RunResult::of(&attempt.row, Verdict::GiveBack);
+            self.send(Ended { lease, stop: Arc::clone(&attempt.stop), telemetry, result, may_be_completed: false });
+        }
     }
 
     /// Lets go of runs whose results are recorded, or cannot count any more.

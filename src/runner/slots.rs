@@ -47,7 +47,7 @@ struct Slots {
     concurrency: usize,
     running: usize,
     waiting: VecDeque<Fetched>,
-    /// Whether the queue has a limit over all runners: jobs fetched ahead would take places from other runners.
+    /// Whether the queue has a limit or a rate over all runners: jobs fetched ahead would take places from other runners.
     is_limited: bool,
     /// Whether the queue has jobs that are not fetched ahead: suspects, or jobs with one attempt.
     is_careful: bool,
@@ -96,7 +96,7 @@ impl QueueSlots {
         slots.running + slots.waiting.len() < slots.concurrency
     }
 
-    /// Notes whether the queue has a limit over all runners.
+    /// Notes whether the queue has a limit or a rate over all runners.
     pub(super) fn limit(&self, is_limited: bool) {
         self.slots().is_limited = is_limited;
     }

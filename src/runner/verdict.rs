@@ -17,7 +17,7 @@ use super::panics::{catch, wait_after};
 use crate::error::with_causes;
 use crate::outcome::{BoxError, Outcome, Permanent};
 use crate::retry::RetryPolicy;
-use crate::store::Verdict;
+use crate::store::{Hold, Verdict};
 use crate::worker::{Attempt, StopReason};
 
 /// The error of a result that counts only if the transaction of [`RunningJob::complete_in`] did not commit.
@@ -69,7 +69,21 @@ impl Judge<'_> {
         match outcome {
             Outcome::Complete { output } => Verdict::Complete { output },
             Outcome::Retry { after, reason } => Verdict::Retry { delay: after, error: limited(reason) },
-            Outcome::Snooze { after } => Verdict::Snooze { delay: after },
+            Outcome::Snooze { after } => Verdict::Snooze { delay: after, hold: None },
+            Outcome::HoldQueue { after } => {
+                tracing::info!(?after, "holds its queue");
+                Verdict::Snooze { delay: after, hold: Some(Hold::Queue(self.attempt.row.queue.clone())) }
+            }
+            Outcome::HoldGroup { after } => {
+                let row = &self.attempt.row;
+                if row.group_key.is_none() {
+                    tracing::warn!(?after, "holds its group, but has none: it only waits itself");
+                } else {
+                    tracing::info!(?after, "holds its group");
+                }
+                let hold = row.group_key.clone().map(|group| Hold::Group(row.queue.clone(), group));
+                Verdict::Snooze { delay: after, hold }
+            }
             Outcome::Cancel { reason } => Verdict::Cancel { reason: limited(reason) },
             Outcome::Discard { reason } => Verdict::Discard { reason: limited(reason) },
         }

@@ -88,9 +88,10 @@ pub(crate) struct Fetched {
     pub(crate) began_at: OffsetDateTime,
     /// How long the scan took.
     pub(crate) took: Duration,
-    /// The queues that gave fewer jobs than they have, or none: paused ones, and full ones.
+    /// The queues that gave fewer jobs than they have, or none: paused ones, and full ones, and
+    /// those that are held or have no token of their rate.
     pub(crate) held_back: Vec<QueueName>,
-    /// The queues with a limit over all runners.
+    /// The queues with a limit or a rate over all runners.
     pub(crate) limited: Vec<QueueName>,
     /// The queues that had suspects to fetch.
     pub(crate) suspected: Vec<QueueName>,
@@ -105,6 +106,8 @@ pub(crate) struct Fetched {
     pub(crate) visited: Vec<(QueueName, String)>,
     /// The queues of which jobs of groups could start.
     pub(crate) startable: Vec<QueueName>,
+    /// How long until a queue or a group that is held, or has no token of its rate, may start a job: the first of them.
+    pub(crate) next_in: Option<Duration>,
 }
 
 impl Fetched {
@@ -128,6 +131,7 @@ impl Fetched {
         self.with_groups.extend(other.with_groups);
         self.visited.extend(other.visited);
         self.startable.extend(other.startable);
+        self.next_in = [self.next_in, other.next_in].into_iter().flatten().min();
         self
     }
 }
@@ -206,6 +210,9 @@ pub(crate) async fn fetch(
             .zip(scan.try_get::<Option<Vec<String>>, _>("reached")?.unwrap_or_default())
             .collect(),
         startable: queue_names(scan.try_get("startable")?),
+        next_in: scan
+            .try_get::<Option<f64>, _>("next_in")?
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok()),
     };
     if scan.try_get::<Option<Uuid>, _>("id")?.is_some() {
         for row in &rows {

@@ -1,6 +1,6 @@
 //! Ending runs, fenced by worker and run number.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{Statements, interval, lock_timeout, query};
 use crate::error::Result;
-use crate::ident::JobId;
+use crate::ident::{JobId, QueueName};
 use crate::job::JobRow;
 use crate::state::JobState;
 
@@ -27,6 +27,7 @@ pub(crate) enum Verdict {
     },
     Snooze {
         delay: Duration,
+        hold: Option<Hold>,
     },
     /// Back to its place in the queue. The attempt does not count.
     GiveBack,
@@ -36,6 +37,13 @@ pub(crate) enum Verdict {
     Discard {
         reason: String,
     },
+}
+
+/// What waits with a snoozed job, for as long. Queues come first, as fetches lock them.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Hold {
+    Queue(QueueName),
+    Group(QueueName, String),
 }
 
 /// The end of one run.
@@ -93,6 +101,9 @@ pub(crate) async fn finish(
     results: &[&RunResult],
     patience: Option<Duration>,
 ) -> Result<Finished> {
+    // In a transaction of its own, so that it holds up no row of a job. Where the results are not recorded, they are sent
+    // again, and so is this.
+    hold_back(connection, statements, results).await?;
     let are_all = |ending| results.iter().all(|result| result.ending() == ending);
     let (statement, outcomes) = if are_all(Ending::Complete) {
         (&statements.complete, None)
@@ -120,6 +131,30 @@ pub(crate) async fn finish(
     Ok(finished)
 }
 
+/// Holds the queues and groups of runs that say so, each for the longest time that one says.
+async fn hold_back(connection: &mut PgConnection, statements: &Statements, results: &[&RunResult]) -> Result<()> {
+    let mut holds = BTreeMap::<&Hold, Duration>::new();
+    for result in results {
+        if let Verdict::Snooze { delay, hold: Some(hold) } = &result.verdict {
+            let longest = holds.entry(hold).or_default();
+            *longest = (*longest).max(*delay);
+        }
+    }
+    if holds.is_empty() {
+        return Ok(());
+    }
+    let (queues, groups): (Vec<_>, Vec<_>) = holds
+        .keys()
+        .map(|hold| match hold {
+            Hold::Queue(queue) => (queue.as_str(), None),
+            Hold::Group(queue, group) => (queue.as_str(), Some(group.as_str())),
+        })
+        .unzip();
+    let lengths: Vec<_> = holds.values().map(|length| interval(*length)).collect();
+    query(&statements.hold_back).bind(queues).bind(groups).bind(lengths).execute(connection).await?;
+    Ok(())
+}
+
 /// What runs have to store, as the statement takes it: an array for each column.
 #[derive(Default)]
 struct Outcomes<'a> {
@@ -137,7 +172,7 @@ impl<'a> Outcomes<'a> {
             let (name, delay, error, output) = match &result.verdict {
                 Verdict::Complete { output } => ("complete", None, None, output.as_ref()),
                 Verdict::Retry { delay, error } => ("retry", Some(*delay), Some(error), None),
-                Verdict::Snooze { delay } => ("snooze", Some(*delay), None, None),
+                Verdict::Snooze { delay, .. } => ("snooze", Some(*delay), None, None),
                 Verdict::GiveBack => ("give_back", None, None, None),
                 Verdict::Cancel { reason } => ("cancel", None, Some(reason), None),
                 Verdict::Discard { reason } => ("discard", None, Some(reason), None),

@@ -211,7 +211,8 @@ pub(crate) async fn unknown_kinds(
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct HeldGroups {
     pub(crate) queue: String,
-    /// `limit`: its limit. `began`: a job that began. `kind`: its first job is of a kind that no live runner works.
+    /// `limit`: its limit. `began`: a job that began. `kind`: its first job is of a kind that no live runner works. `hold`: it
+    /// is held for more than an hour from now.
     pub(crate) reason: String,
     pub(crate) groups: i64,
     /// The group that has waited for longest.
@@ -219,6 +220,8 @@ pub(crate) struct HeldGroups {
     pub(crate) head: Uuid,
     pub(crate) head_kind: String,
     pub(crate) held_by: Option<String>,
+    /// For how many seconds it is held.
+    pub(crate) held_for: Option<f64>,
     pub(crate) oldest_age: f64,
 }
 

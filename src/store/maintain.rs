@@ -199,6 +199,11 @@ pub(crate) async fn jobs_in_range(
     ids(&query.fetch_all(connection).await?)
 }
 
+/// Deletes what is remembered of groups whose times have passed, up to a thousand. Returns how many there were.
+pub(crate) async fn prune_groups(connection: &mut PgConnection, statements: &Statements) -> Result<u64> {
+    Ok(query(&statements.prune_groups).persistent(false).execute(connection).await?.rows_affected())
+}
+
 fn ids(rows: &[PgRow]) -> Result<Vec<Uuid>> {
     rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
 }

@@ -62,7 +62,7 @@ pub(crate) use self::change_log::{LogEntry, list_changes, log_change, prune_chan
 pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
 pub(crate) use self::explain::explain_unique;
 pub(crate) use self::fetch::{Demand, Fetched, GroupVisit, Position, Slots, Suspects, Unreadable, fetch, give_back};
-pub(crate) use self::finish::{Ending, Finished, RunResult, Verdict, finish, locked, not_completed, still_held};
+pub(crate) use self::finish::{Ending, Finished, Hold, RunResult, Verdict, finish, locked, not_completed, still_held};
 pub(crate) use self::full_queues::{FullQueue, full_queues};
 pub(crate) use self::health::{
     HeldFromOutside, HeldGroups, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue,
@@ -82,7 +82,7 @@ pub(crate) use self::look_up::{begin_look_up, limit_statements, restore_statemen
 pub(crate) use self::lookup::{database_time, holder, job_by_id};
 pub(crate) use self::maintain::{
     IdRange, Keep, Promoted, PruneBounds, Pruned, Rescued, due_jobs, jobs_in_range, lost_jobs, promote, prune,
-    prune_bounds, rescue,
+    prune_bounds, prune_groups, rescue,
 };
 pub(crate) use self::migrate::{
     LATEST_VERSION, LOCK_TIMEOUT_OF_MIGRATION, begin_migration, migration_sql, schema_version, waiting_migrations,
@@ -95,7 +95,7 @@ pub(crate) use self::periodic::{
 };
 pub(crate) use self::pooling::{Pooling, pooling};
 pub(crate) use self::progress::{Report, store_progress};
-pub(crate) use self::queue::{QueueVerb, change_queue, list_queues, remove_queue};
+pub(crate) use self::queue::{QueueVerb, change_queue, hold_group, list_queues, remove_queue, resume_group};
 pub(crate) use self::read_committed::{begin_read_committed, settle};
 pub(crate) use self::rebuild::{is_made_anew, sql_to_drop, sql_to_make, sql_to_mend};
 pub(crate) use self::reindex::{
@@ -223,6 +223,9 @@ statements! {
     health_tables,
     health_unreadable,
     health_waiting,
+    hold_back,
+    hold_group,
+    hold_queue,
     holder,
     holders,
     insert_batch,
@@ -270,7 +273,10 @@ statements! {
     prune,
     prune_bounds,
     prune_changes,
+    prune_groups,
     queue_settings,
+    rate_groups,
+    rate_queue,
     register_runner,
     release_claim,
     release_jobs,
@@ -281,6 +287,7 @@ statements! {
     remove_runner,
     reschedule_jobs,
     rescue,
+    resume_group,
     resume_periodic,
     resume_queue,
     retain_queue,

@@ -86,6 +86,7 @@ pub(crate) async fn list_groups(
             head_kind: row.try_get::<Option<&str>, _>("head_kind")?.map(Kind::from_stored),
             head_since: row.try_get::<Option<Stored>, _>("head_since")?.map(|at| at.0),
             held_by: row.try_get("held_by")?,
+            held_until: row.try_get::<Option<Stored>, _>("held_until")?.map(|at| at.0),
         })
     };
     rows.iter().map(group).collect()

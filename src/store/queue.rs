@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
 
 use super::row::Stored;
 use super::{FOR_EVER, Statements, interval, query};
@@ -11,7 +12,10 @@ use crate::count::JobCount;
 use crate::error::Result;
 use crate::ident::QueueName;
 use crate::queue::{QueueInfo, QueueSettings};
+use crate::rate::Rate;
 use crate::retention::Keep;
+
+type Change = Query<'static, Postgres, PgArguments>;
 
 /// The number of jobs that are read where no index has their queue.
 const LOOK_AT: i32 = 20_000;
@@ -30,6 +34,9 @@ pub(crate) enum QueueVerb {
     LimitGroups(Option<i32>),
     LimitWaiting(Option<i32>),
     Share(bool),
+    Rate(Option<Rate>),
+    RateGroups(Option<Rate>),
+    Hold(Duration),
     /// Completed, cancelled and discarded jobs; `None` leaves it as it is.
     Retain([Option<Keep>; 3]),
 }
@@ -45,6 +52,9 @@ impl QueueVerb {
             Self::LimitGroups(_) => "limit_groups",
             Self::LimitWaiting(_) => "limit_waiting",
             Self::Share(_) => "share_queue",
+            Self::Rate(_) => "rate_queue",
+            Self::RateGroups(_) => "rate_groups",
+            Self::Hold(_) => "hold_queue",
             Self::Retain(_) => "retain_queue",
         }
     }
@@ -66,6 +76,9 @@ pub(crate) async fn change_queue(
         QueueVerb::LimitGroups(limit) => Some(named(&statements.limit_groups).bind(limit)),
         QueueVerb::LimitWaiting(limit) => Some(named(&statements.limit_waiting).bind(limit)),
         QueueVerb::Share(is_fair) => Some(named(&statements.share_queue).bind(is_fair)),
+        QueueVerb::Rate(rate) => Some(with_rate(named(&statements.rate_queue), rate)),
+        QueueVerb::RateGroups(rate) => Some(with_rate(named(&statements.rate_groups), rate)),
+        QueueVerb::Hold(hold_for) => Some(named(&statements.hold_queue).bind(interval(hold_for))),
         QueueVerb::Retain(keep) => {
             // Two concurrent changes of different states must not undo each other.
             named(&statements.enter_queue).execute(&mut *connection).await?;
@@ -90,11 +103,46 @@ pub(crate) async fn change_queue(
             group_limit: None,
             max_waiting: None,
             fair: false,
+            rate: None,
+            group_rate: None,
+            held_until: None,
             keep_completed: Keep::AsRunnersSay,
             keep_cancelled: Keep::AsRunnersSay,
             keep_discarded: Keep::AsRunnersSay,
         }),
     }
+}
+
+/// Adds the parts of a rate.
+fn with_rate(query: Change, rate: Option<Rate>) -> Change {
+    let number = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
+    query
+        .bind(rate.map(|rate| number(rate.count)))
+        .bind(rate.map(|rate| interval(rate.period)))
+        .bind(rate.map(|rate| number(rate.burst)))
+}
+
+/// Holds a group of a queue.
+pub(crate) async fn hold_group(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    queue: &QueueName,
+    group: &str,
+    hold_for: Duration,
+) -> Result<()> {
+    query(&statements.hold_group).bind(queue.as_str()).bind(group).bind(interval(hold_for)).execute(connection).await?;
+    Ok(())
+}
+
+/// Ends the hold of a group of a queue, and returns whether it was held.
+pub(crate) async fn resume_group(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    queue: &QueueName,
+    group: &str,
+) -> Result<bool> {
+    let resuming = query(&statements.resume_group).bind(queue.as_str()).bind(group);
+    Ok(resuming.execute(connection).await?.rows_affected() > 0)
 }
 
 /// Deletes the settings of a queue, and returns whether it had any.
@@ -124,10 +172,22 @@ fn settings(row: &PgRow) -> Result<QueueSettings> {
         group_limit: row.try_get::<Option<i32>, _>("max_per_group")?.map(i32::unsigned_abs),
         max_waiting: row.try_get::<Option<i32>, _>("max_waiting")?.map(i32::unsigned_abs),
         fair: row.try_get::<Option<bool>, _>("fair")?.unwrap_or_default(),
+        rate: rate(row, ["rate_count", "rate_period", "rate_burst"])?,
+        group_rate: rate(row, ["group_rate_count", "group_rate_period", "group_rate_burst"])?,
+        held_until: row.try_get::<Option<Stored>, _>("held_until")?.map(|at| at.0),
         keep_completed: keep(row, "keep_completed")?,
         keep_cancelled: keep(row, "keep_cancelled")?,
         keep_discarded: keep(row, "keep_discarded")?,
     })
+}
+
+/// A rate, of its columns.
+fn rate(row: &PgRow, [count, period, burst]: [&str; 3]) -> Result<Option<Rate>> {
+    let Some(count) = row.try_get::<Option<i32>, _>(count)? else { return Ok(None) };
+    // A number of seconds is not exact, whole microseconds are.
+    let period = Duration::from_micros((row.try_get::<f64, _>(period)? * 1e6).round() as u64);
+    let burst = row.try_get::<i32, _>(burst)?.unsigned_abs();
+    Ok(Some(Rate::per(count.unsigned_abs(), period).burst(burst)))
 }
 
 /// How long jobs are kept, of a column of seconds.

@@ -28,6 +28,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "period",
             "periodic",
             "queue",
+            "rate",
             "retention",
             "retry",
             "schedule",

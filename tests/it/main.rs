@@ -36,6 +36,7 @@ mod outages;
 mod plans;
 mod portable;
 mod queues;
+mod rates;
 mod roles;
 mod rules;
 mod runner;

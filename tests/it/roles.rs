@@ -252,7 +252,7 @@ async fn every_view(database: &Database, pool: &PgPool, views: &[&str]) {
 }
 
 /// Statements that a read-only role cannot run.
-const CHANGES: [&str; 27] = [
+const CHANGES: [&str; 32] = [
     "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
     "UPDATE {schema}.job SET state = 'available'",
     "DELETE FROM {schema}.job",
@@ -275,6 +275,11 @@ const CHANGES: [&str; 27] = [
     "SELECT * FROM {schema}.limit_groups('a', 1)",
     "SELECT * FROM {schema}.limit_waiting('a', 1)",
     "SELECT * FROM {schema}.share_queue('a', true)",
+    "SELECT * FROM {schema}.rate_queue('a', 1, '1 s')",
+    "SELECT * FROM {schema}.rate_groups('a', 1, '1 s')",
+    "SELECT * FROM {schema}.hold_queue('a', '1 s')",
+    "SELECT * FROM {schema}.hold_group('a', 'g', '1 s')",
+    "SELECT * FROM {schema}.spend_tokens('{a}', '{g}', now())",
     "UPDATE {schema}.maintenance SET leased_until = 'infinity'",
     "SELECT {schema}.audit_duplicates('a')",
     "DELETE FROM {schema}.duplicate_audit",

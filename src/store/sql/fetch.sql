@@ -11,15 +11,26 @@
 -- Jobs of groups are not fetched ahead. jobs_of_groups chooses them for the idle slots, in queues that have any. $13: the
 -- group behind which it begins, for each queue. $14: how many groups it visits at most. $15 and $16: queues and groups to
 -- visit in any case, since a place was freed in them.
+--
+-- A queue with a rate gives no more jobs than it has tokens, and a group likewise. The jobs that start spend them.
 WITH wanted AS MATERIALIZED (
     SELECT
-        w.queue, w.free, w.idle, w.after_group, w.visits, q.max_running IS NOT NULL AS is_limited,
+        w.queue, w.free, w.idle, w.after_group, w.visits, q.rate_count IS NOT NULL AS is_rated,
+        q.max_running IS NOT NULL OR q.rate_count IS NOT NULL AS is_limited,
         CASE
-            WHEN q.paused_at IS NOT NULL THEN 0
-            WHEN q.max_running IS NULL THEN w.free
-            -- Asked only where there is a limit over all runners, by all in one order of queues.
-            ELSE /* schema */free_places(w.queue, w.free)
+            WHEN q.paused_at IS NOT NULL OR q.held_until > clock_timestamp() THEN 0
+            WHEN q.max_running IS NULL AND q.rate_count IS NULL THEN w.free
+            -- Asked only where there is a limit or a rate over all runners, by all in one order of queues. A token is not
+            -- spent ahead.
+            ELSE /* schema */free_places(w.queue, CASE WHEN q.rate_count IS NULL THEN w.free ELSE w.idle END)
         END AS slots,
+        -- When a hold ends and there is a token. As of the snapshot: at worst too early, and then it is asked again.
+        CASE
+            WHEN q.paused_at IS NULL THEN greatest(
+                q.held_until,
+                /* schema */next_token_at(q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at)
+            )
+        END AS next_at,
         -- Of the suspect with the fewest crashes. Null: none waits. This is all that a queue without suspects pays.
         (
             SELECT j.crashes
@@ -180,13 +191,25 @@ scan AS (
         array_agg(g.queue) FILTER (WHERE g.queue IS NOT NULL) AS visited,
         array_agg(g.reached) FILTER (WHERE g.queue IS NOT NULL) AS reached,
         array_agg(g.queue) FILTER (WHERE g.has_startable) AS startable,
+        extract(epoch FROM least(
+            min(w.next_at) FILTER (WHERE w.next_at > clock_timestamp()),
+            min(g.next_at) FILTER (WHERE g.next_at > clock_timestamp())
+        ) - clock_timestamp())::double precision AS next_in,
+        -- The last step, when all jobs have started.
+        CASE
+            WHEN bool_or(w.is_rated OR g.is_rated) THEN (
+                SELECT /* schema */spend_tokens(array_agg(s.queue::text), array_agg(s.group_key), max(s.attempted_at))
+                FROM started AS s
+                HAVING count(*) > 0
+            )
+        END AS spent,
         ARRAY(SELECT DISTINCT n.queue FROM next AS n WHERE n.is_left_out) AS left_out
     FROM wanted AS w
     LEFT JOIN grouped AS g ON g.queue = w.queue
 )
 SELECT
     c.began_at, coalesce(j.attempted_at, clock_timestamp()) AS ended_at, c.held_back, c.limited, c.suspected,
-    c.alone_crashes, c.left_out, c.with_groups, c.visited, c.reached, c.startable,
+    c.alone_crashes, c.left_out, c.with_groups, c.visited, c.reached, c.startable, c.next_in, c.spent,
     /* columns */j.*
 FROM scan AS c
 LEFT JOIN started AS j ON NOT j.unique_yielded OR j.id <> ALL (

@@ -7,8 +7,12 @@ WITH live AS MATERIALIZED (
 held AS (
     SELECT
         g.queue, g.group_key, g.head, g.head_kind, g.held_by,
+        extract(epoch FROM g.held_until - clock_timestamp())::double precision AS held_for,
         extract(epoch FROM clock_timestamp() - greatest(g.head_since, 'epoch'))::double precision AS age,
         CASE
+            -- A rate that is used to the full is what it is for, and a hold ends. One far ahead may be a mistake.
+            WHEN g.held_by = 'it is held' THEN CASE WHEN g.held_until > clock_timestamp() + interval '1 h' THEN 'hold' END
+            WHEN g.held_by IN ('its queue is held', 'its rate', 'the rate of its queue') THEN NULL
             -- Below its limit, a group is held up only by a job that began.
             WHEN g.held_by IS NOT NULL AND (g.group_limit IS NULL OR g.running < g.group_limit) THEN 'began'
             WHEN NOT EXISTS (
@@ -25,7 +29,7 @@ held AS (
 SELECT to_jsonb(f)
 FROM (
     SELECT DISTINCT ON (h.queue, h.reason, kind)
-        h.queue, h.reason, h.group_key, h.head, h.head_kind, h.held_by,
+        h.queue, h.reason, h.group_key, h.head, h.head_kind, h.held_by, h.held_for,
         count(*) OVER (PARTITION BY h.queue, h.reason, kind) AS groups,
         h.age AS oldest_age
     FROM held AS h

@@ -1,2 +1,2 @@
--- Resumes a paused queue, and wakes idle runners.
+-- Resumes a queue that is paused or held, and wakes idle runners.
 SELECT FROM /* schema */resume_queue($1)

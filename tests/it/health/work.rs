@@ -180,6 +180,12 @@ async fn jobs_that_wait_are_told_by_why_they_wait() {
     paste(&database, limited.remedy.sql.as_deref().unwrap()).await;
     assert_eq!(database.client.queue("limited").settings().await.unwrap().limit, Some(2));
 
+    let rate = uniqueue::Rate::per(5, Duration::from_secs(60));
+    database.client.queue("busy").rate(Some(rate)).await.unwrap();
+    let rated = find(&database, defaults, FindingCode::QueueLate, Severity::Notice, "queue busy").await;
+    assert!(rated.seen.ends_with("0 jobs running, under its rate of 5/1m"), "{rated:?}");
+    assert!(rated.remedy.command.unwrap().starts_with("uniqueue queue rate busy"));
+
     paste(&database, notice.remedy.sql.as_deref().unwrap()).await;
     gone(&database, defaults, FindingCode::QueuePaused, "").await;
     database.client.cancel(JobFilter::new().queue("unworked")).await.unwrap();
@@ -266,6 +272,42 @@ async fn a_group_that_has_waited_long_is_told_with_what_holds_it_up() {
     assert_eq!((left.len(), left[0].0), (1, Severity::Warning), "{left:?}");
     database.execute("UPDATE {schema}.job SET group_limit = 2 WHERE group_key = 'full'").await;
     assert!(seek(&database, limits, FindingCode::GroupHeld, "").await.is_none());
+}
+
+#[tokio::test]
+async fn a_hold_is_told_only_where_it_ends_in_more_than_an_hour() {
+    let database = Database::new().await;
+    let limits = Thresholds::new();
+    runner(&database, "live", "default", 0).await;
+    database.client.insert_many([job("task"), job("task").group("g")]).await.unwrap();
+    database.pass(Duration::from_secs(600)).await;
+    database.execute("UPDATE {schema}.runner SET started_at = now() - interval '1 day', leased_until = now() + interval '1 h', heartbeat_at = now()").await;
+    let queue = database.client.queue("default");
+    queue.hold(Duration::from_secs(1_800)).await.unwrap();
+    for code in [FindingCode::QueueHeld, FindingCode::QueueLate, FindingCode::GroupHeld] {
+        assert!(seek(&database, limits, code, "").await.is_none(), "{code}");
+    }
+    assert!(database.client.stuck_jobs().await.unwrap().is_empty(), "it is held");
+    queue.hold(Duration::from_secs(7_200)).await.unwrap();
+    let held = find(&database, limits, FindingCode::QueueHeld, Severity::Notice, "queue default").await;
+    assert!(held.seen.starts_with("it is held for another ") && held.seen.contains("the oldest for 10m"), "{held:?}");
+    paste(&database, held.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, limits, FindingCode::QueueHeld, "").await;
+    assert_eq!(database.client.stuck_jobs().await.unwrap().len(), 1, "the job without a group");
+
+    queue.hold_group("g", Duration::from_secs(1_800)).await.unwrap();
+    assert!(seek(&database, limits, FindingCode::GroupHeld, "").await.is_none());
+    queue.hold_group("g", Duration::from_secs(7_200)).await.unwrap();
+    let held = find(&database, limits, FindingCode::GroupHeld, Severity::Notice, "queue default").await;
+    assert!(held.seen.contains("such as g: it is held for another "), "{held:?}");
+
+    // A job that waits for its rate is not stuck.
+    let rate = uniqueue::Rate::per(1, Duration::from_secs(3_600));
+    queue.rate(Some(rate)).await.unwrap();
+    database.execute("UPDATE {schema}.queue SET rate_full_at = now() + interval '30 min'").await;
+    assert!(database.client.stuck_jobs().await.unwrap().is_empty(), "it waits for its rate");
+    database.execute("UPDATE {schema}.queue SET rate_full_at = now() - interval '10 min'").await;
+    assert_eq!(database.client.stuck_jobs().await.unwrap().len(), 1, "its token has been there for long");
 }
 
 #[tokio::test]

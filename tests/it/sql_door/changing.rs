@@ -16,8 +16,8 @@ async fn the_client_s_statements_are_calls_of_the_functions() {
     let functions = database.text(functions).await;
     assert_eq!(
         functions,
-        "cancel_jobs delete_jobs limit_groups limit_queue limit_waiting pause_queue release_jobs reschedule_jobs resume_queue retain_queue \
-         retry_jobs set_priority share_queue"
+        "cancel_jobs delete_jobs hold_group hold_queue limit_groups limit_queue limit_waiting pause_queue rate_groups \
+         rate_queue release_jobs reschedule_jobs resume_group resume_queue retain_queue retry_jobs set_priority share_queue"
     );
     let statements = database.client.statements_text();
     for function in functions.split(' ') {
@@ -80,6 +80,12 @@ async fn runners_are_woken_and_told_as_by_the_client() {
     database.execute("SELECT * FROM {schema}.pause_queue('q')").await;
     assert_eq!(heard("resume_queue('q')".to_owned()).await, woken);
     assert_eq!(heard("limit_queue('q', 3)".to_owned()).await, woken);
+    assert_eq!(heard("rate_queue('q', 3, '1 s')".to_owned()).await, woken);
+    assert_eq!(heard("rate_groups('q', 3, '1 s')".to_owned()).await, woken);
+    database.execute("SELECT * FROM {schema}.hold_queue('q', '1 h')").await;
+    assert_eq!(heard("resume_queue('q')".to_owned()).await, woken);
+    database.execute("SELECT * FROM {schema}.hold_group('q', 'g', '1 h')").await;
+    assert_eq!(heard("resume_group('q', 'g')".to_owned()).await, woken);
     database.execute(&format!("UPDATE {{schema}}.job SET state = 'running', worker = '{runner}'")).await;
     assert_eq!(heard(format!("cancel_jobs(ARRAY['{id}'::uuid])")).await, ("control".to_owned(), runner));
     assert_eq!(heard(format!("retry_jobs(ARRAY['{id}'::uuid])")).await, woken);
@@ -132,6 +138,14 @@ async fn an_argument_outside_its_limits_is_named() {
             "update_holder(gen_random_uuid(), gen_random_uuid(), '{}', '{update,latest,0,1}', now(), NULL, 0::smallint)",
             "invalid max_attempts: must be at least 1: 0",
         ),
+        ("rate_queue('a', 0, '1 s')", "invalid rate: count must be 1 to 1000000; to run nothing, pause the queue: 0"),
+        ("rate_queue('a', 1, '0')", "invalid rate: period must be 1 ms to 31 days: 00:00:00"),
+        ("rate_queue('a', 1)", "invalid rate: period must be 1 ms to 31 days: null"),
+        ("rate_groups('a', 1, '1 s', 0)", "invalid rate: burst must be 1 to 1000000: 0"),
+        ("rate_groups('a', NULL, '1 s')", "invalid rate: has no count: 00:00:01"),
+        ("hold_queue('a', '-1 s')", "invalid hold: must be 0 to 1000 years: -00:00:01"),
+        ("hold_group('a', 'g', NULL)", "invalid hold: must be 0 to 1000 years: null"),
+        ("hold_group('a', '', '1 s')", "invalid group: must be 1 to 512 bytes: 0"),
         ("retain_queue('a', NULL, '-1 hour', '0')", "invalid retention: must not be negative: -01:00:00"),
     ] {
         let text = format!("SELECT * FROM {{schema}}.{}", call.replace("{ids}", ids));

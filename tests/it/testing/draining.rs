@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uniqueue::testing::{self, Database};
 use uniqueue::{
-    BoxError, Client, Happened, Job, JobState, NewJob, Outcome, PeriodicJob, RetryPolicy, Runner, RunningJob, UniqueKey,
+    BoxError, Client, Happened, Job, JobState, NewJob, Outcome, PeriodicJob, Rate, RetryPolicy, Runner, RunningJob,
+    UniqueKey,
 };
 
 use super::Task;
@@ -164,6 +165,35 @@ async fn a_job_that_is_discarded_at_its_start_does_not_end_the_drain() {
     let drained = testing::drain(runner(client).worker(|_: RunningJob<Task>| async {})).await.unwrap();
     assert_eq!(drained.attempts(), 1);
     assert_eq!(drained.jobs()[0].args::<Task>().unwrap().n, 4);
+}
+
+#[tokio::test]
+async fn a_drain_keeps_to_rates_and_holds_and_advance_lets_their_time_pass() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let minute = Duration::from_secs(60);
+    client.queue("default").rate(Some(Rate::per(2, minute))).await.unwrap();
+    for n in 0..5 {
+        client.insert(Task { n }).await.unwrap();
+    }
+    let hold = |job: RunningJob<Task>| async move {
+        if job.args.n == 3 && job.row().meta.is_empty() && job.row().run == 1 {
+            return Outcome::hold_queue(Duration::from_secs(600));
+        }
+        Outcome::complete()
+    };
+    let build = || runner(client).worker(hold);
+    assert_eq!(testing::drain(build()).await.unwrap().completed(), 2);
+    database.advance(minute).await.unwrap();
+    let drained = testing::drain(build()).await.unwrap();
+    assert_eq!((drained.completed(), drained.snoozed()), (1, 1));
+    assert!(client.queue("default").settings().await.unwrap().held_until.is_some());
+    database.advance(minute).await.unwrap();
+    assert_eq!(testing::drain(build()).await.unwrap().attempts(), 0, "the queue is held");
+    database.advance(Duration::from_secs(600)).await.unwrap();
+    assert_eq!(testing::drain(build()).await.unwrap().completed(), 2);
+    let outcome = testing::work(hold, Task { n: 3 }).await.unwrap();
+    assert_eq!(outcome, Outcome::hold_queue(Duration::from_secs(600)));
 }
 
 #[tokio::test]

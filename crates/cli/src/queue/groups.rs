@@ -34,8 +34,8 @@ pub(super) struct GroupsArguments {
 }
 
 const EXAMPLES: &str = "\
-first: the group's first available job, and since when it could have run. held by: its limit, a job that runs or began, or
-its paused queue. With --json it prints one group a line.
+first: the group's first available job, and since when it could have run. held by: its limit or rate, a hold, a job that runs
+or began, or its queue. until: when a hold ends, or the rate lets the next job start. With --json it prints one group a line.
 
 Examples:
   uniqueue queue groups
@@ -75,6 +75,7 @@ fn table(groups: &[GroupInfo], now: OffsetDateTime) -> Table {
         Column::text("first").optional(),
         Column::text("since").optional(),
         Column::long("held by").optional(),
+        Column::text("until").optional(),
     ]);
     for group in groups {
         table.row([
@@ -86,6 +87,7 @@ fn table(groups: &[GroupInfo], now: OffsetDateTime) -> Table {
             Cell::new(group.head.map(|id| id.to_string()).unwrap_or_default()),
             Cell::new(group.head_since.map(|since| format_relative(since, now)).unwrap_or_default()),
             Cell::new(group.held_by.clone().unwrap_or_default()).style(Style::Warn),
+            Cell::new(group.held_until.map(|until| format_relative(until, now)).unwrap_or_default()),
         ]);
     }
     table

@@ -32,10 +32,11 @@ pub(super) struct ListArguments {
 }
 
 const EXAMPLES: &str = "\
-is: the status, as in the view queue_status. It is paused; no runner (it has jobs, and no live runner works them); at its
-limit; working; waiting (jobs are available and none runs); or idle. groups: how many jobs of each group may run at once, and
-fair where the groups take turns; shown where a queue has either. max waiting: the limit of available jobs; shown where a
-queue has one. oldest: how long the oldest available job has been due.
+is: the status, as in the view queue_status. It is paused; held, with the end of the hold; no runner (it has jobs, and no
+live runner works them); at its limit; working; waiting (jobs are available and none runs); or idle. groups: how many jobs
+of each group may run at once, and fair where the groups take turns. rate: how many jobs may start in a time, and how many
+of each group. max waiting: the limit of available jobs. These are shown where a queue has one. oldest: how long the oldest
+available job has been due.
 With --json it prints one queue a line. Counts are {\"exactly\": n} or {\"at_least\": n}, ages {\"secs\", \"nanos\"}.
 
 Examples:
@@ -73,9 +74,13 @@ pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
 fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
     let has_groups = queues.iter().any(|info| info.settings.group_limit.is_some() || info.settings.fair);
     let has_max_waiting = queues.iter().any(|info| info.settings.max_waiting.is_some());
+    let has_rate = queues.iter().any(|info| info.settings.rate.is_some() || info.settings.group_rate.is_some());
     let mut columns = vec![Column::long("queue"), Column::text("is")];
     if has_groups {
         columns.push(Column::text("groups").optional());
+    }
+    if has_rate {
+        columns.push(Column::text("rate").optional());
     }
     columns.extend([Column::number("runners").optional(), Column::number("available")]);
     if has_max_waiting {
@@ -97,6 +102,9 @@ fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
         let mut cells = vec![Cell::new(&info.settings.name), status(info, now)];
         if has_groups {
             cells.push(Cell::new(groups(&info.settings)));
+        }
+        if has_rate {
+            cells.push(Cell::new(rates(&info.settings)));
         }
         cells.extend([Cell::new(count(info.runners)), number(info.available, Style::Plain)]);
         if has_max_waiting {
@@ -132,15 +140,25 @@ fn max_waiting(info: &QueueInfo) -> Cell {
     Cell::new(count(limit)).style(style)
 }
 
+/// The rate of a queue, and that of each of its groups.
+fn rates(settings: &QueueSettings) -> String {
+    let rate = settings.rate.map(|rate| rate.to_string());
+    let of_groups = settings.group_rate.map(|rate| format!("{rate} per group"));
+    rate.into_iter().chain(of_groups).collect::<Vec<_>>().join("; ")
+}
+
 /// The status of a queue.
 fn status(info: &QueueInfo, now: OffsetDateTime) -> Cell {
     let status = Status::of(info);
     let word = status.as_str();
-    match (status, info.settings.paused_at) {
+    match (status, info.settings.paused_at.or(info.settings.held_until)) {
         (Status::Paused, Some(since)) => {
             Cell::new(format!("{word} {}", format_relative(since, now))).style(Style::Warn)
         }
-        (Status::Paused, None) | (Status::AtItsLimit | Status::Waiting, _) => Cell::new(word),
+        (Status::Held, Some(until)) => {
+            Cell::new(format!("{word}, ends {}", format_relative(until, now))).style(Style::Warn)
+        }
+        (Status::Paused | Status::Held, None) | (Status::AtItsLimit | Status::Waiting, _) => Cell::new(word),
         (Status::NoRunner, _) => Cell::new(word).style(Style::Bad),
         (Status::Working, _) => Cell::new(word).style(Style::Good),
         (Status::Idle, _) => Cell::new(word).style(Style::Faint),

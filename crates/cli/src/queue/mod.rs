@@ -1,8 +1,10 @@
 //! `uniqueue queue`: list and configure queues.
 
 mod groups;
+mod hold;
 mod list;
 mod max_waiting;
+mod rate;
 mod remove;
 mod set;
 mod status;
@@ -10,15 +12,17 @@ mod status;
 use clap::{Args, Subcommand};
 
 use self::groups::GroupsArguments;
+use self::hold::HoldArguments;
 use self::list::ListArguments;
 use self::max_waiting::MaxWaitingArguments;
+use self::rate::RateArguments;
 use self::remove::RemoveArguments;
 use self::set::{LimitArguments, PauseArguments, ResumeArguments, RetentionArguments};
 pub(crate) use self::status::Status;
 use crate::failure::Failure;
 use crate::verdict::Verdict;
 
-/// List queues and their groups, pause, resume and limit them, set how long their jobs are kept, and remove their settings.
+/// List queues and their groups, pause, hold, resume and limit them, set their rates, set how long their jobs are kept, and remove their settings.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct QueueArguments {
@@ -32,8 +36,10 @@ enum QueueCommand {
     Groups(GroupsArguments),
     Pause(PauseArguments),
     Resume(ResumeArguments),
+    Hold(HoldArguments),
     Limit(LimitArguments),
     MaxWaiting(MaxWaitingArguments),
+    Rate(RateArguments),
     Retention(RetentionArguments),
     Remove(RemoveArguments),
 }
@@ -43,6 +49,7 @@ Examples:
   uniqueue queue list
   uniqueue queue pause emails
   uniqueue queue limit geocoding 5
+  uniqueue queue rate geocoding 10/1s
 
 Exit codes:
   0    done
@@ -57,8 +64,10 @@ pub(crate) async fn run(arguments: QueueArguments) -> Result<Verdict, Failure> {
         QueueCommand::Groups(arguments) => groups::run(arguments).await,
         QueueCommand::Pause(arguments) => set::pause(arguments).await,
         QueueCommand::Resume(arguments) => set::resume(arguments).await,
+        QueueCommand::Hold(arguments) => hold::run(arguments).await,
         QueueCommand::Limit(arguments) => set::limit(arguments).await,
         QueueCommand::MaxWaiting(arguments) => max_waiting::run(arguments).await,
+        QueueCommand::Rate(arguments) => rate::run(arguments).await,
         QueueCommand::Retention(arguments) => set::retention(arguments).await,
         QueueCommand::Remove(arguments) => remove::run(arguments).await,
     }

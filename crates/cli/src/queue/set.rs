@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use serde_json::{Value, json};
 use uniqueue::{Client, JobState, Keep, QueueInfo, QueueSettings};
 
 use crate::database::Database;
@@ -38,22 +39,29 @@ pub(super) struct PauseArguments {
     database: DatabaseArguments,
 }
 
-/// Fetch from queues again.
+/// Fetch from queues again, whether they are paused or held.
+///
+/// Holds of groups stay. With --group only the hold of that group ends.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 With --json it prints one line a queue: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", …, \"changed\"}.
 
 Examples:
   uniqueue queue resume emails
+  uniqueue queue resume emails --group customer:1
 
 Exit codes:
-  0    resumed, or was not paused, as the output says
+  0    resumed, or was neither paused nor held, as the output says
   2    a wrong command line, an invalid queue name, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end")]
 pub(super) struct ResumeArguments {
     /// One or more queues
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
+
+    /// End the hold of this group alone
+    #[arg(long, value_name = "KEY")]
+    group: Option<String>,
 
     #[command(flatten)]
     database: DatabaseArguments,
@@ -211,16 +219,23 @@ pub(super) async fn pause(arguments: PauseArguments) -> Result<Verdict, Failure>
 
 /// Resumes queues.
 pub(super) async fn resume(arguments: ResumeArguments) -> Result<Verdict, Failure> {
-    let ResumeArguments { names, database } = arguments;
+    let ResumeArguments { names, group, database } = arguments;
     let json = database.json;
     let database = Database::open_migrated(&database).await?;
     for name in &names {
+        if let Some(group) = &group {
+            let changed = database.client.queue(name).resume_group(group).await?;
+            let text = if changed { "is resumed" } else { "was not held" };
+            print_group(name, group, json, json!({ "queue": name, "group": group, "changed": changed }), text)?;
+            continue;
+        }
         let mut tx = database.client.pool().begin().await?;
-        let was_paused = database.client.queue(name).settings().tx(&mut tx).await?.paused_at.is_some();
+        let before = database.client.queue(name).settings().tx(&mut tx).await?;
         let settings = database.client.queue(name).resume().tx(&mut tx).await?;
         tx.commit().await?;
-        print_change(&settings, was_paused, json, |_| {
-            if was_paused { "is resumed".to_owned() } else { "was not paused".to_owned() }
+        let changed = before.paused_at.is_some() || before.held_until.is_some();
+        print_change(&settings, changed, json, |_| {
+            if changed { "is resumed".to_owned() } else { "was not paused".to_owned() }
         })?;
     }
     database.close().await?;
@@ -317,6 +332,9 @@ pub(super) async fn note_unknown_queue(client: &Client, before: &QueueSettings) 
         || before.group_limit.is_some()
         || before.max_waiting.is_some()
         || before.fair
+        || before.rate.is_some()
+        || before.group_rate.is_some()
+        || before.held_until.is_some()
         || kept != [Keep::AsRunnersSay; 3];
     if was_set {
         return;
@@ -351,6 +369,14 @@ fn print_change(
         true => output::print_json_line(&Changed { settings, changed }),
         false => print_settings(settings, false, text),
     }
+}
+
+/// Prints what a command did to a group.
+pub(super) fn print_group(name: &str, group: &str, json: bool, line: Value, text: &str) -> Result<(), Failure> {
+    if json {
+        return output::print_json_line(&line);
+    }
+    output::print(&format!("group {} of queue {} {text}\n", printable(group), printable(name)))
 }
 
 /// Prints the settings of a queue.

@@ -6,6 +6,8 @@ use uniqueue::{JobCount, QueueInfo};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Status {
     Paused,
+    /// A worker or an operator holds it for a time.
+    Held,
     /// It has unfinished jobs, and no live runner works them.
     NoRunner,
     AtItsLimit,
@@ -21,6 +23,8 @@ impl Status {
         let limit = queue.settings.limit.map(u64::from);
         if queue.settings.paused_at.is_some() {
             Self::Paused
+        } else if queue.settings.held_until.is_some() {
+            Self::Held
         } else if queue.runners == 0 && has_work {
             Self::NoRunner
         } else if limit.is_some_and(|limit| queue.running.counted() >= limit) {
@@ -37,6 +41,7 @@ impl Status {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Paused => "paused",
+            Self::Held => "held",
             Self::NoRunner => "no runner",
             Self::AtItsLimit => "at its limit",
             Self::Working => "working",

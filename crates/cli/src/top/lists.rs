@@ -133,7 +133,7 @@ fn queues(snapshot: &Snapshot, shown: &[usize], state: &State, palette: Palette)
     let row = |index: &usize| {
         let queue = &snapshot.queues[*index];
         let status = match (queue.status, queue.limit) {
-            (Status::Paused, _) => Span::styled(queue.status.as_str(), palette.warn()),
+            (Status::Paused | Status::Held, _) => Span::styled(queue.status.as_str(), palette.warn()),
             (Status::NoRunner, _) => Span::styled(queue.status.as_str(), palette.bad()),
             (_, Some(limit)) => Span::raw(format!("limit {limit}")),
             _ => Span::raw(""),

@@ -254,7 +254,11 @@ impl State {
         let (snapshot, index) = self.selected_row(Pane::Queues)?;
         let queue = &snapshot.queues[index];
         let name = queue.name.clone();
-        Ok(if queue.status == Status::Paused { Action::Resume(name) } else { Action::Pause(name) })
+        Ok(if matches!(queue.status, Status::Paused | Status::Held) {
+            Action::Resume(name)
+        } else {
+            Action::Pause(name)
+        })
     }
 
     pub(super) fn cancel(&self) -> Result<Action, &'static str> {

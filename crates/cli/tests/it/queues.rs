@@ -119,11 +119,12 @@ async fn a_queue_has_the_status_of_the_view() {
             CASE state WHEN 'running' THEN gen_random_uuid() END
         FROM generate_series(1, 5), (VALUES
             ('dead', 'running'), ('overdue', 'scheduled'), ('failed', 'retryable'), ('held', 'pending'),
-            ('works', 'running'), ('full', 'running'), ('waits', 'available'), ('halted', 'available')
+            ('works', 'running'), ('full', 'running'), ('waits', 'available'), ('halted', 'available'), ('slowed', 'available')
         ) AS jobs (queue, state);
         INSERT INTO uniqueue.runner (id, name, queues, leased_until, knows_groups)
-        VALUES (gen_random_uuid(), 'r', '{works,full,waits,halted,bored}', now() + interval '1 h', true);
-        SELECT uniqueue.limit_queue('full', 5), uniqueue.limit_queue('bored', 5), uniqueue.pause_queue('halted')";
+        VALUES (gen_random_uuid(), 'r', '{works,full,waits,halted,bored,slowed}', now() + interval '1 h', true);
+        SELECT uniqueue.limit_queue('full', 5), uniqueue.limit_queue('bored', 5), uniqueue.pause_queue('halted'),
+            uniqueue.hold_queue('slowed', '1 h')";
     execute(&queues.url, sql).await;
     let view = "SELECT queue || ' is ' || status FROM uniqueue.queue_status ORDER BY queue";
     let view = texts(&queues.url, view).await;
@@ -135,6 +136,7 @@ async fn a_queue_has_the_status_of_the_view() {
         "halted is paused",
         "held is idle",
         "overdue is no runner",
+        "slowed is held",
         "waits is waiting",
         "works is working",
     ];
@@ -143,7 +145,7 @@ async fn a_queue_has_the_status_of_the_view() {
     let listed = text.lines().skip(2).filter_map(|line| {
         let mut cells = line.split('|').map(str::trim);
         let (queue, is) = (cells.next()?, cells.next()?);
-        Some(format!("{queue} is {}", if is.starts_with("paused ") { "paused" } else { is }))
+        Some(format!("{queue} is {}", if is.starts_with("paused ") { "paused" } else { is.split(',').next()? }))
     });
     assert_eq!(listed.collect::<Vec<_>>(), view, "{text}");
 }
@@ -232,6 +234,59 @@ async fn queues_are_paused_limited_and_keep_their_jobs() {
             &["queue", "retention", "emails", "--completed", "long"],
             "error: invalid value 'long' for '--completed <DURATION>'",
         ),
+    ] {
+        let stderr = queues.refused(words);
+        assert!(stderr.starts_with(said), "{words:?}: {stderr}");
+    }
+}
+
+#[tokio::test]
+async fn queues_and_their_groups_get_rates_and_are_held() {
+    let queues = Queues::new().await;
+    let rate = |more: &[&'static str]| queues.text(&[&["queue", "rate", "emails"], more].concat(), 0);
+    assert_eq!(rate(&["10/1s"]), "queue emails starts jobs at a rate of 10/1s, over all runners\n");
+    assert_eq!(
+        rate(&["100/1h", "--burst", "5", "--per-group"]),
+        "queue emails starts jobs of each group at a rate of 100/1h, burst 5, over all runners\n"
+    );
+    let settings = &queues.lines(&["queue", "list", "emails", "--json"])[0];
+    assert_eq!(settings["rate"], json!({"count": 10, "period": 1.0, "burst": 10}));
+    assert_eq!(settings["group_rate"], json!({"count": 100, "period": 3600.0, "burst": 5}));
+    let text = queues.text(&["queue", "list"], 0);
+    assert!(text.contains("10/1s; 100/1h, burst 5 per group"), "{text}");
+    assert_eq!(rate(&["none"]), "queue emails starts jobs at any rate\n");
+    assert_eq!(rate(&["none", "--per-group"]), "queue emails starts jobs of each group at any rate\n");
+
+    let text = queues.text(&["queue", "hold", "emails", "10m"], 0);
+    assert!(
+        text.starts_with("queue emails is held until 20") && text.ends_with("; running jobs are finished\n"),
+        "{text}"
+    );
+    let text = queues.text(&["queue", "list"], 0);
+    assert!(text.contains("| held, ends in "), "{text}");
+    assert_eq!(queues.text(&["queue", "resume", "emails"], 0), "queue emails is resumed\n");
+    assert_eq!(queues.text(&["queue", "resume", "emails"], 0), "queue emails was not paused\n");
+    queues.text(&["job", "insert", "a", "--queue", "emails", "--group", "customer:1"], 0);
+    assert_eq!(
+        queues.text(&["queue", "hold", "emails", "1h30m", "--group", "customer:1"], 0),
+        "group customer:1 of queue emails is held for 1h30m\n"
+    );
+    let text = queues.text(&["queue", "groups", "emails"], 0);
+    assert!(text.contains("it is held") && text.contains("in 1h "), "{text}");
+    let resume = ["queue", "resume", "emails", "--group", "customer:1"];
+    assert_eq!(queues.text(&resume, 0), "group customer:1 of queue emails is resumed\n");
+    assert_eq!(queues.text(&resume, 0), "group customer:1 of queue emails was not held\n");
+
+    for (words, said) in [
+        (
+            &["queue", "rate", "emails", "0/1s"][..],
+            "error: invalid rate: count must be 1 to 1000000; to run nothing, pause the queue: 0",
+        ),
+        (&["queue", "rate", "emails", "1/0"], "error: invalid rate: period must be 1 ms to 31 days: 0ns"),
+        (&["queue", "rate", "emails", "1/1s", "--burst", "0"], "error: invalid rate: burst must be 1 to 1000000: 0"),
+        (&["queue", "rate", "emails", "fast"], "error: invalid value 'fast' for '<COUNT/PERIOD>'"),
+        (&["queue", "hold", "emails", "long"], "error: invalid value 'long' for '<DURATION>'"),
+        (&["queue", "hold", "emails", "1h", "--group", ""], "error: invalid group: must be 1 to 512 bytes: 0"),
     ] {
         let stderr = queues.refused(words);
         assert!(stderr.starts_with(said), "{words:?}: {stderr}");

@@ -1,0 +1,71 @@
+//! `uniqueue queue hold`.
+
+use clap::Args;
+use serde_json::json;
+
+use super::set::{note_unknown_queue, print_group, print_settings};
+use crate::database::{Database, DatabaseArguments};
+use crate::failure::Failure;
+use crate::output::format_time;
+use crate::time_argument::DurationArgument;
+use crate::verdict::Verdict;
+
+/// Fetch nothing from a queue, or no job of a group, for a time.
+///
+/// Running jobs are finished. A hold that ends later stays; queue resume ends it at once. Workers hold their queue or group with
+/// Outcome::hold_queue and Outcome::hold_group.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With --json it prints one object: {\"name\", \"held_until\", …}; with --group: {\"queue\", \"group\", \"seconds\"}.
+
+Examples:
+  uniqueue queue hold geocoding 10m
+  uniqueue queue hold emails 1h --group customer:1
+  uniqueue queue resume geocoding
+
+Exit codes:
+  0    held
+  2    a wrong command line, an invalid queue name, or the database failed
+  130  interrupted by Ctrl-C or SIGTERM before the end")]
+pub(super) struct HoldArguments {
+    /// The queue
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// For how long, from now by the database's clock
+    #[arg(value_name = "DURATION")]
+    hold_for: DurationArgument,
+
+    /// Hold this group alone
+    #[arg(long, value_name = "KEY")]
+    group: Option<String>,
+
+    #[command(flatten)]
+    database: DatabaseArguments,
+}
+
+/// Holds a queue, or a group of it.
+pub(super) async fn run(arguments: HoldArguments) -> Result<Verdict, Failure> {
+    let HoldArguments { name, hold_for: DurationArgument(hold_for), group, database } = arguments;
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
+    let handle = database.client.queue(&name);
+    let before = handle.settings().await?;
+    match group {
+        Some(group) => {
+            handle.hold_group(&group, hold_for).await?;
+            let line = json!({ "queue": name, "group": group, "seconds": hold_for.as_secs_f64() });
+            print_group(&name, &group, json, line, &format!("is held for {}", DurationArgument(hold_for)))?;
+        }
+        None => {
+            let settings = handle.hold(hold_for).await?;
+            print_settings(&settings, json, |settings| match settings.held_until {
+                Some(until) => format!("is held until {}; running jobs are finished", format_time(until)),
+                None => "is not held".to_owned(),
+            })?;
+        }
+    }
+    note_unknown_queue(&database.client, &before).await;
+    database.close().await?;
+    Ok(Verdict::Fine)
+}
