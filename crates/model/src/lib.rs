@@ -7,6 +7,7 @@
 //! One action of the model is one statement of PostgreSQL, or the end of a transaction. What a statement waits for in
 //! PostgreSQL (the key of an open transaction, a locked row) is an action that is not possible yet.
 
+mod canonical;
 mod change;
 mod insert;
 pub mod rules;
@@ -110,7 +111,8 @@ impl Model for Setting {
             Action::Retry(job) => change::retry(self, &mut next, job),
             Action::Release(job) => change::release(&mut next, job),
         };
-        (is_possible && next != *world).then_some(next)
+        let next = is_possible.then(|| canonical::canonical(self, next))?;
+        (next != *world).then_some(next)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
