@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 
 use super::finding::{Diagnosis, Finding, FindingCode, Remedy, Severity, SkippedCheck};
 use super::thresholds::Thresholds;
-use super::{database, drift, environment, full, groups, work};
+use super::{database, drift, environment, groups, queues, work};
 use crate::client::Client;
 use crate::client::answer::{self, PooledConnection};
 use crate::error::{Error, Result};
@@ -264,10 +264,10 @@ impl<'a> Examination<'a> {
             self.findings.extend(runners.iter().filter_map(work::runner));
         }
         if let Some(queues) = check!(self, "queues", store::list_queues, 10_000) {
-            self.findings.extend(queues.iter().filter_map(|queue| work::queue(schema, queue, &limits, now)));
+            self.findings.extend(queues.iter().filter_map(|queue| queues::waiting(schema, queue, &limits, now)));
         }
         if let Some(queues) = check!(self, "queue limits", store::full_queues) {
-            self.findings.extend(queues.iter().map(|queue| full::queue(schema, queue)));
+            self.findings.extend(queues.iter().map(|queue| queues::full(schema, queue)));
         }
         if let Some(kinds) = check!(self, "kinds", store::unknown_kinds, MOST_JOBS) {
             self.findings.extend(kinds.iter().map(|kind| work::unknown_kind(schema, kind, &limits)));

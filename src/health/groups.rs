@@ -2,8 +2,7 @@
 
 use super::finding::{Finding, FindingCode, Remedy, Severity};
 use super::thresholds::Thresholds;
-use super::wording::{age, counted, plain};
-use super::work::command;
+use super::wording::{age, command, counted, plain};
 use crate::ident::SchemaName;
 use crate::store::HeldGroups;
 

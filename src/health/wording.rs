@@ -1,7 +1,8 @@
-//! Numbers for people.
+//! Numbers, names and commands for people.
 
 use std::time::Duration;
 
+use crate::ident::SchemaName;
 use crate::period::format_duration;
 
 /// An age: `3s`, `12m 5s`, `5h 20m`, `3d`.
@@ -44,6 +45,29 @@ pub(super) fn bytes(bytes: u64) -> String {
         (size, unit) = (size / 1024, unit + 1);
     }
     format!("{} {}", thousands(size), UNITS[unit])
+}
+
+/// A number of jobs. `5+ jobs`: there may be more.
+pub(super) fn counted_jobs(number: u64, is_exact: bool) -> String {
+    match (number, is_exact) {
+        (1, true) => "1 job".to_owned(),
+        (number, true) => format!("{} jobs", thousands(number)),
+        (number, false) => format!("{}+ jobs", thousands(number)),
+    }
+}
+
+/// A command of this library's CLI, for a schema.
+pub(super) fn command(schema: &SchemaName, verb: &str, argument: &str) -> String {
+    let of_schema = match *schema == SchemaName::default() {
+        true => String::new(),
+        false => format!(" --schema {schema}"),
+    };
+    match argument.starts_with('-') {
+        // Otherwise it would be read as an option.
+        true if verb.contains(" --") => format!("uniqueue {verb}={}{of_schema}", shell(argument)),
+        true => format!("uniqueue {verb}{of_schema} -- {}", shell(argument)),
+        false => format!("uniqueue {verb} {}{of_schema}", shell(argument)),
+    }
 }
 
 /// A text as one word of a shell. Control characters are escaped as `$'…'`, which bash, zsh and ksh read.

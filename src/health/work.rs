@@ -1,15 +1,11 @@
-//! Problems that keep jobs from being worked: runners, queues, kinds, claims, maintenance.
+//! Problems that keep jobs from being worked: runners, kinds, claims, maintenance.
 
 use std::time::Duration;
 
-use time::OffsetDateTime;
-
 use super::finding::{Finding, FindingCode, Remedy, Severity};
 use super::thresholds::Thresholds;
-use super::wording::{age, counted, plain, shell, thousands};
+use super::wording::{age, command, counted, counted_jobs, plain, shell, thousands};
 use crate::ident::SchemaName;
-use crate::queue::QueueInfo;
-use crate::rate::Rate;
 use crate::store::{
     self, IdleClaims, Neglected, Overdue, RunnerSeen, SlowJobs, StuckJobs, SuspectJobs, UnknownKind, UnreadableJobs,
 };
@@ -51,92 +47,6 @@ pub(super) fn runner(runner: &RunnerSeen) -> Option<Finding> {
          the database is slow. Runner::lease gives it more time",
     );
     Some(Finding::new(FindingCode::RunnerLate, Severity::Warning, subject, seen, remedy).with(runner))
-}
-
-/// A hold that ends later than this may be a mistake.
-const LONG_HOLD: time::Duration = time::Duration::HOUR;
-
-pub(super) fn queue(
-    schema: &SchemaName,
-    queue: &QueueInfo,
-    limits: &Thresholds,
-    now: OffsetDateTime,
-) -> Option<Finding> {
-    let oldest = queue.oldest_available_age?;
-    let name = queue.settings.name.as_str();
-    let subject = format!("queue {}", plain(name));
-    let late = limits.waiting.judge(&oldest);
-    let waiting = format!(
-        "{} available, the oldest for {}",
-        counted_jobs(queue.available.counted(), queue.available.is_exact()),
-        age(oldest.as_secs_f64())
-    );
-    let found = if queue.settings.paused_at.is_some() {
-        // The pause may be intended.
-        let severity = if late.is_some() { Severity::Warning } else { Severity::Notice };
-        let remedy = Remedy::advice("Resume it, unless the pause is intended")
-            .sql(store::sql_to_resume_queue(schema, &queue.settings.name))
-            .command(command(schema, "queue resume", name));
-        Finding::new(FindingCode::QueuePaused, severity, subject, format!("it is paused, with {waiting}"), remedy)
-    } else if let Some(until) = queue.settings.held_until {
-        if until - now <= LONG_HOLD {
-            return None;
-        }
-        let remedy = Remedy::advice("End the hold, unless it is intended")
-            .sql(store::sql_to_resume_queue(schema, &queue.settings.name))
-            .command(command(schema, "queue resume", name));
-        let seen = format!("it is held for another {}, with {waiting}", age((until - now).as_seconds_f64()));
-        Finding::new(FindingCode::QueueHeld, Severity::Notice, subject, seen, remedy)
-    } else if queue.runners == 0 {
-        let remedy = Remedy::advice(
-            "Start a runner that works it: Runner::new(client).queue(…). If its name is misspelt, cancel its jobs",
-        )
-        .command(command(schema, "job list --state available --queue", name));
-        let severity = late.unwrap_or(Severity::Notice);
-        Finding::new(
-            FindingCode::QueueUnworked,
-            severity,
-            subject,
-            format!("no live runner works it, with {waiting}"),
-            remedy,
-        )
-    } else {
-        let mut severity = late?;
-        let running = counted_jobs(queue.running.counted(), queue.running.is_exact());
-        let runners = counted(queue.runners, "live runner works", "live runners work");
-        let mut seen = format!("{waiting}; {runners} it, {running} running");
-        let full = queue.settings.limit.filter(|limit| queue.running.counted() >= u64::from(*limit));
-        let remedy = match (queue.settings.rate, full, queue.settings.limit) {
-            // A rate that is used to the full is what it is for.
-            (Some(rate), ..) => {
-                severity = if severity == Severity::Critical { Severity::Warning } else { Severity::Notice };
-                seen = format!("{seen}, under its rate of {rate}");
-                let more = Rate::per(rate.count.saturating_mul(2), rate.period);
-                Remedy::advice("Raise its rate, or remove it with none, if the service that it protects allows it")
-                    .command(format!("{} {more}", command(schema, "queue rate", name)))
-            }
-            (None, Some(limit), _) => {
-                seen = format!("{seen}, which is its limit");
-                let more = limit.saturating_mul(2);
-                Remedy::advice("Raise its limit, or remove it with NULL, if the service that it protects allows it")
-                    .sql(store::sql_to_limit_queue(schema, &queue.settings.name, more))
-                    .command(format!("{} {more}", command(schema, "queue limit", name)))
-            }
-            (None, None, Some(limit)) => {
-                seen = format!("{seen} of its limit of {limit}");
-                Remedy::advice(
-                    "An open transaction that has changed the queue's row blocks it: see blocking_transaction. Otherwise \
-                     its runners have too few slots",
-                )
-            }
-            (None, None, None) => Remedy::advice(
-                "Where all slots are busy, add runners or concurrency. Where they are not, see blocking_transaction and \
-                 kind_unknown",
-            ),
-        };
-        Finding::new(FindingCode::QueueLate, severity, subject, seen, remedy)
-    };
-    Some(found.with(queue))
 }
 
 pub(super) fn unknown_kind(schema: &SchemaName, unknown: &UnknownKind, limits: &Thresholds) -> Finding {
@@ -373,26 +283,4 @@ pub(super) fn retention(schema: &SchemaName, overdue: &Overdue, limits: &Thresho
         Finding::new(FindingCode::RetentionLate, severity, subject, seen, Remedy::advice(advice).sql(sql))
             .with(overdue),
     )
-}
-
-/// A command of this library's CLI, for a schema.
-pub(super) fn command(schema: &SchemaName, verb: &str, argument: &str) -> String {
-    let of_schema = match *schema == SchemaName::default() {
-        true => String::new(),
-        false => format!(" --schema {schema}"),
-    };
-    match argument.starts_with('-') {
-        // Otherwise it would be read as an option.
-        true if verb.contains(" --") => format!("uniqueue {verb}={}{of_schema}", shell(argument)),
-        true => format!("uniqueue {verb}{of_schema} -- {}", shell(argument)),
-        false => format!("uniqueue {verb} {}{of_schema}", shell(argument)),
-    }
-}
-
-fn counted_jobs(number: u64, is_exact: bool) -> String {
-    match (number, is_exact) {
-        (1, true) => "1 job".to_owned(),
-        (number, true) => format!("{} jobs", thousands(number)),
-        (number, false) => format!("{}+ jobs", thousands(number)),
-    }
 }

@@ -38,6 +38,7 @@ mod lease;
 mod maintenance;
 mod options;
 mod panics;
+mod polling;
 mod producer;
 mod progress;
 mod recording;
@@ -53,7 +54,6 @@ mod suspects;
 mod telemetry;
 mod unreadable;
 mod verdict;
-mod wakeups;
 mod work;
 
 pub use self::builder::Runner;

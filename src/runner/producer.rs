@@ -9,12 +9,12 @@ use super::cursor::Cursor;
 use super::executor;
 use super::fetch::{Found, Wanted, fetch, wanted};
 use super::job_limit::{JobLimit, is_too_slow};
+use super::polling::Polling;
 use super::recovery::{GrowingWait, LostFetches};
 use super::shared::Shared;
 use super::slots;
 use super::suspects::Plan;
 use super::unreadable::Unreadable;
-use super::wakeups::Wakeups;
 use crate::error::{Error, Result};
 use crate::metrics;
 use crate::store;
@@ -27,7 +27,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
         stopping.cancelled().await;
         tokio::time::sleep(shared.leases.term).await;
     });
-    let mut wakeups = Wakeups::new(&shared);
+    let mut polling = Polling::new(&shared);
     let mut cursor = Cursor::new(Instant::now());
     let mut lost_fetches = LostFetches::default();
     let mut unreadable = Unreadable::new(Instant::now());
@@ -91,7 +91,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             Ok(Found { jobs: 0, is_held_back, next_in, .. }) => {
                 failure_wait.reset();
                 let at_most = lost_fetches.due_in().min(next_in.unwrap_or(Duration::MAX));
-                wakeups.sleep(is_held_back, at_most).await;
+                polling.sleep(is_held_back, at_most).await;
             }
             Ok(Found { is_full, is_held_back, .. }) => {
                 failure_wait.reset();
@@ -99,7 +99,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
                     // The jobs come first on this thread: the next fetch will probably find nothing.
                     tokio::task::yield_now().await;
                 }
-                wakeups.found(is_full, is_held_back).await;
+                polling.found(is_full, is_held_back).await;
             }
             Err(error) => {
                 tracing::warn!(%error, "fetch failed, trying again");

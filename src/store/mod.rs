@@ -20,8 +20,6 @@ mod health;
 mod insert;
 mod interval;
 mod lease;
-mod look_up;
-mod lookup;
 mod maintain;
 mod migrate;
 mod open_transaction;
@@ -41,6 +39,8 @@ mod select;
 mod service;
 #[cfg(feature = "testing")]
 mod shift;
+mod single_reads;
+mod statement_limit;
 mod stats;
 mod unreadable;
 mod wait;
@@ -78,8 +78,6 @@ pub(crate) use self::lease::{
     CompletedKept, RunnerRow, Worked, extend_lease, register_runner, remove_dead_runners, remove_runner,
     set_runner_idle,
 };
-pub(crate) use self::look_up::{begin_look_up, limit_statements, restore_statement_limit};
-pub(crate) use self::lookup::{database_time, holder, job_by_id};
 pub(crate) use self::maintain::{
     IdRange, Keep, Promoted, PruneBounds, Pruned, Rescued, due_jobs, jobs_in_range, lost_jobs, promote, prune,
     prune_bounds, prune_groups, rescue,
@@ -110,6 +108,8 @@ pub(crate) use self::remedy::{
 };
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, end_after, plan_by_index, release_service, take_service};
+pub(crate) use self::single_reads::{database_time, holder, job_by_id};
+pub(crate) use self::statement_limit::{begin_look_up, limit_statements, restore_statement_limit};
 pub(crate) use self::stats::{stats_finished, stats_inserted, stats_pace};
 pub(crate) use self::unreadable::{
     UnreadableJobs, bytes_of_jobs, discard_unreadable, first_jobs, is_of_a_row, next_jobs, unreadable_jobs,

@@ -425,7 +425,7 @@ fn every_option_and_word_is_on_the_page() {
         }
     }
     // `Variant = "word",` of each set of words.
-    let words = include_str!("../../crates/derive/src/values.rs").split_once("\nwords! {").unwrap().1;
+    let words = include_str!("../../crates/derive/src/unique_values.rs").split_once("\nwords! {").unwrap().1;
     for word in words.split_once("\n}\n").unwrap().0.split('"').skip(1).step_by(2) {
         assert!(page.contains(&format!("\"{word}\"")), "docs/derive.md does not name {word:?}");
     }

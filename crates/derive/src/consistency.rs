@@ -10,7 +10,7 @@ use crate::fields::{Fields, Marked};
 use crate::problems::{Problems, listed};
 use crate::states::{State, States};
 use crate::unique::{Args, Unique};
-use crate::values::{Gaps, Like, OnConflict, Scope, Until, Update};
+use crate::unique_values::{Gaps, Like, OnConflict, Scope, Until, Update};
 
 /// A warning about a valid option.
 pub(crate) struct Warning {

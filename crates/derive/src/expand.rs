@@ -14,7 +14,7 @@ use crate::fields::{Fields, selector};
 use crate::group;
 use crate::problems::Problems;
 use crate::unique::{Args, Unique};
-use crate::values::{Like, Update};
+use crate::unique_values::{Like, Update};
 
 /// Returns the implementation, or all errors.
 pub(crate) fn job(input: &DeriveInput) -> TokenStream {

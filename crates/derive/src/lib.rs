@@ -32,7 +32,7 @@ mod problems;
 mod serde_names;
 mod states;
 mod unique;
-mod values;
+mod unique_values;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};

@@ -11,7 +11,7 @@ use crate::entries::{self, Entry, Seen, Setting, Value};
 use crate::iso8601;
 use crate::problems::{Problems, closest, listed};
 use crate::states::States;
-use crate::values::{self, Gaps, Like, OnConflict, OnReentry, Scope, Until, Update};
+use crate::unique_values::{self, Gaps, Like, OnConflict, OnReentry, Scope, Until, Update};
 
 pub(crate) const OPTIONS: [&str; 19] = [
     "args",
@@ -132,23 +132,23 @@ impl Unique {
             "queue" => self.queue = entry.flag(problems).then_some(entry.span),
             "meta" => self.meta = setting(entry, selection(entry, problems)),
             "exclude_kind" => self.exclude_kind = entry.flag(problems).then_some(entry.span),
-            "scope" => self.scope = setting(entry, values::read(entry, problems)),
-            "states" => self.states = setting(entry, values::read_states(entry, problems)),
+            "scope" => self.scope = setting(entry, unique_values::read(entry, problems)),
+            "states" => self.states = setting(entry, unique_values::read_states(entry, problems)),
             "period" | "ttl" | "window" => self.limits.push(limit(entry, problems)),
-            "until" => self.until = setting(entry, values::read(entry, problems)),
+            "until" => self.until = setting(entry, unique_values::read(entry, problems)),
             "on_conflict" => {
-                self.on_conflict = setting(entry, values::read(entry, problems));
+                self.on_conflict = setting(entry, unique_values::read(entry, problems));
             }
-            "update" => self.update = setting(entry, values::read(entry, problems)),
+            "update" => self.update = setting(entry, unique_values::read(entry, problems)),
             "debounce" => self.debounce = setting(entry, duration(entry, problems)),
             "max_delay" => self.max_delay = setting(entry, duration(entry, problems)),
             "max_items" => {
                 let count = entry.integer(1, 1_000_000, problems);
                 self.max_items = setting(entry, count.map(|(count, _)| count));
             }
-            "on_reentry" => self.on_reentry = setting(entry, values::read(entry, problems)),
-            "like" => self.like = setting(entry, values::read(entry, problems)),
-            "gaps" => self.gaps = setting(entry, values::read(entry, problems)),
+            "on_reentry" => self.on_reentry = setting(entry, unique_values::read(entry, problems)),
+            "like" => self.like = setting(entry, unique_values::read(entry, problems)),
+            "gaps" => self.gaps = setting(entry, unique_values::read(entry, problems)),
             _ => {}
         }
     }

@@ -28,7 +28,7 @@ const MAX_HELD_BACK_POLL: Duration = Duration::from_secs(1);
 const GATHERING: Duration = Duration::from_millis(2);
 
 /// Decides how long the producer sleeps, and whether inserts notify.
-pub(super) struct Wakeups<'a> {
+pub(super) struct Polling<'a> {
     shared: &'a Shared,
     /// The lease of which the database knows that inserts should notify it.
     idle_as: Option<Uuid>,
@@ -36,7 +36,7 @@ pub(super) struct Wakeups<'a> {
     next_poll: Duration,
 }
 
-impl<'a> Wakeups<'a> {
+impl<'a> Polling<'a> {
     pub(super) fn new(shared: &'a Shared) -> Self {
         Self { shared, idle_as: None, activity: Activity::new(Instant::now()), next_poll: FIRST_POLL }
     }
