@@ -1,4 +1,4 @@
-//! Backfill: its options and its report. It gives existing jobs the keys of a policy.
+//! Backfills: their options and their reports. They give existing jobs the keys or the groups of a policy.
 
 use serde::Serialize;
 
@@ -89,6 +89,63 @@ impl BackfillReport {
         if self.collisions.len() < EXAMPLES {
             self.collisions.push(collision);
         }
+    }
+
+    pub(crate) fn leave_unfit(&mut self, job: UnfitJob) {
+        self.unfit += 1;
+        if self.unfit_jobs.len() < EXAMPLES {
+            self.unfit_jobs.push(job);
+        }
+    }
+}
+
+/// The result of a backfill of groups, or of its dry run.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct GroupBackfillReport {
+    /// The kind of the jobs.
+    pub kind: Kind,
+    /// Whether this is a dry run, which changes nothing.
+    pub dry_run: bool,
+    /// The jobs of the kind that were checked: those that are not final.
+    pub jobs: u64,
+    /// Jobs that had the group, its limit and its order already.
+    pub unchanged: u64,
+    /// Waiting jobs that got their group.
+    pub grouped: u64,
+    /// Jobs that have another group, or this one with another limit or order, and were left unchanged.
+    pub other_group: u64,
+    /// Running jobs without the group, left unchanged. A running job counts against no limit of the group, and if it
+    /// comes back to wait, it waits without the group: run the backfill again then.
+    pub running: u64,
+    /// Jobs for which the policy makes no key, left unchanged.
+    pub unfit: u64,
+    /// Jobs that were locked by open transactions to the end. Run it again.
+    pub contested: u64,
+    /// The first hundred jobs for which the policy makes no key.
+    pub unfit_jobs: Vec<UnfitJob>,
+}
+
+impl GroupBackfillReport {
+    pub(crate) const fn new(kind: Kind, dry_run: bool) -> Self {
+        Self {
+            kind,
+            dry_run,
+            jobs: 0,
+            unchanged: 0,
+            grouped: 0,
+            other_group: 0,
+            running: 0,
+            unfit: 0,
+            contested: 0,
+            unfit_jobs: Vec::new(),
+        }
+    }
+
+    /// Whether every job has its group.
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        self.other_group == 0 && self.running == 0 && self.unfit == 0 && self.contested == 0
     }
 
     pub(crate) fn leave_unfit(&mut self, job: UnfitJob) {

@@ -52,14 +52,14 @@ mod worker;
 /// Duplicates that were counted.
 pub use self::audit::{AuditedKind, SuppressedDuplicate};
 /// Keys for jobs that are there already.
-pub use self::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
+pub use self::backfill::{BackfillProgress, BackfillReport, Collision, GroupBackfillReport, OnCollision, UnfitJob};
 /// Changes that were logged.
 pub use self::change_log::LoggedChange;
 /// Inserting and looking.
 pub use self::client::{
     AuditChange, Backfill, Change, ChangeLog, Claims, Client, ClientBuilder, Edit, Events, Explain, Explanation,
-    Groups, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, Migration, NextInsert, Periodic, Queue,
-    QueueChange, Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
+    GroupBackfill, Groups, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, Migration, NextInsert, Periodic,
+    Queue, QueueChange, Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};

@@ -35,7 +35,7 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 
 pub use self::audit::{AuditChange, SuppressedDuplicates};
-pub use self::backfill::Backfill;
+pub use self::backfill::{Backfill, GroupBackfill};
 pub use self::builder::ClientBuilder;
 pub use self::change::Change;
 pub use self::change_log::ChangeLog;

@@ -1,6 +1,6 @@
-//! Keys for queued jobs: the reads and writes of a backfill.
+//! Keys and groups for queued jobs: the reads and writes of a backfill.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -12,7 +12,8 @@ use uuid::Uuid;
 use super::row::Stored;
 use super::select::state_names;
 use super::{Statements, query};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::group::Group;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::state::JobState;
 use crate::unique::StateSet;
@@ -37,6 +38,8 @@ pub(crate) struct Seen {
     pub(crate) until_start: bool,
     pub(crate) discard_on_reentry: bool,
     pub(crate) has_yielded: bool,
+    pub(crate) group: Option<Group>,
+    pub(crate) updates: Option<i32>,
 }
 
 /// A page of jobs.
@@ -103,6 +106,17 @@ pub(crate) async fn backfill_rows(
             until_start: row.try_get("until_start")?,
             discard_on_reentry: row.try_get("discard_on_reentry")?,
             has_yielded: row.try_get("unique_yielded")?,
+            group: row
+                .try_get::<Option<String>, _>("group_key")?
+                .map(|key| {
+                    Ok::<_, Error>(Group {
+                        key,
+                        limit: row.try_get::<Option<i16>, _>("group_limit")?.map(i16::unsigned_abs),
+                        in_order: row.try_get::<Option<bool>, _>("in_order")?.unwrap_or_default(),
+                    })
+                })
+                .transpose()?,
+            updates: row.try_get("updates")?,
         });
     }
     Ok(page)
@@ -195,6 +209,38 @@ pub(crate) async fn backfill_settle(
     let query = query(&statements.backfill_settle).persistent(false);
     query.bind(ids).bind(discards).bind(cancelled).bind(holders).execute(connection).await?;
     Ok(())
+}
+
+/// The group that a job is to have.
+#[derive(Clone, Debug)]
+pub(crate) struct Grouped {
+    pub(crate) id: JobId,
+    pub(crate) queue: String,
+    pub(crate) group: Group,
+    /// The group and the number of updates with which it was seen.
+    pub(crate) seen_group: Option<String>,
+    pub(crate) seen_updates: Option<i32>,
+}
+
+/// Puts waiting jobs in their groups. Returns those that are in them now. Jobs that changed meanwhile, and jobs that
+/// another transaction has locked, are left out.
+pub(crate) async fn backfill_groups(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    jobs: &[Grouped],
+) -> Result<HashSet<JobId>> {
+    let ids: Vec<_> = jobs.iter().map(|job| job.id.as_uuid()).collect();
+    let keys: Vec<_> = jobs.iter().map(|job| job.group.key.as_str()).collect();
+    let limits: Vec<_> = jobs.iter().map(|job| job.group.limit.map(u16::cast_signed)).collect();
+    let orders: Vec<_> = jobs.iter().map(|job| job.group.in_order).collect();
+    let seen_groups: Vec<_> = jobs.iter().map(|job| job.seen_group.as_deref()).collect();
+    let seen_updates: Vec<_> = jobs.iter().map(|job| job.seen_updates).collect();
+    // In the order in which a fetch locks them, byte by byte.
+    let left: BTreeSet<_> = jobs.iter().filter(|job| job.seen_group.is_some()).map(|job| job.queue.as_str()).collect();
+    let query = query(&statements.backfill_groups).persistent(false);
+    let query = query.bind(ids).bind(keys).bind(limits).bind(orders).bind(seen_groups).bind(seen_updates);
+    let rows = query.bind(left.into_iter().collect::<Vec<_>>()).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok(JobId::from(row.try_get::<Uuid, _>("id")?))).collect()
 }
 
 /// The jobs that claim these keys now.

@@ -55,7 +55,8 @@ use sqlx::{Postgres, SqlSafeStr, SqlStr};
 
 pub(crate) use self::audit::{audit_duplicates, audited_kinds, fold_duplicates, suppressed_duplicates};
 pub(crate) use self::backfill::{
-    Keyed, Seen, Settled, Wanted, backfill_keys, backfill_rows, backfill_settle, begin_batch, holders,
+    Grouped, Keyed, Seen, Settled, Wanted, backfill_groups, backfill_keys, backfill_rows, backfill_settle, begin_batch,
+    holders,
 };
 pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_claim};
 pub(crate) use self::change_log::{LogEntry, list_changes, log_change, prune_changes};
@@ -169,6 +170,7 @@ macro_rules! statements {
 statements! {
     audit_duplicates,
     audited_kinds,
+    backfill_groups,
     backfill_keys,
     backfill_outcomes,
     backfill_rows,

@@ -126,6 +126,7 @@ const EXCEPTIONS: &[(Form, &[&str], &str)] = &[
     (
         SideEffect,
         &[
+            "backfill_groups.sql",
             "backfill_keys.sql",
             "complete.sql",
             "delete.sql",

@@ -198,6 +198,6 @@ fn no_policy(problem: &str) -> Error {
 }
 
 /// An error without its hints.
-fn first_line(error: &Error) -> String {
+pub(super) fn first_line(error: &Error) -> String {
     error.problem()
 }

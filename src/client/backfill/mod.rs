@@ -1,4 +1,4 @@
-//! Giving queued jobs the unique keys of a policy that their kind did not have, or had in another form.
+//! Giving queued jobs the unique keys of a policy that their kind did not have, or had in another form; likewise groups.
 //!
 //! A backfill pages through all jobs by id, from the oldest to the youngest, in pages that no statement takes long for. It
 //! gives keys in small batches, each a transaction of its own. A job that is given its key is handled as one that comes
@@ -10,23 +10,28 @@
 //! - If it is killed in the middle, the committed batches stay. Another run skips them.
 //! - Two at once share the work: a row that changed since it was read is read again.
 
+mod claims;
+mod grouping;
+mod groups;
 mod keys;
 mod pages;
 
+pub use self::groups::GroupBackfill;
+
+use std::collections::HashMap;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
+use self::claims::Claiming;
 use self::keys::Maker;
+use self::pages::{BATCH, Listener};
 use super::Client;
 use crate::backfill::{BackfillProgress, BackfillReport, OnCollision};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ident::Kind;
 use crate::job::Job;
 use crate::unique::UniquePolicy;
-
-/// The default number of jobs that are given their keys in one transaction.
-const BATCH: u32 = 200;
 
 /// A backfill of unique keys, to be awaited. Made by [`Client::backfill`] and
 /// [`Client::backfill_kind`].
@@ -45,7 +50,7 @@ pub struct Backfill<'a> {
     rekeys: bool,
     on_collision: OnCollision,
     batch: u32,
-    progress: Option<Box<dyn FnMut(BackfillProgress) + Send + 'a>>,
+    progress: Option<Listener<'a>>,
 }
 
 impl<'a> Backfill<'a> {
@@ -112,15 +117,11 @@ impl<'a> IntoFuture for Backfill<'a> {
         Box::pin(async move {
             let Self { client, kind, maker, is_dry, rekeys, on_collision, batch, progress } = self;
             let (kind, maker) = (Kind::new(kind)?, maker?);
-            if batch == 0 {
-                return Err(Error::InvalidOption {
-                    option: "batch",
-                    problem: "must be at least 1",
-                    given: batch.to_string(),
-                });
-            }
-            let options = pages::Options { maker, is_dry, rekeys, on_collision, batch: batch as usize };
-            pages::run(client, kind, options, progress).await
+            let report = BackfillReport::new(kind.clone(), is_dry);
+            let mut rule = Claiming { client, maker, rekeys, on_collision, report, met: HashMap::new() };
+            let checked = pages::run(client, &kind, &mut rule, batch, progress).await?;
+            let (jobs, contested) = (checked.jobs, checked.contested);
+            Ok(BackfillReport { jobs, contested, ..rule.report })
         })
     }
 }

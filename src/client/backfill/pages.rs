@@ -1,19 +1,18 @@
 //! A backfill page by page: each page in batches, and at the end the jobs that other transactions held.
 
-use std::collections::HashMap;
+use std::future::Future;
 use std::time::Duration;
 
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::keys::{Judgement, Maker};
-use crate::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
+use crate::backfill::BackfillProgress;
 use crate::client::Client;
-use crate::error::Result;
-use crate::event::{Event, Happened};
+use crate::error::{Error, Result};
 use crate::ident::{JobId, Kind};
-use crate::state::JobState;
-use crate::store::{self, Keyed, Seen, Settled, Wanted};
+use crate::store::{self, Seen, Wanted};
+use crate::unique::StateSet;
 
 /// The most jobs of all kinds that one statement reads.
 const PAGE: usize = 2_000;
@@ -22,48 +21,77 @@ const PAGE: usize = 2_000;
 const RETRIES: u32 = 10;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The options of a backfill.
-pub(super) struct Options {
-    pub(super) maker: Maker,
-    pub(super) is_dry: bool,
-    pub(super) rekeys: bool,
-    pub(super) on_collision: OnCollision,
-    pub(super) batch: usize,
+/// The default number of jobs that are changed in one transaction.
+pub(super) const BATCH: u32 = 200;
+
+/// What a backfill gives to jobs.
+pub(super) trait Rule: Send {
+    /// What a job is given.
+    type Given: Send;
+
+    /// The final states of jobs that are judged as well.
+    fn final_states(&self) -> StateSet;
+
+    /// Decides what to do with a job, by the database's time, and counts what is left as it is.
+    fn judge(&mut self, job: Seen, now: OffsetDateTime) -> Judged<Self::Given>;
+
+    /// Gives a batch what it is to have, or counts what would become of it. Returns the jobs to try again.
+    fn give(
+        &mut self,
+        connection: &mut PgConnection,
+        batch: Vec<Self::Given>,
+    ) -> impl Future<Output = Result<Vec<JobId>>> + Send;
 }
 
-type Listener<'a> = Box<dyn FnMut(BackfillProgress) + Send + 'a>;
+/// What a backfill does with a job.
+pub(super) enum Judged<G> {
+    /// It is no concern of the backfill, and is not counted.
+    Passed,
+    /// It is left as it is.
+    Left,
+    Given(G),
+}
 
-/// Gives the jobs of a kind that exist now their keys.
-pub(super) async fn run(
+pub(super) type Listener<'a> = Box<dyn FnMut(BackfillProgress) + Send + 'a>;
+
+/// How many jobs a backfill has checked, and how many were contested to the end.
+pub(super) struct Checked {
+    pub(super) jobs: u64,
+    pub(super) contested: u64,
+}
+
+/// Applies a rule to the jobs of a kind that exist now, each at most `batch` at a time.
+pub(super) async fn run<R: Rule>(
     client: &Client,
-    kind: Kind,
-    options: Options,
+    kind: &Kind,
+    rule: &mut R,
+    batch: u32,
     listener: Option<Listener<'_>>,
-) -> Result<BackfillReport> {
+) -> Result<Checked> {
+    if batch == 0 {
+        return Err(Error::InvalidOption { option: "batch", problem: "must be at least 1", given: batch.to_string() });
+    }
     let mut connection = client.connection().await?;
-    let report = BackfillReport::new(kind.clone(), options.is_dry);
     let Some(last) = store::last_id(&mut connection, client.statements()).await? else {
-        return Ok(report);
+        return Ok(Checked { jobs: 0, contested: 0 });
     };
     let progress = Progress { listener, last, first: None, scanned: 0, part: 0.0 };
-    let connection = &mut *connection;
-    let (contested, met) = (Vec::new(), HashMap::new());
-    let mut pages = Pages { client, connection, kind, options, report, progress, contested, met };
+    let (connection, batch) = (&mut *connection, batch as usize);
+    let mut pages = Pages { client, connection, kind, rule, batch, progress, jobs: 0, contested: Vec::new() };
     pages.run(last).await?;
-    Ok(pages.report)
+    Ok(Checked { jobs: pages.jobs, contested: pages.contested.len() as u64 })
 }
 
-struct Pages<'a> {
+struct Pages<'a, R> {
     client: &'a Client,
     connection: &'a mut PgConnection,
-    kind: Kind,
-    options: Options,
-    report: BackfillReport,
+    kind: &'a Kind,
+    rule: &'a mut R,
+    batch: usize,
     progress: Progress<'a>,
+    jobs: u64,
     /// Jobs that open transactions held.
     contested: Vec<Uuid>,
-    /// For a dry run: the job that would claim each key. A key stands here by half of its SHA-256.
-    met: HashMap<u128, JobId>,
 }
 
 /// How far a backfill is.
@@ -91,7 +119,7 @@ impl Progress<'_> {
     }
 }
 
-impl Pages<'_> {
+impl<R: Rule> Pages<'_, R> {
     async fn run(&mut self, last: JobId) -> Result<()> {
         let mut after = JobId::from(Uuid::nil());
         while let Some(reached) = self.page(after, last, None).await? {
@@ -104,38 +132,34 @@ impl Pages<'_> {
             }
             tokio::time::sleep(FIRST_PAUSE * round).await;
             // No more than one statement reads: the others would be forgotten.
-            for ids in contested.chunks(self.options.batch.min(PAGE)) {
+            for ids in contested.chunks(self.batch.min(PAGE)) {
                 self.page(JobId::from(Uuid::nil()), last, Some(ids)).await?;
             }
         }
-        self.report.contested = self.contested.len() as u64;
         Ok(())
     }
 
-    /// Gives the jobs of a page their keys, or tries some of them again. Returns the id at which the page ended.
+    /// Gives the jobs of a page what they are to have, or tries some of them again. Returns the id at which the page
+    /// ended.
     async fn page(&mut self, after: JobId, last: JobId, ids: Option<&[Uuid]>) -> Result<Option<JobId>> {
         let statements = self.client.statements();
-        let wanted = Wanted { kind: &self.kind, final_states: self.options.maker.final_states(), ids };
+        let wanted = Wanted { kind: self.kind, final_states: self.rule.final_states(), ids };
         let page = store::backfill_rows(self.connection, statements, wanted, after, last, PAGE as i64).await?;
         let now = store::database_time(self.connection, statements).await?;
         let is_first_time = ids.is_none();
-        let mut batch: Vec<(Keyed, Seen, bool)> = Vec::new();
+        let mut batch = Vec::new();
         for job in page.jobs {
             let id = job.id;
-            let judgement = self.options.maker.judge(self.kind.as_str(), &job, self.options.rekeys, now);
-            if is_first_time && !matches!(judgement, Judgement::Passed) {
-                self.report.jobs += 1;
+            let judged = self.rule.judge(job, now);
+            if is_first_time && !matches!(judged, Judged::Passed) {
+                self.jobs += 1;
             }
-            match judgement {
-                Judgement::Passed => {}
-                Judgement::Unchanged => self.report.unchanged += 1,
-                Judgement::OtherKey => self.report.other_key += 1,
-                Judgement::Unfit(problem) => self.report.leave_unfit(UnfitJob { job: job.id, problem }),
-                Judgement::Key(keyed, would_claim) => batch.push((keyed, job, would_claim)),
+            if let Judged::Given(given) = judged {
+                batch.push(given);
             }
-            if batch.len() == self.options.batch {
+            if batch.len() == self.batch {
                 self.give(std::mem::take(&mut batch)).await?;
-                self.progress.report(id, self.report.jobs);
+                self.progress.report(id, self.jobs);
             }
         }
         if !batch.is_empty() {
@@ -145,102 +169,14 @@ impl Pages<'_> {
             self.progress.scanned += page.scanned;
         }
         if let Some(reached) = page.reached {
-            self.progress.report(reached, self.report.jobs);
+            self.progress.report(reached, self.jobs);
         }
         Ok(page.reached)
     }
 
-    async fn give(&mut self, batch: Vec<(Keyed, Seen, bool)>) -> Result<()> {
-        if self.options.is_dry { self.predict(batch).await } else { self.write(batch).await }
-    }
-
-    /// Counts what would become of a batch.
-    async fn predict(&mut self, batch: Vec<(Keyed, Seen, bool)>) -> Result<()> {
-        let keys: Vec<_> = batch.iter().map(|(keyed, ..)| keyed.unique_key.as_str()).collect();
-        let holders = store::holders(self.connection, self.client.statements(), &keys).await?;
-        for (keyed, job, would_claim) in batch {
-            if !would_claim {
-                self.report.unclaimed += 1;
-                continue;
-            }
-            let holder = holders.get(&keyed.unique_key).copied().filter(|holder| *holder != job.id);
-            let first = *self.met.entry(digest(&keyed.unique_key)).or_insert_with(|| holder.unwrap_or(job.id));
-            if first == job.id {
-                self.report.claimed += 1;
-            } else {
-                let cancelled = self.cancels(job.state);
-                let unique_key = keyed.unique_key;
-                self.report.collide(Collision { job: job.id, state: job.state, holder: first, unique_key, cancelled });
-            }
-        }
+    async fn give(&mut self, batch: Vec<R::Given>) -> Result<()> {
+        let contested = self.rule.give(self.connection, batch).await?;
+        self.contested.extend(contested.into_iter().map(JobId::as_uuid));
         Ok(())
     }
-
-    /// Gives a batch its keys, in a transaction of its own.
-    async fn write(&mut self, batch: Vec<(Keyed, Seen, bool)>) -> Result<()> {
-        let statements = self.client.statements();
-        let keyed: Vec<Keyed> = batch.into_iter().map(|(keyed, ..)| keyed).collect();
-        let mut transaction = store::begin_batch(self.connection).await?;
-        let settled = store::backfill_keys(&mut transaction, statements, &keyed).await?;
-        let cancelled: Vec<_> = (settled.iter())
-            .filter(|job| cancels(self.options.on_collision, job.state))
-            .filter_map(|job| Some((job.id, job.holder?)))
-            .collect();
-        let is_settled: HashMap<JobId, &Settled> = settled.iter().map(|job| (job.id, job)).collect();
-        let discards: Vec<_> = (keyed.iter())
-            .filter(|job| is_settled.contains_key(&job.id))
-            .map(|job| (job.id, job.discard_on_reentry))
-            .collect();
-        if !cancelled.is_empty() || discards.iter().any(|(_, discards)| *discards) {
-            store::backfill_settle(&mut transaction, statements, &discards, &cancelled).await?;
-        }
-        transaction.commit().await?;
-        for job in &keyed {
-            match is_settled.get(&job.id) {
-                None => self.contested.push(job.id.as_uuid()),
-                Some(settled) => self.count(settled),
-            }
-        }
-        Ok(())
-    }
-
-    /// Counts what became of a job.
-    fn count(&mut self, job: &Settled) {
-        match job.holder {
-            _ if job.claims => self.report.claimed += 1,
-            _ if !job.has_yielded => self.report.unclaimed += 1,
-            None => self.contested.push(job.id.as_uuid()),
-            Some(holder) => {
-                let cancelled = self.cancels(job.state);
-                let unique_key = job.unique_key.clone();
-                self.report.collide(Collision { job: job.id, state: job.state, holder, unique_key, cancelled });
-                if cancelled {
-                    self.client.publish(Event {
-                        id: job.id,
-                        kind: job.kind.clone(),
-                        queue: job.queue.clone(),
-                        attempt: job.attempt,
-                        happened: Happened::Cancelled { reason: None },
-                    });
-                }
-            }
-        }
-    }
-
-    fn cancels(&self, state: JobState) -> bool {
-        cancels(self.options.on_collision, state)
-    }
-}
-
-/// Whether a job in this state is cancelled after a collision.
-fn cancels(on_collision: OnCollision, state: JobState) -> bool {
-    on_collision == OnCollision::Cancel && state != JobState::Running && !state.is_final()
-}
-
-/// Enough of a key's hash to tell it from all others of a table.
-fn digest(key: &str) -> u128 {
-    use sha2::{Digest, Sha256};
-
-    let hash = Sha256::digest(key.as_bytes());
-    u128::from_be_bytes(std::array::from_fn(|at| hash[at]))
 }

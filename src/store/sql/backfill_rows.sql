@@ -1,5 +1,5 @@
 -- The next page of a backfill, which pages through all jobs by id: those after $1 up to $2, at most $3; with $6 only
--- those ids. Of the page, the fields of a key and the present claim of each job of kind $4 that is not final, or is
+-- those ids. Of the page, the fields of a key, the present claim and the present group of each job of kind $4 that is not final, or is
 -- final in one of the states $5. Always a row: the number of jobs in the page, and its last id.
 WITH walked AS MATERIALIZED (
     SELECT j.id
@@ -14,7 +14,8 @@ stretch AS MATERIALIZED (
 SELECT
     s.walked, s.reached, j.id, j.queue, j.state::text AS state, j.args, j.meta, j.attempt, j.created_at, j.scheduled_at,
     date_part('epoch', j.scheduled_at) AS due_epoch,
-    j.attempted_at, j.unique_key, j.unique_states, j.unique_until, j.until_start, j.discard_on_reentry, j.unique_yielded
+    j.attempted_at, j.unique_key, j.unique_states, j.unique_until, j.until_start, j.discard_on_reentry, j.unique_yielded,
+    j.group_key, j.group_limit, j.in_order, j.updates
 FROM stretch AS s
 LEFT JOIN /* schema */job AS j
     ON j.id = ANY (ARRAY(SELECT w.id FROM walked AS w))

@@ -1,5 +1,6 @@
 //! Groups: limits, order and turns, with several runners at once.
 
+mod backfill;
 mod inserting;
 mod limits;
 mod looking;

@@ -33,6 +33,11 @@ impl Bar {
     pub(crate) fn advance(&self, count: u64) {
         self.bar.inc(count);
     }
+
+    /// Shows a part of the total, 0 to 1.
+    pub(crate) fn reach(&self, part: f64) {
+        self.bar.set_position((part * self.bar.length().unwrap_or_default() as f64) as u64);
+    }
 }
 
 impl Drop for Bar {

@@ -1,5 +1,6 @@
 //! `uniqueue queue`: list and configure queues.
 
+mod backfill;
 mod groups;
 mod hold;
 mod list;
@@ -11,6 +12,7 @@ mod status;
 
 use clap::{Args, Subcommand};
 
+use self::backfill::BackfillArguments;
 use self::groups::GroupsArguments;
 use self::hold::HoldArguments;
 use self::list::ListArguments;
@@ -22,7 +24,7 @@ pub(crate) use self::status::Status;
 use crate::failure::Failure;
 use crate::verdict::Verdict;
 
-/// List queues and their groups, pause, hold, resume and limit them, set their rates, set how long their jobs are kept, and remove their settings.
+/// List queues and their groups, pause, hold, resume and limit them, set their rates, set how long their jobs are kept, put waiting jobs in groups, and remove their settings.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct QueueArguments {
@@ -41,6 +43,7 @@ enum QueueCommand {
     MaxWaiting(MaxWaitingArguments),
     Rate(RateArguments),
     Retention(RetentionArguments),
+    Backfill(BackfillArguments),
     Remove(RemoveArguments),
 }
 
@@ -69,6 +72,7 @@ pub(crate) async fn run(arguments: QueueArguments) -> Result<Verdict, Failure> {
         QueueCommand::MaxWaiting(arguments) => max_waiting::run(arguments).await,
         QueueCommand::Rate(arguments) => rate::run(arguments).await,
         QueueCommand::Retention(arguments) => set::retention(arguments).await,
+        QueueCommand::Backfill(arguments) => backfill::run(arguments).await,
         QueueCommand::Remove(arguments) => remove::run(arguments).await,
     }
 }

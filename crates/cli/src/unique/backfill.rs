@@ -1,6 +1,6 @@
 //! `uniqueue unique backfill`.
 
-use uniqueue::{BackfillReport, OnCollision};
+use uniqueue::{BackfillReport, OnCollision, UnfitJob};
 
 use super::args::{BackfillArguments, Collisions};
 use crate::database::Database;
@@ -9,7 +9,7 @@ use crate::output::{self, Answer, Bar, Cell, Column, Record, Style, Table};
 use crate::verdict::Verdict;
 
 /// What an interrupted backfill leaves.
-pub(super) fn left() -> String {
+pub(crate) fn left() -> String {
     "finished batches stay; run it again for the rest".to_owned()
 }
 
@@ -48,14 +48,7 @@ pub(super) async fn run(arguments: BackfillArguments) -> Result<Verdict, Failure
     }
     // The jobs are not counted, so the bar shows thousandths of the time between the oldest and the newest job.
     let bar = Bar::new("backfilling", Some(1_000));
-    let mut shown = 0;
-    let report = backfill
-        .on_progress(move |progress| {
-            let part = (progress.part * 1_000.0) as u64;
-            bar.advance(part.saturating_sub(shown));
-            shown = shown.max(part);
-        })
-        .await?;
+    let report = backfill.on_progress(move |progress| bar.reach(progress.part)).await?;
     database.close().await?;
     if json {
         output::print_json(&report)?;
@@ -103,17 +96,23 @@ fn text(report: &BackfillReport, on_collision: Collisions) -> String {
         }
         text.push_str(&format!("\n{}", table.text()));
     }
-    if !report.unfit_jobs.is_empty() {
-        let mut table = Table::new([Column::text("job"), Column::long("problem")]);
-        for unfit in &report.unfit_jobs {
-            table.row([unfit.job.to_string(), unfit.problem.clone()]);
-        }
-        text.push_str(&format!("\n{}", table.text()));
-    }
+    text.push_str(&unfit(&report.unfit_jobs));
     if *dry_run && report.collided > 0 && on_collision == Collisions::GoOn {
         text.push_str(
             "\nhint: jobs that collide go on without the claim; --on-collision cancel cancels the waiting ones\n",
         );
     }
     text
+}
+
+/// A table of jobs for which the policy makes no key, if there are any.
+pub(crate) fn unfit(jobs: &[UnfitJob]) -> String {
+    if jobs.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new([Column::text("job"), Column::long("problem")]);
+    for unfit in jobs {
+        table.row([unfit.job.to_string(), unfit.problem.clone()]);
+    }
+    format!("\n{}", table.text())
 }

@@ -2,7 +2,7 @@
 
 mod args;
 mod audit;
-mod backfill;
+pub(crate) mod backfill;
 mod explain;
 mod holders;
 mod release;

@@ -467,3 +467,52 @@ async fn periodic_jobs_are_listed_run_paused_and_removed() {
         assert!(String::from_utf8(output.stderr).unwrap().starts_with("no such periodic job: "), "{verb}");
     }
 }
+
+#[tokio::test]
+async fn backfill_looks_first_then_puts_waiting_jobs_in_groups_and_says_what_is_left() {
+    let queues = Queues::new().await;
+    execute(
+        &queues.url,
+        "SELECT count(i.id) FROM generate_series(1, 60) AS n,
+            uniqueue.insert_job('a', jsonb_build_object('n', n % 50)) AS i",
+    )
+    .await;
+    let line = ["queue", "backfill", "--kind", "a", "--policy", r#"{"keys": ["args"]}"#, "--group-limit", "3"];
+    let json = |more: &[&str], code: i32| -> Value {
+        serde_json::from_str(&queues.text(&[&line[..], more, &["--json"]].concat(), code)).unwrap()
+    };
+    let grouped = "SELECT count(*)::text FROM uniqueue.job WHERE group_key IS NOT NULL AND group_limit = 3";
+    assert_eq!(json(&["--dry-run"], 0)["grouped"], json!(60));
+    assert_eq!(texts(&queues.url, grouped).await, ["0"]);
+    let dry = queues.text(&[&line[..], &["--dry-run"]].concat(), 0);
+    assert!(dry.contains("would get a group") && dry.contains("60"), "{dry}");
+    execute(
+        &queues.url,
+        "UPDATE uniqueue.job SET state = 'running', worker = gen_random_uuid()
+         WHERE id = (SELECT min(id::text)::uuid FROM uniqueue.job)",
+    )
+    .await;
+    let done = json(&[], 1);
+    assert_eq!((&done["grouped"], &done["running"], &done["kind"]), (&json!(59), &json!(1), &json!("a")));
+    assert_eq!(texts(&queues.url, grouped).await, ["59"]);
+    let left = queues.text(&line, 1);
+    assert!(left.contains("run without it") && left.contains("have it already"), "{left}");
+    execute(&queues.url, "UPDATE uniqueue.job SET state = 'available' WHERE state = 'running'").await;
+    assert_eq!(json(&[], 0)["grouped"], json!(1));
+    let one = ["queue", "backfill", "--kind", "a", "--group", "all", "--in-order"];
+    assert!(queues.text(&one, 1).contains("(--regroup)"));
+    queues.text(&[&one[..], &["--regroup", "--batch", "7"]].concat(), 0);
+    let in_order =
+        "SELECT count(*)::text FROM uniqueue.job WHERE group_key = 'all' AND in_order AND group_limit IS NULL";
+    assert_eq!(texts(&queues.url, in_order).await, ["60"]);
+    for (words, expected) in [
+        (&["--kind", "a"][..], "required"),
+        (&["--kind", "a", "--group", ""], "key"),
+        (&["--kind", "a", "--group", "b", "--batch", "0"], "batch"),
+        (&["--kind", "a", "--group", "b", "--group-limit", "2", "--in-order"], "must be 1 for a job that is in_order"),
+        (&["--kind", "a", "--policy", "{}", "--group", "b"], "cannot be used with"),
+    ] {
+        let stderr = queues.refused(&[&["queue", "backfill"], words].concat());
+        assert!(stderr.contains(expected), "{words:?}: {stderr}");
+    }
+}

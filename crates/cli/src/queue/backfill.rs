@@ -1,0 +1,129 @@
+//! `uniqueue queue backfill`.
+
+use clap::{ArgGroup, Args};
+use uniqueue::{GroupBackfillReport, UniqueKey};
+
+use crate::database::{Database, DatabaseArguments};
+use crate::failure::Failure;
+use crate::interrupt::{nothing_changed, or_interrupted};
+use crate::output::{self, Bar, Cell, Record, Style};
+use crate::policy_argument::PolicyArgument;
+use crate::unique::backfill as keys;
+use crate::verdict::Verdict;
+
+/// Put waiting jobs in the groups of a new or changed policy.
+///
+/// First deploy the code that inserts with the group. Then run this command with --dry-run, and then without. It goes from
+/// the oldest job to the newest in small transactions, while workers and inserts go on. Running jobs are left as they are.
+/// After an interrupt, run it again.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("source").required(true))]
+#[command(after_help = "\
+With --json it prints one object: {\"kind\", \"dry_run\", \"jobs\", \"unchanged\", \"grouped\", \"other_group\", \"running\",
+\"unfit\", \"contested\", \"unfit_jobs\": [{\"job\", \"problem\"}]}.
+
+Examples:
+  uniqueue queue backfill --kind sync --policy '{\"keys\": [\"args\"], \"args_keys\": [\"customer\"]}' --group-limit 3 --dry-run
+  uniqueue queue backfill --kind order.step --policy policy.json --in-order
+  uniqueue queue backfill --kind sync --group all --group-limit 10 --regroup
+
+Exit codes:
+  0    every job of the kind that is not final has its group (with --dry-run: would have it)
+  1    ran to its end, but a job has another group or none
+  2    a wrong command line or policy, or the database failed
+  130  interrupted by Ctrl-C or SIGTERM before the end; run it again")]
+pub(super) struct BackfillArguments {
+    /// The kind of the jobs
+    #[arg(long, value_name = "KIND")]
+    kind: String,
+
+    /// The policy of the group's key: a document as in `insert_job`, or the name of a file that holds one
+    #[arg(long, value_name = "JSON|FILE", group = "source")]
+    policy: Option<PolicyArgument>,
+
+    /// One group for all the jobs: 1 to 512 bytes
+    #[arg(long, value_name = "KEY", group = "source")]
+    group: Option<String>,
+
+    /// Start the jobs only while fewer jobs of their group run
+    #[arg(long, value_name = "N")]
+    group_limit: Option<u16>,
+
+    /// Run the jobs of a group one at a time, in their order
+    #[arg(long)]
+    in_order: bool,
+
+    /// Change nothing, and print what would change
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Also change jobs that have another group, or the same group with another limit or order
+    #[arg(long)]
+    regroup: bool,
+
+    /// The number of jobs in one transaction, at most 2000
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    batch: u32,
+
+    #[command(flatten)]
+    database: DatabaseArguments,
+}
+
+/// Puts jobs in groups.
+pub(super) async fn run(arguments: BackfillArguments) -> Result<Verdict, Failure> {
+    let left = if arguments.dry_run { nothing_changed } else { keys::left };
+    or_interrupted(left, backfill(arguments)).await
+}
+
+async fn backfill(arguments: BackfillArguments) -> Result<Verdict, Failure> {
+    let BackfillArguments { kind, policy, group, group_limit, in_order, dry_run, regroup, batch, database } = arguments;
+    let policy = match (policy, group) {
+        (Some(policy), _) => policy.policy()?,
+        (None, group) => UniqueKey::raw(group.unwrap_or_default()).into(),
+    };
+    let json = database.json;
+    let database = Database::open_migrated(&database).await?;
+    let mut backfill = database.client.backfill_groups_of(kind, policy).batch(batch);
+    if let Some(limit) = group_limit {
+        backfill = backfill.limit(limit);
+    }
+    if in_order {
+        backfill = backfill.in_order();
+    }
+    if dry_run {
+        backfill = backfill.dry_run();
+    }
+    if regroup {
+        backfill = backfill.regroup();
+    }
+    // The jobs are not counted, so the bar shows thousandths of the time between the oldest and the newest job.
+    let bar = Bar::new("backfilling", Some(1_000));
+    let report = backfill.on_progress(move |progress| bar.reach(progress.part)).await?;
+    database.close().await?;
+    if json {
+        output::print_json(&report)?;
+    } else {
+        output::print(&text(&report))?;
+    }
+    Ok(if report.is_settled() { Verdict::Fine } else { Verdict::NotFine })
+}
+
+fn text(report: &GroupBackfillReport) -> String {
+    let mut record = Record::new();
+    record.field("kind", report.kind.as_str());
+    record.field("jobs", output::count(report.jobs));
+    let grouped = if report.dry_run { "would get a group" } else { "got a group" };
+    record.field(grouped, output::count(report.grouped));
+    record.field("have it already", output::count(report.unchanged));
+    for (name, count, style) in [
+        ("have another group, limit or order (--regroup)", report.other_group, Style::Warn),
+        ("run without it: run it again when they have ended", report.running, Style::Warn),
+        ("the policy makes no key for", report.unfit, Style::Bad),
+        ("locked by other transactions: run it again", report.contested, Style::Warn),
+    ] {
+        if count > 0 {
+            record.field(name, Cell::new(output::count(count)).style(style));
+        }
+    }
+    format!("{}\n{}", record.draw(), keys::unfit(&report.unfit_jobs))
+}
