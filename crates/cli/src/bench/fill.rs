@@ -45,6 +45,8 @@ pub(super) struct Fill {
     pub(super) pad: usize,
     pub(super) has_keys: bool,
     pub(super) groups: Groups,
+    /// Whether their queue has a rate, one that is never reached.
+    pub(super) is_rated: bool,
     pub(super) state: &'static str,
     /// How long ago they were made, as an interval of PostgreSQL. Only the ids carry it.
     pub(super) age: &'static str,
@@ -53,12 +55,22 @@ pub(super) struct Fill {
 impl Fill {
     /// Available jobs in one queue.
     pub(super) const fn waiting(count: u64) -> Self {
-        Self { first: 0, count, queues: 1, pad: 0, has_keys: false, groups: Groups::None, state: "available", age: "0" }
+        Self {
+            first: 0,
+            count,
+            queues: 1,
+            pad: 0,
+            has_keys: false,
+            groups: Groups::None,
+            is_rated: false,
+            state: "available",
+            age: "0",
+        }
     }
 
     /// Inserts them with SQL, so that every side finds the same jobs.
     pub(super) async fn insert(self, database: &mut TestDatabase, table: Table) -> Result<(), Failure> {
-        let Self { first, count, queues, pad, has_keys, groups, state, age } = self;
+        let Self { first, count, queues, pad, has_keys, groups, is_rated, state, age } = self;
         let (group_count, backlog, is_limited, is_in_order) = groups.facts();
         let statement = database.statement(Statement::Fill.text(table));
         let mut done = 0;
@@ -84,6 +96,11 @@ impl Fill {
         }
         if matches!(groups, Groups::Fair(..)) {
             database.execute("INSERT INTO /* schema */queue (name, fair) VALUES ('bench', true)").await?;
+        }
+        if is_rated {
+            let rate = "INSERT INTO /* schema */queue (name, rate_count, rate_period, rate_burst)
+                VALUES ('bench', 1000000, '1 ms', 1000000)";
+            database.execute(rate).await?;
         }
         Ok(())
     }

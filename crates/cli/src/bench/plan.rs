@@ -189,6 +189,10 @@ fn works(sizes: &Sizes, workload: Workload, n: u64, connections: u32, variant: V
             let backlog = u64::from(sizes.backlog);
             grouped(work, Groups::Fair(TENANTS, backlog), n + backlog)
         }
+        Workload::WorkRate => {
+            let fill = Some(Fill { is_rated: true, ..Fill::waiting(n) });
+            Comparison { ours: Run::Work(Work { fill, ..work }), bare: Some(Run::Work(work)), plain: None }
+        }
         Workload::WorkHeldSnapshot => {
             let held = Comparison::of_work(Work { is_snapshot_held: true, ..work });
             Comparison { bare: Some(Run::Work(work)), ..held }

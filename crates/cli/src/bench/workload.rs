@@ -54,6 +54,8 @@ pub(super) enum Workload {
     WorkInOrder,
     /// work of 100 groups that take fair turns, one with many more jobs (--backlog)
     WorkFair,
+    /// work under a rate that is never reached
+    WorkRate,
     /// work while another transaction holds an old snapshot
     WorkHeldSnapshot,
     /// many tasks insert one at a time while one runner works (--duration)
@@ -124,6 +126,7 @@ impl Workload {
             Self::WorkGrouped => ("work_grouped", "our own work", 500_000, 2),
             Self::WorkInOrder => ("work_in_order", "our own work", 500_000, 2),
             Self::WorkFair => ("work_fair", "our own work", 500_000, 2),
+            Self::WorkRate => ("work_rate", "our own work", 500_000, 2),
             Self::WorkHeldSnapshot => ("work_held_snapshot", "our own work", 500_000, 2),
             Self::EndToEnd => ("end_to_end", "our own work", 500_000, 2),
         }
@@ -140,6 +143,7 @@ impl Workload {
                 | Self::WorkGrouped
                 | Self::WorkInOrder
                 | Self::WorkFair
+                | Self::WorkRate
                 | Self::WorkHeldSnapshot
                 | Self::EndToEnd
         )
@@ -174,7 +178,7 @@ impl Workload {
             Self::InsertDuplicate => by_tasks(0.7, 2.0),
             Self::Work | Self::WorkDelete | Self::WorkUnique => Some(Target::Ratio(0.75)),
             Self::WorkHeldSnapshot => Some(Target::Ratio(0.8)),
-            Self::WorkGrouped | Self::WorkInOrder | Self::WorkFair => Some(Target::Ratio(0.5)),
+            Self::WorkGrouped | Self::WorkInOrder | Self::WorkFair | Self::WorkRate => Some(Target::Ratio(0.5)),
             Self::Latency => Some(Target::P99(2.0)),
             Self::InsertTxUnique | Self::InsertNotified | Self::WorkQueues | Self::WorkSlots => None,
             Self::InsertUpdate | Self::InsertRunAgain | Self::Scheduled | Self::EndToEnd => None,

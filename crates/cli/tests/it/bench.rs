@@ -42,7 +42,7 @@ fn refused(command: &mut Command) -> String {
 }
 
 /// The workloads, and the variants of each in `SMALL`.
-const WORKLOADS: [(&str, usize); 26] = [
+const WORKLOADS: [(&str, usize); 27] = [
     ("insert_bulk", 1),
     ("insert_bulk_unique", 1),
     ("insert_bulk_half", 1),
@@ -67,6 +67,7 @@ const WORKLOADS: [(&str, usize); 26] = [
     ("work_grouped", 1),
     ("work_in_order", 1),
     ("work_fair", 1),
+    ("work_rate", 1),
     ("work_held_snapshot", 1),
     ("end_to_end", 2),
 ];
@@ -83,7 +84,7 @@ async fn each_workload_prints_one_line_a_variant_and_leaves_nothing() {
     let expected: Vec<_> =
         WORKLOADS.iter().flat_map(|(name, variants)| std::iter::repeat_n(*name, *variants)).collect();
     assert_eq!(names, expected);
-    let grouped = ["work_grouped", "work_in_order", "work_fair"];
+    let grouped = ["work_grouped", "work_in_order", "work_fair", "work_rate"];
     let without_plain = [&["insert_notified", "insert_update", "insert_run_again", "latency"][..], &grouped].concat();
     for line in &lines {
         assert_eq!(number(line, "n"), 40.0, "{line}");
