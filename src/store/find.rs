@@ -1,4 +1,4 @@
-//! Statements of the testing kit: it finds jobs, and starts one for a worker.
+//! Statements of the testing kit: it finds jobs, starts one for a worker, and asks what a rate or a hold keeps back.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::row::{count, job_row};
 use super::{Statements, interval, query};
 use crate::error::Result;
-use crate::ident::JobId;
+use crate::ident::{JobId, QueueName};
 use crate::job::JobRow;
 use crate::state::JobState;
 
@@ -90,4 +90,16 @@ pub(crate) async fn next_job(
     let row = query(&statements.next_job).bind(queues).bind(kinds).fetch_optional(connection).await?;
     let Some(row) = row else { return Ok(None) };
     Ok(Some((JobId::from(row.try_get::<Uuid, _>("id")?), row.try_get("queue")?, count(row.try_get("crashes")?))))
+}
+
+/// How long a rate or a hold lets no job of a queue start, or of its group. `None`: one may start now.
+pub(crate) async fn held_back(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    queue: &QueueName,
+    group: Option<&str>,
+) -> Result<Option<Duration>> {
+    let row = query(&statements.held_back).bind(queue.as_str()).bind(group).fetch_one(connection).await?;
+    let next_in: Option<f64> = row.try_get("next_in")?;
+    Ok(next_in.filter(|seconds| *seconds > 0.0).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
 }

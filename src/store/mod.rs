@@ -119,7 +119,7 @@ pub(crate) use self::wait::{deletes_completed, final_jobs};
 pub(crate) use self::watch::{failing_kinds, running_jobs};
 
 #[cfg(feature = "testing")]
-pub(crate) use self::find::{Criteria, Found, find_jobs, next_job, start_job};
+pub(crate) use self::find::{Criteria, Found, find_jobs, held_back, next_job, start_job};
 #[cfg(feature = "testing")]
 pub(crate) use self::scratch::{
     create_database, create_schema, drop_database, drop_schema, end_connections, left_behind, may_create_databases,
@@ -225,6 +225,8 @@ statements! {
     health_tables,
     health_unreadable,
     health_waiting,
+    #[cfg(feature = "testing")]
+    held_back,
     hold_back,
     hold_group,
     hold_queue,

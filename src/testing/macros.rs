@@ -235,6 +235,68 @@ macro_rules! assert_not_duplicate {
     };
 }
 
+/// Asserts that a rate or a hold lets no job of a queue start now, with `group = …` no job of that group, and returns how
+/// long it does.
+///
+/// The first argument is a [`testing::Database`](crate::testing::Database) or a [`Client`](crate::Client), the second the
+/// queue's name. A group is held back by its queue as well. A paused queue is not held back, nor one at its limit.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use serde::{Deserialize, Serialize};
+/// # use uniqueue::{Job, Outcome, Rate, Runner, RunningJob, assert_held_back, testing};
+/// # #[derive(Deserialize, Job, Serialize)]
+/// # #[job(kind = "geocode", queue = "geocoding")]
+/// # struct Geocode {}
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let database = testing::Database::new().await?;
+/// # let client = database.client();
+/// let minute = Duration::from_secs(60);
+/// client.queue("geocoding").rate(Some(Rate::per(1, minute))).await?;
+/// client.insert(Geocode {}).await?;
+/// client.insert(Geocode {}).await?;
+/// let runner = || Runner::new(client.clone()).queue("geocoding", 5).worker(|_: RunningJob<Geocode>| async {});
+/// assert_eq!(testing::drain(runner()).await?.completed(), 1);
+/// assert!(assert_held_back!(database, "geocoding") <= minute);
+///
+/// database.advance(minute).await?;
+/// assert_eq!(testing::drain(runner()).await?.completed(), 1);
+///
+/// client.queue("emails").hold_group("customer:1", minute).await?;
+/// assert_held_back!(database, "emails", group = "customer:1");
+/// # Ok(()) }
+/// ```
+///
+/// It awaits, so it can be used in async code only.
+///
+/// # Panics
+///
+/// When a job may start now, as far as rates and holds go. The message names the queue's rates.
+#[macro_export]
+macro_rules! assert_held_back {
+    ($source:expr, $queue:expr $(,)?) => {
+        $crate::assert_held_back!(@check $source, $queue, ::std::option::Option::None)
+    };
+    ($source:expr, $queue:expr, group = $group:expr $(,)?) => {
+        $crate::assert_held_back!(
+            @check $source, $queue, ::std::option::Option::Some(::std::convert::AsRef::<str>::as_ref(&$group))
+        )
+    };
+    (@check $source:expr, $queue:expr, $group:expr) => {
+        match $crate::testing::check_held_back(
+            ::std::convert::AsRef::<$crate::Client>::as_ref(&$source),
+            ::std::convert::AsRef::<str>::as_ref(&$queue),
+            $group,
+        )
+        .await
+        {
+            ::std::result::Result::Ok(length) => length,
+            ::std::result::Result::Err(instead) => ::std::panic!("{instead}"),
+        }
+    };
+}
+
 /// Reads the arguments of an assertion, one after another.
 #[doc(hidden)]
 #[macro_export]

@@ -41,6 +41,7 @@
 //! | that code inserts the right jobs | [`Database`], [`assert_inserted!`](crate::assert_inserted), [`assert_not_inserted!`](crate::assert_not_inserted) |
 //! | that jobs are unique | [`assert_duplicate!`](crate::assert_duplicate), [`assert_not_duplicate!`](crate::assert_not_duplicate) |
 //! | that a waiting job covers an insert, or takes its args | [`assert_covered!`](crate::assert_covered), [`assert_updated!`](crate::assert_updated) |
+//! | that a rate or a hold lets no job start | [`assert_held_back!`](crate::assert_held_back) |
 //! | one worker, without a queue | [`work`] |
 //! | workers and queue together | [`drain`] |
 //! | schedules, retries, and claims that expire | [`advance`] |
@@ -58,6 +59,7 @@ mod database;
 mod drain;
 mod duplicate;
 mod expectation;
+mod held_back;
 mod macros;
 mod server;
 mod time;
@@ -69,6 +71,8 @@ pub use self::duplicate::{AsJobId, InsertOutcome};
 #[doc(hidden)]
 pub use self::duplicate::{check_covered, check_duplicate, check_not_duplicate, check_updated};
 pub use self::expectation::Expectation;
+#[doc(hidden)]
+pub use self::held_back::check_held_back;
 pub use self::time::{Advanced, advance};
 pub use self::work::{Failure, Work, work};
 /// For the assertions, which do not need serde_json as a dependency of the caller.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use uniqueue::testing::{Database, Expectation};
 use uniqueue::{
-    JobState, NewJob, OnConflict, UniqueKey, assert_covered, assert_duplicate, assert_inserted, assert_not_duplicate,
-    assert_not_inserted, assert_updated,
+    JobState, NewJob, OnConflict, Rate, Runner, RunningJob, UniqueKey, assert_covered, assert_duplicate,
+    assert_held_back, assert_inserted, assert_not_duplicate, assert_not_inserted, assert_updated, testing,
 };
 
 use super::Task;
@@ -167,4 +167,39 @@ async fn covered_and_updated_inserts_are_asserted_with_their_holder() {
     let other = client.insert(job("l", OnConflict::RunAgain)).await.unwrap();
     let story = panic_of(async move { assert_covered!(other, by = holder) }).await;
     assert!(story.starts_with("not a duplicate: job "), "{story}");
+}
+
+#[tokio::test]
+async fn a_queue_and_a_group_are_held_back_by_a_rate_or_a_hold() {
+    let database = Database::new().await.unwrap();
+    let client = database.client().clone();
+    let runner = || Runner::new(client.clone()).queue("a", 5).queue("b", 5).worker(|_: RunningJob<Task>| async {});
+    client.queue("a").rate(Some(Rate::per(2, HOUR))).await.unwrap();
+    client.queue("b").group_rate(Some(Rate::per(1, HOUR))).await.unwrap();
+    let free = client.clone();
+    let message = panic_of(async move { assert_held_back!(free, "a") }).await;
+    assert_eq!(message, "queue a is not held back: a job may start now. The queue has a rate of 2/1h");
+    let jobs = (0..3).map(|n| NewJob::from(Task { n }).queue("a"));
+    client.insert_many(jobs.chain([NewJob::from(Task { n: 3 }).queue("b").group("x")])).await.unwrap();
+    assert_eq!(testing::drain(runner()).await.unwrap().completed(), 3);
+    let length = assert_held_back!(database, "a");
+    assert!(length > HOUR / 3 && length <= HOUR / 2, "{length:?}");
+    assert!(assert_held_back!(database, String::from("b"), group = "x") <= HOUR);
+    // A group is held back by its queue.
+    assert_held_back!(client, "a", group = "any");
+    let free = client.clone();
+    let message = panic_of(async move { assert_held_back!(free, "b", group = "y") }).await;
+    assert!(
+        message.starts_with("group y of queue b is not held back") && message.contains("for each group"),
+        "{message}"
+    );
+    database.advance(HOUR).await.unwrap();
+    let free = client.clone();
+    panic_of(async move { assert_held_back!(free, "a") }).await;
+    client.queue("c").hold(HOUR).await.unwrap();
+    client.queue("b").hold_group("y", HOUR).await.unwrap();
+    assert!(assert_held_back!(database, "c") <= HOUR);
+    assert_held_back!(database, "b", group = "y");
+    let refused = client.clone();
+    assert!(panic_of(async move { assert_held_back!(refused, "") }).await.contains("cannot be read"));
 }
