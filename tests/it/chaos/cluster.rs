@@ -44,9 +44,10 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster that loses nothing that it said it has, with a migrated schema.
-    pub async fn start() -> Self {
-        let directory = std::env::temp_dir().join(format!("uq-chaos-{}", std::process::id()));
+    /// Starts a cluster that loses nothing that it said it has, with a migrated schema. The name tells its directory from
+    /// that of other tests.
+    pub async fn start(name: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("uq-chaos-{name}-{}", std::process::id()));
         let postgres = start(&directory).await;
         let proxy = Proxy::before(postgres.url()).await;
         // The last check of a connection that a pool takes back is sqlx's own, and has no limit.

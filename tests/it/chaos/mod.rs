@@ -3,7 +3,7 @@
 //!
 //! Small by default; for long runs see CONTRIBUTING.md.
 
-mod cluster;
+pub mod cluster;
 mod deaths;
 pub mod dice;
 mod frames;
@@ -41,7 +41,7 @@ async fn no_job_is_lost_and_none_is_finished_twice_whatever_dies() {
     println!("chaos: {jobs} jobs, {rounds} rounds, {runners} runners, UNIQUEUE_CHAOS_SEED={seed}");
     let began = Instant::now();
 
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::start("runners").await;
     let url = cluster.proxy.url();
     let ledger: Arc<Ledger> = Arc::default();
     let (pace, paced) = watch::channel(0);

@@ -10,7 +10,7 @@ use crate::chaos::work::{Deed, Work};
 use crate::support::{Database, soak};
 
 /// Jobs of groups with limits 1 to 5, every fifth of which fails now and then, or snoozes.
-fn work(groups: usize, jobs: usize) -> Vec<NewJob> {
+pub(super) fn work(groups: usize, jobs: usize) -> Vec<NewJob> {
     (0..jobs)
         .map(|n| {
             let group = n % groups;
@@ -25,7 +25,7 @@ fn work(groups: usize, jobs: usize) -> Vec<NewJob> {
         .collect()
 }
 
-const LEFT: &str = "SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL";
+pub(super) const LEFT: &str = "SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL";
 
 #[tokio::test]
 async fn never_more_jobs_of_a_group_run_than_its_limit_with_several_runners() {
@@ -48,25 +48,6 @@ async fn never_more_jobs_of_a_group_run_than_its_limit_with_several_runners() {
     drop(runners);
     let broken = "SELECT count(*) FROM {schema}.history WHERE is_start AND running > allowed";
     assert_eq!(database.number(broken).await, 0, "starts beyond the limit");
-}
-
-#[tokio::test]
-async fn limits_hold_while_runners_are_killed() {
-    let database = with_history().await;
-    database.client.insert_many(work(10, soak(300, 5_000))).await.unwrap();
-    let order = |n: usize| Order {
-        lease: Duration::from_secs(1),
-        ..Order::new(&database.url, &database.schema, &format!("r{n}"))
-    };
-    let mut runners: Vec<_> = (0..3).map(|n| RunnerProcess::start(&order(n))).collect();
-    for n in 3..soak(6, 20) {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        runners[n % 3].kill();
-        runners[n % 3] = RunnerProcess::start(&order(n));
-    }
-    database.until(LEFT, 0).await;
-    drop(runners);
-    assert_limits_were_kept(&database).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Groups: limits, order and turns, with several runners at once.
 
 mod backfill;
+mod exactness;
 mod inserting;
 mod limits;
 mod looking;
@@ -10,6 +11,7 @@ mod periodic;
 mod turns;
 
 use serde::{Deserialize, Serialize};
+use sqlx::{AssertSqlSafe, PgPool};
 use uniqueue::Job;
 
 use crate::support::Database;
@@ -61,11 +63,19 @@ async fn with_history() -> Database {
 /// Asserts that no start of a job found its group full, or a line held by another job, and that the runs of each group
 /// never overlapped more than it allows at any time.
 async fn assert_limits_were_kept(database: &Database) {
+    assert_kept(database.pool(), &database.schema).await;
+}
+
+async fn assert_kept(pool: &PgPool, schema: &str) {
+    let number = async |text: &str| -> i64 {
+        let text = AssertSqlSafe(text.replace("{schema}", schema));
+        sqlx::query_scalar(text).fetch_one(pool).await.unwrap()
+    };
     let starts = "SELECT count(*) FROM {schema}.history WHERE is_start";
-    assert!(database.number(starts).await > 0);
+    assert!(number(starts).await > 0);
     let broken = "SELECT count(*) FROM {schema}.history
         WHERE is_start AND (running > allowed OR (is_in_order AND others_began > 0))";
-    assert_eq!(database.number(broken).await, 0, "starts beyond the limit");
+    assert_eq!(number(broken).await, 0, "starts beyond the limit");
     // A place is free when the end is committed, after the time that its row has.
     let overlapping = "SELECT count(*)
         FROM (
@@ -76,5 +86,5 @@ async fn assert_limits_were_kept(database: &Database) {
             FROM {schema}.history AS h
         ) AS h
         WHERE h.is_start AND h.running_then > h.allowed";
-    assert_eq!(database.number(overlapping).await, 0, "runs that overlap");
+    assert_eq!(number(overlapping).await, 0, "runs that overlap");
 }
