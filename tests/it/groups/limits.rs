@@ -102,6 +102,27 @@ async fn blocked_groups_keep_no_other_job_from_its_turn() {
 }
 
 #[tokio::test]
+async fn a_fetch_counts_the_jobs_of_a_group_under_the_lock_of_its_queue() {
+    const CHOSEN: &str = "SELECT cardinality(ids)::bigint
+        FROM {schema}.jobs_of_groups('default', '{deed}', 5, 0, false, '{}', 10, '', '{}')";
+    let database = Database::new().await;
+    let job = || NewJob::from(Work { deed: Deed::Plain, millis: 0 }).group("one").group_limit(1);
+    let first = database.client.insert(job()).await.unwrap().id();
+    let mut fetch = database.pool().begin().await.unwrap();
+    let chosen: i64 = sqlx::query_scalar(database.sql(CHOSEN)).fetch_one(&mut *fetch).await.unwrap();
+    assert_eq!(chosen, 1);
+    // It comes before the chosen job, whose row's lock says nothing about it.
+    database.client.insert(job().priority(1)).await.unwrap();
+    assert_eq!(database.number(CHOSEN).await, 0, "the other fetch has counted, and has not started its job yet");
+    let start = format!("UPDATE {{schema}}.job SET state = 'running', worker = gen_random_uuid() WHERE id = '{first}'");
+    sqlx::query(database.sql(&start)).execute(&mut *fetch).await.unwrap();
+    fetch.commit().await.unwrap();
+    assert_eq!(database.number(CHOSEN).await, 0, "the place is taken");
+    database.set_state(first, "completed").await;
+    assert_eq!(database.number(CHOSEN).await, 1);
+}
+
+#[tokio::test]
 async fn groups_need_read_committed() {
     let database = Database::new().await;
     let mut tx = database.pool().begin().await.unwrap();
