@@ -58,8 +58,8 @@ pub use self::change_log::LoggedChange;
 /// Inserting and looking.
 pub use self::client::{
     AuditChange, Backfill, Change, ChangeLog, Claims, Client, ClientBuilder, Edit, Events, Explain, Explanation,
-    GroupBackfill, Groups, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, Migration, NextInsert, Periodic,
-    Queue, QueueChange, Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
+    GroupBackfill, Groups, HeldGroups, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, Migration,
+    NextInsert, Periodic, Queue, QueueChange, Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -98,7 +98,9 @@ pub use self::waited::Waited;
 /// Inserts that wait.
 pub use self::waiting::WaitingInsert;
 /// What people watch.
-pub use self::watch::{FailingKind, GroupInfo, QueueRetention, RunnerInfo, RunnerQueue, RunningJobInfo, StuckJob};
+pub use self::watch::{
+    FailingKind, GroupInfo, HeldGroup, QueueRetention, RunnerInfo, RunnerQueue, RunningJobInfo, StuckJob,
+};
 pub use self::worker::{AnyJob, Middleware, Needs, Next, Progress, RunningJob, StopReason, Worker, WorkerOptions};
 /// Which jobs, and how many.
 pub use self::{

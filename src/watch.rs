@@ -165,6 +165,19 @@ pub struct GroupInfo {
     pub held_until: Option<OffsetDateTime>,
 }
 
+/// A group that is held, as [`Client::held_groups`](crate::Client::held_groups) lists it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct HeldGroup {
+    /// Its queue.
+    pub queue: QueueName,
+    /// Its key.
+    pub group: String,
+    /// Until when no job of it is fetched.
+    #[serde(with = "time::serde::rfc3339")]
+    pub held_until: OffsetDateTime,
+}
+
 /// How long a queue keeps its jobs in one final state, as [`Client::retentions`](crate::Client::retentions) lists it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]

@@ -87,7 +87,9 @@ pub(crate) use self::migrate::{
     LATEST_VERSION, LOCK_TIMEOUT_OF_MIGRATION, begin_migration, migration_sql, schema_version, waiting_migrations,
 };
 pub(crate) use self::open_transaction::has_open_transaction;
-pub(crate) use self::overview::{GroupOrder, list_groups, list_retentions, list_runners, stuck_jobs_list};
+pub(crate) use self::overview::{
+    GroupOrder, held_groups_list, list_groups, list_retentions, list_runners, stuck_jobs_list,
+};
 pub(crate) use self::periodic::{
     Definition, DuePeriodic, PeriodicVerb, Ran, change_periodic, define_periodic, due_periodic, flag_periodic,
     list_periodic, run_periodic, run_periodic_now,
@@ -251,6 +253,7 @@ statements! {
     list_changes,
     list_claims,
     list_groups,
+    list_held_groups,
     list_newest,
     list_oldest,
     list_periodic,

@@ -11,7 +11,7 @@ use super::row::Stored;
 use super::{Statements, interval, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
-use crate::watch::{GroupInfo, QueueRetention, RunnerInfo, RunnerQueue, StuckJob};
+use crate::watch::{GroupInfo, HeldGroup, QueueRetention, RunnerInfo, RunnerQueue, StuckJob};
 
 /// Every runner, live ones first.
 pub(crate) async fn list_runners(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<RunnerInfo>> {
@@ -87,6 +87,27 @@ pub(crate) async fn list_groups(
             head_since: row.try_get::<Option<Stored>, _>("head_since")?.map(|at| at.0),
             held_by: row.try_get("held_by")?,
             held_until: row.try_get::<Option<Stored>, _>("held_until")?.map(|at| at.0),
+        })
+    };
+    rows.iter().map(group).collect()
+}
+
+/// The groups that are held, of one queue or of all.
+pub(crate) async fn held_groups_list(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    queue: Option<&QueueName>,
+    group: Option<&str>,
+    limit: u32,
+) -> Result<Vec<HeldGroup>> {
+    let limit = i64::from(limit);
+    let query = query(&statements.list_held_groups).bind(queue.map(QueueName::as_str)).bind(group).bind(limit);
+    let rows = query.fetch_all(connection).await?;
+    let group = |row: &PgRow| {
+        Ok(HeldGroup {
+            queue: QueueName::from_stored(row.try_get("queue")?),
+            group: row.try_get("group_key")?,
+            held_until: row.try_get::<Stored, _>("held_until")?.0,
         })
     };
     rows.iter().map(group).collect()

@@ -148,6 +148,14 @@ async fn an_operator_s_hold_ends_when_the_queue_or_the_group_is_resumed() {
     assert!(until.is_some());
     assert_eq!(queue.hold(Duration::from_secs(1)).await.unwrap().held_until, until, "a later end stays");
     queue.hold_group("a", HOUR).await.unwrap();
+    let names = async |list: uniqueue::HeldGroups<'_>| {
+        list.await.unwrap().into_iter().map(|held| (held.queue.to_string(), held.group)).collect::<Vec<_>>()
+    };
+    let a = ("default".to_owned(), "a".to_owned());
+    assert_eq!(names(client.held_groups()).await, std::slice::from_ref(&a), "also without a job");
+    assert_eq!(names(client.held_groups().of("default", "a")).await, std::slice::from_ref(&a));
+    assert_eq!(names(client.held_groups().of("default", "b")).await, []);
+    assert_eq!(names(client.held_groups().queue("other")).await, []);
     client.insert(call()).await.unwrap();
     client.insert(call().group("a")).await.unwrap();
     let log = Log::default();
@@ -158,6 +166,7 @@ async fn an_operator_s_hold_ends_when_the_queue_or_the_group_is_resumed() {
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 1).await;
     assert!(queue.resume_group("a").await.unwrap());
     assert!(!queue.resume_group("a").await.unwrap(), "it is not held any more");
+    assert_eq!(names(client.held_groups()).await, []);
     database.until(LEFT, 0).await;
     runner.stop().await.unwrap();
     let refused = queue.hold_group("", HOUR).await.unwrap_err().to_string();

@@ -1,0 +1,85 @@
+//! Listing groups that are held.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use super::look_up::{Source, look_up_setters};
+use super::{Client, Request};
+use crate::error::Result;
+use crate::ident::QueueName;
+use crate::store;
+use crate::watch::HeldGroup;
+
+/// A list of held groups, to be awaited. Made by [`Client::held_groups`].
+///
+/// # Errors
+///
+/// [`Error::InvalidName`](crate::Error::InvalidName) for an invalid queue name,
+/// [`Error::Database`](crate::Error::Database).
+#[derive(Debug)]
+#[must_use = "a list is not read until it is awaited"]
+pub struct HeldGroups<'a> {
+    client: &'a Client,
+    source: Source<'a>,
+    queue: Option<String>,
+    /// The only group to list.
+    only: Option<String>,
+    limit: u32,
+}
+
+impl<'a> HeldGroups<'a> {
+    /// Lists the held groups of one queue. Default: of all queues.
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queue = Some(queue.into());
+        self
+    }
+
+    /// Lists this group of a queue only, or none where it is not held. It is found by index among any number of groups.
+    pub fn of(mut self, queue: impl Into<String>, group: impl Into<String>) -> Self {
+        self.only = Some(group.into());
+        self.queue(queue)
+    }
+
+    /// The most groups that are listed. Default: 100.
+    pub fn limit(mut self, limit: u32) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    look_up_setters!();
+}
+
+impl<'a> IntoFuture for HeldGroups<'a> {
+    type Output = Result<Vec<HeldGroup>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { client, source, queue, only, limit } = self;
+        let look_up = Request::on(client, source, move |client, connection| {
+            Box::pin(async move {
+                let queue = queue.map(QueueName::new).transpose()?;
+                store::held_groups_list(connection, client.statements(), queue.as_ref(), only.as_deref(), limit).await
+            })
+        });
+        look_up.into_future()
+    }
+}
+
+impl Client {
+    /// Lists the groups that are held now, by their queues and keys, also those without jobs. A group is held by
+    /// [`Queue::hold_group`](crate::Queue::hold_group) or by a worker
+    /// ([`Outcome::hold_group`](crate::Outcome::hold_group)).
+    ///
+    /// ```no_run
+    /// # async fn run(client: uniqueue::Client) -> uniqueue::Result<()> {
+    /// for held in client.held_groups().queue("emails").await? {
+    ///     client.queue(held.queue.as_str()).resume_group(held.group).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// A queue whose groups have a rate has a row for each group that started a job lately, and the list reads them all.
+    pub fn held_groups(&self) -> HeldGroups<'_> {
+        HeldGroups { client: self, source: Source::default(), queue: None, only: None, limit: 100 }
+    }
+}
