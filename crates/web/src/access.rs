@@ -10,7 +10,7 @@ pub enum Right {
     Delete,
     /// Insert jobs.
     Insert,
-    /// Pause, resume and limit queues, and set their retention.
+    /// Pause, hold, resume and limit queues and their groups, and set their rates, turns and retention.
     Queues,
     /// Pause, resume and run periodic jobs.
     Periodic,

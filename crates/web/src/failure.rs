@@ -7,7 +7,8 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, html};
 use uniqueue::Error;
 
-use crate::html::Hostile;
+use crate::html::{Document, Hostile, document};
+use crate::page::Page;
 
 /// A request that cannot be answered.
 #[derive(Clone, Debug)]
@@ -34,10 +35,46 @@ impl From<Error> for Failure {
     }
 }
 
+/// The words of a failure, which a response carries to the gate of its route.
+#[derive(Clone)]
+pub(crate) struct Told {
+    title: &'static str,
+    text: String,
+}
+
+/// The same failure as a page with its navigation, where the visitor may read.
+pub(crate) fn with_navigation(page: &Page, failed: Response) -> Response {
+    let Some(Told { title, text }) = failed.extensions().get::<Told>() else { return failed };
+    let body = html! {
+        p.callout.critical role="alert" { (Hostile(text)) }
+        p { "Go back with your browser, reload the page, or open the " a href=(page.link("/")) { "overview" } "." }
+    };
+    let document = document(page, Document { title, is_live: false, actions: html! {}, body });
+    (failed.status(), document).into_response()
+}
+
 /// Whether PostgreSQL refused a NUL in a text (22021) or in JSON (22P05). Each text of a statement comes from the request.
 fn is_nul(error: &Error) -> bool {
     let Error::Database(error) = error else { return false };
     error.as_database_error().and_then(|error| error.code()).is_some_and(|code| matches!(&*code, "22021" | "22P05"))
+}
+
+/// Whether the database stopped the statement because of its time limit (57014), or of its limit for locks (55P03).
+fn waited(error: &Error) -> bool {
+    let Error::Database(by) = error else { return false };
+    error.is_statement_timeout() || by.as_database_error().and_then(|by| by.code()).is_some_and(|code| code == "55P03")
+}
+
+/// An error for the visitor. Of a statement that was stopped the database does not say what it waited for.
+pub(crate) fn told(error: &Error) -> String {
+    if waited(error) {
+        format!(
+            "The database stopped the statement, and nothing was changed: {error}. It may have waited for an open transaction. \
+             Doctor names those that are open for long, and Waiting inserts names the sessions that hold inserts up."
+        )
+    } else {
+        error.to_string()
+    }
 }
 
 impl IntoResponse for Failure {
@@ -50,8 +87,9 @@ impl IntoResponse for Failure {
             Self::Bad(why) => (StatusCode::BAD_REQUEST, "This cannot be done", why),
             Self::Database(error) => {
                 // The text may quote what a client sent. As a quoted string it stays one line.
-                tracing::warn!(error = ?error.to_string(), "a page of the dashboard could not be read");
-                (StatusCode::SERVICE_UNAVAILABLE, "The database did not answer", error.to_string())
+                tracing::warn!(error = ?error.to_string(), "a request to the dashboard failed");
+                let title = if waited(&error) { "This took too long" } else { "The database did not answer" };
+                (StatusCode::SERVICE_UNAVAILABLE, title, told(&error))
             }
         };
         let page = html! {
@@ -72,6 +110,8 @@ impl IntoResponse for Failure {
                 }
             }
         };
-        (status, Html(page.into_string())).into_response()
+        let mut response = (status, Html(page.into_string())).into_response();
+        response.extensions_mut().insert(Told { title, text });
+        response
     }
 }

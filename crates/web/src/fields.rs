@@ -1,12 +1,17 @@
 //! The fields of a form, or of a query.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use uniqueue::JobId;
 
 use crate::failure::Failure;
+
+/// The units of a length of time: its word, its name, its seconds.
+pub(crate) const UNITS: &[(&str, &str, u64)] =
+    &[("s", "seconds", 1), ("m", "minutes", 60), ("h", "hours", 3_600), ("d", "days", 86_400)];
 
 /// Fields as they were sent. Empty ones count as absent.
 #[derive(Debug, Default)]
@@ -38,6 +43,15 @@ impl Fields {
         let parse =
             |text: &str| text.trim().parse().map_err(|_| Failure::Bad(format!("{name} is not valid: {text:?}")));
         self.get(name).map(parse).transpose()
+    }
+
+    /// A length of time that must be there: a number, and its unit in a field of its own. Default: seconds.
+    pub(crate) fn need_length(&self, name: &str) -> Result<Duration, Failure> {
+        let invalid = || Failure::Bad(format!("{name} is not valid: {:?}", self.get(name).unwrap_or_default()));
+        let number: f64 = self.parsed(name)?.ok_or_else(|| Failure::Bad(format!("The field {name} is empty.")))?;
+        let unit = self.get(&format!("{name}_unit")).unwrap_or(UNITS[0].0);
+        let (_, _, seconds) = UNITS.iter().find(|(word, ..)| *word == unit).ok_or_else(invalid)?;
+        Duration::try_from_secs_f64(number * *seconds as f64).map_err(|_| invalid())
     }
 
     /// The ids of a field.

@@ -5,15 +5,16 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use tower_http::csrf::CsrfLayer;
 
 use crate::access::Needs;
 use crate::app::App;
-use crate::failure::Failure;
+use crate::failure::{Failure, Told, with_navigation};
+use crate::page::Page;
 
 /// The names of the local machine.
 const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
@@ -45,9 +46,19 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
         return Failure::Forbidden.into_response();
     }
     parts.extensions.insert(access);
+    let mut asked = parts.clone();
     let response = next.run(Request::from_parts(parts, body)).await;
     if matches!(gate.needs, Needs::Right(_)) {
         gate.app.sampler.next_round();
+    }
+    if response.extensions().get::<Told>().is_some()
+        && let Ok(mut page) = Page::from_request_parts(&mut asked, &gate.app).await
+    {
+        if asked.method != Method::GET {
+            // A browser cannot be sent back to the path of a form.
+            page.here = String::new();
+        }
+        return with_navigation(&page, response);
     }
     response
 }

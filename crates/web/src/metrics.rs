@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use uniqueue::{JobState, Severity};
+use uniqueue::{JobState, QueueInfo, QueueSettings, Rate, Severity};
 
 use crate::app::App;
 use crate::snapshot::Snapshot;
@@ -15,11 +15,12 @@ use crate::snapshot::Snapshot;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The name, type and meaning of each metric, in the order of the page. `docs/web.md` lists them.
-pub(crate) const METRICS: [(&str, &str, &str); 20] = [
+pub(crate) const METRICS: [(&str, &str, &str); 25] = [
     ("uniqueue_jobs", "gauge", "Jobs by queue and state, a lower bound where uniqueue_jobs_capped is 1."),
     ("uniqueue_jobs_capped", "gauge", "Whether the count of this queue and state ended at a limit."),
     ("uniqueue_oldest_available_age_seconds", "gauge", "How long the oldest available job of a queue has been due."),
     ("uniqueue_queue_paused", "gauge", "Whether the queue is paused."),
+    ("uniqueue_queue_held", "gauge", "Whether the queue is held for a time."),
     ("uniqueue_queue_limit", "gauge", "How many jobs of the queue may run at once. Absent without a limit."),
     (
         "uniqueue_queue_group_limit",
@@ -30,6 +31,22 @@ pub(crate) const METRICS: [(&str, &str, &str); 20] = [
         "uniqueue_queue_max_waiting",
         "gauge",
         "At how many available jobs of the queue inserts are refused. Absent without a limit.",
+    ),
+    (
+        "uniqueue_queue_rate_per_second",
+        "gauge",
+        "How many jobs of the queue may start a second. Absent without a rate.",
+    ),
+    ("uniqueue_queue_rate_burst", "gauge", "How many jobs of the queue may start at once. Absent without a rate."),
+    (
+        "uniqueue_queue_group_rate_per_second",
+        "gauge",
+        "How many jobs of each group of the queue may start a second. Absent without a rate.",
+    ),
+    (
+        "uniqueue_queue_group_rate_burst",
+        "gauge",
+        "How many jobs of each group of the queue may start at once. Absent without a rate.",
     ),
     ("uniqueue_queue_runners", "gauge", "Live runners of the queue."),
     ("uniqueue_runners", "gauge", "Live runners."),
@@ -97,42 +114,13 @@ impl Page {
                 }
             }
             "uniqueue_oldest_available_age_seconds" => {
-                for queue in queues {
-                    let age = queue.oldest_available_age.unwrap_or_default();
-                    self.value(name, &[("queue", queue.settings.name.as_str())], age.as_secs_f64());
-                }
+                self.of_queues(name, queues, |queue| {
+                    Some(queue.oldest_available_age.unwrap_or_default().as_secs_f64())
+                });
             }
-            "uniqueue_queue_paused" => {
-                for queue in queues {
-                    let is_paused = queue.settings.paused_at.is_some();
-                    self.value(name, &[("queue", queue.settings.name.as_str())], flag(is_paused));
-                }
-            }
-            "uniqueue_queue_limit" => {
-                for queue in queues {
-                    if let Some(limit) = queue.settings.limit {
-                        self.value(name, &[("queue", queue.settings.name.as_str())], f64::from(limit));
-                    }
-                }
-            }
-            "uniqueue_queue_group_limit" => {
-                for queue in queues {
-                    if let Some(limit) = queue.settings.group_limit {
-                        self.value(name, &[("queue", queue.settings.name.as_str())], f64::from(limit));
-                    }
-                }
-            }
-            "uniqueue_queue_max_waiting" => {
-                for queue in queues {
-                    if let Some(limit) = queue.settings.max_waiting {
-                        self.value(name, &[("queue", queue.settings.name.as_str())], f64::from(limit));
-                    }
-                }
-            }
-            "uniqueue_queue_runners" => {
-                for queue in queues {
-                    self.value(name, &[("queue", queue.settings.name.as_str())], queue.runners as f64);
-                }
+            "uniqueue_queue_runners" => self.of_queues(name, queues, |queue| Some(queue.runners as f64)),
+            name if name.starts_with("uniqueue_queue_") => {
+                self.of_queues(name, queues, |queue| setting(name, &queue.settings));
             }
             "uniqueue_runners" => self.value(name, &[], stats.runners as f64),
             "uniqueue_inserted_per_second" => self.value(name, &[], rates.inserted),
@@ -175,6 +163,15 @@ impl Page {
         }
     }
 
+    /// A value of each queue that has one.
+    fn of_queues(&mut self, name: &str, queues: &[QueueInfo], of: impl Fn(&QueueInfo) -> Option<f64>) {
+        for queue in queues {
+            if let Some(value) = of(queue) {
+                self.value(name, &[("queue", queue.settings.name.as_str())], value);
+            }
+        }
+    }
+
     fn value(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
         self.0.push_str(name);
         for (index, (label, text)) in labels.iter().enumerate() {
@@ -185,6 +182,23 @@ impl Page {
             self.0.push('}');
         }
         let _ = writeln!(self.0, " {value}");
+    }
+}
+
+/// A setting of a queue as a number. `None`: it is not set.
+fn setting(name: &str, settings: &QueueSettings) -> Option<f64> {
+    let per_second = |rate: Rate| f64::from(rate.count) / rate.period.as_secs_f64();
+    match name {
+        "uniqueue_queue_paused" => Some(flag(settings.paused_at.is_some())),
+        "uniqueue_queue_held" => Some(flag(settings.held_until.is_some())),
+        "uniqueue_queue_limit" => settings.limit.map(f64::from),
+        "uniqueue_queue_group_limit" => settings.group_limit.map(f64::from),
+        "uniqueue_queue_max_waiting" => settings.max_waiting.map(f64::from),
+        "uniqueue_queue_rate_per_second" => settings.rate.map(per_second),
+        "uniqueue_queue_rate_burst" => settings.rate.map(|rate| f64::from(rate.burst)),
+        "uniqueue_queue_group_rate_per_second" => settings.group_rate.map(per_second),
+        "uniqueue_queue_group_rate_burst" => settings.group_rate.map(|rate| f64::from(rate.burst)),
+        _ => None,
     }
 }
 

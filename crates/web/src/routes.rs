@@ -53,6 +53,8 @@ routes! {
     GET "/key" Needs::Read => pages::key::show,
     POST "/key/release" Needs::Right(Right::Change) => pages::key::release,
     GET "/groups" Needs::Read => pages::groups::list,
+    GET "/group" Needs::Read => pages::group::show,
+    POST "/groups/change" Needs::Right(Right::Queues) => pages::group::change,
     GET "/queues" Needs::Read => pages::queues::list,
     GET "/queue" Needs::Read => pages::queues::show,
     POST "/queues/change" Needs::Right(Right::Queues) => pages::queues::change,

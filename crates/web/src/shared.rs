@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 use tokio::sync::Mutex;
-use uniqueue::{FailingKind, GroupInfo, JobId, RunnerInfo, RunningJobInfo, WaitingInsert};
+use uniqueue::{FailingKind, JobId, RunnerInfo, RunningJobInfo, WaitingInsert};
 
 use crate::failure::Failure;
-use crate::pages::groups::GroupQuery;
+use crate::pages::group::FoundGroup;
+use crate::pages::groups::{FoundGroups, GroupQuery};
 use crate::pages::job::FoundJob;
 use crate::pages::key::KeyState;
 
@@ -31,7 +32,9 @@ pub(crate) struct Answers {
     pub(crate) runners: Answer<Timed<Vec<RunnerInfo>>>,
     pub(crate) failing: Answer<Timed<Vec<FailingKind>>>,
     pub(crate) waiting: Answer<Vec<WaitingInsert>>,
-    pub(crate) groups: Keyed<GroupQuery, Timed<Vec<GroupInfo>>>,
+    pub(crate) groups: Keyed<GroupQuery, Timed<FoundGroups>>,
+    /// By queue and key.
+    pub(crate) group: Keyed<(String, String), Timed<FoundGroup>>,
     pub(crate) jobs: Keyed<JobId, Timed<FoundJob>>,
     pub(crate) keys: Keyed<String, Timed<KeyState>>,
 }

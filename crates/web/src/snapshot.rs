@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use time::OffsetDateTime;
 use uniqueue::{AuditedKind, Diagnosis, QueueInfo, Stats};
 
 /// How many points the sparklines have.
@@ -28,6 +29,13 @@ pub(crate) struct Snapshot {
     pub(crate) history: VecDeque<Point>,
     /// Why the samples after this one failed.
     pub(crate) failure: Option<String>,
+}
+
+impl Snapshot {
+    /// The database's time now.
+    pub(crate) fn now(&self) -> OffsetDateTime {
+        self.stats.asked_at + self.taken_at.elapsed()
+    }
 }
 
 /// A point of the sparklines.

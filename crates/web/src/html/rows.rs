@@ -14,6 +14,11 @@ pub(crate) fn short(id: JobId) -> String {
     format!("{}…{}", &text[..8], &text[text.len() - 6..])
 }
 
+/// An id for a name of any characters, so that rows keep their place when the page is read again.
+pub(crate) fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A link to a job.
 pub(crate) fn job_link(page: &Page, id: JobId) -> Markup {
     html! { a.mono href=(page.link(&format!("/jobs/{id}"))) title=(id) { (short(id)) } }

@@ -4,7 +4,7 @@ use axum::response::Html;
 use maud::html;
 
 use super::overview::findings;
-use crate::html::{Document, Hostile, ago, document};
+use crate::html::{Document, Hostile, ago, cli, document};
 use crate::page::Page;
 
 pub(crate) async fn show(page: Page) -> Html<String> {
@@ -35,7 +35,7 @@ pub(crate) async fn show(page: Page) -> Html<String> {
             }
         }
         p.note { "Remedies are to be copied. The dashboard runs none of them." }
-        details.cli { summary { "The same on the command line" } pre data-copy { code { "uniqueue doctor" } } }
+        (cli("uniqueue doctor"))
     };
     document(&page, Document { title: "Doctor", is_live: true, actions: html! {}, body })
 }

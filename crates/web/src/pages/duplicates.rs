@@ -8,7 +8,7 @@ use uniqueue::AuditedKind;
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::html::{Document, Hostile, ago, document, grouped, job_link, key_link, rate, submit};
+use crate::html::{Document, Hostile, ago, argument, cli, document, grouped, job_link, key_link, rate, submit};
 use crate::page::{LOOK_UP, Page, by};
 
 /// The most keys on the page.
@@ -51,6 +51,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
                 p.note { "The " (ROWS) " keys whose last duplicate came last, those with the most duplicates first." }
             }
         }
+        (cli(&fields.get("kind").map_or("uniqueue unique audit".to_owned(), |kind| format!("uniqueue unique audit {}", argument(kind)))))
     };
     Ok(document(&page, Document { title: "Duplicates", is_live: false, actions: html! {}, body }))
 }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use uniqueue::{BackfillReport, Explanation, NewJob, UniquePolicy, parse_json};
 
 use crate::fields::Fields;
-use crate::html::{Document, Hostile, document, grouped, job_link, key_link, state};
+use crate::html::{Document, Hostile, argument, cli, document, grouped, job_link, key_link, quoted, span, state};
 use crate::page::{LOOK_UP, Page};
 
 /// The policy that the form starts with.
@@ -37,6 +37,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Html<String> {
                 span.note { "Neither changes anything." }
             }
         }
+        @if let Some(kind) = kind { (cli(&command(kind, is_lab, &fields))) }
         @match answer {
             Some(Ok(answer)) => (answer),
             Some(Err(why)) => p.callout.critical role="alert" { (Hostile(&why)) },
@@ -47,6 +48,19 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Html<String> {
         }
     };
     document(&page, Document { title: "Explain", is_live: false, actions: html! {}, body })
+}
+
+/// The command that gives the same answer.
+fn command(kind: &str, is_lab: bool, fields: &Fields) -> String {
+    let option = |name: &str, field: &str| {
+        fields.get(field).map(|value| format!(" --{name} {}", quoted(value))).unwrap_or_default()
+    };
+    let policy = option("policy", "policy");
+    if is_lab {
+        return format!("uniqueue unique backfill --kind {}{policy} --rekey --dry-run", quoted(kind));
+    }
+    let options = [option("args", "args"), option("queue", "queue"), policy].concat();
+    format!("uniqueue unique explain{options} {}", argument(kind))
 }
 
 fn policy(fields: &Fields) -> Result<Option<UniquePolicy>, String> {
@@ -76,6 +90,7 @@ pub(super) fn explained(page: &Page, explanation: &Explanation) -> Markup {
                 @match (&explanation.holder, explanation.would_insert) {
                     (None, true) => { b { "A new job." } " The key is free." }
                     (Some(_), true) => { b { "A new job." } " It takes the place of the holder." }
+                    (Some(_), false) if explanation.would_update => { b { "An update." } " Nothing would be inserted, and the holder would be changed." }
                     (Some(_), false) => { b { "A duplicate." } " Nothing would be inserted." }
                     (None, false) => { b { "No new job." } " A job with this id exists." }
                 }
@@ -85,6 +100,8 @@ pub(super) fn explained(page: &Page, explanation: &Explanation) -> Markup {
                 @if let Some(text) = &explanation.canonical { dt { "Made from" } dd.mono { (Hostile(text)) } }
                 @if let Some(holder) = &explanation.holder {
                     dt { "Holder" } dd { (job_link(page, holder.holder)) " " (state(holder.holder_state)) }
+                    dt { "Age" } dd { (span(holder.holder_age)) }
+                    dt { "Claims in" } dd { (holder.claims_in) }
                     dt { "Free" } dd { (holder.frees()) }
                 }
             }

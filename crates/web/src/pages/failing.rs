@@ -5,7 +5,7 @@ use maud::html;
 
 use crate::failure::Failure;
 use crate::fields::url;
-use crate::html::{Document, Hostile, ago, document, grouped, job_link};
+use crate::html::{Document, Hostile, ago, cli, document, grouped, hex, job_link};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
 
@@ -17,12 +17,16 @@ pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
     let answer = page.shared(&page.app.answers.failing, ask).await?;
     let (now, kinds) = (answer.now(), &answer.of);
     let jobs = |kind: &str, state| page.link(&url("/jobs", &[("kind", kind), ("state", state), ("since", "all")]));
+    let failed = |kind: &str| {
+        let pairs = [("kind", kind), ("state", "retryable"), ("state", "discarded"), ("since", "all")];
+        page.link(&url("/jobs", &pairs))
+    };
     let body = html! {
         @if kinds.is_empty() { p.panel.empty { "No job waits for a retry, and none was discarded." } } @else {
             div.scroll { table {
                 thead { tr { th { "Kind" } th { "Queues" } th.num { "Retryable" } th.num { "Discarded" } th.num { "Last" } th { "Last error" } th { "Last job" } } }
-                tbody { @for one in kinds { tr {
-                    th scope="row" { (Hostile(&one.kind)) }
+                tbody { @for one in kinds { tr id={ "kind-" (hex(one.kind.as_str())) } {
+                    th scope="row" { a href=(failed(one.kind.as_str())) { (Hostile(&one.kind)) } }
                     td.clip { @for (at, queue) in one.queues.iter().enumerate() { @if at > 0 { ", " } (Hostile(queue)) } }
                     td.num { a.plain href=(jobs(one.kind.as_str(), "retryable")) { (grouped(one.retryable)) } }
                     td.num { a.plain href=(jobs(one.kind.as_str(), "discarded")) { (grouped(one.discarded)) } }
@@ -33,6 +37,7 @@ pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
             } }
             p.note { "Among the 10,000 waiting jobs that are due first, and the last 10,000 discarded ones." }
         }
+        (cli("uniqueue job list --state retryable,discarded"))
     };
     Ok(document(&page, Document { title: "Failing kinds", is_live: true, actions: html! {}, body }))
 }

@@ -5,17 +5,20 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use axum::response::Html;
 use maud::{Markup, html};
 use time::OffsetDateTime;
-use uniqueue::{GroupInfo, JobId};
+use uniqueue::{GroupInfo, HeldGroup, JobId};
 
-use super::jobs::quoted;
+use super::queues::held;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, ago, document, grouped, job_link};
+use crate::html::{Document, Hostile, ago, argument, cli, countdown, document, grouped, job_link};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
 
 /// The most groups on a page.
 const ROWS: u32 = 50;
+
+/// The most held groups on a page.
+const HELD: u32 = 20;
 
 /// The library counts the jobs of a group no further than this.
 const COUNTED_TO: u64 = 1_001;
@@ -62,19 +65,26 @@ impl GroupQuery {
     /// The command that lists the same groups.
     fn command(&self) -> String {
         let mut words = vec!["uniqueue queue groups".to_owned()];
-        words.extend(self.queue.as_deref().map(quoted));
         if self.is_by_name {
             words.push("--by-name --limit 100000".to_owned());
         }
+        words.extend(self.queue.as_deref().map(argument));
         words.join(" ")
     }
+}
+
+/// The groups of a page.
+pub(crate) struct FoundGroups {
+    listed: Vec<GroupInfo>,
+    /// Groups that are held, on the first page only. They may have no job.
+    held: Vec<HeldGroup>,
 }
 
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
     let query = GroupQuery::read(&fields);
     let shared = page.app.answers.groups.of(query.clone());
     let answer = page.shared(&shared, read(&page, &query)).await?;
-    let (now, groups) = (answer.now(), &answer.of);
+    let (now, FoundGroups { listed: groups, held }) = (answer.now(), &answer.of);
     let has_more = groups.len() > ROWS as usize;
     let last = groups.get(ROWS as usize - 1).filter(|_| has_more && query.is_by_name);
     let body = html! {
@@ -89,6 +99,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
             input name="queue" value=[query.queue.as_deref()] placeholder="queue" aria-label="Queue" data-search size="24";
             button { "Search" }
         }
+        @if !held.is_empty() { (held_groups(&page, held, now)) }
         @if groups.is_empty() { (nothing(&page, &query)) }
         @else { (table(&page, groups, now)) }
         p.row.pages {
@@ -102,12 +113,12 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
                 " There are more groups. Those that have waited longest are shown, of the first 1,000 by queue, priority and name."
             }
         }
-        details.cli { summary { "The same on the command line" } pre data-copy { code { (Hostile(&query.command())) } } }
+        (cli(&query.command()))
     };
     Ok(document(&page, Document { title: "Groups", is_live: true, actions: html! {}, body }))
 }
 
-async fn read(page: &Page, query: &GroupQuery) -> Result<Timed<Vec<GroupInfo>>, Failure> {
+async fn read(page: &Page, query: &GroupQuery) -> Result<Timed<FoundGroups>, Failure> {
     let mut groups = page.client().groups().limit(ROWS + 1).timeout(LOOK_UP);
     if let Some(queue) = &query.queue {
         groups = groups.queue(queue);
@@ -117,8 +128,45 @@ async fn read(page: &Page, query: &GroupQuery) -> Result<Timed<Vec<GroupInfo>>, 
         None if query.is_by_name => groups.by_name(),
         None => groups,
     };
-    let groups = groups.await?;
-    Ok(Timed::new(page.now().await?, groups))
+    let listed = groups.await?;
+    let held = if query.after.is_none() { read_held(page, query).await? } else { Vec::new() };
+    Ok(Timed::new(page.now().await?, FoundGroups { listed, held }))
+}
+
+/// The groups that are held. A database that is slow to list them must not hide the others.
+async fn read_held(page: &Page, query: &GroupQuery) -> Result<Vec<HeldGroup>, Failure> {
+    let mut held = page.client().held_groups().limit(HELD + 1).timeout(LOOK_UP);
+    if let Some(queue) = &query.queue {
+        held = held.queue(queue);
+    }
+    match held.await {
+        Ok(held) => Ok(held),
+        Err(error) if error.is_statement_timeout() => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The groups that a worker or an operator holds.
+fn held_groups(page: &Page, groups: &[HeldGroup], now: OffsetDateTime) -> Markup {
+    html! {
+        section.panel aria-label="Held groups" {
+            h2 { "Held by a worker or by hand" }
+            ul.held {
+                @for one in groups.iter().take(HELD as usize) {
+                    li {
+                        a href=(group_url(page, one.queue.as_str(), &one.group)) { (Hostile(&one.group)) }
+                        " " span.note { "of " (Hostile(&one.queue)) } " " (held(one.held_until, now))
+                    }
+                }
+            }
+            @if groups.len() > HELD as usize { p.note { "There are more. They are listed by queue and name, and here are the first " (HELD) "." } }
+        }
+    }
+}
+
+/// The link to a group.
+pub(super) fn group_url(page: &Page, queue: &str, group: &str) -> String {
+    page.link(&url("/group", &[("queue", queue), ("group", group)]))
 }
 
 fn nothing(page: &Page, query: &GroupQuery) -> Markup {
@@ -144,17 +192,16 @@ fn table(page: &Page, groups: &[GroupInfo], now: OffsetDateTime) -> Markup {
             } }
             tbody { @for one in groups.iter().take(ROWS as usize) {
                 @let queue = one.queue.as_str();
-                @let jobs = url("/jobs", &[("queue", queue), ("group", &one.group), ("since", "all")]);
                 tr id={ "group-" (row_id(one)) } {
-                    td.clip { a href=(page.link(&jobs)) { (Hostile(&one.group)) } }
+                    td.clip { a href=(group_url(page, queue, &one.group)) { (Hostile(&one.group)) } }
                     td.clip { a.plain href=(page.link(&url("/queue", &[("queue", queue)]))) { (Hostile(queue)) } }
-                    td.num { (counted(one.running)) }
+                    td.num { (jobs(page, one, "running", one.running)) }
                     td.num { (limit(one)) }
-                    td.num { (counted(one.waiting)) }
+                    td.num { (jobs(page, one, "available", one.waiting)) }
                     td.nowrap { @if let Some(head) = one.head { (job_link(page, head)) } }
                     td.clip { @if let Some(kind) = &one.head_kind { (Hostile(kind)) } }
                     td.num { @if let Some(since) = one.head_since { (ago(since, now)) } }
-                    td.nowrap { @if let Some(holder) = &one.held_by { (held_by(page, holder)) } }
+                    td.nowrap { (held_up(page, one, now)) }
                 }
             } }
         } }
@@ -168,17 +215,34 @@ fn row_id(group: &GroupInfo) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// The number of jobs, which is a lower bound where the library stopped counting.
-fn counted(jobs: u64) -> String {
-    if jobs < COUNTED_TO { grouped(jobs) } else { format!("{}+", grouped(COUNTED_TO - 1)) }
+/// The number of a group's jobs in a state, with a link to them. It is a lower bound where the library stopped counting.
+pub(super) fn jobs(page: &Page, group: &GroupInfo, state: &str, jobs: u64) -> Markup {
+    let pairs = [("queue", group.queue.as_str()), ("group", &group.group), ("state", state), ("since", "all")];
+    html! {
+        @match jobs {
+            0 => "0",
+            COUNTED_TO.. => a.plain href=(page.link(&url("/jobs", &pairs))) { (grouped(COUNTED_TO - 1)) "+" },
+            _ => a.plain href=(page.link(&url("/jobs", &pairs))) { (grouped(jobs)) },
+        }
+    }
 }
 
 /// Without a first job only the queue's own limit is known.
-fn limit(group: &GroupInfo) -> String {
+pub(super) fn limit(group: &GroupInfo) -> String {
     match group.limit {
         Some(limit) => grouped(u64::from(limit)),
         None if group.head.is_some() => "none".to_owned(),
         None => String::new(),
+    }
+}
+
+/// What holds a group up, and for how much longer, where a hold or a rate says so.
+pub(super) fn held_up(page: &Page, group: &GroupInfo, now: OffsetDateTime) -> Markup {
+    html! {
+        @if let Some(holder) = &group.held_by {
+            (held_by(page, holder))
+            @if let Some(until) = group.held_until.filter(|until| *until > now) { " " span.note { "for " (countdown(until, now)) } }
+        }
     }
 }
 

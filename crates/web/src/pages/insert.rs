@@ -8,10 +8,14 @@ use serde_json::value::RawValue;
 use uniqueue::{NewJob, UniquePolicy};
 
 use crate::access::Right;
-use crate::failure::Failure;
+use crate::failure::{Failure, told};
 use crate::fields::Fields;
 use crate::html::{Document, Hostile, document, job_link, state};
 use crate::page::{LOOK_UP, Page, by};
+
+/// How long an insert waits for another transaction with its key. Shorter than the time limit of a statement in
+/// `uniqueue serve`, so that the error names the key as its reason.
+const MAX_WAIT: Duration = Duration::from_millis(1_500);
 
 pub(crate) async fn form(page: Page, fields: Fields) -> Html<String> {
     document_of(&page, &fields, html! {})
@@ -80,12 +84,17 @@ pub(crate) async fn insert(page: Page, body: String) -> Result<Response, Failure
         Err(why) => return Ok(refuse(&page, &why)),
     };
     if fields.get("verb") == Some("insert") {
-        return Ok(match by!(page, page.client().insert(job)).await {
+        return Ok(match by!(page, page.client().insert(job).max_wait(MAX_WAIT)).await {
             Ok(inserted) if inserted.duplicate => {
                 let frees = inserted.duplicate_of().map(|duplicate| duplicate.frees()).unwrap_or_default();
+                let (answer, what) = match (inserted.updated, inserted.covered) {
+                    (true, _) => ("An update. ", "Nothing was inserted, and the holder was changed: "),
+                    (_, true) => ("Covered. ", "Nothing was inserted, because a waiting job does the work: "),
+                    _ => ("A duplicate. ", "Nothing was inserted: "),
+                };
                 let answer = html! {
                     p.callout.warning role="status" {
-                        b { "A duplicate. " } "Nothing was inserted: " (job_link(&page, inserted.id())) " "
+                        b { (answer) } (what) (job_link(&page, inserted.id())) " "
                         (state(inserted.job.state)) " holds the key. It is free " (frees) "."
                     }
                 };
@@ -95,7 +104,7 @@ pub(crate) async fn insert(page: Page, body: String) -> Result<Response, Failure
                 page.log("insert", &inserted.id().to_string());
                 page.go_to(&format!("/jobs/{}", inserted.id()))
             }
-            Err(error) => refuse(&page, &error.to_string()),
+            Err(error) => refuse(&page, &told(&error)),
         });
     }
     Ok(match page.client().explain(job).timeout(LOOK_UP).await {

@@ -8,7 +8,7 @@ use uniqueue::{Error, JobRow, JobState, KeyHolder, SuppressedDuplicate, WaitingI
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, ago, at, countdown, document, grouped, job_link, span, state};
+use crate::html::{Document, Hostile, ago, argument, at, cli, countdown, document, grouped, job_link, span, state};
 use crate::page::{LOOK_UP, Page, by};
 use crate::shared::Timed;
 
@@ -82,7 +82,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Html<String>, Fai
                 }
             }
         }
-        details.cli { summary { "The same on the command line" } pre data-copy { code { "uniqueue unique show " (Hostile(&super::jobs::quoted(key))) } } }
+        (cli(&format!("uniqueue unique show {}", argument(key))))
     };
     Ok(document(&page, Document { title: "Key", is_live: true, actions: html! {}, body }))
 }
@@ -136,7 +136,7 @@ fn rows(page: &Page, jobs: &[JobRow], held: Option<&KeyHolder>, now: OffsetDateT
                     thead { tr { th { "Job" } th { "Kind" } th { "State" } th { "Claims it" } th.num { "Inserted" } } }
                     tbody {
                         @for job in jobs {
-                            tr {
+                            tr id={ "job-" (job.id) } {
                                 td.nowrap { (job_link(page, job.id)) }
                                 td.clip { (Hostile(&job.kind)) }
                                 td.nowrap { (state(job.state)) }

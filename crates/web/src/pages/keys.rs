@@ -5,7 +5,7 @@ use maud::html;
 
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, ago, document, job_link, key_link, state};
+use crate::html::{Document, Hostile, ago, cli, document, job_link, key_link, quoted, state};
 use crate::page::{LOOK_UP, Page};
 
 /// The most keys on a page.
@@ -40,6 +40,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
         pairs.push(("after", &last.claim.unique_key));
         url("/keys", &pairs)
     });
+    let conditions = pairs.iter().map(|(name, value)| format!(" --{name} {}", quoted(value)));
     let body = html! {
         form.row.search method="get" action=(page.link("/keys")) role="search" {
             input.mono name="prefix" value=[prefix] placeholder="key begins with" aria-label="Key begins with" data-search size="30";
@@ -75,6 +76,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
             }
             p.row.pages { @if let Some(next) = next { a.button rel="next" href=(page.link(&next)) { "Next page" } } }
         }
+        (cli(&format!("uniqueue unique holders{}", conditions.collect::<String>())))
     };
     Ok(document(&page, Document { title: "Keys", is_live: false, actions: html! {}, body }))
 }

@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 pub(crate) mod duplicates;
 pub(crate) mod explain;
 pub(crate) mod failing;
+pub(crate) mod group;
 pub(crate) mod groups;
 pub(crate) mod insert;
 pub(crate) mod job;

@@ -69,6 +69,7 @@ fn overview(page: &Page, snapshot: &Snapshot) -> Markup {
                     dd { @match stats.oldest_available_age { Some(age) => { "due for " (span(age)) } None => "none" } }
                     dt { "Queues" } dd { (snapshot.queues.len()) }
                     dt { "Paused" } dd { (snapshot.queues.iter().filter(|queue| queue.settings.paused_at.is_some()).count()) }
+                    dt { "Held" } dd { (snapshot.queues.iter().filter(|queue| queue.settings.held_until.is_some()).count()) }
                 }
                 @if stats.runners == 0 {
                     p.empty { "No runner is alive. Jobs wait until one starts: see " code { "Runner" } " in the library, or " code { "uniqueue demo" } "." }

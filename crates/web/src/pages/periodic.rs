@@ -6,7 +6,7 @@ use maud::html;
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::html::{Document, Hostile, ago, document, job_link, submit};
+use crate::html::{Document, Hostile, ago, cli, document, job_link, submit};
 use crate::page::{LOOK_UP, Page, by};
 
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
@@ -42,6 +42,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
                 } } }
             } }
         }
+        (cli("uniqueue periodic list"))
     };
     Ok(document(&page, Document { title: "Periodic jobs", is_live: false, actions: html! {}, body }))
 }

@@ -4,7 +4,7 @@ use axum::response::Html;
 use maud::html;
 
 use crate::failure::Failure;
-use crate::html::{Document, Hostile, document, job_link, key_link, span};
+use crate::html::{Document, Hostile, cli, document, job_link, key_link, span};
 use crate::page::{LOOK_UP, Page};
 
 /// The most jobs on the page.
@@ -34,6 +34,7 @@ pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
             } }
             @if jobs.len() == ROWS as usize { p.note { "The " (ROWS) " that run longest." } }
         }
+        (cli("uniqueue job list --state running"))
     };
     Ok(document(&page, Document { title: "Running", is_live: true, actions: html! {}, body }))
 }

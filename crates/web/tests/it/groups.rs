@@ -28,7 +28,8 @@ async fn groups_are_listed_with_what_holds_them_up() {
     let all = page(&router, "/groups?queue=imports").await;
     assert!(all.contains("its queue is paused"), "{all}");
     assert!(all.contains(&format!("/jobs/{head}")), "the first job: {all}");
-    assert!(all.contains("/jobs?queue=imports&amp;group=customer%3A1&amp;since=all"), "{all}");
+    assert!(all.contains("/jobs?queue=imports&amp;group=customer%3A1&amp;state=available&amp;since=all"), "{all}");
+    assert!(all.contains("/group?queue=imports&amp;group=customer%3A1\""), "{all}");
     assert!(!all.contains("customer:2"), "another queue: {all}");
     let ids = |page: &str| page.split("<tr id=\"group-").skip(1).map(|row| row[..16].to_owned()).collect::<Vec<_>>();
     let both = ids(&page(&router, "/groups?order=name").await);
@@ -59,7 +60,10 @@ async fn pages_of_groups_meet_every_group_once() {
         let list = page(&router, &path).await;
         assert!(list.len() < 100_000, "{} bytes", list.len());
         assert!(list.contains("uniqueue queue groups --by-name"), "{list}");
-        let names = list.split("&amp;group=customer%3A").skip(1).map(|rest| rest.split('%').next().unwrap());
+        let names = list
+            .split("/group?queue=")
+            .skip(1)
+            .map(|rest| rest.split("customer%3A").nth(1).unwrap().split('%').next().unwrap());
         seen.extend(names.map(|n| n.parse::<usize>().unwrap()));
         pages += 1;
         match link(&list, "Next page") {
@@ -89,7 +93,7 @@ async fn jobs_are_found_by_their_group() {
     assert!(list.contains("Remove the condition on group"), "{list}");
 
     let one = page(&router, &format!("/jobs/{inside}")).await;
-    assert!(one.contains("/jobs?queue=imports&amp;group=customer%3A1"), "{one}");
+    assert!(one.contains("/group?queue=imports&amp;group=customer%3A1"), "{one}");
     assert!(one.contains("in order"), "{one}");
     let other = page(&router, &format!("/jobs/{outside}")).await;
     assert!(other.contains("at most 3 at once"), "{other}");

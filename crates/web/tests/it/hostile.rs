@@ -29,6 +29,8 @@ async fn hostile_text_is_text_on_every_page() {
     let id = insert(&database).await;
     database.client().audit_duplicates(HOSTILE.replace('\u{1b}', "")).await.unwrap();
     insert(&database).await;
+    let queue = HOSTILE.replace('\u{1b}', "");
+    database.client().queue(&queue).hold_group(HOSTILE, std::time::Duration::from_secs(3_600)).await.unwrap();
     let router = Web::new(database.client().clone()).access(|_| uniqueue_web::Access::all().user(HOSTILE)).router();
     let coded: String = HOSTILE.bytes().map(|byte| format!("%{byte:02X}")).collect();
     for path in [
@@ -47,6 +49,8 @@ async fn hostile_text_is_text_on_every_page() {
         format!("/groups?queue={}", coded.replace("%1B", "")),
         format!("/groups?queue={coded}"),
         format!("/jobs?since=all&group={coded}"),
+        format!("/group?queue={}&group={coded}", coded.replace("%1B", "")),
+        format!("/group?queue={coded}&group={coded}"),
         "/queues".to_owned(),
         format!("/queue?queue={}", coded.replace("%1B", "")),
         "/duplicates".to_owned(),
@@ -95,6 +99,7 @@ async fn a_nul_is_a_mistake_of_the_request() {
         "/key?key=%00",
         "/keys?prefix=%00",
         "/groups?queue=%00",
+        "/group?queue=a&group=%00",
         "/groups?after_queue=a&after=%00",
     ] {
         let page = get(&router, path).await;

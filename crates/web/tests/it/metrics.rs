@@ -1,9 +1,11 @@
 //! `/metrics` and `/health`.
 
+use std::time::Duration;
+
 use axum::http::{HeaderValue, StatusCode, header};
 use serde_json::json;
-use uniqueue::NewJob;
 use uniqueue::testing::Database;
+use uniqueue::{NewJob, Rate};
 use uniqueue_web::{Access, Web};
 
 use crate::support::{get, request, send};
@@ -18,6 +20,9 @@ async fn metrics_have_every_queue_and_say_which_counts_are_capped() {
     client.queue("mail").limit(Some(2)).await.unwrap();
     client.queue("mail").group_limit(Some(1)).await.unwrap();
     client.queue("mail").max_waiting(Some(500)).await.unwrap();
+    client.queue("mail").rate(Some(Rate::per(3, Duration::from_secs(2)).burst(7))).await.unwrap();
+    client.queue("mail").group_rate(Some(Rate::per(100, Duration::from_secs(3_600)))).await.unwrap();
+    client.queue("mail").hold(Duration::from_secs(3_600)).await.unwrap();
     client.audit_duplicates("a").await.unwrap();
     let router = uniqueue_web::router(client.clone());
     let page = get(&router, "/metrics").await;
@@ -30,6 +35,13 @@ async fn metrics_have_every_queue_and_say_which_counts_are_capped() {
         r#"uniqueue_queue_limit{queue="mail"} 2"#,
         r#"uniqueue_queue_group_limit{queue="mail"} 1"#,
         r#"uniqueue_queue_max_waiting{queue="mail"} 500"#,
+        "# TYPE uniqueue_queue_held gauge",
+        r#"uniqueue_queue_held{queue="mail"} 1"#,
+        r#"uniqueue_queue_held{queue="it's \"one\"\\"} 0"#,
+        r#"uniqueue_queue_rate_per_second{queue="mail"} 1.5"#,
+        r#"uniqueue_queue_rate_burst{queue="mail"} 7"#,
+        r#"uniqueue_queue_group_rate_per_second{queue="mail"} 0.027777777777777776"#,
+        r#"uniqueue_queue_group_rate_burst{queue="mail"} 100"#,
         "uniqueue_runners 0",
         "uniqueue_waiting_inserts 0",
         r#"uniqueue_suppressed_duplicates_total{kind="a"} 0"#,
@@ -40,6 +52,8 @@ async fn metrics_have_every_queue_and_say_which_counts_are_capped() {
     }
     assert!(page.body.ends_with("\n# EOF\n"), "{}", page.body);
     assert!(!page.body.contains("{queue=\"mail\"} -"), "{}", page.body);
+    let rates = page.body.lines().filter(|line| line.starts_with("uniqueue_queue_rate_")).count();
+    assert_eq!(rates, 2, "no rate of a queue without one: {}", page.body);
 }
 
 #[tokio::test]

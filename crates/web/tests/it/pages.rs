@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::StatusCode;
 use http_body_util::BodyExt;
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -11,9 +12,9 @@ use tokio::time::{Instant, sleep, timeout};
 use tower::ServiceExt;
 use uniqueue::testing::Database;
 use uniqueue::{JobId, NewJob, UniqueKey, Update};
-use uniqueue_web::Web;
+use uniqueue_web::{Access, Web};
 
-use crate::support::{get, request};
+use crate::support::{get, request, send};
 
 /// Longer than anything takes.
 const WAIT: Duration = Duration::from_secs(60);
@@ -25,6 +26,20 @@ fn jobs_on(page: &str) -> Vec<String> {
         jobs.push(id.to_owned());
     }
     jobs
+}
+
+#[tokio::test]
+async fn a_failure_keeps_the_navigation() {
+    let database = Database::new().await.unwrap();
+    let router = Web::new(database.client().clone()).access(|_| Access::all()).router();
+    let missing = get(&router, &format!("/jobs/{}", JobId::generate())).await;
+    assert_eq!(missing.status, StatusCode::NOT_FOUND);
+    assert!(missing.body.contains("There is no such job."), "{}", missing.body);
+    assert!(missing.body.contains("<nav") && missing.body.contains("app.css"), "{}", missing.body);
+    let bad = send(&router, request("POST", "/queues/change", "queue=a&verb=limit&limit=x")).await;
+    assert_eq!(bad.status, StatusCode::BAD_REQUEST);
+    assert!(bad.body.contains("limit is not valid") && bad.body.contains("<nav"), "{}", bad.body);
+    assert!(bad.body.contains("name=\"back\" value=\"\""), "a form's path is no page: {}", bad.body);
 }
 
 #[tokio::test]

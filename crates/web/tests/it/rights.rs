@@ -22,6 +22,8 @@ const REQUESTS: &[(&str, &str, &str, &str)] = &[
     ("GET", "/key", "/key?key=a", ""),
     ("POST", "/key/release", "/key/release", "key=a"),
     ("GET", "/groups", "/groups?queue=a", ""),
+    ("GET", "/group", "/group?queue=a&group=b", ""),
+    ("POST", "/groups/change", "/groups/change", "queue=a&group=b&verb=hold&hold_for=1"),
     ("GET", "/queues", "/queues", ""),
     ("GET", "/queue", "/queue?queue=a", ""),
     ("POST", "/queues/change", "/queues/change", "queue=a&verb=pause"),

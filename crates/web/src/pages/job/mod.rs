@@ -12,10 +12,11 @@ use uniqueue::{JobId, JobRow, JobState};
 
 pub(crate) use self::change::{change, delete};
 use self::timeline::timeline;
+use super::groups::group_url;
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, ago, at, document, grouped, job_link, json, key_link, plain, state, submit};
+use crate::html::{Document, Hostile, ago, at, cli, document, grouped, job_link, json, key_link, plain, state, submit};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
 
@@ -80,7 +81,7 @@ pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) 
         @if let Some(progress) = &job.progress { section.panel { h2 { "Progress" } (json(&progress.to_string())) } }
         @if let Some(output) = &job.output { section.panel { h2 { "Output" } (json(&output.to_string())) } }
         (errors(&job, now))
-        details.cli { summary { "The same on the command line" } pre data-copy { code { "uniqueue job show " (job.id) } } }
+        (cli(&format!("uniqueue job show {}", job.id)))
     };
     let title = format!("Job {}", plain(job.kind.as_str()));
     Ok(document(&page, Document { title: &title, is_live: !job.state.is_final(), actions: html! {}, body }))
@@ -115,10 +116,9 @@ fn facts(page: &Page, job: &JobRow, now: OffsetDateTime) -> Markup {
                 dt { "Kind" } dd { a href=(list("kind", job.kind.as_str())) { (Hostile(&job.kind)) } }
                 dt { "Queue" } dd { a href=(list("queue", job.queue.as_str())) { (Hostile(&job.queue)) } }
                 @if let Some(group) = &job.group_key {
-                    @let list = url("/jobs", &[("queue", job.queue.as_str()), ("group", group), ("since", "all")]);
                     dt { "Group" }
                     dd {
-                        a href=(page.link(&list)) { (Hostile(group)) }
+                        a href=(group_url(page, job.queue.as_str(), group)) { (Hostile(group)) }
                         @match (job.in_order, job.group_limit) {
                             (true, _) => " · one at a time, in order",
                             (false, Some(limit)) => { " · at most " (limit) " at once" }

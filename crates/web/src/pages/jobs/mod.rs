@@ -10,12 +10,12 @@ use maud::{Markup, html};
 use tokio::time::Instant;
 use uniqueue::{JobRow, JobState};
 
-pub(crate) use self::query::{JobQuery, SINCE, quoted};
+pub(crate) use self::query::{JobQuery, SINCE};
 use self::read::{Cut, Found};
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::html::{Document, Hostile, at, document, job_rows, state, submit};
+use crate::html::{Document, Hostile, at, cli, document, job_rows, state, submit};
 use crate::page::{LOOK_UP, Page};
 
 /// The most jobs on a page.
@@ -51,10 +51,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
             @if query.after.is_some() { a.button href=(page.link(&query.with(|_| ()))) { "First page" } }
             @if let Some(next) = next { a.button rel="next" href=(page.link(&next)) { "Next page" } }
         }
-        details.cli {
-            summary { "The same on the command line" }
-            pre data-copy { code { (Hostile(&query.command())) } }
-        }
+        (cli(&query.command()))
     };
     Ok(document(&page, Document { title: "Jobs", is_live: false, actions: html! {}, body }))
 }

@@ -7,6 +7,7 @@ use uniqueue::{JobFilter, JobId, JobState, StateSet, parse_json};
 
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
+use crate::html::quoted;
 
 /// How far back a list goes: name, length. The last has no limit.
 pub(crate) const SINCE: [(&str, &str, Option<Duration>); 5] = [
@@ -152,15 +153,6 @@ impl JobQuery {
         words.extend(self.after.map(|id| format!("--after {id}")));
         words.join(" ")
     }
-}
-
-/// A word of a shell.
-pub(crate) fn quoted(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:".contains(&byte);
-    if !text.is_empty() && text.bytes().all(is_plain) && !text.starts_with('-') {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

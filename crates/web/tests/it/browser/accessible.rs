@@ -1,10 +1,11 @@
 //! Every page by the rules of axe-core, in light and dark, narrow and wide.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use uniqueue::testing::Database;
-use uniqueue::{NewJob, UniqueKey};
+use uniqueue::{NewJob, Rate, UniqueKey};
 use uniqueue_web::{Needs, Web};
 
 use super::driver::{Driver, choose};
@@ -31,6 +32,11 @@ async fn no_page_has_a_serious_barrier() {
     let id = client.insert(NewJob::new("mail", &json!({"to": 1})).unique_key(UniqueKey::raw("k"))).await.unwrap().id();
     client.insert(NewJob::new("mail", &json!({"to": 2})).pending()).await.unwrap();
     client.insert(NewJob::new("mail", &json!({"to": 3})).group("customer:1").group_limit(1)).await.unwrap();
+    let queue = client.queue("default");
+    queue.rate(Some(Rate::per(10, Duration::from_secs(1)).burst(20))).await.unwrap();
+    queue.group_rate(Some(Rate::per(100, Duration::from_secs(3_600)))).await.unwrap();
+    queue.hold(Duration::from_secs(3_600)).await.unwrap();
+    queue.hold_group("customer:1", Duration::from_secs(3_600)).await.unwrap();
     client.audit_duplicates("mail").await.unwrap();
     client.insert(NewJob::new("mail", &json!({"to": 1})).unique_key(UniqueKey::raw("k"))).await.unwrap();
     // Times that take much room.
@@ -51,6 +57,7 @@ async fn no_page_has_a_serious_barrier() {
             "/live" | "/bulk/{id}" | "/metrics" => None,
             "/key" => Some("/key?key=k".to_owned()),
             "/queue" => Some("/queue?queue=default".to_owned()),
+            "/group" => Some("/group?queue=default&group=customer:1".to_owned()),
             "/" => Some(String::new()),
             path if path.starts_with("/health") => None,
             path => Some(path.replace("{id}", &id.to_string())),

@@ -114,7 +114,8 @@ pub(super) async fn shows(browser: &Client, text: &str) {
 
 /// Clicks what a selector finds.
 pub(super) async fn click(browser: &Client, css: &str) {
-    let found = timeout(WAIT, browser.wait().at_most(WAIT).for_element(Locator::Css(css))).await.unwrap().unwrap();
+    let found = browser.wait().at_most(WAIT).for_element(Locator::Css(css)).await;
+    let found = found.unwrap_or_else(|error| panic!("{css}: {error}"));
     found.click().await.unwrap_or_else(|error| panic!("{css}: {error}"));
 }
 

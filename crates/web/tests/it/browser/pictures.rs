@@ -46,6 +46,7 @@ async fn pictures() {
         ("queues", "/queues".to_owned(), "paused"),
         ("groups", "/groups".to_owned(), "Held up by"),
         ("queue", "/queue?queue=imports".to_owned(), "Limit of each group"),
+        ("group", "/group?queue=imports&group=shop:2".to_owned(), "End the hold"),
         ("running", "/running".to_owned(), "Running for"),
         ("runners", "/runners".to_owned(), "Heartbeat"),
         ("failing", "/failing".to_owned(), "Last error"),

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
 use axum::routing::post;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -18,9 +20,13 @@ const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-
 /// The reports of violations.
 pub(super) type Reports = Arc<Mutex<Vec<String>>>;
 
+type Requests = Arc<Mutex<Vec<(String, String)>>>;
+
 pub(super) struct Service {
     pub(super) address: SocketAddr,
     pub(super) reports: Reports,
+    /// The requests so far: method, and path within the dashboard.
+    pub(super) requests: Requests,
     stop: oneshot::Sender<()>,
     served: JoinHandle<()>,
 }
@@ -42,6 +48,14 @@ impl Service {
         let reports = Reports::default();
         let kept = Arc::clone(&reports);
         let report = post(async move |body: String| kept.lock().unwrap().push(body));
+        let requests = Requests::default();
+        let seen = Arc::clone(&requests);
+        let note = from_fn(move |request: Request, next: Next| {
+            let path = request.uri().path().to_owned();
+            seen.lock().unwrap().push((request.method().to_string(), path));
+            next.run(request)
+        });
+        let dashboard = dashboard.layer(note);
         let app = Router::new().route("/csp-report", report).nest("/queue", dashboard);
         let served = tokio::spawn(async move {
             let shutdown = async move {
@@ -50,7 +64,7 @@ impl Service {
             };
             axum::serve(listener, app).with_graceful_shutdown(shutdown).await.unwrap();
         });
-        Self { address, reports, stop, served }
+        Self { address, reports, requests, stop, served }
     }
 
     /// The address of a page.

@@ -1,0 +1,138 @@
+//! One group: its jobs, what holds it up, and its hold.
+
+use axum::response::{Html, Response};
+use maud::{Markup, html};
+use time::OffsetDateTime;
+use uniqueue::{GroupInfo, QueueSettings};
+
+use super::groups::{held_up, jobs, limit};
+use super::queues::{HOLD, held, rate};
+use crate::access::Right;
+use crate::failure::Failure;
+use crate::fields::{Fields, url};
+use crate::html::{Document, Hostile, ago, cli, document, job_link, length_fields, quoted, submit};
+use crate::page::{LOOK_UP, Page, by};
+use crate::shared::Timed;
+
+/// What a change of this page did: the word in the URL, and the sentence.
+const DONE: [(&str, &str); 3] = [
+    ("hold", "The group is held. Its running jobs are finished. A hold that ends later stays."),
+    ("resume", "The hold has ended."),
+    ("none", "The group was not held."),
+];
+
+/// What the database knows of a group.
+pub(crate) struct FoundGroup {
+    /// `None`: none of its jobs is available or runs.
+    group: Option<GroupInfo>,
+    /// `None`: it is not held.
+    held_until: Option<OffsetDateTime>,
+}
+
+pub(crate) async fn show(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+    let (queue, name) = (fields.need("queue")?, fields.need("group")?);
+    let shared = page.app.answers.group.of((queue.to_owned(), name.to_owned()));
+    let answer = page.shared(&shared, read(&page, queue, name)).await?;
+    let (now, FoundGroup { group, held_until }) = (answer.now(), &answer.of);
+    let snapshot = page.app.sampler.latest().await;
+    let mut queues = snapshot.iter().flat_map(|snapshot| &snapshot.queues).map(|queue| &queue.settings);
+    let settings = queues.find(|settings| settings.name.as_str() == queue);
+    let done = fields.get("did").and_then(|did| DONE.iter().find(|(word, _)| *word == did));
+    let body = html! {
+        @if let Some((_, text)) = done { p.callout.notice role="status" { (text) } }
+        p.callout.mono.the-key {
+            (Hostile(name))
+            @if let Some(until) = *held_until { " " (held(until, now)) }
+        }
+        div.columns {
+            section.panel {
+                h2 { "Group" }
+                (facts(&page, queue, group.as_ref(), settings, now))
+                p { a href=(page.link(&url("/jobs", &[("queue", queue), ("group", name), ("since", "all")]))) { "Jobs of this group" } }
+            }
+            @if page.may(Right::Queues) { section.panel.actions-panel { h2 { "Change" } (forms(&page, queue, name, held_until.is_some())) } }
+        }
+        (cli(&format!("uniqueue job list --queue {} --group {}", quoted(queue), quoted(name))))
+    };
+    Ok(document(&page, Document { title: "Group", is_live: true, actions: html! {}, body }))
+}
+
+async fn read(page: &Page, queue: &str, name: &str) -> Result<Timed<FoundGroup>, Failure> {
+    let client = page.client();
+    let group = client.groups().of(queue, name).timeout(LOOK_UP).await?.pop();
+    let held = client.held_groups().of(queue, name).timeout(LOOK_UP).await?.pop();
+    Ok(Timed::new(page.now().await?, FoundGroup { group, held_until: held.map(|held| held.held_until) }))
+}
+
+fn facts(
+    page: &Page,
+    queue: &str,
+    group: Option<&GroupInfo>,
+    settings: Option<&QueueSettings>,
+    now: OffsetDateTime,
+) -> Markup {
+    html! {
+        dl.facts {
+            dt { "Queue" } dd { a href=(page.link(&url("/queue", &[("queue", queue)]))) { (Hostile(queue)) } }
+            dt { "Rate" } dd { (rate(settings.and_then(|settings| settings.group_rate))) }
+            @if let Some(group) = group {
+                @if group.head.is_some() || group.limit.is_some() { dt { "Limit" } dd { (limit(group)) } }
+                dt { "Running" } dd { (jobs(page, group, "running", group.running)) }
+                dt { "Waiting" } dd { (jobs(page, group, "available", group.waiting)) }
+                @if let Some(head) = group.head {
+                    dt { "First job" }
+                    dd {
+                        (job_link(page, head))
+                        @if let Some(kind) = &group.head_kind { " " (Hostile(kind)) }
+                        @if let Some(since) = group.head_since { " · could have run " (ago(since, now)) }
+                    }
+                    dt { "Held up by" } dd { @if group.held_by.is_some() { (held_up(page, group, now)) } @else { "nothing" } }
+                }
+            }
+        }
+        @if group.is_none() { p.empty { "None of its jobs is available or runs." } }
+    }
+}
+
+fn forms(page: &Page, queue: &str, group: &str, is_held: bool) -> Markup {
+    let to = page.link("/groups/change");
+    let names = html! {
+        input type="hidden" name="queue" value=(queue);
+        input type="hidden" name="group" value=(group);
+    };
+    html! {
+        @if is_held {
+            form.row method="post" action=(to) { (names) (submit("verb", "resume", "End the hold", "primary")) }
+        }
+        form.row method="post" action=(to) {
+            (names)
+            span.label { "Hold for" }
+            (length_fields("hold_for", "Hold for", HOLD))
+            (submit("verb", "hold", "Hold", ""))
+        }
+        p.note { "Meanwhile no job of the group starts. Its rate is that of every group of the queue, and is set there." }
+    }
+}
+
+/// Holds a group, or ends its hold.
+pub(crate) async fn change(page: Page, body: String) -> Result<Response, Failure> {
+    let fields = Fields::read(&body);
+    let (name, group, verb) = (fields.need("queue")?, fields.need("group")?, fields.need("verb")?);
+    let queue = page.client().queue(name);
+    let did = match verb {
+        "hold" => {
+            by!(page, queue.hold_group(group, fields.need_length("hold_for")?)).await?;
+            verb
+        }
+        "resume" => {
+            if by!(page, queue.resume_group(group)).await? {
+                verb
+            } else {
+                "none"
+            }
+        }
+        other => return Err(Failure::Bad(format!("there is no such change: {other:?}"))),
+    };
+    page.log(&format!("{verb} group"), &format!("{name} {group}"));
+    Ok(page.go_to(&url("/group", &[("queue", name), ("group", group), ("did", did)])))
+}

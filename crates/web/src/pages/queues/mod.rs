@@ -1,0 +1,150 @@
+//! Queues: their jobs, and their settings.
+
+mod change;
+mod forms;
+mod one;
+
+use axum::response::Html;
+use maud::{Markup, html};
+use time::OffsetDateTime;
+use uniqueue::{JobState, Keep, QueueInfo, QueueSettings};
+
+pub(crate) use self::change::change;
+pub(super) use self::forms::HOLD;
+pub(super) use self::one::rate;
+pub(crate) use self::one::show;
+use crate::fields::{Fields, url};
+use crate::html::{Document, Hostile, cli, count, countdown, document, grouped, hex, span};
+use crate::page::Page;
+use crate::snapshot::Snapshot;
+
+/// The most queues on a page.
+const ROWS: usize = 50;
+
+/// The states that the table shows.
+const STATES: [JobState; 6] = [
+    JobState::Available,
+    JobState::Running,
+    JobState::Retryable,
+    JobState::Scheduled,
+    JobState::Discarded,
+    JobState::Completed,
+];
+
+pub(crate) async fn list(page: Page, fields: Fields) -> Html<String> {
+    let body = match page.app.sampler.latest().await {
+        Some(snapshot) => table(&page, &snapshot, &fields),
+        None => html! { p.callout.critical role="alert" { "The database does not answer." } },
+    };
+    document(&page, Document { title: "Queues", is_live: true, actions: html! {}, body })
+}
+
+fn table(page: &Page, snapshot: &Snapshot, fields: &Fields) -> Markup {
+    if snapshot.queues.is_empty() {
+        return html! { p.panel.empty { "There is no queue yet. A queue appears with its first job, its first runner or its first setting." } };
+    }
+    let (prefix, after) = (fields.get("prefix"), fields.get("after"));
+    let mut queues: Vec<_> = snapshot.queues.iter().collect();
+    queues.sort_by_key(|queue| queue.settings.name.as_str());
+    queues.retain(|queue| {
+        let name = queue.settings.name.as_str();
+        prefix.is_none_or(|prefix| name.starts_with(prefix)) && after.is_none_or(|after| name > after)
+    });
+    let next = (queues.len() > ROWS).then(|| {
+        let mut pairs = vec![("after", queues[ROWS - 1].settings.name.as_str())];
+        pairs.extend(prefix.map(|prefix| ("prefix", prefix)));
+        url("/queues", &pairs)
+    });
+    let has_rate = queues.iter().any(|queue| queue.settings.rate.or(queue.settings.group_rate).is_some());
+    html! {
+        @if snapshot.queues.len() > ROWS {
+            form.row.search method="get" action=(page.link("/queues")) role="search" {
+                input name="prefix" value=[prefix] placeholder="queue begins with" aria-label="Queue begins with" data-search size="24";
+                button { "Search" }
+            }
+        }
+        @if queues.is_empty() { p.panel.empty { "No queue begins so. " a href=(page.link("/queues")) { "All queues" } } }
+        @else { div.scroll {
+            table {
+                thead {
+                    tr {
+                        th { "Queue" } @for one in STATES { th.num { (one) } }
+                        th.num { "Oldest" } th.num { "Runners" } th.num { "Limit" }
+                        @if has_rate { th { "Rate" } }
+                        th { "Keeps completed" }
+                    }
+                }
+                tbody { @for queue in queues.iter().take(ROWS) { (row(page, queue, snapshot.now(), has_rate)) } }
+            }
+        } }
+        p.row.pages { @if let Some(next) = next { a.button rel="next" href=(page.link(&next)) { "Next page" } } }
+        p.note { "A number with a plus is a lower bound. Final jobs are counted among the last 20,000." }
+        (cli("uniqueue queue list"))
+    }
+}
+
+fn row(page: &Page, queue: &QueueInfo, now: OffsetDateTime, has_rate: bool) -> Markup {
+    let settings = &queue.settings;
+    let name = settings.name.as_str();
+    html! {
+        tr id={ "queue-" (hex(name)) } {
+            th scope="row" {
+                a href=(page.link(&url("/queue", &[("queue", name)]))) { (Hostile(name)) }
+                @if settings.paused_at.is_some() { " " span.badge.warning { "paused" } }
+                @if let Some(until) = settings.held_until { " " (held(until, now)) }
+                @if settings.fair { " " span.badge title="Its groups take turns within a priority" { "fair" } }
+            }
+            @for one in STATES { td.num {
+                (jobs(page, queue, one))
+                @if let (JobState::Available, Some(most)) = (one, settings.max_waiting) {
+                    span.note title="Inserts are refused at this number of available jobs" { " of " (grouped(u64::from(most))) }
+                }
+            } }
+            td.num { (queue.oldest_available_age.map(span).unwrap_or_default()) }
+            td.num { (grouped(queue.runners)) }
+            td.num.nowrap { (limit(settings)) }
+            @if has_rate { td.nowrap { (rates(settings)) } }
+            td { (kept(settings.keep_completed)) }
+        }
+    }
+}
+
+/// The limits of a queue and of each of its groups.
+fn limit(settings: &QueueSettings) -> String {
+    match (settings.limit, settings.group_limit) {
+        (None, None) => "none".to_owned(),
+        (Some(all), None) => all.to_string(),
+        (None, Some(group)) => format!("{group} a group"),
+        (Some(all), Some(group)) => format!("{all}, {group} a group"),
+    }
+}
+
+/// The rates of a queue and of each of its groups.
+fn rates(settings: &QueueSettings) -> String {
+    match (settings.rate, settings.group_rate) {
+        (None, None) => "none".to_owned(),
+        (Some(all), None) => all.to_string(),
+        (None, Some(group)) => format!("{group} a group"),
+        (Some(all), Some(group)) => format!("{all}; {group} a group"),
+    }
+}
+
+/// That a queue or a group is held, and for how much longer.
+pub(super) fn held(until: OffsetDateTime, now: OffsetDateTime) -> Markup {
+    html! { span.badge.warning { "held" } " " span.note { "for " (countdown(until, now)) } }
+}
+
+fn kept(keep: Keep) -> String {
+    match keep {
+        Keep::AsRunnersSay => "default".to_owned(),
+        Keep::Forever => "forever".to_owned(),
+        Keep::For(length) => span(length),
+    }
+}
+
+/// The number of jobs in a state, with a link to them.
+fn jobs(page: &Page, queue: &QueueInfo, one: JobState) -> Markup {
+    let jobs = queue.count(one);
+    let list = url("/jobs", &[("queue", queue.settings.name.as_str()), ("state", one.as_str()), ("since", "all")]);
+    html! { @if jobs.counted() == 0 { (count(jobs)) } @else { a.plain href=(page.link(&list)) { (count(jobs)) } } }
+}

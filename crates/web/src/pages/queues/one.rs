@@ -1,0 +1,76 @@
+//! One queue: its jobs, and its settings.
+
+use axum::response::Html;
+use maud::{Markup, html};
+use uniqueue::{JobState, QueueInfo, Rate};
+
+use super::forms::forms;
+use super::{held, jobs, kept};
+use crate::access::Right;
+use crate::failure::Failure;
+use crate::fields::{Fields, url};
+use crate::html::{Document, Hostile, ago, argument, cli, document, grouped, span, state};
+use crate::page::Page;
+
+pub(crate) async fn show(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+    let name = fields.need("queue")?;
+    let Some(snapshot) = page.app.sampler.latest().await else {
+        let body = html! { p.callout.critical role="alert" { "The database does not answer." } };
+        return Ok(document(&page, Document { title: "Queue", is_live: true, actions: html! {}, body }));
+    };
+    let queue = snapshot.queues.iter().find(|queue| queue.settings.name.as_str() == name);
+    let queue = queue.ok_or(Failure::NotFound("queue: it appears with its first job, runner or setting"))?;
+    let (settings, now) = (&queue.settings, snapshot.now());
+    let body = html! {
+        p.callout.mono.the-key {
+            (Hostile(name))
+            @if let Some(at) = settings.paused_at { " " span.badge.warning { "paused" } " " span.note { (ago(at, now.max(at))) } }
+            @if let Some(until) = settings.held_until { " " (held(until, now)) }
+        }
+        div.columns {
+            section.panel {
+                h2 { "Jobs" }
+                dl.facts { @for one in JobState::ALL { dt { (state(one)) } dd { (jobs(&page, queue, one)) } } }
+                p.note { "A number with a plus is a lower bound. Final jobs are counted among the last 20,000." }
+                p {
+                    a href=(page.link(&url("/jobs", &[("queue", name), ("since", "all")]))) { "Jobs of this queue" }
+                    " · " a href=(page.link(&url("/groups", &[("queue", name)]))) { "Groups of this queue" }
+                }
+            }
+            section.panel { h2 { "Work" } (work(queue)) }
+            @if page.may(Right::Queues) { section.panel.actions-panel { h2 { "Change" } (forms(&page, settings)) } }
+        }
+        (cli(&format!("uniqueue queue list {}", argument(name))))
+    };
+    Ok(document(&page, Document { title: "Queue", is_live: true, actions: html! {}, body }))
+}
+
+/// How the queue is worked, and its settings.
+fn work(queue: &QueueInfo) -> Markup {
+    let settings = &queue.settings;
+    html! {
+        dl.facts {
+            dt { "Runners" } dd { (grouped(queue.runners)) }
+            dt { "Oldest available job" } dd { @match queue.oldest_available_age { Some(age) => { "due for " (span(age)) } None => "none" } }
+            dt { "Limit" } dd { @match settings.limit { Some(limit) => { (limit) " at once" } None => "none" } }
+            dt { "Limit of each group" } dd { @match settings.group_limit { Some(limit) => { (limit) " at once" } None => "none but the jobs' own" } }
+            dt { "Rate" } dd { (rate(settings.rate)) }
+            dt { "Rate of each group" } dd { (rate(settings.group_rate)) }
+            dt { "May wait" } dd { @match settings.max_waiting { Some(limit) => { (grouped(u64::from(limit))) " available jobs" } None => "any number" } }
+            dt { "Turns" } dd { @if settings.fair { "fair: groups take turns, and jobs without a group are one more" } @else { "groups take turns, and jobs without a group come by their time" } }
+            dt { "Keeps completed" } dd { (kept(settings.keep_completed)) }
+            dt { "Keeps cancelled" } dd { (kept(settings.keep_cancelled)) }
+            dt { "Keeps discarded" } dd { (kept(settings.keep_discarded)) }
+        }
+    }
+}
+
+/// A rate in words.
+pub(in crate::pages) fn rate(rate: Option<Rate>) -> Markup {
+    html! {
+        @match rate {
+            Some(rate) => { (rate) span.note { " · up to " (grouped(u64::from(rate.burst))) " start at once" } }
+            None => "any",
+        }
+    }
+}

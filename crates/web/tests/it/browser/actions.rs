@@ -1,0 +1,178 @@
+//! Each page and each change, once, with the browser's own forms.
+
+use std::time::Duration;
+
+use fantoccini::{Client as Browser, Locator};
+use serde_json::json;
+use sqlx::AssertSqlSafe;
+use uniqueue::testing::Database;
+use uniqueue::{Client, NewJob, PeriodicJob, UniqueKey};
+use uniqueue_web::{Needs, Web};
+
+use super::driver::{Driver, click, shows};
+use super::service::Service;
+
+/// Types into a field, in place of what it has.
+async fn write(browser: &Browser, css: &str, text: &str) {
+    let field = browser.find(Locator::Css(css)).await.unwrap_or_else(|error| panic!("{css}: {error}"));
+    field.clear().await.unwrap();
+    field.send_keys(text).await.unwrap();
+}
+
+/// Presses the button of a verb, and waits until the page shows a text.
+async fn press(browser: &Browser, verb: &str, text: &str) {
+    click(browser, &format!("main button[value={verb}]")).await;
+    shows(browser, text).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_is_opened_and_every_change_is_made_by_its_form() {
+    let Some(driver) = Driver::start().await else { return };
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let service = Service::start(client.clone(), 0).await;
+    let browser = driver.session(1280, 900, true).await;
+    let go = async |path: &str, text: &str| {
+        browser.goto(&service.url(path)).await.unwrap();
+        shows(&browser, text).await;
+    };
+
+    insert_and_change_a_job(&browser, &service, client).await;
+    change_many_jobs(&browser, &service, &database).await;
+    change_queues_and_groups(&browser, &service, client).await;
+
+    client.insert(NewJob::new("mail", &json!({})).unique_key(UniqueKey::raw("k"))).await.unwrap();
+    go("/keys?prefix=k", "Holder").await;
+    click(&browser, "tbody a.key").await;
+    shows(&browser, "Claims in").await;
+    click(&browser, "form[action$='/key/release'] button").await;
+    shows(&browser, "The claim is released.").await;
+    go("/explain", "Neither changes anything.").await;
+    write(&browser, "input[name=kind]", "mail").await;
+    press(&browser, "insert", "A new job.").await;
+    press(&browser, "lab", "would have met a job").await;
+    go("/duplicates", "No kind is audited").await;
+    write(&browser, "main input[name=kind]", "mail").await;
+    press(&browser, "start", "since").await;
+    press(&browser, "stop", "stopped").await;
+    let nightly = PeriodicJob::cron("nightly", "0 3 * * *", NewJob::new("sweep", &json!({})));
+    client.periodic().define(nightly).await.unwrap();
+    go("/periodic", "nightly").await;
+    press(&browser, "pause", "paused").await;
+    press(&browser, "resume", "Pause").await;
+    press(&browser, "run", "Inserted, or met").await;
+    for (path, text) in [
+        ("", "Available"),
+        ("/running", "No job runs now."),
+        ("/runners", "No runner has registered."),
+        ("/failing", "No job waits for a retry"),
+        ("/waiting", "No insert waits."),
+        ("/queues", "Keeps completed"),
+        ("/doctor", "checks"),
+        ("/changes", "run_periodic"),
+    ] {
+        go(path, text).await;
+    }
+    click(&browser, "button[value=dark]").await;
+    shows(&browser, "run_periodic").await;
+
+    let requests = service.requests.lock().unwrap().clone();
+    for route in Web::routes().iter().filter(|route| route.needs != Needs::Nothing && route.path != "/metrics") {
+        let was_asked = requests.iter().any(|(method, path)| method == route.method && matches(route.path, path));
+        assert!(was_asked, "no browser asked for {} {}: {requests:?}", route.method, route.path);
+    }
+    assert_eq!(*service.reports.lock().unwrap(), Vec::<String>::new());
+    browser.close().await.unwrap();
+}
+
+/// Whether a path is one of a route.
+fn matches(route: &str, path: &str) -> bool {
+    let (route, path): (Vec<_>, Vec<_>) = (route.split('/').collect(), path.split('/').collect());
+    route.len() == path.len() && route.iter().zip(path).all(|(part, given)| part.starts_with('{') || *part == given)
+}
+
+async fn insert_and_change_a_job(browser: &Browser, service: &Service, client: &Client) {
+    browser.goto(&service.url("/insert")).await.unwrap();
+    write(browser, "input[name=kind]", "mail").await;
+    write(browser, "textarea[name=args]", r#"{"to": "ada"}"#).await;
+    write(browser, "textarea[name=policy]", r#"{"key": "first"}"#).await;
+    press(browser, "explain", "The key is free").await;
+    press(browser, "insert", "History").await;
+    press(browser, "reschedule", "The job has another time.").await;
+    write(browser, "input[name=priority]", "7").await;
+    press(browser, "priority", "The job has another priority.").await;
+    press(browser, "retry", "The job is available again.").await;
+    press(browser, "release_claim", "The job has given up its claim.").await;
+    press(browser, "cancel", "The job is cancelled.").await;
+    click(browser, "details[data-hold] summary").await;
+    click(browser, "form[action$='/delete'] button").await;
+    shows(browser, "No job meets these conditions.").await;
+    let pending = client.insert(NewJob::new("mail", &json!({})).pending()).await.unwrap().id();
+    browser.goto(&service.url(&format!("/jobs/{pending}"))).await.unwrap();
+    press(browser, "release", "The job is released.").await;
+}
+
+async fn change_many_jobs(browser: &Browser, service: &Service, database: &Database) {
+    browser.goto(&service.url("/jobs?kind=mail&since=all")).await.unwrap();
+    click(browser, "tbody input[type=checkbox]").await;
+    press(browser, "cancel", "will get cancel").await;
+    // Another transaction has the job, so the plan waits until it is stopped.
+    let mut other = database.pool().begin().await.unwrap();
+    let lock = format!("SELECT FROM {}.job FOR UPDATE", database.schema().as_str());
+    sqlx::query(AssertSqlSafe(lock)).execute(&mut *other).await.unwrap();
+    click(browser, "main button.primary").await;
+    shows(browser, "Running.").await;
+    click(browser, "form[action$='/stop'] button").await;
+    shows(browser, "Stopped.").await;
+    other.rollback().await.unwrap();
+    browser.goto(&service.url("/jobs?kind=mail&since=all")).await.unwrap();
+    let all = browser.find(Locator::Css("select[name=whole]")).await.unwrap();
+    all.select_by_value("yes").await.unwrap();
+    press(browser, "delete", "to confirm").await;
+    let text = browser.find(Locator::Css("label code")).await.unwrap().text().await.unwrap();
+    write(browser, "input[name=confirm]", &text).await;
+    click(browser, "main button.danger").await;
+    shows(browser, "Done.").await;
+}
+
+async fn change_queues_and_groups(browser: &Browser, service: &Service, client: &Client) {
+    client.insert(NewJob::new("sync", &json!({})).queue("imports").group("shop:1")).await.unwrap();
+    browser.goto(&service.url("/queues")).await.unwrap();
+    // It comes with the next sample.
+    shows(browser, "imports").await;
+    click(browser, "a[href$='queue=imports']").await;
+    press(browser, "pause", "Resume").await;
+    press(browser, "resume", "Pause").await;
+    write(browser, "input[name=hold_for]", "2").await;
+    press(browser, "hold", "held for 00:").await;
+    press(browser, "resume", "Pause").await;
+    for (verb, fields, text) in [
+        ("limit", &[("limit", "3")][..], "3 at once"),
+        ("limit_groups", &[("limit", "2")], "2 at once"),
+        ("rate", &[("count", "10"), ("period", "5"), ("burst", "4")], "10/5s, burst 4"),
+        ("rate_groups", &[("count", "100"), ("period", "60")], "100/1m"),
+        ("max_waiting", &[("limit", "1234")], "1,234 available jobs"),
+        ("keep", &[("days", "2")], "2 d"),
+    ] {
+        // The field before the button of its own form.
+        for (name, value) in fields {
+            write(browser, &format!("form:has(button[value={verb}]) input[name={name}]"), value).await;
+        }
+        press(browser, verb, text).await;
+    }
+    press(browser, "fair", "fair: groups take turns").await;
+    press(browser, "not_fair", "Take fair turns").await;
+    press(browser, "keep_default", "Keeps completed").await;
+    press(browser, "no_rate", "Rate of each group").await;
+    let settings = client.queue("imports").settings().await.unwrap();
+    assert_eq!((settings.limit, settings.rate, settings.held_until), (Some(3), None, None));
+    assert_eq!(settings.group_rate.unwrap().period, Duration::from_secs(60));
+    assert_eq!(settings.keep_completed, uniqueue::Keep::AsRunnersSay);
+
+    browser.goto(&service.url("/groups?queue=imports")).await.unwrap();
+    click(browser, "tbody a").await;
+    press(browser, "hold", "The group is held.").await;
+    shows(browser, "it is held for").await;
+    press(browser, "resume", "The hold has ended.").await;
+    assert_eq!(client.held_groups().await.unwrap(), []);
+}
