@@ -38,9 +38,10 @@ use crate::unique::UniquePolicy;
 ///
 /// # Errors
 ///
-/// [`Error::InvalidPolicy`] or another error of a policy that makes no key, or of a kind without one;
-/// [`Error::InvalidName`] for an invalid kind; [`Error::InvalidOption`] for an empty batch; [`Error::Database`].
-/// Problems of single jobs are in the report.
+/// [`Error::InvalidPolicy`](crate::Error::InvalidPolicy) or another error of a policy that makes no key, or of a kind
+/// without one; [`Error::InvalidName`](crate::Error::InvalidName) for an invalid kind;
+/// [`Error::InvalidOption`](crate::Error::InvalidOption) for an empty batch;
+/// [`Error::Database`](crate::Error::Database). Problems of single jobs are in the report.
 #[must_use = "a backfill does nothing until it is awaited"]
 pub struct Backfill<'a> {
     client: &'a Client,
