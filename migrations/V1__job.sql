@@ -171,9 +171,7 @@ CREATE INDEX job_group ON job (queue, priority DESC, group_key, scheduled_at, id
 COMMENT ON INDEX job_group IS 'Available jobs of groups. A fetch visits the first of each group.';
 
 CREATE INDEX job_group_held ON job (queue, group_key)
-    WHERE group_key IS NOT NULL AND (
-        state = 'running' OR (began IS NOT NULL AND state IN ('available', 'pending', 'retryable', 'scheduled'))
-    );
+    WHERE group_key IS NOT NULL AND finalized_at IS NULL AND (state = 'running' OR began IS NOT NULL);
 COMMENT ON INDEX job_group_held IS
     'What takes the places of groups: their running jobs, and jobs in order that began and are not final.';
 

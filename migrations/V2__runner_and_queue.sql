@@ -233,10 +233,37 @@ CREATE FUNCTION next_token_at(rate_count integer, rate_period interval, rate_bur
 COMMENT ON FUNCTION next_token_at(integer, interval, integer, timestamptz) IS
     'From when on a rate lets a job start; null: there is no rate, or nothing started yet.';
 
-CREATE FUNCTION free_places(queue_name text, wanted integer) RETURNS integer
+CREATE FUNCTION lock_queue(queue_name text) RETURNS queue
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
     SET lock_timeout = '200ms'
+AS $$
+DECLARE
+    settings queue;
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'feature_not_supported',
+            MESSAGE = format('queue %s has groups, a limit or a rate, which need READ COMMITTED', queue_name),
+            HINT = 'Set default_transaction_isolation of the role that runs jobs to read committed.';
+    END IF;
+    SELECT q.* INTO settings FROM queue AS q WHERE q.name = queue_name FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        INSERT INTO queue (name) VALUES (queue_name) ON CONFLICT DO NOTHING;
+        SELECT q.* INTO settings FROM queue AS q WHERE q.name = queue_name FOR NO KEY UPDATE;
+    END IF;
+    RETURN settings;
+EXCEPTION
+    WHEN lock_not_available THEN
+        RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION lock_queue(text) IS
+    'Locks the row of a queue until the transaction ends, and makes it where there is none. Answers with it; null where another transaction has it locked for longer than 200 ms. Error 0A000 under another isolation level than READ COMMITTED.';
+
+CREATE FUNCTION free_places(queue_name text, wanted integer) RETURNS integer
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
     -- One plan, made once, that reads by index however small the table was when it was made.
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
@@ -246,25 +273,12 @@ AS $$
 -- begins with the row in hand does. The row stays locked until the fetch has committed, so that
 -- nobody counts in between. Fetches take the rows of their queues in one order.
 DECLARE
-    settings queue;
+    settings CONSTANT queue := lock_queue(queue_name);
     places integer;
     running integer;
 BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'feature_not_supported',
-            MESSAGE = format('queue %s has a limit or a rate, which needs READ COMMITTED', queue_name),
-            HINT = 'Set default_transaction_isolation of the role that runs jobs to read committed.';
-    END IF;
-    BEGIN
-        SELECT q.* INTO settings FROM queue AS q WHERE q.name = queue_name FOR NO KEY UPDATE;
-    EXCEPTION
-        -- Somebody changes the queue in a transaction that is open for long. Other queues must not
-        -- wait for that; this one is asked for again.
-        WHEN lock_not_available THEN
-            RETURN 0;
-    END;
-    IF settings.paused_at IS NOT NULL OR settings.held_until > clock_timestamp() THEN
+    -- Where another transaction has the row for long, other queues must not wait for that; this one is asked for again.
+    IF settings.name IS NULL OR settings.paused_at IS NOT NULL OR settings.held_until > clock_timestamp() THEN
         RETURN 0;
     END IF;
     places := least(wanted, rate_tokens(
@@ -319,34 +333,6 @@ END
 $$;
 COMMENT ON FUNCTION spend_tokens(text[], text[], timestamptz) IS
     'Spends a token of a queue''s rate, and of its group''s, for each job that started at that time: its queue and its group, or null. Changes nothing where there is no rate. The caller has locked the rows of the queues. Returns the number of jobs.';
-
-CREATE FUNCTION lock_queue(queue_name text) RETURNS queue
-    LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET lock_timeout = '200ms'
-AS $$
-DECLARE
-    settings queue;
-BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'feature_not_supported',
-            MESSAGE = format('queue %s has groups, which need READ COMMITTED', queue_name),
-            HINT = 'Set default_transaction_isolation of the role that runs jobs to read committed.';
-    END IF;
-    SELECT q.* INTO settings FROM queue AS q WHERE q.name = queue_name FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
-        INSERT INTO queue (name) VALUES (queue_name) ON CONFLICT DO NOTHING;
-        SELECT q.* INTO settings FROM queue AS q WHERE q.name = queue_name FOR NO KEY UPDATE;
-    END IF;
-    RETURN settings;
-EXCEPTION
-    WHEN lock_not_available THEN
-        RETURN NULL;
-END
-$$;
-COMMENT ON FUNCTION lock_queue(text) IS
-    'Locks the row of a queue until the transaction ends, and makes it where there is none. Answers with it; null where another transaction has it locked for longer than 200 ms. Error 0A000 under another isolation level than READ COMMITTED.';
 
 CREATE FUNCTION group_tokens(settings queue, full_at timestamptz, held_until timestamptz, at timestamptz) RETURNS integer
     LANGUAGE sql IMMUTABLE
@@ -549,10 +535,8 @@ BEGIN
                     count(*) FILTER (WHERE k.state = 'running') AS running,
                     (array_agg(k.id ORDER BY k.id) FILTER (WHERE k.state <> 'running'))[1] AS began
                 FROM job AS k
-                WHERE k.queue = queue_name AND k.group_key = r.group_key AND k.group_key IS NOT NULL AND (
-                    k.state = 'running'
-                    OR (k.began IS NOT NULL AND k.state IN ('available', 'pending', 'retryable', 'scheduled'))
-                )
+                WHERE k.queue = queue_name AND k.group_key = r.group_key AND k.group_key IS NOT NULL
+                    AND k.finalized_at IS NULL AND (k.state = 'running' OR k.began IS NOT NULL)
             ) AS h
         LOOP
             visits_left := visits_left - (visited.part < 3)::integer;

@@ -163,6 +163,16 @@ CREATE FUNCTION queue_may_be(queue_name text) RETURNS boolean
     END;
 COMMENT ON FUNCTION queue_may_be(text) IS 'True for what can be a queue''s name; error 22023 for anything else, as in insert_job.';
 
+CREATE FUNCTION limit_may_be(name text, given integer) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN given < 1 THEN
+            refuse(format('invalid %s: must be at least 1; to run nothing, pause the queue: %s', name, given))
+        ELSE true
+    END;
+COMMENT ON FUNCTION limit_may_be(text, integer) IS
+    'True for what can be a limit of running jobs, or none; error 22023 for anything else, which names the column.';
+
 CREATE FUNCTION rate_may_be(rate_count integer, period interval, burst integer) RETURNS boolean
     LANGUAGE sql STABLE
     RETURN CASE
@@ -522,11 +532,7 @@ BEGIN ATOMIC
     WITH limited AS (
         INSERT INTO queue AS q (name, max_running)
         SELECT limit_queue.queue_name, limit_queue.max_running
-        WHERE queue_may_be(limit_queue.queue_name) AND CASE
-            WHEN limit_queue.max_running < 1 THEN
-                refuse(format('invalid max_running: must be at least 1; to run nothing, pause the queue: %s', limit_queue.max_running))
-            ELSE true
-        END
+        WHERE queue_may_be(limit_queue.queue_name) AND limit_may_be('max_running', limit_queue.max_running)
         ON CONFLICT (name) DO UPDATE SET max_running = excluded.max_running
         RETURNING q.name, q.paused_at, q.max_running, wake_runners(ARRAY[q.name]) AS woken
     )
@@ -621,14 +627,7 @@ BEGIN ATOMIC
     WITH limited AS (
         INSERT INTO queue AS q (name, max_per_group)
         SELECT limit_groups.queue_name, limit_groups.max_per_group
-        WHERE queue_may_be(limit_groups.queue_name) AND CASE
-            WHEN limit_groups.max_per_group < 1 THEN
-                refuse(format(
-                    'invalid max_per_group: must be at least 1; to run nothing, pause the queue: %s',
-                    limit_groups.max_per_group
-                ))
-            ELSE true
-        END
+        WHERE queue_may_be(limit_groups.queue_name) AND limit_may_be('max_per_group', limit_groups.max_per_group)
         ON CONFLICT (name) DO UPDATE SET max_per_group = excluded.max_per_group
         RETURNING q.name, q.paused_at, q.max_per_group, q.fair, wake_runners(ARRAY[q.name]) AS woken
     )

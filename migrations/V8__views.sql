@@ -563,9 +563,8 @@ held AS (
     (
         SELECT j.queue, j.group_key, 1 AS place
         FROM job AS j
-        WHERE j.group_key IS NOT NULL AND (
-            j.state = 'running' OR (j.began IS NOT NULL AND j.state IN ('available', 'pending', 'retryable', 'scheduled'))
-        ) AND (j.queue, j.group_key) > (coalesce(queue_name, after_queue, ''), coalesce(after_group, ''))
+        WHERE j.group_key IS NOT NULL AND j.finalized_at IS NULL AND (j.state = 'running' OR j.began IS NOT NULL)
+            AND (j.queue, j.group_key) > (coalesce(queue_name, after_queue, ''), coalesce(after_group, ''))
         ORDER BY j.queue, j.group_key
         LIMIT 1
     )
@@ -575,9 +574,8 @@ held AS (
     CROSS JOIN LATERAL (
         SELECT j.queue, j.group_key
         FROM job AS j
-        WHERE j.group_key IS NOT NULL AND (
-            j.state = 'running' OR (j.began IS NOT NULL AND j.state IN ('available', 'pending', 'retryable', 'scheduled'))
-        ) AND (j.queue, j.group_key) > (h.queue, h.group_key)
+        WHERE j.group_key IS NOT NULL AND j.finalized_at IS NULL AND (j.state = 'running' OR j.began IS NOT NULL)
+            AND (j.queue, j.group_key) > (h.queue, h.group_key)
         ORDER BY j.queue, j.group_key
         LIMIT 1
     ) AS n
@@ -629,15 +627,16 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT j.id
         FROM job AS j
-        WHERE j.queue = n.queue AND j.group_key = n.group_key AND j.group_key IS NOT NULL AND j.state = 'running'
+        WHERE j.queue = n.queue AND j.group_key = n.group_key AND j.group_key IS NOT NULL AND j.finalized_at IS NULL
+            AND j.state = 'running'
         LIMIT 1001
     ) AS r
 ) AS p
 LEFT JOIN LATERAL (
     SELECT j.id, j.state
     FROM job AS j
-    WHERE j.queue = n.queue AND j.group_key = n.group_key AND j.group_key IS NOT NULL
-        AND j.began IS NOT NULL AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
+    WHERE j.queue = n.queue AND j.group_key = n.group_key AND j.group_key IS NOT NULL AND j.finalized_at IS NULL
+        AND j.began IS NOT NULL AND j.state <> 'running'
     ORDER BY j.id
     LIMIT 1
 ) AS b ON true
