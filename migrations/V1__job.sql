@@ -27,8 +27,8 @@ COMMENT ON DOMAIN attempt_count IS 'A number of attempts: 0 to 32767.';
 CREATE DOMAIN attempt_limit AS smallint CHECK (VALUE >= 1);
 COMMENT ON DOMAIN attempt_limit IS 'How many attempts a job has: 1 to 32767.';
 
-CREATE DOMAIN json_object AS jsonb CHECK (jsonb_typeof(VALUE) = 'object');
-COMMENT ON DOMAIN json_object IS 'A JSON object.';
+CREATE DOMAIN jsonb_object AS jsonb CHECK (jsonb_typeof(VALUE) = 'object');
+COMMENT ON DOMAIN jsonb_object IS 'A JSON object.';
 
 -- The states are in alphabetical order, so the bit is 1 shifted by the state's place. width_bucket finds the place
 -- among the states after the first. It is immutable, as a generated column needs; a cast of an enum to text is not.
@@ -103,7 +103,7 @@ CREATE TABLE job (
     queue short_name NOT NULL DEFAULT 'default',
     unique_key key_text,
     args jsonb NOT NULL DEFAULT '{}',
-    meta json_object NOT NULL DEFAULT '{}',
+    meta jsonb_object NOT NULL DEFAULT '{}',
     errors jsonb NOT NULL DEFAULT '[]',
     output jsonb,
     progress jsonb,

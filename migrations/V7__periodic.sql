@@ -18,7 +18,7 @@ CREATE TABLE periodic (
     source text NOT NULL DEFAULT 'database',
     problem text,
     args jsonb NOT NULL DEFAULT '{}',
-    meta json_object NOT NULL DEFAULT '{}',
+    meta jsonb_object NOT NULL DEFAULT '{}',
     unique_policy jsonb,
     group_key key_text,
     group_limit group_limit,
