@@ -46,7 +46,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// So many starts in each period. As many may start at once.
+    /// A rate of `count` starts in each period. Its burst is the count too.
     #[must_use]
     pub const fn per(count: u32, period: Duration) -> Self {
         Self { count, period, burst: count }

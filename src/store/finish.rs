@@ -39,7 +39,8 @@ pub(crate) enum Verdict {
     },
 }
 
-/// What waits with a snoozed job, for as long. Queues come first, as fetches lock them.
+/// The queue or the group that a snoozed job holds back, for as long as the job waits. Queues come first, because fetches
+/// lock queues before groups.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Hold {
     Queue(QueueName),

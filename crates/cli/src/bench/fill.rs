@@ -13,11 +13,11 @@ const BATCH: u64 = 100_000;
 pub(super) enum Groups {
     /// No job has a group.
     None,
-    /// So many groups, which run one job at a time.
+    /// The jobs belong to this many groups. Each group runs one job at a time.
     OneAtATime(u32),
     /// The same in order.
     InOrder(u32),
-    /// So many groups that take fair turns. The first one has this many jobs, which come before all others.
+    /// The jobs belong to this many groups, which take fair turns. The first group has this many jobs, and they come before all others.
     Fair(u32, u64),
 }
 

@@ -236,7 +236,7 @@ pub(super) fn limit(group: &GroupInfo) -> String {
     }
 }
 
-/// What holds a group up, and for how much longer, where a hold or a rate says so.
+/// The cell names what holds the group up. Where a hold or a rate has an end, the cell also says for how much longer.
 pub(super) fn held_up(page: &Page, group: &GroupInfo, now: OffsetDateTime) -> Markup {
     html! {
         @if let Some(holder) = &group.held_by {
