@@ -268,7 +268,7 @@ CREATE FUNCTION free_places(queue_name text, wanted integer) RETURNS integer
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
 AS $$
--- How many of the wanted jobs of a queue a fetch may start. The fetch's own snapshot is from before
+-- The number of jobs of a queue, at most the wanted one, that a fetch may start. The fetch's own snapshot is from before
 -- it waited for the queue's row, and does not see what was started meanwhile; a statement that
 -- begins with the row in hand does. The row stays locked until the fetch has committed, so that
 -- nobody counts in between. Fetches take the rows of their queues in one order.
@@ -298,7 +298,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION free_places(text, integer) IS
-    'How many of the wanted jobs of a queue a fetch may start under queue.max_running and the queue''s rate. Locks the queue''s row until the transaction ends; 0 where somebody else has it for longer than 200 ms. Error 0A000 under another isolation level than READ COMMITTED.';
+    'The number of jobs of a queue, at most the wanted one, that a fetch may start under queue.max_running and the queue''s rate. The function locks the queue''s row until the transaction ends; 0 where somebody else has it for longer than 200 ms. Error 0A000 under another isolation level than READ COMMITTED.';
 
 CREATE FUNCTION spend_tokens(queue_names text[], group_keys text[], at timestamptz) RETURNS integer
     LANGUAGE plpgsql VOLATILE

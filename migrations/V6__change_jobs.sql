@@ -648,9 +648,10 @@ BEGIN ATOMIC
         SET rate_count = excluded.rate_count,
             rate_period = excluded.rate_period,
             rate_burst = excluded.rate_burst,
-            -- No later than if all of the new burst were spent now.
+            -- No later than if all of the new burst were spent now. A null, where no job started under a rate, stays:
+            -- least would take it for the later time.
             rate_full_at = CASE
-                WHEN excluded.rate_count IS NOT NULL THEN least(
+                WHEN excluded.rate_count IS NOT NULL AND q.rate_full_at IS NOT NULL THEN least(
                     q.rate_full_at,
                     clock_timestamp() + rate_time(excluded.rate_burst, excluded.rate_count, excluded.rate_period)
                 )

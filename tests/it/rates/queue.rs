@@ -69,6 +69,21 @@ async fn a_rate_holds_while_runners_are_killed() {
 }
 
 #[tokio::test]
+async fn a_first_rate_of_a_queue_that_has_settings_lets_the_whole_burst_start() {
+    let database = with_history().await;
+    let queue = database.client.queue("default");
+    queue.limit(Some(100)).await.unwrap();
+    // The second rate is a first one again.
+    for rate in [Some(Rate::per(9, 3_600 * SECOND)), None, Some(Rate::per(5, 3_600 * SECOND))] {
+        queue.rate(rate).await.unwrap();
+    }
+    database.client.insert_many((0..8).map(|_| work(0))).await.unwrap();
+    let runners = runners(&database, 1);
+    database.until(LEFT, 3).await;
+    drop(runners);
+}
+
+#[tokio::test]
 async fn a_rate_changes_live() {
     let database = with_history().await;
     let client = &database.client;
