@@ -724,12 +724,19 @@ CREATE FUNCTION hold_group(queue_name text, group_key text, hold_for interval)
 RETURNS TABLE (queue text, group_key text, held_until timestamptz)
     LANGUAGE sql VOLATILE
 BEGIN ATOMIC
+    -- The queue's row first, as fetches lock them. A fetch that spends tokens of groups has it, and waits for no group.
+    WITH locked AS (
+        INSERT INTO queue AS q (name)
+        SELECT $1
+        WHERE queue_may_be($1) AND hold_may_be($3) AND CASE
+            WHEN octet_length($2) BETWEEN 1 AND 512 THEN true
+            ELSE refuse(format('invalid group: must be 1 to 512 bytes: %s', coalesce(octet_length($2)::text, 'null')))
+        END
+        ON CONFLICT (name) DO UPDATE SET held_until = q.held_until
+        RETURNING q.name
+    )
     INSERT INTO queue_group AS g (queue, group_key, held_until)
-    SELECT $1, $2, clock_timestamp() + $3
-    WHERE queue_may_be($1) AND hold_may_be($3) AND CASE
-        WHEN octet_length($2) BETWEEN 1 AND 512 THEN true
-        ELSE refuse(format('invalid group: must be 1 to 512 bytes: %s', coalesce(octet_length($2)::text, 'null')))
-    END
+    SELECT l.name, $2, clock_timestamp() + $3 FROM locked AS l
     ON CONFLICT ON CONSTRAINT queue_group_pkey DO UPDATE SET held_until = greatest(g.held_until, excluded.held_until)
     RETURNING g.queue, g.group_key, g.held_until;
 END;
@@ -753,16 +760,20 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION hold_back(text[], text[], interval[]) IS
-    'Holds queues, or of those with a group key that group, each for so long. They come in one order, queues first, so that callers never wait for each other in a circle. Error 55P03 where another transaction has a row locked for longer than 200 ms. Returns how many there were.';
+    'Holds queues, or of those with a group key that group, each for so long. They come in the order of the queues, a queue before its groups, so that callers and fetches never wait for each other in a circle. Error 55P03 where another transaction has a row locked for longer than 200 ms. Returns how many there were.';
 
 CREATE FUNCTION resume_group(queue_name text, group_key text)
 RETURNS TABLE (queue text, group_key text)
     LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-    WITH resumed AS (
+    -- The queue's row first, as hold_group locks them.
+    WITH locked AS (
+        SELECT q.name FROM queue AS q WHERE q.name = $1 FOR NO KEY UPDATE
+    ),
+    resumed AS (
         UPDATE queue_group AS g
         SET held_until = NULL
-        WHERE g.queue = $1 AND g.group_key = $2 AND g.held_until > clock_timestamp()
+        WHERE (SELECT count(*) FROM locked) >= 0 AND g.queue = $1 AND g.group_key = $2 AND g.held_until > clock_timestamp()
         RETURNING g.queue, g.group_key, wake_runners(ARRAY[g.queue]) AS woken
     )
     SELECT r.queue, r.group_key FROM resumed AS r;

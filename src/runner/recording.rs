@@ -269,7 +269,7 @@ async fn recorded(shared: &Shared, lease: &Lease, mut batch: Vec<Ended>, finishe
 /// Gives back what was fetched ahead from queues that are held since. Jobs of groups are not fetched ahead.
 fn give_back_held(shared: &Shared, batch: &[Ended]) {
     for ended in batch {
-        if let Verdict::Snooze { hold: Some(Hold::Queue(queue)), .. } = &ended.result.verdict
+        if let Verdict::Snooze { hold: Some(Hold { queue, group: None }), .. } = &ended.result.verdict
             && let Some(queue) = shared.queue(queue)
         {
             shared.give_back(queue.clear());

@@ -72,7 +72,10 @@ impl Judge<'_> {
             Outcome::Snooze { after } => Verdict::Snooze { delay: after, hold: None },
             Outcome::HoldQueue { after } => {
                 tracing::info!(?after, "holds its queue");
-                Verdict::Snooze { delay: after, hold: Some(Hold::Queue(self.attempt.row.queue.clone())) }
+                Verdict::Snooze {
+                    delay: after,
+                    hold: Some(Hold { queue: self.attempt.row.queue.clone(), group: None }),
+                }
             }
             Outcome::HoldGroup { after } => {
                 let row = &self.attempt.row;
@@ -81,7 +84,7 @@ impl Judge<'_> {
                 } else {
                     tracing::info!(?after, "holds its group");
                 }
-                let hold = row.group_key.clone().map(|group| Hold::Group(row.queue.clone(), group));
+                let hold = row.group_key.clone().map(|group| Hold { queue: row.queue.clone(), group: Some(group) });
                 Verdict::Snooze { delay: after, hold }
             }
             Outcome::Cancel { reason } => Verdict::Cancel { reason: limited(reason) },

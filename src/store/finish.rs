@@ -39,12 +39,13 @@ pub(crate) enum Verdict {
     },
 }
 
-/// The queue or the group that a snoozed job holds back, for as long as the job waits. Queues come first, because fetches
-/// lock queues before groups.
+/// The queue that a snoozed job holds back for as long as the job waits, or a group of it. Holds are ordered as fetches lock:
+/// by queue, and a queue before its groups.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Hold {
-    Queue(QueueName),
-    Group(QueueName, String),
+pub(crate) struct Hold {
+    pub(crate) queue: QueueName,
+    /// None: the queue as a whole.
+    pub(crate) group: Option<String>,
 }
 
 /// The end of one run.
@@ -144,13 +145,8 @@ async fn hold_back(connection: &mut PgConnection, statements: &Statements, resul
     if holds.is_empty() {
         return Ok(());
     }
-    let (queues, groups): (Vec<_>, Vec<_>) = holds
-        .keys()
-        .map(|hold| match hold {
-            Hold::Queue(queue) => (queue.as_str(), None),
-            Hold::Group(queue, group) => (queue.as_str(), Some(group.as_str())),
-        })
-        .unzip();
+    let (queues, groups): (Vec<_>, Vec<_>) =
+        holds.keys().map(|hold| (hold.queue.as_str(), hold.group.as_deref())).unzip();
     let lengths: Vec<_> = holds.values().map(|length| interval(*length)).collect();
     query(&statements.hold_back).bind(queues).bind(groups).bind(lengths).execute(connection).await?;
     Ok(())

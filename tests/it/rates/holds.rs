@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use uniqueue::{Client, Job, NewJob, Outcome, Runner, RunnerHandle, RunningJob};
+use uniqueue::{Client, Job, NewJob, Outcome, Rate, Runner, RunnerHandle, RunningJob};
 
 use super::{LEFT, with_history};
-use crate::support::{Database, WAIT};
+use crate::support::{Database, WAIT, soak};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -190,5 +190,40 @@ async fn a_hold_waits_for_an_open_change_of_its_queue_and_other_results_do_not()
     let began = Instant::now();
     database.until(LEFT, 0).await;
     assert!(began.elapsed() < WAIT);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_open_hold_of_a_group_holds_up_no_other_queue_and_deadlocks_with_no_fetch() {
+    let database = with_history().await;
+    let client = &database.client;
+    let queue = client.queue("default");
+    queue.group_rate(Some(Rate::per(1_000, Duration::from_secs(1)))).await.unwrap();
+    // The group has no row yet: a fetch would wait for the one of the open transaction.
+    let mut tx = database.pool().begin().await.unwrap();
+    queue.hold_group("a", HOUR).tx(&mut tx).await.unwrap();
+    client.insert_many((0..20).map(|_| call().group("a"))).await.unwrap();
+    client.insert_many((0..20).map(|_| call().queue("other"))).await.unwrap();
+    let log = Log::default();
+    let others = log.clone();
+    let call = move |_: RunningJob<Call>| {
+        let others = others.clone();
+        async move { others.ran.lock().unwrap().push(Instant::now()) }
+    };
+    let runner = Runner::new(client.clone()).queue("default", 2).queue("other", 2).worker(call).start().await.unwrap();
+    let began = Instant::now();
+    let done = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND queue = 'other'";
+    database.until(done, 20).await;
+    assert!(began.elapsed() < soak(5, 25) * Duration::from_secs(1), "a fetch waited for the open transaction");
+    // The queue comes after its group here, and fetches have waited for it meanwhile.
+    client.queue("default").hold(HOUR).tx(&mut tx).await.unwrap();
+    tx.commit().await.unwrap();
+    queue.resume().await.unwrap();
+    client.insert(self::call().group("b")).await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 21).await;
+    let of_a = "SELECT count(*) FROM {schema}.history WHERE group_key = 'a'";
+    assert_eq!(database.number(of_a).await, 0, "a job of the held group started");
+    assert!(queue.resume_group("a").await.unwrap());
+    database.until(LEFT, 0).await;
     runner.stop().await.unwrap();
 }
