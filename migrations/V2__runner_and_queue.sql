@@ -366,7 +366,6 @@ CREATE FUNCTION jobs_of_groups(
     OUT ids uuid[],
     OUT reached text,
     OUT has_startable boolean,
-    OUT is_exhausted boolean,
     OUT suspects_taken integer,
     OUT suspects_seen integer,
     OUT alone_crashes smallint,
@@ -400,6 +399,11 @@ DECLARE
     job_limit integer;
     taken integer;
     visits_left integer;
+    all_visits integer := 0;
+    -- The part of the ring that the visits of the level came to, and where a level ran out of visits.
+    level_part integer;
+    ran_out_part integer;
+    ran_out_at text COLLATE "C";
     place integer := 0;
     missing integer;
     -- The groups of this level that gave a job, how many of their jobs run or are chosen, and whether they are blocked.
@@ -431,12 +435,11 @@ BEGIN
     ids := '{}';
     reached := after_group;
     has_startable := false;
-    is_exhausted := true;
     suspects_taken := 0;
     suspects_seen := 0;
     settings := lock_queue(queue_name);
     IF settings.name IS NULL OR settings.paused_at IS NOT NULL OR settings.held_until > clock_timestamp() THEN
-        is_exhausted := false;
+        reached := NULL;
         RETURN;
     END IF;
     is_rated := settings.group_rate_count IS NOT NULL;
@@ -452,6 +455,7 @@ BEGIN
         LIMIT 1;
         EXIT WHEN NOT FOUND;
         visits_left := visits;
+        level_part := NULL;
         level_groups := '{}';
         level_counts := '{}';
         level_heads := '{}';
@@ -549,6 +553,7 @@ BEGIN
             CONTINUE WHEN visited.part = 3 AND visited.group_key = ANY (level_groups);
             IF visited.part < 3 THEN
                 reached := visited.group_key;
+                level_part := visited.part;
             END IF;
             IF are_rated THEN
                 tokens := group_tokens(settings, visited.rate_full_at, visited.held_until, clock_timestamp());
@@ -610,11 +615,17 @@ BEGIN
             level_places := level_places || place;
             level_most := level_most || visited.running::integer + tokens;
             IF cardinality(chosen_ids) >= wanted THEN
-                is_exhausted := false;
                 EXIT;
             END IF;
         END LOOP;
-        is_exhausted := is_exhausted AND visits_left > 0;
+        all_visits := all_visits + visits - visits_left;
+        -- The next fetch goes on where this level ran out of visits; of several levels, at the one that came least far.
+        IF visits_left <= 0 AND level_part IS NOT NULL AND (
+            ran_out_part IS NULL OR level_part < ran_out_part OR (level_part = ran_out_part AND reached < ran_out_at)
+        ) THEN
+            ran_out_part := level_part;
+            ran_out_at := reached;
+        END IF;
         IF turn_levels[cardinality(turn_levels)] IS DISTINCT FROM level THEN
             place := place + 1;
             turn_levels := turn_levels || level;
@@ -665,16 +676,17 @@ BEGIN
                 chosen_suspects := chosen_suspects || (more.crashes > 0);
                 level_counts[spot] := level_counts[spot] + 1;
                 IF cardinality(chosen_ids) >= wanted THEN
-                    is_exhausted := false;
-                    EXIT;
+                        EXIT;
                 END IF;
             END LOOP;
         END IF;
-        EXIT WHEN cardinality(chosen_ids) >= wanted OR cardinality(above) >= 100;
+        -- So that a fetch ends: the levels below have their turn when these have fewer jobs.
+        EXIT WHEN cardinality(chosen_ids) >= wanted OR cardinality(above) >= 1000 OR all_visits >= 10 * greatest(visits, 1000);
         above := above || level;
     END LOOP;
     has_startable := cardinality(chosen_ids) > 0;
     IF NOT has_startable THEN
+        reached := coalesce(ran_out_at, reached);
         RETURN;
     END IF;
 
@@ -709,14 +721,15 @@ BEGIN
     )
     SELECT
         coalesce(array_agg(k.id) FILTER (WHERE k.group_name IS NOT NULL), '{}'),
-        -- The next fetch begins behind the last turn, unless this one visited groups behind it that gave nothing.
+        -- The next fetch begins behind the last turn, unless a level ran out of visits or only freed groups were visited.
         CASE
-            WHEN visits_left > 0 OR cardinality(chosen_ids) >= wanted THEN coalesce(
+            WHEN visits <= 0 THEN after_group
+            WHEN ran_out_at IS NOT NULL THEN ran_out_at
+            ELSE coalesce(
                 (array_agg(coalesce(k.group_name, '') ORDER BY k.priority, k.round DESC, k.place DESC)
                     FILTER (WHERE settings.fair OR k.group_name IS NOT NULL))[1],
                 after_group
             )
-            ELSE reached
         END
     INTO ids, reached
     FROM kept AS k;
@@ -740,7 +753,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION jobs_of_groups(text, text[], integer, integer, boolean, uuid[], integer, text, text[]) IS
-    'The jobs of groups of a queue that a fetch may start now, of these kinds, at most wanted; locks them and the queue''s row until the transaction ends. Suspects and is_alone: as in a fetch. Groups take turns within a priority, from the first key after after_group on; visits says how many of them to visit at each priority, and freed_groups which ones in any case. reached: where the next fetch goes on. has_startable: whether any could start. is_exhausted: whether all groups were visited and none could give more. alone_crashes: the fewest crashes of a job that could start if it ran alone. is_rated: whether the jobs that start spend tokens of their groups. next_at: when the first group that has no token, or is held, may start a job.';
+    'The jobs of groups of a queue that a fetch may start now, of these kinds, at most wanted; locks them and the queue''s row until the transaction ends. Suspects and is_alone: as in a fetch. Groups take turns within a priority, from the first key after after_group on; visits says how many of them to visit at each priority, and freed_groups which ones in any case. reached: where the next fetch goes on; null: nothing was visited, since the queue is paused or held, or its row is locked. has_startable: whether any could start. alone_crashes: the fewest crashes of a job that could start if it ran alone. is_rated: whether the jobs that start spend tokens of their groups. next_at: when the first group that has no token, or is held, may start a job.';
 
 CREATE FUNCTION jobs_of_queues(
     queue_names text[],
@@ -774,6 +787,7 @@ BEGIN
                 SELECT f.name FROM unnest(freed_queues, freed_groups) AS f (queue, name) WHERE f.queue = queue_names[place]
             )
         ) AS g;
+        CONTINUE WHEN taken.reached IS NULL;
         suspects_left := suspects_left - taken.suspects_taken;
         queue := queue_names[place];
         ids := taken.ids;

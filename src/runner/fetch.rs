@@ -62,12 +62,13 @@ pub(super) fn wanted(shared: &Shared, limit: &JobLimit, plan: Plan) -> Wanted {
             Wanted { slots: free_slots(shared, limit, ahead), suspects: Suspects::AtMost(suspects) }
         }
         Plan::Alone => {
+            let now = Instant::now();
             let idle = shared.queues.iter().filter(|queue| queue.is_idle());
             let slots = idle.map(|queue| Slots {
                 queue: queue.name.clone(),
                 free: 1,
                 idle: 1,
-                groups: GroupVisit::from_start(),
+                groups: GroupVisit { most: GroupVisit::MOST, ..shared.groups.visit(&queue.name, now) },
             });
             Wanted { slots: slots.collect(), suspects: Suspects::OneAlone }
         }
@@ -106,10 +107,11 @@ pub(super) async fn fetch(
     let kinds = &shared.workers.kinds;
     let demand = Demand { slots, suspects: *suspects, kinds, cursor: &positions, except };
     let (fetched, error) = take(shared, lease.id, demand).await?;
+    // A suspect that is to run alone may be in a group behind the most that one fetch visits.
+    shared.groups.visited(slots, &fetched, Instant::now());
     if *suspects != Suspects::OneAlone {
         cursor.remember(depth, slots, &fetched, Instant::now());
         be_careful(shared, slots, &fetched);
-        shared.groups.visited(slots, &fetched, Instant::now());
         // These may be before the cursor, and so may jobs that the failed statement had locked.
         if !fetched.left_out.is_empty() || error.is_some() {
             *cursor = Cursor::new(Instant::now());

@@ -3,9 +3,9 @@
 //! Groups take turns, so each fetch begins behind the group that the last one came to. A place that a job of this runner
 //! frees is filled at once: its group is visited by the next fetch in any case.
 //!
-//! Groups that are blocked are visited in vain. Where a fetch visited many and could start less than it wanted, the groups
-//! are left alone for a while, so that they take a tenth of the time at most and other jobs of the queue go on. The pause
-//! is short all the same: a place that another runner frees is filled within a second.
+//! Groups that are blocked are visited in vain. Where a fetch took long, and no group could start a job or the fetch found
+//! less than it wanted, the groups are left alone for a while: for nine times as long, but at most 500 ms, so that a place
+//! that another runner frees is filled within a second.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -86,7 +86,7 @@ impl Groups {
             turns.after.clone_from(reached);
             let taken = fetched.jobs.iter().filter(|job| job.queue == *queue).count();
             if slots.groups.most > 0 {
-                turns.rest_until = (taken < slots.idle && fetched.took > CHEAP)
+                turns.rest_until = ((taken < slots.idle || !fetched.startable.contains(queue)) && fetched.took > CHEAP)
                     .then(|| now + fetched.took.saturating_mul(PAUSE).min(MAX_PAUSE));
             }
         }

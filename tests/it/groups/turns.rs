@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use uniqueue::NewJob;
+use serde_json::json;
+use uniqueue::{JobId, NewJob};
+use uuid::Uuid;
 
 use super::{assert_limits_were_kept, with_history};
 use crate::chaos::process::{Order, RunnerProcess};
 use crate::chaos::work::{Deed, Work};
-use crate::support::soak;
+use crate::support::{Database, soak};
 
 fn work(group: usize) -> NewJob {
     NewJob::from(Work { deed: Deed::Plain, millis: 1 }).group(format!("tenant {group}"))
@@ -80,4 +82,52 @@ async fn the_limit_of_each_group_of_a_queue_changes_live() {
     let broken = "SELECT count(*) FROM {schema}.history WHERE is_start AND running > allowed";
     assert_eq!(database.number(broken).await, 0);
     assert_eq!(database.number("SELECT max(running) FROM {schema}.history WHERE allowed = 5").await, 5);
+}
+
+/// What the groups of the default queue give to fetches of one job of the kind `work`, each of which visits ten groups at
+/// a priority and then one that was freed. Ends with the first fetch that gives this job, and answers how many there were.
+async fn fetches_until(database: &Database, wanted: JobId, freed: &str) -> usize {
+    let mut after = String::new();
+    for fetches in 1..=20 {
+        let fetch = "SELECT ids, reached FROM {schema}.jobs_of_groups('default', '{work}', 1, 4, false, '{}', 10, $1, ARRAY[$2])";
+        let (ids, reached): (Vec<Uuid>, String) =
+            sqlx::query_as(database.sql(fetch)).bind(after).bind(freed).fetch_one(database.pool()).await.unwrap();
+        if ids.contains(&wanted.as_uuid()) {
+            return fetches;
+        }
+        after = reached;
+    }
+    panic!("never")
+}
+
+#[tokio::test]
+async fn a_group_behind_very_many_blocked_ones_has_its_turn() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let work = || NewJob::new("work", &json!({}));
+    // No runner of the kind: they may not start.
+    let blocked = |group: String| NewJob::new("unknown", &json!({})).group(group);
+    client.insert_many((0..35).map(|n| blocked(format!("g{n:02}")).priority(1))).await.unwrap();
+    let last = client.insert(work().group("g99").priority(1)).await.unwrap().id();
+    assert_eq!(fetches_until(&database, last, "none").await, 4);
+    // A level of few groups below, and a group that is freed again and again, send no fetch back.
+    client.insert(blocked("a".to_owned())).await.unwrap();
+    client.insert(work().group("b").priority(1)).await.unwrap();
+    assert_eq!(fetches_until(&database, last, "none").await, 5);
+    assert_eq!(fetches_until(&database, last, "b").await, 5);
+    // Neither does a level of many groups.
+    client.insert_many((0..35).map(|n| blocked(format!("f{n:02}")))).await.unwrap();
+    assert!(fetches_until(&database, last, "none").await <= 10);
+}
+
+#[tokio::test]
+async fn a_group_that_waits_at_many_priorities_stops_no_other() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client
+        .insert_many((1..=300).map(|n| NewJob::new("unknown", &json!({})).group("blocked").priority(n)))
+        .await
+        .unwrap();
+    let other = client.insert(NewJob::new("work", &json!({})).group("other")).await.unwrap().id();
+    assert_eq!(fetches_until(&database, other, "none").await, 1);
 }
