@@ -1,6 +1,6 @@
 //! The twenty questions, each asked of a database in which there is something to answer.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
@@ -82,13 +82,30 @@ async fn twenty_questions_have_sensible_answers() {
     let mut open = blocker.begin().await.unwrap();
     let insert = "SELECT id FROM uniqueue.insert_job('wait', unique_policy => '{}')";
     sqlx::query(insert).execute(&mut *open).await.unwrap();
-    let mut waiter = options.connect().await.unwrap();
-    let waiting = tokio::spawn(async move { sqlx::query(insert).execute(&mut waiter).await.unwrap() });
+    // A transaction of another database that began before makes the snapshot of the waiting session the older of the two,
+    // and the answer to question 10 another one. Then the session begins anew.
     let began = Instant::now();
-    while ask(&database, "SELECT pid FROM uniqueue.waiting_insert").await.is_empty() {
-        assert!(began.elapsed() < WAIT, "no session waits");
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    let waiting = loop {
+        assert!(began.elapsed() < WAIT, "transactions of other databases stay open");
+        let mut waiter = options.clone().application_name("waiter").connect().await.unwrap();
+        let waiting = tokio::spawn(async move { sqlx::query(insert).execute(&mut waiter).await.is_ok() });
+        while ask(&database, "SELECT pid FROM uniqueue.waiting_insert").await.is_empty() {
+            assert!(began.elapsed() < WAIT, "no session waits");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let is_older =
+            "SELECT age(w.backend_xmin) > age(b.backend_xid) FROM pg_stat_activity AS w, pg_stat_activity AS b
+            WHERE w.application_name = 'waiter' AND b.application_name = 'blocker' AND w.datname = current_database()
+                AND b.datname = current_database()";
+        if ask(&database, is_older).await != "(t)" {
+            break waiting;
+        }
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE application_name = 'waiter' AND datname = current_database()";
+        ask(&database, end).await;
+        assert!(!waiting.await.unwrap(), "it was ended while it waited");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
 
     let mut asked = 0;
     for block in blocks() {
@@ -107,7 +124,7 @@ async fn twenty_questions_have_sensible_answers() {
     }
     assert_eq!(asked, 20);
     open.rollback().await.unwrap();
-    waiting.await.unwrap();
+    assert!(waiting.await.unwrap(), "the waiting insert went in");
     let retried: String = sqlx::query_scalar("SELECT state::text FROM uniqueue.job WHERE attempt = 25")
         .fetch_one(database.pool())
         .await
