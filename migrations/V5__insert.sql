@@ -1267,6 +1267,8 @@ BEGIN
             MESSAGE = format('invalid jobs: must be an array of objects: %s', coalesce(left(jobs::text, 80), 'null'));
     END IF;
     BEGIN
+        -- In the order of the subquery. An aggregate with an order of its own, or DISTINCT, would change that order for all
+        -- of them, from PostgreSQL 16 on.
         SELECT
             array_agg(j.id) AS ids, array_agg(j.kind) AS kinds, array_agg(j.queue) AS queues, array_agg(j.args) AS args,
             array_agg(j.meta) AS metas, array_agg(j.priority) AS priorities, array_agg(j.max_attempts) AS max_attempts,
@@ -1278,9 +1280,7 @@ BEGIN
             array_agg(j.until_start) AS until_starts, array_agg(j.discard_on_reentry) AS discards_on_reentry,
             array_agg(j.on_conflict) AS on_conflicts,
             CASE WHEN count(j.job_group) > 0 THEN jsonb_agg(j.job_group) END AS groups,
-            -- What insert_batch does key by key: ids that may be there, another on_conflict, equal keys.
-            bool_or(j.has_given_id OR j.on_conflict <> 'ignore') OR count(j.unique_key) > count(DISTINCT j.unique_key)
-                AS in_order
+            bool_or(j.has_given_id OR j.on_conflict <> 'ignore') AS in_order
         INTO batch
         FROM (
             SELECT r.*
@@ -1308,6 +1308,9 @@ BEGIN
     IF batch.ids IS NULL THEN
         RETURN;
     END IF;
+    -- What insert_batch does key by key: ids that may be there, another on_conflict, equal keys.
+    batch.in_order := batch.in_order
+        OR (SELECT count(k.key) > count(DISTINCT k.key) FROM unnest(batch.unique_keys) AS k (key));
 
     SELECT
         array_agg(b.place) AS places, array_agg(b.outcome) AS outcomes, array_agg(b.replaced) AS replaced,
