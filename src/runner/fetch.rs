@@ -103,12 +103,13 @@ pub(super) async fn fetch(
 ) -> Result<Found> {
     let timer = Timer::start();
     let taken_away_before = shared.runs.taken_away();
-    let (depth, positions) = cursor.begin(Instant::now());
+    let began = Instant::now();
+    let (depth, positions) = cursor.begin(began);
     let kinds = &shared.workers.kinds;
     let demand = Demand { slots, suspects: *suspects, kinds, cursor: &positions, except };
     let (fetched, error) = take(shared, lease.id, demand).await?;
     // A suspect that is to run alone may be in a group behind the most that one fetch visits.
-    shared.groups.visited(slots, &fetched, Instant::now());
+    shared.groups.visited(slots, &fetched, began, Instant::now());
     if *suspects != Suspects::OneAlone {
         cursor.remember(depth, slots, &fetched, Instant::now());
         be_careful(shared, slots, &fetched);

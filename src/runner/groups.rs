@@ -7,7 +7,7 @@
 //! less than it wanted, the groups are left alone for a while: for nine times as long, but at most 500 ms, so that a place
 //! that another runner frees is filled within a second.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,8 @@ struct Turns {
     /// The group that the last fetch came to.
     after: String,
     rest_until: Option<Instant>,
-    freed: BTreeSet<String>,
+    /// The groups in which places were freed since they were last visited, and when.
+    freed: BTreeMap<String, Instant>,
     /// Whether the last fetch saw available jobs of groups.
     has_groups: bool,
 }
@@ -51,24 +52,24 @@ impl Groups {
         GroupVisit {
             after: turns.after.clone(),
             most: if is_resting { 0 } else { GroupVisit::MOST },
-            freed: turns.freed.iter().take(MAX_FREED).cloned().collect(),
+            freed: turns.freed.keys().take(MAX_FREED).cloned().collect(),
             has_groups: turns.has_groups,
         }
     }
 
     /// Notes that places were freed.
-    pub(super) fn free(&self, groups: &[(QueueName, String)]) {
+    pub(super) fn free(&self, groups: &[(QueueName, String)], now: Instant) {
         if groups.is_empty() {
             return;
         }
         let mut queues = self.queues();
         for (queue, group) in groups {
-            queues.entry(queue.clone()).or_default().freed.insert(group.clone());
+            queues.entry(queue.clone()).or_default().freed.insert(group.clone(), now);
         }
     }
 
-    /// Notes what a fetch visited.
-    pub(super) fn visited(&self, slots: &[Slots], fetched: &Fetched, now: Instant) {
+    /// Notes what a fetch visited that began at that time.
+    pub(super) fn visited(&self, slots: &[Slots], fetched: &Fetched, began: Instant, now: Instant) {
         let mut queues = self.queues();
         for slots in slots {
             let queue = &slots.queue;
@@ -79,8 +80,11 @@ impl Groups {
             if reached.is_none() && has_groups {
                 continue;
             }
+            // The fetch did not see a place that was freed while it was under way.
             for group in &slots.groups.freed {
-                turns.freed.remove(group);
+                if turns.freed.get(group).is_some_and(|freed_at| *freed_at < began) {
+                    turns.freed.remove(group);
+                }
             }
             let Some(reached) = reached else { continue };
             turns.after.clone_from(reached);
@@ -95,5 +99,51 @@ impl Groups {
     fn queues(&self) -> MutexGuard<'_, HashMap<QueueName, Turns>> {
         // Nothing panics while it holds the lock.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+
+    use super::*;
+
+    fn fetched(queue: &QueueName) -> Fetched {
+        Fetched {
+            jobs: Vec::new(),
+            unreadable: Vec::new(),
+            began_at: OffsetDateTime::UNIX_EPOCH,
+            took: Duration::ZERO,
+            held_back: Vec::new(),
+            limited: Vec::new(),
+            suspected: Vec::new(),
+            alone_crashes: None,
+            left_out: Vec::new(),
+            with_groups: vec![queue.clone()],
+            visited: vec![(queue.clone(), String::new())],
+            startable: Vec::new(),
+            next_in: None,
+        }
+    }
+
+    #[test]
+    fn a_place_that_is_freed_during_a_fetch_is_for_the_next_one() {
+        let groups = Groups::default();
+        let queue = QueueName::from_stored("mail");
+        let mut now = Instant::now();
+        let mut tick = || {
+            now += Duration::from_millis(1);
+            now
+        };
+        let freed = [(queue.clone(), "a".to_owned())];
+        groups.free(&freed, tick());
+        let fetch = |at| vec![Slots { queue: queue.clone(), free: 1, idle: 1, groups: groups.visit(&queue, at) }];
+        let (slots, began) = (fetch(tick()), tick());
+        groups.free(&freed, tick());
+        groups.visited(&slots, &fetched(&queue), began, tick());
+        let (slots, began) = (fetch(tick()), tick());
+        assert_eq!(slots[0].groups.freed, ["a"], "the first fetch did not see the second place");
+        groups.visited(&slots, &fetched(&queue), began, tick());
+        assert!(fetch(tick())[0].groups.freed.is_empty());
     }
 }

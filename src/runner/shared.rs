@@ -1,7 +1,7 @@
 //! What the parts of one runner share, grouped by the parts that need it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -113,7 +113,7 @@ impl Shared {
     /// Lets go of runs whose results are recorded, or cannot count any more.
     pub(super) fn let_go(&self, batch: &[Ended]) {
         let (is_awaited, freed) = self.runs.let_go(batch);
-        self.groups.free(&freed);
+        self.groups.free(&freed, Instant::now());
         if is_awaited || !freed.is_empty() {
             self.signals.freed.notify_one();
         }
