@@ -4,7 +4,7 @@
 //! batch ──sent──▶ recorded
 //!  │ │ ▲
 //!  │ │ └─ waits: the database is away ◀──┐
-//!  │ └──▶ some jobs are locked: their results are set aside, one by one
+//!  │ └──▶ some jobs are locked, or a queue that a result holds: these results are set aside, one by one
 //!  └────▶ rejected, or blocked by another lock: bisected, and each result that is rejected alone is set aside
 //! set aside ──sent──▶ recorded, or waits, until the lease is lost or a stop runs out of time
 //! ```
@@ -65,7 +65,7 @@ pub(super) async fn record(shared: &Arc<Shared>, mut batch: Vec<Ended>) {
             let Some(locked) = until_lost(&lease, locked(shared, &batch)).await else {
                 return lost(shared, batch).await;
             };
-            batch = set_locked_aside(shared, batch, &locked);
+            batch = set_blocked_aside(shared, batch, &locked);
             if batch.is_empty() {
                 return;
             }
@@ -208,11 +208,13 @@ pub(super) async fn record_alone(shared: Arc<Shared>, ended: Ended) {
     }
 }
 
-/// Takes the results of locked rows out of a batch, to be recorded when the locks are gone. Answers with the others.
-fn set_locked_aside(shared: &Arc<Shared>, batch: Vec<Ended>, locked: &HashSet<JobId>) -> Vec<Ended> {
-    let (locked, free): (Vec<_>, Vec<_>) = batch.into_iter().partition(|ended| locked.contains(&ended.result.id));
-    for ended in locked {
-        tracing::debug!(job.id = %ended.result.id, "the job is locked: its result is set aside");
+/// Takes the results that a lock may block out of a batch, to be recorded when the locks are gone: those of locked rows,
+/// and those that hold back a queue or a group, whose row may be locked. Answers with the others.
+fn set_blocked_aside(shared: &Arc<Shared>, batch: Vec<Ended>, locked: &HashSet<JobId>) -> Vec<Ended> {
+    let is_blocked = |ended: &Ended| locked.contains(&ended.result.id) || ended.result.verdict.hold().is_some();
+    let (blocked, free): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_blocked);
+    for ended in blocked {
+        tracing::debug!(job.id = %ended.result.id, "a lock blocks a result: it is set aside");
         set_aside(shared, ended);
     }
     free
@@ -269,7 +271,7 @@ async fn recorded(shared: &Shared, lease: &Lease, mut batch: Vec<Ended>, finishe
 /// Gives back what was fetched ahead from queues that are held since. Jobs of groups are not fetched ahead.
 fn give_back_held(shared: &Shared, batch: &[Ended]) {
     for ended in batch {
-        if let Verdict::Snooze { hold: Some(Hold { queue, group: None }), .. } = &ended.result.verdict
+        if let Some(Hold { queue, group: None }) = ended.result.verdict.hold()
             && let Some(queue) = shared.queue(queue)
         {
             shared.give_back(queue.clear());

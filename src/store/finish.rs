@@ -39,6 +39,16 @@ pub(crate) enum Verdict {
     },
 }
 
+impl Verdict {
+    /// What it holds back.
+    pub(crate) const fn hold(&self) -> Option<&Hold> {
+        match self {
+            Self::Snooze { hold, .. } => hold.as_ref(),
+            _ => None,
+        }
+    }
+}
+
 /// The queue that a snoozed job holds back for as long as the job waits, or a group of it. Holds are ordered as fetches lock:
 /// by queue, and a queue before its groups.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]

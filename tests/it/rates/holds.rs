@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::Barrier;
 use uniqueue::{Client, Job, NewJob, Outcome, Rate, Runner, RunnerHandle, RunningJob};
 
 use super::{LEFT, with_history};
@@ -225,5 +226,40 @@ async fn an_open_hold_of_a_group_holds_up_no_other_queue_and_deadlocks_with_no_f
     assert_eq!(database.number(of_a).await, 0, "a job of the held group started");
     assert!(queue.resume_group("a").await.unwrap());
     database.until(LEFT, 0).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hold_that_waits_for_a_lock_keeps_no_other_result_waiting() {
+    let database = with_history().await;
+    let client = &database.client;
+    let queue = client.queue("default");
+    let mut tx = database.pool().begin().await.unwrap();
+    queue.hold(Duration::ZERO).tx(&mut tx).await.unwrap();
+    client.insert(Call { hold: Some(Held::Queue { millis: 3_600_000 }) }).priority(1).await.unwrap();
+    client.insert_many((0..9).map(|_| call())).await.unwrap();
+    // All ten results come at once.
+    let barrier = Arc::new(Barrier::new(10));
+    let call = move |job: RunningJob<Call>| {
+        let barrier = Arc::clone(&barrier);
+        async move {
+            barrier.wait().await;
+            match job.args.hold {
+                Some(_) => Outcome::hold_queue(HOUR),
+                None => Outcome::complete(),
+            }
+        }
+    };
+    let runner = Runner::new(client.clone()).queue("default", 10).worker(call).start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state IN ('running', 'completed')", 10).await;
+    let began = Instant::now();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 9).await;
+    assert!(began.elapsed() < soak(1, 3) * Duration::from_secs(1), "results waited for the hold");
+    assert_eq!(database.number(LEFT).await, 1);
+    tx.commit().await.unwrap();
+    database
+        .until("SELECT count(*) FROM {schema}.queue WHERE held_until > clock_timestamp() + interval '50 min'", 1)
+        .await;
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'scheduled' AND attempt = 0", 1).await;
     runner.stop().await.unwrap();
 }
