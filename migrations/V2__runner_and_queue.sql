@@ -707,6 +707,8 @@ BEGIN
                 AND j.crashes = 0 AND j.kind = ANY (kinds) AND j.id <> ALL (except_ids) AND NOT is_alone
             ORDER BY j.priority DESC, j.scheduled_at, j.id
             LIMIT wanted
+            -- A job that another transaction has locked takes no place from a group.
+            FOR NO KEY UPDATE SKIP LOCKED
         ) AS u
     ),
     kept AS (

@@ -3,7 +3,7 @@
 -- another job claims their key. The other runs were stale.
 WITH finished AS (
     UPDATE /* schema */job AS j
-    SET (state, finalized_at, scheduled_at, attempt, crashes, errors, output, progress, unique_yielded) = (
+    SET (state, finalized_at, scheduled_at, attempt, crashes, began, errors, output, progress, unique_yielded) = (
         SELECT
             d.state,
             CASE WHEN d.state IN ('completed', 'cancelled', 'discarded') THEN clock_timestamp() END,
@@ -16,6 +16,8 @@ WITH finished AS (
             CASE WHEN r.outcome IN ('snooze', 'give_back') THEN j.attempt - 1 ELSE j.attempt END,
             -- A run that ended killed no process. A job given back may not have run.
             CASE WHEN r.outcome IN ('retry', 'snooze') THEN 0 ELSE j.crashes END,
+            -- A job in order that is given back from its first run did not begin.
+            CASE WHEN r.outcome = 'give_back' AND j.began = j.run THEN NULL ELSE j.began END,
             CASE
                 WHEN r.error IS NULL THEN j.errors
                 ELSE j.errors || jsonb_build_object('attempt', j.attempt, 'at', clock_timestamp(), 'error', r.error)

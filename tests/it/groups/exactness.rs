@@ -18,7 +18,7 @@ async fn limits_and_order_hold_while_runners_are_killed_and_the_database_restart
     let mut cluster = Cluster::start("groups").await;
     let sql = |text: &str| AssertSqlSafe(text.replace("{schema}", SCHEMA));
     sqlx::raw_sql(sql(HISTORY)).execute(&cluster.direct).await.unwrap();
-    let jobs = work(soak(40, 1_000), soak(400, 4_000)).into_iter().enumerate();
+    let jobs = work(soak(40, 1_000), soak(600, 20_000), 300).into_iter().enumerate();
     // Every fifth group has the limit 1, and runs in order.
     let jobs = jobs.map(|(n, job)| if n % 5 == 0 { job.in_order() } else { job });
     Client::new(cluster.direct.clone()).insert_many(jobs).await.unwrap();
@@ -42,9 +42,12 @@ async fn limits_and_order_hold_while_runners_are_killed_and_the_database_restart
             runners[place] = RunnerProcess::start(&order(runners.len() + fault));
         }
     }
+    let number = async |text: &str| -> i64 { sqlx::query_scalar(sql(text)).fetch_one(&cluster.direct).await.unwrap() };
+    assert!(number(LEFT).await > 0, "the faults came while there was work");
+    Client::new(cluster.direct.clone()).queue("default").group_limit(None).await.unwrap();
     let began = Instant::now();
     loop {
-        let left: i64 = sqlx::query_scalar(sql(LEFT)).fetch_one(&cluster.direct).await.unwrap();
+        let left = number(LEFT).await;
         if left == 0 {
             break;
         }
@@ -53,5 +56,14 @@ async fn limits_and_order_hold_while_runners_are_killed_and_the_database_restart
     }
     drop(runners);
     assert_kept(&cluster.direct, SCHEMA).await;
+    let full = "SELECT count(DISTINCT allowed) FROM {schema}.history WHERE is_start AND running = allowed";
+    assert_eq!(number(full).await, 5, "the limits that some group came to");
+    for (what, happened) in [
+        ("snoozes", "SELECT count(*) FROM {schema}.history WHERE state = 'scheduled'"),
+        ("rescues", "SELECT count(*) FROM {schema}.job WHERE errors::text LIKE '%rescued: %'"),
+        ("rescues in order", "SELECT count(*) FROM {schema}.job WHERE in_order AND errors::text LIKE '%rescued: %'"),
+    ] {
+        assert!(number(happened).await > 0, "no {what}");
+    }
     cluster.stop().await;
 }

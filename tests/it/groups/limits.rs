@@ -9,8 +9,8 @@ use crate::chaos::process::{Order, RunnerProcess};
 use crate::chaos::work::{Deed, Work};
 use crate::support::{Database, soak};
 
-/// Jobs of groups with limits 1 to 5, every fifth of which fails now and then, or snoozes.
-pub(super) fn work(groups: usize, jobs: usize) -> Vec<NewJob> {
+/// Jobs of groups with limits 1 to 5, two fifths of which fail now and then, or snooze. Each takes up to `millis`.
+pub(super) fn work(groups: usize, jobs: usize, millis: u64) -> Vec<NewJob> {
     (0..jobs)
         .map(|n| {
             let group = n % groups;
@@ -19,7 +19,7 @@ pub(super) fn work(groups: usize, jobs: usize) -> Vec<NewJob> {
                 4 => Deed::Snooze,
                 _ => Deed::Plain,
             };
-            let millis = (n % 7) as u64;
+            let millis = n as u64 % millis;
             NewJob::from(Work { deed, millis }).group(format!("g{group}")).group_limit((group % 5 + 1) as u16)
         })
         .collect()
@@ -30,7 +30,7 @@ pub(super) const LEFT: &str = "SELECT count(*) FROM {schema}.job WHERE finalized
 #[tokio::test]
 async fn never_more_jobs_of_a_group_run_than_its_limit_with_several_runners() {
     let database = with_history().await;
-    database.client.insert_many(work(soak(20, 1_000), soak(600, 20_000))).await.unwrap();
+    database.client.insert_many(work(soak(20, 1_000), soak(600, 20_000), 7)).await.unwrap();
     let runners: Vec<_> = (0..soak(3, 16))
         .map(|n| RunnerProcess::start(&Order::new(&database.url, &database.schema, &format!("r{n}"))))
         .collect();
@@ -65,6 +65,50 @@ async fn a_place_that_a_job_frees_is_filled_at_once() {
     let took = database.number(took).await;
     assert!(took < 8_000, "200 jobs took {took} ms");
     assert_limits_were_kept(&database).await;
+}
+
+#[tokio::test]
+async fn no_place_is_free_for_a_second_in_many_groups_and_runners() {
+    let database = with_history().await;
+    let groups = soak(10, 20);
+    let jobs = (0..soak(400, 2_000))
+        .map(|n| NewJob::from(Work { deed: Deed::Plain, millis: 5 }).group(format!("g{}", n % groups)).group_limit(2));
+    database.client.insert_many(jobs).await.unwrap();
+    // As many slots as places.
+    let order = |n| Order { concurrency: groups / 2, ..Order::new(&database.url, &database.schema, n) };
+    let runners = ["a", "b", "c", "d"].map(|n| RunnerProcess::start(&order(n)));
+    database.until(LEFT, 0).await;
+    drop(runners);
+    let longest = "SELECT max(extract(epoch FROM gap) * 1000)::bigint
+        FROM (
+            SELECT lead(at) OVER (PARTITION BY group_key ORDER BY n) - at AS gap, is_start,
+                lead(is_start) OVER (PARTITION BY group_key ORDER BY n) AS is_start_next
+            FROM {schema}.history
+        ) AS h
+        WHERE NOT is_start AND is_start_next";
+    let longest = database.number(longest).await;
+    assert!(longest < soak(1_000, 2_000), "a place was free for {longest} ms");
+    assert_limits_were_kept(&database).await;
+}
+
+#[tokio::test]
+async fn an_operator_who_cancels_or_deletes_a_job_frees_its_place() {
+    let database = with_history().await;
+    let client = &database.client;
+    let job = |n: i16| NewJob::from(Work { deed: Deed::Plain, millis: 0 }).group("one").group_limit(1).priority(n);
+    let held = client.insert_many([job(2), job(1), job(0)]).await.unwrap();
+    let run = |id| format!("UPDATE {{schema}}.job SET state = 'running', worker = gen_random_uuid() WHERE id = '{id}'");
+    database.execute(&run(held[0].id())).await;
+    let chosen = "SELECT cardinality(ids)::bigint
+        FROM {schema}.jobs_of_groups('default', '{deed}', 5, 0, false, '{}', 10, '', '{}')";
+    assert_eq!(database.number(chosen).await, 0);
+    client.cancel(held[0].id()).await.unwrap();
+    assert_eq!(database.number(chosen).await, 1, "the cancelled job's place");
+    database.execute(&run(held[1].id())).await;
+    assert_eq!(database.number(chosen).await, 0);
+    client.cancel(held[1].id()).await.unwrap();
+    client.delete(held[1].id()).await.unwrap();
+    assert_eq!(database.number(chosen).await, 1);
 }
 
 #[tokio::test]

@@ -23,11 +23,12 @@ struct Task {
 }
 
 /// Writes a row for each start and end of a job of a group, in the transaction of the change. A start says how many jobs
-/// of the group run then, how many the job and its queue allow, and how many others began and are not final.
+/// of the group run then, how many the job and its queue allow, and how many others began and are not final. An end says
+/// the state that it led to.
 const HISTORY: &str = "
     CREATE TABLE {schema}.history (
         n bigserial, at timestamptz DEFAULT clock_timestamp(), job uuid, group_key text, is_start boolean, running bigint,
-        allowed integer, others_began bigint, is_in_order boolean
+        allowed integer, others_began bigint, is_in_order boolean, state {schema}.job_state
     );
     CREATE FUNCTION {schema}.note_history() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
@@ -45,7 +46,8 @@ const HISTORY: &str = "
             FROM {schema}.job AS j
             WHERE j.queue = NEW.queue AND j.group_key = NEW.group_key AND j.finalized_at IS NULL;
         ELSIF OLD.state = 'running' AND NEW.state <> 'running' THEN
-            INSERT INTO {schema}.history (job, group_key, is_start) VALUES (NEW.id, NEW.group_key, false);
+            INSERT INTO {schema}.history (job, group_key, is_start, state)
+            VALUES (NEW.id, NEW.group_key, false, NEW.state);
         END IF;
         RETURN NULL;
     END
@@ -87,4 +89,15 @@ async fn assert_kept(pool: &PgPool, schema: &str) {
         ) AS h
         WHERE h.is_start AND h.running_then > h.allowed";
     assert_eq!(number(overlapping).await, 0, "runs that overlap");
+    // From the first start of a job in order to its last end no other job of its line starts, whatever its row says.
+    let between = "SELECT count(*)
+        FROM (
+            SELECT job, group_key, min(n) AS first, max(n) FILTER (WHERE NOT is_start) AS last
+            FROM {schema}.history
+            GROUP BY job, group_key
+            HAVING bool_or(is_in_order)
+        ) AS line
+        JOIN {schema}.history AS other ON other.group_key = line.group_key AND other.job <> line.job
+        WHERE other.is_start AND other.n BETWEEN line.first AND line.last";
+    assert_eq!(number(between).await, 0, "starts of a line whose first job was not final");
 }

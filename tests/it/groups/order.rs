@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+use sqlx::AssertSqlSafe;
+use sqlx::postgres::types::PgInterval;
 use uniqueue::{NewJob, OnConflict, UniqueKey};
+use uuid::Uuid;
 
 use super::{assert_limits_were_kept, with_history};
 use crate::chaos::process::{Order, RunnerProcess};
@@ -45,7 +49,8 @@ async fn a_job_that_began_is_first_until_it_is_final_through_retries_and_snoozes
 #[tokio::test]
 async fn a_line_keeps_its_order_when_runners_are_killed() {
     let database = with_history().await;
-    let jobs = (0..soak(60, 600)).map(|n| line(n % 4, Deed::Plain));
+    let deeds = [Deed::Plain, Deed::Fail, Deed::Snooze];
+    let jobs = (0..soak(60, 600)).map(|n| line(n % 4, deeds[n / 4 % 3]));
     database.client.insert_many(jobs).await.unwrap();
     let order = |n: usize| Order {
         lease: Duration::from_secs(1),
@@ -84,4 +89,58 @@ async fn a_successor_by_replace_inherits_the_place_of_a_head_that_began() {
     let order = "SELECT string_agg(j.priority::text, ' ' ORDER BY h.n)
         FROM {schema}.history AS h JOIN {schema}.job AS j ON j.id = h.job WHERE h.is_start";
     assert_eq!(database.text(order).await, "0 100");
+}
+
+#[tokio::test]
+async fn an_operator_s_retry_of_a_final_job_puts_it_into_the_line_as_a_new_one() {
+    let database = with_history().await;
+    let client = &database.client;
+    let first = client.insert(line(1, Deed::Cancel)).await.unwrap().id();
+    let runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    database.until(LEFT, 0).await;
+    drop(runner);
+    let before = client.insert(line(1, Deed::Plain).priority(100)).await.unwrap().id();
+    client.retry(first).await.unwrap();
+    assert_eq!(
+        database.number("SELECT count(*) FROM {schema}.job WHERE began IS NOT NULL AND finalized_at IS NULL").await,
+        0
+    );
+    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    database.until(LEFT, 0).await;
+    let started = "SELECT string_agg(job::text, ' ' ORDER BY n) FROM {schema}.history WHERE is_start";
+    assert_eq!(database.text(started).await, format!("{first} {before} {first}"));
+}
+
+#[tokio::test]
+async fn a_job_that_is_given_back_from_its_first_run_has_not_begun() {
+    let database = with_history().await;
+    let id = database.client.insert(line(1, Deed::Plain)).await.unwrap().id();
+    let worker = Uuid::now_v7();
+    let statements = database.client.statements_text();
+    let finish = statements.into_iter().find(|(name, _)| *name == "finish").unwrap().1;
+    for (run, began, left) in [(1, 1, None), (2, 1, Some(1)), (3, 3, None)] {
+        let running = format!(
+            "UPDATE {{schema}}.job SET state = 'running', worker = '{worker}', attempt = 1, run = {run}, began = {began}"
+        );
+        database.execute(&running).await;
+        let (none, empty) = (vec![None::<String>], vec![None::<Value>]);
+        sqlx::query(AssertSqlSafe(finish.clone()))
+            .bind(worker)
+            .bind(None::<String>)
+            .bind(vec![id.as_uuid()])
+            .bind(vec![run])
+            .bind(vec!["give_back"])
+            .bind(vec![None::<PgInterval>])
+            .bind(none)
+            .bind(empty.clone())
+            .bind(empty)
+            .execute(database.pool())
+            .await
+            .unwrap();
+        let found: (String, Option<i32>) = sqlx::query_as(database.sql("SELECT state::text, began FROM {schema}.job"))
+            .fetch_one(database.pool())
+            .await
+            .unwrap();
+        assert_eq!(found, ("available".to_owned(), left), "after run {run}");
+    }
 }

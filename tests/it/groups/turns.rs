@@ -35,15 +35,17 @@ async fn under_a_backlog_each_of_ten_tenants_gets_its_tenth() {
     database.until(&format!("SELECT least({}, ({done}))", 8 * each), 8 * each as i64).await;
     drop(runners);
     // Of the jobs that started until the first of the nine had none left.
-    let share = "WITH last AS (
+    let shares = "WITH last AS (
             SELECT min(n) AS n
             FROM (SELECT group_key, max(n) AS n FROM {schema}.history WHERE is_start AND group_key <> 'tenant 0' GROUP BY 1) AS h
         )
-        SELECT count(*) FILTER (WHERE group_key = 'tenant 0') * 1000 / count(*)
-        FROM {schema}.history, last
-        WHERE is_start AND history.n <= last.n";
-    let share = database.number(share).await;
-    assert!((80..=120).contains(&share), "the backlog got {share} of 1000 jobs");
+        SELECT h.group_key, (count(*) * 1000 / sum(count(*)) OVER ())::bigint
+        FROM {schema}.history AS h, last
+        WHERE h.is_start AND h.n <= last.n
+        GROUP BY h.group_key";
+    let shares: Vec<(String, i64)> = sqlx::query_as(database.sql(shares)).fetch_all(database.pool()).await.unwrap();
+    assert_eq!(shares.len(), 10);
+    assert!(shares.iter().all(|(_, share)| (80..=120).contains(share)), "of 1000 jobs each got {shares:?}");
     assert_limits_were_kept(&database).await;
 }
 
@@ -130,4 +132,19 @@ async fn a_group_that_waits_at_many_priorities_stops_no_other() {
         .unwrap();
     let other = client.insert(NewJob::new("work", &json!({})).group("other")).await.unwrap().id();
     assert_eq!(fetches_until(&database, other, "none").await, 1);
+}
+
+#[tokio::test]
+async fn locked_jobs_without_a_group_take_no_place_from_one() {
+    let database = with_history().await;
+    let plain = (0..20).map(|_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }));
+    database.client.insert_many(plain).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("SELECT id FROM {schema}.job FOR UPDATE")).fetch_all(&mut *tx).await.unwrap();
+    database.client.insert(work(1)).await.unwrap();
+    let order = Order::new(&database.url, &database.schema, "r");
+    let _runner = RunnerProcess::start(&Order { concurrency: 2, ..order });
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 1).await;
+    tx.rollback().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 21).await;
 }
