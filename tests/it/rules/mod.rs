@@ -10,4 +10,5 @@ mod operators;
 mod rivals;
 mod run_again;
 mod time;
+mod update_races;
 mod updates;

@@ -1,20 +1,17 @@
 //! R13: `update` changes a waiting holder in place.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sqlx::Row;
-use tokio::sync::Barrier;
 use uniqueue::period::Length;
 use uniqueue::{Error, JobFilter, JobState, NewJob, OnConflict, UniqueKey, UniquePolicy, UniqueScope, Update};
 
-use crate::support::{Database, WAIT, job, soak};
+use crate::support::{Database, WAIT, job};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A job of one key, while it waits.
-fn updating(args: &Value, update: Update) -> NewJob {
+pub(super) fn updating(args: &Value, update: Update) -> NewJob {
     NewJob::new("a", args).unique_key(UniqueKey::raw("k").update(update))
 }
 
@@ -213,45 +210,6 @@ async fn r13_a_holder_that_runs_or_is_final_rejects_and_one_that_claims_no_more_
 }
 
 #[tokio::test]
-async fn r13_concurrent_appends_lose_no_item_and_repeat_none() {
-    let writers = soak(8, 16);
-    let each = soak(15, 100);
-    let database = Database::with_connections(writers as u32).await;
-    let barrier = Arc::new(Barrier::new(writers));
-    let tasks: Vec<_> = (0..writers)
-        .map(|writer| {
-            let (client, barrier) = (database.client.clone(), Arc::clone(&barrier));
-            tokio::spawn(async move {
-                barrier.wait().await;
-                for n in 0..each {
-                    let item = json!({"items": [writer * each + n]});
-                    // Some in a transaction that is rolled back first.
-                    if n % 3 == 0 {
-                        let mut tx = client.pool().begin().await.unwrap();
-                        client.insert(updating(&item, Update::append().max_items(20))).tx(&mut tx).await.unwrap();
-                        tx.rollback().await.unwrap();
-                    }
-                    client.insert(updating(&item, Update::append().max_items(20))).await.unwrap();
-                }
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
-    let rows = sqlx::query(database.sql("SELECT args FROM {schema}.job")).fetch_all(database.pool()).await.unwrap();
-    let mut items = Vec::new();
-    for row in rows {
-        let args: Value = row.get(0);
-        let list: Vec<usize> = serde_json::from_value(args["items"].clone()).unwrap();
-        assert!(list.len() <= 20);
-        items.extend(list);
-    }
-    items.sort_unstable();
-    assert_eq!(items, (0..writers * each).collect::<Vec<_>>());
-}
-
-#[tokio::test]
 async fn r13_an_open_transaction_holds_up_other_updates_no_longer_than_max_wait() {
     let database = Database::new().await;
     let client = &database.client;
@@ -341,25 +299,4 @@ async fn r13_sql_and_its_bulk_function_update_like_rust() {
     assert_eq!(database.text(&explained).await, "false true");
     let explained = database.client.explain(updating(&json!({}), Update::append())).await.unwrap();
     assert!(!explained.would_insert && explained.would_update);
-}
-
-#[tokio::test]
-async fn r13_a_debounced_job_runs_within_max_delay_under_events_that_never_end() {
-    let database = Database::new().await;
-    let client = &database.client;
-    let max_delay = Duration::from_millis(1_500);
-    let event = || updating(&json!({}), Update::latest().push(max_delay)).scheduled_in(Duration::from_millis(700));
-    let first = client.insert(event()).await.unwrap().job;
-    // Each event comes before the job is due. By the order of their times, the last that moves it cannot move it far.
-    loop {
-        let answer = client.insert(event()).await.unwrap();
-        assert!(answer.updated, "the holder waits, since nothing fetches it");
-        assert!(answer.job.scheduled_at <= first.created_at + max_delay);
-        if answer.job.scheduled_at < answer.answered_at {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    let due = client.job(first.id).await.unwrap().unwrap();
-    assert_eq!(due.scheduled_at, first.created_at + max_delay);
 }
