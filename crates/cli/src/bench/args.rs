@@ -116,7 +116,7 @@ pub(super) struct Sizes {
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) rate: u32,
 
-    /// How many jobs more wait in work_backlog and work_fair
+    /// How many jobs more wait in work_backlog, work_fair and work_blocked
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(..=100_000_000))]
     pub(super) backlog: u32,
 
@@ -136,7 +136,7 @@ const EXAMPLES: &str = "\
 Columns: ratio is our rate over that of SQL on our table, rounds the least and the greatest of its rounds; `8 x 20` is
 eight runners of 20 slots. server us/job is microseconds of all processes of the embedded server (Linux only); its ratio
 is the counterpart's over ours. The counterpart of work_backlog, work_grouped, work_in_order, work_fair, work_rate,
-work_held_snapshot and end_to_end is our own work. That of insert_notified is itself beside a runner that polls, that of insert_update is our
+work_blocked, work_held_snapshot and end_to_end is our own work. That of insert_notified is itself beside a runner that polls, that of insert_update is our
 own insert_unique, and that of insert_run_again the same with ignore. latency and scheduled report delays, since a clock sets their
 rate.
 

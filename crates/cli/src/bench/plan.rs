@@ -23,7 +23,7 @@ const HOLDERS: u64 = 100;
 /// How many waiting jobs insert_update and insert_run_again meet.
 const CHANGED: u64 = 10_000;
 
-/// The groups of work_grouped and work_in_order.
+/// The groups of work_grouped, work_in_order and work_blocked.
 const GROUPS: u32 = 10_000;
 
 /// The groups of work_fair.
@@ -148,6 +148,7 @@ fn notified(n: u64, connections: u32) -> Comparison {
 fn works(sizes: &Sizes, workload: Workload, n: u64, connections: u32, variant: Variant) -> Comparison {
     let work = Work {
         fill: Some(Fill::waiting(n)),
+        blocked: None,
         n,
         queues: 1,
         keep: Keep::Rows,
@@ -192,6 +193,11 @@ fn works(sizes: &Sizes, workload: Workload, n: u64, connections: u32, variant: V
         Workload::WorkRate => {
             let fill = Some(Fill { is_rated: true, ..Fill::waiting(n) });
             Comparison { ours: Run::Work(Work { fill, ..work }), bare: Some(Run::Work(work)), plain: None }
+        }
+        Workload::WorkBlocked => {
+            let groups = Groups::InOrder(GROUPS);
+            let blocked = Some(Fill { first: n, groups, ..Fill::waiting(sizes.backlog.into()) });
+            Comparison { ours: Run::Work(Work { blocked, ..work }), bare: Some(Run::Work(work)), plain: None }
         }
         Workload::WorkHeldSnapshot => {
             let held = Comparison::of_work(Work { is_snapshot_held: true, ..work });

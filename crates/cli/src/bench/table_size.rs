@@ -123,6 +123,7 @@ impl Steps {
             },
             work: Work {
                 fill: None,
+                blocked: None,
                 n,
                 queues: 1,
                 keep: Keep::Rows,

@@ -14,6 +14,8 @@ use crate::failure::Failure;
 pub(super) struct Work {
     /// The jobs to put into the table, with those behind the ones to work; `None`: they are there already.
     pub(super) fill: Option<Fill>,
+    /// Jobs to put there that cannot start: in groups in order, whose first job waits for a day.
+    pub(super) blocked: Option<Fill>,
     /// The run ends after this many jobs.
     pub(super) n: u64,
     pub(super) queues: u32,
@@ -50,11 +52,28 @@ pub(super) enum Keep {
     Nothing,
 }
 
+/// The first job of each group began, and waits.
+const BLOCK: &str = "
+    UPDATE /* schema */job AS j
+    SET state = 'scheduled', scheduled_at = now() + interval '1 day', attempt = 1, run = 1, began = 1
+    FROM (
+        SELECT DISTINCT ON (f.group_key) f.id
+        FROM /* schema */job AS f
+        WHERE f.group_key IS NOT NULL
+        ORDER BY f.group_key, f.scheduled_at, f.id
+    ) AS f
+    WHERE j.id = f.id
+";
+
 impl Work {
     /// Fills the table and updates the statistics of the planner.
     pub(super) async fn prepare(&self, database: &mut TestDatabase, table: Table) -> Result<(), Failure> {
         if let Some(fill) = self.fill {
             fill.insert(database, table).await?;
+            if let Some(blocked) = self.blocked {
+                blocked.insert(database, table).await?;
+                database.execute(BLOCK).await?;
+            }
             database.execute(&format!("ANALYZE /* schema */{}", table.name())).await?;
         }
         Ok(())

@@ -56,6 +56,8 @@ pub(super) enum Workload {
     WorkFair,
     /// work under a rate that is never reached
     WorkRate,
+    /// work with many more jobs waiting in 10,000 groups that are blocked (--backlog)
+    WorkBlocked,
     /// work while another transaction holds an old snapshot
     WorkHeldSnapshot,
     /// many tasks insert one at a time while one runner works (--duration)
@@ -127,6 +129,7 @@ impl Workload {
             Self::WorkInOrder => ("work_in_order", "our own work", 500_000, 2),
             Self::WorkFair => ("work_fair", "our own work", 500_000, 2),
             Self::WorkRate => ("work_rate", "our own work", 500_000, 2),
+            Self::WorkBlocked => ("work_blocked", "our own work", 500_000, 2),
             Self::WorkHeldSnapshot => ("work_held_snapshot", "our own work", 500_000, 2),
             Self::EndToEnd => ("end_to_end", "our own work", 500_000, 2),
         }
@@ -144,6 +147,7 @@ impl Workload {
                 | Self::WorkInOrder
                 | Self::WorkFair
                 | Self::WorkRate
+                | Self::WorkBlocked
                 | Self::WorkHeldSnapshot
                 | Self::EndToEnd
         )
@@ -170,7 +174,7 @@ impl Workload {
             _ => None,
         };
         match self {
-            Self::InsertBulk | Self::InsertTx | Self::WorkBacklog => Some(Target::Ratio(0.9)),
+            Self::InsertBulk | Self::InsertTx | Self::WorkBacklog | Self::WorkBlocked => Some(Target::Ratio(0.9)),
             Self::InsertBulkUnique => Some(Target::Ratio(0.85)),
             Self::InsertBulkHalf | Self::InsertTxHalf | Self::InsertHalf => Some(Target::Ratio(0.8)),
             Self::InsertSingle => by_tasks(1.5, 4.0),

@@ -42,7 +42,7 @@ fn refused(command: &mut Command) -> String {
 }
 
 /// The workloads, and the variants of each in `SMALL`.
-const WORKLOADS: [(&str, usize); 27] = [
+const WORKLOADS: [(&str, usize); 28] = [
     ("insert_bulk", 1),
     ("insert_bulk_unique", 1),
     ("insert_bulk_half", 1),
@@ -68,6 +68,7 @@ const WORKLOADS: [(&str, usize); 27] = [
     ("work_in_order", 1),
     ("work_fair", 1),
     ("work_rate", 1),
+    ("work_blocked", 1),
     ("work_held_snapshot", 1),
     ("end_to_end", 2),
 ];
@@ -84,7 +85,7 @@ async fn each_workload_prints_one_line_a_variant_and_leaves_nothing() {
     let expected: Vec<_> =
         WORKLOADS.iter().flat_map(|(name, variants)| std::iter::repeat_n(*name, *variants)).collect();
     assert_eq!(names, expected);
-    let grouped = ["work_grouped", "work_in_order", "work_fair", "work_rate"];
+    let grouped = ["work_grouped", "work_in_order", "work_fair", "work_rate", "work_blocked"];
     let without_plain = [&["insert_notified", "insert_update", "insert_run_again", "latency"][..], &grouped].concat();
     for line in &lines {
         assert_eq!(number(line, "n"), 40.0, "{line}");

@@ -45,6 +45,7 @@ pub(crate) async fn run_process(arguments: BenchRunnerArguments) -> Result<Verdi
     let client = Client::builder().schema(schema).max_connections(connections).connect(&database_url).await?;
     let work = Work {
         fill: None,
+        blocked: None,
         n: 0,
         queues: 1,
         keep: Keep::Rows,

@@ -133,6 +133,7 @@ fn work(arguments: &BenchArguments, fill: Fill) -> Work {
     let connections = arguments.sizes.connections.unwrap_or(2);
     Work {
         fill: Some(fill),
+        blocked: None,
         n: fill.count,
         queues: fill.queues,
         keep: Keep::Rows,
