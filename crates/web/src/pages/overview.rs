@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use uniqueue::{Diagnosis, Finding, JobState, Percentiles, Severity};
 
 use crate::fields::url;
-use crate::html::{Document, Hostile, ago, count, document, grouped, rate, span, sparkline, state};
+use crate::html::{Document, Hostile, ago, cli, count, document, grouped, rate, span, sparkline, state};
 use crate::page::Page;
 use crate::snapshot::{POINTS, Point, Snapshot};
 
@@ -76,6 +76,7 @@ fn overview(page: &Page, snapshot: &Snapshot) -> Markup {
                 }
             }
         }
+        (cli("uniqueue stats"))
     }
 }
 

@@ -4,7 +4,7 @@ use axum::response::Html;
 use maud::html;
 
 use crate::failure::Failure;
-use crate::html::{Document, Hostile, document, job_link, key_link, span};
+use crate::html::{Document, Hostile, cli, document, job_link, key_link, span};
 use crate::page::{LOOK_UP, Page};
 
 pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
@@ -30,6 +30,7 @@ pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
             } }
             p.note { "The session that holds them up can be ended in psql: " code { "SELECT pg_terminate_backend(PID)" } ". Its transaction is rolled back." }
         }
+        (cli("uniqueue top"))
     };
     Ok(document(&page, Document { title: "Waiting inserts", is_live: true, actions: html! {}, body }))
 }

@@ -7,7 +7,7 @@ mod one;
 use axum::response::Html;
 use maud::{Markup, html};
 use time::OffsetDateTime;
-use uniqueue::{JobState, Keep, QueueInfo, QueueSettings};
+use uniqueue::{JobState, Keep, QueueInfo, QueueSettings, Rate};
 
 pub(crate) use self::change::change;
 pub(super) use self::forms::HOLD;
@@ -55,7 +55,6 @@ fn table(page: &Page, snapshot: &Snapshot, fields: &Fields) -> Markup {
         pairs.extend(prefix.map(|prefix| ("prefix", prefix)));
         url("/queues", &pairs)
     });
-    let has_rate = queues.iter().any(|queue| queue.settings.rate.or(queue.settings.group_rate).is_some());
     html! {
         @if snapshot.queues.len() > ROWS {
             form.row.search method="get" action=(page.link("/queues")) role="search" {
@@ -69,12 +68,10 @@ fn table(page: &Page, snapshot: &Snapshot, fields: &Fields) -> Markup {
                 thead {
                     tr {
                         th { "Queue" } @for one in STATES { th.num { (one) } }
-                        th.num { "Oldest" } th.num { "Runners" } th.num { "Limit" }
-                        @if has_rate { th { "Rate" } }
-                        th { "Keeps completed" }
+                        th.num { "Oldest" } th.num { "Runners" } th { "Limits" } th { "Keeps completed" }
                     }
                 }
-                tbody { @for queue in queues.iter().take(ROWS) { (row(page, queue, snapshot.now(), has_rate)) } }
+                tbody { @for queue in queues.iter().take(ROWS) { (row(page, queue, snapshot.now())) } }
             }
         } }
         p.row.pages { @if let Some(next) = next { a.button rel="next" href=(page.link(&next)) { "Next page" } } }
@@ -83,7 +80,7 @@ fn table(page: &Page, snapshot: &Snapshot, fields: &Fields) -> Markup {
     }
 }
 
-fn row(page: &Page, queue: &QueueInfo, now: OffsetDateTime, has_rate: bool) -> Markup {
+fn row(page: &Page, queue: &QueueInfo, now: OffsetDateTime) -> Markup {
     let settings = &queue.settings;
     let name = settings.name.as_str();
     html! {
@@ -102,30 +99,26 @@ fn row(page: &Page, queue: &QueueInfo, now: OffsetDateTime, has_rate: bool) -> M
             } }
             td.num { (queue.oldest_available_age.map(span).unwrap_or_default()) }
             td.num { (grouped(queue.runners)) }
-            td.num.nowrap { (limit(settings)) }
-            @if has_rate { td.nowrap { (rates(settings)) } }
+            td.limits { (limits(settings)) }
             td { (kept(settings.keep_completed)) }
         }
     }
 }
 
-/// The limits of a queue and of each of its groups.
-fn limit(settings: &QueueSettings) -> String {
-    match (settings.limit, settings.group_limit) {
-        (None, None) => "none".to_owned(),
-        (Some(all), None) => all.to_string(),
-        (None, Some(group)) => format!("{group} a group"),
-        (Some(all), Some(group)) => format!("{all}, {group} a group"),
-    }
-}
-
-/// The rates of a queue and of each of its groups.
-fn rates(settings: &QueueSettings) -> String {
-    match (settings.rate, settings.group_rate) {
-        (None, None) => "none".to_owned(),
-        (Some(all), None) => all.to_string(),
-        (None, Some(group)) => format!("{group} a group"),
-        (Some(all), Some(group)) => format!("{all}; {group} a group"),
+/// How many jobs of a queue, and of each of its groups, run at once and start in a time.
+fn limits(settings: &QueueSettings) -> Markup {
+    let limit = |limit: Option<u32>| limit.map(|limit| grouped(u64::from(limit)));
+    let rate = |rate: Option<Rate>| rate.map(|rate| rate.to_string());
+    let limits = [
+        (limit(settings.limit), ""),
+        (rate(settings.rate), ""),
+        (limit(settings.group_limit), " a group"),
+        (rate(settings.group_rate), " a group"),
+    ];
+    let mut limits = limits.into_iter().filter_map(|(limit, of)| Some((limit?, of))).peekable();
+    html! {
+        @if limits.peek().is_none() { "none" }
+        @for (limit, of) in limits { span.nowrap { (limit) (of) } " " }
     }
 }
 

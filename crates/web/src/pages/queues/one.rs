@@ -69,7 +69,8 @@ fn work(queue: &QueueInfo) -> Markup {
 pub(in crate::pages) fn rate(rate: Option<Rate>) -> Markup {
     html! {
         @match rate {
-            Some(rate) => { (rate) span.note { " · up to " (grouped(u64::from(rate.burst))) " start at once" } }
+            // The burst is said in words.
+            Some(rate) => { (rate.burst(rate.count)) span.note { " · up to " (grouped(u64::from(rate.burst))) " start at once" } }
             None => "any",
         }
     }
