@@ -40,7 +40,7 @@ fn number_transactions(world: &mut World) {
     let order = sorted(world.transactions.len(), |number| {
         let open = &world.transactions[usize::from(number)];
         // An insert takes the first that is not open, whatever its number.
-        (open.is_open, jobs_of(number), open.key, open.changed, open.shared, open.replaces, open.releases)
+        (open.is_open, jobs_of(number), open.key, open.changed, open.shared, open.updates, open.replaces, open.releases)
     });
     world.transactions = order.iter().map(|&old| world.transactions[usize::from(old)].clone()).collect();
     for job in world.jobs.iter_mut().flatten() {

@@ -8,6 +8,10 @@ use crate::world::{Job, Phase, Transaction, World, bit};
 pub enum Answer {
     /// The caller gets the holder.
     Ignore,
+    /// The caller gets an error that names the holder, and its transaction goes on.
+    Reject,
+    /// The waiting holder is changed in place.
+    Update,
     /// The waiting holder is cancelled.
     Replace,
     /// The holder is cancelled even if it runs.
@@ -29,8 +33,7 @@ pub(crate) fn insert(setting: &Setting, world: &mut World, number: u8, key: u8, 
     if world.transactions.iter().any(|open| open.key == Some(key)) && !checks_only {
         return false;
     }
-    let is_locked_by_writer =
-        |id: u8| world.transactions.iter().any(|open| (open.replaces | open.releases) & bit(id) != 0);
+    let is_locked_by_writer = |id: u8| world.transactions.iter().any(|open| open.written() & bit(id) != 0);
     let holder = world.holder(setting, key);
     let mut transaction = Transaction { is_open: true, changed: Some(key), ..Transaction::default() };
     let mut newcomer = holder.is_none();
@@ -47,7 +50,12 @@ pub(crate) fn insert(setting: &Setting, world: &mut World, number: u8, key: u8, 
         } else {
             match answer {
                 Answer::RunAgain if setting.breaks(Mutation::RunAgainIgnores) => {}
-                Answer::Ignore => transaction.changed = None,
+                Answer::Ignore | Answer::Reject => transaction.changed = None,
+                Answer::Update if !job.phase.is_waiting() && !setting.breaks(Mutation::UpdateOfARun) => {
+                    transaction.changed = None;
+                }
+                Answer::Update if world.is_locked(id) => return false,
+                Answer::Update => transaction.updates = bit(id),
                 Answer::RunAgain if !job.phase.is_waiting() => transaction.changed = None,
                 Answer::RunAgain if is_locked_by_writer(id) => return false,
                 Answer::RunAgain => transaction.shared = bit(id),

@@ -16,8 +16,8 @@ pub const NOTHING_LOST: &str = "R4: no job is cancelled for a successor that was
 pub const NO_TRANSITION_FAILS: &str = "R6: no transition fails because of a key";
 /// An expired claim keeps no insert out.
 pub const EXPIRED_IS_FREE: &str = "R7: an expired claim keeps no insert out";
-/// After a commit a run of the key begins.
-pub const RUN_AGAIN: &str = "R12: every committed change waits for a run, or was read by one";
+/// After a commit with `run_again` or `update` a run of the key begins.
+pub const RUN_AGAIN: &str = "R12, R13: every committed change waits for a run, or was read by one";
 /// No more jobs of a group run than its limit.
 pub const LIMIT: &str = "R15: no more jobs of a group run than its limit";
 /// No job overtakes the head of its line.
@@ -98,7 +98,7 @@ fn expired_is_free(setting: &Setting, world: &World) -> bool {
 
 /// Where changes of a key are committed and unread, a job of the key waits.
 fn run_again(setting: &Setting, world: &World) -> bool {
-    if !setting.answers.contains(&Answer::RunAgain) {
+    if !setting.answers.iter().any(|answer| matches!(answer, Answer::RunAgain | Answer::Update)) {
         return true;
     }
     (0..setting.keys).filter(|key| world.unworked[usize::from(*key)]).all(|key| {

@@ -59,6 +59,8 @@ pub enum Mutation {
     ReplaceBeforeCommit,
     /// `run_again` answers as `ignore` does (R12).
     RunAgainIgnores,
+    /// `update` changes a holder whose run has begun (R13).
+    UpdateOfARun,
     /// `run_again` locks its holder, and fetches do not look at locks (R12).
     FetchIgnoresLocks,
     /// A runner counts only its own running jobs (R15).

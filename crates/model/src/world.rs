@@ -93,10 +93,19 @@ pub struct Transaction {
     pub changed: Option<u8>,
     /// Jobs that it locked against a fetch.
     pub shared: u8,
+    /// Jobs that it changes at its commit.
+    pub updates: u8,
     /// Jobs that it cancels at its commit.
     pub replaces: u8,
     /// Jobs whose claim it releases at its commit.
     pub releases: u8,
+}
+
+impl Transaction {
+    /// The jobs whose rows it has written, so that others wait for its end.
+    pub(crate) const fn written(&self) -> u8 {
+        self.updates | self.replaces | self.releases
+    }
 }
 
 /// A runner.
@@ -162,7 +171,7 @@ impl World {
 
     /// Whether an open transaction keeps a job's row from being changed.
     pub(crate) fn is_locked(&self, id: u8) -> bool {
-        self.transactions.iter().any(|open| (open.shared | open.replaces | open.releases) & bit(id) != 0)
+        self.transactions.iter().any(|open| (open.shared | open.written()) & bit(id) != 0)
     }
 
     /// Changes the state of a committed job. A job that comes back to its states takes its claim where the key is free.

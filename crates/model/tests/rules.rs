@@ -2,7 +2,7 @@
 //!
 //! With `UNIQUEUE_SOAK`, everything that can happen is checked with three jobs, two keys, two runners and two open
 //! transactions, except what an operator does: its acts multiply the states, so that they are checked with two jobs of
-//! one key. Without it, only this smaller check runs.
+//! one key. Updates, crashes and every end of a run are checked with as few. Without it, only the smaller checks run.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use uniqueue_model::{Answer, Mutation, Outcome, Scope, Setting, rules};
 const ALL_OUTCOMES: [Outcome; 5] =
     [Outcome::Complete, Outcome::Retry, Outcome::Snooze, Outcome::Discard, Outcome::GiveBack];
 
-/// Claims of keys that expire: every answer.
+/// Claims of keys that expire.
 fn keys(scope: Scope) -> Setting {
     Setting {
         jobs: 3,
@@ -21,7 +21,7 @@ fn keys(scope: Scope) -> Setting {
         transactions: 2,
         runs: 2,
         scope,
-        answers: vec![Answer::Ignore, Answer::Replace, Answer::Preempt],
+        answers: vec![Answer::Ignore, Answer::Reject, Answer::Replace, Answer::Preempt],
         outcomes: vec![Outcome::Complete, Outcome::Retry, Outcome::Discard],
         limit: None,
         in_order: false,
@@ -36,7 +36,7 @@ fn keys(scope: Scope) -> Setting {
 fn run_again() -> Setting {
     Setting {
         scope: Scope::Queued,
-        answers: vec![Answer::RunAgain, Answer::RunAgainAside],
+        answers: vec![Answer::RunAgain, Answer::RunAgainAside, Answer::Update],
         outcomes: vec![Outcome::Complete, Outcome::Retry, Outcome::GiveBack],
         has_crashes: true,
         has_expiry: false,
@@ -66,6 +66,12 @@ fn lines() -> Setting {
 /// The same with an operator, who cancels, retries and releases jobs of one key.
 fn operated(setting: Setting) -> Setting {
     Setting { jobs: 2, keys: 1, has_operator: true, ..setting }
+}
+
+/// The same with updates, crashes and every end of a run, but without claims that expire.
+fn crashed(setting: Setting) -> Setting {
+    let (answers, outcomes) = ([setting.answers, vec![Answer::Update]].concat(), ALL_OUTCOMES.to_vec());
+    Setting { jobs: 2, keys: 1, has_crashes: true, has_expiry: false, answers, outcomes, ..setting }
 }
 
 /// Checks a setting with an operator, and with `UNIQUEUE_SOAK` also the larger one without.
@@ -98,6 +104,7 @@ fn is_found(setting: Setting, mutation: Mutation, rule: &'static str) {
 fn keys_hold_in_every_state() {
     for scope in [Scope::Queued, Scope::Active, Scope::Completed, Scope::Delayed] {
         holds(&format!("keys, {scope:?}"), keys(scope));
+        visit(&format!("keys, {scope:?}, with crashes"), crashed(keys(scope)));
     }
 }
 
@@ -126,6 +133,8 @@ fn each_rule_that_is_broken_on_purpose_is_found() {
     is_found(keys(Scope::Active), Mutation::ExpiredClaimKeepsOut, rules::EXPIRED_IS_FREE);
     is_found(run_again(), Mutation::RunAgainIgnores, rules::RUN_AGAIN);
     is_found(run_again(), Mutation::FetchIgnoresLocks, rules::RUN_AGAIN);
+    let updated = Setting { answers: vec![Answer::Update], ..keys(Scope::Active) };
+    is_found(updated, Mutation::UpdateOfARun, rules::RUN_AGAIN);
     is_found(groups(1), Mutation::CountOwnJobs, rules::LIMIT);
     is_found(lines(), Mutation::RetriesLoseTheHead, rules::IN_ORDER);
     is_found(lines(), Mutation::GivingBackClearsTheMark, rules::IN_ORDER);

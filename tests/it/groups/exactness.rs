@@ -18,7 +18,7 @@ async fn limits_and_order_hold_while_runners_are_killed_and_the_database_restart
     let mut cluster = Cluster::start("groups").await;
     let sql = |text: &str| AssertSqlSafe(text.replace("{schema}", SCHEMA));
     sqlx::raw_sql(sql(HISTORY)).execute(&cluster.direct).await.unwrap();
-    let jobs = work(soak(40, 1_000), soak(600, 20_000), 300).into_iter().enumerate();
+    let jobs = work(soak(40, 1_000), soak(600, 8_000), soak(300, 100)).into_iter().enumerate();
     // Every fifth group has the limit 1, and runs in order.
     let jobs = jobs.map(|(n, job)| if n % 5 == 0 { job.in_order() } else { job });
     Client::new(cluster.direct.clone()).insert_many(jobs).await.unwrap();

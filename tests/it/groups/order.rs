@@ -50,7 +50,7 @@ async fn a_job_that_began_is_first_until_it_is_final_through_retries_and_snoozes
 async fn a_line_keeps_its_order_when_runners_are_killed() {
     let database = with_history().await;
     let deeds = [Deed::Plain, Deed::Fail, Deed::Snooze];
-    let jobs = (0..soak(60, 600)).map(|n| line(n % 4, deeds[n / 4 % 3]));
+    let jobs = (0..soak(60, 300)).map(|n| line(n % 4, deeds[n / 4 % 3]));
     database.client.insert_many(jobs).await.unwrap();
     let order = |n: usize| Order {
         lease: Duration::from_secs(1),
