@@ -57,7 +57,7 @@ async fn limits_and_order_hold_while_runners_are_killed_and_the_database_restart
     drop(runners);
     assert_kept(&cluster.direct, SCHEMA).await;
     let full = "SELECT count(DISTINCT allowed) FROM {schema}.history WHERE is_start AND running = allowed";
-    assert_eq!(number(full).await, 5, "the limits that some group came to");
+    assert!(number(full).await >= soak(3, 5), "the limits that some group came to");
     for (what, happened) in [
         ("snoozes", "SELECT count(*) FROM {schema}.history WHERE state = 'scheduled'"),
         ("rescues", "SELECT count(*) FROM {schema}.job WHERE errors::text LIKE '%rescued: %'"),
