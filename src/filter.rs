@@ -33,6 +33,7 @@ use crate::unique::{StateSet, UniqueKey, check_jsonb};
 pub struct JobFilter {
     pub(crate) means_all: bool,
     pub(crate) ids: Option<Vec<JobId>>,
+    pub(crate) id_at_least: Option<JobId>,
     pub(crate) states: Option<StateSet>,
     pub(crate) queues: Option<Vec<String>>,
     pub(crate) kinds: Option<Vec<String>>,
@@ -74,6 +75,14 @@ impl JobFilter {
         I::Item: Into<JobId>,
     {
         self.ids = Some(ids.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Selects jobs with this id or a higher one. Ids follow time, so with [`JobId::first_at`] a filter of the last hour reads
+    /// no older jobs. An id is made by the clock of the client that inserts: leave room for clocks that are behind, and say
+    /// the exact time with [`created_after`](Self::created_after). A job that was given an id of its own can be missed.
+    pub fn id_at_least(mut self, id: impl Into<JobId>) -> Self {
+        self.id_at_least = Some(id.into());
         self
     }
 

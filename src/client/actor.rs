@@ -60,6 +60,7 @@ fn conditions(filter: &JobFilter) -> Value {
     let JobFilter {
         means_all: _,
         ids,
+        id_at_least,
         states,
         queues,
         kinds,
@@ -77,6 +78,7 @@ fn conditions(filter: &JobFilter) -> Value {
     } = filter;
     let mut conditions = json!({
         "ids": ids.as_ref().map(|ids| &ids[..ids.len().min(MAX_IDS)]),
+        "id_at_least": id_at_least,
         "states": states.map(|states| states.iter().collect::<Vec<_>>()),
         "queues": queues,
         "kinds": kinds,

@@ -29,4 +29,5 @@
     AND ($16::timestamptz IS NULL OR j.attempted_at < $16)
     AND ($17::uuid[] IS NULL OR j.id = ANY ($17))
     AND ($18::text IS NULL OR j.group_key = $18)
+    AND ($19::uuid IS NULL OR j.id >= $19)
 )

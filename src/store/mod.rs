@@ -97,7 +97,7 @@ pub(crate) use self::periodic::{
 pub(crate) use self::pooling::{Pooling, pooling};
 pub(crate) use self::progress::{Report, store_progress};
 pub(crate) use self::queue::{QueueVerb, change_queue, hold_group, list_queues, remove_queue, resume_group};
-pub(crate) use self::read_committed::{begin_read_committed, settle};
+pub(crate) use self::read_committed::{begin_limited, begin_read_committed, settle};
 pub(crate) use self::rebuild::{is_made_anew, sql_to_drop, sql_to_make, sql_to_mend};
 pub(crate) use self::reindex::{
     BloatedIndex, analyze, begin_run, bloated_indexes, bound_rebuild, drop_index, failed_indexes, large_tables,
@@ -132,7 +132,7 @@ pub(crate) use self::shift::{move_periodic, shift_times};
 use crate::ident::SchemaName;
 
 /// The conditions of a filter on a job `j`, which replace the marker `/* matching */true`. They take parameters 1 to
-/// 17; a null sets no condition. Such statements are planned for each call.
+/// 19; a null sets no condition. Such statements are planned for each call.
 const MATCHING: &str = include_str!("matching.sql");
 
 macro_rules! statements {

@@ -3,8 +3,11 @@
 //! Under `default_transaction_isolation = serializable` a single statement fails with 40001 when it meets a row that is
 //! newer than its snapshot. The statements of this library resolve such races by themselves under READ COMMITTED.
 
-use sqlx::{Connection, PgConnection, Postgres, Transaction};
+use std::time::Duration;
 
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Transaction};
+
+use super::statement_limit::statement_timeout;
 use crate::error::Result;
 
 /// Runs a call that changes nothing if it fails. If the connection is in no transaction of the caller's and the call fails
@@ -36,4 +39,14 @@ pub(crate) use settle;
 /// Begins a transaction in which no conflict with a newer row is an error.
 pub(crate) async fn begin_read_committed(connection: &mut PgConnection) -> Result<Transaction<'_, Postgres>> {
     Ok(connection.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await?)
+}
+
+/// The same, in which each statement ends after this time. `None`: after the connection's own `statement_timeout`.
+pub(crate) async fn begin_limited(
+    connection: &mut PgConnection,
+    timeout: Option<Duration>,
+) -> Result<Transaction<'_, Postgres>> {
+    let Some(timeout) = timeout else { return begin_read_committed(connection).await };
+    let begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout =";
+    Ok(connection.begin_with(AssertSqlSafe(format!("{begin} {}", statement_timeout(timeout)))).await?)
 }

@@ -76,6 +76,7 @@ fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres
     let JobFilter {
         means_all: _,
         ids,
+        id_at_least,
         states,
         queues,
         kinds,
@@ -99,7 +100,7 @@ fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres
     let query = query.bind(finalized.after).bind(finalized.before);
     let query = query.bind(attempted.after).bind(attempted.before);
     let query = query.bind(ids.as_ref().map(|ids| ids.iter().map(|id| id.as_uuid()).collect::<Vec<_>>()));
-    query.bind(group)
+    query.bind(group).bind(id_at_least.map(JobId::as_uuid))
 }
 
 /// States as the database spells them, in alphabetical order.

@@ -34,6 +34,6 @@ pub(crate) async fn restore_statement_limit(
 }
 
 /// In milliseconds. At least one, since zero means no limit. At most the largest value of PostgreSQL.
-fn statement_timeout(timeout: Duration) -> i32 {
+pub(super) fn statement_timeout(timeout: Duration) -> i32 {
     i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX).max(1)
 }

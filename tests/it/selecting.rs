@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use sqlx::Row;
+use sqlx::postgres::PgPoolOptions;
 use time::OffsetDateTime;
 use time::macros::datetime;
-use uniqueue::{Error, JobCount, JobFilter, JobId, JobState, NewJob, UniqueKey};
+use uniqueue::{Client, Error, JobCount, JobFilter, JobId, JobState, NewJob, SchemaName, UniqueKey};
 
 use crate::support::{Database, WAIT, job};
 
@@ -71,6 +72,8 @@ async fn a_filter_means_the_jobs_for_which_everything_holds() {
         (new().ids([queued, kind]), vec![queued, kind]),
         (new().ids([queued, kind]).priority(3), vec![queued]),
         (new().ids([] as [JobId; 0]), vec![]),
+        (new().id_at_least(later), vec![later, failed]),
+        (new().id_at_least(JobId::first_at(now + minute)), vec![]),
         (new().finalized_after(now - minute), vec![failed]),
         (new().finalized_before(now + minute), vec![failed]),
         (new().kind("'; DROP TABLE job; --"), vec![]),
@@ -247,6 +250,39 @@ async fn a_change_by_filter_comes_back_for_what_was_locked_and_keeps_to_its_limi
 }
 
 #[tokio::test]
+async fn a_change_can_have_another_time_limit_than_its_connections() {
+    let database = Database::new().await;
+    let client = impatient(&database).await;
+    client.insert_many((0..3).map(|n| job(if n == 1 { "slow" } else { "a" }))).await.unwrap();
+    // Each look at the slow job takes longer than a statement of the pool may.
+    let slow = "ALTER TABLE {schema}.job RENAME TO job_rows";
+    database.execute(slow).await;
+    let slow = "CREATE VIEW {schema}.job AS SELECT * FROM {schema}.job_rows
+        WHERE CASE WHEN kind = 'slow' THEN pg_sleep(0.4) IS NOT NULL ELSE true END";
+    database.execute(slow).await;
+    let error = client.delete(JobFilter::all().limit(2)).await.unwrap_err();
+    assert!(error.is_statement_timeout(), "{error}");
+    let mut connection = client.pool().acquire().await.unwrap();
+    let deleted = client.delete(JobFilter::all().limit(1)).timeout(WAIT).tx(&mut connection).await.unwrap();
+    assert_eq!(deleted.len(), 1);
+    drop(connection);
+    let deleting = client.delete(JobFilter::all()).actor("ada").timeout(WAIT);
+    assert_eq!(deleting.await.unwrap().len(), 2);
+    assert_eq!(client.change_log().await.unwrap()[0].jobs, Some(2));
+    for _ in 0..client.pool().size() {
+        let limit: String = sqlx::query_scalar("SHOW statement_timeout").fetch_one(client.pool()).await.unwrap();
+        assert_eq!(limit, "200ms", "the limit ends with the change");
+    }
+}
+
+/// A client whose statements may take 0.2 s.
+async fn impatient(database: &Database) -> Client {
+    let options = Client::connect_options(&database.url).unwrap().options([("statement_timeout", "200ms")]);
+    let pool = PgPoolOptions::new().max_connections(2).connect_with(options).await.unwrap();
+    Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool)
+}
+
+#[tokio::test]
 async fn a_job_that_left_the_filters_states_meanwhile_is_left_alone() {
     let database = Database::new().await;
     let client = database.client.clone();
@@ -381,7 +417,7 @@ async fn what_has_an_index_is_found_by_it() {
         let query = query.bind(None::<serde_json::Value>).bind(None::<serde_json::Value>);
         let query = query.bind(None::<i16>).bind(None::<i32>);
         let query = (0..8).fold(query, |query, _| query.bind(none));
-        let query = query.bind(None::<Vec<uuid::Uuid>>).bind(None::<String>);
+        let query = query.bind(None::<Vec<uuid::Uuid>>).bind(None::<String>).bind(None::<uuid::Uuid>);
         let query = match name {
             "count_matching" => query.bind(100_i64),
             "list_newest" => query.bind(uuid::Uuid::max()).bind(uuid::Uuid::nil()).bind(100_i64),

@@ -18,6 +18,9 @@ const MOST: usize = 200;
 /// How many refused jobs a result names.
 const NAMED: usize = 100;
 
+/// How long a statement of a running plan may take. A filter without an index reads the table until it has a page of jobs.
+const STATEMENT: Duration = Duration::from_secs(60);
+
 /// Changes of more jobs than this are confirmed by typing.
 const TYPED_ABOVE: u64 = 1_000;
 
@@ -53,10 +56,12 @@ pub(crate) struct Plan {
     pub(crate) filter: JobFilter,
     /// The filter in words.
     pub(crate) words: String,
-    pub(crate) count: JobCount,
+    /// `None`: they could not be counted in time.
+    pub(crate) count: Option<JobCount>,
     /// Jobs inserted later are not meant.
     pub(crate) cut_off: OffsetDateTime,
-    pub(crate) samples: Vec<JobRow>,
+    /// `None`: they could not be read in time.
+    pub(crate) samples: Option<Vec<JobRow>>,
     made_at: Instant,
     run: Mutex<Run>,
     stop: CancellationToken,
@@ -89,9 +94,9 @@ impl Plan {
         verb: BulkVerb,
         filter: JobFilter,
         words: String,
-        count: JobCount,
+        count: Option<JobCount>,
         cut_off: OffsetDateTime,
-        samples: Vec<JobRow>,
+        samples: Option<Vec<JobRow>>,
         stop: CancellationToken,
     ) -> Self {
         let (made_at, run) = (Instant::now(), Mutex::default());
@@ -100,8 +105,9 @@ impl Plan {
 
     /// The text that confirms the plan. `None`: a button is enough.
     pub(crate) fn confirmation(&self) -> Option<String> {
-        let is_large = !self.count.is_exact() || self.count.counted() > TYPED_ABOVE;
-        (is_large || self.verb == BulkVerb::Delete).then(|| format!("{} {}", self.verb.as_str(), self.count))
+        let is_large = self.count.is_none_or(|count| !count.is_exact() || count.counted() > TYPED_ABOVE);
+        let number = self.count.map_or("all".to_owned(), |count| count.to_string());
+        (is_large || self.verb == BulkVerb::Delete).then(|| format!("{} {number}", self.verb.as_str()))
     }
 
     pub(crate) fn progress(&self) -> Run {
@@ -152,6 +158,7 @@ impl Plan {
             None => change,
         };
         change
+            .timeout(STATEMENT)
             .on_batch(|ids| self.run().changed += ids.len() as u64)
             .on_discarded(|ids| self.run().discarded += ids.len() as u64)
             .on_refused(|jobs| {

@@ -22,8 +22,15 @@ pub(super) struct Batch {
     refused: Vec<RefusedRetry>,
 }
 
-/// Changes jobs by their ids, in one of these states if some are given. Without a `lock_timeout` the connection's own
-/// holds. `is_own`: the connection is in no transaction of the caller's. `entry`: the row of the log, to which the batch
+/// How long a statement may take, and wait for a lock. `None`: as long as the connection's own settings allow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Limits {
+    pub(super) statement: Option<Duration>,
+    pub(super) lock: Option<Duration>,
+}
+
+/// Changes jobs by their ids, in one of these states if some are given. The limit of a statement counts only where
+/// the connection `is_own`. `is_own`: the connection is in no transaction of the caller's. `entry`: the row of the log, to which the batch
 /// adds in its own transaction.
 #[expect(clippy::too_many_arguments, reason = "each is one option of the statement")]
 pub(super) async fn change_batch(
@@ -32,25 +39,22 @@ pub(super) async fn change_batch(
     verb: Verb,
     ids: &[JobId],
     states: Option<StateSet>,
-    lock_timeout: Option<Duration>,
+    limits: Limits,
     is_own: bool,
     entry: Option<&LogEntry>,
 ) -> Result<Batch> {
     let statements = client.statements();
-    let changing = match entry {
-        None => settle!(is_own, connection, store::change(connection, statements, verb, ids, states, lock_timeout)),
-        Some(entry) if is_own => {
-            let mut transaction = store::begin_read_committed(connection).await?;
-            let changing = store::change(&mut transaction, statements, verb, ids, states, lock_timeout).await?;
-            log(&mut transaction, statements, entry, &changing).await?;
-            transaction.commit().await?;
-            changing
-        }
-        Some(entry) => {
-            let changing = store::change(connection, statements, verb, ids, states, lock_timeout).await?;
-            log(connection, statements, entry, &changing).await?;
-            changing
-        }
+    let changing = if !is_own || (entry.is_none() && limits.statement.is_none()) {
+        let changing =
+            settle!(is_own, connection, store::change(connection, statements, verb, ids, states, limits.lock));
+        log(connection, statements, entry, &changing).await?;
+        changing
+    } else {
+        let mut transaction = store::begin_limited(connection, limits.statement).await?;
+        let changing = store::change(&mut transaction, statements, verb, ids, states, limits.lock).await?;
+        log(&mut transaction, statements, entry, &changing).await?;
+        transaction.commit().await?;
+        changing
     };
     let Changes { changed, refused } = changing;
     let mut batch = Batch { changed: Vec::with_capacity(changed.len()), discarded: Vec::new(), refused };
@@ -66,16 +70,16 @@ pub(super) async fn change_batch(
     Ok(batch)
 }
 
-/// Logs a batch that changed jobs.
+/// Logs a batch that changed jobs, where it is to be logged.
 async fn log(
     connection: &mut PgConnection,
     statements: &Statements,
-    entry: &LogEntry,
+    entry: Option<&LogEntry>,
     changes: &Changes,
 ) -> Result<()> {
-    match changes.changed.len() {
-        0 => Ok(()),
-        changed => store::log_change(connection, statements, entry, Some(changed)).await,
+    match (entry, changes.changed.len()) {
+        (None, _) | (_, 0) => Ok(()),
+        (Some(entry), changed) => store::log_change(connection, statements, entry, Some(changed)).await,
     }
 }
 

@@ -5,12 +5,13 @@ mod pages;
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::time::Duration;
 
 use serde_json::json;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use self::batch::{Listeners, change_batch};
+use self::batch::{Limits, Listeners, change_batch};
 use self::pages::Pages;
 use super::insert::check_schedule;
 use super::{Client, Edit, actor};
@@ -55,12 +56,14 @@ pub struct Change<'a> {
     verb: Verb,
     jobs: JobSelection,
     actor: Option<String>,
+    timeout: Option<Duration>,
     listeners: Listeners<'a>,
 }
 
 impl<'a> Change<'a> {
     fn new(client: &'a Client, verb: Verb, jobs: impl Into<JobSelection>) -> Self {
-        Self { client, connection: None, verb, jobs: jobs.into(), actor: None, listeners: Listeners::default() }
+        let (connection, actor, timeout, jobs) = (None, None, None, jobs.into());
+        Self { client, connection, verb, jobs, actor, timeout, listeners: Listeners::default() }
     }
 
     /// Makes the change in the caller's own transaction, or on any other connection of the caller's.
@@ -73,6 +76,18 @@ impl<'a> Change<'a> {
     /// change is not logged.
     pub fn actor(mut self, actor: impl Into<String>) -> Self {
         self.actor = Some(actor.into());
+        self
+    }
+
+    /// How long each statement may take: one that finds the next jobs of a filter, and one that changes a page of them.
+    /// Default: the connection's own `statement_timeout`. At least 1 ms.
+    ///
+    /// A pool whose `statement_timeout` suits short look-ups is too impatient for a filter without an index, which reads the
+    /// table until it has a page of jobs. A statement that takes longer ends the change with an error, for which
+    /// [`is_statement_timeout`](crate::Error::is_statement_timeout) is true. With [`Change::tx`] such an error aborts the
+    /// caller's transaction.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 
@@ -140,7 +155,7 @@ impl<'a> IntoFuture for Change<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, connection, verb, jobs, actor, mut listeners } = self;
+            let Self { client, connection, verb, jobs, actor, timeout, mut listeners } = self;
             if let Verb::Reschedule(at) = verb {
                 check_schedule(at)?;
             }
@@ -152,16 +167,29 @@ impl<'a> IntoFuture for Change<'a> {
             let is_callers = connection.is_some();
             let connection = &mut *client.connection_or(connection).await?;
             let listeners = &mut listeners;
-            match &jobs.0 {
+            // On the client's own connection each transaction has the limit, which ends with it also behind a pooler.
+            let before = match timeout.filter(|_| is_callers) {
+                Some(timeout) => Some(store::limit_statements(connection, client.statements(), timeout).await?),
+                None => None,
+            };
+            let changed = match &jobs.0 {
                 Selected::Ids(ids) => {
-                    let batch = change_batch(client, connection, verb, ids, None, None, !is_callers, entry).await?;
+                    let limits = Limits { statement: timeout, lock: None };
+                    let batch = change_batch(client, connection, verb, ids, None, limits, !is_callers, entry).await?;
                     listeners.call(&batch);
-                    Ok(batch.changed)
+                    batch.changed
                 }
                 Selected::Filter(filter) => {
-                    Pages { client, connection, is_callers, verb, filter, entry, listeners }.change_all().await
+                    let connection = &mut *connection;
+                    Pages { client, connection, is_callers, verb, filter, timeout, entry, listeners }
+                        .change_all()
+                        .await?
                 }
+            };
+            if let Some(before) = before {
+                store::restore_statement_limit(connection, client.statements(), &before).await?;
             }
+            Ok(changed)
         })
     }
 }

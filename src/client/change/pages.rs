@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use sqlx::PgConnection;
 
-use super::batch::{Listeners, change_batch};
+use super::batch::{Limits, Listeners, change_batch};
 use crate::client::Client;
 use crate::error::Result;
 use crate::filter::JobFilter;
@@ -40,6 +40,8 @@ pub(super) struct Pages<'a, 'l> {
     pub(super) is_callers: bool,
     pub(super) verb: Verb,
     pub(super) filter: &'a JobFilter,
+    /// How long a statement may take, on the client's own connection.
+    pub(super) timeout: Option<Duration>,
     /// The row of the log, to which each page adds.
     pub(super) entry: Option<&'a LogEntry>,
     pub(super) listeners: &'a mut Listeners<'l>,
@@ -48,13 +50,8 @@ pub(super) struct Pages<'a, 'l> {
 impl Pages<'_, '_> {
     /// Changes the jobs, and returns those that were changed.
     pub(super) async fn change_all(mut self) -> Result<Vec<JobId>> {
-        let statements = self.client.statements();
         // Jobs that are inserted later are not meant. Without this end a change could follow the inserts for ever.
-        let (is_own, filter) = (!self.is_callers, self.filter);
-        let connection = &mut *self.connection;
-        let Some(last) = settle!(is_own, connection, store::last_id(connection, statements)) else {
-            return Ok(Vec::new());
-        };
+        let Some(last) = self.last_id().await? else { return Ok(Vec::new()) };
         let limit = self.filter.limit.map(|limit| limit as usize);
         let mut after = JobId::from(uuid::Uuid::nil());
         let mut changed = Vec::new();
@@ -65,10 +62,7 @@ impl Pages<'_, '_> {
             let size = u32::try_from(size).unwrap_or(PAGE).min(PAGE);
             let ids = match size {
                 0 => Vec::new(),
-                _ => {
-                    let connection = &mut *self.connection;
-                    settle!(is_own, connection, store::matching_ids(connection, statements, filter, after, last, size))
-                }
+                _ => self.matching_ids(after, last, size).await?,
             };
             match ids.last() {
                 Some(reached) => {
@@ -82,20 +76,49 @@ impl Pages<'_, '_> {
         }
     }
 
+    /// The id at which the change ends.
+    async fn last_id(&mut self) -> Result<Option<JobId>> {
+        let (statements, is_own) = (self.client.statements(), !self.is_callers);
+        let connection = &mut *self.connection;
+        if !is_own || self.timeout.is_none() {
+            return Ok(settle!(is_own, connection, store::last_id(connection, statements)));
+        }
+        let mut transaction = store::begin_limited(connection, self.timeout).await?;
+        let last = store::last_id(&mut transaction, statements).await?;
+        transaction.rollback().await?;
+        Ok(last)
+    }
+
+    /// The next ids, up to this many.
+    async fn matching_ids(&mut self, after: JobId, last: JobId, size: u32) -> Result<Vec<JobId>> {
+        let (statements, filter, is_own) = (self.client.statements(), self.filter, !self.is_callers);
+        let connection = &mut *self.connection;
+        if !is_own || self.timeout.is_none() {
+            let matching =
+                settle!(is_own, connection, store::matching_ids(connection, statements, filter, after, last, size));
+            return Ok(matching);
+        }
+        let mut transaction = store::begin_limited(connection, self.timeout).await?;
+        let matching = store::matching_ids(&mut transaction, statements, filter, after, last, size).await?;
+        transaction.rollback().await?;
+        Ok(matching)
+    }
+
     /// Changes the jobs of a page that are not locked, and sets the others aside.
     async fn change_page(&mut self, mut ids: Vec<JobId>, aside: &mut Vec<JobId>) -> Result<Vec<JobId>> {
-        let lock_timeout = if self.is_callers { None } else { Some(LOCK_TIMEOUT) };
+        let lock = if self.is_callers { None } else { Some(LOCK_TIMEOUT) };
+        let limits = Limits { statement: self.timeout, lock };
         let mut pause = FIRST_PAUSE;
         while !ids.is_empty() {
             let states = self.filter.states_meant();
             let is_own = !self.is_callers;
             let (client, verb, entry) = (self.client, self.verb, self.entry);
-            match change_batch(client, self.connection, verb, &ids, states, lock_timeout, is_own, entry).await {
+            match change_batch(client, self.connection, verb, &ids, states, limits, is_own, entry).await {
                 Ok(batch) => {
                     self.listeners.call(&batch);
                     return Ok(batch.changed);
                 }
-                Err(error) if lock_timeout.is_some() && error.is_lock_timeout() => {
+                Err(error) if lock.is_some() && error.is_lock_timeout() => {
                     let locked = store::locked(self.connection, self.client.statements(), &ids).await?;
                     if locked.is_empty() {
                         tracing::debug!(?pause, "a lock on something other than a job blocks a change: trying again");

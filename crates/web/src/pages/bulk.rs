@@ -1,5 +1,6 @@
 //! Plans of changes to many jobs: making, confirming, watching and stopping them.
 
+use std::future::IntoFuture;
 use std::sync::Arc;
 
 use axum::extract::Path;
@@ -54,13 +55,25 @@ pub(crate) async fn plan(page: Page, body: String) -> Result<Response, Failure> 
         (JobFilter::new().ids(ids), words)
     };
     let filter = filter.created_before(cut_off);
-    let count = client.count_jobs(filter.clone(), COUNT_UP_TO).timeout(LOOK_UP * 5).await?;
-    let samples = client.jobs(filter.clone()).limit(SAMPLES).timeout(LOOK_UP * 5).await?;
-    let samples = samples.into_iter().map(|job| page.app.redacted(job)).collect();
+    // A plan is made also where the jobs cannot be counted in time. It is then confirmed by typing.
+    let (count, samples) = tokio::join!(
+        client.count_jobs(filter.clone(), COUNT_UP_TO).timeout(LOOK_UP).into_future(),
+        client.jobs(filter.clone()).limit(SAMPLES).timeout(LOOK_UP).into_future(),
+    );
+    let (count, samples) = (in_time(count)?, in_time(samples)?);
+    let samples = samples.map(|samples| samples.into_iter().map(|job| page.app.redacted(job)).collect());
     let user = page.actor();
     let stop = page.app.stopped().child_token();
     let id = page.app.plans.add(Plan::new(user, verb, filter, words, count, cut_off, samples, stop));
     Ok(page.go_to(&format!("/bulk/{id}")))
+}
+
+/// An answer. `None`: it was stopped at its time limit.
+fn in_time<T>(answer: uniqueue::Result<T>) -> Result<Option<T>, Failure> {
+    match answer {
+        Err(error) if error.is_statement_timeout() => Ok(None),
+        answer => Ok(Some(answer?)),
+    }
 }
 
 /// Deleting needs a right of its own.
@@ -89,10 +102,17 @@ pub(crate) async fn show(page: Page, Path(path): Path<PlanPath>) -> Result<Respo
 }
 
 fn planned(page: &Page, plan: &Plan) -> Markup {
-    let is_empty = plan.count.counted() == 0;
+    let is_empty = plan.count.is_some_and(|count| count.counted() == 0);
+    let verb = plan.verb.as_str();
     html! {
         section.panel {
-            p.big { b.number { (count(plan.count)) } " jobs will get " b { (plan.verb.as_str()) } ", if their state allows it." }
+            p.big {
+                @match plan.count {
+                    Some(jobs) => { b.number { (count(jobs)) } " jobs will get " b { (verb) } ", if their state allows it." }
+                    None => { "All jobs of the filter will get " b { (verb) } ", if their state allows it." }
+                }
+            }
+            @if plan.count.is_none() { p.callout.warning { "Their count is not known: it would take longer than " (LOOK_UP.as_secs()) " s." } }
             dl.facts {
                 dt { "Which" } dd.mono { (Hostile(&plan.words)) }
                 dt { "Cut-off" } dd { "jobs inserted before " (at(plan.cut_off)) " UTC; later ones are not meant" }
@@ -103,13 +123,17 @@ fn planned(page: &Page, plan: &Plan) -> Markup {
                     @if let Some(text) = plan.confirmation() {
                         label { "Type " code { (text) } " to confirm " input name="confirm" autocomplete="off" required pattern=(text.replace('+', "\\+")) size="20"; }
                     }
-                    button.(if plan.verb == BulkVerb::Delete { "danger" } else { "primary" }) { (capitalized(plan.verb.as_str())) " " (count(plan.count)) " jobs" }
+                    button.(if plan.verb == BulkVerb::Delete { "danger" } else { "primary" }) {
+                        (capitalized(verb)) " " @match plan.count { Some(jobs) => { (count(jobs)) " jobs" } None => "all jobs" }
+                    }
                     a.button href=(page.link("/jobs")) { "Do nothing" }
                 }
             }
         }
-        @if !plan.samples.is_empty() {
-            section { h2.above { "The last " (plan.samples.len()) " of them" } (job_rows(page, &plan.samples, plan.cut_off, false)) }
+        @match &plan.samples {
+            None => p.note { "The last of them could not be read within " (LOOK_UP.as_secs()) " s." },
+            Some(samples) if samples.is_empty() => {}
+            Some(samples) => section { h2.above { "The last " (samples.len()) " of them" } (job_rows(page, samples, plan.cut_off, false)) },
         }
     }
 }
@@ -127,11 +151,13 @@ fn started(page: &Page, plan: &Plan, run: &Run) -> Markup {
             }
             dl.facts {
                 dt { "Which" } dd.mono { (Hostile(&plan.words)) }
-                dt { "Changed" } dd { b.number { (grouped(run.changed.saturating_sub(run.discarded))) } " of " (count(plan.count)) }
+                dt { "Changed" } dd { b.number { (grouped(run.changed.saturating_sub(run.discarded))) } @if let Some(jobs) = plan.count { " of " (count(jobs)) } }
                 dt { "Refused" } dd { (grouped(run.refused)) " because another job holds their key" }
                 dt { "Discarded" } dd { (grouped(run.discarded)) " because another job holds their key" }
             }
-            progress aria-label="Progress" max=(plan.count.counted().max(1)) value=(run.changed + run.refused) {}
+            @if let Some(jobs) = plan.count {
+                progress aria-label="Progress" max=(jobs.counted().max(1)) value=(run.changed + run.refused) {}
+            }
             @if run.stage == Stage::Running {
                 form.row method="post" action=(page.link(&format!("/bulk/{}/stop", plan.id))) { button.danger { "Stop" } }
             } @else { p { a.button href=(page.link("/jobs?since=all")) { "Back to the jobs" } } }

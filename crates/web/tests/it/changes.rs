@@ -119,6 +119,64 @@ async fn a_plan_changes_the_jobs_that_it_showed_and_no_later_ones() {
     assert_eq!(post(&router, "/bulk", "verb=retry").await.status, StatusCode::BAD_REQUEST, "nothing is ticked");
 }
 
+/// Makes the jobs that are older than a day slow to read: each takes this many seconds.
+async fn slow_down(database: &Database, seconds: f64) {
+    let schema = database.schema().as_str();
+    let slow = format!(
+        "ALTER TABLE {schema}.job RENAME TO job_rows;
+         CREATE VIEW {schema}.job AS SELECT * FROM {schema}.job_rows
+         WHERE CASE WHEN id < {schema}.id_at(now() - interval '1 day') THEN pg_sleep({seconds}) IS NOT NULL ELSE true END"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(slow)).execute(database.pool()).await.unwrap();
+}
+
+/// A dashboard whose pool stops statements after half a second, as that of `serve` does after two.
+async fn impatient(database: &Database) -> Router {
+    let options = database.pool().connect_options().as_ref().clone().options([("statement_timeout", "500ms")]);
+    let pool = PgPoolOptions::new().max_connections(5).connect_with(options).await.unwrap();
+    let client = Client::builder().schema(database.schema().clone()).pool(pool);
+    Web::new(client).access(|_| Access::all().user("ada")).router()
+}
+
+#[tokio::test]
+async fn a_plan_of_the_last_day_reads_no_older_jobs() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), impatient(&database).await);
+    let now = client.database_time().await.unwrap();
+    let days_ago = JobId::first_at(now - Duration::from_secs(3 * 86_400));
+    client.insert(NewJob::new("mail", &json!({})).id(days_ago)).await.unwrap();
+    let young = insert(client).await;
+    slow_down(&database, 60.0).await;
+    let plan = post(&router, "/bulk", "verb=cancel&whole=yes&kind=mail").await;
+    let page = get(&router, plan.header("location")).await.body;
+    assert!(page.contains("Cancel 1 jobs"), "{page}");
+    let page = run(&router, plan.header("location"), "").await;
+    assert!(page.contains("Done.") && page.contains(">1</b> of 1"), "{page}");
+    assert_eq!(job(client, young).await.state, JobState::Cancelled);
+}
+
+#[tokio::test]
+async fn a_plan_whose_jobs_take_long_to_count_is_confirmed_by_typing_and_has_time_to_run() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), impatient(&database).await);
+    let now = client.database_time().await.unwrap();
+    for day in 2..5 {
+        let id = JobId::first_at(now - Duration::from_secs(day * 86_400));
+        client.insert(NewJob::new("mail", &json!({})).id(id)).await.unwrap();
+    }
+    // Three of them take longer than a look-up may, and one longer than a statement of the pool.
+    slow_down(&database, 0.8).await;
+    let plan = post(&router, "/bulk", "verb=cancel&whole=yes&kind=mail&since=all").await;
+    assert_eq!(plan.status, StatusCode::SEE_OTHER, "{}", plan.body);
+    let plan = plan.header("location").to_owned();
+    let page = get(&router, &plan).await.body;
+    assert!(page.contains("count is not known") && page.contains("could not be read"), "{page}");
+    assert!(page.contains("<code>cancel all</code>") && page.contains("Cancel all jobs"), "{page}");
+    assert_eq!(post(&router, &format!("{plan}/run"), "").await.status, StatusCode::BAD_REQUEST);
+    let page = run(&router, &plan, "cancel+all").await;
+    assert!(page.contains("Done.") && page.contains(">3</b>"), "{page}");
+}
+
 #[tokio::test]
 async fn a_running_plan_is_stopped() {
     let database = Database::new().await.unwrap();

@@ -18,6 +18,9 @@ pub(crate) const SINCE: [(&str, &str, Option<Duration>); 5] = [
     ("all", "any time", None),
 ];
 
+/// How much the clocks of clients, which make the ids, may differ from the database's.
+const CLOCKS: Duration = Duration::from_secs(3_600);
+
 /// Conditions on jobs.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct JobQuery {
@@ -59,6 +62,11 @@ impl JobQuery {
         })
     }
 
+    /// The lowest id of the time that the list goes back. `None`: it has no limit.
+    pub(super) fn oldest(&self, now: OffsetDateTime) -> Option<JobId> {
+        SINCE[self.since].2.map(|since| JobId::first_at(now - since - CLOCKS))
+    }
+
     /// The conditions for the library.
     pub(crate) fn filter(&self, now: OffsetDateTime) -> Result<JobFilter, Failure> {
         let mut filter = JobFilter::all();
@@ -87,6 +95,10 @@ impl JobQuery {
         }
         if let (_, _, Some(since)) = SINCE[self.since] {
             filter = filter.created_after(now - since);
+        }
+        // The time of a job has no index. Its id has one.
+        if let Some(oldest) = self.oldest(now) {
+            filter = filter.id_at_least(oldest);
         }
         Ok(filter)
     }

@@ -6,15 +6,12 @@ use time::OffsetDateTime;
 use tokio::time::Instant;
 use uniqueue::{Error, JobFilter, JobId, JobRow};
 
-use super::query::{JobQuery, SINCE};
+use super::query::JobQuery;
 use crate::failure::Failure;
 use crate::page::Page;
 
 /// How far back the first part of a search in args goes. Each part is three times as long as the one before.
 const FIRST_PART: Duration = Duration::from_secs(600);
-
-/// How much the clocks of clients, which make the ids, may differ from the database's.
-const CLOCKS: Duration = Duration::from_secs(3_600);
 
 /// The jobs of a page.
 pub(super) struct Found {
@@ -49,7 +46,7 @@ pub(super) async fn read(
     deadline: Instant,
 ) -> Result<Found, Failure> {
     let filter = query.filter(now)?;
-    let oldest = SINCE[query.since].2.map(|since| JobId::first_at(now - since - CLOCKS));
+    let oldest = query.oldest(now);
     // Args have no index. The other conditions have one, or are found quickly among the jobs of a state or a queue.
     if query.args.is_some() && !query.is_oldest_first {
         return read_in_parts(page, query, filter, now, oldest, limit, deadline).await;
