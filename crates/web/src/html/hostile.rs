@@ -4,6 +4,12 @@ use std::fmt::Write;
 
 use maud::{Escaper, Render};
 
+/// The most bytes of HTML that a text has in a cell of a list.
+const CELL: usize = 300;
+
+/// The most bytes of a character that is spelled out.
+const SPELLED_OUT: usize = "<span class=\"hidden-char\">U+E0000</span>".len();
+
 /// Text of a job as HTML. Characters that are not seen, or that reorder the text around them, are spelled out.
 pub(crate) struct Hostile<'a, T: ?Sized>(pub(crate) &'a T);
 
@@ -21,6 +27,47 @@ impl<T: AsRef<str> + ?Sized> Render for Hostile<'_, T> {
         }
         let _ = Escaper::new(buffer).write_str(rest);
     }
+}
+
+/// The beginning of a text of a job, whose HTML takes at most so many bytes. An ellipsis says that there is more.
+pub(crate) struct Start<'a, T: ?Sized>(pub(crate) &'a T, pub(crate) usize);
+
+impl<T: AsRef<str> + ?Sized> Render for Start<'_, T> {
+    fn render_to(&self, buffer: &mut String) {
+        let Self(text, most) = self;
+        let (shown, is_all) = beginning(text.as_ref(), *most);
+        Hostile(shown).render_to(buffer);
+        if !is_all {
+            buffer.push('…');
+        }
+    }
+}
+
+/// A text of a job in a cell of a list, whose style clips it far earlier.
+pub(crate) struct Cell<'a, T: ?Sized>(pub(crate) &'a T);
+
+impl<T: AsRef<str> + ?Sized> Render for Cell<'_, T> {
+    fn render_to(&self, buffer: &mut String) {
+        Start(self.0, CELL).render_to(buffer);
+    }
+}
+
+/// The beginning of a text whose HTML has at most so many bytes, and whether that is all of it.
+pub(crate) fn beginning(text: &str, most: usize) -> (&str, bool) {
+    let mut bytes = 0;
+    for (at, character) in text.char_indices() {
+        bytes += match character {
+            '&' => "&amp;".len(),
+            '<' | '>' => "&lt;".len(),
+            '"' => "&quot;".len(),
+            character if is_hidden(character) => SPELLED_OUT,
+            character => character.len_utf8(),
+        };
+        if bytes > most {
+            return (&text[..at], false);
+        }
+    }
+    (text, true)
 }
 
 /// The same where no element can stand, such as a title: hidden characters are left out.
@@ -41,6 +88,21 @@ fn is_hidden(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_beginning_is_measured_as_it_is_written() {
+        for text in ["<>&\"'ä", "a\u{202e}\u{e0001}b", "plain"] {
+            let written = Hostile(text).render().into_string().len();
+            assert!(written <= 43 * text.chars().count());
+            for most in 0..100 {
+                let (shown, is_all) = beginning(text, most);
+                assert!(Hostile(shown).render().into_string().len() <= most, "{text:?} {most}");
+                assert_eq!(is_all, shown == text);
+            }
+            assert_eq!(beginning(text, 43 * text.len()), (text, true));
+        }
+        assert_eq!(Start("<<<", 8).render().into_string(), "&lt;&lt;…");
+    }
 
     #[test]
     fn hidden_characters_are_spelled_out() {

@@ -4,9 +4,44 @@ use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{JobId, JobRow};
 
-use super::{Hostile, ago, state};
+use super::{Cell, Hostile, Start, ago, state};
 use crate::fields::url;
 use crate::page::Page;
+
+/// The most bytes of the rows of a list. With the rest of it a page has less than 100 KB.
+const MOST: usize = 78_000;
+
+/// The most bytes of the args in a row: many of them are quotes, which take six each.
+const ARGS: usize = 240;
+
+/// Rows of a list.
+pub(crate) struct Rows {
+    pub(crate) html: Markup,
+    /// How many there are of the list.
+    pub(crate) shown: usize,
+    pub(crate) of: usize,
+}
+
+impl Rows {
+    /// Says that a list goes on.
+    pub(crate) fn note(&self) -> Markup {
+        html! { @if self.shown < self.of { p.note { "The first " (self.shown) " are shown. There are more." } } }
+    }
+}
+
+/// The first rows of a list: so many, or as many as a page has room for. Long and hostile names take much.
+pub(crate) fn fitting<T>(list: &[T], most: usize, row: impl Fn(&T) -> Markup) -> Rows {
+    let (mut html, mut shown) = (String::new(), 0);
+    for one in list.iter().take(most) {
+        let maud::PreEscaped(text) = row(one);
+        if shown > 0 && html.len() + text.len() > MOST {
+            break;
+        }
+        html.push_str(&text);
+        shown += 1;
+    }
+    Rows { html: maud::PreEscaped(html), shown, of: list.len() }
+}
 
 /// The part of an id that differs most: UUIDv7 begins with the time.
 pub(crate) fn short(id: JobId) -> String {
@@ -29,14 +64,20 @@ pub(crate) fn key_link(page: &Page, key: &str) -> Markup {
     html! { a.mono.key href=(page.link(&url("/key", &[("key", key)]))) { (Hostile(key)) } }
 }
 
+/// The same in a cell of a list.
+pub(crate) fn key_cell(page: &Page, key: &str) -> Markup {
+    html! { a.mono.key href=(page.link(&url("/key", &[("key", key)]))) { (Cell(key)) } }
+}
+
 /// A button that sends a field of its form.
 pub(crate) fn submit(name: &str, value: &str, label: &str, class: &str) -> Markup {
     html! { button.(class) name=(name) value=(value) { (label) } }
 }
 
 /// A table of jobs. With boxes to tick, it stands in a form.
-pub(crate) fn job_rows(page: &Page, jobs: &[JobRow], now: OffsetDateTime, has_boxes: bool) -> Markup {
-    html! {
+pub(crate) fn job_rows(page: &Page, jobs: &[JobRow], now: OffsetDateTime, has_boxes: bool) -> Rows {
+    let rows = fitting(jobs, jobs.len(), |job| job_row(page, job, now, has_boxes));
+    let html = html! {
         div.scroll {
             table {
                 thead {
@@ -48,33 +89,27 @@ pub(crate) fn job_rows(page: &Page, jobs: &[JobRow], now: OffsetDateTime, has_bo
                         th.num { "Attempt" } th.num { "Inserted" }
                     }
                 }
-                tbody {
-                    @for job in jobs {
-                        tr id={ "job-" (job.id) } {
-                            @if has_boxes {
-                                td { input type="checkbox" name="id" value=(job.id) aria-label={ "Tick job " (short(job.id)) }; }
-                            }
-                            td.nowrap { (job_link(page, job.id)) }
-                            td.clip { (Hostile(&job.kind)) }
-                            td.nowrap { (state(job.state)) }
-                            td.clip { (Hostile(&job.queue)) }
-                            td.clip.mono { (Hostile(&start(job.args.get()))) }
-                            td.num { (job.attempt) "/" (job.max_attempts) }
-                            td.num { (ago(job.created_at, now)) }
-                        }
-                    }
-                }
+                tbody { (rows.html) }
             }
         }
-    }
+        (rows.note())
+    };
+    Rows { html, ..rows }
 }
 
-/// The beginning of a text: a page of hundred jobs with large args stays small.
-fn start(text: &str) -> String {
-    let mut characters = text.chars();
-    let mut start: String = characters.by_ref().take(90).collect();
-    if characters.next().is_some() {
-        start.push('…');
+fn job_row(page: &Page, job: &JobRow, now: OffsetDateTime, has_boxes: bool) -> Markup {
+    html! {
+        tr id={ "job-" (job.id) } {
+            @if has_boxes {
+                td { input type="checkbox" name="id" value=(job.id) aria-label={ "Tick job " (short(job.id)) }; }
+            }
+            td.nowrap { (job_link(page, job.id)) }
+            td.clip { (Cell(&job.kind)) }
+            td.nowrap { (state(job.state)) }
+            td.clip { (Cell(&job.queue)) }
+            td.clip.mono { (Start(job.args.get(), ARGS)) }
+            td.num { (job.attempt) "/" (job.max_attempts) }
+            td.num { (ago(job.created_at, now)) }
+        }
     }
-    start
 }

@@ -133,7 +133,7 @@ fn planned(page: &Page, plan: &Plan) -> Markup {
         @match &plan.samples {
             None => p.note { "The last of them could not be read within " (LOOK_UP.as_secs()) " s." },
             Some(samples) if samples.is_empty() => {}
-            Some(samples) => section { h2.above { "The last " (samples.len()) " of them" } (job_rows(page, samples, plan.cut_off, false)) },
+            Some(samples) => section { h2.above { "The last " (samples.len()) " of them" } (job_rows(page, samples, plan.cut_off, false).html) },
         }
     }
 }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, ago, document, grouped};
+use crate::html::{Cell, Document, ago, document, fitting, grouped};
 use crate::page::{LOOK_UP, Page};
 
 /// The most changes on a page.
@@ -25,8 +25,18 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
     let now = page.now().await?;
     let has_more = changes.len() > ROWS as usize;
     changes.truncate(ROWS as usize);
-    let next = changes.last().filter(|_| has_more).map(|last| {
-        let after = last.id.to_string();
+    let rows = fitting(&changes, changes.len(), |one| {
+        html! { tr {
+            td.nowrap { (ago(one.at, now)) }
+            td.clip { a href=(page.link(&url("/changes", &[("actor", one.actor.as_str())]))) { (Cell(&one.actor)) } }
+            td.nowrap { (Cell(&one.verb)) }
+            td.num { @if let Some(jobs) = one.jobs { (grouped(jobs)) } }
+            td.clip.mono { (Cell(&subject(&one.subject))) }
+        } }
+    });
+    let last = rows.shown.checked_sub(1).filter(|_| has_more || rows.shown < rows.of);
+    let next = last.map(|last| {
+        let after = changes[last].id.to_string();
         let mut pairs = vec![("after", after.as_str())];
         pairs.extend(actor.map(|actor| ("actor", actor)));
         url("/changes", &pairs)
@@ -37,14 +47,9 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
         } @else {
             div.scroll { table {
                 thead { tr { th { "When" } th { "User" } th { "Change" } th.num { "Jobs" } th { "Of what" } } }
-                tbody { @for one in &changes { tr {
-                    td.nowrap { (ago(one.at, now)) }
-                    td.clip { a href=(page.link(&url("/changes", &[("actor", one.actor.as_str())]))) { (Hostile(&one.actor)) } }
-                    td.nowrap { (Hostile(&one.verb)) }
-                    td.num { @if let Some(jobs) = one.jobs { (grouped(jobs)) } }
-                    td.clip.mono { (Hostile(&subject(&one.subject))) }
-                } } }
+                tbody { (rows.html) }
             } }
+            (rows.note())
             p.row.pages { @if let Some(next) = next { a.button rel="next" href=(page.link(&next)) { "Next page" } } }
         }
     };

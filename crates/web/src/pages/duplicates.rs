@@ -8,7 +8,7 @@ use uniqueue::AuditedKind;
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::html::{Document, Hostile, ago, argument, cli, document, grouped, job_link, key_link, rate, submit};
+use crate::html::{Cell, Document, ago, argument, cli, document, fitting, grouped, job_link, key_cell, rate, submit};
 use crate::page::{LOOK_UP, Page, by};
 
 /// The most keys on the page.
@@ -24,6 +24,16 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
     }
     let mut counters = counters.await?;
     counters.sort_by_key(|counter| std::cmp::Reverse(counter.suppressed));
+    let rows = fitting(&counters, counters.len(), |one| {
+        html! { tr {
+            td.clip { (key_cell(&page, &one.unique_key)) }
+            td.clip { (Cell(&one.kind)) }
+            td.num { b { (grouped(one.suppressed)) } }
+            td.num { (ago(one.first_at, now)) }
+            td.num { (ago(one.last_at, now)) }
+            td.nowrap { (job_link(&page, one.last_holder)) }
+        } }
+    });
     let body = html! {
         @if kinds.is_empty() {
             p.panel.empty { "No kind is audited, so duplicates are not counted. A duplicate of an audited kind costs one more row." }
@@ -39,15 +49,9 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
                 h2.above { "Keys" }
                 div.scroll { table {
                     thead { tr { th { "Key" } th { "Kind" } th.num { "Suppressed" } th.num { "First" } th.num { "Last" } th { "Last holder" } } }
-                    tbody { @for one in &counters { tr {
-                        td.clip { (key_link(&page, &one.unique_key)) }
-                        td.clip { (Hostile(&one.kind)) }
-                        td.num { b { (grouped(one.suppressed)) } }
-                        td.num { (ago(one.first_at, now)) }
-                        td.num { (ago(one.last_at, now)) }
-                        td.nowrap { (job_link(&page, one.last_holder)) }
-                    } } }
+                    tbody { (rows.html) }
                 } }
+                (rows.note())
                 p.note { "The " (ROWS) " keys whose last duplicate came last, those with the most duplicates first." }
             }
         }
@@ -57,28 +61,32 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
 }
 
 fn audited(page: &Page, kinds: &[AuditedKind], now: OffsetDateTime) -> Markup {
+    let rows = fitting(kinds, ROWS as usize, |one| {
+        html! { tr {
+            th scope="row" { a href=(page.link(&crate::fields::url("/duplicates", &[("kind", one.kind.as_str())]))) { (Cell(&one.kind)) } }
+            td {
+                @if one.is_audited { "since " (ago(one.since, now)) } @else { "stopped" }
+                @if one.tally_is_full { " " span.badge.warning { "the buffer is full" } }
+            }
+            td.num { b { (grouped(one.suppressed)) } }
+            td.num { (per_hour(one, now)) }
+            td.num { @if let Some(at) = one.last_at { (ago(at, now)) } }
+            td {
+                @if page.may(Right::Audit) && one.is_audited {
+                    form.row method="post" action=(page.link("/duplicates/audit")) {
+                        input type="hidden" name="kind" value=(one.kind);
+                        (submit("verb", "stop", "Stop", ""))
+                    }
+                }
+            }
+        } }
+    });
     html! {
         div.scroll { table {
             thead { tr { th { "Kind" } th { "Counted" } th.num { "Suppressed" } th.num { "Rate" } th.num { "Last" } th { span.sr { "Change" } } } }
-            tbody { @for one in kinds { tr {
-                th scope="row" { a href=(page.link(&crate::fields::url("/duplicates", &[("kind", one.kind.as_str())]))) { (Hostile(&one.kind)) } }
-                td {
-                    @if one.is_audited { "since " (ago(one.since, now)) } @else { "stopped" }
-                    @if one.tally_is_full { " " span.badge.warning { "the buffer is full" } }
-                }
-                td.num { b { (grouped(one.suppressed)) } }
-                td.num { (per_hour(one, now)) }
-                td.num { @if let Some(at) = one.last_at { (ago(at, now)) } }
-                td {
-                    @if page.may(Right::Audit) && one.is_audited {
-                        form.row method="post" action=(page.link("/duplicates/audit")) {
-                            input type="hidden" name="kind" value=(one.kind);
-                            (submit("verb", "stop", "Stop", ""))
-                        }
-                    }
-                }
-            } } }
+            tbody { (rows.html) }
         } }
+        (rows.note())
     }
 }
 

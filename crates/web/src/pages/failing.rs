@@ -5,9 +5,15 @@ use maud::html;
 
 use crate::failure::Failure;
 use crate::fields::url;
-use crate::html::{Document, Hostile, ago, cli, document, grouped, hex, job_link};
+use crate::html::{Cell, Document, ago, cli, document, fitting, grouped, hex, job_link};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
+
+/// The most kinds on the page.
+const ROWS: usize = 100;
+
+/// The most queues of a kind. A row shows few of them.
+const QUEUES: usize = 10;
 
 pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
     let ask = async {
@@ -21,20 +27,24 @@ pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
         let pairs = [("kind", kind), ("state", "retryable"), ("state", "discarded"), ("since", "all")];
         page.link(&url("/jobs", &pairs))
     };
+    let rows = fitting(kinds, ROWS, |one| {
+        html! { tr id={ "kind-" (hex(one.kind.as_str())) } {
+            th scope="row" { a href=(failed(one.kind.as_str())) { (Cell(&one.kind)) } }
+            td.clip { @for (at, queue) in one.queues.iter().take(QUEUES).enumerate() { @if at > 0 { ", " } (Cell(queue)) } }
+            td.num { a.plain href=(jobs(one.kind.as_str(), "retryable")) { (grouped(one.retryable)) } }
+            td.num { a.plain href=(jobs(one.kind.as_str(), "discarded")) { (grouped(one.discarded)) } }
+            td.num { @if let Some(at) = one.last_failed_at { (ago(at, now)) } }
+            td.clip.mono { @if page.app.redact.is_none() { (Cell(&first_line(one.last_error.as_deref()))) } @else { span.note { "hidden" } } }
+            td.nowrap { @if let Some(id) = one.last_job { (job_link(&page, id)) } }
+        } }
+    });
     let body = html! {
         @if kinds.is_empty() { p.panel.empty { "No job waits for a retry, and none was discarded." } } @else {
             div.scroll { table {
                 thead { tr { th { "Kind" } th { "Queues" } th.num { "Retryable" } th.num { "Discarded" } th.num { "Last" } th { "Last error" } th { "Last job" } } }
-                tbody { @for one in kinds { tr id={ "kind-" (hex(one.kind.as_str())) } {
-                    th scope="row" { a href=(failed(one.kind.as_str())) { (Hostile(&one.kind)) } }
-                    td.clip { @for (at, queue) in one.queues.iter().enumerate() { @if at > 0 { ", " } (Hostile(queue)) } }
-                    td.num { a.plain href=(jobs(one.kind.as_str(), "retryable")) { (grouped(one.retryable)) } }
-                    td.num { a.plain href=(jobs(one.kind.as_str(), "discarded")) { (grouped(one.discarded)) } }
-                    td.num { @if let Some(at) = one.last_failed_at { (ago(at, now)) } }
-                    td.clip.mono { @if page.app.redact.is_none() { (Hostile(&first_line(one.last_error.as_deref()))) } @else { span.note { "hidden" } } }
-                    td.nowrap { @if let Some(id) = one.last_job { (job_link(&page, id)) } }
-                } } }
+                tbody { (rows.html) }
             } }
+            (rows.note())
             p.note { "Among the 10,000 waiting jobs that are due first, and the last 10,000 discarded ones." }
         }
         (cli("uniqueue job list --state retryable,discarded"))

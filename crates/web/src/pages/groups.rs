@@ -10,7 +10,7 @@ use uniqueue::{GroupInfo, HeldGroup, JobId};
 use super::queues::held;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, ago, argument, cli, countdown, document, grouped, job_link};
+use crate::html::{Cell, Document, Hostile, Rows, ago, argument, cli, countdown, document, fitting, grouped, job_link};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
 
@@ -86,7 +86,9 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
     let answer = page.shared(&shared, read(&page, &query)).await?;
     let (now, FoundGroups { listed: groups, held }) = (answer.now(), &answer.of);
     let has_more = groups.len() > ROWS as usize;
-    let last = groups.get(ROWS as usize - 1).filter(|_| has_more && query.is_by_name);
+    let table = table(&page, groups, now);
+    let has_more = has_more || table.shown < table.of;
+    let last = table.shown.checked_sub(1).filter(|_| has_more && query.is_by_name).map(|last| &groups[last]);
     let body = html! {
         div.row role="group" aria-label="Order" {
             @for (is_by_name, label) in [(false, "Held up first"), (true, "By name")] {
@@ -101,7 +103,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
         }
         @if !held.is_empty() { (held_groups(&page, held, now)) }
         @if groups.is_empty() { (nothing(&page, &query)) }
-        @else { (table(&page, groups, now)) }
+        @else { (table.html) }
         p.row.pages {
             @if query.after.is_some() { a.button href=(page.link(&query.ordered(true))) { "First page" } }
             @if let Some(last) = last { a.button rel="next" href=(page.link(&query.after(last))) { "Next page" } }
@@ -154,8 +156,8 @@ fn held_groups(page: &Page, groups: &[HeldGroup], now: OffsetDateTime) -> Markup
             ul.held {
                 @for one in groups.iter().take(HELD as usize) {
                     li {
-                        a href=(group_url(page, one.queue.as_str(), &one.group)) { (Hostile(&one.group)) }
-                        " " span.note { "of " (Hostile(&one.queue)) } " " (held(one.held_until, now))
+                        a href=(group_url(page, one.queue.as_str(), &one.group)) { (Cell(&one.group)) }
+                        " " span.note { "of " (Cell(&one.queue)) } " " (held(one.held_until, now))
                     }
                 }
             }
@@ -183,29 +185,35 @@ fn nothing(page: &Page, query: &GroupQuery) -> Markup {
     }
 }
 
-fn table(page: &Page, groups: &[GroupInfo], now: OffsetDateTime) -> Markup {
-    html! {
+fn table(page: &Page, groups: &[GroupInfo], now: OffsetDateTime) -> Rows {
+    let groups = &groups[..groups.len().min(ROWS as usize)];
+    let rows = fitting(groups, groups.len(), |one| {
+        html! {
+            @let queue = one.queue.as_str();
+            tr id={ "group-" (row_id(one)) } {
+                td.clip { a href=(group_url(page, queue, &one.group)) { (Cell(&one.group)) } }
+                td.clip { a.plain href=(page.link(&url("/queue", &[("queue", queue)]))) { (Cell(queue)) } }
+                td.num { (jobs(page, one, "running", one.running)) }
+                td.num { (limit(one)) }
+                td.num { (jobs(page, one, "available", one.waiting)) }
+                td.nowrap { @if let Some(head) = one.head { (job_link(page, head)) } }
+                td.clip { @if let Some(kind) = &one.head_kind { (Cell(kind)) } }
+                td.num { @if let Some(since) = one.head_since { (ago(since, now)) } }
+                td.nowrap { (held_up(page, one, now)) }
+            }
+        }
+    });
+    let html = html! {
         div.scroll { table {
             thead { tr {
                 th { "Group" } th { "Queue" } th.num { "Running" } th.num { "Limit" } th.num { "Waiting" }
                 th { "First job" } th { "Kind" } th.num { "Since" } th { "Held up by" }
             } }
-            tbody { @for one in groups.iter().take(ROWS as usize) {
-                @let queue = one.queue.as_str();
-                tr id={ "group-" (row_id(one)) } {
-                    td.clip { a href=(group_url(page, queue, &one.group)) { (Hostile(&one.group)) } }
-                    td.clip { a.plain href=(page.link(&url("/queue", &[("queue", queue)]))) { (Hostile(queue)) } }
-                    td.num { (jobs(page, one, "running", one.running)) }
-                    td.num { (limit(one)) }
-                    td.num { (jobs(page, one, "available", one.waiting)) }
-                    td.nowrap { @if let Some(head) = one.head { (job_link(page, head)) } }
-                    td.clip { @if let Some(kind) = &one.head_kind { (Hostile(kind)) } }
-                    td.num { @if let Some(since) = one.head_since { (ago(since, now)) } }
-                    td.nowrap { (held_up(page, one, now)) }
-                }
-            } }
+            tbody { (rows.html) }
         } }
-    }
+        (rows.note())
+    };
+    Rows { html, ..rows }
 }
 
 /// What tells its row apart from the others, so that an update of the page keeps rows that moved. A hash, since keys are long.

@@ -8,7 +8,9 @@ use uniqueue::{Error, JobRow, JobState, KeyHolder, SuppressedDuplicate, WaitingI
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, ago, argument, at, cli, countdown, document, grouped, job_link, span, state};
+use crate::html::{
+    Cell, Document, Hostile, ago, argument, at, cli, countdown, document, fitting, grouped, job_link, span, state,
+};
 use crate::page::{LOOK_UP, Page, by};
 use crate::shared::Timed;
 
@@ -129,24 +131,26 @@ fn waits(job: &JobRow) -> bool {
 }
 
 fn rows(page: &Page, jobs: &[JobRow], held: Option<&KeyHolder>, now: OffsetDateTime) -> Markup {
+    let rows = fitting(jobs, jobs.len(), |job| {
+        html! {
+            tr id={ "job-" (job.id) } {
+                td.nowrap { (job_link(page, job.id)) }
+                td.clip { (Cell(&job.kind)) }
+                td.nowrap { (state(job.state)) }
+                td { (why(job, held, now)) }
+                td.num { (ago(job.created_at, now)) }
+            }
+        }
+    });
     html! {
         @if jobs.is_empty() { p.empty { "No job has it." } } @else {
             div.scroll {
                 table {
                     thead { tr { th { "Job" } th { "Kind" } th { "State" } th { "Claims it" } th.num { "Inserted" } } }
-                    tbody {
-                        @for job in jobs {
-                            tr id={ "job-" (job.id) } {
-                                td.nowrap { (job_link(page, job.id)) }
-                                td.clip { (Hostile(&job.kind)) }
-                                td.nowrap { (state(job.state)) }
-                                td { (why(job, held, now)) }
-                                td.num { (ago(job.created_at, now)) }
-                            }
-                        }
-                    }
+                    tbody { (rows.html) }
                 }
             }
+            (rows.note())
         }
     }
 }

@@ -5,7 +5,7 @@ use maud::html;
 
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, ago, cli, document, job_link, key_link, quoted, state};
+use crate::html::{Cell, Document, ago, cli, document, fitting, job_link, key_cell, quoted, state};
 use crate::page::{LOOK_UP, Page};
 
 /// The most keys on a page.
@@ -35,9 +35,23 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))
         .collect();
-    let next = keys.last().filter(|_| has_more).map(|last| {
+    let rows = fitting(&keys, keys.len(), |key| {
+        html! {
+            tr {
+                td.clip { (key_cell(&page, &key.claim.unique_key)) }
+                td.nowrap { (job_link(&page, key.claim.holder)) }
+                td.nowrap { (state(key.claim.holder_state)) }
+                td.clip { (Cell(&key.kind)) }
+                td.clip { (Cell(&key.queue)) }
+                td.clip title=(key.claim.frees()) { (key.claim.frees()) }
+                td.num { (ago(key.created_at, now)) }
+            }
+        }
+    });
+    let last = rows.shown.checked_sub(1).filter(|_| has_more || rows.shown < rows.of);
+    let next = last.map(|last| {
         let mut pairs = pairs.clone();
-        pairs.push(("after", &last.claim.unique_key));
+        pairs.push(("after", &keys[last].claim.unique_key));
         url("/keys", &pairs)
     });
     let conditions = pairs.iter().map(|(name, value)| format!(" --{name} {}", quoted(value)));
@@ -59,21 +73,10 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
             div.scroll {
                 table {
                     thead { tr { th { "Key" } th { "Holder" } th { "State" } th { "Kind" } th { "Queue" } th { "Free" } th.num { "Held" } } }
-                    tbody {
-                        @for key in &keys {
-                            tr {
-                                td.clip { (key_link(&page, &key.claim.unique_key)) }
-                                td.nowrap { (job_link(&page, key.claim.holder)) }
-                                td.nowrap { (state(key.claim.holder_state)) }
-                                td.clip { (Hostile(&key.kind)) }
-                                td.clip { (Hostile(&key.queue)) }
-                                td.clip title=(key.claim.frees()) { (key.claim.frees()) }
-                                td.num { (ago(key.created_at, now)) }
-                            }
-                        }
-                    }
+                    tbody { (rows.html) }
                 }
             }
+            (rows.note())
             p.row.pages { @if let Some(next) = next { a.button rel="next" href=(page.link(&next)) { "Next page" } } }
         }
         (cli(&format!("uniqueue unique holders{}", conditions.collect::<String>())))

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use uniqueue::{Diagnosis, Finding, JobState, Percentiles, Severity};
 
 use crate::fields::url;
-use crate::html::{Document, Hostile, ago, cli, count, document, grouped, rate, span, sparkline, state};
+use crate::html::{Document, Hostile, ago, cli, count, document, fitting, grouped, rate, span, sparkline, state};
 use crate::page::Page;
 use crate::snapshot::{POINTS, Point, Snapshot};
 
@@ -107,12 +107,13 @@ pub(super) fn findings(page: &Page, diagnosis: Option<&Diagnosis>, most: usize) 
             p.callout.ok { "The doctor found nothing in " (diagnosis.checks.len()) " checks." }
         };
     }
+    let found = fitting(&diagnosis.findings, most, one_finding);
     html! {
         section.findings aria-label="Findings of the doctor" {
-            @for finding in diagnosis.findings.iter().take(most) { (one_finding(finding)) }
-            @if let Some(more) = diagnosis.findings.len().checked_sub(most).filter(|more| *more > 0) {
+            (found.html)
+            @if found.shown < found.of {
                 p.note {
-                    "And " (more) " more: "
+                    "And " (found.of - found.shown) " more: "
                     @if page.path() == "/doctor" { code { "uniqueue doctor" } " lists them all." }
                     @else { a href=(page.link("/doctor")) { "Doctor" } "." }
                 }

@@ -6,14 +6,41 @@ use maud::html;
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::html::{Document, Hostile, ago, cli, document, job_link, submit};
+use crate::html::{Cell, Document, Start, ago, cli, document, fitting, job_link, submit};
 use crate::page::{LOOK_UP, Page, by};
+
+/// The most periodic jobs on the page.
+const ROWS: usize = 100;
+
+/// The most bytes of what is wrong with one.
+const PROBLEM: usize = 1_000;
 
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
     let jobs = page.client().periodic().list().timeout(LOOK_UP).await?;
     let now = page.now().await?;
     let ran: Option<uniqueue::JobId> = fields.parsed("ran")?;
     let may = page.may(Right::Periodic);
+    let rows = fitting(&jobs, ROWS, |job| {
+        html! { tr {
+            th scope="row" {
+                (Cell(&job.name))
+                @if job.paused_at.is_some() { " " span.badge.warning { "paused" } }
+                @if let Some(problem) = &job.problem { p.note.bad { (Start(problem, PROBLEM)) } }
+            }
+            td.clip { (Cell(&job.kind)) }
+            td { code { (Cell(&job.schedule)) } " " span.note { (Cell(&job.time_zone)) } }
+            td.num { @match job.next_at { Some(at) if job.paused_at.is_none() => (ago(at, now)), _ => "" } }
+            td.num { @if let Some(at) = job.last_at { (ago(at, now)) } }
+            td.nowrap { @if let Some(id) = job.last_job { (job_link(&page, id)) } }
+            @if may { td {
+                form.row method="post" action=(page.link("/periodic/change")) {
+                    input type="hidden" name="name" value=(job.name);
+                    @if job.paused_at.is_some() { (submit("verb", "resume", "Resume", "")) } @else { (submit("verb", "pause", "Pause", "")) }
+                    (submit("verb", "run", "Run now", ""))
+                }
+            } }
+        } }
+    });
     let body = html! {
         @if let Some(id) = ran { p.callout.notice role="status" { "Inserted, or met as the holder of its key: " (job_link(&page, id)) } }
         @if jobs.is_empty() {
@@ -21,26 +48,9 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
         } @else {
             div.scroll { table {
                 thead { tr { th { "Name" } th { "Kind" } th { "Schedule" } th.num { "Next" } th.num { "Last" } th { "Last job" } @if may { th { "Change" } } } }
-                tbody { @for job in &jobs { tr {
-                    th scope="row" {
-                        (Hostile(&job.name))
-                        @if job.paused_at.is_some() { " " span.badge.warning { "paused" } }
-                        @if let Some(problem) = &job.problem { p.note.bad { (Hostile(problem)) } }
-                    }
-                    td.clip { (Hostile(&job.kind)) }
-                    td { code { (Hostile(&job.schedule)) } " " span.note { (Hostile(&job.time_zone)) } }
-                    td.num { @match job.next_at { Some(at) if job.paused_at.is_none() => (ago(at, now)), _ => "" } }
-                    td.num { @if let Some(at) = job.last_at { (ago(at, now)) } }
-                    td.nowrap { @if let Some(id) = job.last_job { (job_link(&page, id)) } }
-                    @if may { td {
-                        form.row method="post" action=(page.link("/periodic/change")) {
-                            input type="hidden" name="name" value=(job.name);
-                            @if job.paused_at.is_some() { (submit("verb", "resume", "Resume", "")) } @else { (submit("verb", "pause", "Pause", "")) }
-                            (submit("verb", "run", "Run now", ""))
-                        }
-                    } }
-                } } }
+                tbody { (rows.html) }
             } }
+            (rows.note())
         }
         (cli("uniqueue periodic list"))
     };

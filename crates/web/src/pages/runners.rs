@@ -4,9 +4,15 @@ use axum::response::Html;
 use maud::html;
 
 use crate::failure::Failure;
-use crate::html::{Document, Hostile, ago, document, grouped, span};
+use crate::html::{Cell, Document, ago, document, fitting, grouped, span};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
+
+/// The most runners on the page. The live ones come first.
+const ROWS: usize = 100;
+
+/// The most queues of a runner.
+const QUEUES: usize = 20;
 
 pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
     let ask = async {
@@ -15,30 +21,37 @@ pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
     };
     let answer = page.shared(&page.app.answers.runners, ask).await?;
     let (now, runners) = (answer.now(), &answer.of);
+    let rows = fitting(runners, ROWS, |one| {
+        html! { tr id={ "runner-" (one.id) } {
+            th scope="row" { (Cell(&one.name)) }
+            td.nowrap {
+                @if !one.is_alive { span.badge.critical { "dead" } }
+                @else if one.is_idle { span.state.s-pending { "idle" } }
+                @else { span.state.s-running { "working" } }
+            }
+            td.names {
+                @for (at, queue) in one.queues.iter().take(QUEUES).enumerate() {
+                    @if at > 0 { ", " }
+                    (Cell(&queue.queue)) " " span.note { (queue.running) @if let Some(slots) = queue.slots { "/" (slots) } }
+                }
+                @if one.queues.len() > QUEUES { " and " (one.queues.len() - QUEUES) " more" }
+            }
+            td.num { @if let Some(age) = one.heartbeat_age { (span(age)) " ago" } }
+            td.num { @match one.lease_left { Some(left) => { (span(left)) " left" } None => "ran out" } }
+            td.num { (grouped(one.completed)) }
+            td.num { (grouped(one.failed)) }
+            td.num { (ago(one.started_at, now)) }
+        } }
+    });
     let body = html! {
         @if runners.is_empty() {
             p.panel.empty { "No runner has registered. Jobs wait until one starts: see " code { "Runner" } " in the library." }
         } @else {
             div.scroll { table {
                 thead { tr { th { "Runner" } th { "State" } th { "Queues" } th.num { "Heartbeat" } th.num { "Lease" } th.num { "Completed" } th.num { "Failed" } th.num { "Started" } } }
-                tbody { @for one in runners { tr id={ "runner-" (one.id) } {
-                    th scope="row" { (Hostile(&one.name)) }
-                    td.nowrap {
-                        @if !one.is_alive { span.badge.critical { "dead" } }
-                        @else if one.is_idle { span.state.s-pending { "idle" } }
-                        @else { span.state.s-running { "working" } }
-                    }
-                    td.names { @for (at, queue) in one.queues.iter().enumerate() {
-                        @if at > 0 { ", " }
-                        (Hostile(&queue.queue)) " " span.note { (queue.running) @if let Some(slots) = queue.slots { "/" (slots) } }
-                    } }
-                    td.num { @if let Some(age) = one.heartbeat_age { (span(age)) " ago" } }
-                    td.num { @match one.lease_left { Some(left) => { (span(left)) " left" } None => "ran out" } }
-                    td.num { (grouped(one.completed)) }
-                    td.num { (grouped(one.failed)) }
-                    td.num { (ago(one.started_at, now)) }
-                } } }
+                tbody { (rows.html) }
             } }
+            (rows.note())
             p.note { "After the name of a queue: jobs that the runner has, and its slots." }
         }
     };

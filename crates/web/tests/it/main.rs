@@ -9,4 +9,5 @@ mod hostile;
 mod metrics;
 mod pages;
 mod rights;
+mod sizes;
 mod support;

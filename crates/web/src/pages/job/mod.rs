@@ -5,7 +5,7 @@ mod timeline;
 
 use axum::extract::Path;
 use axum::response::Html;
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 use serde::Deserialize;
 use time::OffsetDateTime;
 use uniqueue::{JobId, JobRow, JobState};
@@ -16,7 +16,9 @@ use super::groups::group_url;
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, ago, at, cli, document, grouped, job_link, json, key_link, plain, state, submit};
+use crate::html::{
+    Document, Hostile, ago, at, block, cli, document, grouped, job_link, json, key_link, plain, state, submit,
+};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
 
@@ -25,6 +27,16 @@ use crate::shared::Timed;
 pub(crate) struct JobPath {
     id: JobId,
 }
+
+/// The most bytes of HTML of each part of a job. With all of them the page has less than 100 KB.
+const ARGS: usize = 24_000;
+const META: usize = 6_000;
+const PROGRESS: usize = 4_000;
+const OUTPUT: usize = 14_000;
+const ERRORS: usize = 14_000;
+
+/// The most bytes of one error, of which the last ones stand first.
+const ERROR: usize = 4_000;
 
 /// What a change of this page did: the word in the URL, and the sentence.
 const DONE: [(&str, &str); 9] = [
@@ -62,6 +74,7 @@ pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) 
     let answer = page.shared(&shared, read(&page, path.id)).await?;
     let (now, FoundJob { job, holder }) = (answer.now(), &answer.of);
     let job = page.app.redacted(job.clone().ok_or(Failure::NotFound("job"))?);
+    let whole = format!("uniqueue job show {}", job.id);
     let done = fields.get("did").and_then(|did| DONE.iter().find(|(word, _)| *word == did));
     let body = html! {
         @if let Some((_, text)) = done { p.callout.notice role="status" { (text) } }
@@ -76,12 +89,12 @@ pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) 
             @if let Some(key) = &job.unique_key { (claim(&page, &job, key, holder.as_ref(), now)) }
             (actions(&page, &job, holder.as_ref()))
         }
-        section.panel { h2 { "Args" } (json(job.args.get())) }
-        @if !job.meta.is_empty() { section.panel { h2 { "Meta" } (json(&serde_json::Value::Object(job.meta.clone()).to_string())) } }
-        @if let Some(progress) = &job.progress { section.panel { h2 { "Progress" } (json(&progress.to_string())) } }
-        @if let Some(output) = &job.output { section.panel { h2 { "Output" } (json(&output.to_string())) } }
-        (errors(&job, now))
-        (cli(&format!("uniqueue job show {}", job.id)))
+        section.panel { h2 { "Args" } (json(job.args.get(), ARGS, &whole)) }
+        @if !job.meta.is_empty() { section.panel { h2 { "Meta" } (json(&serde_json::Value::Object(job.meta.clone()).to_string(), META, &whole)) } }
+        @if let Some(progress) = &job.progress { section.panel { h2 { "Progress" } (json(&progress.to_string(), PROGRESS, &whole)) } }
+        @if let Some(output) = &job.output { section.panel { h2 { "Output" } (json(&output.to_string(), OUTPUT, &whole)) } }
+        (errors(&job, &whole, now))
+        (cli(&whole))
     };
     let title = format!("Job {}", plain(job.kind.as_str()));
     Ok(document(&page, Document { title: &title, is_live: !job.state.is_final(), actions: html! {}, body }))
@@ -226,15 +239,27 @@ fn actions(page: &Page, job: &JobRow, holder: Option<&Holder>) -> Markup {
     }
 }
 
-fn errors(job: &JobRow, now: OffsetDateTime) -> Markup {
+/// The errors, the last one first.
+fn errors(job: &JobRow, whole: &str, now: OffsetDateTime) -> Markup {
+    let mut html = String::new();
+    let mut shown = 0;
+    for error in job.errors.iter().rev() {
+        let text = html! {
+            p.note { "Attempt " (error.attempt) ", " (at(error.at)) " · " (ago(error.at, now)) }
+            (block(&error.error, ERROR, whole))
+        };
+        if html.len() + text.0.len() > ERRORS {
+            break;
+        }
+        html.push_str(&text.0);
+        shown += 1;
+    }
     html! {
         @if !job.errors.is_empty() {
             section.panel {
                 h2 { "Errors" }
-                @for error in job.errors.iter().rev() {
-                    p.note { "Attempt " (error.attempt) ", " (at(error.at)) " · " (ago(error.at, now)) }
-                    pre data-copy { code { (Hostile(&error.error)) } }
-                }
+                (PreEscaped(html))
+                @if shown < job.errors.len() { p.note { "The last " (shown) " of " (job.errors.len()) ". All of them: " code { (whole) } } }
             }
         }
     }

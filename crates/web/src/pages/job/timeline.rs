@@ -4,7 +4,13 @@ use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{JobRow, JobState};
 
-use crate::html::{Hostile, ago, span, state_class};
+use crate::html::{Start, ago, span, state_class};
+
+/// The most failed attempts, the last ones.
+const FAILED: usize = 25;
+
+/// The most bytes of HTML of an event.
+const TEXT: usize = 200;
 
 /// An event of a job.
 struct Moment {
@@ -17,9 +23,10 @@ struct Moment {
 pub(super) fn timeline(job: &JobRow, now: OffsetDateTime) -> Markup {
     let mut moments = vec![Moment { at: job.created_at, class: "s-pending", text: "inserted".to_owned() }];
     let mut add = |at, class, text| moments.push(Moment { at, class, text });
-    for error in job.errors.iter().filter(|error| error.attempt > 0) {
+    let failed: Vec<_> = job.errors.iter().filter(|error| error.attempt > 0).collect();
+    let left_out = failed.len().saturating_sub(FAILED);
+    for error in &failed[left_out..] {
         let line = error.error.lines().next().unwrap_or_default();
-        let line: String = line.chars().take(160).collect();
         add(error.at, "s-discarded", format!("attempt {} failed: {line}", error.attempt));
     }
     if let Some(at) = job.updated_at {
@@ -48,9 +55,10 @@ pub(super) fn timeline(job: &JobRow, now: OffsetDateTime) -> Markup {
     }
     moments.sort_by_key(|moment| moment.at);
     html! {
+        @if left_out > 0 { p.note { "Without the first " (left_out) " failed attempts." } }
         ol.timeline {
             @for moment in &moments {
-                li class={ "state " (moment.class) } { span { (Hostile(&moment.text)) } " " span.note { (ago(moment.at, now)) } }
+                li class={ "state " (moment.class) } { span { (Start(&moment.text, TEXT)) } " " span.note { (ago(moment.at, now)) } }
             }
             @if job.state == JobState::Running {
                 li.state.s-running { span { "running" } " " @if let Some(at) = job.attempted_at { span.note { "since " (ago(at, now)) } } }

@@ -34,7 +34,9 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
     let Found { jobs, cut } = read::read(&page, &query, now, ROWS + 1, deadline).await?;
     let has_more = jobs.len() > ROWS as usize;
     let jobs: Vec<JobRow> = jobs.into_iter().take(ROWS as usize).map(|job| page.app.redacted(job)).collect();
-    let next = jobs.last().filter(|_| has_more).map(|last| query.after(last.id));
+    let rows = job_rows(&page, &jobs, now, page.may(Right::Change));
+    let last = rows.shown.checked_sub(1).filter(|_| has_more || rows.shown < rows.of);
+    let next = last.map(|last| query.after(jobs[last].id));
     let body = html! {
         (chips(&page, &query))
         (search(&page, &query))
@@ -44,7 +46,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Fai
         } @else {
             form method="post" action=(page.link("/bulk")) {
                 (bulk_bar(&page, &query))
-                (job_rows(&page, &jobs, now, page.may(Right::Change)))
+                (rows.html)
             }
         }
         p.row.pages {
