@@ -40,11 +40,12 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(super) tls_key: Option<PathBuf>,
 
-    /// Users and their hashed passwords, one NAME:HASH a line, as --hash-password prints it
+    /// Users and their hashed passwords, one NAME:HASH a line, as --hash-password prints it. A user of a line NAME:HASH:read may
+    /// only read
     #[arg(long, value_name = "FILE", help_heading = "Credentials")]
     pub(super) basic_auth: Option<PathBuf>,
 
-    /// Tokens for scripts, one NAME:TOKEN a line, of at least 16 characters each
+    /// Tokens for scripts, one NAME:TOKEN a line, of at least 16 characters each. A token of a line NAME:TOKEN:read may only read
     #[arg(long, value_name = "FILE", help_heading = "Credentials")]
     pub(super) bearer_token: Option<PathBuf>,
 
@@ -93,7 +94,7 @@ Examples:
   uniqueue serve --socket /run/uniqueue/http --trusted-header X-Forwarded-User
   uniqueue serve --read-only
 
-/metrics has the state of the queue for Prometheus, and needs credentials where pages do. /health/live and /health/ready
+/metrics has the state of the queue for Prometheus, and needs credentials where pages do: a line NAME:TOKEN:read. /health/live and /health/ready
 need none. With --json it prints {\"url\", \"socket\", \"read_only\"} when it listens.
 
 Exit codes:

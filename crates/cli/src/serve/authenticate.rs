@@ -16,13 +16,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tokio::sync::Semaphore;
 
-use super::credentials::{Credentials, digest};
+use super::credentials::{Credentials, Rights, User, digest};
 use super::listener::Peer;
 use super::password;
-
-/// The user of a request, in its extensions. `None`: credentials are not needed.
-#[derive(Clone, Debug)]
-pub(super) struct User(pub(super) Option<String>);
 
 /// How many passwords are hashed at once.
 const HASHES: usize = 2;
@@ -63,13 +59,12 @@ async fn check(State(checks): State<Arc<Checks>>, mut request: Request, next: Ne
 impl Checks {
     async fn user(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<User> {
         if !self.credentials.are_needed() {
-            return Some(User(None));
+            return Some(User { name: None, rights: Rights::All });
         }
-        let name = match self.named_by_proxy(headers, peer) {
-            Some(name) => Some(name),
+        match self.named_by_proxy(headers, peer) {
+            Some(name) => Some(User { name: Some(name), rights: Rights::All }),
             None => self.by_authorization(headers).await,
-        };
-        name.map(|name| User(Some(name)))
+        }
     }
 
     /// The name in the trusted header, of a request that comes from the proxy.
@@ -88,7 +83,7 @@ impl Checks {
         (is_proxy && values.next().is_none() && !name.is_empty()).then(|| name.to_owned())
     }
 
-    async fn by_authorization(&self, headers: &HeaderMap) -> Option<String> {
+    async fn by_authorization(&self, headers: &HeaderMap) -> Option<User> {
         let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
         let (scheme, rest) = value.split_once(' ')?;
         if scheme.eq_ignore_ascii_case("bearer") {
@@ -103,10 +98,11 @@ impl Checks {
         let name = std::str::from_utf8(&decoded[..colon]).ok()?.to_owned();
         let known = digest(&decoded);
         if self.right.lock().unwrap_or_else(PoisonError::into_inner).contains(&known) {
-            return Some(name);
+            let rights = passwords.get(&name)?.1;
+            return Some(User { name: Some(name), rights });
         }
         // An unknown user takes as long as a wrong password, so that names cannot be found out.
-        let hash = passwords.get(&name).or_else(|| passwords.values().next())?.clone();
+        let (hash, rights) = passwords.get(&name).or_else(|| passwords.values().next())?.clone();
         let is_known = passwords.contains_key(&name);
         let permit = self.hashes.acquire().await.ok()?;
         let hashing = tokio::task::spawn_blocking(move || password::is_right(&decoded[colon + 1..], &hash));
@@ -121,7 +117,7 @@ impl Checks {
             right.clear();
         }
         right.insert(known);
-        Some(name)
+        Some(User { name: Some(name), rights })
     }
 
     fn refuse(&self) -> Response {

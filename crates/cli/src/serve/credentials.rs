@@ -14,13 +14,31 @@ use crate::failure::Failure;
 /// The shortest token.
 const MIN_TOKEN: usize = 16;
 
+/// The last field of a line whose user may only read.
+const READ: &str = "read";
+
+/// What a user may do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Rights {
+    Read,
+    All,
+}
+
+/// The user of a request, in its extensions.
+#[derive(Clone, Debug)]
+pub(super) struct User {
+    /// `None`: credentials are not needed.
+    pub(super) name: Option<String>,
+    pub(super) rights: Rights,
+}
+
 /// The credentials that are accepted.
 #[derive(Debug, Default)]
 pub(super) struct Credentials {
-    /// Users and the hashes of their passwords.
-    pub(super) passwords: Option<HashMap<String, String>>,
-    /// Digests of tokens, and whose they are.
-    pub(super) tokens: Option<HashMap<[u8; 32], String>>,
+    /// Users, the hashes of their passwords, and what they may do.
+    pub(super) passwords: Option<HashMap<String, (String, Rights)>>,
+    /// Digests of tokens, whose they are, and what they allow.
+    pub(super) tokens: Option<HashMap<[u8; 32], User>>,
     /// The header in which a proxy names the user.
     pub(super) header: Option<HeaderName>,
     /// The proxy's addresses. Empty on a Unix socket.
@@ -52,7 +70,7 @@ pub(super) fn digest(secret: &[u8]) -> [u8; 32] {
     Sha256::digest(secret).into()
 }
 
-fn passwords(file: &Path) -> Result<HashMap<String, String>, Failure> {
+fn passwords(file: &Path) -> Result<HashMap<String, (String, Rights)>, Failure> {
     let hint = "a line is made by: uniqueue serve --hash-password NAME";
     lines(file, hint, |_, hash| match password::is_hash(hash) {
         true => Ok(hash.to_owned()),
@@ -60,22 +78,23 @@ fn passwords(file: &Path) -> Result<HashMap<String, String>, Failure> {
     })
 }
 
-fn tokens(file: &Path) -> Result<HashMap<[u8; 32], String>, Failure> {
-    let hint = "a line is NAME:TOKEN, and a token is made by: openssl rand -hex 32";
+fn tokens(file: &Path) -> Result<HashMap<[u8; 32], User>, Failure> {
+    let hint = "a line is NAME:TOKEN or NAME:TOKEN:read, and a token is made by: openssl rand -hex 32";
     let tokens = lines(file, hint, |_, token| match token.len() >= MIN_TOKEN {
         true => Ok(token.to_owned()),
         false => Err("the token is shorter than 16 characters"),
     })?;
-    Ok(tokens.into_iter().map(|(name, token)| (digest(token.as_bytes()), name)).collect())
+    let user = |name, rights| User { name: Some(name), rights };
+    Ok(tokens.into_iter().map(|(name, (token, rights))| (digest(token.as_bytes()), user(name, rights))).collect())
 }
 
-/// Reads the lines `NAME:SECRET` of a file. Empty lines, and those that begin with #, are comments. An error never shows a
-/// secret.
+/// Reads the lines `NAME:SECRET` and `NAME:SECRET:read` of a file. Empty lines, and those that begin with #, are comments. An
+/// error never shows a secret.
 fn lines(
     file: &Path,
     hint: &str,
     check: impl Fn(&str, &str) -> Result<String, &'static str>,
-) -> Result<HashMap<String, String>, Failure> {
+) -> Result<HashMap<String, (String, Rights)>, Failure> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::environment(format!("cannot read {}", file.display()), hint, error))?;
     let mut found = HashMap::new();
@@ -91,10 +110,16 @@ fn lines(
         if let Err(problem) = password::check_name(name) {
             return refuse(&problem);
         }
+        // A mistyped word must not give every right.
+        let (secret, rights) = match secret.split_once(':') {
+            None => (secret, Rights::All),
+            Some((secret, READ)) => (secret, Rights::Read),
+            Some(_) => return refuse("what follows the second colon is not the word read"),
+        };
         match check(name, secret) {
             Err(problem) => return refuse(problem),
             Ok(secret) => {
-                if found.insert(name.to_owned(), secret).is_some() {
+                if found.insert(name.to_owned(), (secret, rights)).is_some() {
                     return refuse("the name is there twice");
                 }
             }

@@ -25,9 +25,8 @@ use uniqueue::{Client, shutdown_signal};
 use uniqueue_web::{Access, Web};
 
 pub(crate) use self::args::ServeArguments;
-use self::authenticate::User;
 use self::connections::{Limits, serve};
-use self::credentials::Credentials;
+use self::credentials::{Credentials, Rights, User};
 use self::demo::Demo;
 use self::listener::{Listening, Peer};
 use crate::failure::Failure;
@@ -98,8 +97,16 @@ fn router(
 ) -> Router {
     let mut web = Web::new(client)
         .access(|parts| match parts.extensions.get::<User>() {
-            Some(User(Some(name))) => Access::all().user(name),
-            Some(User(None)) => Access::all(),
+            Some(User { name, rights }) => {
+                let access = match rights {
+                    Rights::All => Access::all(),
+                    Rights::Read => Access::read(),
+                };
+                match name {
+                    Some(name) => access.user(name),
+                    None => access,
+                }
+            }
             None => Access::none(),
         })
         .shutdown(stop.clone().cancelled_owned());

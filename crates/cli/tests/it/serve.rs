@@ -60,6 +60,22 @@ impl Server {
     fn get(&self, path: &str, headers: &[&str]) -> Answer {
         exchange(&mut self.connect(), path, headers)
     }
+
+    /// Sends a form, with these lines of headers. Returns the status.
+    fn post(&self, path: &str, form: &str, headers: &[&str]) -> u16 {
+        let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+        let mut stream = self.connect();
+        write!(
+            stream,
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Type: application/x-www-form-urlencoded\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n{form}",
+            form.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split(' ').nth(1).unwrap().parse().unwrap()
+    }
 }
 
 fn exchange(stream: &mut (impl Read + Write), path: &str, headers: &[&str]) -> Answer {
@@ -192,6 +208,8 @@ fn a_file_of_credentials_that_cannot_be_meant_is_refused_and_never_shown() {
         ("--basic-auth", "# no user yet\n".to_owned(), "no user"),
         ("--bearer-token", "anna:correct-horse".to_owned(), "shorter than 16"),
         ("--bearer-token", format!("anna:{secret}\nanna:{secret}2"), "twice: line 2"),
+        ("--bearer-token", format!("anna:{secret}:reed"), "not the word read: line 1"),
+        ("--basic-auth", format!("anna:{secret}:read"), "not hashed"),
     ] {
         let path = file(&files, "credentials", &text);
         let told = refusal(&[option, &path]);
@@ -256,6 +274,33 @@ async fn a_script_needs_a_token_of_the_file() {
         assert!(refused.head.contains("www-authenticate: bearer"), "{refused:?}");
     }
     assert_eq!(server.get("/metrics", &[&basic(&format!("prometheus:{TOKEN}"))]).status, 401);
+}
+
+#[tokio::test]
+async fn a_user_and_a_token_can_have_the_right_to_read_alone() {
+    let files = directory();
+    let users = format!("{}:read\n{}", hashed("anna", "tea at five").trim(), hashed("ben", "tea at five"));
+    let users = file(&files, "users", &users);
+    let tokens = file(&files, "tokens", &format!("prometheus:{TOKEN}:read\nscript:{TOKEN}0\n"));
+    let server = Server::start(&["--basic-auth", &users, "--bearer-token", &tokens]).await;
+    let token = |token: &str| format!("Authorization: Bearer {token}");
+    for (headers, may_change) in [
+        (basic("anna:tea at five"), false),
+        (basic("ben:tea at five"), true),
+        // A password that is remembered.
+        (basic("anna:tea at five"), false),
+        (token(TOKEN), false),
+        (token(&format!("{TOKEN}0")), true),
+    ] {
+        for path in ["/", "/metrics"] {
+            assert_eq!(server.get(path, &[&headers]).status, 200, "{headers} {path}");
+        }
+        for (path, form) in [("/queues/change", "queue=a&verb=pause"), ("/insert", "kind=a&verb=insert")] {
+            let expected = if may_change { 303 } else { 403 };
+            assert_eq!(server.post(path, form, &[&headers]), expected, "{headers} {path}");
+        }
+    }
+    assert_eq!(server.get("/metrics", &[&token(&format!("{TOKEN}:read"))]).status, 401);
 }
 
 #[tokio::test]
