@@ -6,9 +6,11 @@ use axum::Router;
 use axum::http::StatusCode;
 use serde_json::json;
 use sqlx::postgres::PgPoolOptions;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use tokio::time::{sleep, timeout};
 use uniqueue::testing::Database;
-use uniqueue::{Client, JobId, JobRow, JobState, NewJob, OnReentry, Rate, UniquePolicy, UniqueScope};
+use uniqueue::{Client, JobFilter, JobId, JobRow, JobState, NewJob, OnReentry, Rate, UniquePolicy, UniqueScope};
 use uniqueue_web::{Access, Right, Web};
 
 use crate::support::{Answer, get, request, send};
@@ -178,6 +180,47 @@ async fn a_plan_whose_jobs_take_long_to_count_is_confirmed_by_typing_and_has_tim
 }
 
 #[tokio::test]
+async fn a_plan_shows_ten_of_its_jobs_and_its_cut_off_and_more_than_a_thousand_are_confirmed_by_typing() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), dashboard(&database));
+    let insert = async |kind: &str, many: usize| {
+        client.insert_many((0..many).map(|n| NewJob::new(kind, &json!(n)))).await.unwrap();
+    };
+    insert("eleven", 11).await;
+    insert("few", 1_000).await;
+    insert("many", 1_001).await;
+    let plan = async |kind: &str| {
+        let plan = post(&router, "/bulk", &format!("verb=cancel&whole=yes&kind={kind}")).await;
+        let path = plan.header("location").to_owned();
+        let page = get(&router, &path).await.body;
+        (path, page)
+    };
+    let before = client.database_time().await.unwrap();
+    let (_, page) = plan("eleven").await;
+    let after = client.database_time().await.unwrap();
+    assert!(page.contains("Cancel 11 jobs") && page.contains("The last 10 of them"), "{page}");
+    assert_eq!(page.matches("<tr id=\"job-").count(), 10, "{page}");
+    let cut_off = page.split("jobs inserted before <time datetime=\"").nth(1).unwrap().split('"').next().unwrap();
+    let cut_off = OffsetDateTime::parse(cut_off, &Rfc3339).unwrap();
+    // Pages tell times in milliseconds.
+    assert!(before - Duration::from_millis(1) <= cut_off && cut_off <= after, "{before} {cut_off} {after}");
+    assert!(page.contains("later ones are not meant"), "{page}");
+    let (path, page) = plan("few").await;
+    assert!(!page.contains("to confirm"), "{page}");
+    run(&router, &path, "").await;
+    let (path, page) = plan("many").await;
+    assert!(page.contains("<code>cancel 1001</code>") && page.contains("Cancel 1,001 jobs"), "{page}");
+    for wrong in ["", "confirm=", "confirm=cancel", "confirm=cancel+1000"] {
+        assert_eq!(post(&router, &format!("{path}/run"), wrong).await.status, StatusCode::BAD_REQUEST, "{wrong}");
+    }
+    let cancelled = JobFilter::new().kind("many").states(JobState::Cancelled);
+    assert_eq!(client.count_jobs(cancelled.clone(), 10).await.unwrap().counted(), 0);
+    let page = run(&router, &path, "cancel+1001").await;
+    assert!(page.contains("Done.") && page.contains(">1,001</b> of 1,001"), "{page}");
+    assert_eq!(client.count_jobs(cancelled, 5_000).await.unwrap().counted(), 1_001);
+}
+
+#[tokio::test]
 async fn a_running_plan_is_stopped() {
     let database = Database::new().await.unwrap();
     let (client, router) = (database.client(), dashboard(&database));
@@ -266,7 +309,7 @@ async fn a_queue_is_changed_by_its_form() {
     assert_eq!(settings.keep_completed, uniqueue::Keep::For(Duration::from_secs(43_200)));
     let page = get(&router, "/queues").await.body;
     assert!(page.contains("paused") && page.contains(" of 12,345"), "the page shows the change at once: {page}");
-    assert!(page.contains(">held<") && page.contains("10/1m, burst 20; 1/500ms a group"), "{page}");
+    assert!(page.contains(">held<") && page.contains("10/1m, burst 20") && page.contains("1/500ms a group"), "{page}");
     let page = get(&router, "/queue?queue=..%2F%3F").await.body;
     assert!(page.contains(">held<") && page.contains(" · up to 20 start at once"), "{page}");
     assert!(

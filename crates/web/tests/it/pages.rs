@@ -75,6 +75,23 @@ async fn jobs_are_found_by_their_args() {
 }
 
 #[tokio::test]
+async fn a_condition_of_the_url_stays_through_a_search_and_is_removed_by_its_chip() {
+    let database = Database::new().await.unwrap();
+    let router = uniqueue_web::router(database.client().clone());
+    for path in ["/jobs?attempts=2", "/jobs?state=running&state=retryable&attempts=2&since=7d&order=oldest&kind=a"] {
+        let page = get(&router, path).await.body;
+        let form = page.split("<form class=\"row search\"").nth(1).unwrap().split("</form>").next().unwrap();
+        for pair in path.split_once('?').unwrap().1.split('&') {
+            let (name, value) = pair.split_once('=').unwrap();
+            assert!(form.contains(&format!("name=\"{name}\" value=\"{value}\"")), "{pair}: {form}");
+        }
+        let chip = page.split("<a class=\"chip word\" href=\"").find(|part| part.contains("attempts ≥ ")).unwrap();
+        assert!(!chip.split('"').next().unwrap().contains("attempts"), "{chip}");
+        assert!(page.contains("--attempts-at-least 2"), "{page}");
+    }
+}
+
+#[tokio::test]
 async fn a_search_that_is_stopped_shows_what_it_found_and_goes_on_from_there() {
     let database = Database::new().await.unwrap();
     let client = database.client();

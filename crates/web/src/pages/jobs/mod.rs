@@ -98,7 +98,7 @@ fn chips(page: &Page, query: &JobQuery) -> Markup {
                     aria-current=[query.is_oldest_first.then_some("true")] { "oldest first" }
             }
             @let words = query.words();
-            @if words.iter().any(|(_, value)| value.is_some()) {
+            @if words.iter().any(|(_, value)| value.is_some()) || query.attempts.is_some() {
                 div.row role="group" aria-label="Conditions" {
                     @for (name, value) in words {
                         @if let Some(value) = value {
@@ -114,6 +114,11 @@ fn chips(page: &Page, query: &JobQuery) -> Markup {
                             }
                         }
                     }
+                    @if let Some(attempts) = query.attempts {
+                        a.chip.word href=(page.link(&query.with(|other| other.attempts = None))) aria-label="Remove the condition on attempts" {
+                            "attempts ≥ " span.mono { (attempts) } span aria-hidden="true" { "×" }
+                        }
+                    }
                 }
             }
         }
@@ -127,6 +132,7 @@ fn search(page: &Page, query: &JobQuery) -> Markup {
             @for state in &query.states { input type="hidden" name="state" value=(state.as_str()); }
             input type="hidden" name="since" value=(SINCE[query.since].0);
             @if query.is_oldest_first { input type="hidden" name="order" value="oldest"; }
+            @if let Some(attempts) = query.attempts { input type="hidden" name="attempts" value=(attempts); }
             input name="kind" value=[query.kind.as_deref()] placeholder="kind" aria-label="Kind" data-search size="16";
             input name="queue" value=[query.queue.as_deref()] placeholder="queue" aria-label="Queue" size="12";
             input name="group" value=[query.group.as_deref()] placeholder="group" aria-label="Group" size="12";

@@ -173,13 +173,13 @@ mod tests {
 
     #[test]
     fn a_query_survives_its_url() {
-        let text = "state=discarded&state=retryable&queue=a%26b&group=c%3A1+%27&kind=k&key=%2F%27&args=%7B%22a%22%3A1%7D&since=7d&order=oldest";
+        let text = "state=discarded&state=retryable&queue=a%26b&group=c%3A1+%27&kind=k&key=%2F%27&args=%7B%22a%22%3A1%7D&attempts=3&since=7d&order=oldest";
         let query = JobQuery::read(&Fields::read(text)).unwrap();
         let url = query.url();
         assert_eq!(JobQuery::read(&Fields::read(url.split_once('?').unwrap().1)).unwrap(), query);
         assert_eq!(
             query.command(),
-            r#"uniqueue job list --state discarded,retryable --queue 'a&b' --group 'c:1 '\''' --kind k --key '/'\''' --args '{"a":1}' --newer-than 7d --oldest-first"#
+            r#"uniqueue job list --state discarded,retryable --queue 'a&b' --group 'c:1 '\''' --kind k --key '/'\''' --args '{"a":1}' --attempts-at-least 3 --newer-than 7d --oldest-first"#
         );
     }
 
