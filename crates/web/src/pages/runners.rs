@@ -47,7 +47,8 @@ pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
         @if runners.is_empty() {
             p.panel.empty { "No runner has registered. Jobs wait until one starts: see " code { "Runner" } " in the library." }
         } @else {
-            div.scroll { table {
+            // Nothing else in it takes the focus, which a keyboard needs to scroll it.
+            div.scroll tabindex="0" role="region" aria-label="Runners" { table {
                 thead { tr { th { "Runner" } th { "State" } th { "Queues" } th.num { "Heartbeat" } th.num { "Lease" } th.num { "Completed" } th.num { "Failed" } th.num { "Started" } } }
                 tbody { (rows.html) }
             } }

@@ -68,6 +68,8 @@ async fn a_job_with_a_mebibyte_of_everything_is_cut_and_says_how_to_get_the_rest
             ),
         )
         .await;
+        // What other tabs were told lives two seconds.
+        let router = uniqueue_web::router(database.client().clone());
         let text = page(&router, &format!("/jobs/{id}")).await;
         assert!(text.contains(" of 40. All of them: "), "{text}");
         assert!(text.contains("Without the first 15 failed attempts."), "{text}");

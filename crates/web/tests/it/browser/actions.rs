@@ -11,6 +11,7 @@ use uniqueue_web::{Needs, Web};
 
 use super::driver::{Driver, click, shows};
 use super::service::Service;
+use super::trouble::Trouble;
 
 /// Types into a field, in place of what it has.
 async fn write(browser: &Browser, css: &str, text: &str) {
@@ -54,6 +55,11 @@ async fn every_page_is_opened_and_every_change_is_made_by_its_form() {
     go("/duplicates", "No kind is audited").await;
     write(&browser, "main input[name=kind]", "mail").await;
     press(&browser, "start", "since").await;
+    for _ in 0..3 {
+        client.insert(NewJob::new("mail", &json!({})).unique_key(UniqueKey::raw("twice"))).await.unwrap();
+    }
+    go("/duplicates", "Last holder").await;
+    shows(&browser, "twice").await;
     press(&browser, "stop", "stopped").await;
     let nightly = PeriodicJob::cron("nightly", "0 3 * * *", NewJob::new("sweep", &json!({})));
     client.periodic().define(nightly).await.unwrap();
@@ -62,15 +68,40 @@ async fn every_page_is_opened_and_every_change_is_made_by_its_form() {
     press(&browser, "resume", "Pause").await;
     press(&browser, "run", "Inserted, or met").await;
     for (path, text) in [
-        ("", "Available"),
         ("/running", "No job runs now."),
         ("/runners", "No runner has registered."),
         ("/failing", "No job waits for a retry"),
         ("/waiting", "No insert waits."),
-        ("/queues", "Keeps completed"),
-        ("/doctor", "checks"),
-        ("/changes", "run_periodic"),
     ] {
+        go(path, text).await;
+    }
+    // An open page fills when there is something to show.
+    let trouble = Trouble::start(&database).await;
+    shows(&browser, "contested").await;
+    for (path, texts) in [
+        ("/running", ["resize", "worker-1", "dead", r#"{"of":40,"page":3}"#]),
+        ("/runners", ["worker-1", "working", "worker-2", "ran out"]),
+        ("/failing", ["resize", "connection refused", "Retryable", "Last job"]),
+        ("/waiting", ["contested", "idle in transaction", "Held up by", "pg_terminate_backend"]),
+    ] {
+        go(path, texts[0]).await;
+        for text in texts {
+            shows(&browser, text).await;
+        }
+    }
+    for (path, link, text) in [
+        ("/running", "tbody a", "History"),
+        ("/waiting", "tbody a.key", "An insert (pid"),
+        ("/failing", "tbody td:last-child a", "connection refused"),
+    ] {
+        go(path, "").await;
+        click(&browser, link).await;
+        shows(&browser, text).await;
+    }
+    trouble.end().await;
+    for (path, text) in
+        [("", "Available"), ("/queues", "Keeps completed"), ("/doctor", "checks"), ("/changes", "run_periodic")]
+    {
         go(path, text).await;
     }
     click(&browser, "button[value=dark]").await;
@@ -149,7 +180,7 @@ async fn change_queues_and_groups(browser: &Browser, service: &Service, client: 
     for (verb, fields, text) in [
         ("limit", &[("limit", "3")][..], "3 at once"),
         ("limit_groups", &[("limit", "2")], "2 at once"),
-        ("rate", &[("count", "10"), ("period", "5"), ("burst", "4")], "10/5s, burst 4"),
+        ("rate", &[("count", "10"), ("period", "5"), ("burst", "4")], "10/5s · up to 4 start at once"),
         ("rate_groups", &[("count", "100"), ("period", "60")], "100/1m"),
         ("max_waiting", &[("limit", "1234")], "1,234 available jobs"),
         ("keep", &[("days", "2")], "2 d"),

@@ -1,4 +1,5 @@
-//! Journeys in a real Chromium. Without `chromium` and `chromedriver` they say aloud that they tested nothing.
+//! Journeys in a real Chromium. Without `chromium` and `chromedriver` they say aloud that they tested
+//! nothing. With `UNIQUEUE_BROWSER` set, that is a failure.
 
 mod accessible;
 mod actions;
@@ -8,3 +9,4 @@ mod journey;
 mod pictures;
 mod scene;
 mod service;
+mod trouble;

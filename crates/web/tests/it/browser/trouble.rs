@@ -1,0 +1,75 @@
+//! A queue in trouble: rows for the pages that are empty while all is well.
+
+use std::time::Duration;
+
+use serde_json::json;
+use sqlx::{AssertSqlSafe, Postgres, Transaction};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use uniqueue::testing::Database;
+use uniqueue::{JobId, NewJob, OnConflict, UniquePolicy};
+
+use super::driver::WAIT;
+
+/// A live runner and a dead one, a running job of each, one that waits for its retry, and one that was discarded.
+const ROWS: &str = "
+    INSERT INTO {schema}.runner (id, name, heartbeat_at, leased_until, completed, failed, queues, slots, knows_groups)
+    SELECT
+        md5('runner ' || n)::uuid, 'worker-' || n, now() - n * interval '1 minute', now() + (3 - 2 * n) * interval '1 hour',
+        1200, 7, ARRAY['default', 'images'], ARRAY[4, 2], true
+    FROM generate_series(1, 2) AS n;
+    INSERT INTO {schema}.job (id, kind, state, attempt, worker, attempted_at, finalized_at, scheduled_at, errors, progress)
+    SELECT
+        md5('job ' || state || n)::uuid, 'resize', state::{schema}.job_state, 1, md5('runner ' || n)::uuid,
+        now() - interval '5 minutes', CASE WHEN state = 'discarded' THEN now() END, now() + interval '1 hour',
+        CASE
+            WHEN state = 'running' THEN '[]'::jsonb
+            ELSE jsonb_build_array(jsonb_build_object('attempt', 1, 'at', now(), 'error', 'connection refused'))
+        END,
+        CASE WHEN state = 'running' THEN '{\"page\": 3, \"of\": 40}'::jsonb END
+    FROM unnest(ARRAY['running', 'running', 'retryable', 'discarded'], ARRAY[1, 2, 1, 1]) AS t (state, n)";
+
+/// What holds the rows.
+pub(super) struct Trouble {
+    /// A job that was discarded.
+    pub(super) failed: JobId,
+    /// The transaction for which an insert waits.
+    open: Transaction<'static, Postgres>,
+    waits: JoinHandle<()>,
+}
+
+impl Trouble {
+    /// Makes it.
+    pub(super) async fn start(database: &Database) -> Self {
+        let rows = ROWS.replace("{schema}", database.schema().as_str());
+        sqlx::raw_sql(AssertSqlSafe(rows)).execute(database.pool()).await.unwrap();
+        let failed: uuid::Uuid =
+            sqlx::query_scalar("SELECT md5('job discarded1')::uuid").fetch_one(database.pool()).await.unwrap();
+        let client = database.client().clone();
+        // An insert that replaces the holder waits for a transaction that changes it.
+        let policy = UniquePolicy::new().key("contested").on_conflict(OnConflict::Replace);
+        let job = || NewJob::new("mail", &json!({})).unique(policy.clone());
+        let holder = client.insert(job()).await.unwrap().id();
+        let mut open = database.pool().begin().await.unwrap();
+        client.set_priority(holder, 7).tx(&mut open).await.unwrap();
+        let waits = tokio::spawn({
+            let (client, job) = (client.clone(), job());
+            async move {
+                client.insert(job).await.unwrap();
+            }
+        });
+        let waiting = async {
+            while client.waiting_inserts().await.unwrap().is_empty() {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(WAIT, waiting).await.unwrap();
+        Self { failed: failed.into(), open, waits }
+    }
+
+    /// Lets the insert through.
+    pub(super) async fn end(self) {
+        self.open.rollback().await.unwrap();
+        timeout(WAIT, self.waits).await.unwrap().unwrap();
+    }
+}
