@@ -5,6 +5,8 @@ use maud::{Markup, html};
 use serde_json::value::RawValue;
 use uniqueue::{BackfillReport, Explanation, NewJob, UniquePolicy, parse_json};
 
+use super::jobs::SINCE;
+use super::lab::{LAB, replay};
 use crate::fields::Fields;
 use crate::html::{Document, Hostile, argument, cli, document, grouped, job_link, key_link, quoted, span, state};
 use crate::page::{LOOK_UP, Page};
@@ -12,14 +14,15 @@ use crate::page::{LOOK_UP, Page};
 /// The policy that the form starts with.
 const POLICY: &str = "{\"keys\": [\"type\", \"args\"], \"states\": [\"available\", \"scheduled\", \"running\", \"retryable\"], \"on_conflict\": \"ignore\"}";
 
-/// How long the policy lab may look at jobs.
-const LAB: std::time::Duration = std::time::Duration::from_secs(5);
+/// The choice of the policy lab that is a backfill. The others are times.
+const QUEUED: &str = "queued";
 
 pub(crate) async fn show(page: Page, fields: Fields) -> Html<String> {
     let kind = fields.get("kind");
     let is_lab = fields.get("what") == Some("lab");
+    let since = fields.get("since").unwrap_or("24h");
     let answer = match kind {
-        Some(kind) if is_lab => Some(lab(&page, kind, &fields).await),
+        Some(kind) if is_lab => Some(lab(&page, kind, since, &fields).await),
         Some(kind) => Some(explain(&page, kind, &fields).await),
         None => None,
     };
@@ -28,6 +31,14 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Html<String> {
             div.fields {
                 label.field { "Kind" input name="kind" value=[kind] required data-search; }
                 label.field { "Queue" input name="queue" value=[fields.get("queue")] placeholder="default"; }
+                label.field { "Try the policy on" select name="since" {
+                    @for (word, label, length) in SINCE {
+                        option value=(word) selected[word == since] {
+                            @if length.is_some() { "jobs of the last " (label) } @else { "all jobs" }
+                        }
+                    }
+                    option value=(QUEUED) selected[since == QUEUED] { "jobs in the policy's states now" }
+                } }
                 label.field.wide { "Args" textarea name="args" rows="4" spellcheck="false" { (fields.get("args").unwrap_or("{}")) } }
                 label.field.wide { "Unique policy" textarea name="policy" rows="4" spellcheck="false" { (fields.get("policy").unwrap_or(POLICY)) } }
             }
@@ -37,13 +48,14 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Html<String> {
                 span.note { "Neither changes anything." }
             }
         }
-        @if let Some(kind) = kind { (cli(&command(kind, is_lab, &fields))) }
+        // No command replays the inserts of the past.
+        @if let Some(kind) = kind.filter(|_| !is_lab || since == QUEUED) { (cli(&command(kind, is_lab, &fields))) }
         @match answer {
             Some(Ok(answer)) => (answer),
             Some(Err(why)) => p.callout.critical role="alert" { (Hostile(&why)) },
             None => p.empty {
-                "Explain shows the key of a job, the job that holds it, and what frees it. The policy lab makes the keys of the "
-                "jobs that are there, and shows which of them would not have been inserted."
+                "Explain shows the key of a job, the job that holds it, and what frees it. The policy lab goes through the "
+                "inserts of the last hours or days, and shows which of them would have met a job with the same key."
             },
         }
     };
@@ -109,14 +121,19 @@ pub(super) fn explained(page: &Page, explanation: &Explanation) -> Markup {
     }
 }
 
-async fn lab(page: &Page, kind: &str, fields: &Fields) -> Result<Markup, String> {
+async fn lab(page: &Page, kind: &str, since: &str, fields: &Fields) -> Result<Markup, String> {
     let policy = policy(fields)?.ok_or("A policy is needed.")?;
+    if since != QUEUED {
+        let since = SINCE.iter().find(|(word, ..)| *word == since).unwrap_or(&SINCE[1]);
+        return replay(page, kind, &policy, since.2).await;
+    }
     let dry_run = page.client().backfill_kind(kind, policy).rekey().dry_run();
     match tokio::time::timeout(LAB, async { dry_run.await }).await {
         Ok(Ok(report)) => Ok(tried(page, &report)),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!(
-            "The jobs of this kind are too many for {} s. The command goes through all of them: uniqueue unique backfill --dry-run",
+            "The jobs of this kind are too many for {} s. Choose those of a time, or go through all of them with the command: uniqueue \
+             unique backfill --dry-run",
             LAB.as_secs()
         )),
     }

@@ -13,6 +13,7 @@ pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod key;
 pub(crate) mod keys;
+mod lab;
 pub(crate) mod live;
 pub(crate) mod overview;
 pub(crate) mod periodic;

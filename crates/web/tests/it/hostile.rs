@@ -2,11 +2,12 @@
 
 use axum::http::StatusCode;
 use serde_json::json;
+use sqlx::AssertSqlSafe;
 use uniqueue::testing::Database;
-use uniqueue::{JobId, NewJob, UniqueKey};
+use uniqueue::{JobId, NewJob, PeriodicJob, UniqueKey};
 use uniqueue_web::Web;
 
-use crate::support::get;
+use crate::support::{get, request, send};
 
 /// Text that would run as a script, leave its attribute, or turn the text around it.
 const HOSTILE: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u{202e}gpj\u{1b}[31m";
@@ -23,6 +24,26 @@ async fn insert(database: &Database) -> JobId {
     database.client().insert(job).await.unwrap().id()
 }
 
+/// Gives a running and a failed job hostile errors, output and progress, and hostile runners.
+async fn work(database: &Database, running: JobId, failed: JobId) {
+    let hostile = HOSTILE.replace('\u{1b}', "");
+    let runner = "INSERT INTO {schema}.runner (id, name, leased_until, queues, knows_groups)
+        SELECT $1, $2, now() + n * interval '1 hour', ARRAY[$2], true FROM generate_series(1, 1) AS n";
+    let job = "UPDATE {schema}.job SET
+            state = CASE WHEN id = $1 THEN 'running' ELSE 'discarded' END::{schema}.job_state, attempt = 1, worker = $3,
+            attempted_at = now(), finalized_at = CASE WHEN id = $2 THEN now() END, output = to_jsonb($4::text),
+            progress = jsonb_build_object($4::text, $4::text),
+            errors = jsonb_build_array(jsonb_build_object('attempt', 1, 'at', now(), 'error', $4::text))
+        WHERE id IN ($1, $2)";
+    let sql = |text: &str| AssertSqlSafe(text.replace("{schema}", database.schema().as_str()));
+    let worker = JobId::generate().as_uuid();
+    sqlx::query(sql(runner)).bind(worker).bind(&hostile).execute(database.pool()).await.unwrap();
+    let update = sqlx::query(sql(job)).bind(running.as_uuid()).bind(failed.as_uuid()).bind(worker).bind(HOSTILE);
+    assert_eq!(update.execute(database.pool()).await.unwrap().rows_affected(), 2);
+    let job = NewJob::new(hostile.clone(), &json!({})).queue(hostile.clone());
+    database.client().periodic().define(PeriodicJob::cron(hostile, "0 3 * * *", job)).await.unwrap();
+}
+
 #[tokio::test]
 async fn hostile_text_is_text_on_every_page() {
     let database = Database::new().await.unwrap();
@@ -31,7 +52,19 @@ async fn hostile_text_is_text_on_every_page() {
     insert(&database).await;
     let queue = HOSTILE.replace('\u{1b}', "");
     database.client().queue(&queue).hold_group(HOSTILE, std::time::Duration::from_secs(3_600)).await.unwrap();
+    let other = || NewJob::new(queue.clone(), &json!({})).queue(queue.clone());
+    let failed = database.client().insert(other()).await.unwrap().id();
+    let running = database.client().insert(other()).await.unwrap().id();
+    work(&database, running, failed).await;
     let router = Web::new(database.client().clone()).access(|_| uniqueue_web::Access::all().user(HOSTILE)).router();
+    let post = async |path: &str, body: &str| send(&router, request("POST", path, body)).await;
+    let kind: String = queue.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let plan = post("/bulk", &format!("verb=retry&whole=yes&kind={kind}")).await.header("location").to_owned();
+    let third = database.client().insert(other()).await.unwrap().id();
+    let ran = post("/bulk", &format!("verb=cancel&id={third}")).await.header("location").to_owned();
+    assert_eq!(post(&format!("{ran}/run"), "").await.status, StatusCode::SEE_OTHER);
+    let form = format!("queue={kind}&verb=pause");
+    assert_eq!(post("/queues/change", &form).await.status, StatusCode::SEE_OTHER);
     let coded: String = HOSTILE.bytes().map(|byte| format!("%{byte:02X}")).collect();
     for path in [
         "/".to_owned(),
@@ -42,6 +75,14 @@ async fn hostile_text_is_text_on_every_page() {
         format!("/jobs?state={coded}"),
         format!("/jobs/{id}"),
         format!("/jobs/{id}?did={coded}"),
+        format!("/jobs/{failed}"),
+        format!("/jobs/{running}"),
+        plan,
+        ran,
+        "/changes".to_owned(),
+        format!("/changes?actor={coded}"),
+        "/runners".to_owned(),
+        "/periodic".to_owned(),
         format!("/key?key={coded}"),
         format!("/keys?prefix={coded}"),
         "/keys".to_owned(),
@@ -69,8 +110,15 @@ async fn hostile_text_is_text_on_every_page() {
         let outside: String = without_values(&page.body);
         assert!(!outside.contains('\u{202e}'), "{path}: {outside}");
     }
-    let page = get(&router, &format!("/jobs/{id}")).await;
-    assert!(page.body.contains("U+202E</span>"), "{}", page.body);
+    // Those that must show some of it do.
+    let job = format!("/jobs/{running}");
+    for path in [&format!("/jobs/{id}"), &job, "/runners", "/periodic", "/running", "/failing", "/changes", "/waiting"]
+    {
+        let page = get(&router, path).await;
+        assert_eq!(page.body.contains("U+202E</span>"), path != "/waiting", "{path}: {}", page.body);
+    }
+    let page = get(&router, &job).await.body;
+    assert!(page.matches("&lt;script&gt;alert(1)").count() >= 5, "args of its own, progress, output, errors: {page}");
 }
 
 /// A page without the values of its fields and the targets of its links, which are no text on the page.

@@ -200,6 +200,59 @@ async fn the_policy_lab_shows_what_would_have_collapsed_and_changes_nothing() {
 }
 
 #[tokio::test]
+async fn the_policy_lab_replays_the_inserts_of_a_time_with_finished_jobs() {
+    let database = Database::new().await.unwrap();
+    let router = uniqueue_web::router(database.client().clone());
+    // Inserted so many minutes ago, ended so many minutes ago, in this state: of two users.
+    let jobs = "
+        INSERT INTO {schema}.job (id, kind, args, state, attempt, created_at, scheduled_at, attempted_at, finalized_at)
+        SELECT
+            ({schema}.id_at(now() - inserted * interval '1 minute')::text::uuid), 'mail', jsonb_build_object('user', u),
+            state::{schema}.job_state, 1, now() - inserted * interval '1 minute', now() - inserted * interval '1 minute',
+            now() - (ended + 1) * interval '1 minute', now() - ended * interval '1 minute'
+        FROM (VALUES
+            (50, 1, 40, 'completed'),  -- the first of the user
+            (45, 1, 44, 'completed'),  -- meets it
+            (39, 1, 35, 'discarded'),  -- after its end
+            (36, 2, 30, 'completed'),  -- another user
+            (34, 1, 20, 'completed'),  -- after the discarded one
+            (21, 1, 19, 'cancelled'),  -- meets the one before
+            (3000, 2, 2990, 'completed')  -- two days ago
+        ) AS t (inserted, u, ended, state)";
+    let jobs = jobs.replace("{schema}", database.schema().as_str());
+    sqlx::raw_sql(sqlx::AssertSqlSafe(jobs)).execute(database.pool()).await.unwrap();
+    let lab = async |policy: serde_json::Value, since: &str| {
+        let policy: String = policy.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let page = get(&router, &format!("/explain?kind=mail&what=lab&policy={policy}&since={since}")).await.body;
+        let numbers: Vec<&str> =
+            page.split("<b class=\"number\">").skip(1).map(|rest| rest.split('<').next().unwrap()).collect();
+        assert!(numbers.len() >= 2, "{page}");
+        (numbers[0].to_owned(), numbers[1].to_owned(), page)
+    };
+    let of = |met: &str, jobs: &str| (met.to_owned(), jobs.to_owned());
+    let active = ["pending", "scheduled", "available", "running", "retryable"];
+    let policy = json!({"keys": ["type", "args"], "states": active});
+    let (met, jobs, page) = lab(policy.clone(), "24h").await;
+    assert_eq!((met, jobs), of("2", "6"), "{page}");
+    assert!(
+        page.contains("Would have been inserted</dt><dd>4<") && !page.contains("uniqueue unique backfill"),
+        "{page}"
+    );
+    // Those that ended claim as well.
+    let ended = [&active[..], &["completed", "discarded", "cancelled"]].concat();
+    let (met, jobs, page) = lab(json!({"keys": ["type", "args"], "states": ended}), "24h").await;
+    assert_eq!((met, jobs), of("4", "6"), "{page}");
+    let (met, jobs, page) = lab(json!({"keys": ["type", "args"], "states": ended}), "all").await;
+    assert_eq!((met, jobs), of("5", "7"), "the job of two days ago claims its key still: {page}");
+    let (met, jobs, page) = lab(json!({"keys": ["type", "args"], "states": ended, "period": "PT12M"}), "24h").await;
+    assert_eq!((met, jobs), of("2", "6"), "the third one came within twelve minutes of the first: {page}");
+    // What a backfill would do looks at jobs by their state now.
+    let (met, jobs, page) = lab(policy, "queued").await;
+    assert_eq!((met, jobs), of("0", "0"), "{page}");
+    assert!(page.contains("uniqueue unique backfill"), "{page}");
+}
+
+#[tokio::test]
 async fn many_readers_cost_one_sampler() {
     let database = Database::builder().max_connections(1).build().await.unwrap();
     let router = uniqueue_web::router(database.client().clone());

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use tokio::time::Instant;
 use uniqueue::{JobRow, JobState};
 
-pub(crate) use self::query::{JobQuery, SINCE};
+pub(crate) use self::query::{CLOCKS, JobQuery, SINCE};
 use self::read::{Cut, Found};
 use crate::access::Right;
 use crate::failure::Failure;

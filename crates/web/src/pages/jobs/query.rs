@@ -19,7 +19,7 @@ pub(crate) const SINCE: [(&str, &str, Option<Duration>); 5] = [
 ];
 
 /// How much the clocks of clients, which make the ids, may differ from the database's.
-const CLOCKS: Duration = Duration::from_secs(3_600);
+pub(crate) const CLOCKS: Duration = Duration::from_secs(3_600);
 
 /// Conditions on jobs.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
