@@ -200,6 +200,9 @@ pub struct JobRow {
     pub claims: bool,
     /// Whether it gives its claim up for good when a worker fetches it.
     pub until_start: bool,
+    /// Whether it does not come back to its unique states while another job holds the key
+    /// ([`OnReentry::Discard`](crate::OnReentry::Discard)). If not, it comes back without its claim.
+    pub discard_on_reentry: bool,
     /// The job that took its place.
     pub replaced_by: Option<JobId>,
     /// The runner that runs the job, or ran it last.

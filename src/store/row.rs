@@ -14,7 +14,7 @@ use crate::job::{AttemptError, JobRow};
 use crate::unique::StateSet;
 
 /// The columns of a job, in the order in which [`job_row`] reads them.
-const COLUMNS: [&str; 31] = [
+const COLUMNS: [&str; 32] = [
     "id",
     "kind",
     "queue",
@@ -46,6 +46,7 @@ const COLUMNS: [&str; 31] = [
     "updates",
     "updated_at",
     "updated_by",
+    "discard_on_reentry",
 ];
 
 /// The marker in statements for the columns of the job `j`.
@@ -93,6 +94,7 @@ pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
         updates: row.try_get::<Option<i32>, _>(at(28))?.map_or(0, |updates| updates.max(0).unsigned_abs()),
         updated_at: row.try_get::<Option<Stored>, _>(at(29))?.map(|at| at.0),
         updated_by: row.try_get::<Option<uuid::Uuid>, _>(at(30))?.map(JobId::from),
+        discard_on_reentry: row.try_get(at(31))?,
     })
 }
 

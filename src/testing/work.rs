@@ -294,6 +294,7 @@ fn row_without_database(job: NewJob, attempt: u16, errors: Vec<AttemptError>, wo
         unique_until: None,
         claims: false,
         until_start: false,
+        discard_on_reentry: false,
         replaced_by: None,
         worker: Some(worker),
         run: 1,

@@ -149,6 +149,41 @@ async fn axum_service_inserts_in_the_request_s_transaction_and_works_its_jobs() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn dashboard_works_its_jobs_and_shows_them_by_rights() {
+    let database = testing::Database::new().await.unwrap();
+    let example = Example::start("dashboard", &database);
+    let address = example.line_with("the dashboard is at http://").replace("the dashboard is at http://", "");
+    let address = address.strip_suffix("/queue").unwrap();
+    let send = |request: String| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        (answer.split(' ').nth(1).unwrap().parse::<u16>().unwrap(), answer.split_once("\r\n\r\n").unwrap().1.to_owned())
+    };
+    let form = |path: &str, user: &str, form: &str| {
+        let length = form.len();
+        let user = if user.is_empty() { String::new() } else { format!("X-User: {user}\r\n") };
+        send(format!(
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\n{user}Content-Length: {length}\r\nConnection: close\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\n\r\n{form}"
+        ))
+    };
+    let get = |path: &str| send(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"));
+    let (status, id) = form("/welcome", "", "to=ada%40example.com");
+    assert_eq!(status, 200);
+    let (status, page) = get(&format!("/queue/jobs/{}", id.lines().find(|line| line.contains('-')).unwrap().trim()));
+    assert!(status == 200 && page.contains("email.welcome") && !page.contains("Retry now"), "{page}");
+    assert_eq!(get("/queue").0, 200);
+    assert_eq!(form("/queue/queues/change", "", "queue=emails&verb=pause").0, 403);
+    assert_eq!(form("/queue/queues/change", "ben", "queue=emails&verb=pause").0, 303);
+    assert_eq!(form("/queue/insert", "ben", "kind=email.welcome&verb=insert").0, 403);
+    example.terminate();
+    assert_eq!(example.end(), ["stopped"]);
+    assert_inserted!(database, "email.welcome", args = {"to": "ada@example.com"}, count = 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn worker_shares_state_and_stops_in_order() {
     let database = testing::Database::new().await.unwrap();
     let example = Example::start("worker", &database);

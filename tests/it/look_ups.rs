@@ -32,12 +32,18 @@ macro_rules! look_ups {
         ask!("suppressed_duplicates", $client.suppressed_duplicates());
         ask!("audited_kinds", $client.audited_kinds());
         ask!("periodic", $client.periodic().list());
+        ask!("one periodic job", $client.periodic().find("nightly"));
+        ask!("runners", $client.runners());
+        ask!("retentions", $client.retentions());
+        ask!("stuck_jobs", $client.stuck_jobs());
+        ask!("change_log", $client.change_log());
+        ask!("held_groups", $client.held_groups());
         answers
     }};
 }
 
 const TABLES: &str = "{schema}.job, {schema}.queue, {schema}.runner, {schema}.periodic, {schema}.duplicate_audit,
-    {schema}.duplicate_tally";
+    {schema}.duplicate_tally, {schema}.change_log, {schema}.queue_group";
 
 #[tokio::test]
 async fn every_look_up_ends_at_its_time_limit_and_leaves_no_limit_behind() {

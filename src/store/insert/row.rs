@@ -104,6 +104,7 @@ impl NewRow {
             progress: None,
             unique_states: states,
             until_start: self.claim.as_ref().is_some_and(|claim| claim.until_start),
+            discard_on_reentry: self.claim.as_ref().is_some_and(|claim| claim.discard_on_reentry),
             unique_key: self.claim.map(|claim| claim.key),
             unique_until: entered.unique_until,
             claims: states.is_some_and(|states| states.contains(entered.state)),

@@ -77,6 +77,45 @@ async fn a_refused_retry_says_so_and_the_page_names_the_holder() {
     assert!(client.holder("k").await.unwrap().is_none());
 }
 
+#[tokio::test]
+async fn before_a_retry_the_page_says_what_it_will_do_while_another_job_holds_the_key() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), dashboard(&database));
+    let insert = async |key: &str, on_reentry: OnReentry| {
+        // Waiting for a retry does not claim.
+        let states = [JobState::Available, JobState::Running];
+        let policy = UniquePolicy::new().key(key).states(states).on_reentry(on_reentry);
+        client.insert(NewJob::new("mail", &json!({})).unique(policy)).await.unwrap().id()
+    };
+    let mut jobs = Vec::new();
+    for (key, state, on_reentry, told, becomes) in [
+        ("a", "cancelled", OnReentry::Discard, "A retry will be refused", JobState::Cancelled),
+        ("b", "cancelled", OnReentry::GoOn, "A retry will go on without the claim", JobState::Available),
+        ("c", "retryable", OnReentry::Discard, "A retry will discard this job", JobState::Discarded),
+        ("d", "retryable", OnReentry::GoOn, "A retry will go on without the claim", JobState::Available),
+    ] {
+        let id = insert(key, on_reentry).await;
+        let sql = format!(
+            "UPDATE {}.job SET state = '{state}', unique_yielded = true,
+                 finalized_at = CASE WHEN '{state}' = 'cancelled' THEN now() END
+             WHERE id = '{id}'",
+            database.schema().as_str()
+        );
+        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(database.pool()).await.unwrap();
+        jobs.push((id, told, becomes));
+        assert_ne!(insert(key, on_reentry).await, id);
+    }
+    for (id, told, becomes) in jobs {
+        let page = get(&router, &format!("/jobs/{id}")).await.body;
+        assert!(page.contains(told), "{told}: {page}");
+        post(&router, &format!("/jobs/{id}/change"), "verb=retry").await;
+        assert_eq!(job(client, id).await.state, becomes, "{told}");
+    }
+    let free = insert("e", OnReentry::Discard).await;
+    client.cancel(free).await.unwrap();
+    assert!(!get(&router, &format!("/jobs/{free}")).await.body.contains("A retry will"));
+}
+
 /// Runs a plan, and waits until it has ended. Returns its page.
 async fn run(router: &Router, plan: &str, confirm: &str) -> String {
     let answer = post(router, &format!("{plan}/run"), &format!("confirm={confirm}")).await;

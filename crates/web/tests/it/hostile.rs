@@ -28,7 +28,7 @@ async fn insert(database: &Database) -> JobId {
 async fn work(database: &Database, running: JobId, failed: JobId) {
     let hostile = HOSTILE.replace('\u{1b}', "");
     let runner = "INSERT INTO {schema}.runner (id, name, leased_until, queues, knows_groups)
-        SELECT $1, $2, now() + n * interval '1 hour', ARRAY[$2], true FROM generate_series(1, 1) AS n";
+        VALUES ($1, $2::text, now() + interval '1 hour', ARRAY[$2::text], true)";
     let job = "UPDATE {schema}.job SET
             state = CASE WHEN id = $1 THEN 'running' ELSE 'discarded' END::{schema}.job_state, attempt = 1, worker = $3,
             attempted_at = now(), finalized_at = CASE WHEN id = $2 THEN now() END, output = to_jsonb($4::text),

@@ -202,12 +202,7 @@ fn actions(page: &Page, job: &JobRow, holder: Option<&Holder>) -> Markup {
     html! {
         section.panel.actions-panel {
             h2 { "Change" }
-            @if is_held_elsewhere {
-                p.note {
-                    "A retry goes on without the claim, because another job holds the key. Where the policy says "
-                    code { "on_reentry: discard" } ", it is refused."
-                }
-            }
+            @if is_held_elsewhere { (before_retry(job)) }
             form.row method="post" action=(to) {
                 @if job.state.is_final() || matches!(job.state, JobState::Retryable | JobState::Scheduled) {
                     (submit("verb", "retry", "Retry now", "primary"))
@@ -233,6 +228,26 @@ fn actions(page: &Page, job: &JobRow, holder: Option<&Holder>) -> Markup {
                         span { "The job and its claim are gone for good." }
                         button.danger { "Delete this job" }
                     }
+                }
+            }
+        }
+    }
+}
+
+/// What a retry will do while another job holds the key.
+fn before_retry(job: &JobRow) -> Markup {
+    let comes_back =
+        job.unique_states.is_some_and(|states| states.contains(JobState::Available) && !states.contains(job.state));
+    html! {
+        p.note {
+            @match (comes_back && job.discard_on_reentry, job.state.is_final()) {
+                (false, _) => "A retry will go on without the claim, because another job holds the key.",
+                (true, true) => {
+                    "A retry will be refused, and the job stays as it is: another job holds the key, and the policy says "
+                    code { "on_reentry: discard" } "."
+                }
+                (true, false) => {
+                    "A retry will discard this job: another job holds the key, and the policy says " code { "on_reentry: discard" } "."
                 }
             }
         }

@@ -7,7 +7,7 @@ use fantoccini::key::Key;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 use uniqueue::testing::Database;
-use uniqueue::{JobState, NewJob, UniqueKey};
+use uniqueue::{JobFilter, JobState, NewJob, UniqueKey};
 
 use super::driver::{Driver, WAIT, ZONE, choose, click, keys, shows};
 use super::service::Service;
@@ -102,6 +102,35 @@ async fn pages_work_without_scripts() {
     shows(&browser, "The job is cancelled.").await;
     assert_eq!(client.job(id).await.unwrap().unwrap().state, JobState::Cancelled);
     choose(&browser, "dark").await;
+
+    // A plan of all jobs of a filter, which is typed to confirm it. Its page is read again until it is done.
+    browser.goto(&service.url("/jobs?kind=mail")).await.unwrap();
+    browser.find(Locator::Css("select[name=whole]")).await.unwrap().select_by_value("yes").await.unwrap();
+    click(&browser, "button[value=delete]").await;
+    shows(&browser, "to confirm").await;
+    browser.find(Locator::Css("input[name=confirm]")).await.unwrap().send_keys("delete 1").await.unwrap();
+    click(&browser, "main button.danger").await;
+    shows(&browser, "Done.").await;
+    assert!(client.job(id).await.unwrap().is_none());
+
+    // An insert, which is explained first, and the form of a queue.
+    browser.goto(&service.url("/insert?kind=mail&queue=letters")).await.unwrap();
+    click(&browser, "button[value=explain]").await;
+    shows(&browser, "A new job.").await;
+    click(&browser, "button[value=insert]").await;
+    shows(&browser, "History").await;
+    assert_eq!(client.jobs(JobFilter::new().queue("letters")).await.unwrap().len(), 1);
+    browser.goto(&service.url("/queue?queue=letters")).await.unwrap();
+    browser
+        .find(Locator::Css("form:has(button[value=limit]) input[name=limit]"))
+        .await
+        .unwrap()
+        .send_keys("3")
+        .await
+        .unwrap();
+    click(&browser, "button[value=limit]").await;
+    shows(&browser, "3 at once").await;
+    assert_eq!(client.queue("letters").settings().await.unwrap().limit, Some(3));
     browser.close().await.unwrap();
 }
 
