@@ -7,11 +7,12 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use http_body_util::BodyExt;
 use serde_json::json;
+use sqlx::postgres::PgPoolOptions;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 use tower::ServiceExt;
 use uniqueue::testing::Database;
-use uniqueue::{JobId, NewJob, UniqueKey, Update};
+use uniqueue::{Client, JobId, NewJob, UniqueKey, Update};
 use uniqueue_web::{Access, Web};
 
 use crate::support::{get, request, send};
@@ -250,6 +251,33 @@ async fn the_policy_lab_replays_the_inserts_of_a_time_with_finished_jobs() {
     let (met, jobs, page) = lab(policy, "queued").await;
     assert_eq!((met, jobs), of("0", "0"), "{page}");
     assert!(page.contains("uniqueue unique backfill"), "{page}");
+}
+
+#[tokio::test]
+async fn the_policy_lab_says_how_far_it_came_when_its_time_is_over() {
+    let database = Database::new().await.unwrap();
+    // As on a large table, jobs are read in the order of their ids, and not all of them first.
+    let plans = [("enable_seqscan", "off"), ("enable_bitmapscan", "off"), ("enable_sort", "off")];
+    let options = database.pool().connect_options().as_ref().clone().options(plans);
+    let pool = PgPoolOptions::new().max_connections(5).connect_with(options).await.unwrap();
+    let router = uniqueue_web::router(Client::builder().schema(database.schema().clone()).pool(pool));
+    // Pages of the lab have 1,000 jobs. The last job takes longer to read than the lab may take.
+    let jobs = "
+        INSERT INTO {schema}.job (id, kind, created_at, args)
+        SELECT
+            {schema}.id_at(now() - (2000 - n) * interval '1 second'), 'mail', now() - (2000 - n) * interval '1 second',
+            jsonb_build_object('user', n % 500, 'slow', n = 1001)
+        FROM generate_series(1, 1001) AS n;
+        ALTER TABLE {schema}.job RENAME TO job_rows;
+        CREATE VIEW {schema}.job AS SELECT * FROM {schema}.job_rows
+        WHERE CASE WHEN args @> '{\"slow\": true}' THEN pg_sleep(60) IS NOT NULL ELSE true END";
+    let jobs = jobs.replace("{schema}", database.schema().as_str());
+    sqlx::raw_sql(sqlx::AssertSqlSafe(jobs)).execute(database.pool()).await.unwrap();
+    let policy = "%7B%22keys%22%3A%5B%22type%22%2C%22args%22%5D%7D";
+    let page = get(&router, &format!("/explain?kind=mail&policy={policy}&what=lab")).await.body;
+    assert!(page.contains("There was time for the jobs that were inserted before "), "{page}");
+    assert!(page.contains("<b class=\"number\">500</b> of <b class=\"number\">1,000</b>"), "{page}");
+    assert!(page.contains(" are shown. There are more.") && page.len() < 100_000, "{page}");
 }
 
 #[tokio::test]
