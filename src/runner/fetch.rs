@@ -150,9 +150,9 @@ pub(super) async fn fetch(
 /// more slowly than a runner works them. Answers with the jobs, and with the error if one of the two failed.
 async fn take(shared: &Shared, worker: Uuid, demand: Demand<'_>) -> Result<(Fetched, Option<Error>)> {
     let wanted = demand.slots.iter().fold(0, |sum: usize, slots| sum.saturating_add(slots.free));
-    // Groups take turns over all jobs of a fetch.
-    let has_groups = demand.slots.iter().any(|slots| slots.groups.has_groups);
-    if wanted < ENOUGH_FOR_TWO || demand.suspects == Suspects::OneAlone || has_groups {
+    // Groups take turns over all jobs of a fetch that visits them.
+    let visits_groups = demand.slots.iter().any(|slots| slots.groups.has_groups && slots.groups.is_any());
+    if wanted < ENOUGH_FOR_TWO || demand.suspects == Suspects::OneAlone || visits_groups {
         return Ok((send(shared, worker, demand).await?, None));
     }
     let (half, rest): (Vec<_>, Vec<_>) = demand.slots.iter().map(halve).unzip();
