@@ -380,6 +380,38 @@ $$;
 COMMENT ON FUNCTION updated_args(jsonb, jsonb, text, integer) IS
     'The args of a holder after an update by a duplicate: latest, merge or append. Null: an array would have more than max_items items, or the args more bytes than are allowed. Error 22023: args that are no objects, and for append a member that is no array.';
 
+CREATE FUNCTION updated_schedule(held job, parameters text[], wanted_at timestamptz, arrived timestamptz)
+RETURNS timestamptz
+    LANGUAGE sql STABLE
+    -- Once due, the time stays, so that no stream of updates keeps the job from its run.
+    RETURN CASE
+        WHEN parameters[3] <> '0' AND held.state = 'scheduled' AND held.attempted_at IS NULL AND held.scheduled_at > arrived
+            THEN greatest(
+                held.scheduled_at,
+                least(wanted_at, held.created_at + parameters[3]::bigint * interval '1 microsecond')
+            )
+        ELSE held.scheduled_at
+    END;
+COMMENT ON FUNCTION updated_schedule(job, text[], timestamptz, timestamptz) IS
+    'When a holder is due after an update by a duplicate that arrives at this time and wants it due at wanted_at. parameters: as read_update answers.';
+
+CREATE FUNCTION check_max_delay(parameters text[], delay interval) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+AS $$
+DECLARE
+    max_delay CONSTANT interval := nullif(parameters[3], '0')::bigint * interval '1 microsecond';
+BEGIN
+    IF delay >= max_delay THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format(
+                'invalid unique policy: update.max_delay: must be longer than the delay: %s and %s', max_delay, delay
+            );
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION check_max_delay(text[], interval) IS
+    'Error 22023 where a job is due after the longest delay of its own policy, so that it could never be pushed. parameters: as read_update answers.';
+
 CREATE FUNCTION update_holder(
     holder uuid,
     newcomer uuid,
@@ -421,13 +453,7 @@ BEGIN
         RETURN held;
     END IF;
     arrived := clock_timestamp();
-    due := held.scheduled_at;
-    -- Once due, the time stays, so that no stream of updates keeps the job from its run.
-    IF parameters[3] <> '0' AND held.state = 'scheduled' AND held.attempted_at IS NULL AND due > arrived THEN
-        due := greatest(
-            due, least(wanted_at, held.created_at + parameters[3]::bigint * interval '1 microsecond')
-        );
-    END IF;
+    due := updated_schedule(held, parameters, wanted_at, arrived);
     UPDATE job AS h
     SET args = new_args,
         scheduled_at = due,
@@ -544,7 +570,6 @@ DECLARE
     key_at_hand text;
     -- Of an update: mode, longest delay in microseconds, most items.
     parameters text[];
-    max_delay interval;
     is_changed boolean;
     -- Whether the newcomer of run_again is inserted without the claim.
     goes_without boolean;
@@ -626,14 +651,7 @@ BEGIN
             END IF;
             IF given.on_conflict LIKE 'update %' THEN
                 parameters := string_to_array(given.on_conflict, ' ');
-                max_delay := nullif(parameters[3], '0')::bigint * interval '1 microsecond';
-                IF coalesce(given.scheduled_at - clock_timestamp(), given.delay) >= max_delay THEN
-                    RAISE invalid_parameter_value USING
-                        MESSAGE = format(
-                            'invalid unique policy: update.max_delay: must be longer than the delay: %s and %s',
-                            max_delay, coalesce(given.scheduled_at - clock_timestamp(), given.delay)
-                        );
-                END IF;
+                PERFORM check_max_delay(parameters, coalesce(given.scheduled_at - clock_timestamp(), given.delay));
             END IF;
             -- A rival that committed meanwhile won each round that is lost, so the inserts as a whole make progress.
             WHILE outcomes[given.place] IS NULL LOOP
@@ -1390,6 +1408,77 @@ CREATE FUNCTION claim_end(unique_states smallint, until_start boolean, unique_un
 COMMENT ON FUNCTION claim_end(smallint, boolean, timestamptz) IS
     'When a holder''s claim ends, as a sentence; the arguments are columns of job.';
 
+CREATE FUNCTION explain_insert(
+    id uuid,
+    unique_key text,
+    on_conflict text,
+    args jsonb,
+    scheduled_at timestamptz,
+    delay interval,
+    OUT outcome text,
+    OUT replaced uuid,
+    OUT new_args jsonb,
+    OUT new_scheduled_at timestamptz,
+    OUT answered_at timestamptz,
+    OUT holder job
+)
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+    -- As in insert_unique.
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+    answer CONSTANT text := split_part(on_conflict, ' ', 1);
+    parameters CONSTANT text[] := string_to_array(on_conflict, ' ');
+    waits boolean;
+BEGIN
+    answered_at := clock_timestamp();
+    IF answer = 'update' THEN
+        PERFORM check_max_delay(parameters, coalesce(scheduled_at - answered_at, delay));
+    END IF;
+    -- An expired claim holds nothing: the insert that meets it releases it.
+    SELECT h.* INTO holder
+    FROM job AS h
+    WHERE h.unique_key = explain_insert.unique_key COLLATE "C"
+        AND h.claims
+        AND (h.unique_until IS NULL OR h.unique_until > answered_at);
+    waits := holder.state IN ('available', 'pending', 'retryable', 'scheduled');
+    -- In the order of insert_batch.
+    IF holder.id IS NULL OR EXISTS (SELECT FROM job AS j WHERE j.id = explain_insert.id) THEN
+        outcome := 'inserted';
+    ELSIF answer = 'ignore' THEN
+        outcome := 'duplicate';
+    ELSIF answer = 'run_again' AND waits THEN
+        outcome := 'covered';
+    ELSIF answer = 'update' AND waits THEN
+        outcome := 'updated';
+        IF holder.updated_by = id THEN
+            new_args := holder.args;
+            new_scheduled_at := holder.scheduled_at;
+            RETURN;
+        END IF;
+        new_args := updated_args(holder.args, args, parameters[2], parameters[4]::integer);
+        IF new_args IS NULL THEN
+            outcome := 'inserted';
+            RETURN;
+        END IF;
+        new_scheduled_at := updated_schedule(
+            holder, parameters, coalesce(scheduled_at, answered_at + coalesce(delay, interval '0')), answered_at
+        );
+    ELSIF answer = 'preempt' OR (answer IN ('replace', 'replace_except_schedule') AND holder.state <> 'running') THEN
+        outcome := 'inserted';
+        replaced := holder.id;
+    ELSE
+        outcome := 'rejected';
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION explain_insert(uuid, text, text, jsonb, timestamptz, interval) IS
+    'What insert_batch would do with one job, without locks or writes. The front door for people is explain_unique. holder: the job that claims the key. new_args, new_scheduled_at: what an update would make of it.';
+
 CREATE FUNCTION explain_unique(
     kind text,
     args jsonb DEFAULT '{}',
@@ -1401,52 +1490,28 @@ CREATE FUNCTION explain_unique(
     unique_policy jsonb DEFAULT NULL,
     id uuid DEFAULT NULL
 ) RETURNS TABLE (
-    canonical text, unique_key text, would_insert boolean, holder uuid, holder_state text,
-    holder_age interval, claims_in text[], frees text, would_update boolean
+    canonical text, unique_key text, outcome text, replaced uuid, holder uuid, holder_state text,
+    holder_age interval, claims_in text[], frees text, new_args jsonb, new_scheduled_at timestamptz
 )
-    LANGUAGE plpgsql STABLE
+    LANGUAGE sql STABLE
     ROWS 1
-    SET search_path FROM CURRENT
-    -- As in insert_unique.
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
-AS $$
-#variable_conflict use_column
-DECLARE
-    given_id CONSTANT uuid := id;
-    claim record;
-BEGIN
-    SELECT c.* INTO claim
-    FROM job_claim(kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy) AS c;
-    -- One row, whether there is a holder or not. An expired claim holds nothing: the insert that
-    -- meets it releases it.
-    RETURN QUERY
+BEGIN ATOMIC
     SELECT
-        claim.canonical,
-        claim.unique_key,
-        (
-            h.id IS NULL
-            OR claim.on_conflict = 'preempt'
-            OR (claim.on_conflict LIKE 'replace%' AND h.state <> 'running')
-        )
-            AND NOT EXISTS (SELECT FROM job AS j WHERE j.id = given_id),
-        h.id,
-        h.state::text,
-        clock_timestamp() - h.created_at,
-        state_names(h.unique_states),
-        claim_end(h.unique_states, h.until_start, h.unique_until),
-        coalesce(
-            claim.on_conflict LIKE 'update %' AND h.state IN ('available', 'pending', 'retryable', 'scheduled'), false
-        ) AND NOT EXISTS (SELECT FROM job AS j WHERE j.id = given_id)
-    FROM (SELECT claim.unique_key COLLATE "C" AS unique_key) AS c
-    LEFT JOIN job AS h
-        ON h.unique_key = c.unique_key
-        AND h.claims
-        AND (h.unique_until IS NULL OR h.unique_until > clock_timestamp());
-END
-$$;
+        c.canonical, c.unique_key, e.outcome, e.replaced, (e.holder).id, (e.holder).state::text,
+        e.answered_at - (e.holder).created_at, state_names((e.holder).unique_states),
+        claim_end((e.holder).unique_states, (e.holder).until_start, (e.holder).unique_until),
+        e.new_args, e.new_scheduled_at
+    FROM job_claim(
+        explain_unique.kind, explain_unique.args, explain_unique.queue, explain_unique.meta, explain_unique.priority,
+        explain_unique.max_attempts, explain_unique.scheduled_at, explain_unique.unique_policy
+    ) AS c
+    CROSS JOIN LATERAL explain_insert(
+        -- The caller's collation may be one that cannot split text.
+        explain_unique.id, c.unique_key, coalesce(c.on_conflict, 'ignore') COLLATE "C", explain_unique.args,
+        explain_unique.scheduled_at, NULL
+    ) AS e;
+END;
 COMMENT ON FUNCTION explain_unique(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid) IS
     'What insert_job would do with the same arguments, and why; without locks or writes, so another transaction may change it meanwhile.
-canonical: the text whose SHA-256 is the key; null for a raw key. would_insert: false where the answer would be the holder, an error, or the job that has the id already. holder, holder_state, holder_age: the job that claims the key, since its created_at; null where the key is free. claims_in: the states in which the holder claims it. frees: when its claim ends. would_update: whether the holder would be changed in place, under on_conflict update.
+canonical: the text whose SHA-256 is the key; null for a raw key. outcome, replaced: as insert_job would answer; inserted also where a job has the id already, and where an update finds the holder full. holder, holder_state, holder_age: the job that claims the key, since its created_at; null where the key is free. claims_in: the states in which the holder claims it. frees: when its claim ends. new_args, new_scheduled_at: the holder''s after the update, where outcome is updated.
 Errors 22023 as insert_job.';

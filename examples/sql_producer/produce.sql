@@ -30,5 +30,5 @@ ORDER BY p.number;
 COMMIT;
 
 -- The result of an insert, and the reason, without inserting.
-SELECT would_insert, holder_state, frees
+SELECT outcome, holder_state, frees
 FROM uniqueue.explain_unique('parcel.ship', '{"parcel": 7}', 'parcels', unique_policy => '{"keys": ["args"]}');

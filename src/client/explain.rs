@@ -5,19 +5,21 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 
 use super::Client;
 use super::insert::prepare_one;
 use super::look_up::Source;
 use crate::error::Result;
+use crate::ident::JobId;
 use crate::job::NewJob;
-use crate::state::JobState;
-use crate::store;
-use crate::unique::{Duplicate, OnConflict, UniqueScope};
+use crate::store::{self, Explained};
+use crate::unique::{Duplicate, InsertOutcome};
 
 /// What an insert would do, and why. The SQL function `explain_unique` says the same.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
     /// The text whose SHA-256 is the key: the part of the job that makes it "the same" as another. `None`
@@ -25,14 +27,19 @@ pub struct Explanation {
     pub canonical: Option<String>,
     /// The unique key; `None` for a job that is not unique.
     pub unique_key: Option<String>,
-    /// Whether the insert would make a new job. Otherwise it would return the holder, an error that names
-    /// it, or the job that has the id already.
-    pub would_insert: bool,
-    /// Whether the insert would change the holder in place, under `update`.
-    pub would_update: bool,
+    /// What the insert would do. `Inserted` also where a job has the id already, which is the answer then, and where an
+    /// update finds the holder full.
+    pub outcome: InsertOutcome,
+    /// The job that the new one would replace, under `replace`, `replace_except_schedule` and `preempt`.
+    pub replaced: Option<JobId>,
     /// The job that claims the key, with its state, its age, and the event that frees the key. `None`: the
     /// key is free.
     pub holder: Option<Duplicate>,
+    /// The holder's args after the update, where the outcome is `Updated`.
+    pub new_args: Option<Box<RawValue>>,
+    /// When the holder is due after the update, where the outcome is `Updated`.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub new_scheduled_at: Option<OffsetDateTime>,
 }
 
 /// One explanation, to be awaited. Made by [`Client::explain`].
@@ -83,22 +90,8 @@ impl<'a> IntoFuture for Explain<'a> {
 
 async fn explain(client: &Client, connection: &mut PgConnection, job: NewJob) -> Result<Explanation> {
     let (row, canonical) = prepare_one(client, connection, job).await?;
-    let key = row.claim.as_ref().map(|claim| claim.key.as_str());
-    let met = store::explain_unique(connection, client.statements(), key, row.id).await?;
-    let on_conflict = row.claim.as_ref().map_or(OnConflict::Ignore, |claim| claim.on_conflict);
-    let is_in = |holder: &Duplicate| match on_conflict {
-        OnConflict::Ignore | OnConflict::Reject | OnConflict::Update | OnConflict::RunAgain => false,
-        OnConflict::Replace | OnConflict::ReplaceExceptSchedule => holder.holder_state != JobState::Running,
-        OnConflict::Preempt => true,
-    };
-    let would_update = !met.id_is_there
-        && on_conflict == OnConflict::Update
-        && met.holder.as_ref().is_some_and(|holder| UniqueScope::Queued.states().contains(holder.holder_state));
-    Ok(Explanation {
-        canonical,
-        would_update,
-        would_insert: !met.id_is_there && met.holder.as_ref().is_none_or(is_in),
-        unique_key: row.claim.map(|claim| claim.key),
-        holder: met.holder,
-    })
+    let Explained { outcome, replaced, holder, new_args, new_scheduled_at } =
+        store::explain_unique(connection, client.statements(), &row).await?;
+    let unique_key = row.claim.map(|claim| claim.key);
+    Ok(Explanation { canonical, unique_key, outcome, replaced, holder, new_args, new_scheduled_at })
 }

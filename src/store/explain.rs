@@ -1,45 +1,68 @@
-//! What an insert would meet.
+//! What an insert would do.
 
+use serde_json::value::RawValue;
+use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
+use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::insert::NewRow;
 use super::row::Stored;
-use super::{Statements, query};
+use super::{Statements, interval, query};
 use crate::error::Result;
 use crate::ident::JobId;
-use crate::unique::{Duplicate, StateSet};
+use crate::unique::{Duplicate, InsertOutcome, StateSet};
 
-/// What an insert with a key and an id would meet.
+/// What an insert would do with a row.
 #[derive(Debug)]
-pub(crate) struct Met {
+pub(crate) struct Explained {
+    pub(crate) outcome: InsertOutcome,
+    pub(crate) replaced: Option<JobId>,
     /// The job that claims the key.
     pub(crate) holder: Option<Duplicate>,
-    /// Whether a job has the id already.
-    pub(crate) id_is_there: bool,
+    /// What an update would make of the holder.
+    pub(crate) new_args: Option<Box<RawValue>>,
+    pub(crate) new_scheduled_at: Option<OffsetDateTime>,
 }
 
-/// Reads the holder of a key, and whether a job has the id. Locks and writes nothing.
+/// Asks what an insert would do with a row. Locks and writes nothing.
 pub(crate) async fn explain_unique(
     connection: &mut PgConnection,
     statements: &Statements,
-    key: Option<&str>,
-    id: JobId,
-) -> Result<Met> {
-    let row = query(&statements.explain_unique).bind(key).bind(id.as_uuid()).fetch_one(connection).await?;
-    let id_is_there = row.try_get("id_is_there")?;
-    let (Some(key), Some(holder)) = (key, row.try_get::<Option<Uuid>, _>("id")?) else {
-        return Ok(Met { holder: None, id_is_there });
+    given: &NewRow,
+) -> Result<Explained> {
+    let key = given.claim.as_ref().map(|claim| claim.key.as_str());
+    let row = query(&statements.explain_unique)
+        .bind(given.id.as_uuid())
+        .bind(key)
+        .bind(given.on_conflict())
+        .bind(Json(&*given.args))
+        .bind(given.scheduled_at)
+        .bind(given.delay.map(interval))
+        .fetch_one(connection)
+        .await?;
+    let time = |column| Ok::<_, sqlx::Error>(row.try_get::<Option<Stored>, _>(column)?.map(|at| at.0));
+    let holder = match (key, row.try_get::<Option<Uuid>, _>("id")?) {
+        (Some(key), Some(holder)) => {
+            let age = row.try_get::<Stored, _>("answered_at")?.0 - row.try_get::<Stored, _>("created_at")?.0;
+            Some(Duplicate {
+                unique_key: key.to_owned(),
+                holder: holder.into(),
+                holder_state: row.try_get::<&str, _>("state")?.parse()?,
+                // Negative only when created_at was moved by hand.
+                holder_age: age.try_into().unwrap_or_default(),
+                claims_in: StateSet::from_bits(row.try_get("unique_states")?).unwrap_or_default(),
+                until_start: row.try_get("until_start")?,
+                unique_until: time("unique_until")?,
+            })
+        }
+        _ => None,
     };
-    let age = row.try_get::<Stored, _>("answered_at")?.0 - row.try_get::<Stored, _>("created_at")?.0;
-    let holder = Duplicate {
-        unique_key: key.to_owned(),
-        holder: holder.into(),
-        holder_state: row.try_get::<&str, _>("state")?.parse()?,
-        // Negative only when created_at was moved by hand.
-        holder_age: age.try_into().unwrap_or_default(),
-        claims_in: StateSet::from_bits(row.try_get("unique_states")?).unwrap_or_default(),
-        until_start: row.try_get("until_start")?,
-        unique_until: row.try_get::<Option<Stored>, _>("unique_until")?.map(|at| at.0),
-    };
-    Ok(Met { holder: Some(holder), id_is_there })
+    Ok(Explained {
+        outcome: row.try_get::<&str, _>("outcome")?.parse()?,
+        replaced: row.try_get::<Option<Uuid>, _>("replaced")?.map(JobId::from),
+        holder,
+        new_args: row.try_get("new_args")?,
+        new_scheduled_at: time("new_scheduled_at")?,
+    })
 }

@@ -61,7 +61,7 @@ pub(crate) use self::backfill::{
 pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_claim};
 pub(crate) use self::change_log::{LogEntry, list_changes, log_change, prune_changes};
 pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
-pub(crate) use self::explain::explain_unique;
+pub(crate) use self::explain::{Explained, explain_unique};
 pub(crate) use self::fetch::{Demand, Fetched, GroupVisit, Position, Slots, Suspects, Unreadable, fetch, give_back};
 pub(crate) use self::finish::{Ending, Finished, Hold, RunResult, Verdict, finish, locked, not_completed, still_held};
 pub(crate) use self::full_queues::{FullQueue, full_queues};

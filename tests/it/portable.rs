@@ -64,7 +64,7 @@ const EXCEPTIONS: &[(Form, &[&str], &str)] = &[
         GenericPlan,
         &[
             "enter_job",
-            "explain_unique",
+            "explain_insert",
             "free_places",
             "insert_batch",
             "insert_unique",

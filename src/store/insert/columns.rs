@@ -17,7 +17,7 @@ use crate::group::Group;
 use crate::ident::{Kind, QueueName};
 use crate::store::interval;
 use crate::store::interval::claim_length;
-use crate::unique::{Claim, OnConflict};
+use crate::unique::Claim;
 
 /// The columns of a batch. One that is the same for all rows has one element, and one that is null for all has none:
 /// most columns of most batches shrink to nothing.
@@ -65,9 +65,7 @@ impl<'a> Columns<'a> {
             max_attempts: same(rows, |row| stored_count(row.max_attempts)),
             times: Times::of(rows),
             claims: Claims::of(rows),
-            on_conflicts: same(rows, |row| {
-                row.claim.as_ref().map_or(Cow::Borrowed(OnConflict::Ignore.as_str()), on_conflict)
-            }),
+            on_conflicts: same(rows, NewRow::on_conflict),
             groups: rows
                 .iter()
                 .any(|row| row.group.is_some())
@@ -135,15 +133,6 @@ impl<'a> Claims<'a> {
             until_starts: same(rows, |row| claim(row).is_some_and(|claim| claim.until_start)),
             discards: same(rows, |row| claim(row).is_some_and(|claim| claim.discard_on_reentry)),
         }
-    }
-}
-
-/// The answer to a duplicate as `insert_batch` reads it. The parameters of an update follow the word.
-fn on_conflict(claim: &Claim) -> Cow<'static, str> {
-    let word = claim.on_conflict.as_str();
-    match claim.on_conflict {
-        OnConflict::Update => format!("{word} {}", claim.update.parameters()).into(),
-        _ => word.into(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A row on its way into the job table.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -16,7 +17,7 @@ use crate::job::JobRow;
 use crate::state::JobState;
 use crate::store::interval;
 use crate::store::interval::claim_length;
-use crate::unique::Claim;
+use crate::unique::{Claim, OnConflict};
 
 /// A job as it goes to the database: checked, layered, its key made.
 #[derive(Clone, Debug)]
@@ -36,6 +37,16 @@ pub(crate) struct NewRow {
 }
 
 impl NewRow {
+    /// The answer to a duplicate as `insert_batch` reads it. The parameters of an update follow the word.
+    pub(in crate::store) fn on_conflict(&self) -> Cow<'static, str> {
+        let Some(claim) = &self.claim else { return OnConflict::Ignore.as_str().into() };
+        let word = claim.on_conflict.as_str();
+        match claim.on_conflict {
+            OnConflict::Update => format!("{word} {}", claim.update.parameters()).into(),
+            _ => word.into(),
+        }
+    }
+
     /// Binds all but the claim and the group, as the statements for one row begin.
     pub(super) fn bind_job_to<'q>(
         &'q self,

@@ -1,11 +1,6 @@
--- The holder of a key, and whether a job has the id already. Always one row, without locks. An expired claim does not
--- count: the next insert releases it.
+-- What an insert would do with one job: always one row, without locks.
 SELECT
-    h.id, h.state::text AS state, h.created_at, h.unique_states, h.until_start, h.unique_until,
-    clock_timestamp() AS answered_at,
-    EXISTS (SELECT FROM /* schema */job AS j WHERE j.id = $2) AS id_is_there
-FROM (SELECT $1::text COLLATE "C" AS unique_key) AS c
-LEFT JOIN /* schema */job AS h
-    ON h.unique_key = c.unique_key
-    AND h.claims
-    AND (h.unique_until IS NULL OR h.unique_until > clock_timestamp())
+    e.outcome, e.replaced, e.new_args, e.new_scheduled_at, e.answered_at,
+    (e.holder).id, (e.holder).state::text AS state, (e.holder).created_at, (e.holder).unique_states,
+    (e.holder).until_start, (e.holder).unique_until
+FROM /* schema */explain_insert($1, $2, $3, $4, $5, $6) AS e

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use uniqueue::period::Length;
-use uniqueue::{Error, JobFilter, JobState, NewJob, OnConflict, UniqueKey, UniquePolicy, UniqueScope, Update};
+use uniqueue::{
+    Error, InsertOutcome, JobFilter, JobState, NewJob, OnConflict, UniqueKey, UniquePolicy, UniqueScope, Update,
+};
 
 use crate::support::{Database, WAIT, job};
 
@@ -293,10 +295,9 @@ async fn r13_sql_and_its_bulk_function_update_like_rust() {
     );
     assert_eq!(database.text(&many).await, "updatedtrue insertedfalse updatedtrue");
     assert_eq!(database.text("SELECT args::text FROM {schema}.job WHERE kind = 'a'").await, r#"{"i": [1, 2, 3, 4]}"#);
-    let explained = format!(
-        "SELECT would_insert || ' ' || would_update FROM {{schema}}.explain_unique('a', unique_policy => '{policy}')"
-    );
-    assert_eq!(database.text(&explained).await, "false true");
+    let explained =
+        format!("SELECT outcome || new_args FROM {{schema}}.explain_unique('a', unique_policy => '{policy}')");
+    assert_eq!(database.text(&explained).await, r#"updated{"i": [1, 2, 3, 4]}"#);
     let explained = database.client.explain(updating(&json!({}), Update::append())).await.unwrap();
-    assert!(!explained.would_insert && explained.would_update);
+    assert_eq!(explained.outcome, InsertOutcome::Updated);
 }

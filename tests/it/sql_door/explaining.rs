@@ -1,22 +1,26 @@
 //! `explain_unique`: what an insert would do, without doing it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::{PgConnection, Row};
-use uniqueue::{JobId, NewJob, OnConflict, UniquePolicy};
+use time::OffsetDateTime;
+use uniqueue::{InsertOutcome, Inserted, JobId, NewJob, OnConflict, UniquePolicy};
 use uuid::Uuid;
 
-use super::insert;
+use super::{insert, told};
 use crate::support::Database;
 
 #[derive(Debug)]
 struct Explanation {
     canonical: Option<String>,
     unique_key: Option<String>,
-    would_insert: bool,
+    outcome: String,
+    replaced: Option<Uuid>,
     holder: Option<Uuid>,
     holder_state: Option<String>,
     claims_in: Option<Vec<String>>,
     frees: Option<String>,
+    new_args: Option<Value>,
+    new_scheduled_at: Option<OffsetDateTime>,
 }
 
 /// Explains in a transaction that cannot write.
@@ -37,11 +41,14 @@ async fn explain_on(database: &Database, connection: &mut PgConnection, argument
     Explanation {
         canonical: row.get("canonical"),
         unique_key: row.get("unique_key"),
-        would_insert: row.get("would_insert"),
+        outcome: row.get("outcome"),
+        replaced: row.get("replaced"),
         holder: row.get("holder"),
         holder_state: row.get("holder_state"),
         claims_in: row.get("claims_in"),
         frees: row.get("frees"),
+        new_args: row.get("new_args"),
+        new_scheduled_at: row.get("new_scheduled_at"),
     }
 }
 
@@ -51,7 +58,7 @@ async fn a_free_key_would_be_inserted() {
     let found = explain(&database, "'a', unique_policy => '{}'").await;
     assert_eq!(found.canonical.as_deref(), Some(r#"{"type":"a"}"#));
     assert_eq!(found.unique_key.unwrap().len(), 64);
-    assert!(found.would_insert);
+    assert_eq!(found.outcome, "inserted");
     assert_eq!((found.holder, found.holder_state, found.claims_in, found.frees), (None, None, None, None));
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
 }
@@ -60,7 +67,7 @@ async fn a_free_key_would_be_inserted() {
 async fn a_plain_job_would_be_inserted_without_a_key() {
     let database = Database::new().await;
     let found = explain(&database, "'a'").await;
-    assert!(found.would_insert);
+    assert_eq!(found.outcome, "inserted");
     assert_eq!((found.canonical, found.unique_key), (None, None));
 }
 
@@ -69,7 +76,7 @@ async fn the_holder_is_shown_with_what_frees_it() {
     let database = Database::new().await;
     let holder = insert(&database, "'a', unique_policy => '{}'").await.unwrap();
     let found = explain(&database, "'a', unique_policy => '{\"scope\": \"exists\"}'").await;
-    assert!(!found.would_insert);
+    assert_eq!(found.outcome, "duplicate");
     assert_eq!(found.holder, Some(holder.id));
     assert_eq!(found.holder_state.as_deref(), Some("available"));
     assert_eq!(found.claims_in.unwrap(), ["pending", "scheduled", "available", "running", "retryable"]);
@@ -103,43 +110,106 @@ async fn what_frees_a_key_is_a_sentence_for_every_policy() {
 }
 
 #[tokio::test]
-async fn would_insert_tells_what_the_insert_then_does() {
+async fn the_outcome_is_what_the_insert_then_does() {
     let database = Database::new().await;
+    let answers = [
+        r#""on_conflict": "ignore""#,
+        r#""on_conflict": "reject""#,
+        r#""on_conflict": "replace""#,
+        r#""on_conflict": "replace_except_schedule""#,
+        r#""on_conflict": "preempt""#,
+        r#""update": {"args": "latest"}"#,
+        r#""update": {"args": "merge"}"#,
+        r#""update": {"args": "append"}"#,
+        r#""update": {"args": "append", "max_items": 2}"#,
+        r#""update": {"args": "append", "schedule": "push", "max_delay": "P36525D"}"#,
+        r#""on_conflict": "run_again""#,
+    ];
     for state in ["available", "scheduled", "retryable", "pending", "running", "completed", "cancelled", "discarded"] {
         for scope in ["queued", "active", "completed", "exists"] {
-            for on_conflict in
-                ["ignore", "reject", "replace", "replace_except_schedule", "preempt", "update", "run_again"]
-            {
+            for answer in answers {
                 database.execute("DELETE FROM {schema}.job").await;
-                let holder =
-                    insert(&database, &format!("'a', unique_policy => '{{\"scope\": \"{scope}\"}}'")).await.unwrap();
-                database.set_state(JobId::from(holder.id), state).await;
+                let holder = format!(
+                    "'a', '{{\"i\": [1], \"kept\": true}}', scheduled_at => '2040-01-01 00:00Z',
+                    unique_policy => '{{\"scope\": \"{scope}\"}}'"
+                );
+                let holder = insert(&database, &holder).await.unwrap().id;
+                database.set_state(JobId::from(holder), state).await;
                 // A scope with running is an error for run_again.
-                let own = if on_conflict == "run_again" { "queued" } else { "active" };
-                let policy = format!("{{\"on_conflict\": \"{on_conflict}\", \"scope\": \"{own}\"}}");
-                let arguments = format!("'a', unique_policy => '{policy}'");
+                let own = if answer.contains("run_again") { "queued" } else { "active" };
+                let policy = format!("{{{answer}, \"scope\": \"{own}\"}}");
+                let arguments = format!(
+                    "'a', '{{\"i\": [2, 3]}}', scheduled_at => '2050-01-01 00:00Z', unique_policy => '{policy}'"
+                );
+                let case = format!("{state} {scope} {answer}");
                 let found = explain(&database, &arguments).await;
-                let is_inserted = insert(&database, &arguments).await.is_ok_and(|answer| !answer.duplicate);
-                assert_eq!(found.would_insert, is_inserted, "{state} {scope} {on_conflict}: {found:?}");
+                let told = insert(&database, &format!("{arguments}, on_reject => 'row'")).await.unwrap();
+                assert_eq!((&found.outcome, found.replaced), (&told.outcome, told.replaced), "{case}: {found:?}");
+                let is_updated = told.outcome == "updated";
+                assert_eq!(
+                    (found.new_args.is_some(), found.new_scheduled_at.is_some()),
+                    (is_updated, is_updated),
+                    "{case}"
+                );
+                if let (Some(args), Some(due)) = (found.new_args, found.new_scheduled_at) {
+                    let job = database.client.job(JobId::from(holder)).await.unwrap().unwrap();
+                    assert_eq!(args, serde_json::from_str::<Value>(job.args.get()).unwrap(), "{case}");
+                    assert_eq!(due, job.scheduled_at, "{case}");
+                    assert_eq!(due.year() == 2050, answer.contains("push") && state == "scheduled", "{case}: {due}");
+                }
             }
         }
     }
-    // The same id again is no new job.
-    let id = Uuid::now_v7();
-    let arguments = format!("'b', id => '{id}'");
-    assert!(explain(&database, &arguments).await.would_insert);
-    insert(&database, &arguments).await.unwrap();
-    assert!(!explain(&database, &arguments).await.would_insert);
+    // The same insert again answers the same, and changes nothing.
+    for (id, arguments, outcome) in [
+        (Uuid::now_v7(), "'b'", "inserted"),
+        (Uuid::now_v7(), r#"'c', '{"i": [1]}', unique_policy => '{"update": {"args": "append"}}'"#, "updated"),
+    ] {
+        if outcome == "updated" {
+            insert(&database, arguments).await.unwrap();
+        }
+        let arguments = format!("{arguments}, id => '{id}'");
+        let first = explain(&database, &arguments).await;
+        insert(&database, &arguments).await.unwrap();
+        let again = explain(&database, &arguments).await;
+        assert_eq!((first.outcome.as_str(), again.outcome.as_str()), (outcome, outcome));
+        assert_eq!(first.new_args, again.new_args, "{arguments}");
+    }
+}
+
+#[tokio::test]
+async fn the_errors_of_an_update_are_those_of_the_insert() {
+    let database = Database::new().await;
+    let policy = |update: &str| format!(r#"unique_policy => '{{"key": "k", "scope": "queued", "update": {update}}}'"#);
+    insert(&database, r#"'a', '{"i": 1}', unique_policy => '{"key": "k", "scope": "queued"}'"#).await.unwrap();
+    let push = policy(r#"{"schedule": "push", "max_delay": "PT1M"}"#);
+    for (arguments, problem) in [
+        (
+            format!(r#"'a', '{{"i": [2]}}', {}"#, policy(r#"{"args": "append"}"#)),
+            "append needs an array in both jobs: \"i\"",
+        ),
+        (format!("'a', '{{}}', scheduled_at => now() + interval '2 minutes', {push}"), "must be longer than the delay"),
+    ] {
+        let text = format!("SELECT FROM {{schema}}.explain_unique({arguments}) AS e");
+        let explained = sqlx::query(database.sql(&text)).execute(database.pool()).await.unwrap_err();
+        let inserted = insert(&database, &arguments).await.unwrap_err();
+        let ((code, message, _), inserted) = (told(&explained), told(&inserted));
+        assert!(code == "22023" && message.contains(problem), "{message}");
+        assert_eq!(
+            (code, message.split(": ").take(3).collect::<Vec<_>>()),
+            (inserted.0, inserted.1.split(": ").take(3).collect())
+        );
+    }
 }
 
 #[tokio::test]
 async fn an_expired_claim_holds_nothing() {
     let database = Database::new().await;
     insert(&database, "'a', unique_policy => '{\"period\": \"PT1H\"}'").await.unwrap();
-    assert!(!explain(&database, "'a', unique_policy => '{}'").await.would_insert);
+    assert_eq!(explain(&database, "'a', unique_policy => '{}'").await.outcome, "duplicate");
     database.pass(std::time::Duration::from_secs(3601)).await;
     let found = explain(&database, "'a', unique_policy => '{}'").await;
-    assert!(found.would_insert);
+    assert_eq!(found.outcome, "inserted");
     assert_eq!(found.holder, None);
 }
 
@@ -161,6 +231,8 @@ async fn rust_explains_as_sql_does() {
         json!({"keys": ["type", "args"]}),
         json!({"keys": ["args", "queue"], "args_keys": ["user_id"], "scope": "exists", "ttl": "PT1H"}),
         json!({"key": "raw", "until": "start", "on_conflict": "replace"}),
+        json!({"key": "u", "scope": "queued", "update": {"args": "merge"}}),
+        json!({"key": "r", "scope": "queued", "on_conflict": "run_again"}),
         json!({"window": "P36525D", "on_conflict": "reject", "states": ["available", "running"]}),
     ] {
         let of_rust = || {
@@ -168,11 +240,15 @@ async fn rust_explains_as_sql_does() {
             NewJob::new("k", &args).queue("q").unique(policy)
         };
         let of_sql = format!("'k', '{args}', queue => 'q', unique_policy => '{policy}'");
-        for state in [None, Some("running"), Some("completed")] {
+        for state in [None, Some("available"), Some("running"), Some("completed")] {
             let found = database.client.explain(of_rust()).await.unwrap();
             let wanted = explain(&database, &of_sql).await;
             assert_eq!((&found.canonical, &found.unique_key), (&wanted.canonical, &wanted.unique_key), "{policy}");
-            assert_eq!(found.would_insert, wanted.would_insert, "{policy} {state:?}");
+            assert_eq!(found.outcome.as_str(), wanted.outcome, "{policy} {state:?}");
+            assert_eq!(found.replaced.map(JobId::as_uuid), wanted.replaced, "{policy} {state:?}");
+            let new_args = found.new_args.as_ref().map(|args| serde_json::from_str::<Value>(args.get()).unwrap());
+            assert_eq!(new_args, wanted.new_args, "{policy} {state:?}");
+            assert_eq!(found.new_scheduled_at, wanted.new_scheduled_at, "{policy} {state:?}");
             assert_eq!(found.holder.as_ref().map(|holder| holder.holder.as_uuid()), wanted.holder);
             assert_eq!(found.holder.as_ref().map(|holder| holder.frees()), wanted.frees);
             let claims_in = found.holder.as_ref().map(|holder| holder.claims_in.to_string());
@@ -182,14 +258,21 @@ async fn rust_explains_as_sql_does() {
                 assert!(holder.holder_age < std::time::Duration::from_secs(60), "{holder}");
             }
             let inserted = database.client.insert(of_rust()).await;
-            assert_eq!(found.would_insert, inserted.as_ref().is_ok_and(|inserted| !inserted.duplicate), "{policy}");
+            let outcome = inserted.as_ref().map_or("rejected", |inserted| match inserted {
+                Inserted { updated: true, .. } => "updated",
+                Inserted { covered: true, .. } => "covered",
+                Inserted { duplicate: true, .. } => "duplicate",
+                _ => "inserted",
+            });
+            assert_eq!(found.outcome.as_str(), outcome, "{policy} {state:?}");
             if let (Ok(inserted), Some(state)) = (inserted, state) {
                 database.set_state(inserted.id(), state).await;
             }
         }
     }
     let plain = database.client.explain(NewJob::new("k", &args)).await.unwrap();
-    assert_eq!((plain.canonical, plain.unique_key, plain.would_insert, plain.holder), (None, None, true, None));
+    assert_eq!((plain.canonical, plain.unique_key, plain.holder), (None, None, None));
+    assert_eq!(plain.outcome, InsertOutcome::Inserted);
 }
 
 #[tokio::test]
@@ -205,7 +288,7 @@ async fn rust_explains_in_a_transaction_that_cannot_write() {
     let mut transaction = database.pool().begin().await.unwrap();
     sqlx::query("SET TRANSACTION READ ONLY").execute(&mut *transaction).await.unwrap();
     let found = database.client.explain(job().id(inserted.id())).tx(&mut transaction).await.unwrap();
-    assert!(found.would_insert && found.holder.is_none());
+    assert!(found.outcome == InsertOutcome::Inserted && found.holder.is_none());
     assert!(database.client.explain(job().queue("")).tx(&mut transaction).await.is_err());
 }
 
@@ -220,13 +303,13 @@ async fn a_holder_is_found_by_index_however_small_the_table_was() {
     let explain = |n: u32| format!(r#"'a', id => '{}', unique_policy => '{{"key": "{n}"}}'"#, Uuid::now_v7());
     // PostgreSQL plans some times anew before it takes to one plan.
     for n in 0..10 {
-        assert!(explain_on(&database, &mut tx, &explain(n)).await.would_insert);
+        assert_eq!(explain_on(&database, &mut tx, &explain(n)).await.outcome, "inserted");
     }
     let jobs = "INSERT INTO {schema}.job (id, kind, unique_key, unique_states)
         SELECT {schema}.new_job_id(), 'a', n::text, 31 FROM generate_series(1, 3000) AS n";
     sqlx::query(database.sql(jobs)).execute(&mut *tx).await.unwrap();
     let read = "SELECT seq_tup_read FROM pg_stat_xact_user_tables WHERE relid = '{schema}.job'::regclass";
     let before: i64 = sqlx::query_scalar(database.sql(read)).fetch_one(&mut *tx).await.unwrap();
-    assert!(!explain_on(&database, &mut tx, &explain(3000)).await.would_insert);
+    assert_eq!(explain_on(&database, &mut tx, &explain(3000)).await.outcome, "duplicate");
     assert_eq!(sqlx::query_scalar::<_, i64>(database.sql(read)).fetch_one(&mut *tx).await.unwrap(), before);
 }

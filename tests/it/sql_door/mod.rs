@@ -26,6 +26,7 @@ struct Answer {
     duplicate: bool,
     replaced: Option<Uuid>,
     unique_key: Option<String>,
+    outcome: String,
 }
 
 impl Answer {
@@ -36,6 +37,7 @@ impl Answer {
             duplicate: row.get("duplicate"),
             replaced: row.get("replaced"),
             unique_key: row.get("unique_key"),
+            outcome: row.get("outcome"),
         }
     }
 }

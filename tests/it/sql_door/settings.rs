@@ -15,11 +15,11 @@ async fn everything(database: &Database, connection: &mut PgConnection) -> Vec<S
     for text in [
         format!("SELECT {{schema}}.unique_key({job}, {policy})"),
         format!("SELECT i.state || i.duplicate || i.unique_key FROM {{schema}}.insert_job({job}, {policy}) AS i"),
-        format!("SELECT e.canonical || e.unique_key || e.would_insert || array_to_string(e.claims_in, ' ') || e.frees
+        format!("SELECT e.canonical || e.unique_key || e.outcome || array_to_string(e.claims_in, ' ') || e.frees
             FROM {{schema}}.explain_unique({job}, {policy}) AS e"),
         format!("SELECT ({{schema}}.release_claim({{schema}}.unique_key({job}, {policy})) IS NOT NULL)::text"),
         "SELECT i.state || (i.id IS NOT NULL) FROM {schema}.insert_job('b', unique_policy => '{\"ttl\": \"PT1M\", \"on_conflict\": \"replace\"}') AS i".to_owned(),
-        "SELECT e.would_insert || array_to_string(e.claims_in, ' ') FROM {schema}.explain_unique('b', unique_policy => '{}') AS e".to_owned(),
+        "SELECT e.outcome || array_to_string(e.claims_in, ' ') FROM {schema}.explain_unique('b', unique_policy => '{}') AS e".to_owned(),
         "SELECT i.state || i.duplicate FROM {schema}.insert_job('c') AS i".to_owned(),
     ] {
         let row = sqlx::raw_sql(database.sql(&text)).fetch_one(&mut *connection).await;
@@ -121,14 +121,14 @@ async fn any_search_path_will_do() {
     let texts = [
         format!("SELECT {{schema}}.unique_key({job})"),
         format!("SELECT (i.id IS NOT NULL)::text FROM {{schema}}.insert_job({job}) AS i"),
-        format!("SELECT e.would_insert::text FROM {{schema}}.explain_unique({job}) AS e"),
+        format!("SELECT e.outcome FROM {{schema}}.explain_unique({job}) AS e"),
         format!("SELECT ({{schema}}.release_claim({{schema}}.unique_key({job})) IS NOT NULL)::text"),
         "SELECT {schema}.canonical_json('{\"b\": 0.5, \"a\": [1e30]}')".to_owned(),
     ];
     for path in ["{schema}_hostile, pg_catalog", "pg_temp, {schema}_hostile, pg_catalog, {schema}"] {
         set(&database, &mut connection, &format!("SET search_path = {path}")).await;
         for (text, wanted) in
-            texts.iter().zip([None, Some("true"), Some("false"), Some("true"), Some("{\"a\":[1e+30],\"b\":0.5}")])
+            texts.iter().zip([None, Some("true"), Some("duplicate"), Some("true"), Some("{\"a\":[1e+30],\"b\":0.5}")])
         {
             let row = sqlx::raw_sql(database.sql(text)).fetch_one(&mut connection).await;
             let found: String = row.unwrap_or_else(|error| panic!("{path}: {text}: {error}")).get(0);
@@ -155,7 +155,7 @@ async fn a_collation_of_the_caller_s_makes_no_difference() {
             "SELECT {{schema}}.unique_key('K' COLLATE {collation}, unique_policy => '{{\"keys\": [\"queue\"]}}')
                 = {{schema}}.unique_key('K', unique_policy => '{{\"keys\": [\"queue\"]}}')
                 AND (SELECT NOT i.duplicate FROM {{schema}}.insert_job('K' COLLATE {collation}, unique_policy => '{{\"on_conflict\": \"replace\"}}') AS i)
-                AND (SELECT e.would_insert FROM {{schema}}.explain_unique('k' COLLATE {collation}, unique_policy => '{{}}') AS e)
+                AND (SELECT e.outcome = 'inserted' FROM {{schema}}.explain_unique('k' COLLATE {collation}, unique_policy => '{{}}') AS e)
                 AND {{schema}}.release_claim('K' COLLATE {collation}) IS NULL"
         );
         let row = sqlx::raw_sql(database.sql(&text)).fetch_one(&mut connection).await;

@@ -43,7 +43,8 @@ Exit codes:
 /// Explain what an insert would do, without doing it.
 ///
 /// It makes the key as the insert would, from the kind, the policy and the database's time, and finds the key's holder. It
-/// takes no lock and writes nothing, so another transaction may change the answer at any time.
+/// says what the insert would do: insert the job, replace or update the holder, or return it as a duplicate. It takes no lock
+/// and writes nothing, so another transaction may change the answer at any time.
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
 #[command(group = clap::ArgGroup::new("source").required(true))]
@@ -87,7 +88,7 @@ Examples:
 
 Exit codes:
   0    the job would be inserted
-  1    the job would be a duplicate: another job claims the key; or the insert would wait for an open transaction
+  1    no job would be inserted, because another job claims the key; or the insert would wait for an open transaction
   2    a wrong command line or policy, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 

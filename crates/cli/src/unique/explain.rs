@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use uniqueue::{Explanation, NewJob};
+use uniqueue::{Explanation, InsertOutcome, JobState, NewJob};
 
 use super::args::ExplainArguments;
 use super::trial::{Blocker, would_wait};
@@ -45,15 +45,15 @@ pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure>
         job = job.scheduled_at(at.at(database.client.database_time().await?));
     }
     let explanation = database.client.explain(job.clone()).await?;
-    let waits_for = match (explanation.would_insert, &explanation.holder, &explanation.unique_key) {
-        (true, None, Some(_)) => would_wait(&database.client, job).await?,
+    let waits_for = match (&explanation.holder, &explanation.unique_key) {
+        (None, Some(_)) => would_wait(&database.client, job).await?,
         _ => None,
     };
     let holder = match &explanation.holder {
         Some(holder) if !json => database.client.job(holder.holder).await?,
         _ => None,
     };
-    let is_inserted_at_once = explanation.would_insert && waits_for.is_none();
+    let is_inserted_at_once = explanation.outcome == InsertOutcome::Inserted && waits_for.is_none();
     if json {
         output::print_json(&Report { explanation: &explanation, waits_for })?;
     } else {
@@ -68,21 +68,11 @@ pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure>
 }
 
 fn text(explanation: &Explanation, waits_for: Option<&Blocker>) -> Record {
-    let Explanation { canonical, unique_key, would_insert, would_update, holder, .. } = explanation;
+    let Explanation { canonical, unique_key, holder, new_args, new_scheduled_at, .. } = explanation;
     let mut record = Record::new();
     record.optional_field("canonical", canonical.as_ref());
     record.optional_field("unique key", unique_key.as_ref());
-    let answer = match (would_insert, holder, waits_for) {
-        (true, None, Some(blocker)) => {
-            let waits = format!("would wait for {}, which holds the key", blocker.text());
-            Cell::new(waits).style(Style::Warn)
-        }
-        (true, None, None) => Cell::new("would be inserted: no job claims the key").style(Style::Good),
-        (true, Some(_), _) => Cell::new("would be inserted, and replace the holder").style(Style::Good),
-        (false, Some(_), _) if *would_update => Cell::new("would update the holder").style(Style::Good),
-        (false, _, _) => Cell::new("would be a duplicate: another job claims the key").style(Style::Warn),
-    };
-    record.field("the job", answer);
+    record.field("the job", answer(explanation, waits_for));
     if let Some(holder) = holder {
         record.field("holder", holder.holder.to_string());
         record.field("its state", holder.holder_state.to_string());
@@ -90,5 +80,35 @@ fn text(explanation: &Explanation, waits_for: Option<&Blocker>) -> Record {
         record.field("claims in", holder.claims_in.to_string());
         record.field("free", holder.frees());
     }
+    record.optional_field("its new args", new_args.as_ref().map(|args| args.get()));
+    record.optional_field("its new due time", new_scheduled_at.map(output::format_time));
     record
+}
+
+/// What the insert would do.
+fn answer(explanation: &Explanation, waits_for: Option<&Blocker>) -> Cell {
+    let Explanation { outcome, replaced, holder, .. } = explanation;
+    let state = holder.as_ref().map(|holder| holder.holder_state);
+    let (text, style) = match (outcome, state, waits_for) {
+        (_, None, Some(blocker)) => {
+            return Cell::new(format!("would wait for {}, which holds the key", blocker.text())).style(Style::Warn);
+        }
+        (InsertOutcome::Inserted, None, None) => ("would be inserted: no job claims the key", Style::Good),
+        (InsertOutcome::Inserted, Some(JobState::Running), _) if replaced.is_some() => {
+            ("would be inserted, and replace the holder, which runs and is cancelled", Style::Warn)
+        }
+        (InsertOutcome::Inserted, _, _) if replaced.is_some() => {
+            ("would be inserted, and replace the holder", Style::Good)
+        }
+        (InsertOutcome::Inserted, _, _) => {
+            ("would be inserted: the holder is full, and gives up its claim", Style::Good)
+        }
+        (InsertOutcome::Updated, _, _) => ("would update the holder", Style::Good),
+        (InsertOutcome::Covered, _, _) => {
+            ("would be covered: the holder starts after the insert has committed", Style::Good)
+        }
+        (InsertOutcome::Duplicate, _, _) => ("would be a duplicate: another job claims the key", Style::Warn),
+        (InsertOutcome::Rejected, _, _) => ("would be rejected: another job claims the key", Style::Warn),
+    };
+    Cell::new(text).style(style)
 }

@@ -61,7 +61,7 @@ async fn explain_says_what_an_insert_would_do_and_why() {
     let line = [&line[..], &["--policy", policy]].concat();
     let key = "71f9344b82e66297a49775bbe27752297922842b675330641ebe3ff4fea46c1f";
     let (code, free) = json_of(&url, &line);
-    assert_eq!((code, &free["unique_key"], &free["would_insert"]), (0, &json!(key), &json!(true)));
+    assert_eq!((code, &free["unique_key"], &free["outcome"]), (0, &json!(key), &json!("inserted")));
     assert_eq!(free["canonical"], r#"{"args":{"user_id":42},"queue":"notifications","type":"email.send"}"#);
     let holder = format!(
         "SELECT id::text FROM jobs.insert_job('email.send', '{{\"user_id\": 42}}', queue => 'notifications',
@@ -69,7 +69,7 @@ async fn explain_says_what_an_insert_would_do_and_why() {
     );
     let holder = texts(&url, &holder).await.remove(0);
     let (code, taken) = json_of(&url, &line);
-    assert_eq!((code, &taken["holder"]["holder"], &taken["would_insert"]), (1, &json!(holder), &json!(false)));
+    assert_eq!((code, &taken["holder"]["holder"], &taken["outcome"]), (1, &json!(holder), &json!("duplicate")));
     let (code, text) = told(&url, &line);
     assert_eq!(code, 1);
     for part in [key, &holder, "would be a duplicate", "when it is completed, cancelled or discarded"] {
@@ -86,6 +86,52 @@ async fn explain_says_what_an_insert_would_do_and_why() {
     let (code, by_file) = json_of(&url, &by_file);
     assert_eq!((code, &by_file["unique_key"], &by_file["canonical"]), (1, &taken["unique_key"], &taken["canonical"]));
     assert_eq!(json_of(&url, &["explain", "a", "--key", "free"]).0, 0);
+}
+
+#[tokio::test]
+async fn explain_says_what_becomes_of_the_holder() {
+    let url = queue().await;
+    let holder = "SELECT id::text FROM jobs.insert_job(
+        'a', '{\"i\": [1]}', scheduled_at => '2999-01-01', unique_policy => '{\"key\": \"k\", \"scope\": \"queued\"}')";
+    let holder = texts(&url, holder).await.remove(0);
+    let explain = |answer: &str| {
+        let policy = format!(r#"{{"key": "k", "scope": "queued", {answer}}}"#);
+        let line = ["explain", "a", "--args", r#"{"i": [2]}"#, "--policy", &policy];
+        (told(&url, &line), json_of(&url, &line).1)
+    };
+    for (answer, code, outcome, text) in [
+        (r#""on_conflict": "ignore""#, 1, "duplicate", "would be a duplicate"),
+        (r#""on_conflict": "reject""#, 1, "rejected", "would be rejected"),
+        (r#""on_conflict": "replace""#, 0, "inserted", "would be inserted, and replace the holder"),
+        (r#""on_conflict": "run_again""#, 1, "covered", "the holder starts after the insert has committed"),
+        (r#""update": {"args": "append"}"#, 1, "updated", "would update the holder"),
+        (
+            r#""update": {"args": "append", "max_items": 1}"#,
+            0,
+            "inserted",
+            "the holder is full, and gives up its claim",
+        ),
+    ] {
+        let ((exit, said), json) = explain(answer);
+        assert_eq!((exit, &json["outcome"]), (code, &json!(outcome)), "{answer}: {said}");
+        assert!(said.contains(text) && said.contains(&holder), "{answer}: {said}");
+        let replaced = if answer.contains("replace") { json!(holder) } else { Value::Null };
+        assert_eq!(json["replaced"], replaced, "{answer}");
+        let updated = outcome == "updated";
+        assert_eq!(json["new_args"], if updated { json!({"i": [1, 2]}) } else { Value::Null }, "{answer}");
+        assert_eq!(said.contains(r#"its new args     | {"i": [1, 2]}"#), updated, "{said}");
+        assert_eq!(said.contains("its new due time | 2999-01-01T00:00:00Z"), updated, "{said}");
+    }
+    let append = r#"{"key": "k", "update": {"args": "append"}}"#;
+    let output = unique(&url, &["explain", "a", "--args", r#"{"i": 2}"#, "--policy", append]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("append needs an array in both jobs: \"i\""), "{said}");
+    let running = insert(&url, "a", "{}", r#"{"key": "r"}"#).await;
+    let start = format!("UPDATE jobs.job SET state = 'running', worker = gen_random_uuid() WHERE id = '{running}'");
+    execute(&url, &start).await;
+    let (code, said) = told(&url, &["explain", "a", "--policy", r#"{"key": "r", "on_conflict": "preempt"}"#]);
+    assert!(code == 0 && said.contains("the holder, which runs and is cancelled"), "{said}");
 }
 
 #[tokio::test]

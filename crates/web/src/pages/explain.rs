@@ -3,12 +3,14 @@
 use axum::response::Html;
 use maud::{Markup, html};
 use serde_json::value::RawValue;
-use uniqueue::{BackfillReport, Explanation, NewJob, UniquePolicy, parse_json};
+use uniqueue::{BackfillReport, Explanation, InsertOutcome, JobState, NewJob, UniquePolicy, parse_json};
 
 use super::jobs::SINCE;
 use super::lab::{LAB, replay};
 use crate::fields::Fields;
-use crate::html::{Document, Hostile, argument, cli, document, grouped, job_link, key_link, quoted, span, state};
+use crate::html::{
+    Document, Hostile, argument, at, cli, document, grouped, job_link, json, key_link, quoted, span, state,
+};
 use crate::page::{LOOK_UP, Page};
 
 /// The policy that the form starts with.
@@ -99,12 +101,22 @@ pub(super) fn explained(page: &Page, explanation: &Explanation) -> Markup {
     html! {
         section.panel aria-live="polite" {
             p.big {
-                @match (&explanation.holder, explanation.would_insert) {
-                    (None, true) => { b { "A new job." } " The key is free." }
-                    (Some(_), true) => { b { "A new job." } " It takes the place of the holder." }
-                    (Some(_), false) if explanation.would_update => { b { "An update." } " Nothing would be inserted, and the holder would be changed." }
-                    (Some(_), false) => { b { "A duplicate." } " Nothing would be inserted." }
-                    (None, false) => { b { "No new job." } " A job with this id exists." }
+                @match (explanation.outcome, &explanation.holder) {
+                    (InsertOutcome::Inserted, None) => { b { "A new job." } " The key is free." }
+                    (InsertOutcome::Inserted, Some(holder)) if explanation.replaced.is_some() => {
+                        b { "A new job." } " It takes the place of the holder"
+                        @if holder.holder_state == JobState::Running { ", which runs and would be cancelled" }
+                        "."
+                    }
+                    (InsertOutcome::Inserted, Some(_)) => {
+                        b { "A new job." } " The holder is full, and gives up its claim."
+                    }
+                    (InsertOutcome::Updated, _) => { b { "An update." } " Nothing would be inserted, and the holder would be changed." }
+                    (InsertOutcome::Covered, _) => {
+                        b { "Covered." } " Nothing would be inserted, and the holder starts after the insert has committed."
+                    }
+                    (InsertOutcome::Duplicate, _) => { b { "A duplicate." } " Nothing would be inserted." }
+                    (InsertOutcome::Rejected, _) => { b { "Rejected." } " Nothing would be inserted, and the insert would fail." }
                 }
             }
             dl.facts {
@@ -116,7 +128,9 @@ pub(super) fn explained(page: &Page, explanation: &Explanation) -> Markup {
                     dt { "Claims in" } dd { (holder.claims_in) }
                     dt { "Free" } dd { (holder.frees()) }
                 }
+                @if let Some(due) = explanation.new_scheduled_at { dt { "New due time" } dd { (at(due)) } }
             }
+            @if let Some(args) = &explanation.new_args { h2 { "New args" } (json(args.get())) }
         }
     }
 }

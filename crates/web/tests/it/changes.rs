@@ -519,14 +519,15 @@ async fn an_insert_that_a_waiting_job_takes_in_says_so() {
         format!("kind=mail&args=%7B%22n%22%3A2%7D&policy={policy}&verb={verb}")
     };
     for (key, answer, explained, told) in [
-        ("a", r#""update":{"args":"latest"}"#, "the holder would be changed", "the holder was changed"),
-        ("b", r#""on_conflict":"run_again""#, "A duplicate.", "a waiting job does the work"),
+        ("a", r#""update":{"args":"latest"}"#, "the holder would be changed.", "the holder was changed"),
+        ("b", r#""on_conflict":"run_again""#, "<b>Covered.</b>", "a waiting job does the work"),
         ("c", r#""on_conflict":"ignore""#, "A duplicate.", "Nothing was inserted"),
     ] {
         let policy = UniquePolicy::new().key(key).states(UniqueScope::Queued);
         let id = client.insert(NewJob::new("mail", &json!({"n": 1})).unique(policy)).await.unwrap().id();
         let page = post(&router, "/insert", &form(key, answer, "explain")).await.body;
         assert!(page.contains(explained), "{answer}: {page}");
+        assert_eq!(page.contains("New args") && page.contains("New due time"), key == "a", "{answer}: {page}");
         let page = post(&router, "/insert", &form(key, answer, "insert")).await.body;
         assert!(page.contains(told) && page.contains(&id.to_string()), "{answer}: {page}");
         let args = if key == "a" { r#"{"n": 2}"# } else { r#"{"n": 1}"# };
