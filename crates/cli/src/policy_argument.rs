@@ -26,9 +26,14 @@ impl FromStr for PolicyArgument {
 }
 
 impl PolicyArgument {
-    /// Reads the policy. Without an `on_conflict` of its own a duplicate is ignored.
+    /// Reads the policy of `--policy`. Without an `on_conflict` of its own a duplicate is ignored.
     pub(crate) fn policy(&self) -> Result<UniquePolicy, Failure> {
-        Ok(UniquePolicy::from_json_with_default(&self.0.value("--policy")?, OnConflict::Ignore)?)
+        self.policy_of("--policy")
+    }
+
+    /// Reads the policy. Errors name the `option`.
+    pub(crate) fn policy_of(&self, option: &str) -> Result<UniquePolicy, Failure> {
+        Ok(UniquePolicy::from_json_with_default(&self.0.value(option)?, OnConflict::Ignore)?)
     }
 }
 

@@ -19,7 +19,8 @@ use crate::verdict::Verdict;
 ///
 /// A job whose unique key another job holds is a duplicate. By default nothing is inserted, and the command names the
 /// holder. The policy's on_conflict changes that: ignore (the default here), reject, replace,
-/// replace_except_schedule, preempt, update or run_again.
+/// replace_except_schedule, preempt, update or run_again. The text says what became of it: inserted, duplicate, rejected,
+/// updated (the holder was changed) or covered (the holder waits, and starts after this insert).
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct InsertArguments {
@@ -68,16 +69,24 @@ pub(super) struct InsertArguments {
     key: Option<String>,
 
     /// The group that the job belongs to within its queue: 1 to 512 bytes
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", group = "grouping")]
     group: Option<String>,
 
+    /// A policy that makes the group's key from the job, such as {"keys": ["args"], "args_keys": ["customer"]}
+    #[arg(long, value_name = "JSON|FILE", group = "grouping")]
+    group_policy: Option<PolicyArgument>,
+
     /// Start it only while fewer jobs of its group run
-    #[arg(long, value_name = "N", requires = "group")]
+    #[arg(long, value_name = "N", requires = "grouping")]
     group_limit: Option<u16>,
 
     /// Run the jobs of the group one at a time, in their order
-    #[arg(long, requires = "group")]
+    #[arg(long, requires = "grouping")]
     in_order: bool,
+
+    /// Of the jobs that --policy calls the same, run one and let one wait; the policy's states and answers are set
+    #[arg(long, requires = "policy", conflicts_with = "grouping")]
+    one_at_a_time: bool,
 
     /// The id, a UUID; an insert that is sent again with the same id is recognised [default: a new id]
     #[arg(long, value_name = "ID")]
@@ -105,9 +114,10 @@ Examples:
   uniqueue job insert report.build --args @report.json --in 30m --priority 5
   uniqueue job insert index.rebuild --key index --max-attempts 3
   uniqueue job insert email.send --args '{\"user_id\": 42}' --policy '{\"keys\": [\"args\"], \"ttl\": \"PT1H\"}'
+  uniqueue job insert index.rebuild --args '{\"index\": \"mail\"}' --policy '{\"keys\": [\"args\"]}' --one-at-a-time
 
 Exit codes:
-  0    inserted, or ignored as a duplicate; with --wait: the job completed
+  0    inserted, updated, covered, or ignored as a duplicate; with --wait: the job completed
   1    rejected as a duplicate: nothing was inserted; with --wait: the job did not complete in time
   2    a wrong command line, bad JSON or a bad policy, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
@@ -212,13 +222,17 @@ fn job(arguments: &InsertArguments) -> Result<NewJob, Failure> {
         }
     }
     if let Some(policy) = &arguments.policy {
-        job = job.unique(policy.policy()?);
+        let policy = policy.policy()?;
+        job = if arguments.one_at_a_time { job.one_at_a_time(policy) } else { job.unique(policy) };
     }
     if let Some(key) = &arguments.key {
         job = job.unique(policy_of_key(key)?);
     }
     if let Some(group) = &arguments.group {
         job = job.group(group);
+    }
+    if let Some(policy) = &arguments.group_policy {
+        job = job.group_by(policy.policy_of("--group-policy")?);
     }
     if let Some(limit) = arguments.group_limit {
         job = job.group_limit(limit);
@@ -234,8 +248,12 @@ fn job(arguments: &InsertArguments) -> Result<NewJob, Failure> {
 
 fn text(inserted: &Inserted) -> String {
     if let Some(duplicate) = inserted.duplicate_of() {
-        let what = if inserted.updated { "the holder was updated" } else { "nothing was inserted" };
-        return format!("duplicate, {what}: {}\n", printable(&duplicate.to_string()));
+        let outcome = match (inserted.updated, inserted.covered) {
+            (true, _) => "updated, the holder was changed",
+            (_, true) => "covered, the holder starts after this insert",
+            _ => "duplicate, nothing was inserted",
+        };
+        return format!("{outcome}: {}\n", printable(&duplicate.to_string()));
     }
     let job = &inserted.job;
     let due = match job.scheduled_at > inserted.answered_at {

@@ -21,7 +21,8 @@ async fn what_can_never_work_is_refused_with_its_reason() {
     let holder = insert(&url, &["--args", r#"{"n": 1}"#, "--policy", append]).output().unwrap();
     assert!(holder.status.success(), "{holder:?}");
     let long = "x".repeat(513);
-    let cases: [(&[&str], &str); 8] = [
+    let window = r#"{"keys": ["args"], "window": "PT1H"}"#;
+    let cases: [(&[&str], &str); 16] = [
         (&["--policy", push, "--in", "1m"], "update.max_delay: must be longer than the delay"),
         (&["--args", r#"{"n": 2}"#, "--policy", append], "append needs an array in both jobs: \"n\""),
         (
@@ -36,6 +37,17 @@ async fn what_can_never_work_is_refused_with_its_reason() {
         ),
         (&["--group", ""], "must be 1 to 512 bytes: 0"),
         (&["--group", &long], "must be 1 to 512 bytes: 513"),
+        (&["--group-policy", window], "invalid unique policy: window: a group has none"),
+        (
+            &["--group-policy", r#"{"keys": ["tenant"]}"#],
+            "invalid unique policy: keys: must be type, queue, args or meta",
+        ),
+        (&["--group-policy", "{"], "--group-policy is not JSON"),
+        (&["--group", "g", "--group-policy", "{}"], "the argument '--group <KEY>' cannot be used with"),
+        (&["--group-limit", "2"], "the following required arguments were not provided"),
+        (&["--policy", window, "--one-at-a-time"], "invalid unique policy: window: a group has none"),
+        (&["--one-at-a-time"], "the following required arguments were not provided:\n  --policy"),
+        (&["--policy", "{}", "--one-at-a-time", "--group", "g"], "the argument '--one-at-a-time' cannot be used with"),
     ];
     for (words, problem) in cases {
         let output = insert(&url, words).output().unwrap();

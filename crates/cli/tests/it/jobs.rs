@@ -131,6 +131,76 @@ async fn insert_tells_a_duplicate_from_a_new_job() {
 }
 
 #[tokio::test]
+async fn insert_says_what_became_of_a_duplicate() {
+    let jobs = Jobs::new().await;
+    let by = |answer: &str, args: &str| {
+        let policy = format!(r#"{{"key": "k", "scope": "queued", {answer}}}"#);
+        jobs.with("job insert index --args", &[args, "--policy", &policy])
+    };
+    let holder = jobs.insert("index --in 1h --args {\"i\":[1]} --policy {\"key\":\"k\",\"scope\":\"queued\"}");
+    let append = r#""update": {"args": "append"}"#;
+    let text = text_of(&mut by(append, r#"{"i": [2]}"#), 0);
+    assert!(text.starts_with(&format!("updated, the holder was changed: job {holder} (scheduled, ")), "{text}");
+    let updated = json_of(by(append, r#"{"i": [3]}"#).arg("--json"), 0);
+    assert_eq!(
+        (&updated["duplicate"], &updated["updated"], &updated["covered"]),
+        (&json!(true), &json!(true), &json!(false))
+    );
+    assert_eq!((&updated["job"]["id"], &updated["job"]["args"]), (&json!(holder), &json!({"i": [1, 2, 3]})));
+
+    let run_again = r#""on_conflict": "run_again""#;
+    let text = text_of(&mut by(run_again, "{}"), 0);
+    assert!(
+        text.starts_with(&format!("covered, the holder starts after this insert: job {holder} (scheduled, ")),
+        "{text}"
+    );
+    let covered = json_of(by(run_again, "{}").arg("--json"), 0);
+    assert_eq!((&covered["updated"], &covered["covered"]), (&json!(false), &json!(true)));
+    // A holder that runs does not cover the insert.
+    jobs.set(&holder, "state = 'running', worker = gen_random_uuid(), attempt = 1, attempted_at = now()").await;
+    let text = text_of(&mut by(run_again, "{}"), 0);
+    assert!(text.starts_with("inserted ") && text.ends_with(" (available)\n"), "{text}");
+
+    let running = jobs.insert("index --key r");
+    jobs.set(&running, "state = 'running', worker = gen_random_uuid(), attempt = 1, attempted_at = now()").await;
+    let preempt = r#"{"key": "r", "on_conflict": "preempt"}"#;
+    let text = text_of(&mut jobs.with("job insert index --policy", &[preempt]), 0);
+    assert!(text.ends_with(&format!(" (available, replacing {running})\n")), "{text}");
+    assert_eq!(jobs.state(&running).await, "cancelled");
+}
+
+#[tokio::test]
+async fn insert_puts_a_job_in_the_group_of_a_policy() {
+    let jobs = Jobs::new().await;
+    let by_customer = r#"{"keys": ["args"], "args_keys": ["customer"]}"#;
+    let sync = |customer: u32, more: &[&str]| {
+        let args = format!(r#"{{"customer": {customer}, "n": {}}}"#, more.len());
+        let more = [&["--json", "--args", &args, "--group-policy", by_customer], more].concat();
+        json_of(&mut jobs.with("job insert sync", &more), 0)["job"].clone()
+    };
+    let first = sync(1, &["--group-limit", "3"]);
+    assert_eq!(
+        (&first["group_limit"], &first["in_order"], &first["unique_key"]),
+        (&json!(3), &json!(false), &Value::Null)
+    );
+    let second = sync(1, &["--in-order"]);
+    assert_eq!((&second["group_key"], &second["in_order"]), (&first["group_key"], &json!(true)));
+    assert_ne!(sync(2, &[])["group_key"], first["group_key"]);
+
+    let one = |args: &str| {
+        let policy = r#"{"keys": ["args"]}"#;
+        let more = ["--json", "--args", args, "--policy", policy, "--one-at-a-time"];
+        json_of(&mut jobs.with("job insert rebuild", &more), 0)
+    };
+    let inserted = one(r#"{"index": 1}"#);
+    let job = &inserted["job"];
+    assert_eq!((&job["group_key"], &job["group_limit"]), (&job["unique_key"], &json!(1)));
+    let again = one(r#"{"index": 1}"#);
+    assert_eq!((&again["covered"], &again["job"]["id"]), (&json!(true), &job["id"]));
+    assert_eq!(one(r#"{"index": 2}"#)["duplicate"], json!(false));
+}
+
+#[tokio::test]
 async fn a_list_in_a_pipe_is_short_whatever_the_args() {
     let jobs = Jobs::new().await;
     let huge = "SELECT uniqueue.new_job_id(), 'a', jsonb_build_object('text', repeat('x', 5000000))";
@@ -615,6 +685,27 @@ async fn wait_prints_the_result_and_its_exit_code_says_whether_the_job_completed
 
     let inserted = json_of(&mut jobs.command("job insert report.build --json --wait 50ms"), 1);
     assert_eq!((&inserted["waited"], &inserted["result"]), (&json!("timed_out"), &Value::Null));
+    // A job that completes meanwhile.
+    for (words, began) in [("", "inserted "), ("--json", "{")] {
+        let line = format!("job insert report.print --key print --wait 30s {words}");
+        let waiting = jobs.command(&line).stdout(Stdio::piped()).spawn().unwrap();
+        let print = "SELECT id::text FROM uniqueue.job WHERE kind = 'report.print' AND state = 'available'";
+        let mut ids = Vec::new();
+        while ids.is_empty() {
+            ids = texts(&jobs.url, print).await;
+        }
+        jobs.set(&ids[0], "state = 'completed', finalized_at = now(), output = '7'").await;
+        let output = waiting.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        assert!(text.starts_with(began), "{text}");
+        if words.is_empty() {
+            assert!(text.ends_with(&format!("job {} completed: 7\n", ids[0])), "{text}");
+        } else {
+            let json: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!((&json["waited"], &json["result"]["output"]), (&json!("final"), &json!(7)), "{text}");
+        }
+    }
     text_of(&mut jobs.command("queue retention default --completed 0s"), 0);
     let refused = jobs.command("job insert report.build --wait 1s").output().unwrap();
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
