@@ -24,12 +24,12 @@ async fn a_filter_means_the_jobs_for_which_everything_holds() {
     let client = &database.client;
     let insert = async |job: NewJob| client.insert(job).await.unwrap().id();
     let plain = insert(job("a")).await;
-    let queued = insert(job("a").queue("other").priority(3)).await;
+    let queued = insert(job("a").queue("other").priority(3).group("it's 1")).await;
     let kind = insert(job("b")).await;
     let keyed = insert(job("c").unique_key(UniqueKey::raw("it's"))).await;
     let args = insert(NewJob::new("d", &json!({"tenant": 7, "tags": ["x", "y"], "deep": {"a": 1, "b": 2}}))).await;
-    let meta = insert(job("e").meta("trace", "abc")).await;
-    let later = insert(job("f").scheduled_in(Duration::from_secs(3600))).await;
+    let meta = insert(job("e").meta("trace", "abc").group("it's 1")).await;
+    let later = insert(job("f").scheduled_in(Duration::from_secs(3600)).group("it's 12")).await;
     let failed = insert(job("g")).await;
     database.set_state(failed, "discarded").await;
     database
@@ -57,6 +57,11 @@ async fn a_filter_means_the_jobs_for_which_everything_holds() {
         (new().kind("b"), vec![kind]),
         (new().unique_key("it's"), vec![keyed]),
         (new().unique_key("its"), vec![]),
+        (new().group("it's 1"), vec![queued, meta]),
+        (new().group("it's 1").queue("default"), vec![meta]),
+        (new().group("it's 12").states(JobState::Scheduled), vec![later]),
+        (new().group("it's"), vec![]),
+        (new().group("' OR ''='"), vec![]),
         (new().args(json!({"tenant": 7})), vec![args]),
         (new().args(json!({"tags": ["y"], "deep": {"b": 2}})), vec![args]),
         (new().args(json!({"tenant": "7"})), vec![]),
@@ -80,6 +85,10 @@ async fn a_filter_means_the_jobs_for_which_everything_holds() {
         (new().queue("\" OR true --").unique_key("' OR ''='"), vec![]),
     ] {
         assert_eq!(matching(&database, filter.clone()).await, meant, "{filter:?}");
+    }
+    for group in ["", "a\0", &"x".repeat(513)] {
+        let refused = client.count_jobs(new().group(group), 10).await.unwrap_err();
+        assert!(matches!(refused, Error::InvalidOption { option: "group", .. }), "{refused}");
     }
     // The key belongs to the job that claims it now.
     client.cancel(keyed).await.unwrap();

@@ -266,12 +266,12 @@ async fn list_finds_by_every_condition_and_takes_no_text_for_sql() {
         let mut insert = jobs.with("job insert --json", &[odd, "--queue", odd, "--key", odd, "--args", &args]);
         json_of(&mut insert, 0)["job"]["id"].as_str().unwrap().to_owned()
     };
-    let plain = jobs.insert("plain");
+    let plain = jobs.insert("plain --group customer:1");
     let failed = jobs.insert("fails --queue emails --priority 7 --meta {\"tenant\":7}");
     jobs.set(&failed, "state = 'discarded', finalized_at = now() - interval '3 hours', attempt = 9").await;
-    let old = jobs.insert("old --in 2h");
+    let old = jobs.insert("old --in 2h --group customer:1");
     jobs.set(&old, "created_at = now() - interval '2 days'").await;
-    let running = jobs.insert("runs");
+    let running = jobs.insert("runs --group customer:12");
     jobs.set(
         &running,
         "state = 'running', worker = gen_random_uuid(), attempt = 1, attempted_at = now() - interval '90 minutes'",
@@ -288,6 +288,11 @@ async fn list_finds_by_every_condition_and_takes_no_text_for_sql() {
         ("--key", &[odd], &[odd_id]),
         ("--key", &["' OR true --"], &[]),
         ("--queue", &["' OR ''='"], &[]),
+        ("--group customer:1", &[], &[plain, old]),
+        ("--group customer:1 --state scheduled", &[], &[old]),
+        ("--group customer:12 --queue default", &[], &[running]),
+        ("--group customer", &[], &[]),
+        ("--group", &["' OR true --"], &[]),
         ("--args", &[&json!({ "it's": [odd] }).to_string()], &[odd_id]),
         ("--args {\"it's\":[2]}", &[], &[]),
         ("--meta {\"tenant\":7} --priority 7", &[], &[failed]),
@@ -323,6 +328,7 @@ async fn list_finds_by_every_condition_and_takes_no_text_for_sql() {
             "error: invalid value 'done' for '--state <STATE>'\n  [possible values: pending, scheduled, available, ",
         ),
         ("job list --args {", "error: --args is not JSON"),
+        ("job list --group", "error: a value is required for '--group <KEY>'"),
         ("job list --limit 0", "error: invalid value '0' for '--limit <N>'"),
         (
             "job list --after x",
