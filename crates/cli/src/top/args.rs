@@ -5,12 +5,12 @@ use clap::Args;
 use crate::database::DatabaseArguments;
 use crate::time_argument::DurationArgument;
 
-/// Watch queues, running jobs, failing kinds, keys and waiting inserts live.
+/// Watch queues, running jobs, failing kinds, keys, waiting inserts and groups live.
 ///
 /// The screen is redrawn for each new snapshot and shows how old it is. Keys work at once, even if the database is slow. The
 /// cost of a snapshot is bounded, whatever the size of the tables. Press ? for the list of keys: they inspect, cancel and
 /// retry jobs, and pause and resume queues. Each change asks for confirmation. The column `held up` counts the groups of a queue
-/// whose first job waits for others or for a limit.
+/// whose first job waits for others or for a limit. The list of groups (6) says what holds each up, and how long.
 #[derive(Debug, Args)]
 // --json is hidden. Its error names the alternatives.
 #[command(after_help = EXAMPLES, mut_arg("json", |json| json.hide(true)))]

@@ -144,7 +144,7 @@ fn foot(state: &State, area: Rect, palette: Palette) -> Vec<Line<'static>> {
     } else if state.filter.is_empty() {
         // It fits 80 columns.
         vec![Line::styled(
-            "? help  1-5 lists  / filter  enter inspect  p pause  c cancel  r retry  q quit",
+            "? help  1-6 lists  / filter  enter inspect  p pause  c cancel  r retry  q quit",
             palette.faint(),
         )]
     } else {

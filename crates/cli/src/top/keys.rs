@@ -92,7 +92,7 @@ impl State {
             KeyCode::End => self.select(usize::MAX),
             KeyCode::Tab | KeyCode::Right => self.switch_by(1),
             KeyCode::BackTab | KeyCode::Left => self.switch_by(Pane::ALL.len() - 1),
-            KeyCode::Char(digit @ '1'..='5') => {
+            KeyCode::Char(digit @ '1'..='6') => {
                 let index = digit.to_digit(10).map_or(0, |digit| digit as usize - 1);
                 self.switch_to(Pane::ALL[index]);
             }

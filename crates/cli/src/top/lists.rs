@@ -30,6 +30,7 @@ pub(super) fn draw_list(
         Pane::Failing => failing(snapshot, &shown, palette),
         Pane::Keys => keys(snapshot, &shown),
         Pane::Waiting => waiting(snapshot, &shown, palette),
+        Pane::Groups => groups(snapshot, &shown, palette),
     };
     let is_selected = state.pane == pane;
     let border = if is_selected { palette.strong() } else { palette.faint() };
@@ -114,6 +115,7 @@ const fn empty(pane: Pane) -> &'static str {
         Pane::Failing => "no kind is failing",
         Pane::Keys => "no key is held",
         Pane::Waiting => "no insert waits for another transaction",
+        Pane::Groups => "no group is held up",
     }
 }
 
@@ -271,6 +273,33 @@ fn waiting(snapshot: &Snapshot, shown: &[usize], palette: Palette) -> Listed {
             fill("of session", 3, 20, 0),
             fixed("    open", 8, 0),
             fill("its last statement", 2, 20, 1),
+        ],
+        shown.iter().map(row).collect(),
+    )
+}
+
+fn groups(snapshot: &Snapshot, shown: &[usize], palette: Palette) -> Listed {
+    let row = |index: &usize| {
+        let group = &snapshot.groups[*index];
+        vec![
+            text(&group.group),
+            text(&group.queue),
+            number(&group.running),
+            number(group.waiting),
+            number(&group.oldest),
+            Cell::from(Span::styled(printable(&group.held_by).into_owned(), palette.warn())),
+            text(&group.until),
+        ]
+    };
+    (
+        vec![
+            fill("group", 2, 14, 0),
+            fill("queue", 1, 10, 0),
+            fixed("running", 7, 1),
+            fixed("waiting", 7, 0),
+            fixed("   oldest", 9, 0),
+            fill("held up by", 2, 20, 0),
+            fixed("until", 10, 2),
         ],
         shown.iter().map(row).collect(),
     )

@@ -10,9 +10,9 @@ use super::state::{Overlay, State};
 use crate::output::{printable, wrap};
 
 /// It fits a terminal of 80 columns and 24 rows.
-const HELP: [&str; 20] = [
-    "1 to 5, tab, arrows   another list: queues, running jobs, failing kinds,",
-    "                      keys, waiting inserts",
+const HELP: [&str; 22] = [
+    "1 to 6, tab, arrows   another list: queues, running jobs, failing kinds,",
+    "                      keys, waiting inserts, groups that are held up",
     "up, down, j, k        another row; page up, page down, home, end",
     "/                     filter every list by a text; esc shows all",
     "enter, i              the job of the row in full",
@@ -31,6 +31,8 @@ const HELP: [&str; 20] = [
     "waiting inserts: another transaction inserted the same key and is still",
     "open, or changes the job that holds it. The insert goes on when that",
     "transaction ends.",
+    "groups: their first job waits for other jobs, a limit, a rate or a hold. enter",
+    "shows that job.",
 ];
 
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State, palette: Palette) {

@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use uniqueue::Client;
 
-use super::snapshot::{Failing, Queue, Snapshot};
+use super::snapshot::{Failing, Group, Queue, Snapshot};
 use super::state::Update;
 use crate::output;
 
@@ -65,6 +65,7 @@ async fn snapshot(client: &Client) -> uniqueue::Result<Snapshot> {
         failing: failing.iter().map(|kind| Failing::new(kind, now)).collect(),
         keys: keys.iter().map(Into::into).collect(),
         waiting: waiting.iter().map(Into::into).collect(),
+        groups: groups.iter().filter_map(|group| Group::held_up(group, now)).collect(),
     })
 }
 

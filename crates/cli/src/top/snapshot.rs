@@ -24,6 +24,8 @@ pub(super) struct Snapshot {
     pub(super) failing: Vec<Failing>,
     pub(super) keys: Vec<Key>,
     pub(super) waiting: Vec<Waiting>,
+    /// The groups that are held up, the longest first.
+    pub(super) groups: Vec<Group>,
 }
 
 #[derive(Clone, Debug)]
@@ -188,5 +190,39 @@ impl From<&WaitingInsert> for Waiting {
             open_for: waiting.blocker_open_for.map(format_duration).unwrap_or_default(),
             query: known(&waiting.blocker_query).unwrap_or_default(),
         }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) group: String,
+    pub(super) queue: String,
+    /// What holds it up.
+    pub(super) held_by: String,
+    pub(super) until: String,
+    /// How many of its jobs run, of how many that may.
+    pub(super) running: String,
+    pub(super) waiting: u64,
+    /// How long its first job could have run already.
+    pub(super) oldest: String,
+    /// Its first job.
+    pub(super) head: Option<JobId>,
+}
+
+impl Group {
+    /// A group that is held up. `None`: nothing holds it up.
+    pub(super) fn held_up(group: &GroupInfo, now: time::OffsetDateTime) -> Option<Self> {
+        let limit = group.limit.map(|limit| format!("/{limit}")).unwrap_or_default();
+        let age = group.head_since.map(|since| Duration::try_from(now - since).unwrap_or_default());
+        Some(Self {
+            group: group.group.clone(),
+            queue: group.queue.to_string(),
+            held_by: group.held_by.clone()?,
+            until: group.held_until.map(|until| format_relative(until, now)).unwrap_or_default(),
+            running: format!("{}{limit}", group.running),
+            waiting: group.waiting,
+            oldest: age.map(format_duration).unwrap_or_default(),
+            head: group.head,
+        })
     }
 }

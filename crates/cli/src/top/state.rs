@@ -19,10 +19,12 @@ pub(super) enum Pane {
     Failing,
     Keys,
     Waiting,
+    Groups,
 }
 
 impl Pane {
-    pub(super) const ALL: [Pane; 5] = [Pane::Queues, Pane::Running, Pane::Failing, Pane::Keys, Pane::Waiting];
+    pub(super) const ALL: [Pane; 6] =
+        [Pane::Queues, Pane::Running, Pane::Failing, Pane::Keys, Pane::Waiting, Pane::Groups];
 
     pub(super) const fn title(self) -> &'static str {
         match self {
@@ -31,6 +33,7 @@ impl Pane {
             Pane::Failing => "failing",
             Pane::Keys => "keys",
             Pane::Waiting => "waiting inserts",
+            Pane::Groups => "groups",
         }
     }
 }
@@ -227,6 +230,10 @@ impl State {
                 let waiting = &snapshot.waiting[index];
                 matches(&[&waiting.application, &waiting.waits_for, &waiting.blocker, &waiting.query])
             }),
+            Pane::Groups => select(snapshot.groups.len(), &|index| {
+                let group = &snapshot.groups[index];
+                matches(&[&group.group, &group.queue, &group.held_by])
+            }),
         }
     }
 
@@ -286,12 +293,13 @@ impl State {
     }
 
     fn selected_job(&self) -> Result<JobId, &'static str> {
-        let none = "no job to inspect: select a running job (2), a failing kind (3) or a key (4)";
+        let none = "no job to inspect: select a running job (2), a failing kind (3), a key (4) or a group (6)";
         let (snapshot, index) = self.selected_row(self.pane)?;
         match self.pane {
             Pane::Running => snapshot.running[index].id.parse().map_err(|_| none),
             Pane::Failing => snapshot.failing[index].job.ok_or(none),
             Pane::Keys => snapshot.keys[index].holder.parse().map_err(|_| none),
+            Pane::Groups => snapshot.groups[index].head.ok_or(none),
             Pane::Queues | Pane::Waiting => Err(none),
         }
     }

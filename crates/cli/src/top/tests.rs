@@ -65,6 +65,9 @@ fn screen_shows_queues_and_the_selected_list() {
     assert!(has(&lines(&state, now), &["invoice:2026-11", "12m 20s", JOB, "when it is completed"]));
     press(&mut state, "\t");
     assert!(has(&lines(&state, now), &["4711", "9m 58s", "4242 deploy, idle in transaction", "12m 22s"]));
+    press(&mut state, "\t");
+    assert!(has(&lines(&state, now), &["customer:1", "emails", "3/3", "17", "2m 5s", "its limit", "in 4m 3s"]));
+    assert!(has(&lines(&state, now), &["5 waiting inserts 1", "6 groups 1"]));
     let everything = lines(&state, now).join("");
     assert!(!everything.contains('\u{1b}'), "text of jobs must not reach the terminal as commands");
 }
@@ -87,14 +90,21 @@ fn a_terminal_of_80_columns_shows_names_the_whole_foot_and_the_whole_help() {
     assert!(has(&at_80(&state), &["invoice:2026-11", "invoice.send", "available", "12m 20s", "when it is"]));
     press(&mut state, "5");
     assert!(has(&at_80(&state), &["4711", "shop", "9m 58s", "a key", "4242 deploy, idle", "12m 22s"]));
+    press(&mut state, "6");
+    let shown = at_80(&state);
+    for words in [&["group", "queue", "running", "waiting", "oldest", "held up by"][..], &["2 running 2", "6 groups 1"]]
+    {
+        assert!(has(&shown, words), "{words:?}: {shown:#?}");
+    }
+    assert!(has(&shown, &["customer:1", "emails", "3/3", "17", "2m 5s", "its limit"]), "{shown:#?}");
     press(&mut state, "?");
     let help = at_80(&state);
-    for words in ["1 to 5, tab, arrows ", "pause the selected queue, or resume it", "transaction ends."] {
+    for words in ["1 to 6, tab, arrows ", "pause the selected queue, or resume it", "shows that job."] {
         assert!(has(&help, &[words]), "{words}: {help:#?}");
     }
     // No line of it is cut: the frame closes each.
     let inside: Vec<_> = help.iter().filter(|line| line.contains('│')).collect();
-    assert!(inside.iter().filter(|line| line.matches('│').count() >= 2).count() >= 20, "{help:#?}");
+    assert!(inside.iter().filter(|line| line.matches('│').count() >= 2).count() >= 22, "{help:#?}");
     press(&mut state, "x");
     let long = "error communicating with database: ".repeat(4);
     state.notice = Some(format!("{long}the end"));
@@ -140,6 +150,10 @@ fn hostile_text_reaches_no_terminal_from_any_list_or_window() {
     for text in [&mut waiting.application, &mut waiting.waits_for, &mut waiting.blocker, &mut waiting.query] {
         *text = hostile();
     }
+    let group = &mut snapshot.groups[0];
+    for text in [&mut group.group, &mut group.queue, &mut group.held_by] {
+        *text = hostile();
+    }
     let mut state = State::new("schema uniqueue".to_owned(), Duration::from_secs(1));
     state.apply(Update::Snapshot(Box::new(snapshot)), now);
     let check = |state: &State| {
@@ -149,7 +163,7 @@ fn hostile_text_reaches_no_terminal_from_any_list_or_window() {
             assert!(!shown.contains(is_bad), "{shown:?}");
         }
     };
-    for keys in ["1", "2", "3", "4", "5", "1p", "n", "3r", "n", "/"] {
+    for keys in ["1", "2", "3", "4", "5", "6", "1p", "n", "3r", "n", "/"] {
         press(&mut state, keys);
         check(&state);
     }
@@ -211,6 +225,7 @@ fn changes_ask_for_confirmation() {
     assert_eq!(press(&mut state, "2cy"), Effect::Run(Action::Cancel(JOB.parse().unwrap())));
     assert_eq!(press(&mut state, "3ry"), Effect::Run(Action::Retry("email.send".to_owned())));
     assert_eq!(press(&mut state, "4\n"), Effect::Run(Action::Inspect(JOB.parse().unwrap())));
+    assert_eq!(press(&mut state, "6\n"), Effect::Run(Action::Inspect(JOB.parse().unwrap())));
     assert_eq!(press(&mut state, "5c"), Effect::Redraw);
     assert!(state.notice.as_deref().unwrap().starts_with("cancel: select a running job"));
     assert_eq!(press(&mut state, "q"), Effect::Quit);

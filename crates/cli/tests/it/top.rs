@@ -184,7 +184,7 @@ async fn without_a_terminal_it_names_what_works_there() {
 }
 
 #[tokio::test]
-async fn groups_that_are_held_up_are_counted_by_queue() {
+async fn groups_that_are_held_up_are_counted_by_queue_and_listed() {
     let (url, client) = migrated().await;
     let job = |n: u32| NewJob::new("order.step", &json!({"n": n})).queue("orders");
     client.insert_many([job(1).group("a").in_order(), job(2).group("a").in_order(), job(3).group("b")]).await.unwrap();
@@ -194,5 +194,11 @@ async fn groups_that_are_held_up_are_counted_by_queue() {
     let Some(mut screen) = Screen::open(&url, "top --interval 100ms") else { return };
     screen.until(&["held up"]).await;
     screen.until_line(&["orders", "no runner", " 1 "]).await;
-    screen.press("q");
+    // The list has those alone, with the job that holds each up.
+    screen.press("6");
+    screen.until(&["6 groups 1", "held up by"]).await;
+    screen.until_line(&["a ", "orders", "1/1", " 1 ", "job "]).await;
+    screen.press("\r");
+    screen.until(&["\"n\": 2"]).await;
+    screen.press("xq");
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::snapshot::{Failing, Key, Queue, Running, Snapshot, Waiting};
+use super::super::snapshot::{Failing, Group, Key, Queue, Running, Snapshot, Waiting};
 use super::super::state::{State, Update};
 use crate::queue::Status;
 
@@ -86,6 +86,16 @@ pub(super) fn incident(depth: u64) -> Snapshot {
             blocker: "4242 deploy, idle in transaction".to_owned(),
             open_for: "12m 22s".to_owned(),
             query: "SELECT * FROM uniqueue.insert_job('report.close')".to_owned(),
+        }],
+        groups: vec![Group {
+            group: "customer:1".to_owned(),
+            queue: "emails".to_owned(),
+            held_by: "its limit".to_owned(),
+            until: "in 4m 3s".to_owned(),
+            running: "3/3".to_owned(),
+            waiting: 17,
+            oldest: "2m 5s".to_owned(),
+            head: JOB.parse().ok(),
         }],
     }
 }
