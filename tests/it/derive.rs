@@ -67,8 +67,21 @@ fn updates_are_those_of_the_builder() {
     #[job(kind = "a", unique(kind, update = "append", max_items = 50))]
     struct Collecting;
     #[derive(Serialize, Deserialize, Job)]
-    #[job(kind = "a", unique(kind, debounce = "PT5S", max_delay = "PT1M"))]
+    #[job(kind = "a", unique(kind, debounce = "5s", max_delay = "1m"))]
     struct Debounced;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(update = "append"))]
+    struct OfShop {
+        #[job(unique)]
+        shop: u64,
+        #[job(unique)]
+        #[serde(serialize_with = "joined")]
+        tags: Vec<String>,
+        products: Vec<u64>,
+    }
+    fn joined<S: serde::Serializer>(tags: &[String], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&tags.join(","))
+    }
     #[derive(Serialize, Deserialize, Job)]
     #[job(kind = "a", unique(kind, scope = "queued", on_conflict = "run_again"))]
     struct Again;
@@ -76,9 +89,59 @@ fn updates_are_those_of_the_builder() {
     assert_eq!(Again::options(), unique(again));
     assert_eq!(Plain::options(), unique(UniquePolicy::new().by_args().on_conflict(OnConflict::Update)));
     assert_eq!(Collecting::options(), unique(UniquePolicy::new().update(Update::append().max_items(50))));
+    let of_shop = UniquePolicy::new().by_arg_fields(["shop", "tags"]).update(Update::append());
+    assert_eq!(OfShop::options(), unique(of_shop));
     let push = Update::latest().push(Duration::from_secs(60));
     let debounced = unique(UniquePolicy::new().update(push)).scheduled_in(Duration::from_secs(5));
     assert_eq!(Debounced::options(), debounced);
+}
+
+#[test]
+fn short_lengths_and_iso8601_are_the_same() {
+    macro_rules! same {
+        ($($short:literal $iso8601:literal),*) => { $({
+            #[derive(Serialize, Deserialize, Job)]
+            #[job(kind = "a", unique(args, period = $short))]
+            struct Short;
+            #[derive(Serialize, Deserialize, Job)]
+            #[job(kind = "a", unique(args, period = $iso8601))]
+            struct Long;
+            assert_eq!(Short::options(), Long::options(), $short);
+        })* };
+    }
+    same!("90s" "PT90S", "1h30m" "PT1H30M", "7d" "P7D", "2w" "P2W", "500ms" "PT0.5S");
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(like = "faktory", ttl = "10m"))]
+    struct Faktory;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(args, window = "15m"))]
+    struct Window;
+    let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+    assert_eq!(Faktory::options(), unique(UniquePolicy::faktory(minutes(10))));
+    assert_eq!(Window::options(), unique(UniquePolicy::new().by_args().window(minutes(15))));
+}
+
+#[test]
+fn groups_are_those_of_the_builder() {
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", group(customer, r#in), limit = 3)]
+    #[serde(rename_all = "camelCase")]
+    struct OfFields {
+        #[serde(rename = "customerId")]
+        customer: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        r#in: Option<String>,
+    }
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", group = "customer:1", in_order)]
+    struct OfKey;
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", group, limit = 32_767)]
+    struct OfKind;
+    let of_fields = UniquePolicy::new().by_arg_fields(["customerId"]).optional_arg_fields(["in"]);
+    assert_eq!(OfFields::options(), InsertOptions::new().group_by(of_fields).group_limit(3));
+    assert_eq!(OfKey::options(), InsertOptions::new().group("customer:1").in_order());
+    assert_eq!(OfKind::options(), InsertOptions::new().group_by(UniquePolicy::new()).group_limit(32_767));
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub(crate) fn check(unique: &Unique, fields: &Fields, problems: &mut Problems) {
     check_key(unique, fields, problems);
     check_limits(unique, problems);
     check_update(unique, problems);
+    check_append(unique, fields, problems);
     check_run_again(unique, problems);
     check_states(unique, problems);
 }
@@ -46,11 +47,7 @@ fn check_args(unique: &Unique, fields: &Fields, problems: &mut Problems) {
         return;
     };
     for name in names {
-        let value = name.value();
-        let member = match value.strip_prefix('/') {
-            None => value.clone(),
-            Some(pointer) => unescaped(pointer.split('/').next().unwrap_or_default()),
-        };
+        let member = member_of(&name.value());
         if !members.contains(&member) {
             let hint = match members.as_slice() {
                 [] => "they have none".to_owned(),
@@ -61,9 +58,15 @@ fn check_args(unique: &Unique, fields: &Fields, problems: &mut Problems) {
     }
 }
 
-/// Decodes a token of a JSON Pointer.
-fn unescaped(token: &str) -> String {
-    token.replace("~1", "/").replace("~0", "~")
+/// The member of the args that a selection names, or that its JSON Pointer begins with.
+fn member_of(selection: &str) -> String {
+    match selection.strip_prefix('/') {
+        None => selection.to_owned(),
+        Some(pointer) => {
+            let token = pointer.split('/').next().unwrap_or_default();
+            token.replace("~1", "/").replace("~0", "~")
+        }
+    }
 }
 
 fn check_key(unique: &Unique, fields: &Fields, problems: &mut Problems) {
@@ -110,7 +113,7 @@ fn check_key(unique: &Unique, fields: &Fields, problems: &mut Problems) {
         problems.add(
             like.span,
             "`like = \"faktory\"` needs `ttl`: Faktory's `unique_for`",
-            "add a duration such as `ttl = \"PT10M\"`",
+            "add a duration such as `ttl = \"10m\"`",
         );
     }
     for limit in unique.limits.iter().filter(|limit| limit.name != "ttl") {
@@ -169,9 +172,9 @@ fn check_update(unique: &Unique, problems: &mut Problems) {
         (Some(debounce), None) => problems.add(
             debounce.span,
             "`debounce` needs `max_delay`",
-            "add the longest wait, such as `max_delay = \"PT1M\"`: without it events that never end would hold the job up",
+            "add the longest wait, such as `max_delay = \"1m\"`: without it events that never end would hold the job up",
         ),
-        (None, Some(max_delay)) => problems.add(max_delay.span, "`max_delay` needs `debounce`", "add `debounce = \"PT5S\"`"),
+        (None, Some(max_delay)) => problems.add(max_delay.span, "`max_delay` needs `debounce`", "add `debounce = \"5s\"`"),
         (Some(debounce), Some(max_delay)) => {
             if let (Some(delay), Some(longest)) = (debounce.value, max_delay.value)
                 && delay >= longest
@@ -185,14 +188,35 @@ fn check_update(unique: &Unique, problems: &mut Problems) {
     if let (Some(max_items), false) = (&unique.max_items, appends) {
         problems.add(max_items.span, "`max_items` needs `update = \"append\"`", "add it, or remove `max_items`");
     }
-    if let (true, Some(Args::All), Some(update)) =
-        (appends, unique.args.as_ref().and_then(|args| args.value.as_ref()), &unique.update)
-    {
-        problems.add(
-            update.span,
-            "`append` would change the args, which are all in the key",
-            "select the args of the key with `args(\"...\")`, or mark fields `#[job(unique)]`",
-        );
+}
+
+/// `append` must leave the members alone that the key is made from.
+fn check_append(unique: &Unique, fields: &Fields, problems: &mut Problems) {
+    let Some(update) = unique.update.as_ref().filter(|_| has_value(&unique.update, Update::Append)) else { return };
+    let key_holds_args = has_value(&unique.like, Like::Faktory) || has_value(&unique.like, Like::Zizq);
+    let selected: Vec<_> = match unique.args.as_ref().map(|args| args.value.as_ref()) {
+        Some(Some(Args::Selected(names))) => names.iter().map(|name| (member_of(&name.value()), name.span())).collect(),
+        None if !fields.unique.is_empty() || !key_holds_args => {
+            fields.unique.iter().map(|marked| (marked.name.clone(), marked.span)).collect()
+        }
+        Some(Some(Args::All)) | None => {
+            return problems.add(
+                update.span,
+                "`append` would change the args, which are all in the key",
+                "select the args of the key with `args(\"...\")`, or mark fields `#[job(unique)]`",
+            );
+        }
+        // Invalid in itself.
+        Some(None) => return,
+    };
+    for (member, span) in selected {
+        if fields.named.iter().any(|named| named.name == member && named.is_list) {
+            problems.add(
+                span,
+                format!("`append` would change a member that the key is made from: {member:?}"),
+                "make the key from other members, or write `update = \"latest\"`",
+            );
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The fields of the type: those marked `#[job(unique)]`, and their names in the JSON.
 
 use proc_macro2::Span;
-use syn::{Attribute, Data, DeriveInput};
+use syn::{Attribute, Data, DeriveInput, GenericArgument, PathArguments, Type};
 
 use crate::entries::{self, Seen, Value};
 use crate::problems::Problems;
@@ -25,6 +25,8 @@ pub(crate) struct Named {
     pub(crate) name: String,
     /// Whether the JSON may lack it.
     pub(crate) may_be_absent: bool,
+    /// Whether its type becomes an array in the JSON, or null.
+    pub(crate) is_list: bool,
 }
 
 /// A field marked unique.
@@ -99,7 +101,8 @@ fn named<'a>(
                 members.push(name.clone());
                 if container.hides_fields.is_none() {
                     let (ident, may_be_absent) = (ident.to_string(), serde.may_be_absent);
-                    found.named.push(Named { ident, name: name.clone(), may_be_absent });
+                    let is_list = !serde.is_made_otherwise && is_list(&field.ty);
+                    found.named.push(Named { ident, name: name.clone(), may_be_absent, is_list });
                 }
             }
             Some(("flatten", _)) => members_are_known = false,
@@ -132,6 +135,27 @@ fn named<'a>(
     }
     found.members = members_are_known.then_some(members);
     found
+}
+
+/// Whether serde makes a JSON array of a type of the standard library, as its name says.
+fn is_list(kind: &Type) -> bool {
+    const LISTS: [&str; 6] = ["Vec", "VecDeque", "LinkedList", "HashSet", "BTreeSet", "BinaryHeap"];
+    const WRAPPERS: [&str; 5] = ["Option", "Box", "Rc", "Arc", "Cow"];
+
+    match kind {
+        Type::Array(_) | Type::Slice(_) => true,
+        Type::Tuple(tuple) => tuple.elems.len() > 1,
+        Type::Paren(inner) => is_list(&inner.elem),
+        Type::Path(path) => path.path.segments.last().is_some_and(|last| {
+            if LISTS.iter().any(|list| last.ident == list) {
+                return true;
+            }
+            let PathArguments::AngleBracketed(given) = &last.arguments else { return false };
+            let is_wrapper = WRAPPERS.iter().any(|wrapper| last.ident == wrapper);
+            is_wrapper && given.args.iter().any(|given| matches!(given, GenericArgument::Type(inner) if is_list(inner)))
+        }),
+        _ => false,
+    }
 }
 
 /// The place of `#[job(unique)]` on a field.

@@ -8,7 +8,7 @@
 //!
 //! #[derive(Serialize, Deserialize, Job)]
 //! #[job(kind = "email.send", queue = "emails", max_attempts = 3)]
-//! #[job(unique(period = "PT1H", on_conflict = "reject"))]
+//! #[job(unique(period = "1h", on_conflict = "reject"))]
 //! struct SendEmail {
 //!     #[job(unique)]
 //!     user_id: u64,
@@ -28,6 +28,7 @@ mod expand;
 mod fields;
 mod group;
 mod iso8601;
+mod length;
 mod problems;
 mod serde_names;
 mod states;
@@ -92,20 +93,21 @@ use syn::{DeriveInput, parse_macro_input};
 /// |---|---|---|
 /// | `scope = "queued"`, `"active"`, `"completed"` or `"exists"` | the states in which a job claims its key, by name | `"active"` |
 /// | `states("available", "running", ...)` | the same, state by state | – |
-/// | `period = "PT1H"` | the claim ends this long after the job was created | no limit |
-/// | `ttl = "PT10M"` | the claim ends this long after the job is due | no limit |
-/// | `window = "PT15M"` | one job in each quarter of an hour of the clock | no window |
+/// | `period = "1h"` | the claim ends this long after the job was created | no limit |
+/// | `ttl = "10m"` | the claim ends this long after the job is due | no limit |
+/// | `window = "15m"` | one job in each quarter of an hour of the clock | no window |
 /// | `until = "start"` or `"success"` | the claim ends for good when the job starts, or only with success | by the states |
 /// | `on_conflict = "ignore"`, `"reject"`, `"replace"`, `"replace_except_schedule"`, `"preempt"`, `"update"` or `"run_again"` (without `running` in the scope) | what a duplicate does | `"ignore"` |
 /// | `update = "latest"`, `"merge"` or `"append"` | a duplicate changes the args of a waiting holder | `"latest"` with `on_conflict = "update"` |
 /// | `max_items = 100` | with `"append"`: a holder with this number of items gives up its claim | 1,000 |
-/// | `debounce = "PT5S", max_delay = "PT1M"` | the job runs this long after its latest duplicate, and this long after its insert at the latest | no delay |
+/// | `debounce = "5s", max_delay = "1m"` | the job runs this long after its latest duplicate, and this long after its insert at the latest. Beside it stands `scope = "queued"`: with the default scope a duplicate during the run is rejected | no delay |
 /// | `on_reentry = "go_on"` or `"discard"` | what a job does if another job holds its key when it comes back | `"go_on"` |
 /// | `like = "river"`, `"ojs"`, `"faktory"` or `"zizq"` | the defaults of that queue; `"faktory"` needs `ttl`; the keys of `"faktory"` and `"zizq"` hold all args unless some are selected | our own |
 /// | `gaps = "allowed"` | turns the warnings below off | warnings are on |
 ///
-/// A job takes one of `period`, `ttl` and `window`. They are ISO 8601 durations, at most 100 years. A `period` or a
-/// `ttl` may have calendar years and months, such as `"P1M"`, which are added in UTC. A `window` has none.
+/// A job takes one of `period`, `ttl` and `window`. Lengths of time are short, such as `"90s"`, `"1h30m"`, `"7d"` or
+/// `"500ms"` (units `w`, `d`, `h`, `m`, `s`, `ms`, `us`), or in ISO 8601, such as `"PT15M"`, at most 100 years. A `period`
+/// or a `ttl` may have calendar years and months, such as `"P1M"`, which are added in UTC. A `window` has none.
 ///
 /// # Warnings
 ///
@@ -134,7 +136,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// // Once an hour for each tenant and account. The key contains the member `accountId`.
 /// #[derive(Serialize, Deserialize, Job)]
 /// #[job(kind = "account.reconcile", queue = "slow", priority = -5)]
-/// #[job(unique(meta("tenant_id"), window = "PT1H", scope = "completed"))]
+/// #[job(unique(meta("tenant_id"), window = "1h", scope = "completed"))]
 /// #[serde(rename_all = "camelCase")]
 /// struct Reconcile {
 ///     #[job(unique)]

@@ -1,4 +1,4 @@
-//! The names that serde gives to fields, read from the `#[serde(...)]` attributes.
+//! The names that serde gives to fields, and what else decides their JSON: read from the `#[serde(...)]` attributes.
 //!
 //! Unique keys are made from the JSON, so a field is selected by its name there. Invalid attributes are
 //! ignored, because serde's own derive reports them.
@@ -44,6 +44,8 @@ pub(crate) struct Field {
     pub(crate) hidden: Option<(&'static str, Span)>,
     /// Whether the JSON may lack this field's member: `skip_serializing_if`.
     pub(crate) may_be_absent: bool,
+    /// Whether the type alone does not say what the JSON is: `with` or `serialize_with`.
+    pub(crate) is_made_otherwise: bool,
 }
 
 impl Field {
@@ -56,6 +58,7 @@ impl Field {
                 "skip_serializing" => field.hidden = Some(("skip_serializing", entry.span)),
                 "flatten" => field.hidden = Some(("flatten", entry.span)),
                 "skip_serializing_if" => field.may_be_absent = true,
+                "with" | "serialize_with" => field.is_made_otherwise = true,
                 _ => {}
             }
         }

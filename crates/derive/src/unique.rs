@@ -8,7 +8,7 @@ use proc_macro2::Span;
 use syn::LitStr;
 
 use crate::entries::{self, Entry, Seen, Setting, Value};
-use crate::iso8601;
+use crate::length;
 use crate::problems::{Problems, closest, listed};
 use crate::states::States;
 use crate::unique_values::{self, Gaps, Like, OnConflict, OnReentry, Scope, Until, Update};
@@ -196,12 +196,12 @@ fn selection(entry: &Entry, problems: &mut Problems) -> Option<Vec<LitStr>> {
 /// Reads an exact length of time.
 fn duration(entry: &Entry, problems: &mut Problems) -> Option<Duration> {
     let text = entry.text(problems)?;
-    let parsed = iso8601::parse(&text.value());
+    let parsed = length::parse(&text.value());
     if let Err(problem) = parsed {
         problems.add(
             text.span(),
             format!("invalid {}: {problem}: {:?}", entry.name, text.value()),
-            "write an ISO 8601 duration such as \"PT5S\" or \"PT1M\"",
+            "write a length of time such as \"5s\" or \"1m\", or \"PT5S\" in ISO 8601",
         );
     }
     parsed.ok()
@@ -211,9 +211,9 @@ fn limit(entry: &Entry, problems: &mut Problems) -> Limit {
     let length = entry.text(problems).and_then(|text| {
         let is_window = entry.name == "window";
         let parsed = if is_window {
-            iso8601::parse(&text.value()).map(|length| (0, length))
+            length::parse(&text.value()).map(|length| (0, length))
         } else {
-            iso8601::parse_calendar(&text.value())
+            length::parse_calendar(&text.value())
         };
         let problem = match parsed {
             Ok((_, length)) if is_window && length.subsec_nanos() > 0 => "must be whole seconds",
@@ -223,7 +223,7 @@ fn limit(entry: &Entry, problems: &mut Problems) -> Limit {
         problems.add(
             text.span(),
             format!("invalid {}: {problem}: {:?}", entry.name, text.value()),
-            "write an ISO 8601 duration such as \"PT15M\" or \"P1DT12H\"",
+            "write a length of time such as \"15m\" or \"1d12h\", or \"PT15M\" in ISO 8601",
         );
         None
     });

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use uniqueue::Job;
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(kind = "a", unique(args, period = "1h"))]
+#[job(kind = "a", unique(args, period = "1 hour"))]
 struct Malformed;
 
 #[derive(Serialize, Deserialize, Job)]
@@ -33,5 +33,17 @@ struct Number;
 #[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(args, period = "PT1H", ttl = "PT1H", window = "PT1H"))]
 struct AllThree;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(args, period = "1mo"))]
+struct ShortMonth;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(args, window = "1500ms"))]
+struct ShortFraction;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(args, ttl = "0s"))]
+struct ShortZero;
 
 fn main() {}

@@ -3,15 +3,15 @@ use serde::{Deserialize, Serialize};
 use uniqueue::Job;
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(kind = "a", unique(kind, debounce = "PT5S"))]
+#[job(kind = "a", unique(kind, debounce = "5s"))]
 struct WithoutEnd;
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(kind = "a", unique(kind, max_delay = "PT5S"))]
+#[job(kind = "a", unique(kind, max_delay = "5s"))]
 struct WithoutDelay;
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(kind = "a", unique(kind, debounce = "PT1M", max_delay = "PT1M"))]
+#[job(kind = "a", unique(kind, debounce = "60s", max_delay = "PT1M"))]
 struct AsLong;
 
 #[derive(Serialize, Deserialize, Job)]
@@ -37,5 +37,34 @@ struct Contradiction;
 #[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(kind, on_conflict = "run_again"))]
 struct Running;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(args("list"), update = "append"))]
+struct NamedMember {
+    list: Vec<u32>,
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(args("/the list/0"), update = "append"))]
+struct Pointer {
+    #[serde(rename = "the list")]
+    list: Option<std::collections::BTreeSet<u32>>,
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(update = "append"))]
+struct Marked {
+    #[job(unique)]
+    pair: (u32, u32),
+    #[job(unique)]
+    shop: u32,
+    list: Vec<u32>,
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(like = "zizq", update = "append"))]
+struct LikeZizq {
+    list: Vec<u32>,
+}
 
 fn main() {}
