@@ -145,6 +145,55 @@ fn groups_are_those_of_the_builder() {
 }
 
 #[test]
+fn recipes_are_the_same_by_the_macro_and_by_the_builder() {
+    const RECIPES: &str = include_str!("../../docs/unique.md");
+    let bare = |text: &str| text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>();
+    // rustfmt ends a list of several lines in a comma.
+    let recipes = bare(RECIPES.split("## Recipes").nth(1).unwrap()).replace(",)", ")");
+    macro_rules! recipe {
+        ([$($attribute:tt)*] $($builder:tt)*) => {{
+            #[derive(Serialize, Deserialize, Job)]
+            #[job(kind = "a")]
+            #[job($($attribute)*)]
+            struct Recipe(serde_json::Value);
+            assert_eq!(Recipe::options(), InsertOptions::new() $($builder)*);
+            let attribute = bare(concat!("#[job(", stringify!($($attribute)*), ")]"));
+            let builder = bare(stringify!($($builder)*));
+            assert!(recipes.contains(&(attribute.clone() + &builder)), "{attribute}\n\n{builder}");
+        }};
+    }
+    recipe!(
+        [unique(kind, scope = "queued", on_conflict = "run_again")]
+            .unique(UniquePolicy::new().scope(UniqueScope::Queued).on_conflict(OnConflict::RunAgain))
+    );
+    recipe!([unique(args("index")), one_at_a_time].one_at_a_time(UniquePolicy::new().by_arg_fields(["index"])));
+    recipe!(
+        [unique(args("user_id", "event"), scope = "completed", period = "1h")].unique(
+            UniquePolicy::new()
+                .by_arg_fields(["user_id", "event"])
+                .scope(UniqueScope::Completed)
+                .period(Duration::from_secs(3600))
+        )
+    );
+    recipe!([unique(args("user_id"), scope = "queued", on_conflict = "replace")].unique(
+        UniquePolicy::new().by_arg_fields(["user_id"]).scope(UniqueScope::Queued).on_conflict(OnConflict::Replace)
+    ));
+    recipe!(
+        [unique(args("thread_id"), scope = "queued", debounce = "5s", max_delay = "1m")]
+            .unique(
+                UniquePolicy::new()
+                    .by_arg_fields(["thread_id"])
+                    .scope(UniqueScope::Queued)
+                    .update(Update::latest().push(Duration::from_secs(60)))
+            )
+            .scheduled_in(Duration::from_secs(5))
+    );
+    recipe!([unique(args("shop"), scope = "queued", update = "append", max_items = 500)].unique(
+        UniquePolicy::new().by_arg_fields(["shop"]).scope(UniqueScope::Queued).update(Update::append().max_items(500))
+    ));
+}
+
+#[test]
 fn one_at_a_time_is_that_of_the_builder() {
     #[derive(Serialize, Deserialize, Job)]
     #[job(kind = "a", unique(args("index")), one_at_a_time)]
