@@ -17,7 +17,7 @@ use uniqueue::{BoxError, Client, Inserted, Job, Runner, RunningJob, embedded, sh
 /// The fields are the payload. The key is made from `to`: no address gets a second email within a day.
 #[derive(Deserialize, Job, Serialize)]
 #[job(kind = "email.welcome", queue = "emails", max_attempts = 5)]
-#[job(unique(scope = "completed", period = "P1D"))]
+#[job(unique(scope = "completed", period = "1d"))]
 struct WelcomeEmail {
     #[job(unique)]
     to: String,

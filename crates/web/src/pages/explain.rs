@@ -19,6 +19,9 @@ const POLICY: &str = "{\"keys\": [\"type\", \"args\"], \"states\": [\"available\
 /// The choice of the policy lab that is a backfill. The others are times.
 const QUEUED: &str = "queued";
 
+/// The most bytes of HTML of the args that an update would make.
+const ARGS: usize = 24_000;
+
 pub(crate) async fn show(page: Page, fields: Fields) -> Html<String> {
     let kind = fields.get("kind");
     let is_lab = fields.get("what") == Some("lab");
@@ -130,7 +133,7 @@ pub(super) fn explained(page: &Page, explanation: &Explanation) -> Markup {
                 }
                 @if let Some(due) = explanation.new_scheduled_at { dt { "New due time" } dd { (at(due)) } }
             }
-            @if let Some(args) = &explanation.new_args { h2 { "New args" } (json(args.get())) }
+            @if let Some(args) = &explanation.new_args { h2 { "New args" } (json(args.get(), ARGS, "uniqueue unique explain")) }
         }
     }
 }
