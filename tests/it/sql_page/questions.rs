@@ -16,7 +16,7 @@ const ANSWERS: [(usize, &[&str]); 20] = [
     (3, &[",old,available,\"its queue is paused\",", "uniqueue.resume_queue('old');"]),
     (4, &["(invoice.send,{mail},0,1,", "\"no such address\")"]),
     (5, &["(invoice.send,discarded,25,2026-02-03T04:05:06Z,\"no such address\")"]),
-    (6, &["(f,", ",available,", "{pending,scheduled,available,running,retryable}"]),
+    (6, &["(duplicate,", ",available,", "{pending,scheduled,available,running,retryable}"]),
     (7, &["invoice.send,mail,available,", "when it is "]),
     (8, &["(once,", ",import,completed,", "when it is deleted"]),
     (9, &["\"a key\",,", ",blocker,\"idle in transaction\","]),
