@@ -34,7 +34,25 @@ macro_rules! settle {
     }};
 }
 
-pub(crate) use settle;
+/// The same for a call of which each statement may take this long, where the connection is in no transaction of the
+/// caller's. `None`: as long as its own `statement_timeout` allows.
+macro_rules! settle_within {
+    ($timeout:expr, $is_own:expr, $connection:ident, $call:expr) => {
+        if $is_own && $timeout.is_some() {
+            let mut tx = $crate::store::begin_limited($connection, $timeout).await?;
+            let answer = {
+                let $connection = &mut *tx;
+                $call.await?
+            };
+            tx.commit().await?;
+            answer
+        } else {
+            $crate::store::settle!($is_own, $connection, $call)
+        }
+    };
+}
+
+pub(crate) use {settle, settle_within};
 
 /// Begins a transaction in which no conflict with a newer row is an error.
 pub(crate) async fn begin_read_committed(connection: &mut PgConnection) -> Result<Transaction<'_, Postgres>> {

@@ -29,9 +29,9 @@ pub(super) struct Limits {
     pub(super) lock: Option<Duration>,
 }
 
-/// Changes jobs by their ids, in one of these states if some are given. The limit of a statement counts only where
-/// the connection `is_own`. `is_own`: the connection is in no transaction of the caller's. `entry`: the row of the log, to which the batch
-/// adds in its own transaction.
+/// Changes jobs by their ids, in one of these states if some are given. `is_own`: the connection is in no transaction of
+/// the caller's; only then does the limit of a statement count. `entry`: the row of the log, to which the batch adds in
+/// its own transaction.
 #[expect(clippy::too_many_arguments, reason = "each is one option of the statement")]
 pub(super) async fn change_batch(
     client: &Client,

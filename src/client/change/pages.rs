@@ -19,7 +19,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::filter::JobFilter;
 use crate::ident::JobId;
-use crate::store::{self, LogEntry, Verb, settle};
+use crate::store::{self, LogEntry, Verb, settle_within};
 
 /// The most jobs in a page.
 const PAGE: u32 = 1_000;
@@ -80,27 +80,19 @@ impl Pages<'_, '_> {
     async fn last_id(&mut self) -> Result<Option<JobId>> {
         let (statements, is_own) = (self.client.statements(), !self.is_callers);
         let connection = &mut *self.connection;
-        if !is_own || self.timeout.is_none() {
-            return Ok(settle!(is_own, connection, store::last_id(connection, statements)));
-        }
-        let mut transaction = store::begin_limited(connection, self.timeout).await?;
-        let last = store::last_id(&mut transaction, statements).await?;
-        transaction.rollback().await?;
-        Ok(last)
+        Ok(settle_within!(self.timeout, is_own, connection, store::last_id(connection, statements)))
     }
 
     /// The next ids, up to this many.
     async fn matching_ids(&mut self, after: JobId, last: JobId, size: u32) -> Result<Vec<JobId>> {
         let (statements, filter, is_own) = (self.client.statements(), self.filter, !self.is_callers);
         let connection = &mut *self.connection;
-        if !is_own || self.timeout.is_none() {
-            let matching =
-                settle!(is_own, connection, store::matching_ids(connection, statements, filter, after, last, size));
-            return Ok(matching);
-        }
-        let mut transaction = store::begin_limited(connection, self.timeout).await?;
-        let matching = store::matching_ids(&mut transaction, statements, filter, after, last, size).await?;
-        transaction.rollback().await?;
+        let matching = settle_within!(
+            self.timeout,
+            is_own,
+            connection,
+            store::matching_ids(connection, statements, filter, after, last, size)
+        );
         Ok(matching)
     }
 

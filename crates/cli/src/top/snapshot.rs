@@ -197,7 +197,7 @@ impl From<&WaitingInsert> for Waiting {
 pub(super) struct Group {
     pub(super) group: String,
     pub(super) queue: String,
-    /// What holds it up.
+    /// Why the group starts no job, as `GroupInfo::held_by` says.
     pub(super) held_by: String,
     pub(super) until: String,
     /// How many of its jobs run, of how many that may.

@@ -29,7 +29,7 @@ impl<T: AsRef<str> + ?Sized> Render for Hostile<'_, T> {
     }
 }
 
-/// The beginning of a text of a job, whose HTML takes at most so many bytes. An ellipsis says that there is more.
+/// Shows the beginning of a job's text, in HTML of at most this many bytes. An ellipsis ends a text that is cut.
 pub(crate) struct Start<'a, T: ?Sized>(pub(crate) &'a T, pub(crate) usize);
 
 impl<T: AsRef<str> + ?Sized> Render for Start<'_, T> {
@@ -52,7 +52,7 @@ impl<T: AsRef<str> + ?Sized> Render for Cell<'_, T> {
     }
 }
 
-/// The beginning of a text whose HTML has at most so many bytes, and whether that is all of it.
+/// The beginning of a text that fits in `most` bytes of HTML, and whether the text ends there.
 pub(crate) fn beginning(text: &str, most: usize) -> (&str, bool) {
     let mut bytes = 0;
     for (at, character) in text.char_indices() {

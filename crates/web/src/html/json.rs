@@ -6,12 +6,12 @@ use uniqueue::indent_json;
 use super::hostile::beginning;
 use super::{Hostile, grouped};
 
-/// JSON text in a block of at most so many bytes of HTML. `command` prints the whole.
+/// Shows JSON in a block of at most `most` bytes of HTML. The command prints the whole JSON.
 pub(crate) fn json(text: &str, most: usize, command: &str) -> Markup {
     block(&indent_json(text), most, command)
 }
 
-/// A text in a block of at most so many bytes of HTML. Only a whole text can be copied.
+/// Shows a text in a block of at most `most` bytes of HTML. The button that copies stands beside whole texts only.
 pub(crate) fn block(text: &str, most: usize, command: &str) -> Markup {
     let (shown, is_all) = beginning(text, most);
     html! {

@@ -29,7 +29,7 @@ impl Rows {
     }
 }
 
-/// The first rows of a list: so many, or as many as a page has room for. Long and hostile names take much.
+/// The first `most` rows of a list, or fewer where long names would make the page larger than 100 KB.
 pub(crate) fn fitting<T>(list: &[T], most: usize, row: impl Fn(&T) -> Markup) -> Rows {
     let (mut html, mut shown) = (String::new(), 0);
     for one in list.iter().take(most) {

@@ -204,7 +204,7 @@ async fn the_policy_lab_shows_what_would_have_collapsed_and_changes_nothing() {
 async fn the_policy_lab_replays_the_inserts_of_a_time_with_finished_jobs() {
     let database = Database::new().await.unwrap();
     let router = uniqueue_web::router(database.client().clone());
-    // Inserted so many minutes ago, ended so many minutes ago, in this state: of two users.
+    // Each job's user, the minutes since its insert and its end, and its state.
     let jobs = "
         INSERT INTO {schema}.job (id, kind, args, state, attempt, created_at, scheduled_at, attempted_at, finalized_at)
         SELECT

@@ -29,7 +29,7 @@ const ROWS: &str = "
         CASE WHEN state = 'running' THEN '{\"page\": 3, \"of\": 40}'::jsonb END
     FROM unnest(ARRAY['running', 'running', 'retryable', 'discarded'], ARRAY[1, 2, 1, 1]) AS t (state, n)";
 
-/// What holds the rows.
+/// Failed jobs, and a transaction that an insert waits for.
 pub(super) struct Trouble {
     /// A job that was discarded.
     pub(super) failed: JobId,
