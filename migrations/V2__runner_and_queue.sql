@@ -398,22 +398,17 @@ DECLARE
     more record;
     job_limit integer;
     taken integer;
-    visits_left integer;
     all_visits integer := 0;
-    -- The part of the ring that the visits of the level came to, and where a level ran out of visits.
-    level_part integer;
+    -- Where a level ran out of visits: in which part of the ring, and at which group.
     ran_out_part integer;
     ran_out_at text COLLATE "C";
     place integer := 0;
     missing integer;
-    -- The groups of this level that gave a job, how many of their jobs run or are chosen, and whether they are blocked.
-    level_groups text[];
+    -- From this one on the chosen jobs are of this level. First come the heads of groups; of these: how many jobs of the
+    -- group run or are chosen, whether it is blocked, and how many may run after this fetch by its tokens (null: any number).
+    level_first integer;
     level_counts integer[];
-    level_heads uuid[];
-    level_times timestamptz[];
     level_blocked boolean[];
-    level_places integer[];
-    -- How many jobs of them may run after this fetch by their tokens. Null: any number.
     level_most integer[];
     -- Whether a group can be without a token, or held; and how many tokens the visited one has.
     are_rated boolean;
@@ -454,14 +449,9 @@ BEGIN
         ORDER BY j.priority DESC
         LIMIT 1;
         EXIT WHEN NOT FOUND;
-        visits_left := visits;
-        level_part := NULL;
-        level_groups := '{}';
+        level_first := cardinality(chosen_ids) + 1;
         level_counts := '{}';
-        level_heads := '{}';
-        level_times := '{}';
         level_blocked := '{}';
-        level_places := '{}';
         level_most := '{}';
         FOR visited IN
             WITH RECURSIVE onward AS (
@@ -508,15 +498,24 @@ BEGIN
                 ) AS n
             ),
             ring AS (
-                SELECT f.*
-                FROM (
-                    SELECT o.*, 1 AS part FROM onward AS o
-                    UNION ALL
-                    SELECT s.*, 2 AS part FROM from_start AS s
-                    LIMIT visits
-                ) AS f
+                SELECT o.*, 1 AS part FROM onward AS o
                 UNION ALL
-                SELECT n.*, 3 AS part
+                SELECT s.*, 2 AS part FROM from_start AS s
+                LIMIT visits
+            )
+            SELECT v.*, h.running, h.has_begun, t.rate_full_at, t.held_until
+            FROM (
+                SELECT r.*, NULL::bigint AS visits FROM ring AS r
+                UNION ALL
+                -- After them: how many they were, and the last one.
+                (
+                    SELECT r.*, (SELECT count(*) FROM ring) AS visits
+                    FROM ring AS r
+                    ORDER BY r.part DESC, r.group_key DESC
+                    LIMIT 1
+                )
+                UNION ALL
+                SELECT n.*, 3 AS part, NULL::bigint AS visits
                 FROM unnest(freed_groups) AS g (name)
                 CROSS JOIN LATERAL (
                     SELECT j.group_key, j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
@@ -526,34 +525,47 @@ BEGIN
                     ORDER BY j.scheduled_at, j.id
                     LIMIT 1
                 ) AS n
-            )
-            SELECT r.*, h.running, h.began, t.rate_full_at, t.held_until
-            FROM ring AS r
+                WHERE g.name COLLATE "C" NOT IN (SELECT r.group_key FROM ring AS r)
+            ) AS v
             LEFT JOIN LATERAL (
                 SELECT g.rate_full_at, g.held_until
                 FROM queue_group AS g
-                WHERE are_rated AND g.queue = queue_name AND g.group_key = r.group_key
+                WHERE are_rated AND g.queue = queue_name AND g.group_key = v.group_key
             ) AS t ON true
             CROSS JOIN LATERAL (
                 SELECT
                     count(*) FILTER (WHERE k.state = 'running') AS running,
-                    (array_agg(k.id ORDER BY k.id) FILTER (WHERE k.state <> 'running'))[1] AS began
+                    bool_or(k.state <> 'running') AS has_begun,
+                    bool_or(k.state = 'available') AS is_available
                 FROM job AS k
-                WHERE k.queue = queue_name AND k.group_key = r.group_key AND k.group_key IS NOT NULL
+                WHERE k.queue = queue_name AND k.group_key = v.group_key AND k.group_key IS NOT NULL
                     AND k.finalized_at IS NULL AND (k.state = 'running' OR k.began IS NOT NULL)
             ) AS h
+            -- Most of many groups are blocked, and go no further: their limit is reached, there is no worker for the kind of
+            -- the first job, or the job that began waits for its retry.
+            WHERE are_rated OR v.visits IS NOT NULL OR CASE
+                WHEN h.has_begun THEN h.is_available
+                ELSE v.kind = ANY (kinds) AND (h.running < least(
+                    CASE WHEN v.in_order THEN 1 END, v.group_limit, settings.max_per_group
+                )) IS NOT FALSE
+            END
         LOOP
-            visits_left := visits_left - (visited.part < 3)::integer;
+            IF visited.visits IS NOT NULL THEN
+                all_visits := all_visits + visited.visits;
+                -- The next fetch goes on where this level ran out of visits; of several levels, at the one that came least far.
+                IF visited.visits >= visits AND (
+                    ran_out_part IS NULL OR (visited.part, visited.group_key) < (ran_out_part, ran_out_at)
+                ) THEN
+                    ran_out_part := visited.part;
+                    ran_out_at := visited.group_key;
+                END IF;
+                CONTINUE;
+            END IF;
             place := place + 1;
             IF visited.part > 1 AND turn_levels[cardinality(turn_levels)] IS DISTINCT FROM level THEN
                 turn_levels := turn_levels || level;
                 turn_places := turn_places || place;
                 place := place + 1;
-            END IF;
-            CONTINUE WHEN visited.part = 3 AND visited.group_key = ANY (level_groups);
-            IF visited.part < 3 THEN
-                reached := visited.group_key;
-                level_part := visited.part;
             END IF;
             IF are_rated THEN
                 tokens := group_tokens(settings, visited.rate_full_at, visited.held_until, clock_timestamp());
@@ -562,13 +574,17 @@ BEGIN
                     CONTINUE;
                 END IF;
             END IF;
-            IF visited.began IS NOT NULL THEN
+            IF visited.has_begun THEN
                 -- The job that began is first, wherever its priority would place it.
                 SELECT j.group_key, j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at, visited.part,
-                    visited.running, visited.began
+                    visited.running, visited.has_begun
                 INTO visited
                 FROM job AS j
-                WHERE j.id = visited.began AND j.state = 'available' AND j.id <> ALL (except_ids);
+                WHERE j.queue = queue_name AND j.group_key = visited.group_key AND j.group_key IS NOT NULL
+                    AND j.finalized_at IS NULL AND j.began IS NOT NULL AND j.state = 'available'
+                    AND j.id <> ALL (except_ids)
+                ORDER BY j.id
+                LIMIT 1;
                 CONTINUE WHEN NOT FOUND;
             END IF;
             taken := 0;
@@ -585,7 +601,7 @@ BEGIN
                         ORDER BY j.scheduled_at, j.id
                         LIMIT 1
                     ) AS w
-                    WHERE visited.began IS NULL
+                    WHERE visited.has_begun IS NOT TRUE
                 );
                 taken := cardinality(array_positions(chosen_groups, visited.group_key::text));
             END IF;
@@ -607,25 +623,11 @@ BEGIN
             chosen_rounds := chosen_rounds || 1;
             chosen_places := chosen_places || place;
             chosen_suspects := chosen_suspects || (visited.crashes > 0);
-            level_groups := level_groups || visited.group_key::text;
             level_counts := level_counts || visited.running::integer + taken + 1;
-            level_heads := level_heads || visited.id;
-            level_times := level_times || visited.scheduled_at;
-            level_blocked := level_blocked || (visited.began IS NOT NULL);
-            level_places := level_places || place;
+            level_blocked := level_blocked || (visited.has_begun IS TRUE);
             level_most := level_most || visited.running::integer + tokens;
-            IF cardinality(chosen_ids) >= wanted THEN
-                EXIT;
-            END IF;
+            EXIT WHEN cardinality(chosen_ids) >= wanted;
         END LOOP;
-        all_visits := all_visits + visits - visits_left;
-        -- The next fetch goes on where this level ran out of visits; of several levels, at the one that came least far.
-        IF visits_left <= 0 AND level_part IS NOT NULL AND (
-            ran_out_part IS NULL OR level_part < ran_out_part OR (level_part = ran_out_part AND reached < ran_out_at)
-        ) THEN
-            ran_out_part := level_part;
-            ran_out_at := reached;
-        END IF;
         IF turn_levels[cardinality(turn_levels)] IS DISTINCT FROM level THEN
             place := place + 1;
             turn_levels := turn_levels || level;
@@ -633,12 +635,14 @@ BEGIN
         END IF;
 
         missing := wanted - cardinality(chosen_ids);
-        IF missing > 0 AND cardinality(level_groups) > 0 AND NOT is_alone THEN
+        IF missing > 0 AND cardinality(level_counts) > 0 AND NOT is_alone THEN
             -- The second jobs of all groups, then the third ones, and so on.
             FOR more IN
-                SELECT g.place::integer AS spot, n.*
-                FROM unnest(level_groups, level_heads, level_times, level_blocked)
-                    WITH ORDINALITY AS g (name, head, head_at, is_blocked, place)
+                SELECT g.spot::integer AS spot, g.name, g.place, n.*
+                FROM unnest(
+                    chosen_groups[level_first:], chosen_ids[level_first:], chosen_times[level_first:],
+                    chosen_places[level_first:], level_blocked
+                ) WITH ORDINALITY AS g (name, head, head_at, place, is_blocked, spot)
                 CROSS JOIN LATERAL (
                     SELECT w.*, row_number() OVER (ORDER BY w.scheduled_at, w.id) + 1 AS round
                     FROM (
@@ -648,11 +652,11 @@ BEGIN
                             AND j.priority = level AND j.group_key = g.name COLLATE "C"
                             AND (j.scheduled_at, j.id) > (g.head_at, g.head) AND j.id <> ALL (except_ids)
                         ORDER BY j.scheduled_at, j.id
-                        LIMIT 2 * missing / cardinality(level_groups) + 1
+                        LIMIT 2 * missing / cardinality(level_counts) + 1
                     ) AS w
                 ) AS n
                 WHERE NOT g.is_blocked
-                ORDER BY n.round, g.place
+                ORDER BY n.round, g.spot
             LOOP
                 spot := more.spot;
                 CONTINUE WHEN level_blocked[spot];
@@ -668,16 +672,14 @@ BEGIN
                 suspects_taken := suspects_taken + (more.crashes > 0)::integer;
                 suspects_seen := suspects_seen + (more.crashes > 0)::integer;
                 chosen_ids := chosen_ids || more.id;
-                chosen_groups := chosen_groups || level_groups[spot];
+                chosen_groups := chosen_groups || more.name;
                 chosen_priorities := chosen_priorities || level;
                 chosen_times := chosen_times || more.scheduled_at;
                 chosen_rounds := chosen_rounds || more.round::integer;
-                chosen_places := chosen_places || level_places[spot];
+                chosen_places := chosen_places || more.place;
                 chosen_suspects := chosen_suspects || (more.crashes > 0);
                 level_counts[spot] := level_counts[spot] + 1;
-                IF cardinality(chosen_ids) >= wanted THEN
-                        EXIT;
-                END IF;
+                EXIT WHEN cardinality(chosen_ids) >= wanted;
             END LOOP;
         END IF;
         -- So that a fetch ends: the levels below have their turn when these have fewer jobs.
@@ -686,7 +688,7 @@ BEGIN
     END LOOP;
     has_startable := cardinality(chosen_ids) > 0;
     IF NOT has_startable THEN
-        reached := coalesce(ran_out_at, reached);
+        reached := coalesce(ran_out_at, after_group);
         RETURN;
     END IF;
 
@@ -755,7 +757,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION jobs_of_groups(text, text[], integer, integer, boolean, uuid[], integer, text, text[]) IS
-    'The jobs of groups of a queue that a fetch may start now, of these kinds, at most wanted; locks them and the queue''s row until the transaction ends. Suspects and is_alone: as in a fetch. Groups take turns within a priority, from the first key after after_group on; visits says how many of them to visit at each priority, and freed_groups which ones in any case. reached: where the next fetch goes on; null: nothing was visited, since the queue is paused or held, or its row is locked. has_startable: whether any could start. alone_crashes: the fewest crashes of a job that could start if it ran alone. is_rated: whether the jobs that start spend tokens of their groups. next_at: when the first group that has no token, or is held, may start a job.';
+    'The jobs of groups of a queue that a fetch may start now, of these kinds, at most wanted; locks them and the queue''s row until the transaction ends. Suspects and is_alone: as in a fetch. Groups take turns within a priority, from the first key after after_group on; visits says how many of them to visit at each priority, and freed_groups which ones in any case. reached: where the next fetch goes on; after_group, where none could start: all were visited; null: nothing was visited, since the queue is paused or held, or its row is locked. has_startable: whether any could start. alone_crashes: the fewest crashes of a job that could start if it ran alone. is_rated: whether the jobs that start spend tokens of their groups. next_at: when the first group that has no token, or is held, may start a job.';
 
 CREATE FUNCTION jobs_of_queues(
     queue_names text[],
@@ -770,7 +772,7 @@ CREATE FUNCTION jobs_of_queues(
     freed_groups text[]
 ) RETURNS TABLE (
     queue text, ids uuid[], reached text, has_startable boolean, suspects_seen integer, alone_crashes smallint,
-    is_rated boolean, next_at timestamptz
+    is_rated boolean, next_at timestamptz, took double precision
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -779,8 +781,10 @@ AS $$
 DECLARE
     suspects_left integer := suspects;
     taken record;
+    began_at timestamptz;
 BEGIN
     FOR place IN 1..cardinality(queue_names) LOOP
+        began_at := clock_timestamp();
         SELECT g.* INTO taken
         FROM jobs_of_groups(
             queue_names[place], kinds, wanted[place], suspects_left, is_alone, except_ids, visits[place],
@@ -799,9 +803,10 @@ BEGIN
         alone_crashes := taken.alone_crashes;
         is_rated := taken.is_rated;
         next_at := taken.next_at;
+        took := extract(epoch FROM clock_timestamp() - began_at);
         RETURN NEXT;
     END LOOP;
 END
 $$;
 COMMENT ON FUNCTION jobs_of_queues(text[], text[], integer[], integer, boolean, uuid[], integer[], text[], text[], text[]) IS
-    'jobs_of_groups for each of these queues, which come in one order, so that two fetches never wait for each other.';
+    'jobs_of_groups for each of these queues, which come in one order, so that two fetches never wait for each other. took: the seconds of a queue''s visit.';

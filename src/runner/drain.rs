@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 
 use super::builder::Runner;
 use super::executor;
+use super::groups::MOST_ALONE;
 use super::recording::record_alone;
 use super::result::Ended;
 use super::shared::Shared;
@@ -86,7 +87,12 @@ impl Drainer {
                 continue;
             }
             let slots: Vec<_> = (queues.iter().filter(|name| name.as_str() == queue))
-                .map(|name| Slots { queue: (*name).clone(), free: 1, idle: 1, groups: GroupVisit::from_start() })
+                .map(|name| Slots {
+                    queue: (*name).clone(),
+                    free: 1,
+                    idle: 1,
+                    groups: GroupVisit::from_start(MOST_ALONE),
+                })
                 .collect();
             let lease = shared.leases.current();
             let kinds = &shared.workers.kinds;

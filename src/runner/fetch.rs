@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::cursor::Cursor;
 use super::executor;
+use super::groups;
 use super::job_limit::JobLimit;
 use super::lease::Lease;
 use super::panics::wait_after;
@@ -68,7 +69,7 @@ pub(super) fn wanted(shared: &Shared, limit: &JobLimit, plan: Plan) -> Wanted {
                 queue: queue.name.clone(),
                 free: 1,
                 idle: 1,
-                groups: GroupVisit { most: GroupVisit::MOST, ..shared.groups.visit(&queue.name, now) },
+                groups: GroupVisit { most: groups::MOST_ALONE, ..shared.groups.visit(&queue.name, 1, now) },
             });
             Wanted { slots: slots.collect(), suspects: Suspects::OneAlone }
         }
@@ -85,7 +86,7 @@ fn free_slots(shared: &Shared, limit: &JobLimit, ahead: bool) -> Vec<Slots> {
     let now = Instant::now();
     let slots = shared.queues.iter().map(|queue| {
         let (free, idle) = queue.want(ahead);
-        let groups = shared.groups.visit(&queue.name, now);
+        let groups = shared.groups.visit(&queue.name, idle, now);
         Slots { queue: queue.name.clone(), free, idle, groups }
     });
     let mut slots: Vec<_> = slots.filter(|slots| slots.free > 0).collect();
@@ -109,7 +110,7 @@ pub(super) async fn fetch(
     let demand = Demand { slots, suspects: *suspects, kinds, cursor: &positions, except };
     let (fetched, error) = take(shared, lease.id, demand).await?;
     // A suspect that is to run alone may be in a group behind the most that one fetch visits.
-    shared.groups.visited(slots, &fetched, began, Instant::now());
+    let visit_due = shared.groups.visited(slots, &fetched, began, Instant::now());
     if *suspects != Suspects::OneAlone {
         cursor.remember(depth, slots, &fetched, Instant::now());
         be_careful(shared, slots, &fetched);
@@ -125,7 +126,7 @@ pub(super) async fn fetch(
         is_held_back: [&fetched.held_back, &fetched.suspected, &fetched.left_out, &fetched.with_groups]
             .iter()
             .any(|names| !names.is_empty()),
-        next_in: fetched.next_in,
+        next_in: fetched.next_in.into_iter().chain(visit_due.map(|due| due - Instant::now())).min(),
     };
     shared.telemetry.runner.fetched(timer, found.jobs);
     for Slots { queue, .. } in slots {
@@ -183,14 +184,14 @@ async fn send(shared: &Shared, worker: Uuid, demand: Demand<'_>) -> Result<Fetch
 /// with jobs of groups that could start.
 fn be_careful(shared: &Shared, slots: &[Slots], fetched: &Fetched) {
     for Slots { queue: name, groups, .. } in slots {
-        let is_visited = || fetched.visited.iter().any(|(queue, _)| queue == name);
+        let visited = fetched.visit_of(name);
         // They need idle slots, of which there was none.
-        let waits = || groups.is_any() && fetched.with_groups.contains(name) && !is_visited();
+        let waits = || groups.is_any() && fetched.with_groups.contains(name) && visited.is_none();
         let has_one_attempt = || fetched.jobs.iter().any(|job| job.max_attempts == 1 && job.queue == *name);
         if let Some(queue) = shared.queue(name) {
             let is_careful = fetched.suspected.contains(name)
                 || fetched.left_out.contains(name)
-                || fetched.startable.contains(name)
+                || visited.is_some_and(|visited| visited.has_startable)
                 || waits()
                 || has_one_attempt();
             queue.be_careful(is_careful);
@@ -237,8 +238,7 @@ mod tests {
 
     #[test]
     fn two_halves_want_what_the_whole_wants() {
-        let whole =
-            Slots { queue: QueueName::from_stored("mail"), free: 1_001, idle: 7, groups: GroupVisit::from_start() };
+        let whole = Slots { queue: QueueName::from_stored("mail"), free: 1_001, idle: 7, groups: GroupVisit::none() };
         let (half, rest) = halve(&whole);
         assert_eq!((half.free, rest.free), (501, 500));
         assert_eq!((half.idle, rest.idle), (4, 3));

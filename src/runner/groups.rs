@@ -3,25 +3,36 @@
 //! Groups take turns, so each fetch begins behind the group that the last one came to. A place that a job of this runner
 //! frees is filled at once: its group is visited by the next fetch in any case.
 //!
-//! Groups that are blocked are visited in vain. Where a fetch took long, and no group could start a job or the fetch found
-//! less than it wanted, the groups are left alone for a while: for nine times as long, but at most 500 ms, so that a place
-//! that another runner frees is filled within a second.
+//! Groups that are blocked are visited in vain. So a fetch visits only some of them, and where none of these could start a
+//! job, or the fetch found less than it wanted, the groups are left alone for nine times as long as the visit took. Visits
+//! so take a tenth of a connection's time, however many groups are blocked. A pause is short enough that 10,000 blocked
+//! groups are visited within a second, and a place that another runner frees is filled by then.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::ident::QueueName;
-use crate::store::{Fetched, GroupVisit, Slots};
+use crate::store::{Fetched, GroupVisit, Slots, Visited};
 
-/// A fetch that takes no longer than this is cheap.
+/// A visit that takes no longer than this is cheap.
 const CHEAP: Duration = Duration::from_millis(2);
 
-/// After an expensive one, groups are visited again after this many times its own duration.
+/// After a visit in vain, groups are visited again after this many times its own duration.
 const PAUSE: u32 = 9;
 
-/// And in any case after this.
-const MAX_PAUSE: Duration = Duration::from_millis(500);
+/// And in any case after this for each [`MOST`] groups.
+const MAX_PAUSE: Duration = Duration::from_millis(80);
+
+/// How many groups a fetch visits at most, at each priority; twice as many as it has idle slots, where that is more. The next
+/// fetch goes on behind them.
+const MOST: usize = 1_000;
+
+/// The same of a fetch that looks for one job alone, such as a suspect, while nothing else is fetched.
+pub(super) const MOST_ALONE: usize = 10_000;
+
+/// A round of visits to all groups of a queue begins this long after the last one began, or when that one ended.
+const ROUND: Duration = Duration::from_secs(1);
 
 /// How many freed groups one fetch visits at most.
 const MAX_FREED: usize = 1_000;
@@ -37,6 +48,8 @@ struct Turns {
     /// The group that the last fetch came to.
     after: String,
     rest_until: Option<Instant>,
+    /// When the round of visits began that is under way.
+    round_began: Option<Instant>,
     /// The groups in which places were freed since they were last visited, and when.
     freed: BTreeMap<String, Instant>,
     /// Whether the last fetch saw available jobs of groups.
@@ -45,13 +58,14 @@ struct Turns {
 
 impl Groups {
     /// Which groups of a queue the next fetch visits.
-    pub(super) fn visit(&self, queue: &QueueName, now: Instant) -> GroupVisit {
+    pub(super) fn visit(&self, queue: &QueueName, idle: usize, now: Instant) -> GroupVisit {
+        let most = MOST.max(2 * idle);
         let queues = self.queues();
-        let Some(turns) = queues.get(queue) else { return GroupVisit::from_start() };
+        let Some(turns) = queues.get(queue) else { return GroupVisit::from_start(most) };
         let is_resting = turns.rest_until.is_some_and(|until| now < until);
         GroupVisit {
             after: turns.after.clone(),
-            most: if is_resting { 0 } else { GroupVisit::MOST },
+            most: if is_resting { 0 } else { most },
             freed: turns.freed.keys().take(MAX_FREED).cloned().collect(),
             has_groups: turns.has_groups,
         }
@@ -68,16 +82,18 @@ impl Groups {
         }
     }
 
-    /// Notes what a fetch visited that began at that time.
-    pub(super) fn visited(&self, slots: &[Slots], fetched: &Fetched, began: Instant, now: Instant) {
+    /// Notes what a fetch visited that began at that time. Answers when the next visit is due, where nothing calls for one
+    /// before.
+    pub(super) fn visited(&self, slots: &[Slots], fetched: &Fetched, began: Instant, now: Instant) -> Option<Instant> {
         let mut queues = self.queues();
+        let mut due = None;
         for slots in slots {
             let queue = &slots.queue;
-            let reached = fetched.visited.iter().find(|(visited, _)| visited == queue).map(|(_, reached)| reached);
+            let visited = fetched.visit_of(queue);
             let has_groups = fetched.with_groups.contains(queue);
             let turns = queues.entry(queue.clone()).or_default();
             turns.has_groups = has_groups;
-            if reached.is_none() && has_groups {
+            if visited.is_none() && has_groups {
                 continue;
             }
             // The fetch did not see a place that was freed while it was under way.
@@ -86,14 +102,26 @@ impl Groups {
                     turns.freed.remove(group);
                 }
             }
-            let Some(reached) = reached else { continue };
+            let Some(Visited { reached, has_startable, took, .. }) = visited else { continue };
             turns.after.clone_from(reached);
-            let taken = fetched.jobs.iter().filter(|job| job.queue == *queue).count();
-            if slots.groups.most > 0 {
-                turns.rest_until = ((taken < slots.idle || !fetched.startable.contains(queue)) && fetched.took > CHEAP)
-                    .then(|| now + fetched.took.saturating_mul(PAUSE).min(MAX_PAUSE));
+            if slots.groups.most == 0 {
+                continue;
             }
+            let taken = fetched.jobs.iter().filter(|job| job.queue == *queue).count();
+            let is_in_vain = !has_startable || (taken < slots.idle && *took > CHEAP);
+            let max_pause = MAX_PAUSE * u32::try_from(slots.groups.most.div_ceil(MOST)).unwrap_or(u32::MAX);
+            turns.rest_until = is_in_vain.then(|| now + took.saturating_mul(PAUSE).min(max_pause));
+            let round_began = *turns.round_began.get_or_insert(began);
+            let is_whole_round = !has_startable && *reached == slots.groups.after;
+            let next = if is_whole_round {
+                turns.round_began = None;
+                round_began + ROUND
+            } else {
+                turns.rest_until.unwrap_or(now)
+            };
+            due = due.into_iter().chain([next]).min();
         }
+        due
     }
 
     fn queues(&self) -> MutexGuard<'_, HashMap<QueueName, Turns>> {
@@ -120,10 +148,32 @@ mod tests {
             alone_crashes: None,
             left_out: Vec::new(),
             with_groups: vec![queue.clone()],
-            visited: vec![(queue.clone(), String::new())],
-            startable: Vec::new(),
+            visited: vec![visited(queue, "", Duration::ZERO)],
             next_in: None,
         }
+    }
+
+    fn visited(queue: &QueueName, reached: &str, took: Duration) -> Visited {
+        Visited { queue: queue.clone(), reached: reached.to_owned(), has_startable: false, took }
+    }
+
+    #[test]
+    fn visits_in_vain_take_a_tenth_of_the_time_and_a_round_begins_each_second() {
+        let groups = Groups::default();
+        let queue = QueueName::from_stored("mail");
+        let start = Instant::now();
+        let at = |milliseconds| start + Duration::from_millis(milliseconds);
+        let visit = |began, ended, reached| {
+            let slots = [Slots { queue: queue.clone(), free: 1, idle: 1, groups: groups.visit(&queue, 1, at(began)) }];
+            let took = Duration::from_millis(ended - began);
+            let fetched = Fetched { visited: vec![visited(&queue, reached, took)], ..fetched(&queue) };
+            let due = groups.visited(&slots, &fetched, at(began), at(ended));
+            (slots[0].groups.most, due.map(|due| due.duration_since(start).as_millis()))
+        };
+        assert_eq!(visit(0, 5, "m"), (MOST, Some(50)));
+        assert_eq!(visit(49, 49, "m"), (0, None), "the groups rest");
+        assert_eq!(visit(50, 70, "m"), (MOST, Some(1000)), "the visit came round to where it began");
+        assert_eq!(visit(1000, 1020, ""), (MOST, Some(1100)), "a pause has an end");
     }
 
     #[test]
@@ -137,7 +187,7 @@ mod tests {
         };
         let freed = [(queue.clone(), "a".to_owned())];
         groups.free(&freed, tick());
-        let fetch = |at| vec![Slots { queue: queue.clone(), free: 1, idle: 1, groups: groups.visit(&queue, at) }];
+        let fetch = |at| vec![Slots { queue: queue.clone(), free: 1, idle: 1, groups: groups.visit(&queue, 1, at) }];
         let (slots, began) = (fetch(tick()), tick());
         groups.free(&freed, tick());
         groups.visited(&slots, &fetched(&queue), began, tick());

@@ -30,12 +30,9 @@ pub(crate) struct GroupVisit {
 }
 
 impl GroupVisit {
-    /// How many groups a fetch visits at most, at each priority.
-    pub(crate) const MOST: usize = 10_000;
-
     /// From the first group on.
-    pub(crate) const fn from_start() -> Self {
-        Self { after: String::new(), most: Self::MOST, freed: Vec::new(), has_groups: false }
+    pub(crate) const fn from_start(most: usize) -> Self {
+        Self { after: String::new(), most, freed: Vec::new(), has_groups: false }
     }
 
     /// No group.
@@ -86,7 +83,7 @@ pub(crate) struct Fetched {
     pub(crate) unreadable: Vec<Unreadable>,
     /// When the scan began, by the database's clock.
     pub(crate) began_at: OffsetDateTime,
-    /// How long the scan took.
+    /// How long the scan took, without the visits of groups.
     pub(crate) took: Duration,
     /// The queues that gave fewer jobs than they have, or none: paused ones, and full ones, and
     /// those that are held or have no token of their rate.
@@ -102,10 +99,8 @@ pub(crate) struct Fetched {
     pub(crate) left_out: Vec<QueueName>,
     /// The queues with available jobs of groups.
     pub(crate) with_groups: Vec<QueueName>,
-    /// The queues whose groups were visited, and the group behind which the next fetch goes on.
-    pub(crate) visited: Vec<(QueueName, String)>,
-    /// The queues of which jobs of groups could start.
-    pub(crate) startable: Vec<QueueName>,
+    /// The queues whose groups were visited.
+    pub(crate) visited: Vec<Visited>,
     /// How long until a queue or a group that is held, or has no token of its rate, may start a job: the first of them.
     pub(crate) next_in: Option<Duration>,
 }
@@ -114,6 +109,11 @@ impl Fetched {
     /// How many jobs the fetch took.
     pub(crate) const fn count(&self) -> usize {
         self.jobs.len() + self.unreadable.len()
+    }
+
+    /// What came of the visit of a queue's groups. None: they were not visited.
+    pub(crate) fn visit_of(&self, queue: &QueueName) -> Option<&Visited> {
+        self.visited.iter().find(|visited| visited.queue == *queue)
     }
 
     /// What two statements took that were sent at once.
@@ -130,10 +130,21 @@ impl Fetched {
         self.left_out.extend(other.left_out);
         self.with_groups.extend(other.with_groups);
         self.visited.extend(other.visited);
-        self.startable.extend(other.startable);
         self.next_in = [self.next_in, other.next_in].into_iter().flatten().min();
         self
     }
+}
+
+/// What came of a visit of the groups of a queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Visited {
+    pub(crate) queue: QueueName,
+    /// The next fetch goes on behind this group. Where nothing could start, it is the group that this visit began behind,
+    /// or another one where the visit ended before it came round to that.
+    pub(crate) reached: String,
+    /// Whether any of their jobs could start.
+    pub(crate) has_startable: bool,
+    pub(crate) took: Duration,
 }
 
 /// A job whose row cannot be read, such as one whose `meta` was changed by hand to something that this version does not
@@ -194,25 +205,21 @@ pub(crate) async fn fetch(
         .await?;
     let scan = rows.first().ok_or(sqlx::Error::RowNotFound)?;
     let (began_at, ended_at): (Stored, Stored) = (scan.try_get("began_at")?, scan.try_get("ended_at")?);
+    let visited = visited(scan)?;
+    let visits_took: Duration = visited.iter().map(|visited| visited.took).sum();
     let mut fetched = Fetched {
         jobs: Vec::with_capacity(rows.len()),
         unreadable: Vec::new(),
         began_at: began_at.0,
-        took: Duration::try_from(ended_at.0 - began_at.0).unwrap_or_default(),
+        took: Duration::try_from(ended_at.0 - began_at.0).unwrap_or_default().saturating_sub(visits_took),
         held_back: queue_names(scan.try_get("held_back")?),
         limited: queue_names(scan.try_get("limited")?),
         suspected: queue_names(scan.try_get("suspected")?),
         alone_crashes: scan.try_get::<Option<i16>, _>("alone_crashes")?.map(count),
         left_out: queue_names(scan.try_get("left_out")?),
         with_groups: queue_names(scan.try_get("with_groups")?),
-        visited: queue_names(scan.try_get("visited")?)
-            .into_iter()
-            .zip(scan.try_get::<Option<Vec<String>>, _>("reached")?.unwrap_or_default())
-            .collect(),
-        startable: queue_names(scan.try_get("startable")?),
-        next_in: scan
-            .try_get::<Option<f64>, _>("next_in")?
-            .and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok()),
+        visited,
+        next_in: scan.try_get::<Option<f64>, _>("next_in")?.and_then(seconds),
     };
     if scan.try_get::<Option<Uuid>, _>("id")?.is_some() {
         for row in &rows {
@@ -226,6 +233,24 @@ pub(crate) async fn fetch(
     // UPDATE returns rows in no promised order.
     fetched.jobs.sort_by(order_of_work);
     Ok(fetched)
+}
+
+fn visited(scan: &PgRow) -> Result<Vec<Visited>> {
+    let queues = queue_names(scan.try_get("visited")?);
+    let reached = scan.try_get::<Option<Vec<String>>, _>("reached")?.unwrap_or_default();
+    let startable = scan.try_get::<Option<Vec<bool>>, _>("startable")?.unwrap_or_default();
+    let took = scan.try_get::<Option<Vec<f64>>, _>("visits_took")?.unwrap_or_default();
+    let visits = queues.into_iter().zip(reached).zip(startable).zip(took);
+    let visits = visits.map(|(((queue, reached), has_startable), took)| {
+        let took = seconds(took).unwrap_or_default();
+        Visited { queue, reached, has_startable, took }
+    });
+    Ok(visits.collect())
+}
+
+/// A duration that the database gave. A clock that is set back makes one of 0.
+fn seconds(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds.max(0.0)).ok()
 }
 
 fn order_of_work(a: &JobRow, b: &JobRow) -> Ordering {

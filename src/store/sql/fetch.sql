@@ -190,7 +190,8 @@ scan AS (
         array_agg(w.queue) FILTER (WHERE w.has_groups) AS with_groups,
         array_agg(g.queue) FILTER (WHERE g.queue IS NOT NULL) AS visited,
         array_agg(g.reached) FILTER (WHERE g.queue IS NOT NULL) AS reached,
-        array_agg(g.queue) FILTER (WHERE g.has_startable) AS startable,
+        array_agg(g.has_startable) FILTER (WHERE g.queue IS NOT NULL) AS startable,
+        array_agg(g.took) FILTER (WHERE g.queue IS NOT NULL) AS visits_took,
         extract(epoch FROM least(
             min(w.next_at) FILTER (WHERE w.next_at > clock_timestamp()),
             min(g.next_at) FILTER (WHERE g.next_at > clock_timestamp())
@@ -209,7 +210,7 @@ scan AS (
 )
 SELECT
     c.began_at, coalesce(j.attempted_at, clock_timestamp()) AS ended_at, c.held_back, c.limited, c.suspected,
-    c.alone_crashes, c.left_out, c.with_groups, c.visited, c.reached, c.startable, c.next_in, c.spent,
+    c.alone_crashes, c.left_out, c.with_groups, c.visited, c.reached, c.startable, c.visits_took, c.next_in, c.spent,
     /* columns */j.*
 FROM scan AS c
 LEFT JOIN started AS j ON NOT j.unique_yielded OR j.id <> ALL (

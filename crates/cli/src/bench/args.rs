@@ -112,6 +112,10 @@ pub(super) struct Sizes {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) queues: u32,
 
+    /// How many groups work_grouped, work_in_order and work_blocked have
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) groups: u32,
+
     /// How many jobs are due in each second of scheduled
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) rate: u32,

@@ -23,9 +23,6 @@ const HOLDERS: u64 = 100;
 /// How many waiting jobs insert_update and insert_run_again meet.
 const CHANGED: u64 = 10_000;
 
-/// The groups of work_grouped, work_in_order and work_blocked.
-const GROUPS: u32 = 10_000;
-
 /// The groups of work_fair.
 const TENANTS: u32 = 100;
 
@@ -184,8 +181,8 @@ fn works(sizes: &Sizes, workload: Workload, n: u64, connections: u32, variant: V
             let fill = Some(Fill::waiting(n + u64::from(sizes.backlog)));
             Comparison { bare: Some(Run::Work(work)), ..Comparison::of_work(Work { fill, ..work }) }
         }
-        Workload::WorkGrouped => grouped(work, Groups::OneAtATime(GROUPS), n),
-        Workload::WorkInOrder => grouped(work, Groups::InOrder(GROUPS), n),
+        Workload::WorkGrouped => grouped(work, Groups::OneAtATime(sizes.groups), n),
+        Workload::WorkInOrder => grouped(work, Groups::InOrder(sizes.groups), n),
         Workload::WorkFair => {
             let backlog = u64::from(sizes.backlog);
             grouped(work, Groups::Fair(TENANTS, backlog), n + backlog)
@@ -195,7 +192,7 @@ fn works(sizes: &Sizes, workload: Workload, n: u64, connections: u32, variant: V
             Comparison { ours: Run::Work(Work { fill, ..work }), bare: Some(Run::Work(work)), plain: None }
         }
         Workload::WorkBlocked => {
-            let groups = Groups::InOrder(GROUPS);
+            let groups = Groups::InOrder(sizes.groups);
             let blocked = Some(Fill { first: n, groups, ..Fill::waiting(sizes.backlog.into()) });
             Comparison { ours: Run::Work(Work { blocked, ..work }), bare: Some(Run::Work(work)), plain: None }
         }

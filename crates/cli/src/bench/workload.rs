@@ -48,7 +48,7 @@ pub(super) enum Workload {
     Latency,
     /// work with many more jobs waiting (--backlog)
     WorkBacklog,
-    /// work in 10,000 groups that each run one job at a time
+    /// work in many groups that each run one job at a time (--groups)
     WorkGrouped,
     /// the same in order
     WorkInOrder,
@@ -56,7 +56,7 @@ pub(super) enum Workload {
     WorkFair,
     /// work under a rate that is never reached
     WorkRate,
-    /// work with many more jobs waiting in 10,000 groups that are blocked (--backlog)
+    /// work with many more jobs waiting in groups that are blocked (--backlog, --groups)
     WorkBlocked,
     /// work while another transaction holds an old snapshot
     WorkHeldSnapshot,

@@ -75,7 +75,7 @@ const WORKLOADS: [(&str, usize); 28] = [
 
 /// Every workload, as small as it gets.
 const SMALL: &str = "--n 40 --rounds 1 --duration 1 --backlog 50 --tasks 4,8 --concurrency 30 --slots 2,5 --runners 1,3 \
-    --queues 7 --rate 200";
+    --queues 7 --groups 9 --rate 200";
 
 #[tokio::test]
 async fn each_workload_prints_one_line_a_variant_and_leaves_nothing() {
