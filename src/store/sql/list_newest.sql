@@ -2,5 +2,6 @@
 SELECT /* columns */j.*
 FROM /* schema */job AS j
 WHERE /* matching */true AND j.id < $20 AND j.id >= $21
-ORDER BY j.id DESC
+-- Running jobs are few, and may be older than a million that wait: job_running finds them, which job_pkey would not.
+ORDER BY CASE WHEN $1::text[] = ARRAY['running'] THEN uuid_send(j.id) END DESC, j.id DESC
 LIMIT $22
