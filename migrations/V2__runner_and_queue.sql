@@ -531,6 +531,8 @@ BEGIN
                 SELECT g.rate_full_at, g.held_until
                 FROM queue_group AS g
                 WHERE are_rated AND g.queue = queue_name AND g.group_key = v.group_key
+                -- So that each is looked up, and not compared with all groups of the queue.
+                LIMIT 1
             ) AS t ON true
             CROSS JOIN LATERAL (
                 SELECT
