@@ -16,7 +16,7 @@ use crate::shared::Timed;
 
 /// How many of the last jobs are searched for the history of a key, which only holders have an index for. Reading them
 /// takes most of the time of the page.
-const AMONG: u32 = 20_000;
+const AMONG: u32 = 10_000;
 
 /// What the database knows of a key.
 pub(crate) struct KeyState {

@@ -112,6 +112,17 @@ async fn lists_of_hostile_jobs_keys_and_groups_are_cut_and_go_on_on_their_next_p
 }
 
 #[tokio::test]
+async fn queues_of_hostile_names_go_on_on_their_next_page() {
+    let database = Database::new().await.unwrap();
+    let queue = |number: usize| format!("{}{number:02}", "\u{202e}".repeat(41));
+    let jobs = (0..60).map(|number| NewJob::new("export", &json!({})).queue(queue(number)));
+    database.client().insert_many(jobs).await.unwrap();
+    let router = uniqueue_web::router(database.client().clone());
+    assert!(page(&router, "/queues").await.contains("Next page"));
+    assert_eq!(rows(&router, "/queues", "<tr id=\"queue-").await.len(), 60);
+}
+
+#[tokio::test]
 async fn more_than_a_hundred_runners_kinds_and_periodic_jobs_are_cut() {
     let database = Database::new().await.unwrap();
     let router = uniqueue_web::router(database.client().clone());

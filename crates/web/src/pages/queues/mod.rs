@@ -14,7 +14,7 @@ pub(super) use self::forms::HOLD;
 pub(super) use self::one::rate;
 pub(crate) use self::one::show;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, cli, count, countdown, document, grouped, hex, span};
+use crate::html::{Document, Hostile, cli, count, countdown, document, fitting, grouped, hex, span};
 use crate::page::Page;
 use crate::snapshot::Snapshot;
 
@@ -50,8 +50,9 @@ fn table(page: &Page, snapshot: &Snapshot, fields: &Fields) -> Markup {
         let name = queue.settings.name.as_str();
         prefix.is_none_or(|prefix| name.starts_with(prefix)) && after.is_none_or(|after| name > after)
     });
-    let next = (queues.len() > ROWS).then(|| {
-        let mut pairs = vec![("after", queues[ROWS - 1].settings.name.as_str())];
+    let rows = fitting(&queues, ROWS, |queue| row(page, queue, snapshot.now()));
+    let next = (rows.shown < rows.of).then(|| {
+        let mut pairs = vec![("after", queues[rows.shown - 1].settings.name.as_str())];
         pairs.extend(prefix.map(|prefix| ("prefix", prefix)));
         url("/queues", &pairs)
     });
@@ -71,7 +72,7 @@ fn table(page: &Page, snapshot: &Snapshot, fields: &Fields) -> Markup {
                         th.num { "Oldest" } th.num { "Runners" } th { "Limits" } th { "Keeps completed" }
                     }
                 }
-                tbody { @for queue in queues.iter().take(ROWS) { (row(page, queue, snapshot.now())) } }
+                tbody { (rows.html) }
             }
         } }
         p.row.pages { @if let Some(next) = next { a.button rel="next" href=(page.link(&next)) { "Next page" } } }
