@@ -1,11 +1,11 @@
 //! How statements find their rows: never by reading the whole table.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, Connection, Row};
 use tokio::sync::mpsc;
-use uniqueue::{Job, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
+use uniqueue::{Job, JobFilter, JobState, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
 
 use crate::support::{Database, WAIT, job};
 
@@ -187,6 +187,63 @@ async fn a_fetch_of_groups_reads_one_row_of_a_blocked_group_by_index() {
         }
         assert!(began.elapsed() < WAIT, "{by_scan} {by_index}");
     }
+}
+
+/// A column of a table's statistics, once it is at least so much. The sessions that did it have ended.
+async fn statistic(database: &Database, column: &str, table: &str, at_least: i64) -> i64 {
+    database.pool().close().await;
+    let pool = database.another_pool(1).await;
+    let read = format!("SELECT {column} FROM pg_stat_all_tables WHERE relid = '{{schema}}.{table}'::regclass");
+    let began = Instant::now();
+    loop {
+        let number: i64 = sqlx::query_scalar(database.sql(&read)).fetch_one(&pool).await.unwrap();
+        if number >= at_least {
+            return number;
+        }
+        assert!(began.elapsed() < WAIT, "{column} of {table}: {number}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_running_jobs_walks_past_none_that_wait() {
+    const RUNNING: i64 = 3_000;
+    let database = Database::new().await;
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    let running = format!(
+        "INSERT INTO {{schema}}.job (id, kind, state, worker)
+        SELECT {{schema}}.new_job_id(), 'export', 'running', gen_random_uuid() FROM generate_series(1, {RUNNING})"
+    );
+    database.execute(&running).await;
+    let waiting =
+        "INSERT INTO {schema}.job (id, kind) SELECT {schema}.new_job_id(), 'export' FROM generate_series(1, 40000)";
+    database.execute(waiting).await;
+    database.execute("ANALYZE {schema}.job").await;
+    let jobs = database.client.jobs(JobFilter::new().states(JobState::Running)).limit(100).await.unwrap();
+    assert_eq!(jobs.len(), 100);
+    assert!(jobs.is_sorted_by(|a, b| a.id > b.id));
+    let read = statistic(&database, "coalesce(idx_tup_fetch, 0)", "job", RUNNING).await;
+    assert!(read < 2 * RUNNING, "{read} rows were read by index");
+}
+
+#[tokio::test]
+async fn the_tokens_of_each_group_are_looked_up_by_index() {
+    const GROUPS: i64 = 300;
+    let database = Database::new().await;
+    let fill = format!(
+        "INSERT INTO {{schema}}.job (id, kind, group_key)
+        SELECT {{schema}}.new_job_id(), 'sync', 'group ' || n FROM generate_series(1, {GROUPS}) AS n"
+    );
+    database.execute(&fill).await;
+    let spend =
+        "SELECT {schema}.spend_tokens(array_agg(queue::text), array_agg(group_key::text), now()) FROM {schema}.job";
+    database.execute("SELECT {schema}.rate_groups('default', 1, '1 day')").await;
+    database.execute(spend).await;
+    let visit = "SELECT cardinality(ids)::bigint FROM {schema}.jobs_of_groups('default', '{sync}', 100, 0, false, '{}', 1000, '', '{}')";
+    for _ in 0..3 {
+        assert_eq!(database.number(visit).await, 0);
+    }
+    statistic(&database, "idx_scan", "queue_group", 3 * GROUPS).await;
 }
 
 /// Those that read jobs, each with its arguments.
