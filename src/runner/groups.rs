@@ -93,6 +93,9 @@ impl Groups {
             let has_groups = fetched.with_groups.contains(queue);
             let turns = queues.entry(queue.clone()).or_default();
             turns.has_groups = has_groups;
+            if slots.groups.most == 0 {
+                due = due.into_iter().chain(turns.rest_until).min();
+            }
             if visited.is_none() && has_groups {
                 continue;
             }
@@ -111,15 +114,17 @@ impl Groups {
             let is_in_vain = !has_startable || (taken < slots.idle && *took > CHEAP);
             let max_pause = MAX_PAUSE * u32::try_from(slots.groups.most.div_ceil(MOST)).unwrap_or(u32::MAX);
             turns.rest_until = is_in_vain.then(|| now + took.saturating_mul(PAUSE).min(max_pause));
-            let round_began = *turns.round_began.get_or_insert(began);
-            let is_whole_round = !has_startable && *reached == slots.groups.after;
-            let next = if is_whole_round {
-                turns.round_began = None;
-                round_began + ROUND
+            let round_began = turns.round_began.take().unwrap_or(began);
+            let next = if *has_startable {
+                // The next fetch begins another round.
+                None
+            } else if *reached == slots.groups.after {
+                Some(round_began + ROUND)
             } else {
-                turns.rest_until.unwrap_or(now)
+                turns.round_began = Some(round_began);
+                turns.rest_until
             };
-            due = due.into_iter().chain([next]).min();
+            due = due.into_iter().chain(next).min();
         }
         due
     }
@@ -171,7 +176,7 @@ mod tests {
             (slots[0].groups.most, due.map(|due| due.duration_since(start).as_millis()))
         };
         assert_eq!(visit(0, 5, "m"), (MOST, Some(50)));
-        assert_eq!(visit(49, 49, "m"), (0, None), "the groups rest");
+        assert_eq!(visit(49, 49, "m"), (0, Some(50)), "the groups rest");
         assert_eq!(visit(50, 70, "m"), (MOST, Some(1000)), "the visit came round to where it began");
         assert_eq!(visit(1000, 1020, ""), (MOST, Some(1100)), "a pause has an end");
     }
