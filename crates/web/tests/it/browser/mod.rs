@@ -9,4 +9,5 @@ mod journey;
 mod pictures;
 mod scene;
 mod service;
+mod steady;
 mod trouble;
