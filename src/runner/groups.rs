@@ -179,6 +179,11 @@ mod tests {
         assert_eq!(visit(49, 49, "m"), (0, Some(50)), "the groups rest");
         assert_eq!(visit(50, 70, "m"), (MOST, Some(1000)), "the visit came round to where it began");
         assert_eq!(visit(1000, 1020, ""), (MOST, Some(1100)), "a pause has an end");
+        // A job that could start, but is locked: it is polled for like any other.
+        let slots = [Slots { queue: queue.clone(), free: 1, idle: 1, groups: groups.visit(&queue, 1, at(1100)) }];
+        let could = Visited { has_startable: true, ..visited(&queue, "", Duration::from_millis(1)) };
+        let fetched = Fetched { visited: vec![could], ..fetched(&queue) };
+        assert_eq!(groups.visited(&slots, &fetched, at(1100), at(1101)), None);
     }
 
     #[test]
