@@ -1,8 +1,9 @@
 -- What the queue's schema holds: a row an object, with what it is made of as text that PostgreSQL 14 to 18 write
 -- alike. Asked with search_path set to the schema, so that the schema's name stands in none of it. Left out are
--- comments, owners, grants and storage settings, which are an operator's business, and what would only repeat:
--- indexes of constraints, which stand with them. Of a view and of a parsed function PostgreSQL 16 names fewer tables
--- than 15 does, so their text counts without qualifiers, brackets and white space. What a failed rebuild of an index left behind is not there: it is a
+-- comments, owners, grants and storage settings, which are an operator's business, and indexes of constraints, which
+-- stand with them. The server prints a view and a parsed function from its own tree, and releases print differently:
+-- PostgreSQL 16 names fewer tables than 15, and minor releases of 2026 write AS before the alias of UPDATE and DELETE. So
+-- their text counts without qualifiers, AS, brackets and white space. What a failed rebuild of an index left behind is a
 -- finding of its own.
 SELECT to_jsonb(o)
 FROM (
@@ -40,7 +41,7 @@ FROM (
             FROM pg_attribute AS a
             WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
         )
-            || ' body ' || left(md5(regexp_replace(pg_get_viewdef(c.oid), '\w+\.|[\s()]', '', 'g')), 8)
+            || ' body ' || left(md5(regexp_replace(pg_get_viewdef(c.oid), '\w+\.|\mAS\M|[\s()]', '', 'g')), 8)
     FROM pg_class AS c
     WHERE c.relnamespace = to_regnamespace($1) AND c.relkind IN ('v', 'm')
     UNION ALL
@@ -100,7 +101,7 @@ FROM (
                 FROM unnest(p.proconfig) WITH ORDINALITY AS s (setting, place)
             ),
             'body ' || left(
-                md5(coalesce(regexp_replace(pg_get_function_sqlbody(p.oid), '\w+\.|[\s()]', '', 'g'), p.prosrc)), 8
+                md5(coalesce(regexp_replace(pg_get_function_sqlbody(p.oid), '\w+\.|\mAS\M|[\s()]', '', 'g'), p.prosrc)), 8
             )
         )
     FROM pg_proc AS p
