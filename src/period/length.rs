@@ -57,7 +57,7 @@ impl Length {
     /// The instant that is this much later, as the database computes it; `None` beyond the year 9999.
     #[must_use]
     pub fn after(self, instant: OffsetDateTime) -> Option<OffsetDateTime> {
-        let instant = instant.to_offset(time::UtcOffset::UTC);
+        let instant = instant.checked_to_offset(time::UtcOffset::UTC)?;
         // Counted from January of the year 0.
         let months = i64::from(instant.year()) * 12 + i64::from(u8::from(instant.month())) - 1 + i64::from(self.months);
         let year = i32::try_from(months.div_euclid(12)).ok()?;
@@ -168,6 +168,13 @@ mod tests {
         assert!(Length::years(u32::MAX).check().is_err());
         assert!(Length::months(1).plus(Duration::from_nanos(1)).check().is_err());
         assert!(Length::months(0).check().is_err());
+    }
+
+    #[test]
+    fn what_is_beyond_the_calendar_in_utc_has_no_time_after() {
+        let last = time::macros::datetime!(9999-12-31 23:59:59 -23:59);
+        assert_eq!(Length::months(1).after(last), None);
+        assert_eq!(Length::from(Duration::from_secs(1)).after(last), None);
     }
 
     #[test]

@@ -14,7 +14,9 @@ pub(crate) fn format_relative(at: OffsetDateTime, now: OffsetDateTime) -> String
 
 /// Writes a time as RFC 3339 in UTC, to the second, so that it can be pasted as an argument.
 pub(crate) fn format_time(at: OffsetDateTime) -> String {
-    let to_the_second = at.to_offset(time::UtcOffset::UTC).replace_nanosecond(0).unwrap_or(at);
+    // Beyond the year 9999 there is no time in UTC.
+    let at = at.checked_to_offset(time::UtcOffset::UTC).unwrap_or(at);
+    let to_the_second = at.replace_nanosecond(0).unwrap_or(at);
     to_the_second.format(&Rfc3339).unwrap_or_else(|_| to_the_second.to_string())
 }
 
@@ -32,5 +34,7 @@ mod tests {
         assert_eq!(format_time(at).parse(), Ok(TimeArgument::At(at.replace_nanosecond(0).unwrap())));
         assert_eq!(format_relative(at, at + time::Duration::seconds(312)), "5m 12s ago");
         assert_eq!(format_relative(at, at - time::Duration::hours(2)), "in 2h");
+        // In UTC it is in the year 10000.
+        assert_eq!(format_time(datetime!(9999-12-31 23:59:59 -23:59)), "9999-12-31T23:59:59-23:59");
     }
 }
