@@ -44,11 +44,12 @@ looked_at AS (
 finished AS (
     SELECT
         l.finalized_at,
-        greatest(extract(epoch FROM l.attempted_at - greatest(l.scheduled_at, l.created_at)), 0)::double precision AS wait,
+        greatest(extract(epoch FROM l.attempted_at - greatest(l.scheduled_at, l.created_at, 'epoch')), 0)::double precision AS wait,
         greatest(extract(epoch FROM l.finalized_at - l.attempted_at), 0)::double precision AS run
     FROM looked_at AS l
     WHERE l.state IN ('completed', 'discarded')
-        AND l.attempted_at IS NOT NULL
+        -- Infinite times, which only a hand sets, cannot be subtracted.
+        AND isfinite(l.attempted_at) AND isfinite(l.finalized_at)
         -- What has another time since its latest attempt (a retry, a snooze, a rescue) was not ended by that one, but
         -- discarded since it could not come back: it neither ran nor waited from the one time to the other.
         AND l.scheduled_at <= l.attempted_at
