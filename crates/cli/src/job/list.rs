@@ -83,7 +83,7 @@ pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
         let now = client.database_time().await?;
         let mut text = table(&page, now).text();
         if let Some(last) = page.last().filter(|_| page.len() as u64 == u64::from(limit)) {
-            text.push_str(&format!("next: {}\n", next_page(std::env::args(), last.id)));
+            text.push_str(&output::next_page(&last.id.to_string()));
         }
         output::print(&text)?;
     }
@@ -125,43 +125,4 @@ pub(super) fn table(jobs: &[JobRow], now: OffsetDateTime) -> Table {
         table.row(cells);
     }
     table
-}
-
-/// The command for the next page: the same words with another --after. It omits the URL, which may hold a password.
-fn next_page(words: impl IntoIterator<Item = String>, last: JobId) -> String {
-    let mut next = vec!["uniqueue".to_owned()];
-    let mut words = words.into_iter().skip(1);
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--after" => drop(words.next()),
-            "--database-url" => {
-                words.next();
-                next.extend([word, "URL".to_owned()]);
-            }
-            _ if word.starts_with("--after=") => {}
-            _ if word.starts_with("--database-url=") => next.push("--database-url=URL".to_owned()),
-            _ => next.push(output::shell_word(&word)),
-        }
-    }
-    format!("{} --after {last}", next.join(" "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn next_page_is_the_same_command_with_another_start() {
-        let last: JobId = "019abc12-3456-7def-8a12-3456789abcde".parse().unwrap();
-        let next = |line: &[&str]| next_page(line.iter().map(|word| (*word).to_owned()), last);
-        assert_eq!(next(&["./uq", "job", "list"]), format!("uniqueue job list --after {last}"));
-        assert_eq!(
-            next(&["uq", "job", "list", "--after", "x", "--args", "{\"it's\": 1}", "--after=y"]),
-            format!(r#"uniqueue job list --args '{{"it'\''s": 1}}' --after {last}"#)
-        );
-        assert_eq!(
-            next(&["uq", "job", "list", "--database-url", "postgres://u:p@h/d", "--database-url=z"]),
-            format!("uniqueue job list --database-url URL --database-url=URL --after {last}")
-        );
-    }
 }

@@ -2,6 +2,7 @@
 
 mod bar;
 mod confirm;
+mod next_page;
 mod paint;
 mod printable;
 mod record;
@@ -19,6 +20,7 @@ use serde::Serialize;
 
 pub(crate) use self::bar::Bar;
 pub(crate) use self::confirm::{Answer, confirm};
+pub(crate) use self::next_page::next_page;
 pub(crate) use self::paint::{ColorChoice, Style, choose_color, has_colors, paint, paint_error};
 pub(crate) use self::printable::printable;
 pub(crate) use self::record::Record;

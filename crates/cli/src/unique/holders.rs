@@ -6,7 +6,7 @@ use uniqueue::KeyHolder;
 use super::args::HoldersArguments;
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::output::{self, Column, Style, Table};
+use crate::output::{self, Column, Table};
 use crate::verdict::Verdict;
 
 /// A claim as JSON.
@@ -69,8 +69,7 @@ pub(super) async fn run(arguments: HoldersArguments) -> Result<Verdict, Failure>
     }
     output::print(&table.text())?;
     if let Some(last) = holders.last().filter(|_| holders.len() == limit as usize) {
-        let next = format!("next page: --after={}\n", output::shell_word(&last.claim.unique_key));
-        output::print(&output::paint(Style::Faint, &next))?;
+        output::print(&output::next_page(&last.claim.unique_key))?;
     }
     Ok(Verdict::Fine)
 }

@@ -476,11 +476,12 @@ async fn what_begins_with_a_dash_can_be_given_and_what_is_told_can_be_pasted() {
     insert(&url, "a", "{}", r#"{"key": "z"}"#).await;
 
     let (_, page) = told(&url, &["holders", "--limit", "1"]);
-    let after = page.lines().find_map(|line| line.strip_prefix("next page: ")).expect(&page);
-    let line = format!("{} unique holders --schema jobs {after}", env!("CARGO_BIN_EXE_uniqueue"));
+    let after = page.lines().find_map(|line| line.strip_prefix("next: uniqueue ")).expect(&page);
+    let after = after.replace("--database-url URL ", "");
+    let line = format!("{} {after}", env!("CARGO_BIN_EXE_uniqueue"));
     let next = Command::new("sh").args(["-c", &line]).env("DATABASE_URL", &url).output().unwrap();
     let next = String::from_utf8(next.stdout).unwrap();
-    assert!(next.ends_with("(1 row)\n") && next.contains("\n z "), "{line}: {next}");
+    assert!(next.contains("(1 row)\n") && next.contains("\n z "), "{line}: {next}");
 
     let mut release = uniqueue();
     release.args(["unique", "release", "--yes", "--schema", "jobs", "--", "-dash it's"]).env("DATABASE_URL", &url);
