@@ -22,7 +22,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The arguments of every command that connects to a database.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DatabaseArguments {
-    /// The database, such as postgres://user:password@host:5432/database
+    /// The database, such as postgres://user@host:5432/database. Other users of this machine can read arguments: give a
+    /// password in DATABASE_URL or in ~/.pgpass
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
     pub(crate) database_url: Option<String>,
 

@@ -21,7 +21,8 @@ use crate::verdict::Verdict;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PsqlArguments {
-    /// The database, such as postgres://user:password@host:5432/database
+    /// The database, such as postgres://user@host:5432/database. Other users of this machine can read arguments: give a
+    /// password in DATABASE_URL or in ~/.pgpass
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
     database_url: Option<String>,
 
