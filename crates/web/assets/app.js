@@ -62,12 +62,15 @@ const isBusy = () =>
 
 let reading = false;
 async function readAgain(force = false) {
-  if (reading || (!force && isBusy())) return;
+  if (reading) return;
+  if (!force && isBusy()) return show("paused");
   reading = true;
   try {
-    const answer = await fetch(location.href, { headers: { accept: "text/html" }, credentials: "same-origin" });
-    if (!answer.ok) throw new Error(answer.statusText);
+    const options = { headers: { accept: "text/html" }, credentials: "same-origin", signal: AbortSignal.timeout(15000) };
+    const answer = await fetch(location.href, options);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    // In an outage of the database there is a page that says so.
+    if (!$("#main", page) || (!answer.ok && answer.status !== 503)) throw new Error(answer.statusText);
     if (!force && isBusy()) return;
     Idiomorph.morph($("#main"), $("#main", page), {
       ignoreActiveValue: true,
@@ -79,41 +82,36 @@ async function readAgain(force = false) {
     });
     prepare();
     restoreRow();
-    show(true);
+    showAge();
   } catch (error) {
     console.error(error);
-    show(false);
+    show("no connection");
   } finally {
     reading = false;
   }
 }
 
-function show(isOn) {
+// --- Whether what stands here is new.
+const classes = { live: "on tick", paused: "", "old data": "off", "no connection": "off" };
+function show(word) {
   const live = $("#live");
   if (!live) return;
-  live.className = isOn ? "live on tick" : "live off";
-  live.textContent = isOn ? "live" : "no connection";
-  if (isOn) setTimeout(() => live.classList.remove("tick"), 300);
+  live.className = `live ${classes[word]}`;
+  live.textContent = word;
+  setTimeout(() => live.classList.remove("tick"), 300);
 }
+const showAge = () => show($("#main [data-old]") ? "old data" : "live");
 
-// --- Following the queue: one event a sample.
-let stream;
-function follow() {
-  const path = document.body.dataset.live;
-  if (!path || stream || document.hidden) return;
-  stream = new EventSource(path);
-  stream.addEventListener("open", () => show(true));
-  stream.addEventListener("sample", () => readAgain());
-  stream.addEventListener("error", () => show(false));
+// --- Following the queue: the page is read again every two seconds, about once a sample. A stream of events would take one of
+// the six connections that a browser opens to a server, for each window.
+const isLive = document.body.hasAttribute("data-live");
+async function follow() {
+  // The page of a job that has ended follows no more.
+  if (!document.hidden && $("#live, [data-old]")) await readAgain();
+  setTimeout(follow, 2000);
 }
 document.addEventListener("visibilitychange", () => {
-  if (document.hidden) {
-    stream?.close();
-    stream = undefined;
-  } else {
-    follow();
-    if (document.body.dataset.live) readAgain();
-  }
+  if (isLive && !document.hidden) readAgain();
 });
 
 // --- Keys.
@@ -181,6 +179,7 @@ document.addEventListener("change", (event) => {
 });
 
 prepare();
+showAge();
 // On a narrow window the navigation scrolls sideways.
 $("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-follow();
+if (isLive) setTimeout(follow, 2000);

@@ -50,7 +50,7 @@ async fn main() -> Result<(), BoxError> {
     let client = Client::connect(database.url()).await?;
     client.migrate().await?;
 
-    // Streams of open pages end with the signal. Otherwise the server would wait for them.
+    // The task that reads the queue for open pages ends with the signal.
     let dashboard = Web::new(client.clone()).access(access).shutdown(stopped()).router();
     let service = Router::new().route("/welcome", post(welcome)).with_state(client.clone()).nest("/queue", dashboard);
 

@@ -21,6 +21,8 @@ pub(crate) enum Failure {
     Bad(String),
     /// The database did not answer in time, or refused.
     Database(Arc<Error>),
+    /// The database does not answer, perhaps for a reason that is known.
+    Away(Option<String>),
 }
 
 impl From<Error> for Failure {
@@ -46,10 +48,10 @@ pub(crate) struct Told {
 pub(crate) fn with_navigation(page: &Page, failed: Response) -> Response {
     let Some(Told { title, text }) = failed.extensions().get::<Told>() else { return failed };
     let body = html! {
-        p.callout.critical role="alert" { (Hostile(text)) }
+        p.callout.critical role="alert" data-old[failed.status() == StatusCode::SERVICE_UNAVAILABLE] { (Hostile(text)) }
         p { "Go back with your browser, reload the page, or open the " a href=(page.link("/")) { "overview" } "." }
     };
-    let document = document(page, Document { title, is_live: false, actions: html! {}, body });
+    let (_, document) = document(page, Document { title, is_live: false, actions: html! {}, body });
     (failed.status(), document).into_response()
 }
 
@@ -90,6 +92,11 @@ impl IntoResponse for Failure {
                 tracing::warn!(error = ?error.to_string(), "a request to the dashboard failed");
                 let title = if waited(&error) { "This took too long" } else { "The database did not answer" };
                 (StatusCode::SERVICE_UNAVAILABLE, title, told(&error))
+            }
+            Self::Away(why) => {
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                let text = format!("The page was not read in time{why}.");
+                (StatusCode::SERVICE_UNAVAILABLE, "The database does not answer", text)
             }
         };
         let page = html! {

@@ -13,6 +13,9 @@ use crate::failure::Failure;
 pub(crate) const UNITS: &[(&str, &str, u64)] =
     &[("s", "seconds", 1), ("m", "minutes", 60), ("h", "hours", 3_600), ("d", "days", 86_400)];
 
+/// The most minutes that a time lies ahead: 100 years, as for an insert.
+const MOST_MINUTES: u64 = 36_525 * 24 * 60;
+
 /// Fields as they were sent. Empty ones count as absent.
 #[derive(Debug, Default)]
 pub(crate) struct Fields(Vec<(String, String)>);
@@ -52,6 +55,17 @@ impl Fields {
         let unit = self.get(&format!("{name}_unit")).unwrap_or(UNITS[0].0);
         let (_, _, seconds) = UNITS.iter().find(|(word, ..)| *word == unit).ok_or_else(invalid)?;
         Duration::try_from_secs_f64(number * *seconds as f64).map_err(|_| invalid())
+    }
+
+    /// A length of time in whole minutes that must be there.
+    pub(crate) fn need_minutes(&self, name: &str) -> Result<Duration, Failure> {
+        let minutes: u64 = self.parsed(name)?.ok_or_else(|| Failure::Bad(format!("The field {name} is empty.")))?;
+        if minutes > MOST_MINUTES {
+            return Err(Failure::Bad(format!(
+                "{name} is not valid: at most {MOST_MINUTES}, which are 100 years: {minutes}"
+            )));
+        }
+        Ok(Duration::from_secs(60 * minutes))
     }
 
     /// The ids of a field.

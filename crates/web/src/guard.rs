@@ -3,18 +3,26 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use tokio::time::timeout;
 use tower_http::csrf::CsrfLayer;
 
 use crate::access::Needs;
 use crate::app::App;
 use crate::failure::{Failure, Told, with_navigation};
 use crate::page::Page;
+
+/// How long a page may take: the policy lab takes half of it. How long while samples of the queue take too long, which is more
+/// than a look-up. And how long while no connection can be had.
+const SLOWEST: Duration = Duration::from_secs(10);
+const SLOW: Duration = Duration::from_millis(2_500);
+const OUTAGE: Duration = Duration::from_secs(1);
 
 /// The names of the local machine.
 const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
@@ -47,7 +55,7 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
     }
     parts.extensions.insert(access);
     let mut asked = parts.clone();
-    let response = next.run(Request::from_parts(parts, body)).await;
+    let response = answered(&gate.app, &asked.method, next.run(Request::from_parts(parts, body))).await;
     if matches!(gate.needs, Needs::Right(_)) {
         gate.app.sampler.next_round();
     }
@@ -59,6 +67,24 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
             page.here = String::new();
         }
         return with_navigation(&page, response);
+    }
+    response
+}
+
+/// The answer to a request, within the time that a page may take. A change is waited for: its answer says whether it was made.
+async fn answered(app: &App, method: &Method, answer: impl Future<Output = Response>) -> Response {
+    if *method != Method::GET {
+        return answer.await;
+    }
+    let failure = app.sampler.failure();
+    let most = failure.as_ref().map_or(SLOWEST, |failure| if failure.is_slow { SLOW } else { OUTAGE });
+    let response = match timeout(most, answer).await {
+        Ok(response) => response,
+        Err(_) => Failure::Away(failure.map(|failure| failure.why)).into_response(),
+    };
+    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        // The sampler finds out whether the next page needs to wait.
+        app.sampler.want();
     }
     response
 }

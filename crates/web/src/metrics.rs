@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use uniqueue::{JobState, QueueInfo, QueueSettings, Rate, Severity};
 
 use crate::app::App;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Seen, Snapshot};
 
 /// The content type that Prometheus asks for.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -69,18 +69,17 @@ pub(crate) const METRICS: [(&str, &str, &str); 25] = [
 
 /// The latest sample. Without one only the build and a failed sample.
 pub(crate) async fn show(State(app): State<Arc<App>>) -> Response {
-    let snapshot = app.sampler.latest().await;
-    ([(header::CONTENT_TYPE, OPEN_METRICS)], text(snapshot.as_deref())).into_response()
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], text(&app.sampler.latest().await)).into_response()
 }
 
 /// The page of a sample.
-pub(crate) fn text(snapshot: Option<&Snapshot>) -> String {
+pub(crate) fn text(seen: &Seen) -> String {
     let mut page = Page(String::new());
     for (name, kind, meaning) in METRICS {
         page.describe(name, kind, meaning);
-        match (name, snapshot) {
+        match (name, &seen.snapshot) {
             ("uniqueue_build", _) => page.value("uniqueue_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0),
-            ("uniqueue_sample_failed", None) => page.value(name, &[], 1.0),
+            ("uniqueue_sample_failed", _) => page.value(name, &[], flag(seen.problem().is_some())),
             (name, Some(snapshot)) => page.series(name, snapshot),
             (_, None) => {}
         }
@@ -98,7 +97,7 @@ impl Page {
     }
 
     fn series(&mut self, name: &str, snapshot: &Snapshot) {
-        let Snapshot { stats, queues, diagnosis, waiting_inserts, audited, .. } = snapshot;
+        let Snapshot { stats, queues, doctor, waiting_inserts, audited, .. } = snapshot;
         let rates = &stats.rates;
         match name {
             "uniqueue_jobs" | "uniqueue_jobs_capped" => {
@@ -138,14 +137,14 @@ impl Page {
                 }
             }
             "uniqueue_findings" => {
-                let Some(diagnosis) = diagnosis else { return };
+                let Some(diagnosis) = &doctor.diagnosis else { return };
                 for severity in [Severity::Critical, Severity::Warning, Severity::Notice] {
                     let found = diagnosis.findings.iter().filter(|finding| finding.severity == severity).count();
                     self.value(name, &[("severity", severity.as_str())], found as f64);
                 }
             }
             "uniqueue_finding" => {
-                let Some(diagnosis) = diagnosis else { return };
+                let Some(diagnosis) = &doctor.diagnosis else { return };
                 let mut codes: Vec<_> = diagnosis.findings.iter().map(|finding| finding.code.as_str()).collect();
                 codes.sort_unstable();
                 for same in codes.chunk_by(|one, other| one == other) {
@@ -153,12 +152,11 @@ impl Page {
                 }
             }
             "uniqueue_diagnosis_age_seconds" => {
-                let Some(diagnosis) = diagnosis else { return };
+                let Some(diagnosis) = &doctor.diagnosis else { return };
                 let age = stats.asked_at - diagnosis.at + snapshot.taken_at.elapsed();
                 self.value(name, &[], age.as_seconds_f64().max(0.0));
             }
             "uniqueue_sample_age_seconds" => self.value(name, &[], snapshot.taken_at.elapsed().as_secs_f64()),
-            "uniqueue_sample_failed" => self.value(name, &[], flag(snapshot.failure.is_some())),
             _ => {}
         }
     }
@@ -247,7 +245,7 @@ mod tests {
 
     #[test]
     fn without_a_sample_the_page_says_so() {
-        let page = text(None);
+        let page = text(&Seen::default());
         assert!(page.contains("\nuniqueue_sample_failed 1\n"), "{page}");
         assert!(page.contains("\nuniqueue_build_info{version=\""), "{page}");
         assert!(page.ends_with("# EOF\n"), "{page}");

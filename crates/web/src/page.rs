@@ -1,6 +1,6 @@
 //! What a handler knows of its request: the visitor, the links, the settings.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::extract::{FromRequestParts, OriginalUri};
@@ -14,6 +14,7 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::failure::Failure;
 use crate::shared::Answer;
+use crate::snapshot::{Seen, Snapshot};
 
 /// The colours of the page.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -67,12 +68,20 @@ pub(crate) struct Page {
     pub(crate) is_local_time: bool,
     /// The path within the dashboard, with its query.
     pub(crate) here: String,
+    /// The sample from which the page is made, and what is wrong with it.
+    pub(crate) seen: OnceLock<Seen>,
     prefix: String,
 }
 
 impl Page {
     pub(crate) fn client(&self) -> &Client {
         &self.app.client
+    }
+
+    /// The latest sample. The frame of the page says when it is old, or why there is none.
+    pub(crate) async fn sample(&self) -> Option<Arc<Snapshot>> {
+        let seen = self.app.sampler.latest().await;
+        self.seen.get_or_init(|| seen).snapshot.clone()
     }
 
     /// The database's time, for what the page tells. A change asks the database instead.
@@ -86,6 +95,8 @@ impl Page {
         answer: &Answer<T>,
         ask: impl Future<Output = Result<T, Failure>>,
     ) -> Result<Arc<T>, Failure> {
+        // A page that follows the queue is read again, and must not wait in an outage.
+        self.app.sampler.want();
         answer.get(|| self.app.sampler.round(), ask).await
     }
 
@@ -147,7 +158,8 @@ impl FromRequestParts<Arc<App>> for Page {
         }
         let here = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         let cookies = parts.headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
-        let mut page = Self { app: Arc::clone(app), access, theme: Theme::System, is_local_time: false, here, prefix };
+        let (app, theme, seen) = (Arc::clone(app), Theme::System, OnceLock::new());
+        let mut page = Self { app, access, theme, is_local_time: false, here, seen, prefix };
         for (name, value) in cookies.flat_map(|cookies| cookies.split(';')).filter_map(|one| one.trim().split_once('='))
         {
             match name {

@@ -71,7 +71,6 @@ routes! {
     GET "/doctor" Needs::Read => pages::doctor::show,
     GET "/insert" Needs::Read => pages::insert::form,
     POST "/insert" Needs::Right(Right::Insert) => pages::insert::insert,
-    GET "/live" Needs::Read => pages::live::stream,
     POST "/settings" Needs::Read => pages::settings::change,
     GET "/metrics" Needs::Read => metrics::show,
     GET "/health/live" Needs::Nothing => health::live,

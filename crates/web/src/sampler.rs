@@ -1,7 +1,8 @@
-//! One task reads the state of the queue for all pages, streams and metrics of a process.
+//! One task reads the state of the queue for all pages and metrics of a process.
 //!
-//! It runs while a request has asked for a snapshot within the last minute, or a stream is open. So a dashboard that is not
-//! looked at costs nothing, and fifty open tabs cost what one does.
+//! It runs while a page that follows the queue, a scrape or a probe came within the last minute. So a dashboard that is not
+//! looked at costs nothing, and fifty open tabs cost what one does. It also knows whether the database answers, so that in
+//! an outage no page waits for it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +13,9 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use uniqueue::{Client, Diagnosis, Result};
+use uniqueue::{Client, Result};
 
-use crate::snapshot::{POINTS, Point, Snapshot};
+use crate::snapshot::{Doctor, POINTS, Point, SampleFailure, Seen, Snapshot};
 
 /// The time between two samples.
 const EVERY: Duration = Duration::from_secs(2);
@@ -23,22 +24,21 @@ const EVERY: Duration = Duration::from_secs(2);
 const DIAGNOSE_EVERY: Duration = Duration::from_secs(30);
 
 /// The longest that one sample or one check takes.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long the task goes on after the last request.
 const LINGER: Duration = Duration::from_secs(60);
 
-/// How long a request waits for the first snapshot.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-type Latest = Option<Arc<Snapshot>>;
+/// How long a request waits for the first sample, and for a newer one where there is an old one.
+const FIRST: Duration = Duration::from_secs(5);
+const NEWER: Duration = Duration::from_secs(1);
 
 /// Reads the state of the queue, while it is asked for.
 pub(crate) struct Sampler {
     client: Client,
     stop: CancellationToken,
-    latest: watch::Sender<Latest>,
+    seen: watch::Sender<Seen>,
     task: Mutex<Task>,
     /// Counts samples, and changes from the dashboard.
     round: AtomicU64,
@@ -54,32 +54,32 @@ struct Task {
 impl Sampler {
     pub(crate) fn new(client: Client, stop: CancellationToken) -> Self {
         let task = Mutex::new(Task { wanted_at: Instant::now(), handle: None });
-        Self { client, stop, latest: watch::Sender::new(None), task, round: AtomicU64::new(0), hurry: Notify::new() }
+        let (seen, round, hurry) = (watch::Sender::default(), AtomicU64::new(0), Notify::new());
+        Self { client, stop, seen, task, round, hurry }
     }
 
-    /// The latest snapshot, not older than a few samples. `None`: the database does not answer.
-    pub(crate) async fn latest(self: &Arc<Self>) -> Latest {
+    /// The latest sample, or why there is none. An attempt that failed is an answer as well: nothing waits for the next one.
+    pub(crate) async fn latest(self: &Arc<Self>) -> Seen {
         self.want();
-        let mut latest = self.latest.subscribe();
-        let is_fresh = |snapshot: &Latest| snapshot.as_ref().is_some_and(|one| one.taken_at.elapsed() < EVERY * 3);
-        let _ = timeout(PATIENCE, latest.wait_for(is_fresh)).await;
-        latest.borrow().clone()
+        let mut seen = self.seen.subscribe();
+        let patience = if seen.borrow().snapshot.is_some() { NEWER } else { FIRST };
+        let _ = timeout(patience, seen.wait_for(|seen| seen.failure.is_some() || seen.problem().is_none())).await;
+        seen.borrow().clone()
+    }
+
+    /// Why the last attempt at a sample failed. `None`: it did not fail.
+    pub(crate) fn failure(&self) -> Option<SampleFailure> {
+        self.seen.borrow().failure.clone()
     }
 
     /// Takes a sample after a change, so that the next page shows it.
     pub(crate) async fn refresh(self: &Arc<Self>) {
         self.want();
-        let mut latest = self.latest.subscribe();
+        let mut seen = self.seen.subscribe();
         self.hurry.notify_one();
         let asked_at = Instant::now();
-        let is_newer = |snapshot: &Latest| snapshot.as_ref().is_some_and(|one| one.taken_at >= asked_at);
-        let _ = timeout(EVERY * 2, latest.wait_for(is_newer)).await;
-    }
-
-    /// A receiver that changes with every sample.
-    pub(crate) fn subscribe(self: &Arc<Self>) -> watch::Receiver<Latest> {
-        self.want();
-        self.latest.subscribe()
+        let is_newer = |seen: &Seen| seen.snapshot.as_ref().is_some_and(|one| one.taken_at >= asked_at);
+        let _ = timeout(EVERY * 2, seen.wait_for(|seen| seen.failure.is_some() || is_newer(seen))).await;
     }
 
     /// A number that grows with each sample and each change from the dashboard. What was read before is then old.
@@ -93,10 +93,12 @@ impl Sampler {
     }
 
     /// Starts the task if it does not run.
-    fn want(self: &Arc<Self>) {
+    pub(crate) fn want(self: &Arc<Self>) {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         task.wanted_at = Instant::now();
         if task.handle.as_ref().is_none_or(JoinHandle::is_finished) {
+            // What failed a while ago says nothing of now.
+            self.seen.send_modify(|seen| seen.failure = None);
             let (stop, sampler) = (self.stop.clone(), Arc::clone(self));
             task.handle = Some(tokio::spawn(async move {
                 tokio::select! {
@@ -109,35 +111,35 @@ impl Sampler {
 
     fn is_wanted(&self) -> bool {
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-        task.wanted_at.elapsed() < LINGER || self.latest.receiver_count() > 0
+        task.wanted_at.elapsed() < LINGER
     }
 
     async fn run(&self) {
-        let diagnosis = watch::Sender::new(None);
+        let doctor = watch::Sender::default();
         tokio::select! {
-            () = self.sample_all(&diagnosis) => {}
-            () = self.diagnose_all(&diagnosis) => {}
+            () = self.sample_all(&doctor) => {}
+            () = self.diagnose_all(&doctor) => {}
         }
     }
 
-    async fn sample_all(&self, diagnosis: &watch::Sender<Option<Arc<Diagnosis>>>) {
+    async fn sample_all(&self, doctor: &watch::Sender<Doctor>) {
         let mut history = VecDeque::new();
         while self.is_wanted() {
-            let found = diagnosis.borrow().clone();
+            let found = doctor.borrow().clone();
             match timeout(TIMEOUT, self.sample(&mut history, found)).await {
                 Ok(Ok(snapshot)) => {
                     // First: a tab that hears of the sample reads what is new.
                     self.next_round();
-                    self.latest.send_replace(Some(Arc::new(snapshot)));
+                    self.seen.send_replace(Seen { snapshot: Some(Arc::new(snapshot)), failure: None });
                 }
-                Ok(Err(error)) => self.fail(error.to_string()),
-                Err(_) => self.fail("the database did not answer in time".to_owned()),
+                Ok(Err(error)) => self.fail(error.to_string(), error.is_statement_timeout()),
+                Err(_) => self.fail(format!("no answer within {} s", TIMEOUT.as_secs()), true),
             }
             let _ = timeout(EVERY, self.hurry.notified()).await;
         }
     }
 
-    async fn sample(&self, history: &mut VecDeque<Point>, diagnosis: Option<Arc<Diagnosis>>) -> Result<Snapshot> {
+    async fn sample(&self, history: &mut VecDeque<Point>, doctor: Doctor) -> Result<Snapshot> {
         let taken_at = Instant::now();
         let stats = self.client.stats().await?;
         let queues = self.client.queues().await?;
@@ -156,26 +158,25 @@ impl Sampler {
             available,
         });
         let history = history.clone();
-        Ok(Snapshot { taken_at, stats, queues, waiting_inserts, audited, diagnosis, history, failure: None })
+        Ok(Snapshot { taken_at, stats, queues, waiting_inserts, audited, doctor, history })
     }
 
     /// Keeps the last snapshot, and says why there is no newer one.
-    fn fail(&self, failure: String) {
-        tracing::warn!(failure, "the dashboard's sampler failed");
-        self.latest.send_modify(|latest| {
-            if let Some(snapshot) = latest {
-                Arc::make_mut(snapshot).failure = Some(failure);
-            }
-        });
+    fn fail(&self, why: String, is_slow: bool) {
+        tracing::warn!(failure = why, "the dashboard's sampler failed");
+        self.seen.send_modify(|seen| seen.failure = Some(SampleFailure { why, is_slow }));
     }
 
-    async fn diagnose_all(&self, latest: &watch::Sender<Option<Arc<Diagnosis>>>) {
+    async fn diagnose_all(&self, doctor: &watch::Sender<Doctor>) {
         loop {
             match self.client.diagnose().timeout(CHECK_TIMEOUT).await {
                 Ok(diagnosis) => {
-                    latest.send_replace(Some(Arc::new(diagnosis)));
+                    doctor.send_replace(Doctor { diagnosis: Some(Arc::new(diagnosis)), failure: None });
                 }
-                Err(error) => tracing::warn!(error = ?error.to_string(), "the dashboard's diagnosis failed"),
+                Err(error) => {
+                    tracing::warn!(error = ?error.to_string(), "the dashboard's diagnosis failed");
+                    doctor.send_modify(|doctor| doctor.failure = Some(error.to_string()));
+                }
             }
             sleep(DIAGNOSE_EVERY).await;
         }

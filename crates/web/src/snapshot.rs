@@ -2,13 +2,45 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 use uniqueue::{AuditedKind, Diagnosis, QueueInfo, Stats};
 
 /// How many points the sparklines have.
 pub(crate) const POINTS: usize = 90;
+
+/// The age at which a sample is old: two samples after it are missing.
+const OLD: Duration = Duration::from_secs(6);
+
+/// The latest sample, and what is wrong with it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    /// `None`: there was none yet.
+    pub(crate) snapshot: Option<Arc<Snapshot>>,
+    /// Why there is no newer one: the last attempt failed.
+    pub(crate) failure: Option<SampleFailure>,
+}
+
+/// An attempt at a sample that failed.
+#[derive(Clone, Debug)]
+pub(crate) struct SampleFailure {
+    pub(crate) why: String,
+    /// A statement took too long. So the database may answer others.
+    pub(crate) is_slow: bool,
+}
+
+impl Seen {
+    /// Why the sample is not to be taken for the state of now. `None`: it is new.
+    pub(crate) fn problem(&self) -> Option<&str> {
+        let is_new = self.snapshot.as_ref().is_some_and(|snapshot| snapshot.taken_at.elapsed() < OLD);
+        match &self.failure {
+            Some(failure) => Some(&failure.why),
+            None if is_new => None,
+            None => Some("its answer is late"),
+        }
+    }
+}
 
 /// The state of the queue at one time.
 #[derive(Clone, Debug)]
@@ -23,11 +55,18 @@ pub(crate) struct Snapshot {
     pub(crate) waiting_inserts: Option<usize>,
     /// The kinds whose suppressed duplicates are counted.
     pub(crate) audited: Vec<AuditedKind>,
-    /// What `doctor` found last, which is asked less often. `None`: it has not answered yet.
-    pub(crate) diagnosis: Option<Arc<Diagnosis>>,
+    /// What `doctor` found last, which is asked less often.
+    pub(crate) doctor: Doctor,
     /// The last points, the newest last.
     pub(crate) history: VecDeque<Point>,
-    /// Why the samples after this one failed.
+}
+
+/// The last look of `doctor`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Doctor {
+    /// `None`: it has not answered yet.
+    pub(crate) diagnosis: Option<Arc<Diagnosis>>,
+    /// Why its looks after that failed.
     pub(crate) failure: Option<String>,
 }
 

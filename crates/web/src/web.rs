@@ -70,7 +70,7 @@ impl Web {
         }
     }
 
-    /// Decides what each request may see and do. Called for every route, streams included. Default: every request may
+    /// Decides what each request may see and do. Called for every route. Default: every request may
     /// read, and none may change anything.
     ///
     /// An application that authenticates asynchronously does so in a middleware of its own, which stores the user in
@@ -126,8 +126,8 @@ impl Web {
         self
     }
 
-    /// Ends open streams and the sampler when the future completes. Without it, a server's graceful shutdown waits for
-    /// the streams of open pages.
+    /// Ends the task that reads the queue, and running plans, when the future completes. Without it they end with the runtime,
+    /// or when the router is dropped.
     pub fn shutdown(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
         self.stop = Some(Box::pin(signal));
         self

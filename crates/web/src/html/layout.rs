@@ -1,10 +1,13 @@
 //! The frame of every page.
 
+use axum::http::StatusCode;
 use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
 
+use super::{Hostile, ago};
 use crate::assets;
 use crate::page::{Page, Theme};
+use crate::snapshot::Seen;
 
 /// The parts that differ from page to page.
 pub(crate) struct Document<'a> {
@@ -46,10 +49,14 @@ const NAVIGATION: &[(&str, &[Entry])] = &[
     ),
 ];
 
-/// A whole page.
-pub(crate) fn document(page: &Page, document: Document<'_>) -> Html<String> {
+/// A page, and its status: 503 where it shows old data.
+pub(crate) type Shown = (StatusCode, Html<String>);
+
+/// A whole page. One that was made from a sample says when the sample is old, or why there is none.
+pub(crate) fn document(page: &Page, document: Document<'_>) -> Shown {
     let Document { title, is_live, actions, body } = document;
     let asset = |name| page.link(&assets::path(name));
+    let old = page.seen.get().filter(|seen| seen.problem().is_some());
     let theme = (page.theme != Theme::System).then(|| page.theme.as_str());
     let html = html! {
         (DOCTYPE)
@@ -64,7 +71,7 @@ pub(crate) fn document(page: &Page, document: Document<'_>) -> Html<String> {
                 link rel="stylesheet" href=(asset("app.css"));
                 script type="module" src=(asset("app.js")) {}
             }
-            body data-live=[is_live.then(|| page.link("/live"))] {
+            body data-live[is_live] {
                 a.skip href="#main" { "Skip to the content" }
                 header.side {
                     a.brand href=(page.link("/")) { img src=(asset("icon.svg")) alt="" width="18" height="18"; "uniqueue" }
@@ -75,15 +82,33 @@ pub(crate) fn document(page: &Page, document: Document<'_>) -> Html<String> {
                     div.head {
                         h1 { (title) }
                         div.actions { (actions) }
-                        @if is_live { span.live id="live" data-keep title="This page follows the queue" { "live" } }
+                        @if is_live {
+                            @let (class, word) = if old.is_some() { ("live off", "old data") } else { ("live", "live") };
+                            span class=(class) id="live" data-keep data-script title="This page follows the queue" { (word) }
+                        }
                     }
+                    @if let Some(seen) = old { (away(seen)) }
                     (body)
                 }
                 (keys())
             }
         }
     };
-    Html(html.into_string())
+    let status = if old.is_some() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    (status, Html(html.into_string()))
+}
+
+/// Says why there is no new sample, and how old the numbers of the page are.
+fn away(seen: &Seen) -> Markup {
+    html! {
+        p.callout.critical role="alert" data-old {
+            b { "The queue cannot be read now" } @if let Some(problem) = seen.problem() { ": " (Hostile(problem)) } ". "
+            @match &seen.snapshot {
+                Some(snapshot) => { "What stands here was read " (ago(snapshot.stats.asked_at, snapshot.now())) "." }
+                None => "This page fills when it can.",
+            }
+        }
+    }
 }
 
 fn navigation(page: &Page) -> Markup {

@@ -15,7 +15,7 @@ pub(crate) use self::chart::sparkline;
 pub(crate) use self::cli::{argument, cli, quoted};
 pub(crate) use self::hostile::{Cell, Hostile, Start, plain};
 pub(crate) use self::json::{block, json};
-pub(crate) use self::layout::{Document, document};
+pub(crate) use self::layout::{Document, Shown, document};
 pub(crate) use self::length::length_fields;
 pub(crate) use self::number::{count, grouped, rate};
 pub(crate) use self::rows::{Rows, fitting, hex, job_link, job_rows, key_cell, key_link, submit};

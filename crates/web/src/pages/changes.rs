@@ -1,18 +1,17 @@
 //! The log of changes that were made in a user's name.
 
-use axum::response::Html;
 use maud::html;
 use uuid::Uuid;
 
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Cell, Document, ago, document, fitting, grouped};
+use crate::html::{Cell, Document, Shown, ago, document, fitting, grouped};
 use crate::page::{LOOK_UP, Page};
 
 /// The most changes on a page.
 const ROWS: u32 = 100;
 
-pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let mut log = page.client().change_log().limit(ROWS + 1).timeout(LOOK_UP);
     let actor = fields.get("actor");
     if let Some(actor) = actor {

@@ -1,18 +1,16 @@
 //! Everything that `doctor` found, and what it could not look at.
 
-use axum::response::Html;
 use maud::html;
 
 use super::overview::findings;
-use crate::html::{Document, Hostile, ago, cli, document};
+use crate::html::{Document, Hostile, Shown, ago, cli, document};
 use crate::page::Page;
 
-pub(crate) async fn show(page: Page) -> Html<String> {
-    let snapshot = page.app.sampler.latest().await;
-    let diagnosis = snapshot.as_ref().and_then(|snapshot| snapshot.diagnosis.as_deref());
+pub(crate) async fn show(page: Page) -> Shown {
+    let snapshot = page.sample().await;
     let body = html! {
-        (findings(&page, diagnosis, 100))
-        @if let (Some(snapshot), Some(diagnosis)) = (&snapshot, diagnosis) {
+        @if let Some(snapshot) = &snapshot { (findings(&page, snapshot, 100)) }
+        @if let Some((snapshot, diagnosis)) = snapshot.as_ref().and_then(|one| Some((one, one.doctor.diagnosis.as_ref()?))) {
             div.columns {
                 section.panel {
                     h2 { "Database" }
@@ -21,7 +19,7 @@ pub(crate) async fn show(page: Page) -> Html<String> {
                         dt { "Schema" } dd { (Hostile(diagnosis.schema.as_str())) }
                         dt { "Role" } dd { (Hostile(&diagnosis.role)) }
                         dt { "Server" } dd { (Hostile(&diagnosis.server_version)) }
-                        dt { "Looked" } dd { (ago(diagnosis.at, snapshot.stats.asked_at.max(diagnosis.at))) }
+                        dt { "Looked" } dd { (ago(diagnosis.at, snapshot.now())) }
                     }
                 }
                 section.panel {

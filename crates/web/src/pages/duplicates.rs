@@ -1,6 +1,6 @@
 //! Suppressed duplicates of audited kinds.
 
-use axum::response::{Html, Response};
+use axum::response::Response;
 use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::AuditedKind;
@@ -8,13 +8,15 @@ use uniqueue::AuditedKind;
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::html::{Cell, Document, ago, argument, cli, document, fitting, grouped, job_link, key_cell, rate, submit};
+use crate::html::{
+    Cell, Document, Shown, ago, argument, cli, document, fitting, grouped, job_link, key_cell, rate, submit,
+};
 use crate::page::{LOOK_UP, Page, by};
 
 /// The most keys on the page.
 const ROWS: u32 = 100;
 
-pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let client = page.client();
     let now = page.now().await?;
     let kinds = client.audited_kinds().timeout(LOOK_UP).await?;

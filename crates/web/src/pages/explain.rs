@@ -1,6 +1,5 @@
 //! What an insert would do, and what a policy would have done with the jobs that are there.
 
-use axum::response::Html;
 use maud::{Markup, html};
 use serde_json::value::RawValue;
 use uniqueue::{BackfillReport, Explanation, InsertOutcome, JobState, NewJob, UniquePolicy, parse_json};
@@ -9,7 +8,7 @@ use super::jobs::SINCE;
 use super::lab::{LAB, replay};
 use crate::fields::Fields;
 use crate::html::{
-    Document, Hostile, argument, at, cli, document, grouped, job_link, json, key_link, quoted, span, state,
+    Document, Hostile, Shown, argument, at, cli, document, grouped, job_link, json, key_link, quoted, span, state,
 };
 use crate::page::{LOOK_UP, Page};
 
@@ -22,7 +21,7 @@ const QUEUED: &str = "queued";
 /// The most bytes of HTML of the args that an update would make.
 const ARGS: usize = 24_000;
 
-pub(crate) async fn show(page: Page, fields: Fields) -> Html<String> {
+pub(crate) async fn show(page: Page, fields: Fields) -> Shown {
     let kind = fields.get("kind");
     let is_lab = fields.get("what") == Some("lab");
     let since = fields.get("since").unwrap_or("24h");

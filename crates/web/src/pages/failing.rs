@@ -1,11 +1,10 @@
 //! Kinds with failed jobs.
 
-use axum::response::Html;
 use maud::html;
 
 use crate::failure::Failure;
 use crate::fields::url;
-use crate::html::{Cell, Document, ago, cli, document, fitting, grouped, hex, job_link};
+use crate::html::{Cell, Document, Shown, ago, cli, document, fitting, grouped, hex, job_link};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
 
@@ -15,7 +14,7 @@ const ROWS: usize = 100;
 /// The most queues of a kind. A row shows few of them.
 const QUEUES: usize = 10;
 
-pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
+pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let ask = async {
         let of = page.client().failing_kinds().timeout(LOOK_UP).await?;
         Ok(Timed::new(page.now().await?, of))

@@ -1,6 +1,6 @@
 //! One group: its jobs, what holds it up, and its hold.
 
-use axum::response::{Html, Response};
+use axum::response::Response;
 use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{GroupInfo, QueueSettings};
@@ -10,7 +10,7 @@ use super::queues::{HOLD, held, rate};
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, ago, cli, document, job_link, length_fields, quoted, submit};
+use crate::html::{Document, Hostile, Shown, ago, cli, document, job_link, length_fields, quoted, submit};
 use crate::page::{LOOK_UP, Page, by};
 use crate::shared::Timed;
 
@@ -29,12 +29,12 @@ pub(crate) struct FoundGroup {
     held_until: Option<OffsetDateTime>,
 }
 
-pub(crate) async fn show(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let (queue, name) = (fields.need("queue")?, fields.need("group")?);
     let shared = page.app.answers.group.of((queue.to_owned(), name.to_owned()));
     let answer = page.shared(&shared, read(&page, queue, name)).await?;
     let (now, FoundGroup { group, held_until }) = (answer.now(), &answer.of);
-    let snapshot = page.app.sampler.latest().await;
+    let snapshot = page.sample().await;
     let mut queues = snapshot.iter().flat_map(|snapshot| &snapshot.queues).map(|queue| &queue.settings);
     let settings = queues.find(|settings| settings.name.as_str() == queue);
     let done = fields.get("did").and_then(|did| DONE.iter().find(|(word, _)| *word == did));

@@ -2,7 +2,6 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use axum::response::Html;
 use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{GroupInfo, HeldGroup, JobId};
@@ -10,7 +9,9 @@ use uniqueue::{GroupInfo, HeldGroup, JobId};
 use super::queues::held;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Cell, Document, Hostile, Rows, ago, argument, cli, countdown, document, fitting, grouped, job_link};
+use crate::html::{
+    Cell, Document, Hostile, Rows, Shown, ago, argument, cli, countdown, document, fitting, grouped, job_link,
+};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
 
@@ -80,7 +81,7 @@ pub(crate) struct FoundGroups {
     held: Vec<HeldGroup>,
 }
 
-pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let query = GroupQuery::read(&fields);
     let shared = page.app.answers.groups.of(query.clone());
     let answer = page.shared(&shared, read(&page, &query)).await?;

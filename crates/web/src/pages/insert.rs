@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde_json::value::RawValue;
 use uniqueue::{NewJob, UniquePolicy};
@@ -10,18 +10,18 @@ use uniqueue::{NewJob, UniquePolicy};
 use crate::access::Right;
 use crate::failure::{Failure, told};
 use crate::fields::Fields;
-use crate::html::{Document, Hostile, document, job_link, state};
+use crate::html::{Document, Hostile, Shown, document, job_link, state};
 use crate::page::{LOOK_UP, Page, by};
 
 /// How long an insert waits for another transaction with its key. Shorter than the time limit of a statement in
 /// `uniqueue serve`, so that the error names the key as its reason.
 const MAX_WAIT: Duration = Duration::from_millis(1_500);
 
-pub(crate) async fn form(page: Page, fields: Fields) -> Html<String> {
+pub(crate) async fn form(page: Page, fields: Fields) -> Shown {
     document_of(&page, &fields, html! {})
 }
 
-fn document_of(page: &Page, fields: &Fields, answer: Markup) -> Html<String> {
+fn document_of(page: &Page, fields: &Fields, answer: Markup) -> Shown {
     let may = page.may(Right::Insert);
     let body = html! {
         (answer)

@@ -1,6 +1,6 @@
 //! One unique key: who holds it, what frees it, and the jobs that have had it.
 
-use axum::response::{Html, Response};
+use axum::response::Response;
 use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{Error, JobRow, JobState, KeyHolder, SuppressedDuplicate, WaitingInsert};
@@ -9,7 +9,8 @@ use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::{
-    Cell, Document, Hostile, ago, argument, at, cli, countdown, document, fitting, grouped, job_link, span, state,
+    Cell, Document, Hostile, Shown, ago, argument, at, cli, countdown, document, fitting, grouped, job_link, span,
+    state,
 };
 use crate::page::{LOOK_UP, Page, by};
 use crate::shared::Timed;
@@ -46,7 +47,7 @@ async fn read(page: &Page, key: &str) -> Result<Timed<KeyState>, Failure> {
     Ok(Timed::new(now, KeyState { held, history, suppressed, waiting }))
 }
 
-pub(crate) async fn show(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let key = fields.need("key")?;
     let shared = page.app.answers.keys.of(key.to_owned());
     let answer = page.shared(&shared, read(&page, key)).await?;

@@ -1,17 +1,16 @@
 //! Claimed keys, by prefix.
 
-use axum::response::Html;
 use maud::html;
 
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Cell, Document, ago, cli, document, fitting, job_link, key_cell, quoted, state};
+use crate::html::{Cell, Document, Shown, ago, cli, document, fitting, job_link, key_cell, quoted, state};
 use crate::page::{LOOK_UP, Page};
 
 /// The most keys on a page.
 const ROWS: u32 = 50;
 
-pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let client = page.client();
     let (prefix, kind, queue) = (fields.get("prefix"), fields.get("kind"), fields.get("queue"));
     let now = page.now().await?;

@@ -14,7 +14,6 @@ pub(crate) mod jobs;
 pub(crate) mod key;
 pub(crate) mod keys;
 mod lab;
-pub(crate) mod live;
 pub(crate) mod overview;
 pub(crate) mod periodic;
 pub(crate) mod queues;

@@ -1,37 +1,27 @@
 //! The state of the queue at a glance: what is wrong first.
 
-use axum::response::Html;
 use maud::{Markup, html};
 use uniqueue::{Diagnosis, Finding, JobState, Percentiles, Severity};
 
 use crate::fields::url;
-use crate::html::{Document, Hostile, ago, cli, count, document, fitting, grouped, rate, span, sparkline, state};
+use crate::html::{
+    Document, Hostile, Shown, ago, cli, count, document, fitting, grouped, rate, span, sparkline, state,
+};
 use crate::page::Page;
-use crate::snapshot::{POINTS, Point, Snapshot};
+use crate::snapshot::{Doctor, POINTS, Point, Snapshot};
 
 /// The most findings on the page, so that the numbers below stay in sight.
 const FINDINGS: usize = 6;
 
-pub(crate) async fn show(page: Page) -> Html<String> {
-    let body = match page.app.sampler.latest().await {
-        Some(snapshot) => overview(&page, &snapshot),
-        None => html! {
-            p.callout.critical role="alert" { "The database does not answer. This page fills when it does." }
-        },
-    };
+pub(crate) async fn show(page: Page) -> Shown {
+    let body = page.sample().await.map(|snapshot| overview(&page, &snapshot)).unwrap_or_default();
     document(&page, Document { title: "Overview", is_live: true, actions: html! {}, body })
 }
 
 fn overview(page: &Page, snapshot: &Snapshot) -> Markup {
     let stats = &snapshot.stats;
     html! {
-        @if let Some(failure) = &snapshot.failure {
-            p.callout.critical role="alert" {
-                "The last sample is from " (ago(stats.asked_at, stats.asked_at + snapshot.taken_at.elapsed())) ": "
-                (Hostile(failure))
-            }
-        }
-        (findings(page, snapshot.diagnosis.as_deref(), FINDINGS))
+        (findings(page, snapshot, FINDINGS))
         section.states aria-label="Jobs by state" {
             @for one in [JobState::Available, JobState::Running, JobState::Retryable, JobState::Scheduled,
                 JobState::Pending, JobState::Discarded, JobState::Completed, JobState::Cancelled] {
@@ -98,15 +88,26 @@ fn percentiles(name: &str, times: Percentiles) -> Markup {
 }
 
 /// The findings of `doctor`, the worst first, up to a number of them.
-pub(super) fn findings(page: &Page, diagnosis: Option<&Diagnosis>, most: usize) -> Markup {
-    let Some(diagnosis) = diagnosis else {
-        return html! { p.callout.ok { "The doctor is looking at the queue." } };
-    };
-    if diagnosis.findings.is_empty() {
-        return html! {
-            p.callout.ok { "The doctor found nothing in " (diagnosis.checks.len()) " checks." }
-        };
+pub(super) fn findings(page: &Page, snapshot: &Snapshot, most: usize) -> Markup {
+    let Doctor { diagnosis, failure } = &snapshot.doctor;
+    html! {
+        @if let Some(failure) = failure {
+            p.callout.warning role="alert" { "The doctor's last look failed: " (Hostile(failure)) }
+        }
+        @match diagnosis {
+            Some(diagnosis) if diagnosis.findings.is_empty() => {
+                p.callout.ok {
+                    "The doctor found nothing in " (diagnosis.checks.len()) " checks, " (ago(diagnosis.at, snapshot.now())) "."
+                }
+            }
+            Some(diagnosis) => (list(page, diagnosis, most)),
+            None if failure.is_some() => {}
+            None => p.callout.ok { "The doctor is looking at the queue." },
+        }
     }
+}
+
+fn list(page: &Page, diagnosis: &Diagnosis, most: usize) -> Markup {
     let found = fitting(&diagnosis.findings, most, one_finding);
     html! {
         section.findings aria-label="Findings of the doctor" {

@@ -1,12 +1,12 @@
 //! Periodic jobs.
 
-use axum::response::{Html, Response};
+use axum::response::Response;
 use maud::html;
 
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::html::{Cell, Document, Start, ago, cli, document, fitting, job_link, submit};
+use crate::html::{Cell, Document, Shown, Start, ago, cli, document, fitting, job_link, submit};
 use crate::page::{LOOK_UP, Page, by};
 
 /// The most periodic jobs on the page.
@@ -15,7 +15,7 @@ const ROWS: usize = 100;
 /// The most bytes of what is wrong with one.
 const PROBLEM: usize = 1_000;
 
-pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let jobs = page.client().periodic().list().timeout(LOOK_UP).await?;
     let now = page.now().await?;
     let ran: Option<uniqueue::JobId> = fields.parsed("ran")?;

@@ -1,10 +1,9 @@
 //! Runners and their queues.
 
-use axum::response::Html;
 use maud::html;
 
 use crate::failure::Failure;
-use crate::html::{Cell, Document, ago, document, fitting, grouped, span};
+use crate::html::{Cell, Document, Shown, ago, document, fitting, grouped, span};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
 
@@ -14,7 +13,7 @@ const ROWS: usize = 100;
 /// The most queues of a runner.
 const QUEUES: usize = 20;
 
-pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
+pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let ask = async {
         let of = page.client().runners().timeout(LOOK_UP).await?;
         Ok(Timed::new(page.now().await?, of))

@@ -1,16 +1,15 @@
 //! Running jobs, the longest first.
 
-use axum::response::Html;
 use maud::html;
 
 use crate::failure::Failure;
-use crate::html::{Cell, Document, cli, document, fitting, job_link, key_cell, span};
+use crate::html::{Cell, Document, Shown, cli, document, fitting, job_link, key_cell, span};
 use crate::page::{LOOK_UP, Page};
 
 /// The most jobs on the page.
 const ROWS: u32 = 100;
 
-pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
+pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let ask = async { Ok(page.client().running_jobs(ROWS).timeout(LOOK_UP).await?) };
     let jobs = page.shared(&page.app.answers.running, ask).await?;
     let is_shown = page.app.redact.is_none();

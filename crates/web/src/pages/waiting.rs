@@ -1,16 +1,15 @@
 //! Inserts that wait for other transactions.
 
-use axum::response::Html;
 use maud::html;
 
 use crate::failure::Failure;
-use crate::html::{Cell, Document, cli, document, fitting, job_link, key_cell, span};
+use crate::html::{Cell, Document, Shown, cli, document, fitting, job_link, key_cell, span};
 use crate::page::{LOOK_UP, Page};
 
 /// The most inserts on the page. The longest wait comes first.
 const ROWS: usize = 100;
 
-pub(crate) async fn list(page: Page) -> Result<Html<String>, Failure> {
+pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let ask = async { Ok(page.client().waiting_inserts().timeout(LOOK_UP).await?) };
     let waiting = page.shared(&page.app.answers.waiting, ask).await?;
     let rows = fitting(&waiting, ROWS, |one| {

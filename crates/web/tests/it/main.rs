@@ -8,6 +8,8 @@ mod groups;
 mod hostile;
 mod key;
 mod metrics;
+mod numbers;
+mod outage;
 mod overview;
 mod pages;
 mod rights;

@@ -2,15 +2,10 @@
 
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
 use axum::http::StatusCode;
-use http_body_util::BodyExt;
 use serde_json::json;
 use sqlx::postgres::PgPoolOptions;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
-use tower::ServiceExt;
 use uniqueue::testing::Database;
 use uniqueue::{Client, JobId, NewJob, UniqueKey, Update};
 use uniqueue_web::{Access, Web};
@@ -291,21 +286,4 @@ async fn many_readers_cost_one_sampler() {
         assert!(timeout(WAIT, get(&router, "/")).await.unwrap().body.contains("Available"));
     }
     drop(connection);
-}
-
-#[tokio::test]
-async fn a_stream_tells_of_samples_and_ends_at_shutdown() {
-    let database = Database::new().await.unwrap();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let router: Router = Web::new(database.client().clone())
-        .shutdown(async move {
-            let _ = stopped.await;
-        })
-        .router();
-    let mut body: Body = router.clone().oneshot(request("GET", "/live", "")).await.unwrap().into_body();
-    let frame = timeout(WAIT, body.frame()).await.unwrap().unwrap().unwrap();
-    assert!(frame.into_data().unwrap().starts_with(b"event: sample"));
-    stop.send(()).unwrap();
-    let end = async { while body.frame().await.is_some() {} };
-    timeout(WAIT, end).await.unwrap();
 }

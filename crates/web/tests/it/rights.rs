@@ -40,7 +40,6 @@ const REQUESTS: &[(&str, &str, &str, &str)] = &[
     ("GET", "/doctor", "/doctor", ""),
     ("GET", "/insert", "/insert", ""),
     ("POST", "/insert", "/insert", "kind=a&args={}&verb=explain"),
-    ("GET", "/live", "/live", ""),
     ("POST", "/settings", "/settings", "theme=dark&back=/"),
     ("GET", "/metrics", "/metrics", ""),
     ("GET", "/health/live", "/health/live", ""),

@@ -33,12 +33,10 @@ pub(crate) fn request(method: &str, path: &str, body: &str) -> Request<Body> {
         .unwrap()
 }
 
-/// Sends a request. Of a stream only the head is read.
+/// Sends a request.
 pub(crate) async fn send(router: &Router, request: Request<Body>) -> Answer {
     let (parts, body) = router.clone().oneshot(request).await.unwrap().into_parts();
-    let is_stream = parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
-    let body = if is_stream { String::new() } else { text(body).await };
-    Answer { status: parts.status, head: Response::from_parts(parts, ()), body }
+    Answer { status: parts.status, body: text(body).await, head: Response::from_parts(parts, ()) }
 }
 
 async fn text(body: Body) -> String {

@@ -1,7 +1,5 @@
 //! Changing one job.
 
-use std::time::Duration;
-
 use axum::extract::Path;
 use axum::response::Response;
 
@@ -22,10 +20,9 @@ pub(crate) async fn change(page: Page, Path(path): Path<JobPath>, body: String) 
         "cancel" => client.cancel(id),
         "release" => client.release(id),
         "reschedule" => {
-            let minutes: u32 =
-                fields.parsed("minutes")?.ok_or(Failure::Bad("The field minutes is empty.".to_owned()))?;
+            let delay = fields.need_minutes("minutes")?;
             let now = client.database_time().timeout(LOOK_UP).await?;
-            client.reschedule(id, now + Duration::from_secs(60) * minutes)
+            client.reschedule(id, now + delay)
         }
         "priority" => {
             let priority = fields.parsed("priority")?;

@@ -4,7 +4,6 @@ mod change;
 mod timeline;
 
 use axum::extract::Path;
-use axum::response::Html;
 use maud::{Markup, PreEscaped, html};
 use serde::Deserialize;
 use time::OffsetDateTime;
@@ -17,7 +16,7 @@ use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::{
-    Document, Hostile, ago, at, block, cli, document, grouped, job_link, json, key_link, plain, state, submit,
+    Document, Hostile, Shown, ago, at, block, cli, document, grouped, job_link, json, key_link, plain, state, submit,
 };
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
@@ -69,7 +68,7 @@ struct Holder {
     frees: String,
 }
 
-pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) -> Result<Html<String>, Failure> {
+pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) -> Result<Shown, Failure> {
     let shared = page.app.answers.jobs.of(path.id);
     let answer = page.shared(&shared, read(&page, path.id)).await?;
     let (now, FoundJob { job, holder }) = (answer.now(), &answer.of);

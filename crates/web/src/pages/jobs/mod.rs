@@ -5,7 +5,6 @@ mod read;
 
 use std::time::Duration;
 
-use axum::response::Html;
 use maud::{Markup, html};
 use tokio::time::Instant;
 use uniqueue::{JobRow, JobState};
@@ -15,7 +14,7 @@ use self::read::{Cut, Found};
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::html::{Document, Hostile, at, cli, document, job_rows, state, submit};
+use crate::html::{Document, Hostile, Shown, at, cli, document, job_rows, state, submit};
 use crate::page::{LOOK_UP, Page};
 
 /// The most jobs on a page.
@@ -24,7 +23,7 @@ const ROWS: u32 = 50;
 /// How long a page may search, from the request on: a stopped search and the drawing of the page end within [`LOOK_UP`].
 const SEARCH: Duration = LOOK_UP.checked_sub(Duration::from_millis(100)).unwrap();
 
-pub(crate) async fn list(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let query = JobQuery::read(&fields)?;
     if query.args.is_some() && page.app.redact.is_some() {
         return Err(Failure::Bad("Args cannot be searched here, because parts of them are hidden.".to_owned()));

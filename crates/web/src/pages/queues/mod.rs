@@ -4,7 +4,6 @@ mod change;
 mod forms;
 mod one;
 
-use axum::response::Html;
 use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{JobState, Keep, QueueInfo, QueueSettings, Rate};
@@ -14,7 +13,7 @@ pub(super) use self::forms::HOLD;
 pub(super) use self::one::rate;
 pub(crate) use self::one::show;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, cli, count, countdown, document, fitting, grouped, hex, span};
+use crate::html::{Document, Hostile, Shown, cli, count, countdown, document, fitting, grouped, hex, span};
 use crate::page::Page;
 use crate::snapshot::Snapshot;
 
@@ -31,11 +30,8 @@ const STATES: [JobState; 6] = [
     JobState::Completed,
 ];
 
-pub(crate) async fn list(page: Page, fields: Fields) -> Html<String> {
-    let body = match page.app.sampler.latest().await {
-        Some(snapshot) => table(&page, &snapshot, &fields),
-        None => html! { p.callout.critical role="alert" { "The database does not answer." } },
-    };
+pub(crate) async fn list(page: Page, fields: Fields) -> Shown {
+    let body = page.sample().await.map(|snapshot| table(&page, &snapshot, &fields)).unwrap_or_default();
     document(&page, Document { title: "Queues", is_live: true, actions: html! {}, body })
 }
 

@@ -1,6 +1,5 @@
 //! One queue: its jobs, and its settings.
 
-use axum::response::Html;
 use maud::{Markup, html};
 use uniqueue::{JobState, QueueInfo, Rate};
 
@@ -9,14 +8,13 @@ use super::{held, jobs, kept};
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, ago, argument, cli, document, grouped, span, state};
+use crate::html::{Document, Hostile, Shown, ago, argument, cli, document, grouped, span, state};
 use crate::page::Page;
 
-pub(crate) async fn show(page: Page, fields: Fields) -> Result<Html<String>, Failure> {
+pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let name = fields.need("queue")?;
-    let Some(snapshot) = page.app.sampler.latest().await else {
-        let body = html! { p.callout.critical role="alert" { "The database does not answer." } };
-        return Ok(document(&page, Document { title: "Queue", is_live: true, actions: html! {}, body }));
+    let Some(snapshot) = page.sample().await else {
+        return Ok(document(&page, Document { title: "Queue", is_live: true, actions: html! {}, body: html! {} }));
     };
     let queue = snapshot.queues.iter().find(|queue| queue.settings.name.as_str() == name);
     let queue = queue.ok_or(Failure::NotFound("queue: it appears with its first job, runner or setting"))?;

@@ -72,7 +72,7 @@ impl Service {
         format!("http://{}/queue{path}", self.address)
     }
 
-    /// Stops, and waits for the end of the streams.
+    /// Stops, and waits for the end of the requests.
     pub(super) async fn stop(self) {
         let _ = self.stop.send(());
         self.served.await.unwrap();

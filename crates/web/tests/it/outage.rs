@@ -1,0 +1,113 @@
+//! Pages while the database does not answer.
+
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::http::StatusCode;
+use serde_json::json;
+use sqlx::AssertSqlSafe;
+use sqlx::postgres::PgPoolOptions;
+use tokio::time::{sleep, timeout};
+use uniqueue::embedded::Postgres;
+use uniqueue::testing::Database;
+use uniqueue::{Client, NewJob};
+
+use crate::support::{Answer, get};
+
+/// Longer than anything takes.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// What a page of old numbers says.
+const OLD: &str = "What stands here was read";
+
+/// Pages that are made from a sample, and pages that read the database themselves.
+const SAMPLED: [&str; 4] = ["/", "/queues", "/queue?queue=mail", "/doctor"];
+const READ: [&str; 10] = [
+    "/jobs",
+    "/keys",
+    "/key?key=a",
+    "/groups",
+    "/waiting",
+    "/failing",
+    "/running",
+    "/runners",
+    "/changes",
+    "/periodic",
+];
+
+/// A page, once it has this status.
+async fn when(router: &Router, path: &str, status: StatusCode) -> Answer {
+    let answered = async {
+        loop {
+            let answer = get(router, path).await;
+            if answer.status == status {
+                return answer;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(WAIT, answered).await.unwrap_or_else(|_| panic!("{path} has never the status {status}"))
+}
+
+#[tokio::test]
+async fn every_page_says_that_the_database_is_away_and_none_waits_for_it() {
+    let postgres = Postgres::start().await.unwrap();
+    let options = Client::connect_options(postgres.url()).unwrap();
+    // A page that waited for a connection would wait for a minute.
+    let pool = PgPoolOptions::new().max_connections(5).acquire_timeout(WAIT).connect_lazy_with(options);
+    let client = Client::builder().pool(pool);
+    client.migrate().await.unwrap();
+    client.insert(NewJob::new("send", &json!({})).queue("mail")).await.unwrap();
+    let router = uniqueue_web::router(client);
+    for path in SAMPLED.into_iter().chain(READ).chain(["/health/ready", "/metrics"]) {
+        let answer = get(&router, path).await;
+        assert_eq!(answer.status, StatusCode::OK, "{path}");
+        assert!(!answer.body.contains("data-old"), "{path}: {}", answer.body);
+    }
+    postgres.stop().await.unwrap();
+    when(&router, "/health/ready", StatusCode::SERVICE_UNAVAILABLE).await;
+    for path in SAMPLED {
+        let answer = when(&router, path, StatusCode::SERVICE_UNAVAILABLE).await;
+        assert!(answer.body.contains(OLD) && answer.body.contains("data-old"), "{path}: {}", answer.body);
+    }
+    let queues = get(&router, "/queues").await.body;
+    assert!(queues.contains(">mail</a>"), "the old numbers stay: {queues}");
+    let began = Instant::now();
+    for path in READ {
+        // An answer that open pages share stands for two seconds.
+        let answer = when(&router, path, StatusCode::SERVICE_UNAVAILABLE).await;
+        assert!(answer.body.contains("data-old") && answer.body.contains("<nav"), "{path}: {}", answer.body);
+    }
+    assert!(began.elapsed() < WAIT, "{:?}", began.elapsed());
+    assert!(get(&router, "/metrics").await.body.contains("\nuniqueue_sample_failed 1\n"));
+    assert_eq!(get(&router, "/health/live").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_page_is_new_again_when_the_database_answers() {
+    let database = Database::new().await.unwrap();
+    let router = uniqueue_web::router(database.client().clone());
+    assert_eq!(get(&router, "/queues").await.status, StatusCode::OK);
+    let mut lock = database.pool().begin().await.unwrap();
+    let tables = format!("LOCK TABLE {0}.job, {0}.queue, {0}.runner", database.schema().as_str());
+    sqlx::query(AssertSqlSafe(tables)).execute(&mut *lock).await.unwrap();
+    let old = when(&router, "/", StatusCode::SERVICE_UNAVAILABLE).await;
+    assert!(old.body.contains(OLD), "{}", old.body);
+    lock.rollback().await.unwrap();
+    let new = when(&router, "/", StatusCode::OK).await;
+    assert!(!new.body.contains("data-old"), "{}", new.body);
+}
+
+#[tokio::test]
+async fn a_dashboard_that_never_saw_the_database_says_so() {
+    let postgres = Postgres::start().await.unwrap();
+    let options = Client::connect_options(postgres.url()).unwrap();
+    postgres.stop().await.unwrap();
+    let pool = PgPoolOptions::new().acquire_timeout(Duration::from_secs(1)).connect_lazy_with(options);
+    let router = uniqueue_web::router(Client::builder().pool(pool));
+    for path in SAMPLED {
+        let answer = get(&router, path).await;
+        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
+        assert!(answer.body.contains("This page fills when it can"), "{path}: {}", answer.body);
+    }
+}
