@@ -20,6 +20,10 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4180", conflicts_with = "socket")]
     pub(super) listen: SocketAddr,
 
+    /// The port to listen on, in place of that of --listen
+    #[arg(long, value_name = "PORT", conflicts_with = "socket")]
+    pub(super) port: Option<u16>,
+
     /// Listen on a Unix socket instead, which this user and the group can use
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
@@ -65,7 +69,7 @@ pub(crate) struct ServeArguments {
     #[arg(long)]
     pub(super) demo: bool,
 
-    /// The largest number of open connections of browsers and scripts; more of them wait
+    /// The largest number of open connections of browsers and scripts. More of them displace those without a request
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=50_000))]
     pub(super) max_clients: u32,
 
@@ -85,10 +89,19 @@ pub(crate) struct ServeArguments {
     pub(super) database: DatabaseArguments,
 }
 
+impl ServeArguments {
+    /// The address to listen on.
+    pub(super) fn address(&self) -> SocketAddr {
+        let mut address = self.listen;
+        address.set_port(self.port.unwrap_or(address.port()));
+        address
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   uniqueue serve --demo                                    see it, nothing to set up
-  uniqueue serve --database-url postgres://localhost/app
+  uniqueue serve --database-url postgres://localhost/app --port 8080
   uniqueue serve --hash-password anna >> users             asks for the password
   uniqueue serve --listen 0.0.0.0:4180 --basic-auth users --host queue.example.com
   uniqueue serve --socket /run/uniqueue/http --trusted-header X-Forwarded-User

@@ -1,69 +1,107 @@
 //! The check of a request's credentials, before any route.
 //!
 //! A request that shows none, or wrong ones, gets no further than `/health`. The user's name goes on with the request.
-//! Hashing a password takes tens of milliseconds, so right ones are remembered by a digest, and few are hashed at once.
+//! Hashing a password takes tens of milliseconds, so few are hashed at once, the answer is remembered by a digest, and a peer
+//! that sends many wrong ones must wait.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use tokio::sync::Semaphore;
 
 use super::credentials::{Credentials, Rights, User, digest};
+use super::delays::Delays;
 use super::listener::Peer;
-use super::password;
+use super::password::Checker;
+use super::places::Place;
 
 /// How many passwords are hashed at once.
 const HASHES: usize = 2;
 
-/// How many right passwords are remembered.
+/// How many right passwords are remembered, and how many wrong ones.
 const REMEMBERED: usize = 1_000;
 
-/// Paths that need no credentials: the probes of a process manager.
-const OPEN: [&str; 2] = ["/health/live", "/health/ready"];
+/// The most bytes of a name in the log. A longer one is no user's.
+const MAX_NAME: usize = 100;
+
+/// Whether a request is a probe of a process manager, which needs no credentials.
+pub(super) fn is_probe(uri: &Uri) -> bool {
+    ["/health/live", "/health/ready"].contains(&uri.path())
+}
 
 struct Checks {
     credentials: Credentials,
-    hashes: Semaphore,
-    /// Digests of the user names and passwords that were right.
-    right: Mutex<HashSet<[u8; 32]>>,
+    checker: Checker,
+    delays: Delays,
+    known: Mutex<Known>,
+}
+
+/// Digests of user names with their passwords. A script that goes on with a password that was changed is not hashed each time,
+/// and delays nobody else at its address.
+#[derive(Default)]
+struct Known {
+    right: HashSet<[u8; 32]>,
+    wrong: HashSet<[u8; 32]>,
+}
+
+impl Known {
+    fn add(&mut self, digest: [u8; 32], is_right: bool) {
+        let known = if is_right { &mut self.right } else { &mut self.wrong };
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(digest);
+    }
+}
+
+/// Whether a request may go on.
+enum Verdict {
+    User(User),
+    Refused,
+    /// The peer must wait this long.
+    TooSoon(Duration),
 }
 
 /// Puts the check around a router.
 pub(super) fn around(router: Router, credentials: Credentials) -> Router {
-    let (hashes, right) = (Semaphore::new(HASHES), Mutex::default());
-    router.layer(from_fn_with_state(Arc::new(Checks { credentials, hashes, right }), check))
+    let (checker, delays, known) = (Checker::new(HASHES), Delays::default(), Mutex::default());
+    router.layer(from_fn_with_state(Arc::new(Checks { credentials, checker, delays, known }), check))
 }
 
 async fn check(State(checks): State<Arc<Checks>>, mut request: Request, next: Next) -> Response {
-    if OPEN.contains(&request.uri().path()) {
+    if is_probe(request.uri()) {
         return next.run(request).await;
     }
     let peer = request.extensions().get::<ConnectInfo<Peer>>().and_then(|info| info.0.ip);
-    match checks.user(request.headers(), peer).await {
-        Some(user) => {
+    match checks.verdict(request.headers(), peer).await {
+        Verdict::User(user) => {
+            if let Some(place) = request.extensions().get::<Arc<Place>>() {
+                place.trust();
+            }
             request.extensions_mut().insert(user);
             next.run(request).await
         }
-        None => checks.refuse(),
+        Verdict::Refused => checks.refuse(),
+        Verdict::TooSoon(left) => too_soon(left),
     }
 }
 
 impl Checks {
-    async fn user(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<User> {
+    async fn verdict(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Verdict {
         if !self.credentials.are_needed() {
-            return Some(User { name: None, rights: Rights::All });
+            return Verdict::User(User { name: None, rights: Rights::All });
         }
         match self.named_by_proxy(headers, peer) {
-            Some(name) => Some(User { name: Some(name), rights: Rights::All }),
-            None => self.by_authorization(headers).await,
+            Some(name) => Verdict::User(User { name: Some(name), rights: Rights::All }),
+            None => self.by_authorization(headers, peer).await.unwrap_or(Verdict::Refused),
         }
     }
 
@@ -83,41 +121,62 @@ impl Checks {
         (is_proxy && values.next().is_none() && !name.is_empty()).then(|| name.to_owned())
     }
 
-    async fn by_authorization(&self, headers: &HeaderMap) -> Option<User> {
+    /// `None`: there is no header that can be read.
+    async fn by_authorization(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<Verdict> {
         let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
         let (scheme, rest) = value.split_once(' ')?;
         if scheme.eq_ignore_ascii_case("bearer") {
-            return self.credentials.tokens.as_ref()?.get(&digest(rest.trim().as_bytes())).cloned();
+            let token = digest(rest.trim().as_bytes());
+            return self.credentials.tokens.as_ref()?.get(&token).cloned().map(Verdict::User);
         }
         if !scheme.eq_ignore_ascii_case("basic") {
             return None;
         }
-        let passwords = self.credentials.passwords.as_ref()?;
         let decoded = STANDARD.decode(rest.trim()).ok()?;
         let colon = decoded.iter().position(|byte| *byte == b':')?;
-        let name = std::str::from_utf8(&decoded[..colon]).ok()?.to_owned();
-        let known = digest(&decoded);
-        if self.right.lock().unwrap_or_else(PoisonError::into_inner).contains(&known) {
-            let rights = passwords.get(&name)?.1;
-            return Some(User { name: Some(name), rights });
-        }
+        let name = std::str::from_utf8(&decoded[..colon]).ok()?;
+        self.by_password(name, &decoded[colon + 1..], digest(&decoded), peer).await
+    }
+
+    /// `None`: no passwords are used here.
+    async fn by_password(
+        &self,
+        name: &str,
+        password: &[u8],
+        digest: [u8; 32],
+        peer: Option<IpAddr>,
+    ) -> Option<Verdict> {
+        let passwords = self.credentials.passwords.as_ref()?;
         // An unknown user takes as long as a wrong password, so that names cannot be found out.
-        let (hash, rights) = passwords.get(&name).or_else(|| passwords.values().next())?.clone();
-        let is_known = passwords.contains_key(&name);
-        let permit = self.hashes.acquire().await.ok()?;
-        let hashing = tokio::task::spawn_blocking(move || password::is_right(&decoded[colon + 1..], &hash));
-        let is_right = hashing.await.unwrap_or(false) && is_known;
-        drop(permit);
-        if !is_right {
-            tracing::warn!(user = ?name, "a wrong password or an unknown user");
-            return None;
+        let (hash, rights) = passwords.get(name).or_else(|| passwords.values().next())?.clone();
+        let user = || Verdict::User(User { name: Some(name.to_owned()), rights });
+        {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            if known.right.contains(&digest) {
+                return Some(user());
+            }
+            if known.wrong.contains(&digest) {
+                return Some(Verdict::Refused);
+            }
         }
-        let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
-        if right.len() >= REMEMBERED {
-            right.clear();
+        if let Some(left) = self.delays.left(peer) {
+            return Some(Verdict::TooSoon(left));
         }
-        right.insert(known);
-        Some(User { name: Some(name), rights })
+        let permit = self.checker.permit().await?;
+        // Others of the peer may have been wrong meanwhile.
+        if let Some(left) = self.delays.left(peer) {
+            return Some(Verdict::TooSoon(left));
+        }
+        let is_right = self.checker.is_right(permit, password.to_vec(), hash).await && passwords.contains_key(name);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).add(digest, is_right);
+        if is_right {
+            return Some(user());
+        }
+        let delay = self.delays.count(peer);
+        let name = &name[..name.floor_char_boundary(MAX_NAME)];
+        let peer = peer.map_or_else(|| "the socket".to_owned(), |peer| peer.to_string());
+        tracing::warn!(user = ?name, peer, ?delay, "a wrong password or an unknown user");
+        Some(Verdict::Refused)
     }
 
     fn refuse(&self) -> Response {
@@ -133,4 +192,11 @@ impl Checks {
         }
         response
     }
+}
+
+fn too_soon(left: Duration) -> Response {
+    let seconds = left.as_secs() + 1;
+    let text = format!("too many wrong passwords came from this address: try again in {seconds} s\n");
+    let headers = [(header::RETRY_AFTER, seconds.to_string()), (header::CACHE_CONTROL, "no-store".to_owned())];
+    (StatusCode::TOO_MANY_REQUESTS, headers, text).into_response()
 }

@@ -1,115 +1,173 @@
 //! Connections of browsers, scripts and proxies: how many there may be, and how long each part of a request may take.
 //!
 //! ```text
-//! accept ─▶ place (one of `most`) ─▶ head of a request ─▶ credentials ─▶ its body ─▶ answer ─▶ next request
-//!                                   └── within `read` ──┘              └ likewise ┘
+//! accept ─▶ place ─▶ TLS ─▶ head of a request ─▶ credentials ─▶ its body ─▶ answer ─▶ next request
+//!                   └─────── within `read` ───┘              └ likewise ┘
 //! ```
 //!
-//! A client that sends its request slowly, or sends none, loses its connection. So it holds a place only for a time, and
-//! the clients that wait for a place get it.
+//! A client that sends its request slowly, or sends none, loses its connection. When all places are taken it loses it to the
+//! next client at once: see [`Places`].
 
 use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
+use super::authenticate::is_probe;
 use super::listener::Peer;
+use super::places::{Place, Places};
 
-/// The most bytes of the head of a request, and of its body: a form with the ids of a page and args of 1 MB fits.
+/// The most bytes of the head of a request, to which hyper adds its last read, and of its body: a form with the ids of a page
+/// and args of 1 MB fits.
 const MAX_HEAD: usize = 64 * 1024;
 const MAX_BODY: usize = 4 * 1024 * 1024;
 
-/// The time between two warnings that all connections are taken.
+/// The most bytes of a body that is read without a permit, and how many larger ones are read at once.
+const SMALL_BODY: u64 = 64 * 1024;
+const LARGE_BODIES: usize = 8;
+
+/// How long a client may take to read an answer, a page of 100 KB.
+const READ_ANSWER: Duration = Duration::from_secs(60);
+
+/// The time between two warnings that all places are taken.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// The limits of all connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// The most open connections.
+    /// The most requests at once, and about the most open connections.
     pub(super) most: u32,
     /// How long a client may take to send the head of a request, from the end of the one before, and its body.
     pub(super) read: Duration,
 }
 
-/// Serves connections until the token is cancelled, and then waits for the requests that are under way.
-pub(super) async fn serve<L>(
+/// What the requests of all connections share.
+struct Shared {
+    router: Router,
+    limits: Limits,
+    /// A permit for each request that is worked on.
+    requests: Semaphore,
+}
+
+/// Serves connections until the token is cancelled, and then waits for the requests that are under way. `secure` turns what
+/// was accepted into what is read and written.
+pub(super) async fn serve<L, S, F>(
     mut listener: L,
     peer: fn(&L::Addr) -> Peer,
+    secure: impl Fn(L::Io) -> F,
     router: Router,
     limits: Limits,
     stop: CancellationToken,
 ) where
     L: Listener,
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    F: Future<Output = io::Result<S>> + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(limits.most as usize));
-    let open = GracefulShutdown::new();
+    let (places, open) = (Arc::new(Places::default()), GracefulShutdown::new());
+    let shared = Arc::new(Shared { router, limits, requests: Semaphore::new(limits.most as usize) });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.read).max_buf_size(MAX_HEAD);
     let mut warned_at: Option<Instant> = None;
     loop {
-        if places.available_permits() == 0 && warned_at.is_none_or(|at| at.elapsed() > WARN_EVERY) {
-            tracing::warn!("all connections are taken, and new ones wait; see --max-clients");
-            warned_at = Some(Instant::now());
-        }
-        let accepted = tokio::select! {
-            accepted = accept(&mut listener, &places) => accepted,
+        let (stream, address) = tokio::select! {
+            accepted = listener.accept() => accepted,
             () = stop.cancelled() => break,
         };
-        let Some((stream, address, place)) = accepted else { break };
-        let (router, peer) = (router.clone(), peer(&address));
-        let service = service_fn(move |request| answer(router.clone(), peer, request));
-        let connection = open.watch(http.serve_connection(TokioIo::new(stream), service));
+        // Without a place the connection is closed.
+        let Some((taken, was_full)) = places.take(limits.most as usize) else { continue };
+        if was_full && warned_at.is_none_or(|at| at.elapsed() > WARN_EVERY) {
+            tracing::warn!("all connections are taken: new ones displace those that wait; see --max-clients");
+            warned_at = Some(Instant::now());
+        }
+        let (shared, peer, place) = (Arc::clone(&shared), peer(&address), Arc::clone(&taken.place));
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(ConnectInfo(peer));
+            request.extensions_mut().insert(Arc::clone(&place));
+            answer(Arc::clone(&shared), request)
+        });
+        let (secured, http, watcher) = (secure(stream), http.clone(), open.watcher());
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended with an error");
+            let connection = async {
+                let stream = match timeout(limits.read, secured).await {
+                    Ok(secured) => secured?,
+                    Err(_) => return Err("the TLS handshake took too long".into()),
+                };
+                watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await?;
+                Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+            };
+            tokio::select! {
+                ended = connection => if let Err(error) = ended {
+                    tracing::debug!(error = ?error.to_string(), "a connection ended with an error");
+                },
+                () = taken.place.lost(limits.read + READ_ANSWER) => {}
             }
-            drop(place);
+            drop(taken);
         });
     }
     drop(listener);
     open.shutdown().await;
 }
 
-/// The next connection, once there is a place for it. Until then it waits in the queue of the operating system.
-async fn accept<L: Listener>(
-    listener: &mut L,
-    places: &Arc<Semaphore>,
-) -> Option<(L::Io, L::Addr, OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.ok()?;
-    let (stream, address) = listener.accept().await;
-    Some((stream, address, place))
+/// Answers a request with the router.
+async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response, Infallible> {
+    let mut router = shared.router.clone();
+    if is_probe(request.uri()) {
+        // A probe needs no permit, and its connection can lose its place meanwhile.
+        return router.call(request.map(Body::new)).await;
+    }
+    let permit = timeout(shared.limits.read, shared.requests.acquire()).await;
+    let place = request.extensions().get::<Arc<Place>>().cloned();
+    match (permit, place.and_then(|place| place.work())) {
+        (Ok(Ok(_permit)), Some(_working)) => router.call(request.map(Body::new)).await,
+        _ => {
+            let headers = [(header::RETRY_AFTER, "5"), (header::CONNECTION, "close")];
+            Ok((StatusCode::SERVICE_UNAVAILABLE, headers, "too many requests are worked on\n").into_response())
+        }
+    }
 }
 
-/// Answers a request with the router.
-async fn answer(mut router: Router, peer: Peer, request: Request<Incoming>) -> Result<Response, Infallible> {
-    let mut request = request.map(Body::new);
-    request.extensions_mut().insert(ConnectInfo(peer));
-    router.call(request).await
+/// The limits of bodies.
+#[derive(Clone)]
+struct Bodies {
+    read: Duration,
+    large: Arc<Semaphore>,
 }
 
 /// Puts the limits of a body around a router. It stands behind the check of credentials: other clients send none.
 pub(super) fn around(router: Router, limits: Limits) -> Router {
-    router.layer(from_fn_with_state(limits, read_body))
+    let bodies = Bodies { read: limits.read, large: Arc::new(Semaphore::new(LARGE_BODIES)) };
+    router.layer(from_fn_with_state(bodies, read_body))
 }
 
-async fn read_body(State(limits): State<Limits>, request: Request, next: Next) -> Response {
+async fn read_body(State(bodies): State<Bodies>, request: Request, next: Next) -> Response {
+    if [Method::GET, Method::HEAD].contains(request.method()) {
+        return next.run(request.map(|_| Body::empty())).await;
+    }
     let (head, body) = request.into_parts();
-    match tokio::time::timeout(limits.read, to_bytes(body, MAX_BODY)).await {
+    let is_small = body.size_hint().upper().is_some_and(|most| most <= SMALL_BODY);
+    let read = async {
+        let _permit = if is_small { None } else { bodies.large.acquire().await.ok() };
+        to_bytes(body, MAX_BODY).await
+    };
+    match timeout(bodies.read, read).await {
         Ok(Ok(bytes)) => next.run(Request::from_parts(head, Body::from(bytes))).await,
         Ok(Err(_)) => {
             (StatusCode::PAYLOAD_TOO_LARGE, "the request is too large, or was not sent whole\n").into_response()

@@ -7,9 +7,10 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
 use tokio::net::{TcpListener, UnixListener};
+use tokio_rustls::TlsAcceptor;
 
 use super::args::ServeArguments;
-use super::tls::TlsListener;
+use super::tls;
 use crate::failure::Failure;
 
 /// The other end of a connection.
@@ -32,7 +33,7 @@ impl Peer {
 /// An open listener.
 pub(super) enum Listening {
     Tcp(TcpListener),
-    Tls(TlsListener),
+    Tls(TcpListener, TlsAcceptor),
     Unix(UnixListener),
 }
 
@@ -44,12 +45,12 @@ impl Listening {
             let failed = |error| Failure::environment(format!("cannot listen on {}", path.display()), hint, error);
             return Ok(Self::Unix(unix(path).await.map_err(failed)?));
         }
-        let address = arguments.listen;
+        let address = arguments.address();
         let failed =
             |error| Failure::environment(format!("cannot listen on {address}"), "choose another --listen", error);
         let tcp = TcpListener::bind(address).await.map_err(failed)?;
         match (&arguments.tls_cert, &arguments.tls_key) {
-            (Some(cert), Some(key)) => Ok(Self::Tls(TlsListener::new(tcp, cert, key)?)),
+            (Some(cert), Some(key)) => Ok(Self::Tls(tcp, tls::acceptor(cert, key)?)),
             _ => Ok(Self::Tcp(tcp)),
         }
     }
@@ -57,15 +58,14 @@ impl Listening {
     /// The address, with the port that was chosen.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         match self {
-            Self::Tcp(listener) => listener.local_addr().ok(),
-            Self::Tls(listener) => listener.address().ok(),
+            Self::Tcp(listener) | Self::Tls(listener, _) => listener.local_addr().ok(),
             Self::Unix(_) => None,
         }
     }
 
     pub(super) const fn scheme(&self) -> &'static str {
         match self {
-            Self::Tls(_) => "https",
+            Self::Tls(..) => "https",
             Self::Tcp(_) | Self::Unix(_) => "http",
         }
     }

@@ -1,20 +1,23 @@
 //! `uniqueue serve`: the dashboard in a process of its own.
 //!
 //! ```text
-//! listener (TCP, TLS or a Unix socket) ─▶ connections (how many, how slow) ─▶ authenticate (credentials of the request)
-//!                                      ─▶ uniqueue-web (hosts, rights, pages)
+//! listener (TCP or a Unix socket) ─▶ connections (how many, how slow, TLS) ─▶ authenticate (credentials of the request)
+//!                                 ─▶ uniqueue-web (hosts, rights, pages)
 //! ```
 
 mod args;
 mod authenticate;
 mod connections;
 mod credentials;
+mod delays;
 mod demo;
 mod listener;
 mod password;
+mod places;
 mod pool;
 mod tls;
 
+use std::future::ready;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -63,11 +66,16 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
     announce(&arguments, &listening)?;
     let limits = Limits { most: arguments.max_clients, read: arguments.request_timeout.0 };
     let router = router(client.clone(), credentials, &arguments, limits, &stop);
+    let of = |address: &SocketAddr| Peer::of(*address);
     let serving = async {
         match listening {
-            Listening::Tcp(tcp) => serve(tcp, |address| Peer::of(*address), router, limits, stop.clone()).await,
-            Listening::Tls(tls) => serve(tls, |address| Peer::of(*address), router, limits, stop.clone()).await,
-            Listening::Unix(unix) => serve(unix, |_| Peer::on_a_socket(), router, limits, stop.clone()).await,
+            Listening::Tcp(tcp) => serve(tcp, of, |stream| ready(Ok(stream)), router, limits, stop.clone()).await,
+            Listening::Tls(tcp, tls) => {
+                serve(tcp, of, move |stream| tls.accept(stream), router, limits, stop.clone()).await;
+            }
+            Listening::Unix(unix) => {
+                serve(unix, |_| Peer::on_a_socket(), |stream| ready(Ok(stream)), router, limits, stop.clone()).await;
+            }
         }
     };
     tokio::select! {
@@ -130,7 +138,7 @@ fn check_address(arguments: &ServeArguments, credentials: &Credentials) -> Resul
             "name the proxy's addresses with --trusted-proxy, or listen on a Unix socket with --socket",
         ));
     }
-    let address = arguments.listen;
+    let address = arguments.address();
     if arguments.socket.is_some() || address.ip().is_loopback() || credentials.are_needed() {
         return Ok(());
     }

@@ -99,6 +99,12 @@ impl Foreground {
         Self { object: serde_json::from_str(&printed).expect("an object"), child, _stdout: stdout }
     }
 
+    /// The most memory that it has had so far, in KiB. `None`: this system does not tell.
+    pub(crate) fn peak(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok())
+    }
+
     /// Sends a signal and waits for the end.
     pub(crate) fn stop(mut self, signal: &str) -> ExitStatus {
         let id = self.child.id().to_string();
