@@ -13,12 +13,19 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidUrl`] for a URL that cannot be read or names several hosts.
+    /// [`Error::InvalidUrl`] for a URL that cannot be read, names several hosts, or has an `@` behind the host: then the
+    /// password may hold a character that must be percent-encoded, and a part of it would be taken for the host.
     pub fn connect_options(url: &str) -> Result<PgConnectOptions> {
         let invalid = |problem: &str| Error::InvalidUrl { problem: problem.to_owned() };
         let Some(rest) = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://")) else {
             return Err(invalid("it must start with postgres:// or postgresql://"));
         };
+        if may_split_the_password(rest) {
+            return Err(invalid(
+                "an @ follows the host: in the user and the password write / as %2F, ? as %3F, # as %23, @ as %40, and in \
+                 the database's name @ as %40",
+            ));
+        }
         if names_several_hosts(rest) {
             return Err(invalid(
                 "it names several hosts, and only one is supported: name the address that a failover moves, \
@@ -31,6 +38,20 @@ impl Client {
             None => Ok(options.application_name("uniqueue")),
         }
     }
+}
+
+/// Whether a `/`, `?` or `#` of the password may end the host. The `@` that ends the password then comes later. Errors name
+/// host, port, user and database, so they would name parts of the password.
+fn may_split_the_password(rest: &str) -> bool {
+    let Some(end) = rest.find(['/', '?', '#']) else { return false };
+    let after = &rest[end..];
+    let (path, query) = after.split_once('?').unwrap_or((after, ""));
+    path.contains('@')
+        || query.split('&').filter(|pair| pair.contains('@')).any(|pair| {
+            let (name, _) = pair.split_once('=').unwrap_or((pair, ""));
+            // In these values an @ is usual.
+            !matches!(name, "application_name" | "dbname" | "options" | "password" | "user")
+        })
 }
 
 /// Whether the URL after its scheme names several hosts, as libpq takes them: `a:5432,b:5432/app` or `/app?host=a,b`.
@@ -57,6 +78,35 @@ mod tests {
         assert_eq!(name("postgres://db/app?application_name=mine").as_deref(), Some("mine"));
         let otherwise = std::env::var("PGAPPNAME").unwrap_or_else(|_| "uniqueue".to_owned());
         assert_eq!(name("postgres://db/app"), Some(otherwise));
+    }
+
+    #[test]
+    fn no_part_of_a_password_is_taken_for_another_part_of_the_url() {
+        let marks: Vec<char> = (' '..='~').filter(|mark| !mark.is_ascii_alphanumeric()).collect();
+        let mut refused = 0;
+        for (one, other) in marks.iter().flat_map(|one| marks.iter().map(move |other| (one, other))) {
+            for password in [format!("s3cr{one}4567{other}89"), format!("0123{one}4567{other}89")] {
+                let url = format!("postgres://ada:{password}@db.example/app");
+                match Client::connect_options(&url) {
+                    Ok(options) => {
+                        let parts = (options.get_host(), options.get_username(), options.get_database());
+                        assert_eq!(parts, ("db.example", "ada", Some("app")), "{url}");
+                    }
+                    Err(error) => {
+                        refused += 1;
+                        let text = format!("{error} {error:?}");
+                        assert!(
+                            !["s3cr", "0123", "4567", "89"].iter().any(|part| text.contains(part)),
+                            "{url}: {text}"
+                        );
+                    }
+                }
+            }
+        }
+        assert!(refused > 100, "{refused}");
+        for url in ["postgres://db/app?user=ada@example.com", "postgres://ada:a@b@db/app", "postgres://db/a%40b"] {
+            Client::connect_options(url).unwrap();
+        }
     }
 
     #[test]

@@ -192,6 +192,14 @@ async fn a_schema_that_is_not_migrated_says_what_to_run() {
         let error = database.client.insert(unmigrated).await.unwrap_err();
         assert!(error.to_string().contains("hint: is the schema migrated?"), "{error}");
     }
+    let behind = Database::new().await;
+    let latest = "(SELECT max(version) FROM {schema}.schema_history)";
+    behind.execute(&format!("DELETE FROM {{schema}}.schema_history WHERE version = {latest}")).await;
+    let error = behind.client.check_schema().await.unwrap_err();
+    assert!(
+        error.to_string().starts_with(&format!("schema {} is behind: it is at version ", behind.schema)),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -201,6 +209,18 @@ async fn a_wrong_url_is_an_error_without_the_password() {
         assert!(matches!(error, Error::InvalidUrl { .. }), "{bad}: {error:?}");
         assert!(error.to_string().contains("hint: postgres://"), "{error}");
         assert!(!error.to_string().contains("secret"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn no_part_of_a_password_that_is_not_encoded_is_in_an_error() {
+    for password in
+        ["p@S3/xyz", "S3/xyz", "S3?xyz", "S3#xyz", "5432/xyz", "5432?xyz", "5432#xyz@S3", "p@S3?sslmode=xyz"]
+    {
+        let error = Client::connect(&format!("postgres://ada:{password}@db.invalid/app")).await.unwrap_err();
+        let text = format!("{error} {error:?}");
+        assert!(matches!(error, Error::InvalidUrl { .. }), "{password}: {text}");
+        assert!(!["S3", "s3", "xyz"].iter().any(|part| text.contains(part)), "{password}: {text}");
     }
 }
 

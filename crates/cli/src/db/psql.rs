@@ -63,7 +63,10 @@ pub(super) async fn psql(arguments: PsqlArguments) -> Result<Verdict, Failure> {
         let problem = "it must start with postgres:// or postgresql://".to_owned();
         return Err(uniqueue::Error::InvalidUrl { problem }.into());
     }
-    let (url, password) = take_password(&url);
+    let Some((url, password)) = take_password(&url) else {
+        let problem = "an @ follows the host: percent-encode / ? # @ in the user and the password".to_owned();
+        return Err(uniqueue::Error::InvalidUrl { problem }.into());
+    };
     let program = program();
     let mut command = Command::new(&program);
     command.arg(url).args(&arguments.arguments).env("PGOPTIONS", options(&arguments.schema));
@@ -108,15 +111,21 @@ fn options(schema: &SchemaName) -> OsString {
     options
 }
 
-/// Splits the password off a URL, because every user of a machine can see the arguments of a process.
-fn take_password(url: &str) -> (String, Option<OsString>) {
-    let whole = || (url.to_owned(), None);
+/// Splits the password off a URL, because every user of a machine can see the arguments of a process. `None`: a `/`, `?` or
+/// `#` of the password may end the host, so a part of it would stay.
+fn take_password(url: &str) -> Option<(String, Option<OsString>)> {
+    let whole = || Some((url.to_owned(), None));
     let Some((scheme, rest)) = url.split_once("://") else { return whole() };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
+    // In the value of a parameter an @ is usual.
+    let (before, query) = path.split_once('?').unwrap_or((path, ""));
+    if before.contains('@') || query.split('&').any(|pair| pair.split('=').next().is_some_and(|n| n.contains('@'))) {
+        return None;
+    }
     let Some((user, host)) = authority.rsplit_once('@') else { return whole() };
     let Some((user, password)) = user.split_once(':') else { return whole() };
-    (format!("{scheme}://{user}@{host}{path}"), Some(decode(password)))
+    Some((format!("{scheme}://{user}@{host}{path}"), Some(decode(password))))
 }
 
 /// Undoes percent-encoding.
@@ -147,7 +156,7 @@ mod tests {
     #[test]
     fn password_leaves_the_url() {
         let taken = |url: &str| {
-            let (url, password) = take_password(url);
+            let (url, password) = take_password(url).expect("a password that is encoded");
             (url, password.and_then(|password| password.into_string().ok()))
         };
         let with = |url: &str, password: &str| (url.to_owned(), Some(password.to_owned()));
@@ -155,6 +164,9 @@ mod tests {
         assert_eq!(taken("postgres://u:a@b@h/d"), with("postgres://u@h/d", "a@b"));
         assert_eq!(taken("postgres://u:50%@h"), with("postgres://u@h", "50%"));
         assert_eq!(taken("postgres://u@h/d"), ("postgres://u@h/d".to_owned(), None));
+        for split in ["postgres://u:p@S3/x@h/d", "postgres://u:12?x@h/d", "postgres://u:12#x@h/d"] {
+            assert_eq!(take_password(split), None, "{split}");
+        }
         assert_eq!(taken("postgres:///d?host=%2Ftmp"), ("postgres:///d?host=%2Ftmp".to_owned(), None));
     }
 }
