@@ -12,7 +12,7 @@ use sqlx::postgres::PgConnectOptions;
 pub(crate) use self::database::with_causes;
 
 use self::database::{connect_text, database_hint, database_text, destination, queue_full};
-use self::text::{missing_state_text, rejected_text};
+use self::text::{missing_state_text, not_migrated_text, rejected_text};
 use crate::ident::{JobId, SchemaName};
 use crate::outcome::BoxError;
 use crate::period::format_duration;
@@ -203,7 +203,8 @@ pub enum Error {
 
     /// The schema does not exist or lacks a migration.
     #[error(
-        "schema {schema} is not migrated: it is at version {found}, this uniqueue needs {needed}; hint: run `uniqueue migrate --schema {schema}`, or call `client.migrate()`"
+        "{}; hint: run `uniqueue migrate --schema {schema}`, or call `client.migrate()`",
+        not_migrated_text(schema, *found, *needed)
     )]
     NotMigrated {
         /// The schema.
@@ -216,7 +217,7 @@ pub enum Error {
 
     /// The schema was migrated by a newer uniqueue.
     #[error(
-        "schema {schema} is at version {found}, newer than this uniqueue, which knows {known}; hint: upgrade the uniqueue crate in this service"
+        "schema {schema} is at version {found}, newer than this uniqueue, which knows {known}; hint: upgrade uniqueue"
     )]
     NewerSchema {
         /// The schema.

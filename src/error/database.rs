@@ -73,7 +73,9 @@ pub(super) fn database_hint(error: &sqlx::Error) -> &'static str {
             Some("42P01" | "3F000" | "42883" | "42703") => {
                 "; hint: is the schema migrated? Run `uniqueue migrate`, or call `client.migrate()`"
             }
-            Some("42501") => "; hint: the role lacks a privilege; see docs/operations.md for the grants",
+            Some("42501") => {
+                "; hint: the role lacks a privilege: the guide for operators lists the grants of each role"
+            }
             Some("22P05") => {
                 "; hint: the queue needs a database with the encoding UTF8: createdb --encoding UTF8 --template template0"
             }

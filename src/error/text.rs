@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::database::append_causes;
 use super::{Error, Rejection};
+use crate::ident::SchemaName;
 
 /// For people: the problem with its causes, and the hint on a line of its own.
 impl fmt::Debug for Error {
@@ -39,6 +40,13 @@ pub(super) fn rejected_text(rejections: &[Rejection]) -> String {
             let more = if many.len() > shown.len() { ", …" } else { "" };
             format!("duplicates: {} unique keys are held by jobs {}{more}", many.len(), shown.join(", "))
         }
+    }
+}
+
+pub(super) fn not_migrated_text(schema: &SchemaName, found: i32, needed: i32) -> String {
+    match found {
+        0 => format!("schema {schema} is not migrated: this uniqueue needs version {needed}"),
+        _ => format!("schema {schema} is behind: it is at version {found}, and this uniqueue needs {needed}"),
     }
 }
 

@@ -114,7 +114,7 @@ fn missing(schema: &SchemaName, should: &SchemaObject, all: &[SchemaObject]) -> 
         "table" => "Create it again, as the owner of the schema, and repeat its grants. Only a backup has its rows",
         "column" => "Create it again, as the owner of the schema. Only a backup has its values",
         "function" | "view" => {
-            "Create it again, as the owner of the schema, and repeat its grants (docs/operations.md). If it needs another \
+            "Create it again, as the owner of the schema, and repeat its grants (the guide for operators lists them). If it needs another \
              missing object, create that first"
         }
         _ => "Create it again, as the owner of the schema",
@@ -141,7 +141,7 @@ fn changed(schema: &SchemaName, is: &SchemaObject, should: &SchemaObject) -> Fin
     let advice = match should.kind.as_str() {
         "index" => "Rebuild it without blocking writes, as the owner of the tables",
         _ if store::is_made_anew(is, should) => {
-            "Restore it, as the owner of the schema, and repeat its grants (docs/operations.md)"
+            "Restore it, as the owner of the schema, and repeat its grants (the guide for operators lists them)"
         }
         _ => "Restore it, as the owner of the schema",
     };

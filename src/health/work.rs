@@ -174,8 +174,8 @@ pub(super) fn slow(schema: &SchemaName, slow: &SlowJobs) -> Finding {
     );
     let remedy = Remedy::advice(
         "See what it waits for: a lock, a slow service, or a connection that fell silent, over which no answer comes any \
-         more. A timeout (Runner::timeout, WorkerOptions::timeout) ends such attempts and frees their slots: see \
-         docs/operations.md, silent connections. Or cancel the job",
+         more. A timeout (Runner::timeout, WorkerOptions::timeout) ends such attempts and frees their slots. Or \
+         cancel the job",
     )
     .sql(store::sql_to_cancel(schema, slow.job))
     .command(command(schema, "job cancel", &slow.job.to_string()));
@@ -249,7 +249,7 @@ pub(super) fn neglected(schema: &SchemaName, neglected: &Neglected) -> Finding {
         return Finding::new(FindingCode::ServiceOff, severity, subject, seen, remedy).with(neglected);
     }
     let remedy = Remedy::advice(
-        "See the runners' logs: their maintenance may lack a privilege (docs/operations.md, worker) or fail",
+        "See the runners' logs: their maintenance may fail, or lack a privilege that the guide for operators lists for a worker",
     )
     .sql(store::sql_to_show(schema, "maintenance", "service", &neglected.name));
     let seen = format!("no runner has run it for {late}, although runners are live: {without}");

@@ -64,7 +64,7 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Result<Verdict, Failure>
     if arguments.database.json {
         output::print_json(&status)?;
     } else {
-        output::print(&status.text(arguments.status))?;
+        output::print_message(&status.text(arguments.status))?;
     }
     Ok(if status.is_current() { Verdict::Fine } else { Verdict::NotFine })
 }
@@ -178,12 +178,12 @@ impl Status {
             )
         } else if *version == 0 {
             format!(
-                "schema {schema} does not exist or is not migrated: it needs version {needed}\n\
+                "schema {schema} is not migrated: this uniqueue needs version {needed}\n\
                  hint: run `uniqueue migrate --schema {schema}`\n"
             )
         } else {
             format!(
-                "schema {schema} is at version {version} and needs {needed}\n\
+                "schema {schema} is behind: it is at version {version}, and this uniqueue needs {needed}\n\
                  hint: run `uniqueue migrate --schema {schema}`\n"
             )
         });

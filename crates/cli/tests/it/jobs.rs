@@ -340,7 +340,7 @@ async fn list_finds_by_every_condition_and_takes_no_text_for_sql() {
         ),
         ("job list --created-before 9001-01-01", "error: invalid created: must be in the years 1 to 9000"),
         ("job list --schema x;y", "error: invalid value 'x;y' for '--schema <NAME>'"),
-        ("job list --schema other", "error: schema other is not migrated: it is at version 0"),
+        ("job list --schema other", "error: schema other is not migrated: this uniqueue needs version "),
     ] {
         let stderr = refused(&mut jobs.command(line));
         assert!(stderr.starts_with(said), "{line}: {stderr}");
@@ -361,7 +361,11 @@ async fn pages_follow_each_other_and_name_the_next() {
         let text = text_of(&mut jobs.command(&line), 0);
         pages += 1;
         ids.extend(text.lines().filter(|line| line.starts_with(" 0")).map(|line| line[..38].to_owned()));
-        match text.lines().last().and_then(|last| last.strip_prefix("next: uniqueue ")) {
+        match text
+            .lines()
+            .last()
+            .and_then(|last| last.strip_prefix(concat!("next: ", env!("CARGO_BIN_EXE_uniqueue"), " ")))
+        {
             Some(next) => line = next.to_owned(),
             None => break,
         }
@@ -371,6 +375,33 @@ async fn pages_follow_each_other_and_name_the_next() {
     sorted.dedup();
     sorted.reverse();
     assert_eq!((pages, count, sorted), (3, 25, ids));
+}
+
+#[tokio::test]
+async fn the_first_digits_of_an_id_name_a_job() {
+    let jobs = Jobs::new().await;
+    let one = "019abc12-3456-7def-8a12-3456789abcde";
+    for id in [one, "019abc12-3456-7def-9000-000000000000", "019abc13-0000-7000-8000-000000000000"] {
+        text_of(&mut jobs.command(&format!("job insert a --id {id}")), 0);
+    }
+    for digits in [&one[..20], "019abc13", "019ABC13-0000", "019abc12-3456-7def-9000-000000000000"] {
+        let shown = text_of(&mut jobs.command(&format!("job show {digits}")), 0);
+        assert!(shown.contains(&format!("| {}", digits.to_lowercase())), "{digits}: {shown}");
+    }
+    for (digits, said) in [
+        (
+            "019abc12-3456",
+            "several jobs begin with 019abc123456:\n  019abc12-3456-7def-8a12-3456789abcde\n  019abc12-3456-7def-9000-000000000000\n",
+        ),
+        ("019abc12-3456-7def-8b", "no such job: 019abc1234567def8b\n"),
+        ("ffff", "no such job: ffff\n"),
+        ("0000", "no such job: 0000\n"),
+    ] {
+        let output = jobs.command(&format!("job show {digits}")).output().unwrap();
+        assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(1), said));
+    }
+    // A change takes whole ids.
+    assert_eq!(jobs.command("job cancel 019abc13").output().unwrap().status.code(), Some(2));
 }
 
 #[tokio::test]
