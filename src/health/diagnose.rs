@@ -260,11 +260,14 @@ impl<'a> Examination<'a> {
     async fn check_work(&mut self, now: OffsetDateTime) -> Result<()> {
         let (limits, client) = (self.thresholds, self.client);
         let schema = client.schema();
+        // Where the check fails, runners may be alive.
+        let mut has_runners = true;
         if let Some(runners) = check!(self, "runners", store::runners) {
             self.findings.extend(runners.iter().filter_map(work::runner));
+            has_runners = runners.iter().any(|runner| runner.lease_left > 0.0);
         }
         if let Some(queues) = check!(self, "queues", store::list_queues, 10_000) {
-            self.findings.extend(queues.iter().filter_map(|queue| queues::waiting(schema, queue, &limits, now)));
+            self.findings.extend(queues::all_waiting(schema, &queues, has_runners, &limits, now));
         }
         if let Some(queues) = check!(self, "queue limits", store::full_queues) {
             self.findings.extend(queues.iter().map(|queue| queues::full(schema, queue)));
@@ -359,7 +362,8 @@ impl<'a> Examination<'a> {
             "42501" => {
                 // An observer has the right to make these two.
                 self.sees_queue &= !matches!(check, "version" | "queues");
-                let remedy = "grant the role what docs/operations.md lists for a reader, and pg_monitor".to_owned();
+                let remedy =
+                    "grant the role what the guide for operators lists for a reader, and pg_monitor".to_owned();
                 self.skip(check, said, Some(remedy));
             }
             // An object that is missing is a finding of its own.

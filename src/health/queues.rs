@@ -13,12 +13,60 @@ use crate::store::{self, FullQueue};
 /// A hold that ends later than this may be a mistake.
 const LONG_HOLD: time::Duration = time::Duration::HOUR;
 
-pub(super) fn waiting(
+/// How many queues a finding names.
+const NAMED_QUEUES: usize = 5;
+
+/// The findings of all queues. Without a live runner one finding stands for all queues that need one.
+pub(super) fn all_waiting(
     schema: &SchemaName,
-    queue: &QueueInfo,
+    queues: &[QueueInfo],
+    has_runners: bool,
     limits: &Thresholds,
     now: OffsetDateTime,
-) -> Option<Finding> {
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut unworked = Vec::new();
+    for queue in queues {
+        let found = waiting(schema, queue, limits, now);
+        if found.as_ref().is_some_and(|found| found.code == FindingCode::QueueUnworked) {
+            unworked.push(queue);
+        }
+        findings.extend(found);
+    }
+    if !has_runners && unworked.len() > 1 {
+        findings.retain(|found| found.code != FindingCode::QueueUnworked);
+        findings.push(without_runners(schema, &unworked, limits));
+    }
+    findings
+}
+
+/// Several queues with available jobs, and no live runner at all.
+fn without_runners(schema: &SchemaName, queues: &[&QueueInfo], limits: &Thresholds) -> Finding {
+    let oldest = queues.iter().filter_map(|queue| queue.oldest_available_age).max().unwrap_or_default();
+    let jobs = queues.iter().map(|queue| queue.available.counted()).sum();
+    let is_exact = queues.iter().all(|queue| queue.available.is_exact());
+    let names: Vec<_> = queues.iter().map(|queue| plain(queue.settings.name.as_str())).collect();
+    let more = match names.len().saturating_sub(NAMED_QUEUES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let seen = format!(
+        "no runner is alive, with {} available in queues {}{more}, the oldest for {}",
+        counted_jobs(jobs, is_exact),
+        names.iter().take(NAMED_QUEUES).map(String::as_str).collect::<Vec<_>>().join(", "),
+        age(oldest.as_secs_f64())
+    );
+    let remedy = Remedy::advice("Start the services whose runners work these queues").command(command(
+        schema,
+        "job list --state",
+        "available",
+    ));
+    let severity = limits.waiting.judge(&oldest).unwrap_or(Severity::Notice);
+    Finding::new(FindingCode::QueueUnworked, severity, format!("schema {schema}"), seen, remedy)
+        .with(&serde_json::json!({ "queues": names }))
+}
+
+fn waiting(schema: &SchemaName, queue: &QueueInfo, limits: &Thresholds, now: OffsetDateTime) -> Option<Finding> {
     let oldest = queue.oldest_available_age?;
     let name = queue.settings.name.as_str();
     let subject = format!("queue {}", plain(name));
@@ -45,10 +93,11 @@ pub(super) fn waiting(
         let seen = format!("it is held for another {}, with {waiting}", age((until - now).as_seconds_f64()));
         Finding::new(FindingCode::QueueHeld, Severity::Notice, subject, seen, remedy)
     } else if queue.runners == 0 {
-        let remedy = Remedy::advice(
-            "Start a runner that works it: Runner::new(client).queue(…). If its name is misspelt, cancel its jobs",
-        )
-        .command(command(schema, "job list --state available --queue", name));
+        let remedy = Remedy::advice("Start the service whose runner works it").command(command(
+            schema,
+            "job list --state available --queue",
+            name,
+        ));
         let severity = late.unwrap_or(Severity::Notice);
         Finding::new(
             FindingCode::QueueUnworked,

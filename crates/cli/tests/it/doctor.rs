@@ -60,6 +60,26 @@ async fn exit_code_tells_how_bad_it_is() {
 }
 
 #[tokio::test]
+async fn without_a_runner_one_finding_names_all_queues() {
+    let (url, client) = migrated().await;
+    for queue in ["a", "b", "c", "d", "e", "f"] {
+        client.insert(NewJob::new("a", &json!({})).queue(queue)).await.unwrap();
+    }
+    let (code, said) = text(&mut doctor(&url, &[]));
+    assert_eq!((code, said.matches("queue_unworked").count()), (Some(0), 1), "{said}");
+    assert!(said.starts_with("notice  queue_unworked  schema jobs\n"), "{said}");
+    assert!(
+        said.contains("no runner is alive, with 6 jobs available in queues a, b, c, d, e and 1 more, the oldest "),
+        "{said}"
+    );
+    assert!(said.contains("    $ uniqueue job list --state available --schema jobs\n"), "{said}");
+    let (code, report) = run_json(&mut doctor(&url, &["--waiting", "0s,0s", "--json"]));
+    let finding = &report["findings"][0];
+    assert_eq!((code, &finding["severity"]), (3, &json!("critical")));
+    assert_eq!(finding["facts"]["queues"], json!(["a", "b", "c", "d", "e", "f"]));
+}
+
+#[tokio::test]
 async fn schema_that_is_not_there_is_a_finding() {
     let url = database().await;
     let (code, report) = run_json(&mut doctor(&url, &["--json"]));
