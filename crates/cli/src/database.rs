@@ -68,6 +68,17 @@ impl Database {
         Ok(database)
     }
 
+    /// The same for a role that may not read the version, as one that only inserts. Its statements fail where the schema has
+    /// another version.
+    pub(crate) async fn open_to_insert(arguments: &DatabaseArguments) -> Result<Self, Failure> {
+        let database = Self::open(arguments, 2).await?;
+        match database.client.check_schema().await {
+            Err(Error::Database(sqlx::Error::Database(error))) if error.code().as_deref() == Some("42501") => {}
+            checked => checked?,
+        }
+        Ok(database)
+    }
+
     /// Opens the database that the arguments name, else starts a throw-away server.
     pub(crate) async fn open_or_start(arguments: &DatabaseArguments, connections: u32) -> Result<Self, Failure> {
         Self::open_or_start_as(arguments, connections, Postgres::builder()).await

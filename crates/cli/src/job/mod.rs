@@ -8,6 +8,7 @@
 
 mod change;
 mod filter;
+mod id_argument;
 mod insert;
 mod list;
 mod show;

@@ -2,8 +2,9 @@
 
 use clap::Args;
 use time::OffsetDateTime;
-use uniqueue::{AttemptError, Client, JobId, JobRow, JobState, indent_json};
+use uniqueue::{AttemptError, Client, JobRow, JobState, indent_json};
 
+use super::id_argument::{IdArgument, Named};
 use super::state_text::{state_style, time_in_state};
 use crate::database::Database;
 use crate::database::DatabaseArguments;
@@ -22,9 +23,9 @@ const INDENT: &str = "  ";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ShowArguments {
-    /// One or more jobs
+    /// One or more jobs: ids, or the first four or more digits of each
     #[arg(value_name = "ID", required = true)]
-    ids: Vec<JobId>,
+    ids: Vec<IdArgument>,
 
     #[command(flatten)]
     database: DatabaseArguments,
@@ -35,11 +36,12 @@ With --json it prints one object for one job, and one object a line for several.
 
 Examples:
   uniqueue job show 019abc12-3456-7def-8a12-3456789abcde
+  uniqueue job show 019abc12-34
   uniqueue job show --json 019abc12-3456-7def-8a12-3456789abcde | jq .errors
 
 Exit codes:
   0    shown
-  1    a job does not exist
+  1    a job does not exist, or several jobs begin with the digits
   2    a wrong command line, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
@@ -52,17 +54,19 @@ pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
     let now = client.database_time().await?;
     let mut verdict = Verdict::Fine;
     for (at, id) in ids.iter().enumerate() {
-        match client.job(id).await? {
-            None => {
-                output::print_to_stderr(&format!("no such job: {id}"));
-                verdict = Verdict::NotFine;
-            }
-            Some(job) if !json => {
+        let named = id.find(client).await?;
+        if let Some(problem) = named.problem(id) {
+            output::print_to_stderr(&problem);
+            verdict = Verdict::NotFine;
+        }
+        match named {
+            Named::None | Named::Several(_) => {}
+            Named::One(job) if !json => {
                 let line = if at > 0 { "\n" } else { "" };
                 output::print(&format!("{line}{}", text(client, &job, now).await?))?;
             }
-            Some(job) if ids.len() == 1 => output::print_json(&job)?,
-            Some(job) => output::print_json_line(&job)?,
+            Named::One(job) if ids.len() == 1 => output::print_json(&job)?,
+            Named::One(job) => output::print_json_line(&job)?,
         }
     }
     database.close().await?;

@@ -44,7 +44,7 @@ Exit codes:
 pub(super) async fn run(arguments: WaitArguments) -> Result<Verdict, Failure> {
     let WaitArguments { id, timeout, database } = arguments;
     let json = database.json;
-    let database = Database::open_migrated(&database).await?;
+    let database = Database::open_to_insert(&database).await?;
     let mut wait = database.client.wait(id);
     if let Some(DurationArgument(timeout)) = timeout {
         wait = wait.timeout(timeout);

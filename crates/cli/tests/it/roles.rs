@@ -61,6 +61,28 @@ async fn an_operator_can_use_the_command() {
 }
 
 #[tokio::test]
+async fn an_inserter_can_insert_with_the_command() {
+    let (admin, url) = role("inserter").await;
+    let policy = |policy: &str| format!(r#"job insert b --policy {{"key":"k",{policy}}}"#);
+    for line in [
+        "job insert b --queue emails --at +1h --id 019abc12-3456-7def-8a12-3456789abcde".to_owned(),
+        "job insert b --key k --in 1h".to_owned(),
+        policy(r#""scope":"queued""#),
+        policy(r#""scope":"queued","on_conflict":"run_again""#),
+        policy(r#""scope":"queued","update":{"args":"latest"}"#),
+        policy(r#""scope":"queued","on_conflict":"replace""#),
+    ] {
+        let output = run(&url, &line);
+        assert!(output.status.success(), "{line}: {output:?}");
+    }
+    // A wait also reads whether the queue keeps results. No runner works the job.
+    execute(&admin, "GRANT SELECT ON uniqueue.queue TO PUBLIC").await;
+    let output = run(&url, "job insert b --wait 1ms");
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(1), 0), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("is not final yet"), "{output:?}");
+}
+
+#[tokio::test]
 async fn a_reader_can_look_with_the_command_and_change_nothing() {
     let (_, url) = role("reader").await;
     for line in LOOKS {

@@ -1,0 +1,105 @@
+//! A job on the command line.
+
+use std::str::FromStr;
+
+use uniqueue::{Client, Error, JobFilter, JobId, JobRow};
+use uuid::Uuid;
+
+/// The fewest digits that name a job.
+const FEWEST_DIGITS: usize = 4;
+
+/// How many jobs with the same first digits are named.
+const LISTED: u32 = 5;
+
+/// A job's id, or the first digits of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum IdArgument {
+    Id(JobId),
+    /// Lower-case digits without hyphens.
+    Digits(String),
+}
+
+/// The jobs that an argument names.
+pub(super) enum Named {
+    One(Box<JobRow>),
+    None,
+    /// The first of several.
+    Several(Vec<JobId>),
+}
+
+impl FromStr for IdArgument {
+    type Err = Error;
+
+    fn from_str(given: &str) -> Result<Self, Error> {
+        given.parse().map(Self::Id).or_else(|error| {
+            // The hyphens of an id that was cut off stand where those of a whole one do.
+            let is_cut = given.char_indices().all(|(at, c)| match at {
+                8 | 13 | 18 | 23 => c == '-',
+                _ => c.is_ascii_hexdigit(),
+            });
+            let digits = given.replace('-', "").to_ascii_lowercase();
+            if is_cut && (FEWEST_DIGITS..32).contains(&digits.len()) { Ok(Self::Digits(digits)) } else { Err(error) }
+        })
+    }
+}
+
+impl IdArgument {
+    /// Finds the job. Ids with the same first digits are neighbours in the order of ids.
+    pub(super) async fn find(&self, client: &Client) -> Result<Named, Error> {
+        let digits = match self {
+            Self::Id(id) => return Ok(client.job(id).await?.map_or(Named::None, |job| Named::One(Box::new(job)))),
+            Self::Digits(digits) => digits,
+        };
+        let end =
+            |filler: &str| format!("{digits}{}", filler.repeat(32 - digits.len())).parse::<Uuid>().unwrap_or_default();
+        let mut jobs = client.jobs(JobFilter::all()).oldest_first().until(end("f")).limit(LISTED + 1);
+        // The list begins after an id.
+        if let Some(before) = end("0").as_u128().checked_sub(1) {
+            jobs = jobs.after(Uuid::from_u128(before));
+        }
+        let mut found = jobs.await?;
+        Ok(match found.len() {
+            0 => Named::None,
+            1 => Named::One(Box::new(found.remove(0))),
+            _ => Named::Several(found.iter().map(|job| job.id).collect()),
+        })
+    }
+}
+
+impl Named {
+    /// Why an argument does not name one job.
+    pub(super) fn problem(&self, given: &IdArgument) -> Option<String> {
+        let given = match given {
+            IdArgument::Id(id) => id.to_string(),
+            IdArgument::Digits(digits) => digits.clone(),
+        };
+        match self {
+            Self::One(_) => None,
+            Self::None => Some(format!("no such job: {given}")),
+            Self::Several(ids) => {
+                let more = if ids.len() > LISTED as usize { "\n  …" } else { "" };
+                let ids: Vec<_> = ids.iter().take(LISTED as usize).map(|id| format!("  {id}")).collect();
+                Some(format!("several jobs begin with {given}:\n{}{more}", ids.join("\n")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_may_be_cut_off_anywhere() {
+        let whole = "019abc12-3456-7def-8a12-3456789abcde";
+        let parsed = |given: &str| given.parse::<IdArgument>().ok();
+        assert_eq!(parsed(whole), Some(IdArgument::Id(whole.parse().unwrap())));
+        for length in FEWEST_DIGITS..whole.len() {
+            let digits = whole[..length].replace('-', "");
+            assert_eq!(parsed(&whole[..length].to_uppercase()), Some(IdArgument::Digits(digits)), "{length}");
+        }
+        for wrong in ["", "019", "019abc1-", "019abc123", "nope", "019abc12-3456-7def-8a12-3456789abcdef0"] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
+}
