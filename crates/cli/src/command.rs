@@ -8,7 +8,7 @@ use crate::demo::{self, DemoArguments};
 use crate::doctor::{self, DoctorArguments};
 use crate::failure::Failure;
 use crate::help;
-use crate::interrupt::{may_have_changed, nothing_changed, or_interrupted, or_unanswered};
+use crate::interrupt::{may_have_changed, nothing_changed, or_interrupted, or_unanswered, until_interrupted};
 use crate::job::{self, JobArguments};
 use crate::manual::{self, CompletionsArguments, ManArguments};
 use crate::migrate::{self, MigrateArguments};
@@ -83,8 +83,20 @@ pub(crate) fn parse() -> Command {
         ColorChoice::Always => clap::ColorChoice::Always,
         ColorChoice::Never => clap::ColorChoice::Never,
     });
-    let matches = command.get_matches();
-    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).command
+    let matches = command.try_get_matches().unwrap_or_else(|error| refuse(&error));
+    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| refuse(&error)).command
+}
+
+/// Prints help, or an error without the passwords of the command line, and ends the process.
+fn refuse(error: &clap::Error) -> ! {
+    let text = error.render().to_string();
+    let safe = output::without_urls(&text);
+    if safe == text {
+        // With colours.
+        error.exit();
+    }
+    output::print_to_stderr(safe.trim_end());
+    std::process::exit(error.exit_code())
 }
 
 /// Runs a command.
@@ -102,6 +114,7 @@ pub(crate) async fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Periodic(arguments) => or_unanswered(may_have_changed, periodic::run(arguments)).await,
         Command::Queue(arguments) => or_unanswered(may_have_changed, queue::run(arguments)).await,
         Command::Serve(arguments) => serve::run(*arguments).await,
+        Command::Stats(arguments) if arguments.is_watch() => until_interrupted(stats::run(arguments)).await,
         Command::Stats(arguments) => or_interrupted(nothing_changed, stats::run(arguments)).await,
         Command::Top(arguments) => or_interrupted(may_have_changed, top::run(arguments)).await,
         Command::Unique(arguments) => unique::run(arguments).await,

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crate::output::{Style, paint_error};
+use crate::output::{Style, paint_error, stderr_width, without_urls, wrap_lines};
 
 /// The error of a command that did not run to its end.
 #[derive(Debug, thiserror::Error)]
@@ -42,11 +42,9 @@ impl Failure {
     /// Prints the error on standard error and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         let text = self.text();
-        let (problem, hint) = text.split_once("\nhint: ").map_or((text.as_str(), None), |(p, h)| (p, Some(h)));
-        let mut lines = format!("{} {problem}\n", paint_error(Style::Bad, "error:"));
-        if let Some(hint) = hint {
-            lines.push_str(&format!("{} {hint}\n", paint_error(Style::Good, "hint:")));
-        }
+        let (problem, hint) = text.split_once(HINT).map_or((text.as_str(), None), |(p, h)| (p, Some(h)));
+        let mut lines = message("error:", Style::Bad, problem);
+        lines.extend(hint.map(|hint| message("hint:", Style::Good, hint)));
         // A closed standard error leaves no way to report that.
         let _ = io::stderr().write_all(lines.as_bytes());
         match self {
@@ -58,11 +56,11 @@ impl Failure {
     /// The problem with its causes on one line, and the hints below.
     fn text(&self) -> String {
         let text = match self {
-            // For people the library writes its own causes and hints.
-            Self::Uniqueue(error) => return format!("{error:?}"),
+            // For people the library writes its own causes and hints. Some are for the authors of a service as well.
+            Self::Uniqueue(error) => return format!("{error:?}").replace(", or call `client.migrate()`", ""),
             Self::Environment { .. } | Self::Interrupted { .. } => self.to_string(),
         };
-        let (problem, hints) = match text.split_once("\nhint: ") {
+        let (problem, hints) = match text.split_once(HINT) {
             Some((problem, hints)) => (problem, Some(hints)),
             None => (text.as_str(), None),
         };
@@ -76,10 +74,19 @@ impl Failure {
             cause = inner.source();
         }
         match hints {
-            Some(hints) => format!("{whole}\nhint: {hints}"),
+            Some(hints) => format!("{whole}{HINT}{hints}"),
             None => whole,
         }
     }
+}
+
+/// Stands between a problem and its hint.
+const HINT: &str = "\nhint: ";
+
+/// A line of a report, without the passwords of the command line. On a terminal its lines end after words.
+fn message(title: &str, style: Style, text: &str) -> String {
+    let wrapped = wrap_lines(&format!("{title} {}\n", without_urls(text)), stderr_width());
+    wrapped.replacen(title, &paint_error(style, title), 1)
 }
 
 impl From<sqlx::Error> for Failure {
@@ -91,6 +98,13 @@ impl From<sqlx::Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hints_are_for_the_user_of_the_command() {
+        let schema = uniqueue::SchemaName::default();
+        let text = Failure::from(uniqueue::Error::NotMigrated { schema, found: 3, needed: 9 }).text();
+        assert!(text.ends_with("hint: run `uniqueue migrate --schema uniqueue`"), "{text}");
+    }
 
     #[test]
     fn causes_stand_before_the_hints_and_each_once() {

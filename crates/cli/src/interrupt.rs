@@ -5,6 +5,7 @@ use std::time::Duration;
 use uniqueue::shutdown_signal;
 
 use crate::failure::Failure;
+use crate::verdict::Verdict;
 
 /// How long a command may take to stop after an interrupt. A command that is blocked writing to a full pipe cannot stop
 /// by itself.
@@ -26,6 +27,16 @@ pub(crate) async fn or_interrupted<T>(
     };
     last_resort.abort();
     ended
+}
+
+/// Runs a command that has no end of its own. An interrupt is its end, and no error.
+pub(crate) async fn until_interrupted(
+    command: impl Future<Output = Result<Verdict, Failure>>,
+) -> Result<Verdict, Failure> {
+    match or_interrupted(nothing_changed, command).await {
+        Err(Failure::Interrupted { .. }) => Ok(Verdict::Fine),
+        ended => ended,
+    }
 }
 
 /// How long a command of a few statements may take. A connection that fell silent would hold it up for ever.

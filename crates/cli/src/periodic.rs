@@ -179,9 +179,9 @@ async fn run_now(name: &str, database: &DatabaseArguments) -> Result<Verdict, Fa
     if json {
         output::print_json(&serde_json::json!({ "name": name, "job": job, "duplicate": duplicate }))?;
     } else if duplicate {
-        output::print(&format!("duplicate, nothing was inserted: the key is held by job {job}\n"))?;
+        output::print_message(&format!("duplicate, nothing was inserted: the key is held by job {job}\n"))?;
     } else {
-        output::print(&format!("inserted job {job}\n"))?;
+        output::print_message(&format!("inserted job {job}\n"))?;
     }
     Ok(Verdict::Fine)
 }
@@ -209,7 +209,7 @@ async fn change(change: Change, name: &str, database: &DatabaseArguments) -> Res
     if json {
         output::print_json(&serde_json::json!({ "name": name, "is": word }))?;
     } else {
-        output::print(&format!("periodic job {} is {word}\n", printable(name)))?;
+        output::print_message(&format!("periodic job {} is {word}\n", printable(name)))?;
     }
     Ok(Verdict::Fine)
 }

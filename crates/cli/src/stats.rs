@@ -59,9 +59,16 @@ Examples:
   uniqueue stats --json | jq '.jobs.available, .finished.wait.p99'
 
 Exit codes:
-  0    printed; with --watch: standard output was closed
+  0    printed; with --watch: ended by Ctrl-C or SIGTERM, or standard output was closed
   2    a wrong command line, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM, the usual end of --watch";
+  130  interrupted by Ctrl-C or SIGTERM before the end, without --watch";
+
+impl StatsArguments {
+    /// Whether it prints until an interrupt.
+    pub(crate) fn is_watch(&self) -> bool {
+        self.watch.is_some()
+    }
+}
 
 /// Prints the numbers.
 pub(crate) async fn run(arguments: StatsArguments) -> Result<Verdict, Failure> {

@@ -80,6 +80,7 @@ pub(super) async fn start(arguments: StartArguments) -> Result<Verdict, Failure>
 }
 
 fn announce(postgres: &Postgres, as_json: bool) -> Result<(), Failure> {
+    let command = output::own_command();
     let (url, version, data_dir) = (postgres.url(), postgres.version().to_string(), postgres.data_dir().display());
     if as_json {
         return output::print_json(&json!({ "url": url, "version": version, "data_dir": data_dir.to_string() }));
@@ -88,8 +89,8 @@ fn announce(postgres: &Postgres, as_json: bool) -> Result<(), Failure> {
         "PostgreSQL {version} is running, with its data in {data_dir}\n\
          \n    {url}\n\n\
          Connect:  psql '{url}'\n\
-         Migrate:  uniqueue migrate --database-url '{url}'\n\
-         Stop:     Ctrl-C, or `uniqueue db stop` in another terminal; the data stay\n"
+         Migrate:  {command} migrate --database-url '{url}'\n\
+         Stop:     Ctrl-C, or `{command} db stop` in another terminal; the data stay\n"
     ))
 }
 

@@ -61,9 +61,9 @@ pub(super) async fn stop(arguments: StopArguments) -> Result<Verdict, Failure> {
     if arguments.json {
         output::print_json(&json!({ "stopped": has_stopped, "data_dir": shown }))?;
     } else if has_stopped {
-        output::print(&format!("stopped the server of {shown}\n"))?;
+        output::print_message(&format!("stopped the server of {shown}\n"))?;
     } else {
-        output::print(&format!("no server runs in {shown}\n"))?;
+        output::print_message(&format!("no server runs in {shown}\n"))?;
     }
     Ok(if has_stopped { Verdict::Fine } else { Verdict::NotFine })
 }

@@ -8,6 +8,7 @@ mod args;
 mod files;
 mod insert;
 mod interrupt;
+mod next;
 mod path_text;
 mod progress;
 mod report;
@@ -25,6 +26,7 @@ use uniqueue::{Runner, RunnerHandle};
 pub(crate) use self::args::DemoArguments;
 use self::insert::insert_twice;
 use self::interrupt::Interrupt;
+use self::next::Next;
 use self::progress::Progress;
 use self::report::{DatabaseFacts, Report};
 use self::tables::Tables;
@@ -89,6 +91,8 @@ async fn steps(arguments: DemoArguments, interrupt: Arc<Interrupt>) -> Result<Ve
         output::print_json(&report)?;
     } else {
         output::print(&report.text(arguments.tables))?;
+        let is_embedded = database.postgres.is_some();
+        output::print(&Next::new(&arguments).text(is_embedded, arguments.keep, arguments.tables))?;
     }
     if arguments.keep {
         interrupt.ending_itself(keep(&database, &interrupt)).await;
@@ -166,14 +170,14 @@ async fn keep(database: &Database, interrupt: &Interrupt) {
         output::print_to_stderr("--keep has no effect on a database that you gave");
         return;
     };
-    let url = postgres.url();
+    let (url, command) = (postgres.url(), output::own_command());
     // On standard error, so that standard output is a single JSON object with --json.
     output::print_to_stderr(&format!(
         "\nPostgreSQL runs until Ctrl-C, and is then removed with all its data. In another terminal:\n\n  \
          export DATABASE_URL='{url}'\n  \
-         uniqueue top                     watch the queue while another terminal runs `uniqueue demo`\n  \
-         uniqueue job list --limit 5\n  \
-         uniqueue db psql"
+         {command} job list --limit 5\n  \
+         {command} db psql\n  \
+         {command} top      watch the queue while another terminal runs a demo"
     ));
     interrupt.stopped().await;
 }

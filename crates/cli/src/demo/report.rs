@@ -166,7 +166,7 @@ impl Report {
         if self.accounted {
             text += "Every file is accounted for.\n";
         }
-        text + &self.next(tables)
+        text
     }
 
     fn inserted_text(&self) -> String {
@@ -211,23 +211,6 @@ impl Report {
             );
         }
         text
-    }
-
-    /// What to try next.
-    fn next(&self, tables: bool) -> String {
-        let mut lines = Vec::new();
-        if !tables {
-            lines.push(("uniqueue demo --tables", "with the SQL of a DBA's first questions"));
-        }
-        if self.database.embedded && self.database.url.is_none() {
-            lines.push(("uniqueue demo --keep", "keep the database, for top, job list and psql"));
-        } else if !self.database.embedded {
-            lines.push(("uniqueue job list --queue demo", "the jobs"));
-            lines.push(("uniqueue top", "watch the next demo"));
-        }
-        lines.push(("uniqueue --help", "all commands"));
-        let lines = lines.iter().map(|(command, purpose)| format!("  {command:<32}{purpose}\n"));
-        format!("\nNext:\n{}", lines.collect::<String>())
     }
 
     /// The entries that only some runs have.

@@ -105,7 +105,7 @@ pub(super) struct InsertArguments {
 }
 
 const EXAMPLES: &str = "\
-docs/unique.md lists the members of a policy. With --json it prints {\"duplicate\", \"updated\", \"covered\", \"job\", \"duplicate_of\", \"replaced\"},
+`\\df+ uniqueue.unique_key` in psql lists the members of a policy. With --json it prints {\"duplicate\", \"updated\", \"covered\", \"job\", \"duplicate_of\", \"replaced\"},
 or {\"rejected\": {\"holder\", …}} for a rejected insert. --wait adds {\"waited\", \"result\"}: final, gone or timed_out, and the
 final job.
 
@@ -142,7 +142,7 @@ struct Waiting<'a> {
 pub(super) async fn run(arguments: InsertArguments) -> Result<Verdict, Failure> {
     let json = arguments.database.json;
     let mut job = job(&arguments)?;
-    let database = Database::open_migrated(&arguments.database).await?;
+    let database = Database::open_to_insert(&arguments.database).await?;
     let client = &database.client;
     if let Some(moment) = arguments.at {
         job = job.scheduled_at(moment.at(client.database_time().await?));
@@ -167,7 +167,7 @@ pub(super) async fn run(arguments: InsertArguments) -> Result<Verdict, Failure> 
             if json {
                 output::print_json(&json!({ "rejected": rejection.map(|rejection| &rejection.duplicate) }))?;
             } else if let Some(rejection) = rejection {
-                output::print(&format!(
+                output::print_message(&format!(
                     "rejected, nothing was inserted: {}\n",
                     printable(&rejection.duplicate.to_string())
                 ))?;
@@ -186,7 +186,9 @@ fn print(inserted: &Inserted, waited: Option<&Waited>, json: bool) -> Result<(),
         output::print_json(&Outcome { inserted, duplicate_of: inserted.duplicate_of(), waited })?;
     } else {
         let result = waited.map(|waited| wait::text(inserted.id(), waited)).unwrap_or_default();
-        output::print(&format!("{}{result}", text(inserted)))?;
+        output::print_message(&text(inserted))?;
+        // A result may be JSON, which is not wrapped.
+        output::print(&result)?;
     }
     Ok(())
 }

@@ -3,6 +3,8 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use super::paint::{Style, paint_error};
+use super::terminal_width::stderr_width;
+use super::wrap::wrap_lines;
 use crate::failure::Failure;
 
 /// The answer to a question.
@@ -20,7 +22,10 @@ pub(crate) fn confirm(question: &str) -> Result<Answer, Failure> {
         return Ok(Answer::NoTerminal);
     }
     let failed = |error| Failure::environment("cannot ask for confirmation", "give --yes", error);
-    let question = format!("{} [y/N] ", paint_error(Style::Strong, question));
+    // With the answer's place on the same line as the last word.
+    let question = wrap_lines(&format!("{question} [y/N]"), stderr_width());
+    let question = question.strip_suffix("[y/N]").unwrap_or(&question);
+    let question = format!("{}[y/N] ", paint_error(Style::Strong, question));
     io::stderr().write_all(question.as_bytes()).map_err(failed)?;
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(failed)?;

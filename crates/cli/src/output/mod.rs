@@ -3,6 +3,7 @@
 mod bar;
 mod confirm;
 mod next_page;
+mod own_command;
 mod paint;
 mod printable;
 mod record;
@@ -10,6 +11,7 @@ mod shell;
 mod table;
 mod terminal_width;
 mod time;
+mod urls;
 mod wrap;
 
 use std::io::{self, Write};
@@ -21,14 +23,16 @@ use serde::Serialize;
 pub(crate) use self::bar::Bar;
 pub(crate) use self::confirm::{Answer, confirm};
 pub(crate) use self::next_page::next_page;
+pub(crate) use self::own_command::own_command;
 pub(crate) use self::paint::{ColorChoice, Style, choose_color, has_colors, paint, paint_error};
 pub(crate) use self::printable::printable;
 pub(crate) use self::record::Record;
 pub(crate) use self::shell::shell_word;
 pub(crate) use self::table::{Cell, Column, Table};
-pub(crate) use self::terminal_width::width;
+pub(crate) use self::terminal_width::{stderr_width, width};
 pub(crate) use self::time::{format_relative, format_time};
-pub(crate) use self::wrap::wrap;
+pub(crate) use self::urls::without_urls;
+pub(crate) use self::wrap::{wrap, wrap_lines};
 pub(crate) use uniqueue::format_duration;
 
 use crate::failure::Failure;
@@ -48,10 +52,15 @@ pub(crate) fn print_unless_closed(text: &str) -> Result<ControlFlow<()>, Failure
     }
 }
 
-/// Prints a line on standard error.
-pub(crate) fn print_to_stderr(line: &str) {
+/// Prints sentences. On a terminal their lines end after words.
+pub(crate) fn print_message(text: &str) -> Result<(), Failure> {
+    print(&wrap_lines(text, width()))
+}
+
+/// Prints a message on standard error. On a terminal its lines end after words.
+pub(crate) fn print_to_stderr(message: &str) {
     // A closed standard error leaves no way to report that.
-    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+    let _ = io::stderr().write_all(format!("{}\n", wrap_lines(message, stderr_width())).as_bytes());
 }
 
 /// Prints a value as one JSON object.

@@ -1,5 +1,6 @@
 //! The footer of a list that goes on.
 
+use super::own_command::called_by;
 use super::{Style, paint, shell_word};
 
 /// The line with the command of the next page, which goes on after the last row.
@@ -9,8 +10,8 @@ pub(crate) fn next_page(last: &str) -> String {
 
 /// The same words with another --after. It omits the URL, which may hold a password.
 fn command(words: impl IntoIterator<Item = String>, last: &str) -> String {
-    let mut next = vec!["uniqueue".to_owned()];
-    let mut words = words.into_iter().skip(1);
+    let mut words = words.into_iter();
+    let mut next = vec![called_by(&words.next().unwrap_or_default())];
     while let Some(word) = words.next() {
         match word.as_str() {
             "--after" => drop(words.next()),
@@ -34,7 +35,7 @@ mod tests {
     #[test]
     fn the_next_page_is_the_same_command_with_another_start() {
         let next = |line: &[&str]| command(line.iter().map(|word| (*word).to_owned()), "-a b");
-        assert_eq!(next(&["./uq", "job", "list"]), "uniqueue job list --after='-a b'");
+        assert_eq!(next(&["./uq", "job", "list"]), "./uq job list --after='-a b'");
         assert_eq!(
             next(&["uq", "job", "list", "--after", "x", "--args", "{\"it's\": 1}", "--after=y"]),
             r#"uniqueue job list --args '{"it'\''s": 1}' --after='-a b'"#

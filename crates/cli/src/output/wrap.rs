@@ -21,6 +21,21 @@ pub(crate) fn wrap(text: &str, width: Option<usize>) -> Vec<&str> {
     parts
 }
 
+/// Wraps each line of a message. An indented line stays as it is: it is a command to be copied.
+pub(crate) fn wrap_lines(text: &str, width: Option<usize>) -> String {
+    if width.is_none() {
+        return text.to_owned();
+    }
+    let mut wrapped = String::new();
+    for line in text.split_inclusive('\n') {
+        let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+        let parts = if line.starts_with(' ') { vec![line] } else { wrap(line, width) };
+        wrapped.push_str(&parts.into_iter().map(str::trim_end).collect::<Vec<_>>().join("\n"));
+        wrapped.push_str(end);
+    }
+    wrapped
+}
+
 /// Where the text overflows the width, if it does: after at least one character.
 fn overflow(text: &str, width: usize) -> Option<usize> {
     let mut taken = 0;
@@ -47,6 +62,13 @@ mod tests {
         assert_eq!(wrap("aaaabbbbcc", Some(4)), ["aaaa", "bbbb", "cc"]);
         assert_eq!(wrap(text, None), [text]);
         assert_eq!(wrap("", Some(4)), [""]);
+    }
+
+    #[test]
+    fn each_line_of_a_message_is_wrapped_and_no_command() {
+        let text = "could not send\n  uniqueue job show 0190\n\nend";
+        assert_eq!(wrap_lines(text, Some(12)), "could not\nsend\n  uniqueue job show 0190\n\nend");
+        assert_eq!(wrap_lines(text, None), text);
     }
 
     #[test]

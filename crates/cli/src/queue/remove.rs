@@ -55,7 +55,7 @@ pub(super) async fn run(arguments: RemoveArguments) -> Result<Verdict, Failure> 
             output::print_json_line(&json!({ "name": name, "removed": reason.is_none(), "reason": reason }))?;
             continue;
         }
-        output::print(&match reason {
+        output::print_message(&match reason {
             None => format!("removed the settings of queue {}\n", printable(name)),
             Some(reason) => format!("queue {} is left as it is: {reason}\n", printable(name)),
         })?;

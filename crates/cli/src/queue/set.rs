@@ -376,7 +376,7 @@ pub(super) fn print_group(name: &str, group: &str, json: bool, line: Value, text
     if json {
         return output::print_json_line(&line);
     }
-    output::print(&format!("group {} of queue {} {text}\n", printable(group), printable(name)))
+    output::print_message(&format!("group {} of queue {} {text}\n", printable(group), printable(name)))
 }
 
 /// Prints the settings of a queue.
@@ -388,5 +388,5 @@ pub(super) fn print_settings(
     if json {
         return output::print_json_line(settings);
     }
-    output::print(&format!("queue {} {}\n", printable(settings.name.as_str()), text(settings)))
+    output::print_message(&format!("queue {} {}\n", printable(settings.name.as_str()), text(settings)))
 }

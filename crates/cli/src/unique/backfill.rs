@@ -98,9 +98,9 @@ fn text(report: &BackfillReport, on_collision: Collisions) -> String {
     }
     text.push_str(&unfit(&report.unfit_jobs));
     if *dry_run && report.collided > 0 && on_collision == Collisions::GoOn {
-        text.push_str(
-            "\nhint: jobs that collide go on without the claim; --on-collision cancel cancels the waiting ones\n",
-        );
+        let hint =
+            "\nhint: jobs that collide go on without the claim; --on-collision cancel cancels the waiting ones\n";
+        text.push_str(&output::wrap_lines(hint, output::width()));
     }
     text
 }

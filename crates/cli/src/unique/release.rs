@@ -64,7 +64,7 @@ pub(super) async fn run(arguments: ReleaseArguments) -> Result<Verdict, Failure>
     if json {
         output::print_json(&release)?;
     } else {
-        output::print(&format!("{}\n", text(&release, is_refused)))?;
+        output::print_message(&format!("{}\n", text(&release, is_refused)))?;
     }
     let is_done = release.released || (dry_run && release.holder.is_some());
     Ok(if is_done { Verdict::Fine } else { Verdict::NotFine })

@@ -66,6 +66,31 @@ async fn the_schema_comes_from_the_environment_as_well() {
     assert!(code == Some(2) && stderr.contains("invalid schema: "), "{stderr}");
 }
 
+#[test]
+fn a_password_is_in_no_error_wherever_its_url_stands() {
+    const URL: &str = "postgres://ada:p@S3/xyz@db.invalid/app";
+    for words in [
+        &["migrate", URL][..],
+        &["migrate", "--database-urll", URL],
+        &["--database-url", URL, "stats"],
+        &["job", "show", URL],
+        &["job", "list", "--after", URL],
+        &["demo", URL],
+        &["queue", "list", "--database-url", URL],
+        &["serve", "--database-url", URL],
+        &["db", "psql", "--database-url", URL],
+        &["doctor", &format!("--database-url={URL}")],
+    ] {
+        let output = uniqueue().args(words).output().unwrap();
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(
+            said.contains("error") && !["S3", "s3", "xyz"].iter().any(|part| said.contains(part)),
+            "{words:?}: {said}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn data_stay_across_starts() {
     let scratch = directory();

@@ -22,6 +22,15 @@ fn on_a_terminal(url: &str, line: &str, typed: &str) -> Option<(String, i32)> {
     Some((String::from_utf8(output.stdout).unwrap(), output.status.code().unwrap()))
 }
 
+/// Whether a line does not fit 80 columns.
+fn is_wide(line: &str) -> bool {
+    let mut parts = line.trim_end().split('\u{1b}');
+    let first = parts.next().unwrap_or_default().chars().count();
+    // After the code of a colour, which ends in m.
+    let rest = parts.map(|part| part.split_once('m').map_or(part, |(_, text)| text).chars().count());
+    first + rest.sum::<usize>() > 80
+}
+
 fn stderr_of(command: &mut Command) -> String {
     String::from_utf8(command.output().unwrap().stderr).unwrap()
 }
@@ -88,13 +97,6 @@ async fn a_terminal_gets_colour_and_its_own_width_and_is_asked() {
         return eprintln!("no util-linux: nothing was tested");
     };
     assert!(code == 0 && list.contains("\u{1b}[31mdiscarded\u{1b}[0m"), "{list}");
-    let is_wide = |line: &str| {
-        let mut parts = line.trim_end().split('\u{1b}');
-        let first = parts.next().unwrap_or_default().chars().count();
-        // After the code of a colour, which ends in m.
-        let rest = parts.map(|part| part.split_once('m').map_or(part, |(_, text)| text).chars().count());
-        first + rest.sum::<usize>() > 80
-    };
     assert!(!list.lines().any(is_wide) && list.contains("a-kind"), "{list}");
     let (list, _) = on_a_terminal(&url, "NO_COLOR=1 uniqueue job list", "").unwrap();
     assert!(!list.contains('\u{1b}'), "{list}");
@@ -106,13 +108,36 @@ async fn a_terminal_gets_colour_and_its_own_width_and_is_asked() {
     let cancelled = "SELECT count(*)::text FROM uniqueue.job WHERE state = 'cancelled'";
     let (said, code) = on_a_terminal(&url, "uniqueue job cancel --kind a-kind", "n\n").unwrap();
     assert!(
-        code == 1 && said.replace("\r\n", "").contains(QUESTION) && said.contains("nothing was changed"),
+        code == 1 && said.replace("\r\n", " ").contains(QUESTION) && said.contains("nothing was changed"),
         "{code}: {said}"
     );
+    let (question, _) = said.split_once("[y/N]").unwrap();
+    assert!(!question.lines().any(is_wide), "{said}");
     assert_eq!(texts(&url, cancelled).await, ["0"]);
     let (said, code) = on_a_terminal(&url, "uniqueue job cancel --kind a-kind", "y\n").unwrap();
     assert!(code == 0 && said.contains("cancelled 1 job"), "{code}: {said}");
     assert_eq!(texts(&url, cancelled).await, ["1"]);
+}
+
+#[tokio::test]
+async fn a_terminal_gets_messages_and_errors_in_lines_of_whole_words() {
+    let url = database().await;
+    assert!(uniqueue().args(["migrate", "--database-url", &url]).output().unwrap().status.success());
+    let insert = "uniqueue job insert a --key a-key-of-many-letters";
+    if on_a_terminal(&url, insert, "").is_none() {
+        return eprintln!("no util-linux: nothing was tested");
+    }
+    for (line, words) in [
+        (insert, "completed, cancelled or discarded"),
+        ("uniqueue job cancel", "give ids, or a filter such as --state discarded --queue emails, or --all"),
+        ("uniqueue queue list --schema jobs", "schema jobs is not migrated: this uniqueue needs version "),
+        ("uniqueue queue pause a-queue-that-has-no-runner", "has no live runner and no recent job; is its name right?"),
+    ] {
+        let (said, _) = on_a_terminal(&url, line, "").unwrap();
+        let plain = said.replace("\r\n", " ");
+        assert!(plain.contains(words), "{line}: {said}");
+        assert!(said.lines().count() > 1 && !said.lines().any(is_wide), "{line}: {said}");
+    }
 }
 
 #[tokio::test]

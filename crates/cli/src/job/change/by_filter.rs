@@ -33,13 +33,12 @@ impl FilteredChange<'_> {
             output::print_json(&Preview { verb: self.verb.name(), dry_run: true, jobs, sample: &sample, unchanged })?;
             return Ok(verdict);
         }
-        let mut text = String::new();
         if !sample.is_empty() {
-            text = list::table(&sample, self.client.database_time().await?).text();
+            output::print(&list::table(&sample, self.client.database_time().await?).text())?;
         }
-        text.push_str(&format!("{} would {}; nothing was changed\n", describe_count(jobs), self.verb.words().passive));
-        text.push_str(&unchanged_lines(unchanged));
-        output::print(&text)?;
+        let passive = self.verb.words().passive;
+        let summary = format!("{} would {passive}; nothing was changed\n", describe_count(jobs));
+        output::print_message(&format!("{summary}{}", unchanged_lines(unchanged)))?;
         Ok(verdict)
     }
 

@@ -113,7 +113,7 @@ pub(super) fn print_outcome(outcome: &Outcome, words: Words, json: bool) -> Resu
         text.push_str(&format!("discarded {jobs}, because another job holds the unique key: {shown}{more}\n"));
     }
     text.push_str(&unchanged_lines(unchanged));
-    output::print(&text)?;
+    output::print_message(&text)?;
     Ok(verdict)
 }
 
