@@ -175,6 +175,14 @@ fn recipes_are_the_same_by_the_macro_and_by_the_builder() {
                 .period(Duration::from_secs(3600))
         )
     );
+    recipe!(
+        [unique(args("account_id"), scope = "completed", window = "1d")].unique(
+            UniquePolicy::new()
+                .by_arg_fields(["account_id"])
+                .scope(UniqueScope::Completed)
+                .window(Duration::from_secs(86_400))
+        )
+    );
     recipe!([unique(args("user_id"), scope = "queued", on_conflict = "replace")].unique(
         UniquePolicy::new().by_arg_fields(["user_id"]).scope(UniqueScope::Queued).on_conflict(OnConflict::Replace)
     ));

@@ -29,6 +29,7 @@ mod maintenance;
 mod manifest;
 mod max_waiting;
 mod modes;
+mod moving;
 mod notifying;
 mod open_transaction;
 mod operators_lists;
