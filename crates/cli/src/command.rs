@@ -2,7 +2,6 @@
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::bench::{self, BenchArguments, BenchRunnerArguments};
 use crate::db::{self, DbArguments};
 use crate::demo::{self, DemoArguments};
 use crate::doctor::{self, DoctorArguments};
@@ -46,12 +45,8 @@ pub(crate) enum Command {
     Top(TopArguments),
     Migrate(MigrateArguments),
     Unique(UniqueArguments),
-    Bench(Box<BenchArguments>),
     Completions(CompletionsArguments),
     Man(ManArguments),
-    /// One runner of a bench, in a process of its own
-    #[command(hide = true)]
-    BenchRunner(BenchRunnerArguments),
 }
 
 const AFTER_HELP: &str = "\
@@ -102,8 +97,6 @@ fn refuse(error: &clap::Error) -> ! {
 /// Runs a command.
 pub(crate) async fn run(command: Command) -> Result<Verdict, Failure> {
     match command {
-        Command::Bench(arguments) => bench::run(*arguments).await,
-        Command::BenchRunner(arguments) => bench::run_bench_runner(arguments).await,
         Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
         Command::Db(arguments) => db::run(arguments).await,
         Command::Demo(arguments) => demo::run(arguments).await,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgConnection, Row};
-use uniqueue::embedded::{Postgres, PostgresBuilder};
+use uniqueue::embedded::Postgres;
 use uniqueue::{Client, Error, SchemaName};
 
 use crate::failure::Failure;
@@ -81,19 +81,10 @@ impl Database {
 
     /// Opens the database that the arguments name, else starts a throw-away server.
     pub(crate) async fn open_or_start(arguments: &DatabaseArguments, connections: u32) -> Result<Self, Failure> {
-        Self::open_or_start_as(arguments, connections, Postgres::builder()).await
-    }
-
-    /// Opens the database that the arguments name, else starts the given server.
-    pub(crate) async fn open_or_start_as(
-        arguments: &DatabaseArguments,
-        connections: u32,
-        server: PostgresBuilder,
-    ) -> Result<Self, Failure> {
         match url(arguments) {
             Some(url) => Self::connect(url, arguments, connections, None).await,
             None => {
-                let postgres = server.start().await?;
+                let postgres = Postgres::start().await?;
                 let url = postgres.url().to_owned();
                 Self::connect(&url, arguments, connections, Some(postgres)).await
             }

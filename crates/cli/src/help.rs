@@ -21,7 +21,27 @@ pub(crate) fn lay_out(command: clap::Command) -> clap::Command {
         Some(details) => command.long_about(None::<&str>).before_help(details),
         None => command,
     };
+    let command = match command.get_after_help().map(|after| paragraphs(&after.to_string())) {
+        Some(after) => command.after_help(after),
+        None => command,
+    };
     command.help_template(TEMPLATE).term_width(output::width().unwrap_or(DEFAULT_WIDTH)).mut_subcommands(lay_out)
+}
+
+/// Joins the lines of each paragraph, which clap then breaks at the width of the terminal. Indented lines stay.
+fn paragraphs(text: &str) -> String {
+    let mut joined = String::new();
+    let mut is_open = false;
+    for line in text.lines() {
+        let continues = !line.is_empty() && !line.starts_with(' ');
+        if !joined.is_empty() {
+            joined.push(if is_open && continues { ' ' } else { '\n' });
+        }
+        joined.push_str(line);
+        // A title of a list ends in a colon.
+        is_open = continues && !line.ends_with(':');
+    }
+    joined
 }
 
 /// Finds --color before clap reads the command line, because clap's errors and help have colours too.
@@ -41,6 +61,13 @@ pub(crate) fn color_choice(arguments: impl IntoIterator<Item = OsString>) -> Col
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_a_paragraph_are_joined_and_lists_stay() {
+        let text = "One fact.\nAnother\nfact.\n\nExamples:\n  a  first\n  b\n\nExit codes:\n  0";
+        let joined = "One fact. Another fact.\n\nExamples:\n  a  first\n  b\n\nExit codes:\n  0";
+        assert_eq!(paragraphs(text), joined);
+    }
 
     #[test]
     fn color_is_found_in_an_invalid_command_line() {

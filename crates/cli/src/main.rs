@@ -14,7 +14,6 @@
 #[cfg(not(unix))]
 compile_error!("the uniqueue command runs on Unix: it starts PostgreSQL and keeps file names as bytes");
 
-mod bench;
 mod command;
 mod database;
 mod db;

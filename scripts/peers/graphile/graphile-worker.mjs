@@ -1,4 +1,4 @@
-// graphile-worker at the workloads of `uniqueue bench`: one line of JSON.
+// graphile-worker at the workloads of `uniqueue-bench`: one line of JSON.
 //
 // Usage: node graphile-worker.mjs URL WORKLOAD N, with insert_bulk, insert_single, insert_unique, work or latency.
 

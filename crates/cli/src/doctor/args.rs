@@ -15,14 +15,14 @@ use crate::time_argument::DurationArgument;
 /// It checks the schema, the sessions that keep the database from vacuuming, runners, queues, jobs, claims and maintenance. It
 /// changes nothing. The cost of each check is bounded, whatever the size of the tables. Checks that the role has no
 /// permission for are listed as skipped: the full diagnosis needs pg_monitor and read access to the queue's tables. The
-/// codes of the findings stay the same from version to version; docs/doctor.md explains each.
+/// codes of the findings stay the same from version to version.
 ///
 /// An option with two values takes the threshold of a warning and that of a critical finding.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArguments {
-    /// The lowest severity for which the exit code is not 0
-    #[arg(long, value_name = "SEVERITY", value_enum, default_value_t)]
+    /// The lowest severity for which the exit code is not 0: warning or critical
+    #[arg(long, value_name = "SEVERITY", value_enum, default_value_t, hide_possible_values = true)]
     pub(super) fail_on: FailOn,
 
     /// Print only the remedies, as SQL with the findings as comments; read it before you run it with psql

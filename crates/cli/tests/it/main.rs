@@ -4,7 +4,6 @@
 
 mod bad_jobs;
 mod bad_use;
-mod bench;
 mod database;
 mod demo;
 mod deploy;

@@ -1,4 +1,4 @@
-//! apalis-postgres at the workloads of `uniqueue bench`: one line of JSON.
+//! apalis-postgres at the workloads of `uniqueue-bench`: one line of JSON.
 //!
 //! Usage: apalis-peer URL WORKLOAD N, with insert_bulk, insert_single, insert_unique, work or latency.
 

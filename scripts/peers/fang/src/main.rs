@@ -1,4 +1,4 @@
-//! fang at the workloads of `uniqueue bench`: one line of JSON.
+//! fang at the workloads of `uniqueue-bench`: one line of JSON.
 //!
 //! Usage: fang-peer URL WORKLOAD N, with insert_single, insert_unique, work_delete or latency. It inserts one job at a
 //! time, and its workers fetch one job at a time. The database must have its tables.
