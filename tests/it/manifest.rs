@@ -34,6 +34,26 @@ fn the_minimum_rust_version_is_the_lowest_that_the_dependencies_allow() {
     }
 }
 
+/// A user downloads the sources and the guide, and nothing that only this repository needs.
+#[test]
+fn published_crates_carry_no_tests_pictures_or_files_of_the_repository() {
+    for name in ["uniqueue", "uniqueue-cli", "uniqueue-derive", "uniqueue-web"] {
+        let list = Command::new(env!("CARGO"))
+            .args(["package", "--list", "--allow-dirty", "--locked", "--package", name])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
+        let files = String::from_utf8(list.stdout).unwrap();
+        assert!(list.status.success() && files.contains("src/"), "{name}: {files}");
+        let is_needed = |file: &str| {
+            !["tests/", "benches/", "deploy/", "scripts/", ".ci/"].iter().any(|folder| file.starts_with(folder))
+                && ![".png", ".svg", "plans.txt"].iter().any(|end| file.starts_with("docs/") && file.ends_with(end))
+        };
+        let unneeded: Vec<_> = files.lines().filter(|file| !is_needed(file)).collect();
+        assert_eq!(unneeded, [""; 0], "{name}");
+    }
+}
+
 /// The checks of `.ci/run` and of CONTRIBUTING, in order.
 #[test]
 fn contributing_names_the_checks_that_ci_runs() {
