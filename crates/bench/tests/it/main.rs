@@ -306,3 +306,36 @@ async fn sweeps_give_points_and_the_points_are_drawn() {
     assert_eq!(drawn.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("points.jsonl:2 is no point of a curve: "), "{stderr}");
 }
+
+#[test]
+fn what_is_not_there_is_an_error_with_a_hint() {
+    for (arguments, expected) in [
+        (["--plot", "/no/such"], "error: cannot read /no/such: No such file"),
+        (["--plot", "/dev/null"], "error: no curve in /dev/null\nhint: "),
+        (["--database-url", "mysql://x"], "error: invalid database URL: it must start with postgres://"),
+    ] {
+        let stderr = refused(command().args(arguments));
+        assert!(stderr.starts_with(expected) && stderr.contains("\nhint: "), "{stderr}");
+    }
+}
+
+#[test]
+fn a_wrong_command_line_is_refused() {
+    for arguments in [
+        &["--workload", "dance"][..],
+        &["--n", "0"],
+        &["--n", "many"],
+        &["--rounds", "0"],
+        &["--connections", "0"],
+        &["--tasks", "0"],
+        &["--duration", "0"],
+        &["--points", "10"],
+        &["--sweep", "keys", "--points", "0"],
+        &["--sweep", "keys", "--workload", "work"],
+        &["--plot", "/dev/null", "--json"],
+        &["--out", "/tmp"],
+        &["--schema", "no spaces"],
+    ] {
+        refused(command().args(arguments));
+    }
+}

@@ -20,23 +20,6 @@ fn command_line_is_checked() {
     refused(&["demo", "--dance"]);
     refused(&["demo", "--all", "--exclude", "x"]);
     refused(&["db", "start", "--port", "0"]);
-    for arguments in [
-        &["--workload", "dance"][..],
-        &["--n", "0"],
-        &["--n", "many"],
-        &["--rounds", "0"],
-        &["--connections", "0"],
-        &["--tasks", "0"],
-        &["--duration", "0"],
-        &["--points", "10"],
-        &["--sweep", "keys", "--points", "0"],
-        &["--sweep", "keys", "--workload", "work"],
-        &["--plot", "/dev/null", "--json"],
-        &["--out", "/tmp"],
-        &["--schema", "no spaces"],
-    ] {
-        refused(&[&["bench"], arguments].concat());
-    }
     let stderr = refused(&["demo", "--schema", "no spaces"]);
     assert!(stderr.contains("must be a letter or underscore, then letters, digits, _ or -"), "{stderr}");
 }
@@ -47,9 +30,6 @@ fn what_is_not_there_is_an_error_with_a_hint() {
         (&["demo", "/no/such\n\u{1b}path"][..], "error: cannot read PATH: /no/such\\x0a\\x1bpath: No such file"),
         (&["demo", "/dev/null"], "error: PATH is neither a directory nor a regular file: /dev/null\nhint: "),
         (&["demo", "--schema", "uniqueue_demo"], "error: the demo keeps its own tables in this schema: uniqueue_demo"),
-        (&["bench", "--plot", "/no/such"], "error: cannot read /no/such: No such file"),
-        (&["bench", "--plot", "/dev/null"], "error: no curve in /dev/null\nhint: "),
-        (&["bench", "--database-url", "mysql://x"], "error: invalid database URL: it must start with postgres://"),
         (&["migrate"], "error: no database given\nhint: "),
         (&["migrate", "--database-url", ""], "error: no database given\nhint: "),
         (&["migrate", "--database-url", "mysql://x"], "error: invalid database URL: it must start with postgres://"),

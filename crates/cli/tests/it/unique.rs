@@ -476,7 +476,10 @@ async fn what_begins_with_a_dash_can_be_given_and_what_is_told_can_be_pasted() {
     insert(&url, "a", "{}", r#"{"key": "z"}"#).await;
 
     let (_, page) = told(&url, &["holders", "--limit", "1"]);
-    let after = page.lines().find_map(|line| line.strip_prefix("next: uniqueue ")).expect(&page);
+    let after = page
+        .lines()
+        .find_map(|line| line.strip_prefix(concat!("next: ", env!("CARGO_BIN_EXE_uniqueue"), " ")))
+        .expect(&page);
     let after = after.replace("--database-url URL ", "");
     let line = format!("{} {after}", env!("CARGO_BIN_EXE_uniqueue"));
     let next = Command::new("sh").args(["-c", &line]).env("DATABASE_URL", &url).output().unwrap();
