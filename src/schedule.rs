@@ -6,16 +6,18 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use croner::Cron;
-use croner::parser::{CronParser, Year};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
 use serde::Serialize;
 use time::OffsetDateTime;
 use time::macros::datetime;
 
+use self::cron::Cron;
 use crate::error::{Error, Result};
 use crate::period;
+
+mod cron;
+mod days;
+mod field;
 
 /// What to do with the slots of a periodic job that passed while no runner was alive.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, Serialize)]
@@ -62,6 +64,9 @@ const MAX_SLOTS: usize = 1_000;
 /// The largest number of missed slots in one transaction.
 const BATCH_SIZE: usize = 100;
 
+/// The longest text of a schedule, in bytes. The table holds no longer one.
+const LONGEST_TEXT: usize = 1_000;
+
 /// A schedule, read from its text.
 #[derive(Clone, Debug)]
 pub(crate) enum Schedule {
@@ -81,6 +86,11 @@ impl Schedule {
     /// Reads a schedule: an ISO 8601 duration, or a cron expression in the time zone.
     pub(crate) fn read(text: &str, time_zone: &str) -> Result<Self> {
         let refused = |problem: String| Error::InvalidSchedule { problem, given: text.to_owned() };
+        if text.len() > LONGEST_TEXT || time_zone.len() > LONGEST_TEXT {
+            let start: String = text.chars().take(80).collect();
+            let problem = format!("must not be longer than {LONGEST_TEXT} bytes");
+            return Err(Error::InvalidSchedule { problem, given: format!("{start}…") });
+        }
         let zone = TimeZone::get(time_zone).map_err(|_| Error::UnknownTimeZone { given: time_zone.to_owned() })?;
         if text.trim_start().starts_with(['P', 'p']) {
             let length = period::parse(text).map_err(|error| match error {
@@ -96,14 +106,7 @@ impl Schedule {
         if text.trim().is_empty() {
             return Err(refused("must not be empty".to_owned()));
         }
-        // A schedule with a year would end, and its last slot would have no next slot.
-        if text.split_whitespace().count() == 7 {
-            return Err(refused(
-                "a year cannot be given: it takes five fields, or six with seconds in front".to_owned(),
-            ));
-        }
-        let parser = CronParser::builder().year(Year::Disallowed).build();
-        let cron = parser.parse(text).map_err(|_| refused(cron_problem(&parser, text)))?;
+        let cron = Cron::read(text).map_err(refused)?;
         let schedule = Self::Cron { cron: Box::new(cron), zone };
         // For example, 30 February.
         match schedule.next_after(datetime!(2025-01-01 0:00 UTC)) {
@@ -116,19 +119,37 @@ impl Schedule {
     pub(crate) fn next_after(&self, at: OffsetDateTime) -> Option<OffsetDateTime> {
         match self {
             Self::Every(length) => period::window(at, *length).ok()?.end(),
-            Self::Cron { cron, zone } => from_zoned(&cron.find_next_occurrence(&to_zoned(at, zone)?, false).ok()?),
+            Self::Cron { cron, zone } => {
+                OffsetDateTime::from_unix_timestamp(cron.next_after(at.unix_timestamp(), zone)?).ok()
+            }
         }
     }
 
-    /// Returns the last slot before a time.
-    fn last_before(&self, at: OffsetDateTime) -> Option<OffsetDateTime> {
-        match self {
-            Self::Every(length) => {
-                let start = period::window(at, *length).ok()?.start();
-                if start < at { Some(start) } else { start.checked_sub((*length).try_into().ok()?) }
-            }
-            Self::Cron { cron, zone } => from_zoned(&cron.find_previous_occurrence(&to_zoned(at, zone)?, false).ok()?),
+    /// Returns the last slot between two times.
+    fn last_between(&self, after: OffsetDateTime, before: OffsetDateTime) -> Option<OffsetDateTime> {
+        let has_slot_after = |second: i64| {
+            let at = OffsetDateTime::from_unix_timestamp(second).ok();
+            at.and_then(|at| self.next_after(at)).is_some_and(|slot| slot < before)
+        };
+        let (mut low, mut high) = (after.unix_timestamp(), before.unix_timestamp());
+        if !has_slot_after(low) {
+            return None;
         }
+        // Back in steps that double, until the slot lies between `low` and `high`. Then the distance is halved.
+        let mut step = 1;
+        while high - step > low {
+            if has_slot_after(high - step) {
+                low = high - step;
+                break;
+            }
+            high -= step;
+            step *= 2;
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if has_slot_after(middle) { low = middle } else { high = middle }
+        }
+        OffsetDateTime::from_unix_timestamp(low).ok().and_then(|low| self.next_after(low))
     }
 
     /// Returns the slots from `next_at` on that are due now. `next_at` itself counts as a slot, even if
@@ -163,7 +184,7 @@ impl Schedule {
     fn skip_ahead(&self, next_at: OffsetDateTime, now: OffsetDateTime, limit: usize) -> OffsetDateTime {
         let mut from = now;
         for _ in 0..=limit {
-            match self.last_before(from).filter(|slot| *slot > next_at) {
+            match self.last_between(next_at, from) {
                 Some(slot) => from = slot,
                 None => return next_at,
             }
@@ -172,45 +193,8 @@ impl Schedule {
     }
 }
 
-/// The fields of a cron expression and their values.
-const FIELDS: [(&str, &str); 6] = [
-    ("second", "0 to 59"),
-    ("minute", "0 to 59"),
-    ("hour", "0 to 23"),
-    ("day of the month", "1 to 31"),
-    ("month", "1 to 12 or JAN to DEC"),
-    ("day of the week", "0 to 7 or SUN to SAT"),
-];
-
-/// Why a text is not a cron expression, in words of this library.
-fn cron_problem(parser: &CronParser, text: &str) -> String {
-    if text.trim_start().starts_with('@') {
-        return "unknown nickname, not one of @yearly, @monthly, @weekly, @daily and @hourly".to_owned();
-    }
-    let given: Vec<_> = text.split_whitespace().collect();
-    let Some(first) = FIELDS.len().checked_sub(given.len()).filter(|first| *first <= 1) else {
-        return format!("a cron expression has 5 or 6 fields, and this has {}", given.len());
-    };
-    // The field is at fault that is no part of an expression without the others.
-    for (at, field) in given.iter().enumerate() {
-        let mut alone = vec!["*"; given.len()];
-        alone[at] = field;
-        if parser.parse(&alone.join(" ")).is_err() {
-            let (name, values) = FIELDS[first + at];
-            return format!("the {name} must be {values}, or a list, range or step of these, and is {field:?}");
-        }
-    }
-    "its fields do not fit together".to_owned()
-}
-
-fn to_zoned(at: OffsetDateTime, zone: &TimeZone) -> Option<Zoned> {
-    // Rounds down to the second. The next slot is then later than `at`, even if `at` has a fraction.
-    Some(Timestamp::from_second(at.unix_timestamp()).ok()?.to_zoned(zone.clone()))
-}
-
-fn from_zoned(slot: &Zoned) -> Option<OffsetDateTime> {
-    OffsetDateTime::from_unix_timestamp(slot.timestamp().as_second()).ok()
-}
+#[cfg(test)]
+mod clock_changes;
 
 #[cfg(test)]
 mod tests {
@@ -218,38 +202,6 @@ mod tests {
 
     fn cron(text: &str, zone: &str) -> Schedule {
         Schedule::read(text, zone).unwrap()
-    }
-
-    fn slots(schedule: &Schedule, from: OffsetDateTime, count: usize) -> Vec<OffsetDateTime> {
-        std::iter::successors(schedule.next_after(from), |at| schedule.next_after(*at)).take(count).collect()
-    }
-
-    #[test]
-    fn a_fixed_time_that_the_clock_skips_runs_once_right_after_the_gap() {
-        // Berlin, 29 March 2026: 02:00 becomes 03:00.
-        let daily = cron("30 2 * * *", "Europe/Berlin");
-        let expected = [datetime!(2026-03-28 1:30 UTC), datetime!(2026-03-29 1:00 UTC), datetime!(2026-03-30 0:30 UTC)];
-        assert_eq!(slots(&daily, datetime!(2026-03-27 12:00 UTC), 3), expected);
-    }
-
-    #[test]
-    fn a_fixed_time_that_the_clock_repeats_runs_once_the_first_time() {
-        // Berlin, 25 October 2026: 03:00 becomes 02:00.
-        let daily = cron("30 2 * * *", "Europe/Berlin");
-        let expected = [datetime!(2026-10-24 0:30 UTC), datetime!(2026-10-25 0:30 UTC), datetime!(2026-10-26 1:30 UTC)];
-        assert_eq!(slots(&daily, datetime!(2026-10-23 12:00 UTC), 3), expected);
-    }
-
-    #[test]
-    fn every_hour_is_every_hour_whatever_the_clock_shows() {
-        let hourly = cron("0 * * * *", "Europe/Berlin");
-        for from in [datetime!(2026-03-28 23:30 UTC), datetime!(2026-10-24 22:30 UTC)] {
-            let slots = slots(&hourly, from, 5);
-            assert!(slots.windows(2).all(|pair| pair[1] - pair[0] == time::Duration::HOUR), "{slots:?}");
-        }
-        let nine = cron("0 9 * * *", "Europe/Berlin");
-        let expected = [datetime!(2026-03-28 8:00 UTC), datetime!(2026-03-29 7:00 UTC)];
-        assert_eq!(slots(&nine, datetime!(2026-03-28 0:00 UTC), 2), expected);
     }
 
     #[test]
@@ -287,6 +239,14 @@ mod tests {
             ("0 0 * * MOO", "UTC", "the day of the week must be 0 to 7 or SUN to SAT, "),
             ("*/0 * * * *", "UTC", "the minute must be 0 to 59, "),
             ("@sometimes", "UTC", "unknown nickname"),
+            ("@reboot", "UTC", "unknown nickname"),
+            (", * * * * *", "UTC", "the second must be 0 to 59, or a list, range or step of these, and is \",\""),
+            ("* , * * *", "UTC", "the hour must be 0 to 23, "),
+            ("0 0 , * *", "UTC", "the day of the month must be 1 to 31, "),
+            ("0 0 * * ,", "UTC", "the day of the week must be 0 to 7 or SUN to SAT, "),
+            ("0 0 L-31 * *", "UTC", "the day of the month must be 1 to 31, "),
+            ("0 0 * * MON#6", "UTC", "the day of the week must be 0 to 7 or SUN to SAT, "),
+            ("0 0 31 2,4,6 *", "UTC", "never due"),
             ("0 0 30 2 *", "UTC", "never due"),
             ("0 0 1 1 1 * 1999", "UTC", "a year cannot be given"),
             ("0 0 0 1 1 * 2099", "UTC", "a year cannot be given"),
@@ -300,6 +260,38 @@ mod tests {
             let error = Schedule::read(text, zone).unwrap_err().to_string();
             assert!(error.contains(expected) && error.contains("hint: "), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_schedule_costs_little_however_seldom_it_is_due() {
+        let began = std::time::Instant::now();
+        assert!(Schedule::read("0 0 30 2 *", "Europe/Berlin").is_err());
+        // February has five Fridays in 2008 and 2036, and in 2076 and, since 2100 is no leap year, 2116.
+        let fifth = cron("0 0 * 2 FRI#5", "Europe/Berlin");
+        assert_eq!(fifth.next_after(datetime!(2020-01-01 0:00 UTC)), Some(datetime!(2036-02-28 23:00 UTC)));
+        assert_eq!(fifth.next_after(datetime!(2077-01-01 0:00 UTC)).map(OffsetDateTime::year), Some(2104));
+        let long = "1,".repeat(LONGEST_TEXT) + "1 * * * *";
+        let error = Schedule::read(&long, "UTC").unwrap_err().to_string();
+        assert!(error.contains("must not be longer than 1000 bytes") && error.len() < 400, "{error}");
+        let missed = cron("* * * 1 1 *", "Europe/Berlin");
+        let due = missed.due(datetime!(2020-01-01 0:00 UTC), datetime!(2026-07-01 0:00 UTC), CatchUp::All);
+        assert_eq!(due.slots.len(), BATCH_SIZE);
+        // Far more than it takes, and far less than a search second by second.
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn days_before_the_last_and_ranges_round_the_week_are_known() {
+        let next = |text: &str, at| cron(text, "UTC").next_after(at);
+        let feb = datetime!(2026-02-01 0:00 UTC);
+        assert_eq!(next("0 0 L-3 * *", feb), Some(datetime!(2026-02-25 0:00 UTC)));
+        assert_eq!(next("0 0 L * *", feb), Some(datetime!(2026-02-28 0:00 UTC)));
+        assert_eq!(next("0 0 LW * *", feb), Some(datetime!(2026-02-27 0:00 UTC)));
+        assert_eq!(next("@midnight", datetime!(2026-02-01 1:00 UTC)), Some(datetime!(2026-02-02 0:00 UTC)));
+        assert_eq!(next("0/15 * * * *", datetime!(2026-02-01 1:16 UTC)), Some(datetime!(2026-02-01 1:30 UTC)));
+        assert_eq!(next("0 22-6 * * *", datetime!(2026-02-01 6:30 UTC)), Some(datetime!(2026-02-01 22:00 UTC)));
+        // 3 February 2026 is a Tuesday.
+        assert_eq!(next("0 9 * * FRI-MON", datetime!(2026-02-03 0:00 UTC)), Some(datetime!(2026-02-06 9:00 UTC)));
     }
 
     #[test]
