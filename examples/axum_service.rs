@@ -57,6 +57,8 @@ async fn sign_up(State(client): State<Client>, Json(SignUp { email }): Json<Sign
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
+    // The library logs with `tracing`, and prints nothing by itself.
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let database = embedded::find_or_start().await?;
     let client = Client::connect(database.url()).await?;
     client.migrate().await?; // creates the schema `uniqueue`; many processes can do so at once

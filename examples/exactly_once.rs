@@ -70,6 +70,8 @@ fn runner(client: Client, crash: Crash) -> Runner {
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
+    // The library logs with `tracing`, and prints nothing by itself.
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     if std::env::args().nth(1).as_deref() == Some("crash") {
         let client = Client::connect(&std::env::var("DATABASE_URL")?).await?;
         runner(client, Some(Arc::new(Barrier::new(2)))).run_until(std::future::pending()).await?;

@@ -49,6 +49,8 @@ fn runner(client: &Client) -> Runner {
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
+    // The library logs with `tracing`, and prints nothing by itself.
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let database = embedded::find_or_start().await?;
     let client = Client::connect(database.url()).await?;
     client.migrate().await?;

@@ -37,6 +37,8 @@ async fn ship(job: RunningJob<ShipParcel>) -> Result<(), sqlx::Error> {
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
+    // The library logs with `tracing`, and prints nothing by itself.
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let database = embedded::find_or_start().await?;
     let client = Client::connect(database.url()).await?;
     client.migrate().await?;
