@@ -117,15 +117,22 @@ pub(super) async fn make<T>(
 ) -> Result<T> {
     let is_callers = callers.is_some();
     let mut connection = client.connection_or(callers).await?;
-    let Some(entry) = entry else { return change(client, &mut connection).await };
+    let Some(entry) = entry else {
+        let answer = change(client, &mut connection).await;
+        return connection.settle(answer);
+    };
     if is_callers {
         let answer = change(client, &mut connection).await?;
         store::log_change(&mut connection, client.statements(), &entry, None).await?;
         return Ok(answer);
     }
-    let mut transaction = store::begin_read_committed(&mut connection).await?;
-    let answer = change(client, &mut transaction).await?;
-    store::log_change(&mut transaction, client.statements(), &entry, None).await?;
-    transaction.commit().await?;
-    Ok(answer)
+    let logged = async {
+        let mut transaction = store::begin_read_committed(&mut connection).await?;
+        let answer = change(client, &mut transaction).await?;
+        store::log_change(&mut transaction, client.statements(), &entry, None).await?;
+        transaction.commit().await?;
+        Ok(answer)
+    };
+    let answer = logged.await;
+    connection.settle(answer)
 }

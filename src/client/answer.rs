@@ -48,11 +48,10 @@ pub(crate) fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Database(sqlx::Error::Io(problem)) if problem.kind() == io::ErrorKind::TimedOut)
 }
 
-/// Passes an answer on. A connection of a pool whose answer did not come is closed, and its place in the pool is free.
-pub(crate) fn settle<T>(connection: PooledConnection, answer: Result<T>) -> Result<T> {
-    if answer.as_ref().is_err_and(is_missing) {
-        connection.cut();
-    }
+/// Passes an answer on. A connection of a pool whose answer did not come, or whose session is
+/// [at fault](Error::is_of_session), is closed, and its place in the pool is free.
+pub(crate) fn settle<T>(mut connection: PooledConnection, answer: Result<T>) -> Result<T> {
+    connection.note(&answer);
     answer
 }
 
@@ -65,11 +64,18 @@ pub(crate) struct PooledConnection {
     connection: Option<PoolConnection<Postgres>>,
     /// Whether the pool [checks what is given back](checking_returns) itself.
     is_checked: bool,
+    /// Whether it does not go back.
+    is_at_fault: bool,
 }
 
 impl PooledConnection {
     pub(crate) const fn new(connection: PoolConnection<Postgres>, is_checked: bool) -> Self {
-        Self { connection: Some(connection), is_checked }
+        Self { connection: Some(connection), is_checked, is_at_fault: false }
+    }
+
+    /// Notes an answer, which decides whether the connection goes back to its pool.
+    pub(crate) fn note<T>(&mut self, answer: &Result<T>) {
+        self.is_at_fault |= answer.as_ref().is_err_and(|error| is_missing(error) || error.is_of_session());
     }
 
     /// Drops the connection without a farewell. Its place in the pool is free.
@@ -99,6 +105,10 @@ impl DerefMut for PooledConnection {
 impl Drop for PooledConnection {
     fn drop(&mut self) {
         let Some(mut connection) = self.connection.take() else { return };
+        if self.is_at_fault {
+            drop(connection.detach());
+            return;
+        }
         // Without a runtime the pool cannot take it back, either.
         if !self.is_checked
             && let Ok(runtime) = Handle::try_current()

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use sqlx::PgConnection;
 
 use super::Client;
-use super::answer::PooledConnection;
+use super::answer::{self, PooledConnection};
 use crate::error::Result;
 
 pub(crate) enum RequestConnection<'a> {
@@ -23,6 +23,16 @@ impl Client {
             Some(connection) => RequestConnection::Callers(connection),
             None => RequestConnection::Pool(self.connection().await?),
         })
+    }
+}
+
+impl RequestConnection<'_> {
+    /// Passes an answer on. A connection of the pool is closed where its session is [at fault](answer::settle).
+    pub(crate) fn settle<T>(self, answer: Result<T>) -> Result<T> {
+        match self {
+            Self::Callers(_) => answer,
+            Self::Pool(connection) => answer::settle(connection, answer),
+        }
     }
 }
 

@@ -68,7 +68,7 @@ impl LookUp<'_> {
     /// Removes the time limit, and returns the answer.
     pub(super) async fn end<T>(self, client: &Client, answer: Result<T>) -> Result<T> {
         match self {
-            Self::Unlimited(_) => {}
+            Self::Unlimited(connection) => return connection.settle(answer),
             Self::Transaction(transaction) if answer.is_ok() => transaction.rollback().await?,
             // Its end is sent by the pool.
             Self::Transaction(_) => {}

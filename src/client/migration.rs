@@ -128,7 +128,11 @@ impl Client {
         let mut connection = self.connection().await?;
         let asking = store::schema_version(&mut connection, self.statements());
         let found = answer::within(answer::QUERY_TIMEOUT, asking).await;
-        let found = answer::settle(connection, found)?;
+        self.judge_version(answer::settle(connection, found)?)
+    }
+
+    /// Whether this library can work at a version of the schema.
+    pub(crate) fn judge_version(&self, found: i32) -> Result<()> {
         let schema = self.schema().clone();
         let known = store::LATEST_VERSION;
         match found {

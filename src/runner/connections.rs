@@ -7,10 +7,11 @@
 //!
 //! Invariants:
 //! - Each statement sent over these connections is a transaction by itself, so none is ever left open.
-//! - A connection stays open only if the server answered the statement, or refused it because of the statement itself. A
+//! - A connection stays open only if the server answered the statement, or refused it because of its data. A
 //!   connection whose answer was not waited for is closed: a hanging statement blocks only its own connection. So is one
-//!   over which the server refuses everything: a primary that became a standby would do so for ever, and the next
-//!   connection goes to the new primary.
+//!   whose [session is at fault](Error::is_of_session), with those that are idle: a primary that became a standby would
+//!   refuse everything for ever, and the next connection goes to the new primary; and where the schema was made anew, a
+//!   session would execute the plans of the old one for ever.
 //! - A database that does not answer within half a lease counts as one that cannot be reached: a second try, on another
 //!   connection, still comes before the lease ends. At a stop it is a quarter.
 //! - The server ends a statement a little before the runner stops waiting for it. A backend that waits for a lock does
@@ -206,8 +207,12 @@ impl RunnerConnection {
     pub(super) fn settle<T>(self, answer: Result<T>) -> Result<T> {
         let is_of_use = match &answer {
             Ok(_) => true,
-            Err(error) => matches!(error, Error::Database(sqlx::Error::Database(_))) && !error.is_of_server(),
+            Err(error) => matches!(error, Error::Database(sqlx::Error::Database(_))) && !error.is_of_session(),
         };
+        if !is_of_use {
+            // Opened at the same time, they remember the same.
+            lock(&self.idle).clear();
+        }
         if is_of_use && self.opened_at.elapsed() < MAX_LIFETIME {
             let Self { connection, opened_at, idle, .. } = self;
             let mut idle = lock(&idle);

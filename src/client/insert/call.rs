@@ -9,6 +9,7 @@ use super::batch::Batch;
 use super::coalescer::{Coalescer, may_share};
 use super::rows::Layered;
 use super::send::send;
+use crate::client::answer;
 use crate::error::Result;
 use crate::event::Event;
 use crate::job::{Inserted, NewJob};
@@ -59,11 +60,18 @@ async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserte
         return Ok(vec![Coalescer::insert(client, row).await?]);
     }
     let batch = Batch::fold(rows, has_given_ids);
-    Box::pin(async { send(client, &mut *client.connection().await?, batch, None, true).await }).await
+    let sending = async {
+        let mut connection = client.connection().await?;
+        let answers = send(client, &mut connection, batch, None, true).await;
+        answer::settle(connection, answers)
+    };
+    Box::pin(sending).await
 }
 
 async fn insert_pooled(client: &Client, jobs: Vec<NewJob>, max_wait: Option<Duration>) -> Result<Vec<Inserted>> {
-    insert_on(client, &mut *client.connection().await?, jobs, max_wait, true).await
+    let mut connection = client.connection().await?;
+    let answers = insert_on(client, &mut connection, jobs, max_wait, true).await;
+    answer::settle(connection, answers)
 }
 
 /// Inserts over a connection, which may be in a transaction of the caller's. Every job is checked before anything is

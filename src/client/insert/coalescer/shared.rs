@@ -3,10 +3,9 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use sqlx::PgConnection;
-
 use super::{Reply, SharedInsert};
 use crate::client::Client;
+use crate::client::answer::PooledConnection;
 use crate::client::insert::batch::Batch;
 use crate::client::insert::send::{send, send_each};
 use crate::error::{Error, Result};
@@ -21,7 +20,7 @@ const MAX_TRIES_WHERE_FULL: u32 = 3;
 /// Sends a batch and answers every caller. `false`: the connection should be checked.
 pub(super) async fn send_shared(
     client: &Client,
-    connection: &mut PgConnection,
+    connection: &mut PooledConnection,
     mut inserts: Vec<SharedInsert>,
 ) -> bool {
     let mut tries = 0;
@@ -39,6 +38,7 @@ pub(super) async fn send_shared(
             sent = send_each(client, connection, Batch::fold(rows, false), MAX_SHARED_WAIT) => sent,
             () = all_gone(&mut inserts) => return false,
         };
+        connection.note(&sent);
         match sent {
             Err(Error::QueueFull { queue, max_waiting, room }) if tries < MAX_TRIES_WHERE_FULL => {
                 tries += 1;
@@ -117,13 +117,14 @@ async fn all_gone(inserts: &mut [SharedInsert]) {
 
 impl SharedInsert {
     /// Sends it alone, without a limit on its wait. `false`: the connection should be checked.
-    async fn send(self, client: &Client, connection: &mut PgConnection) -> bool {
+    async fn send(self, client: &Client, connection: &mut PooledConnection) -> bool {
         let Self { row, mut answer } = self;
         let inserted = tokio::select! {
             biased;
             inserted = send(client, connection, Batch::fold(vec![row], false), None, true) => inserted,
             () = answer.closed() => return false,
         };
+        connection.note(&inserted);
         let is_well = matches!(inserted, Ok(_) | Err(Error::QueueFull { .. }));
         let inserted = inserted.and_then(|mut inserted| inserted.pop().ok_or_else(|| sqlx::Error::RowNotFound.into()));
         drop(answer.send(Reply::Answer(inserted)));
