@@ -19,6 +19,7 @@ CREATE TABLE runner (
     queues text[] NOT NULL,
     slots integer[],
     kinds text[],
+    periodic jsonb NOT NULL DEFAULT '{}',
     knows_groups boolean NOT NULL,
     CONSTRAINT runner_pkey PRIMARY KEY (id)
 ) WITH (fillfactor = 50);
@@ -43,6 +44,7 @@ COMMENT ON COLUMN runner.name IS 'For people: uniqueue and the process id, unles
 COMMENT ON COLUMN runner.queues IS 'The queues it works.';
 COMMENT ON COLUMN runner.slots IS 'For each of these queues, how many of its jobs it could run at once when it started. Null: it did not say.';
 COMMENT ON COLUMN runner.kinds IS 'The kinds that it has a worker for. It leaves jobs of other kinds alone. Null: it did not say.';
+COMMENT ON COLUMN runner.periodic IS 'The periodic jobs that its code defines, each with a digest of the definition: two live runners with different ones overwrite each other''s.';
 COMMENT ON COLUMN runner.knows_groups IS 'Whether it keeps the limits of groups. Without a default: a runner of a version that does not know groups cannot enter.';
 COMMENT ON CONSTRAINT runner_pkey ON runner IS 'One row a runner.';
 
@@ -63,6 +65,7 @@ CREATE TABLE queue (
     group_rate_count integer,
     group_rate_period interval,
     group_rate_burst integer,
+    held_at timestamptz,
     held_until timestamptz,
     CONSTRAINT queue_pkey PRIMARY KEY (name),
     CONSTRAINT queue_max_running_range CHECK (max_running >= 1),
@@ -81,7 +84,7 @@ CREATE TABLE queue (
         AND group_rate_count BETWEEN 1 AND 1000000 AND group_rate_burst BETWEEN 1 AND 1000000
         AND group_rate_period BETWEEN interval '1 ms' AND interval '31 days'
     ),
-    CONSTRAINT queue_times_finite CHECK (isfinite(rate_full_at) AND isfinite(held_until))
+    CONSTRAINT queue_times_finite CHECK (isfinite(rate_full_at) AND isfinite(held_at) AND isfinite(held_until))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE queue IS 'Settings of a queue. A queue needs no row to be used.';
 COMMENT ON COLUMN queue.name IS 'The queue''s name, as in job.queue.';
@@ -106,6 +109,7 @@ COMMENT ON COLUMN queue.rate_full_at IS
 COMMENT ON COLUMN queue.group_rate_count IS 'As rate_count, for each group of the queue.';
 COMMENT ON COLUMN queue.group_rate_period IS 'The time of group_rate_count starts.';
 COMMENT ON COLUMN queue.group_rate_burst IS 'How many jobs of a group may start at once, after a time without starts.';
+COMMENT ON COLUMN queue.held_at IS 'When hold_queue set held_until: held_until - held_at is the length of the hold.';
 COMMENT ON COLUMN queue.held_until IS 'Until when nothing is fetched from the queue, since a worker or an operator said so; null or past: it is not held.';
 COMMENT ON CONSTRAINT queue_pkey ON queue IS 'One row a queue.';
 COMMENT ON CONSTRAINT queue_max_running_range ON queue IS 'A limit of at least 1. To run nothing, pause the queue.';
@@ -121,15 +125,17 @@ CREATE TABLE queue_group (
     queue short_name NOT NULL,
     group_key text COLLATE "C" NOT NULL,
     rate_full_at timestamptz,
+    held_at timestamptz,
     held_until timestamptz,
     CONSTRAINT queue_group_pkey PRIMARY KEY (queue, group_key),
-    CONSTRAINT queue_group_times_finite CHECK (isfinite(rate_full_at) AND isfinite(held_until))
+    CONSTRAINT queue_group_times_finite CHECK (isfinite(rate_full_at) AND isfinite(held_at) AND isfinite(held_until))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE queue_group IS
     'One row a group that is held, or that started a job under the rate of its queue''s groups lately. The pruner deletes rows whose times have passed.';
 COMMENT ON COLUMN queue_group.queue IS 'The queue.';
 COMMENT ON COLUMN queue_group.group_key IS 'The group''s key, as in job.group_key.';
 COMMENT ON COLUMN queue_group.rate_full_at IS 'As queue.rate_full_at, of the group under queue.group_rate_count.';
+COMMENT ON COLUMN queue_group.held_at IS 'When hold_group set held_until.';
 COMMENT ON COLUMN queue_group.held_until IS 'Until when no job of the group is fetched; null or past: it is not held.';
 COMMENT ON CONSTRAINT queue_group_pkey ON queue_group IS 'One row a group.';
 COMMENT ON CONSTRAINT queue_group_times_finite ON queue_group IS 'A fetch answers when the next job may start.';
@@ -138,6 +144,7 @@ CREATE TABLE maintenance (
     service text NOT NULL,
     holder uuid,
     runner text,
+    taken_at timestamptz,
     leased_until timestamptz NOT NULL,
     ran_at timestamptz,
     CONSTRAINT maintenance_pkey PRIMARY KEY (service)
@@ -147,6 +154,7 @@ COMMENT ON TABLE maintenance IS
 COMMENT ON COLUMN maintenance.service IS 'The service''s name.';
 COMMENT ON COLUMN maintenance.holder IS 'The runner''s process that has the lease; null: none. An id made at its start, which stays when the runner goes on under a new runner.id.';
 COMMENT ON COLUMN maintenance.runner IS 'The holder''s name, as in runner.name.';
+COMMENT ON COLUMN maintenance.taken_at IS 'When the lease was last taken or extended. In the future: the clock went back, and the lease is free.';
 COMMENT ON COLUMN maintenance.leased_until IS 'Until when nobody else does it, by the database''s clock. Without a holder and far in the future: the service is switched off for all runners.';
 COMMENT ON COLUMN maintenance.ran_at IS 'When a service that runs seldom (the reindexer) last began.';
 COMMENT ON CONSTRAINT maintenance_pkey ON maintenance IS 'One row a service.';
@@ -812,3 +820,62 @@ END
 $$;
 COMMENT ON FUNCTION jobs_of_queues(text[], text[], integer[], integer, boolean, uuid[], integer[], text[], text[], text[]) IS
     'jobs_of_groups for each of these queues, which come in one order, so that two fetches never wait for each other. took: the seconds of a queue''s visit.';
+
+CREATE FUNCTION end_future_times() RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+-- A clock that was ahead and has gone back leaves leases, rates and holds that would last for the length of its jump. Each
+-- knows when it was set, or how long it can be. Rows that another transaction has locked are left for the next time.
+DECLARE
+    at CONSTANT timestamptz := clock_timestamp();
+    changed bigint;
+    total bigint := 0;
+BEGIN
+    UPDATE runner AS r
+    SET leased_until = at + (r.leased_until - r.heartbeat_at), heartbeat_at = at
+    WHERE r.id = ANY (ARRAY(
+        SELECT f.id
+        FROM runner AS f
+        WHERE f.heartbeat_at > at AND isfinite(f.heartbeat_at) AND isfinite(f.leased_until)
+        FOR NO KEY UPDATE SKIP LOCKED
+    ));
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    total := total + changed;
+    UPDATE queue AS q
+    SET rate_full_at = CASE WHEN q.rate_full_at > f.latest THEN f.latest ELSE q.rate_full_at END,
+        held_until = CASE WHEN q.held_at > at THEN at + (q.held_until - q.held_at) ELSE q.held_until END,
+        held_at = CASE WHEN q.held_at > at THEN at ELSE q.held_at END
+    FROM (
+        SELECT f.name, at + rate_time(f.rate_burst, f.rate_count, f.rate_period) AS latest
+        FROM queue AS f
+        WHERE f.held_at > at OR f.rate_full_at > at + rate_time(f.rate_burst, f.rate_count, f.rate_period)
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS f
+    WHERE q.name = f.name;
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    total := total + changed;
+    WITH rated AS MATERIALIZED (
+        -- Once a queue, not once a group.
+        SELECT q.name, at + rate_time(q.group_rate_burst, q.group_rate_count, q.group_rate_period) AS latest
+        FROM queue AS q
+        WHERE q.group_rate_count IS NOT NULL
+    )
+    UPDATE queue_group AS g
+    SET rate_full_at = CASE WHEN g.rate_full_at > f.latest THEN f.latest ELSE g.rate_full_at END,
+        held_until = CASE WHEN g.held_at > at THEN at + (g.held_until - g.held_at) ELSE g.held_until END,
+        held_at = CASE WHEN g.held_at > at THEN at ELSE g.held_at END
+    FROM (
+        SELECT g.queue, g.group_key, r.latest
+        FROM queue_group AS g
+        LEFT JOIN rated AS r ON r.name = g.queue
+        WHERE g.held_at > at OR g.rate_full_at > r.latest
+        FOR NO KEY UPDATE OF g SKIP LOCKED
+    ) AS f
+    WHERE g.queue = f.queue AND g.group_key = f.group_key;
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    RETURN total + changed;
+END
+$$;
+COMMENT ON FUNCTION end_future_times() IS
+    'After the server''s clock went back: ends each lease of a runner, each rate and each hold no later than its own length from now. Times that an operator wrote stay. Returns how many rows were changed. The rescuer calls it.';

@@ -516,7 +516,7 @@ RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
 BEGIN ATOMIC
     WITH resumed AS (
         UPDATE queue AS q
-        SET paused_at = NULL, held_until = NULL
+        SET paused_at = NULL, held_at = NULL, held_until = NULL
         WHERE q.name = resume_queue.queue_name AND (q.paused_at IS NOT NULL OR q.held_until > clock_timestamp())
         RETURNING q.name, q.paused_at, q.max_running, wake_runners(ARRAY[q.name]) AS woken
     )
@@ -712,9 +712,11 @@ CREATE FUNCTION hold_queue(queue_name text, hold_for interval)
 RETURNS TABLE (name text, paused_at timestamptz, held_until timestamptz)
     LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-    INSERT INTO queue AS q (name, held_until)
-    SELECT $1, clock_timestamp() + $2 WHERE queue_may_be($1) AND hold_may_be($2)
-    ON CONFLICT (name) DO UPDATE SET held_until = greatest(q.held_until, excluded.held_until)
+    INSERT INTO queue AS q (name, held_at, held_until)
+    SELECT $1, t.at, t.at + $2 FROM (SELECT clock_timestamp() AS at) AS t WHERE queue_may_be($1) AND hold_may_be($2)
+    ON CONFLICT (name) DO UPDATE
+    SET held_at = CASE WHEN q.held_until >= excluded.held_until THEN q.held_at ELSE excluded.held_at END,
+        held_until = greatest(q.held_until, excluded.held_until)
     RETURNING q.name, q.paused_at, q.held_until;
 END;
 COMMENT ON FUNCTION hold_queue(text, interval) IS
@@ -735,9 +737,11 @@ BEGIN ATOMIC
         ON CONFLICT (name) DO UPDATE SET held_until = q.held_until
         RETURNING q.name
     )
-    INSERT INTO queue_group AS g (queue, group_key, held_until)
-    SELECT l.name, $2, clock_timestamp() + $3 FROM locked AS l
-    ON CONFLICT ON CONSTRAINT queue_group_pkey DO UPDATE SET held_until = greatest(g.held_until, excluded.held_until)
+    INSERT INTO queue_group AS g (queue, group_key, held_at, held_until)
+    SELECT l.name, $2, t.at, t.at + $3 FROM locked AS l CROSS JOIN (SELECT clock_timestamp() AS at) AS t
+    ON CONFLICT ON CONSTRAINT queue_group_pkey DO UPDATE
+    SET held_at = CASE WHEN g.held_until >= excluded.held_until THEN g.held_at ELSE excluded.held_at END,
+        held_until = greatest(g.held_until, excluded.held_until)
     RETURNING g.queue, g.group_key, g.held_until;
 END;
 COMMENT ON FUNCTION hold_group(text, text, interval) IS
@@ -772,7 +776,7 @@ BEGIN ATOMIC
     ),
     resumed AS (
         UPDATE queue_group AS g
-        SET held_until = NULL
+        SET held_at = NULL, held_until = NULL
         WHERE (SELECT count(*) FROM locked) >= 0 AND g.queue = $1 AND g.group_key = $2 AND g.held_until > clock_timestamp()
         RETURNING g.queue, g.group_key, wake_runners(ARRAY[g.queue]) AS woken
     )

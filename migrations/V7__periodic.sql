@@ -5,6 +5,7 @@ CREATE TABLE periodic (
     starts_at timestamptz NOT NULL DEFAULT now(),
     next_at timestamptz,
     last_at timestamptz,
+    placed_at timestamptz NOT NULL DEFAULT now(),
     paused_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT now(),
     last_job uuid,
@@ -24,6 +25,7 @@ CREATE TABLE periodic (
     group_limit group_limit,
     in_order boolean,
     CONSTRAINT periodic_pkey PRIMARY KEY (name),
+    CONSTRAINT periodic_schedule_short CHECK (octet_length(schedule) <= 1000 AND octet_length(time_zone) <= 1000),
     CONSTRAINT periodic_catch_up_known CHECK (catch_up IN ('skip', 'latest', 'all')),
     CONSTRAINT periodic_source_known CHECK (source IN ('code', 'database'))
 );
@@ -33,6 +35,7 @@ COMMENT ON COLUMN periodic.name IS 'What it is called; 1 to 128 bytes.';
 COMMENT ON COLUMN periodic.starts_at IS 'The first slot comes after this. Counts when next_at is null.';
 COMMENT ON COLUMN periodic.next_at IS 'The next slot; null: the first after starts_at. Filled in by the runners. Another time makes that the next slot.';
 COMMENT ON COLUMN periodic.last_at IS 'The last slot that was due.';
+COMMENT ON COLUMN periodic.placed_at IS 'When next_at or starts_at was last set. More than a minute in the future: the clock went back, and the next slot is the first one from now on.';
 COMMENT ON COLUMN periodic.paused_at IS 'Since when no slot is run; null: it is not paused. To go on without what was missed, set next_at to null and starts_at to now() as well.';
 COMMENT ON COLUMN periodic.created_at IS 'When it was defined.';
 COMMENT ON COLUMN periodic.last_job IS 'The job that was inserted last.';
@@ -40,7 +43,7 @@ COMMENT ON COLUMN periodic.priority IS 'Of its jobs.';
 COMMENT ON COLUMN periodic.max_attempts IS 'Of its jobs.';
 COMMENT ON COLUMN periodic.kind IS 'Of its jobs.';
 COMMENT ON COLUMN periodic.queue IS 'Of its jobs.';
-COMMENT ON COLUMN periodic.schedule IS 'A cron expression of five fields, or six with seconds first (0 9 * * MON-FRI), or an interval as an ISO 8601 duration of whole seconds (PT15M).';
+COMMENT ON COLUMN periodic.schedule IS 'Another schedule begins when it is written. A cron expression of five fields, or six with seconds first (0 9 * * MON-FRI), or an interval as an ISO 8601 duration of whole seconds (PT15M).';
 COMMENT ON COLUMN periodic.time_zone IS 'The IANA name of the zone in which the cron expression is read.';
 COMMENT ON COLUMN periodic.catch_up IS 'Which slots are run later that passed without a live runner: skip (none), latest (the last one), all (each, up to 1,000).';
 COMMENT ON COLUMN periodic.source IS 'Where it is defined: code (a runner writes it at its start, and overwrites changes) or database.';
@@ -52,8 +55,41 @@ COMMENT ON COLUMN periodic.group_key IS 'Of its jobs.';
 COMMENT ON COLUMN periodic.group_limit IS 'Of its jobs.';
 COMMENT ON COLUMN periodic.in_order IS 'Of its jobs.';
 COMMENT ON CONSTRAINT periodic_pkey ON periodic IS 'One row a name.';
+COMMENT ON CONSTRAINT periodic_schedule_short ON periodic IS 'A schedule and a time zone have at most 1,000 bytes, so that reading them costs little.';
 COMMENT ON CONSTRAINT periodic_catch_up_known ON periodic IS 'One of skip, latest, all.';
 COMMENT ON CONSTRAINT periodic_source_known ON periodic IS 'One of code, database.';
+
+CREATE FUNCTION place_periodic() RETURNS trigger
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    IF (NEW.schedule, NEW.time_zone) IS DISTINCT FROM (OLD.schedule, OLD.time_zone) THEN
+        -- What is written together with the schedule counts.
+        IF NEW.problem IS NOT DISTINCT FROM OLD.problem THEN
+            NEW.problem := NULL;
+        END IF;
+        IF NEW.next_at IS NOT DISTINCT FROM OLD.next_at THEN
+            NEW.next_at := NULL;
+        END IF;
+        IF NEW.starts_at = OLD.starts_at THEN
+            NEW.starts_at := clock_timestamp();
+        END IF;
+    END IF;
+    NEW.placed_at := clock_timestamp();
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION place_periodic() IS
+    'Begins another schedule, or another time zone, of a periodic job: its next slot is the first one from now on.';
+
+CREATE TRIGGER periodic_place
+    BEFORE UPDATE OF schedule, time_zone, next_at, starts_at ON periodic
+    FOR EACH ROW
+    WHEN ((OLD.schedule, OLD.time_zone, OLD.next_at, OLD.starts_at)
+        IS DISTINCT FROM (NEW.schedule, NEW.time_zone, NEW.next_at, NEW.starts_at))
+    EXECUTE FUNCTION place_periodic();
+COMMENT ON TRIGGER periodic_place ON periodic IS 'Sets next_at anew when the schedule or the time zone changes.';
 
 CREATE FUNCTION slot_text(slot timestamptz) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -75,15 +111,17 @@ CREATE FUNCTION slot_id(name text, slot timestamptz) RETURNS uuid
 COMMENT ON FUNCTION slot_id(text, timestamptz) IS
     'The id of the job of a periodic job''s slot: always the same, so that a second insert of it is recognised.';
 
-CREATE FUNCTION run_periodic(which text, was_at timestamptz, slots timestamptz[], moves_to timestamptz)
+CREATE FUNCTION run_periodic(
+    which text, was_at timestamptz, started_at timestamptz, slots timestamptz[], moves_to timestamptz
+)
     RETURNS TABLE (slot timestamptz, outcome text, job uuid)
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
 #variable_conflict use_column
 -- Any number of runners may call this for the same slots at once. The first one to lock the row moves next_at in the same
--- transaction, and the others find it moved. If next_at is moved back by hand, the slot's job id, and its key if it has
--- one, show that the slot was run.
+-- transaction, and the others find it moved. Another schedule has another starts_at. If next_at is moved back by hand, the
+-- slot's job id, and its key if it has one, show that the slot was run.
 DECLARE
     definition periodic;
     slot_at timestamptz;
@@ -93,7 +131,8 @@ DECLARE
 BEGIN
     SELECT p.* INTO definition
     FROM periodic AS p
-    WHERE p.name = which AND p.next_at IS NOT DISTINCT FROM was_at AND p.paused_at IS NULL
+    WHERE p.name = which AND p.next_at IS NOT DISTINCT FROM was_at AND p.starts_at = run_periodic.started_at
+        AND p.paused_at IS NULL
     FOR UPDATE;
     IF NOT FOUND THEN
         RETURN;
@@ -137,11 +176,62 @@ BEGIN
     PERFORM set_config('uniqueue.ignore_max_waiting', ignored, true);
     UPDATE periodic AS p
     SET next_at = moves_to,
+        placed_at = clock_timestamp(),
         last_at = coalesce(slots[cardinality(slots)], p.last_at),
         last_job = coalesce(latest, p.last_job),
         problem = NULL
     WHERE p.name = which;
 END
 $$;
-COMMENT ON FUNCTION run_periodic(text, timestamptz, timestamptz[], timestamptz) IS
-    'Inserts the jobs of these slots of a periodic job and moves it on to its next one, if next_at is still what the caller saw. Answers with a row a slot: inserted, duplicate (a job claims the key of its policy) or rejected (the same, for policies that reject). No row: another runner was there before.';
+COMMENT ON FUNCTION run_periodic(text, timestamptz, timestamptz, timestamptz[], timestamptz) IS
+    'Inserts the jobs of these slots of a periodic job and moves it on to its next one, if next_at and starts_at are still what the caller saw. Answers with a row a slot: inserted, duplicate (a job claims the key of its policy) or rejected (the same, for policies that reject). No row: another runner was there before.';
+
+CREATE FUNCTION set_periodic(
+    name text,
+    kind text DEFAULT NULL,
+    schedule text DEFAULT NULL,
+    time_zone text DEFAULT NULL,
+    args jsonb DEFAULT NULL,
+    queue text DEFAULT NULL,
+    priority integer DEFAULT NULL,
+    max_attempts integer DEFAULT NULL,
+    meta jsonb DEFAULT NULL,
+    unique_policy jsonb DEFAULT NULL,
+    catch_up text DEFAULT NULL
+) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_column
+DECLARE
+    is_new boolean;
+BEGIN
+    INSERT INTO periodic (name, kind, schedule, starts_at, created_at)
+    SELECT set_periodic.name, set_periodic.kind, set_periodic.schedule, clock_timestamp(), clock_timestamp()
+    WHERE num_nulls(set_periodic.kind, set_periodic.schedule) = 0
+    ON CONFLICT DO NOTHING;
+    is_new := FOUND;
+    UPDATE periodic AS p
+    SET kind = coalesce(set_periodic.kind, p.kind),
+        schedule = coalesce(set_periodic.schedule, p.schedule),
+        time_zone = coalesce(set_periodic.time_zone, p.time_zone),
+        args = coalesce(set_periodic.args, p.args),
+        queue = coalesce(set_periodic.queue, p.queue),
+        priority = coalesce(set_periodic.priority, p.priority),
+        max_attempts = coalesce(set_periodic.max_attempts, p.max_attempts),
+        meta = coalesce(set_periodic.meta, p.meta),
+        unique_policy = coalesce(set_periodic.unique_policy, p.unique_policy),
+        catch_up = coalesce(set_periodic.catch_up, p.catch_up),
+        problem = NULL
+    WHERE p.name = set_periodic.name;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'invalid_parameter_value',
+            MESSAGE = format('unknown periodic job: %s', coalesce(set_periodic.name, 'null')),
+            HINT = 'A new one needs a kind and a schedule.';
+    END IF;
+    RETURN is_new;
+END
+$$;
+COMMENT ON FUNCTION set_periodic(text, text, text, text, jsonb, text, integer, integer, jsonb, jsonb, text) IS
+    'Defines a periodic job, or changes one: what is null stays as it is, or is the default of a new one. A runner reads the schedule within seconds; one that it cannot read is in the column problem. Answers whether it is new. Error 22023 for an unknown name without a kind and a schedule.';

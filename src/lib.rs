@@ -78,13 +78,13 @@ pub use self::outcome::{BoxError, IntoResult, Outcome, Permanent};
 /// Lengths of time as text.
 pub use self::period::format_duration;
 /// Periodic jobs.
-pub use self::periodic::{PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
+pub use self::periodic::{PeriodicChange, PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
 /// Queues.
 pub use self::queue::{QueueInfo, QueueSettings};
 pub use self::rate::Rate;
 pub use self::retention::{Keep, Retention};
 pub use self::retry::RetryPolicy;
-pub use self::runner::{Runner, RunnerHandle, shutdown_signal};
+pub use self::runner::{Runner, RunnerHandle, RunnerHealth, shutdown_signal};
 pub use self::schedule::CatchUp;
 pub use self::stats::{Finished, Percentiles, Rates, Stats};
 /// Uniqueness.

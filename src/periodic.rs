@@ -53,10 +53,14 @@ use crate::schedule::CatchUp;
 ///
 /// # Time zones
 ///
-/// A cron expression is read in its time zone, by the rules of Vixie cron. If the clock skips a fixed
-/// time of the day, the job runs right after the gap. If the clock repeats it, the job runs once, the
-/// first time. `*`, steps, ranges and lists in the hours, minutes or seconds follow the clock: they run
-/// in both of two repeated hours, and not in a skipped hour. Intervals do not depend on time zones.
+/// A cron expression is read in its time zone. When the clock is put forward or back, it follows the rule of Vixie cron:
+/// - An expression without a `*` in its hours, minutes and seconds names fixed times of the day, as one or as a list or a
+///   range: `30 2 * * *`, `0 2,14 * * *`, `0 1-5 * * *`. If the clock skips such a time, the job runs right after the gap. If
+///   the clock repeats it, the job runs once, the first time.
+/// - An expression with `*` or `*/n` there follows the clock: `0 * * * *`, `*/15 2 * * *`. It runs in both of two repeated
+///   hours, and not in a skipped hour.
+///
+/// Intervals do not depend on time zones.
 #[derive(Clone, Debug)]
 #[must_use = "a periodic job does nothing until it is defined"]
 pub struct PeriodicJob {
@@ -69,9 +73,18 @@ pub struct PeriodicJob {
 
 impl PeriodicJob {
     /// Schedules a job by a cron expression: minute, hour, day of the month, month, day of the week. It
-    /// may contain `*`, lists, ranges, steps, names (`MON`, `JAN`), `L`, `W` and `#`, or be one of
-    /// `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly`. A sixth field in front is the second. A
-    /// year cannot be given. If both kinds of day are given, a day matches if one of them does.
+    /// may be one of `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly` and `@yearly`. A sixth field in front is the
+    /// second. A year cannot be given. If both kinds of day are given, a day matches if one of them does.
+    ///
+    /// | field | values, besides `*`, lists (`2,14`), ranges (`9-17`, `22-6`) and steps (`*/15`, `0/15`, `9-17/2`) |
+    /// |---|---|
+    /// | second, minute | 0 to 59 |
+    /// | hour | 0 to 23 |
+    /// | day of the month | 1 to 31; `L` is the last, `L-3` three days before it, `15W` the weekday nearest to the 15th, `LW` the last weekday |
+    /// | month | 1 to 12, `JAN` to `DEC` |
+    /// | day of the week | 0 to 7 (Sunday is both), `SUN` to `SAT`, also `FRI-MON`; `MON#2` is the second Monday of the month, `FRIL` the last Friday |
+    ///
+    /// The search for a slot covers 50 years. An expression that is not due in them, such as 30 February, is an error.
     ///
     /// The name is unique, and has 1 to 128 bytes without control characters. A bad name or expression
     /// is an error when the job is defined, not here.
@@ -101,6 +114,91 @@ impl PeriodicJob {
     /// What to do with slots that passed while no runner was alive. Default: [`CatchUp::Latest`].
     pub const fn catch_up(mut self, catch_up: CatchUp) -> Self {
         self.catch_up = catch_up;
+        self
+    }
+}
+
+/// A change of a periodic job: what is not set stays as it is. See [`Periodic::set`](crate::Periodic::set).
+///
+/// ```no_run
+/// # use uniqueue::{Client, PeriodicChange};
+/// # async fn run(client: Client) -> uniqueue::Result<()> {
+/// let later = PeriodicChange::new().schedule("0 10 * * MON-FRI").time_zone("Europe/Berlin");
+/// assert!(client.periodic().set("daily-digest", later).await?);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default, Serialize)]
+#[must_use = "a change does nothing until it is given to Periodic::set"]
+pub struct PeriodicChange {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) schedule: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) time_zone: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) args: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) queue: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) priority: Option<i16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_attempts: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) catch_up: Option<CatchUp>,
+}
+
+impl PeriodicChange {
+    /// No change.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A cron expression, or an interval as an ISO 8601 duration.
+    pub fn schedule(mut self, schedule: impl Into<String>) -> Self {
+        self.schedule = Some(schedule.into());
+        self
+    }
+
+    /// The zone in which a cron expression is read.
+    pub fn time_zone(mut self, time_zone: impl Into<String>) -> Self {
+        self.time_zone = Some(time_zone.into());
+        self
+    }
+
+    /// What to do with slots that passed while no runner was alive.
+    pub const fn catch_up(mut self, catch_up: CatchUp) -> Self {
+        self.catch_up = Some(catch_up);
+        self
+    }
+
+    /// The kind of its jobs.
+    pub fn kind(mut self, kind: impl Into<String>) -> Self {
+        self.kind = Some(kind.into());
+        self
+    }
+
+    /// The args of its jobs, as JSON text.
+    pub fn args(mut self, args: Box<RawValue>) -> Self {
+        self.args = Some(args);
+        self
+    }
+
+    /// The queue of its jobs.
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queue = Some(queue.into());
+        self
+    }
+
+    /// The priority of its jobs.
+    pub const fn priority(mut self, priority: i16) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// The number of attempts of each of its jobs.
+    pub const fn max_attempts(mut self, max_attempts: u16) -> Self {
+        self.max_attempts = Some(max_attempts);
         self
     }
 }

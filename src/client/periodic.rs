@@ -6,9 +6,9 @@ use sqlx::PgConnection;
 use super::insert::{needs_clock, prepare_one};
 use super::{Client, Edit, Request};
 use crate::error::{Error, Result};
-use crate::ident::PeriodicName;
+use crate::ident::{Kind, PeriodicName, QueueName};
 use crate::opts::Start;
-use crate::periodic::{PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
+use crate::periodic::{PeriodicChange, PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
 use crate::schedule::Schedule;
 use crate::store::{self, Definition, PeriodicVerb};
 use crate::unique::{Claim, OnConflict};
@@ -53,13 +53,33 @@ impl<'a> Periodic<'a> {
     /// [`Error::InvalidOption`] when the job has a start time, an id, or a unique policy with a
     /// window; as for [`Insert`](crate::Insert) when the job is invalid; [`Error::Database`].
     pub fn define(&self, periodic: PeriodicJob) -> Edit<'a, ()> {
-        self.define_from(periodic, PeriodicSource::Database)
-    }
-
-    pub(crate) fn define_from(&self, periodic: PeriodicJob, source: PeriodicSource) -> Edit<'a, ()> {
         let subject = json!({ "periodic": periodic.name, "schedule": periodic.schedule });
         Edit::new(self.client, "define_periodic", subject, move |client, connection| {
-            Box::pin(define(client, connection, periodic, source))
+            Box::pin(async { define(client, connection, periodic, PeriodicSource::Database).await.map(drop) })
+        })
+    }
+
+    /// Defines a periodic job of the code of a runner. Answers with the digest of the definition.
+    pub(crate) fn define_in_code(&self, periodic: PeriodicJob) -> Edit<'a, String> {
+        Edit::new(self.client, "define_periodic", Value::Null, move |client, connection| {
+            Box::pin(define(client, connection, periodic, PeriodicSource::Code))
+        })
+    }
+
+    /// Changes what a [`PeriodicChange`] names of a periodic job. Another schedule or time zone begins anew. Returns whether
+    /// it exists.
+    ///
+    /// A definition in code overwrites the change at the next start of a runner that has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidSchedule`] and [`Error::UnknownTimeZone`], of the new schedule in its zone;
+    /// [`Error::InvalidName`] of a kind or a queue; [`Error::Database`].
+    pub fn set(&self, name: &str, change: PeriodicChange) -> Edit<'a, bool> {
+        let name = name.to_owned();
+        let subject = json!({ "periodic": name, "change": change });
+        Edit::new(self.client, "set_periodic", subject, move |client, connection| {
+            Box::pin(set(client, connection, name, change))
         })
     }
 
@@ -148,7 +168,7 @@ async fn define(
     connection: &mut PgConnection,
     periodic: PeriodicJob,
     source: PeriodicSource,
-) -> Result<()> {
+) -> Result<String> {
     let PeriodicJob { name, schedule, time_zone, catch_up, job } = periodic;
     let name = PeriodicName::new(name)?;
     Schedule::read(&schedule, &time_zone)?;
@@ -166,7 +186,19 @@ async fn define(
     let (row, _) = prepare_one(client, &mut *connection, job).await?;
     let unique_policy = row.claim.as_ref().map(policy);
     let definition = Definition { name, schedule, time_zone, catch_up, source, unique_policy, row };
-    store::define_periodic(connection, client.statements(), &definition).await
+    store::define_periodic(connection, client.statements(), &definition).await?;
+    Ok(definition.digest())
+}
+
+async fn set(client: &Client, connection: &mut PgConnection, name: String, change: PeriodicChange) -> Result<bool> {
+    let stored = store::list_periodic(&mut *connection, client.statements(), Some(&name)).await?.pop();
+    let Some(stored) = stored else { return Ok(false) };
+    let PeriodicChange { kind, queue, schedule, time_zone, .. } = &change;
+    Schedule::read(schedule.as_deref().unwrap_or(&stored.schedule), time_zone.as_deref().unwrap_or(&stored.time_zone))?;
+    kind.as_deref().map(Kind::new).transpose()?;
+    queue.as_deref().map(QueueName::new).transpose()?;
+    store::set_periodic(connection, client.statements(), &name, &change).await?;
+    Ok(true)
 }
 
 /// A claim as the document that `insert_job` takes. The key is in it, since the job is the same at every slot.

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 
 use super::finding::{Diagnosis, Finding, FindingCode, Remedy, Severity, SkippedCheck};
 use super::thresholds::Thresholds;
-use super::{database, drift, environment, groups, queues, work};
+use super::{database, drift, environment, groups, periodic, queues, work};
 use crate::client::Client;
 use crate::client::answer::{self, PooledConnection};
 use crate::error::{Error, Result};
@@ -246,9 +246,10 @@ impl<'a> Examination<'a> {
             let has_holder = self.findings.iter().any(|finding| database::holds_snapshot(finding.code));
             self.findings.extend(tables.iter().flat_map(|table| database::table(schema, table, has_holder, &limits)));
         }
-        let (pages, factor) = (i64::try_from(limits.bloat_bytes / 8_192), i64::from(limits.bloat_factor));
-        let pages = pages.unwrap_or(i64::MAX);
-        if let Some(indexes) = check!(self, "index bloat", store::bloated_indexes, pages, factor) {
+        let pages = i64::try_from(limits.bloat_bytes / 8_192).unwrap_or(i64::MAX);
+        if let Some(indexes) =
+            check!(self, "index bloat", store::bloated_indexes, pages, i64::from(limits.bloat_factor))
+        {
             self.findings.extend(indexes.iter().map(|index| database::bloated_index(schema, index)));
         }
         if let Some(overdue) = check!(self, "retention", store::overdue, limits.retention.warning) {
@@ -295,6 +296,9 @@ impl<'a> Examination<'a> {
         }
         if let Some(neglected) = check!(self, "maintenance", store::neglected, work::NEGLECTED_AFTER) {
             self.findings.extend(neglected.iter().map(|one| work::neglected(schema, one)));
+        }
+        if let Some(found) = check!(self, "schedules", store::periodic_definitions) {
+            self.findings.extend(found.iter().map(|one| periodic::definitions(schema, one)));
         }
         Ok(())
     }

@@ -141,6 +141,10 @@ codes! {
     ServiceIdle = "service_idle",
     /// A periodic job is not run.
     PeriodicProblem = "periodic_problem",
+    /// Live runners define a periodic job differently.
+    PeriodicConflict = "periodic_conflict",
+    /// A periodic job was defined in code that no live runner has.
+    PeriodicUndefined = "periodic_undefined",
     /// Final jobs are past their retention.
     RetentionLate = "retention_late",
     /// The server's queue of notifications is filling up.

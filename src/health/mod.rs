@@ -17,6 +17,7 @@ mod drift;
 mod environment;
 mod finding;
 mod groups;
+mod periodic;
 mod queues;
 mod thresholds;
 mod wording;

@@ -3,12 +3,15 @@
 //! The database returns the definitions that are due, and this module computes their slots. Then one statement per
 //! definition inserts the jobs and moves the definition on, if no other runner did (`run_periodic` in the database says
 //! why that happens once a slot). A definition that is invalid is logged once and flagged in its row, and delays no
-//! other.
+//! other. Schedules are computed off the runtime's threads.
 
 use std::time::Duration;
 
+use time::OffsetDateTime;
+
 use super::lease::Holder;
 use super::service::Service;
+use super::step;
 use crate::error::{Error, Result};
 use crate::event::{Event, Happened};
 use crate::schedule::{Due, Schedule};
@@ -67,17 +70,19 @@ impl Service for Periodic {
 
 /// Runs the due slots of one periodic job. Returns how long until its next slot.
 async fn run(holder: &Holder, periodic: &DuePeriodic) -> Result<Duration> {
-    let DuePeriodic { name, schedule: text, time_zone, catch_up, starts_at, next_at, asked_at } = periodic;
-    let schedule = Schedule::read(text, time_zone)?;
-    let is_over = || Error::InvalidSchedule { problem: "it is never due again".to_owned(), given: text.clone() };
-    let first = next_at.or_else(|| schedule.next_after(*starts_at)).ok_or_else(is_over)?;
-    let Due { slots, next_at: moves_to } = schedule.due(first, *asked_at, *catch_up);
-    let moves_to = moves_to.ok_or_else(is_over)?;
-    if slots.is_empty() && first <= *asked_at {
-        tracing::warn!(periodic = name, slot = %first, "missed slots of a periodic job are skipped");
+    let DuePeriodic { name, schedule, next_at, asked_at, is_ahead, .. } = periodic;
+    let seen = periodic.clone();
+    let (slots, moves_to) = match tokio::task::spawn_blocking(move || due_slots(&seen)).await {
+        Ok(due) => due?,
+        Err(error) => return Err(Error::InvalidSchedule { problem: error.to_string(), given: schedule.clone() }),
+    };
+    if *is_ahead {
+        tracing::warn!(periodic = name, slot = %moves_to, "the database's clock went back: a periodic job is placed anew");
+    } else if slots.is_empty() && next_at.is_some_and(|next_at| next_at <= *asked_at) {
+        tracing::warn!(periodic = name, "missed slots of a periodic job are skipped");
     }
     let mut session = holder.connection.session().await?;
-    let ran = store::run_periodic(session.connection(), &holder.statements, name, *next_at, &slots, moves_to).await?;
+    let ran = store::run_periodic(session.connection(), &holder.statements, periodic, &slots, moves_to).await?;
     session.end().await?;
     for Ran { slot, outcome, job, kind, queue } in ran {
         tracing::debug!(periodic = name, %slot, outcome, "slot of a periodic job run");
@@ -90,16 +95,24 @@ async fn run(holder: &Holder, periodic: &DuePeriodic) -> Result<Duration> {
     Ok((moves_to - *asked_at).try_into().unwrap_or(Duration::ZERO))
 }
 
-/// Whether the definition is at fault, so that another try fails as well.
+/// The slots of a periodic job that are due, and the next one.
+fn due_slots(periodic: &DuePeriodic) -> Result<(Vec<OffsetDateTime>, OffsetDateTime)> {
+    let DuePeriodic { schedule: text, time_zone, catch_up, starts_at, next_at, is_ahead, asked_at, .. } = periodic;
+    let schedule = Schedule::read(text, time_zone)?;
+    let first = match (next_at, is_ahead) {
+        (Some(next_at), false) => Some(*next_at),
+        (None, false) => schedule.next_after(*starts_at),
+        // Times of a clock that was ahead are not waited for.
+        (_, true) => (*next_at).into_iter().chain(schedule.next_after(*asked_at)).min(),
+    };
+    let is_over = || Error::InvalidSchedule { problem: "it is never due again".to_owned(), given: text.clone() };
+    let Due { slots, next_at } = schedule.due(first.ok_or_else(is_over)?, *asked_at, *catch_up);
+    Ok((slots, next_at.ok_or_else(is_over)?))
+}
+
+/// Whether the definition is at fault, so that another try fails as well: its schedule, or the job that it inserts.
 fn is_of_the_definition(error: &Error) -> bool {
-    match error {
-        Error::InvalidSchedule { .. } | Error::UnknownTimeZone { .. } => true,
-        // Data exceptions and constraint violations: insert_job refuses the options.
-        Error::Database(sqlx::Error::Database(error)) => {
-            error.code().is_some_and(|code| ["22", "23"].contains(&&code[..2]))
-        }
-        _ => false,
-    }
+    matches!(error, Error::InvalidSchedule { .. } | Error::UnknownTimeZone { .. }) || step::is_refusal(error)
 }
 
 async fn flag(holder: &Holder, periodic: &DuePeriodic, error: &Error) -> Result<()> {

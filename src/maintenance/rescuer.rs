@@ -1,4 +1,5 @@
-//! Rescues the jobs of runners whose lease expired, and removes dead runners.
+//! Rescues the jobs of runners whose lease expired, and removes dead runners. First it ends what a clock that went back would
+//! let last too long, which includes the leases of runners that died meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,7 @@ impl Rescuer {
         let began = Instant::now();
         let rescue = Rescue { limit: self.batch.jobs(), max_crashes: self.max_crashes };
         let skip = self.aside.ids(began);
+        end_future_times(holder).await?;
         let ran = step::run(holder, &rescue, &skip, self.batch.is_single(), &mut self.aside).await?;
         let Ran { done, found, has_rest, failed } = ran;
         let next_in = done.last().and_then(|(_, next_in)| *next_in);
@@ -109,6 +111,16 @@ impl Step for Rescue {
     fn count((rescued, _): &Self::Done) -> usize {
         rescued.len()
     }
+}
+
+async fn end_future_times(holder: &Holder) -> Result<()> {
+    let mut session = holder.connection.session().await?;
+    let ended = store::end_future_times(session.connection(), &holder.statements).await?;
+    session.end().await?;
+    if ended > 0 {
+        tracing::warn!(rows = ended, "the database's clock went back: leases, rates and holds are shortened");
+    }
+    Ok(())
 }
 
 fn publish(client: &Client, rescued: Vec<Rescued>) {

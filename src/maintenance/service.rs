@@ -66,9 +66,9 @@ async fn run_repeatedly<S: Service>(service: &mut S, lease: &mut Lease) -> Infal
             }
             Ok(Err(error)) => {
                 tracing::warn!(service = S::NAME, %error, "maintenance failed, trying again");
-                // Another service has the connection for longer than an answer can take. Or the server refuses every
-                // statement, as a primary that became a standby does, and a new connection leads to the new primary.
-                if matches!(error, Error::Database(sqlx::Error::PoolTimedOut)) || error.is_of_server() {
+                // Another service has the connection for longer than an answer can take. Or its session is at fault: a
+                // primary that became a standby refuses everything, and a new connection leads to the new primary.
+                if matches!(error, Error::Database(sqlx::Error::PoolTimedOut)) || error.is_of_session() {
                     lease.holder().connection.replace();
                 }
                 failed()

@@ -72,7 +72,12 @@ pub(super) async fn run<S: Step>(
 ) -> Result<Ran<S::Done>> {
     if !is_single && skip.is_empty() {
         match run_part(holder, step, None).await {
-            Err(error) if is_refusal(&error) => {}
+            Err(error) if is_refusal(&error) => {
+                // No job is set aside for what only this session refuses.
+                if error.is_of_session() {
+                    holder.connection.replace();
+                }
+            }
             done => return Ok(Ran { done: vec![done?], found: None, has_rest: false, failed: None }),
         }
     }
@@ -142,7 +147,7 @@ async fn run_part<S: Step>(holder: &Holder, step: &S, only: Option<&[Uuid]>) -> 
 
 /// Whether the server refused the statement, perhaps for a single row, and would again. An error that passes by itself,
 /// such as a deadlock or a lock timeout, is none.
-fn is_refusal(error: &Error) -> bool {
+pub(super) fn is_refusal(error: &Error) -> bool {
     let is_said = matches!(error, Error::Database(sqlx::Error::Database(said)) if said.code().is_some());
     is_said && !error.is_of_server() && !error.is_retryable() && !error.is_mix_up() && !error.is_notify_queue_full()
 }

@@ -79,6 +79,9 @@ impl Runner {
 
     /// Works jobs of one kind with a [`Worker`] or an async function. Jobs of kinds without a
     /// worker here are left to other runners.
+    ///
+    /// If the kind names its queue, the runner must [work it](Self::queue): a runner that would never get a job of the kind
+    /// does not start. If inserts name another queue, [`WorkerOptions::queue`] tells the runner.
     pub fn worker<J: Job>(self, worker: impl Worker<J>) -> Self {
         self.worker_with(worker, WorkerOptions::new())
     }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
+use super::health::RunnerHealth;
 use super::shared::Shared;
 use crate::error::{Error, Result};
 use crate::period::format_duration;
@@ -66,6 +67,14 @@ impl RunnerHandle {
     #[must_use]
     pub fn id(&self) -> Uuid {
         self.shared.leases.current().id
+    }
+
+    /// The runner's health, for probes.
+    #[must_use]
+    pub fn health(&self) -> RunnerHealth {
+        let Parts { producer, completer, heartbeat, .. } = &self.parts;
+        let parts = [producer.abort_handle(), completer.abort_handle(), heartbeat.abort_handle()];
+        RunnerHealth { shared: Arc::clone(&self.shared), parts }
     }
 
     /// Changes how many jobs of a queue run at once in this runner. A higher number takes effect at once; a lower one as

@@ -60,6 +60,7 @@ pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: Cancellat
                 match is_alive {
                     Some(true) => {
                         extended_at = began;
+                        shared.leases.current().note_heartbeat(began);
                         ask_at = Some(began);
                     }
                     // The next one is due at the end at the latest, to see it.
@@ -158,7 +159,13 @@ async fn renew(shared: &Shared, line: &mut Line) -> bool {
     let leases = &shared.leases;
     let taking = async {
         let connection = line.connection().await?;
-        Lease::take(connection, shared.client.statements(), &leases.row, leases.term).await
+        let statements = shared.client.statements();
+        let taken = Lease::take(&mut *connection, statements, &leases.row, leases.term).await;
+        if taken.is_err() {
+            // Where the schema was dropped, or restored at another version, the error says so.
+            shared.client.judge_version(store::schema_version(connection, statements).await?)?;
+        }
+        taken
     };
     let taken = tokio::select! {
         taken = timeout(leases.term / 4, taking) => taken,

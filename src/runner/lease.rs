@@ -1,6 +1,6 @@
 //! The runner's lease: its identity in the database, and how long it counts as alive.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ pub(super) struct Lease {
     pub(super) lost: CancellationToken,
     /// When the database was about to be asked for it: it began no earlier.
     pub(super) asked_at: Instant,
+    /// When it was last extended, in milliseconds since then.
+    extended_after: AtomicU64,
     /// The results recorded under it.
     pub(super) throughput: Throughput,
 }
@@ -34,7 +36,19 @@ impl Lease {
         let id = Uuid::now_v7();
         let asked_at = Instant::now();
         let kept = store::register_runner(connection, statements, id, row, term).await?;
-        Ok((Self { id, lost: CancellationToken::new(), asked_at, throughput: Throughput::default() }, kept))
+        let (lost, extended_after, throughput) = Default::default();
+        Ok((Self { id, lost, asked_at, extended_after, throughput }, kept))
+    }
+
+    /// Notes a heartbeat that began then and was answered.
+    pub(super) fn note_heartbeat(&self, began: Instant) {
+        let after = began.saturating_duration_since(self.asked_at).as_millis();
+        self.extended_after.store(u64::try_from(after).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// How long ago it was taken or extended.
+    pub(super) fn last_heartbeat(&self) -> Duration {
+        self.asked_at.elapsed().saturating_sub(Duration::from_millis(self.extended_after.load(Ordering::Relaxed)))
     }
 
     /// Marks a lease that ran out. Its jobs are another runner's by now, and must be stopped.

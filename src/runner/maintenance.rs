@@ -1,5 +1,6 @@
 //! The runner's part in maintenance, which any runner does for all: its settings, and starting it.
 
+use std::collections::BTreeMap;
 use std::future::IntoFuture;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use crate::client::{Client, answer};
 use crate::error::{Error, Result};
 use crate::maintenance::{self, Holder, MAX_CRASHES, Periodic, Promoter, Pruner, Reindexer, Rescuer};
-use crate::periodic::{PeriodicJob, PeriodicSource};
+use crate::periodic::PeriodicJob;
 use crate::retention::Retention;
 
 /// The settings of maintenance.
@@ -46,18 +47,20 @@ impl MaintenanceSettings {
         ]
     }
 
-    /// Defines the periodic jobs.
-    pub(super) async fn define(&self, client: &Client) -> Result<()> {
+    /// Defines the periodic jobs. Answers with the digest of each.
+    pub(super) async fn define(&self, client: &Client) -> Result<BTreeMap<String, String>> {
         let mut names: Vec<_> = self.periodic.iter().map(|periodic| &periodic.name).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(Error::InvalidRunner { problem: format!("periodic job given twice: {}", twice[0]) });
         }
+        let mut digests = BTreeMap::new();
         for periodic in &self.periodic {
-            let defining = client.periodic().define_from(periodic.clone(), PeriodicSource::Code);
-            answer::within(answer::QUERY_TIMEOUT, defining.into_future()).await?;
+            let defining = client.periodic().define_in_code(periodic.clone());
+            let digest = answer::within(answer::QUERY_TIMEOUT, defining.into_future()).await?;
+            digests.insert(periodic.name.clone(), digest);
         }
-        Ok(())
+        Ok(digests)
     }
 
     /// Offers every service.

@@ -32,6 +32,7 @@ mod executor;
 mod fetch;
 mod groups;
 mod handle;
+mod health;
 mod heartbeat;
 mod job_limit;
 mod lease;
@@ -60,3 +61,4 @@ pub use self::builder::Runner;
 #[cfg(feature = "testing")]
 pub(crate) use self::drain::{Attempted, Drainer};
 pub use self::handle::{RunnerHandle, shutdown_signal};
+pub use self::health::RunnerHealth;

@@ -38,7 +38,7 @@ impl Runner {
         metrics::describe();
         let statements = self.client.statements();
         self.client.check_schema().await?;
-        self.maintenance.define(&self.client).await?;
+        let periodic = self.maintenance.define(&self.client).await?;
         panics::remember_places();
         let mut connections = Connections::new(self.connect_options(), self.lease);
         let has_sessions = connections.begin(statements, self.is_listening).await?;
@@ -57,6 +57,7 @@ impl Runner {
             slots: self.queues.iter().map(|(_, slots)| i32::try_from(*slots).unwrap_or(i32::MAX)).collect(),
             kinds: kinds.clone(),
             retention: self.maintenance.retention,
+            periodic,
         };
         let taking = async { Lease::take(line.connection().await?, statements, &row, self.lease).await };
         let (lease, kept) = answer::within(self.lease / 2, taking).await?;
@@ -98,7 +99,8 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidRunner`] without a queue, a worker or the state that one needs, or with two for one;
+    /// [`Error::InvalidRunner`] without a queue, a worker, the state that one needs or the queue that its kind names, or
+    /// with two for one;
     /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; as for [`Periodic::define`](crate::Periodic::define);
     /// [`Error::Database`].
     pub async fn start(self) -> Result<RunnerHandle> {
@@ -172,6 +174,12 @@ impl Runner {
                 return refuse(format!("queue given twice: {name}"));
             }
             queues.push(QueueSlots::new(name, *concurrency));
+        }
+        let default = self.client.defaults().queue.as_deref();
+        if let Some((kind, queue)) = self.workers.unworked(&self.queues, default) {
+            return refuse(format!(
+                "jobs of kind {kind:?} go to queue {queue:?}, which it does not work; hint: add .queue({queue:?}, 10), or name their queue with WorkerOptions::queue"
+            ));
         }
         Ok(queues)
     }

@@ -1,8 +1,10 @@
 //! Runners and their leases.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sqlx::postgres::PgRow;
+use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
@@ -33,6 +35,8 @@ pub(crate) struct RunnerRow {
     /// The kinds that it has a worker for.
     pub(crate) kinds: Vec<String>,
     pub(crate) retention: Retention,
+    /// The periodic jobs that its code defines, each with the digest of its definition.
+    pub(crate) periodic: BTreeMap<String, String>,
 }
 
 /// Inserts the row of a runner, with a lease of one term.
@@ -43,7 +47,8 @@ pub(crate) async fn register_runner(
     runner: &RunnerRow,
     term: Duration,
 ) -> Result<CompletedKept> {
-    let RunnerRow { name, queues, slots, kinds, retention: Retention { completed, cancelled, discarded } } = runner;
+    let RunnerRow { name, queues, slots, kinds, retention, periodic } = runner;
+    let Retention { completed, cancelled, discarded } = retention;
     let keep = |kept: &Option<Duration>| kept.map_or(FOR_EVER, interval);
     let row = query(&statements.register_runner)
         .bind(id)
@@ -55,6 +60,7 @@ pub(crate) async fn register_runner(
         .bind(keep(cancelled))
         .bind(keep(discarded))
         .bind(slots)
+        .bind(Json(periodic))
         .fetch_one(connection)
         .await?;
     CompletedKept::read(&row)
@@ -95,6 +101,12 @@ pub(crate) async fn set_runner_idle(
 pub(crate) async fn remove_runner(connection: &mut PgConnection, statements: &Statements, id: Uuid) -> Result<()> {
     query(&statements.remove_runner).bind(id).execute(connection).await?;
     Ok(())
+}
+
+/// Ends the leases, rates and holds that a clock which went back would let last too long. Returns how many.
+pub(crate) async fn end_future_times(connection: &mut PgConnection, statements: &Statements) -> Result<i64> {
+    let ending = query(&statements.end_future_times).persistent(false);
+    Ok(ending.fetch_one(connection).await?.try_get(0)?)
 }
 
 /// Deletes runners that died long ago and have no jobs left.

@@ -78,8 +78,8 @@ pub(crate) use self::insert::{Answer, Batch, NewRow, Outcome, insert, insert_eac
 use self::interval::lock_timeout;
 pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::lease::{
-    CompletedKept, RunnerRow, Worked, extend_lease, register_runner, remove_dead_runners, remove_runner,
-    set_runner_idle,
+    CompletedKept, RunnerRow, Worked, end_future_times, extend_lease, register_runner, remove_dead_runners,
+    remove_runner, set_runner_idle,
 };
 pub(crate) use self::maintain::{
     IdRange, Keep, Promoted, PruneBounds, Pruned, Rescued, due_jobs, jobs_in_range, lost_jobs, promote, prune,
@@ -93,8 +93,8 @@ pub(crate) use self::overview::{
     GroupOrder, held_groups_list, list_groups, list_retentions, list_runners, stuck_jobs_list,
 };
 pub(crate) use self::periodic::{
-    Definition, DuePeriodic, PeriodicVerb, Ran, change_periodic, define_periodic, due_periodic, flag_periodic,
-    list_periodic, run_periodic, run_periodic_now,
+    Definition, DuePeriodic, PeriodicDefinitions, PeriodicVerb, Ran, change_periodic, define_periodic, due_periodic,
+    flag_periodic, list_periodic, periodic_definitions, run_periodic, run_periodic_now, set_periodic,
 };
 pub(crate) use self::pooling::{Pooling, pooling};
 pub(crate) use self::progress::{Report, store_progress};
@@ -108,8 +108,8 @@ pub(crate) use self::reindex::{
 pub(crate) use self::remedy::{
     OLDEST_TRANSACTIONS, sql_to_cancel, sql_to_delete, sql_to_drop_index, sql_to_drop_slot, sql_to_end_session,
     sql_to_enforce_max_waiting, sql_to_let_autovacuum, sql_to_limit_queue, sql_to_limit_waiting, sql_to_prune,
-    sql_to_rebuild_index, sql_to_release_claim, sql_to_resume_queue, sql_to_roll_back_prepared, sql_to_serve,
-    sql_to_show, sql_to_vacuum,
+    sql_to_rebuild_index, sql_to_release_claim, sql_to_remove_periodic, sql_to_resume_queue, sql_to_roll_back_prepared,
+    sql_to_serve, sql_to_show, sql_to_vacuum,
 };
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, end_after, plan_by_index, release_service, take_service};
@@ -196,6 +196,7 @@ statements! {
     due_periodic,
     #[cfg(feature = "testing")]
     end_connections,
+    end_future_times,
     enter_queue,
     explain_unique,
     extend_lease,
@@ -217,6 +218,7 @@ statements! {
     health_kinds,
     health_maintenance,
     health_objects,
+    health_periodic,
     health_prepared,
     health_replication,
     health_retention,
@@ -305,6 +307,7 @@ statements! {
     run_periodic_now,
     schema_version,
     session,
+    set_periodic,
     set_priority,
     set_runner_idle,
     set_search_path,

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
@@ -15,7 +17,7 @@ use super::row::Stored;
 use super::{Statements, milliseconds, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, PeriodicName, QueueName};
-use crate::periodic::{PeriodicRow, PeriodicRun, PeriodicSource};
+use crate::periodic::{PeriodicChange, PeriodicRow, PeriodicRun, PeriodicSource};
 use crate::schedule::CatchUp;
 
 /// A checked definition, as it is sent to the database.
@@ -29,6 +31,30 @@ pub(crate) struct Definition {
     pub(crate) unique_policy: Option<Value>,
     /// The template of its jobs.
     pub(crate) row: NewRow,
+}
+
+impl Definition {
+    /// A digest by which two definitions of one name are compared.
+    pub(crate) fn digest(&self) -> String {
+        let Self { name: _, schedule, time_zone, catch_up, source: _, unique_policy, row } = self;
+        let group = row.group.as_ref().map(|group| (group.key.as_str(), group.limit, group.in_order));
+        let NewRow { kind, queue, args, meta, priority, max_attempts, .. } = row;
+        let text = serde_json::json!([
+            schedule,
+            time_zone,
+            catch_up,
+            unique_policy,
+            kind.as_str(),
+            queue.as_str(),
+            args,
+            meta,
+            priority,
+            max_attempts,
+            group
+        ]);
+        let hash = Sha256::digest(text.to_string().as_bytes());
+        hash.iter().take(8).fold(String::new(), |digest, byte| format!("{digest}{byte:02x}"))
+    }
 }
 
 /// Defines a periodic job, or changes the one of its name.
@@ -52,6 +78,29 @@ pub(crate) async fn define_periodic(
         .bind(catch_up.as_str())
         .bind(source.as_str());
     row.bind_group_to(defining).execute(connection).await?;
+    Ok(())
+}
+
+/// Changes what a change names.
+pub(crate) async fn set_periodic(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    name: &str,
+    change: &PeriodicChange,
+) -> Result<()> {
+    let PeriodicChange { kind, schedule, time_zone, args, queue, priority, max_attempts, catch_up } = change;
+    query(&statements.set_periodic)
+        .bind(name)
+        .bind(kind)
+        .bind(schedule)
+        .bind(time_zone)
+        .bind(args.as_deref().map(Json))
+        .bind(queue)
+        .bind(priority.map(i32::from))
+        .bind(max_attempts.map(i32::from))
+        .bind(catch_up.map(CatchUp::as_str))
+        .execute(connection)
+        .await?;
     Ok(())
 }
 
@@ -128,7 +177,7 @@ pub(crate) async fn run_periodic_now(
 }
 
 /// A periodic job that is due.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DuePeriodic {
     pub(crate) name: String,
     pub(crate) schedule: String,
@@ -136,6 +185,8 @@ pub(crate) struct DuePeriodic {
     pub(crate) catch_up: CatchUp,
     pub(crate) starts_at: OffsetDateTime,
     pub(crate) next_at: Option<OffsetDateTime>,
+    /// Whether its times were set before the database's clock went back.
+    pub(crate) is_ahead: bool,
     /// The database's time.
     pub(crate) asked_at: OffsetDateTime,
 }
@@ -159,6 +210,7 @@ pub(crate) async fn due_periodic(
             catch_up: CatchUp::from_stored(row.try_get("catch_up")?),
             starts_at: row.try_get::<Stored, _>("starts_at")?.0,
             next_at: row.try_get::<Option<Stored>, _>("next_at")?.map(|at| at.0),
+            is_ahead: row.try_get("is_ahead")?,
             asked_at: row.try_get::<Stored, _>("asked_at")?.0,
         });
     }
@@ -181,15 +233,15 @@ pub(crate) struct Ran {
 pub(crate) async fn run_periodic(
     connection: &mut PgConnection,
     statements: &Statements,
-    name: &str,
-    was_at: Option<OffsetDateTime>,
+    seen: &DuePeriodic,
     slots: &[OffsetDateTime],
     moves_to: OffsetDateTime,
 ) -> Result<Vec<Ran>> {
     let rows = query(&statements.run_periodic)
         .persistent(false)
-        .bind(name)
-        .bind(was_at)
+        .bind(&seen.name)
+        .bind(seen.next_at)
+        .bind(seen.starts_at)
         .bind(slots)
         .bind(moves_to)
         .fetch_all(connection)
@@ -216,4 +268,22 @@ pub(crate) async fn flag_periodic(
 ) -> Result<bool> {
     let flagged = query(&statements.flag_periodic).persistent(false).bind(name).bind(problem);
     Ok(flagged.execute(connection).await?.rows_affected() > 0)
+}
+
+/// A periodic job that live runners define differently in their code, or that none defines.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct PeriodicDefinitions {
+    pub(crate) name: String,
+    /// 0: no live runner defines it.
+    pub(crate) definitions: i64,
+    /// A runner of each definition.
+    pub(crate) runners: Vec<String>,
+}
+
+pub(crate) async fn periodic_definitions(
+    connection: &mut PgConnection,
+    statements: &Statements,
+) -> Result<Vec<PeriodicDefinitions>> {
+    let rows = query(&statements.health_periodic).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok(row.try_get::<Json<PeriodicDefinitions>, _>(0)?.0)).collect()
 }

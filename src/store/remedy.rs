@@ -86,6 +86,11 @@ pub(crate) fn sql_to_show(schema: &SchemaName, table: &str, column: &str, value:
     format!("SELECT * FROM {}.{table} WHERE {column} = {};", schema.quoted(), literal(value))
 }
 
+/// Removes a periodic job.
+pub(crate) fn sql_to_remove_periodic(schema: &SchemaName, name: &str) -> String {
+    format!("DELETE FROM {}.periodic WHERE name = {};", schema.quoted(), literal(name))
+}
+
 /// Deletes a batch of a queue's final jobs that are past their retention.
 pub(crate) fn sql_to_prune(schema: &SchemaName, queue: &str, state: &str, keep: &str) -> String {
     format!(

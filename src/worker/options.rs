@@ -31,18 +31,26 @@ use crate::retry::RetryPolicy;
 pub struct WorkerOptions {
     pub(super) timeout: Option<Duration>,
     pub(super) retry_policy: Option<RetryPolicy>,
+    pub(super) queue: Option<String>,
 }
 
 impl WorkerOptions {
     /// No options: the settings of the worker and the runner apply.
     pub const fn new() -> Self {
-        Self { timeout: None, retry_policy: None }
+        Self { timeout: None, retry_policy: None, queue: None }
     }
 
     /// How long a job may run, counted from the start of its work: see
     /// [`Worker::timeout`](crate::Worker::timeout). `Duration::MAX`: no limit.
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// The queue into which the jobs of this kind are inserted, where inserts name another than the kind's own. A runner
+    /// that works neither queue does not start.
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queue = Some(queue.into());
         self
     }
 

@@ -15,11 +15,14 @@ use crate::job::Job;
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     workers: HashMap<&'static str, Arc<dyn AnyWorker>>,
+    /// The queue that each kind or its options name.
+    queues: HashMap<&'static str, Option<String>>,
     doubled: Option<&'static str>,
 }
 
 impl Registry {
     pub(crate) fn add<J: Job>(&mut self, worker: impl Worker<J>, options: WorkerOptions) {
+        self.queues.insert(J::KIND, options.queue.clone().or_else(|| J::options().queue.map(Into::into)));
         let typed = Typed { worker, options, kind: PhantomData };
         if self.workers.insert(J::KIND, Arc::new(typed)).is_some() {
             self.doubled = Some(J::KIND);
@@ -36,7 +39,18 @@ impl Registry {
             Arc::new(Layered { middleware: Arc::clone(&middleware), worker: Arc::clone(worker) })
         };
         let workers = self.workers.iter().map(|(kind, worker)| (*kind, layered(worker))).collect();
-        Self { workers, doubled: self.doubled }
+        Self { workers, queues: self.queues.clone(), doubled: self.doubled }
+    }
+
+    /// The first kind whose jobs go to a queue that is not among these, and that queue. A kind that names none is not
+    /// judged: its inserts name one.
+    pub(crate) fn unworked<'a>(
+        &'a self,
+        worked: &[(String, usize)],
+        default: Option<&'a str>,
+    ) -> Option<(&'static str, &'a str)> {
+        let queues = self.queues.iter().filter_map(|(kind, queue)| Some((*kind, queue.as_deref().or(default)?)));
+        queues.filter(|(_, queue)| worked.iter().all(|(name, _)| name != queue)).min()
     }
 
     /// The first kind whose worker needs a missing value, and the type of that value.

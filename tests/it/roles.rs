@@ -95,7 +95,7 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
         "SELECT * FROM {schema}.cancel_jobs(ARRAY(SELECT id FROM {schema}.job))",
         "SELECT * FROM {schema}.delete_jobs(ARRAY(SELECT id FROM {schema}.job))",
         "SELECT * FROM {schema}.pause_queue('a')",
-        "SELECT * FROM {schema}.run_periodic('a', NULL, '{}', NULL)",
+        "SELECT * FROM {schema}.run_periodic('a', NULL, now(), '{}', NULL)",
         "CREATE TABLE {schema}.mine ()",
         "ALTER TABLE {schema}.job ADD COLUMN mine text",
         "DROP TABLE {schema}.job",

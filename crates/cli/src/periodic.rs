@@ -4,13 +4,16 @@ use clap::{Args, Subcommand};
 use time::OffsetDateTime;
 use uniqueue::{PeriodicRow, PeriodicRun, PeriodicSource};
 
+use self::define::{AddArguments, SetArguments};
 use crate::database::Database;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
 use crate::output::{self, Cell, Column, Style, Table, format_relative, printable};
 use crate::verdict::Verdict;
 
-/// List, run, pause, resume and remove periodic jobs.
+mod define;
+
+/// List, add, change, run, pause, resume and remove periodic jobs.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PeriodicArguments {
@@ -21,6 +24,8 @@ pub(crate) struct PeriodicArguments {
 #[derive(Debug, Subcommand)]
 enum PeriodicCommand {
     List(ListArguments),
+    Add(AddArguments),
+    Set(SetArguments),
     Run(RunArguments),
     Pause(PauseArguments),
     Resume(ResumeArguments),
@@ -30,12 +35,14 @@ enum PeriodicCommand {
 const EXAMPLES: &str = "\
 Examples:
   uniqueue periodic list
+  uniqueue periodic add daily-digest digest.send '0 9 * * MON-FRI' --time-zone Europe/Berlin
+  uniqueue periodic set daily-digest --schedule '0 10 * * MON-FRI'
   uniqueue periodic run daily-digest
   uniqueue periodic pause daily-digest
 
 Exit codes:
   0    done
-  1    no periodic job has that name
+  1    no periodic job has that name; add: one has it
   2    a wrong command line, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
@@ -111,6 +118,8 @@ named!(
 pub(crate) async fn run(arguments: PeriodicArguments) -> Result<Verdict, Failure> {
     match arguments.command {
         PeriodicCommand::List(ListArguments { database }) => list(&database).await,
+        PeriodicCommand::Add(arguments) => define::add(arguments).await,
+        PeriodicCommand::Set(arguments) => define::set(arguments).await,
         PeriodicCommand::Run(RunArguments { name, database }) => run_now(&name, &database).await,
         PeriodicCommand::Pause(PauseArguments { name, database }) => change(Change::Pause, &name, &database).await,
         PeriodicCommand::Resume(ResumeArguments { name, database }) => change(Change::Resume, &name, &database).await,

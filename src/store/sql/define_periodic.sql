@@ -1,5 +1,5 @@
--- Defines a periodic job, or changes it where something differs. With another schedule it begins
--- anew, with the same one it keeps its place in time; whether it is paused is left as it is.
+-- Defines a periodic job, or changes it where something differs. With another schedule the table's trigger begins it
+-- anew. With the same one it keeps its place in time. Whether it is paused is left as it is.
 INSERT INTO /* schema */periodic AS p (
     name, kind, queue, args, meta, priority, max_attempts, schedule, time_zone, unique_policy, catch_up, source,
     group_key, group_limit, in_order, starts_at, created_at
@@ -20,11 +20,6 @@ SET kind = excluded.kind,
     group_key = excluded.group_key,
     group_limit = excluded.group_limit,
     in_order = excluded.in_order,
-    starts_at = CASE
-        WHEN (p.schedule, p.time_zone) = (excluded.schedule, excluded.time_zone) THEN p.starts_at
-        ELSE excluded.starts_at
-    END,
-    next_at = CASE WHEN (p.schedule, p.time_zone) = (excluded.schedule, excluded.time_zone) THEN p.next_at END,
     problem = NULL
 WHERE (
         p.kind, p.queue, p.args, p.meta, p.priority, p.max_attempts, p.schedule, p.time_zone, p.unique_policy,

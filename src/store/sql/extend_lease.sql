@@ -6,7 +6,8 @@ SET leased_until = clock_timestamp() + $2::interval,
     completed = $3,
     failed = $4,
     counted_at = clock_timestamp(),
-    lately = clock_timestamp() - coalesce(r.counted_at, r.started_at),
+    -- Not negative, where the clock went back.
+    lately = greatest(clock_timestamp() - coalesce(r.counted_at, r.started_at), interval '0'),
     lately_completed = $3 - r.completed,
     lately_failed = $4 - r.failed
 WHERE r.id = $1 AND r.leased_until > clock_timestamp()

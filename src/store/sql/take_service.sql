@@ -1,9 +1,10 @@
--- Takes a service's lease, or extends it, where it is free or the caller's own. Always one row: whether the caller has
+-- Takes a service's lease, or extends it, where it is free or the caller's own. A lease that was taken in the future, before
+-- the clock went back, is free. Always one row: whether the caller has
 -- the lease now, and in how many milliseconds the lease ends. A locked row counts as taken: a runner never waits for a
 -- lease.
 WITH entered AS (
-    INSERT INTO /* schema */maintenance (service, holder, runner, leased_until)
-    SELECT $1::text, $2::uuid, $3::text, clock_timestamp() + $4::interval
+    INSERT INTO /* schema */maintenance (service, holder, runner, taken_at, leased_until)
+    SELECT $1::text, $2::uuid, $3::text, clock_timestamp(), clock_timestamp() + $4::interval
     WHERE NOT EXISTS (SELECT FROM /* schema */maintenance AS m WHERE m.service = $1)
     ON CONFLICT DO NOTHING
     RETURNING service
@@ -11,12 +12,16 @@ WITH entered AS (
 free AS (
     SELECT m.service
     FROM /* schema */maintenance AS m
-    WHERE m.service = $1 AND (m.holder = $2 OR m.leased_until <= clock_timestamp())
+    WHERE m.service = $1
+        AND (
+            m.holder = $2 OR m.leased_until <= clock_timestamp()
+            OR (m.holder IS NOT NULL AND m.taken_at > clock_timestamp())
+        )
     FOR UPDATE SKIP LOCKED
 ),
 taken AS (
     UPDATE /* schema */maintenance AS m
-    SET holder = $2, runner = $3, leased_until = clock_timestamp() + $4
+    SET holder = $2, runner = $3, taken_at = clock_timestamp(), leased_until = clock_timestamp() + $4
     FROM free AS f
     WHERE m.service = f.service
     RETURNING m.service

@@ -2,6 +2,7 @@
 //! cell asserts how long the fault is felt at most, and that it loses nothing.
 
 mod pool;
+mod remade;
 mod runner;
 mod stop;
 

@@ -52,7 +52,7 @@ const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
     ),
     ("ALTER TABLE {schema}.job SET UNLOGGED", ObjectChanged, Critical, "table job", "after a crash"),
     ("ALTER TABLE {schema}.job ENABLE ROW LEVEL SECURITY", ObjectChanged, Critical, "table job", "row security"),
-    ("DROP TABLE {schema}.periodic", ObjectMissing, Critical, "table periodic", "missing"),
+    ("DROP TABLE {schema}.change_log", ObjectMissing, Critical, "table change_log", "missing"),
     ("DROP FUNCTION {schema}.release_claim", ObjectMissing, Critical, "function release_claim", "missing"),
     (
         "CREATE OR REPLACE FUNCTION {schema}.wake_runners(queues text[]) RETURNS integer LANGUAGE sql AS 'SELECT 0'",
@@ -143,8 +143,8 @@ async fn every_function_and_view_that_is_dropped_comes_back_as_it_was() {
         if drifts.is_empty() {
             break;
         }
-        // A function takes its trigger along.
-        assert!(rounds > 0 || drifts.len() == all.len() + 1, "{} of {} are missed", drifts.len(), all.len());
+        // Two functions take their triggers along.
+        assert!(rounds > 0 || drifts.len() == all.len() + 2, "{} of {} are missed", drifts.len(), all.len());
         rounds += 1;
         assert!(rounds <= 8, "not as they were: {drifts:#?}");
         for drift in drifts {

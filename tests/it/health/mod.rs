@@ -4,6 +4,7 @@ mod database;
 mod drift;
 mod environment;
 mod full;
+mod periodic;
 mod sessions;
 mod work;
 

@@ -16,7 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// How many slots of a periodic job were run, and how many there are from its first to its last.
-async fn slots(database: &Database, name: &str) -> (i64, i64, i64) {
+pub(super) async fn slots(database: &Database, name: &str) -> (i64, i64, i64) {
     let slots = format!("FROM {{schema}}.job WHERE meta -> 'periodic' ->> 'name' = '{name}'");
     (
         database.number(&format!("SELECT count(*) {slots}")).await,
@@ -34,7 +34,7 @@ async fn miss(database: &Database, time: &str) {
     database.execute(&format!("UPDATE {{schema}}.periodic SET next_at = next_at - interval '{time}'")).await;
 }
 
-async fn until_placed(database: &Database) {
+pub(super) async fn until_placed(database: &Database) {
     until("next_at is not filled in", async || {
         database.number("SELECT count(*) FROM {schema}.periodic WHERE next_at IS NULL").await == 0
     })
@@ -81,7 +81,7 @@ async fn of_many_who_run_the_same_slot_at_once_one_does() {
         let (pool, barrier) = (database.pool().clone(), barrier.clone());
         let run = database.sql(
             "SELECT count(*) FROM {schema}.run_periodic(
-                'a', NULL, ARRAY['2026-01-01 10:00+00', '2026-01-01 11:00+00']::timestamptz[], '2026-01-01 12:00+00')",
+                'a', NULL, (SELECT starts_at FROM {schema}.periodic), ARRAY['2026-01-01 10:00+00', '2026-01-01 11:00+00']::timestamptz[], '2026-01-01 12:00+00')",
         );
         tasks.push(tokio::spawn(async move {
             let mut connection = pool.acquire().await.unwrap();
@@ -99,7 +99,7 @@ async fn of_many_who_run_the_same_slot_at_once_one_does() {
     // Moving it back by hand does not run a slot twice: the id and the key of the slot's job prevent that.
     database.execute("UPDATE {schema}.periodic SET next_at = '2026-01-01 10:00+00'").await;
     let again = "SELECT string_agg(DISTINCT outcome, ' ') FROM {schema}.run_periodic(
-        'a', '2026-01-01 10:00+00', ARRAY['2026-01-01 10:00+00']::timestamptz[], '2026-01-01 12:00+00')";
+        'a', '2026-01-01 10:00+00', (SELECT starts_at FROM {schema}.periodic), ARRAY['2026-01-01 10:00+00']::timestamptz[], '2026-01-01 12:00+00')";
     assert_eq!(database.text(again).await, "inserted");
     assert_eq!(database.number(JOBS).await, 2);
     database.execute("UPDATE {schema}.job SET id = gen_random_uuid()").await;

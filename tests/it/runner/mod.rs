@@ -2,6 +2,7 @@
 
 mod ahead;
 mod beginning;
+mod checks;
 mod completed_in;
 mod concurrency;
 mod control;

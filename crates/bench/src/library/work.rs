@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use uniqueue::{Client, Retention, Runner, RunnerHandle, RunningJob};
+use uniqueue::{Client, Retention, Runner, RunnerHandle, RunningJob, WorkerOptions};
 
 use crate::counter::Counter;
 use crate::failure::Failure;
@@ -57,8 +57,10 @@ pub(crate) async fn start(client: Client, work: &Work, counter: &Arc<Counter>) -
         counter.count(job.args.n);
         std::future::ready(())
     };
-    let mut runner = Runner::new(client).name("uniqueue bench").worker(worker);
-    for queue in queue_names(work.queues) {
+    let names = queue_names(work.queues);
+    let options = WorkerOptions::new().queue(&names[0]);
+    let mut runner = Runner::new(client).name("uniqueue bench").worker_with(worker, options);
+    for queue in names {
         runner = runner.queue(queue, (work.runners.slots / work.queues).max(1) as usize);
     }
     if work.keep == Keep::Nothing {

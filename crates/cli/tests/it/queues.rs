@@ -471,6 +471,34 @@ async fn periodic_jobs_are_listed_run_paused_and_removed() {
 }
 
 #[tokio::test]
+async fn periodic_jobs_are_added_and_changed() {
+    let queues = Queues::new().await;
+    let add = ["periodic", "add", "daily", "digest.send", "0 9 * * MON-FRI", "--time-zone", "Europe/Berlin"];
+    let text = queues.text(&[&add[..], &["--queue", "emails", "--args", r#"{"to": "all"}"#]].concat(), 0);
+    assert_eq!(text, "periodic job daily is added\n");
+    let output = queues.command(&add).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("periodic job \"daily\" exists"));
+    let set = ["periodic", "set", "daily", "--schedule", "0 22-6 * * FRI-MON", "--catch-up", "skip", "--json"];
+    let row: Value = serde_json::from_str(&queues.text(&set, 0)).unwrap();
+    let members =
+        ["name", "kind", "schedule", "time_zone", "queue", "catch_up", "source"].map(|member| row[member].clone());
+    let expected = json!(["daily", "digest.send", "0 22-6 * * FRI-MON", "Europe/Berlin", "emails", "skip", "database"]);
+    assert_eq!(json!(members), expected);
+    assert_eq!(row["args"], json!({"to": "all"}));
+    for (line, code) in [
+        (vec!["periodic", "set", "daily", "--schedule", "0 25 * * *"], 2),
+        (vec!["periodic", "add", "other", "digest.send", "every day"], 2),
+        (vec!["periodic", "set", "nobody", "--priority", "1"], 1),
+    ] {
+        assert_eq!(queues.command(&line).output().unwrap().status.code(), Some(code), "{line:?}");
+    }
+    execute(&queues.url, "UPDATE uniqueue.periodic SET source = 'code'").await;
+    let output = queues.command(&["periodic", "set", "daily", "--priority", "-1"]).output().unwrap();
+    assert!(String::from_utf8(output.stderr).unwrap().contains("it is defined in code"));
+}
+
+#[tokio::test]
 async fn backfill_looks_first_then_puts_waiting_jobs_in_groups_and_says_what_is_left() {
     let queues = Queues::new().await;
     execute(
