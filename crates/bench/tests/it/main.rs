@@ -1,5 +1,7 @@
 //! `uniqueue-bench`: every workload runs, is checked and leaves nothing behind. Speed is not tested.
 
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a helper of a test fails the test")]
+
 mod support;
 
 use std::fs;
