@@ -13,10 +13,16 @@ use crate::page::Page;
 
 pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let name = fields.need("queue")?;
-    let Some(snapshot) = page.sample().await else {
+    let Some(mut snapshot) = page.sample().await else {
         return Ok(document(&page, Document { title: "Queue", is_live: true, actions: html! {}, body: html! {} }));
     };
-    let queue = snapshot.queues.iter().find(|queue| queue.settings.name.as_str() == name);
+    let is_it = |queue: &&QueueInfo| queue.settings.name.as_str() == name;
+    if !snapshot.queues.iter().any(|queue| is_it(&queue)) {
+        // It may have appeared since the sample.
+        page.app.sampler.refresh().await;
+        snapshot = page.app.sampler.latest().await.snapshot.unwrap_or(snapshot);
+    }
+    let queue = snapshot.queues.iter().find(is_it);
     let queue = queue.ok_or(Failure::NotFound("queue: it appears with its first job, runner or setting"))?;
     let (settings, now) = (&queue.settings, snapshot.now());
     let body = html! {

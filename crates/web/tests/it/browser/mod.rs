@@ -6,6 +6,7 @@ mod actions;
 mod driver;
 mod ending;
 mod journey;
+mod live;
 mod pictures;
 mod scene;
 mod service;
