@@ -29,10 +29,12 @@ impl Event {
     /// The event of an insert. For a duplicate it is an event of the holder.
     pub(crate) fn of_insert(inserted: &Inserted) -> Self {
         let JobRow { id, kind, queue, attempt, state, .. } = &inserted.job;
-        let happened = if inserted.duplicate {
-            Happened::Duplicate { state: *state }
-        } else {
-            Happened::Inserted { state: *state, replaced: inserted.replaced }
+        let state = *state;
+        let happened = match inserted {
+            Inserted { updated: true, .. } => Happened::Updated { state },
+            Inserted { covered: true, .. } => Happened::Covered { state },
+            Inserted { duplicate: true, .. } => Happened::Duplicate { state },
+            Inserted { replaced, .. } => Happened::Inserted { state, replaced: *replaced },
         };
         Self { id: *id, kind: kind.clone(), queue: queue.clone(), attempt: *attempt, happened }
     }
@@ -53,10 +55,22 @@ pub enum Happened {
         /// The job that it replaced, which is cancelled.
         replaced: Option<JobId>,
     },
-    /// It holds the unique key of an insert, which was a duplicate and inserted nothing.
+    /// It holds the unique key of an insert, which was a duplicate, inserted nothing, and left it as it is.
     #[non_exhaustive]
     Duplicate {
         /// The holder's state at the time of the insert.
+        state: JobState,
+    },
+    /// A duplicate changed it in place, under `update`. In a caller's transaction that is not committed yet.
+    #[non_exhaustive]
+    Updated {
+        /// Its state at the time of the insert.
+        state: JobState,
+    },
+    /// It starts after the transaction of a duplicate has committed, under `run_again`.
+    #[non_exhaustive]
+    Covered {
+        /// Its state at the time of the insert.
         state: JobState,
     },
     /// A worker has started an attempt.
@@ -111,6 +125,8 @@ impl Happened {
         match self {
             Happened::Inserted { .. } => "inserted",
             Happened::Duplicate { .. } => "duplicate",
+            Happened::Updated { .. } => "updated",
+            Happened::Covered { .. } => "covered",
             Happened::Started { .. } => "started",
             Happened::Completed => "completed",
             Happened::Retried { .. } => "retried",

@@ -111,7 +111,7 @@ pub fn describe() {
 const fn counter_index(happened: &Happened) -> usize {
     match happened {
         Happened::Inserted { .. } => 0,
-        Happened::Duplicate { .. } => 1,
+        Happened::Duplicate { .. } | Happened::Updated { .. } | Happened::Covered { .. } => 1,
         Happened::Started { .. } => 2,
         Happened::Completed => 3,
         Happened::Retried { .. } => 4,

@@ -49,6 +49,11 @@ async fn inserts_tell_what_was_inserted_replaced_and_met() {
     let replacing = key().on_conflict(OnConflict::Replace);
     let second = client.insert(job("e").unique_key(replacing)).await.unwrap();
     client.insert(job("f").unique_key(key().on_conflict(OnConflict::Reject))).await.unwrap_err();
+    let waiting_key = || UniqueKey::raw("waits").on_conflict(OnConflict::RunAgain);
+    let third = client.insert(job("g").pending().unique_key(waiting_key())).await.unwrap();
+    let batch =
+        [job("h").unique_key(waiting_key()), job("g").unique_key(waiting_key().on_conflict(OnConflict::Update))];
+    client.insert_many(batch).await.unwrap();
 
     let told = waiting(&mut events).await;
     let words: Vec<_> = told.iter().map(|event| (event.id, event.kind.as_str(), event.happened.as_str())).collect();
@@ -58,12 +63,17 @@ async fn inserts_tell_what_was_inserted_replaced_and_met() {
         (first.id(), "a", "duplicate"),
         (answers[2].id(), "d", "inserted"),
         (second.id(), "e", "inserted"),
+        (third.id(), "g", "inserted"),
+        (third.id(), "g", "covered"),
+        (third.id(), "g", "updated"),
     ];
     assert_eq!(words, expected);
     assert_eq!((told[0].queue.as_str(), told[0].attempt), ("q", 0));
     assert!(matches!(told[1].happened, Happened::Inserted { state: JobState::Pending, replaced: None, .. }));
     assert!(matches!(told[2].happened, Happened::Duplicate { state: JobState::Available, .. }));
     assert!(matches!(told[4].happened, Happened::Inserted { replaced: Some(id), .. } if id == first.id()));
+    assert!(matches!(told[6].happened, Happened::Covered { state: JobState::Pending, .. }));
+    assert!(matches!(told[7].happened, Happened::Updated { state: JobState::Pending, .. }));
 }
 
 #[tokio::test]
