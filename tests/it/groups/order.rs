@@ -92,6 +92,21 @@ async fn a_successor_by_replace_inherits_the_place_of_a_head_that_began() {
 }
 
 #[tokio::test]
+async fn a_successor_by_replace_of_a_head_that_has_not_begun_takes_a_place_of_its_own() {
+    let database = with_history().await;
+    let first = || line(1, Deed::Plain).unique_key(UniqueKey::raw("first").on_conflict(OnConflict::Replace));
+    database.client.insert(first()).await.unwrap();
+    let second = database.client.insert(line(1, Deed::Plain)).await.unwrap().id();
+    let successor = database.client.insert(first()).await.unwrap();
+    assert!(successor.replaced.is_some());
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE began IS NOT NULL").await, 0);
+    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    database.until(LEFT, 0).await;
+    let order = "SELECT string_agg(h.job::text, ' ' ORDER BY h.n) FROM {schema}.history AS h WHERE h.is_start";
+    assert_eq!(database.text(order).await, format!("{second} {}", successor.id()));
+}
+
+#[tokio::test]
 async fn an_operator_s_retry_of_a_final_job_puts_it_into_the_line_as_a_new_one() {
     let database = with_history().await;
     let client = &database.client;
