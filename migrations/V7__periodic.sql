@@ -141,7 +141,15 @@ BEGIN
     PERFORM set_config('uniqueue.ignore_max_waiting', 'on', true);
     FOREACH slot_at IN ARRAY slots LOOP
         slot := slot_at;
-        SELECT e.outcome, (e.entered).id INTO entered
+        job := slot_id(which, slot_at);
+        -- The slot was run before. What its job is made of may have changed since.
+        IF EXISTS (SELECT FROM job AS j WHERE j.id = run_periodic.job) THEN
+            outcome := 'inserted';
+            latest := job;
+            RETURN NEXT;
+            CONTINUE;
+        END IF;
+        SELECT e.outcome, e.job_id AS id INTO entered
         FROM enter_job(
             definition.kind,
             definition.args,
@@ -156,7 +164,7 @@ BEGIN
                 definition.unique_policy,
                 jsonb_build_object('key', 'periodic:' || which || ':' || slot_text(slot_at), 'scope', 'exists', 'ttl', 'PT10M')
             ),
-            slot_id(which, slot_at),
+            job,
             pending => false,
             max_wait => NULL,
             -- There is no caller to receive an error: under reject the slot is skipped, as under ignore.

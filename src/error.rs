@@ -316,7 +316,7 @@ impl Error {
 pub struct Rejection {
     /// The index of the input in the call, counted from 0.
     pub index: usize,
-    /// The job that claims the key. If `earlier` is set, it was not inserted either.
+    /// The job that claims the key. If `earlier` is set, it was not inserted either, and no job has this id.
     pub holder: JobId,
     /// The holder's state at the time of the insert.
     pub holder_state: JobState,
@@ -334,6 +334,9 @@ impl Rejection {
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.holder, self.holder_state)
+        match self.earlier {
+            Some(index) => write!(f, "{index} of the same call"),
+            None => write!(f, "{} ({})", self.holder, self.holder_state),
+        }
     }
 }

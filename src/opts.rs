@@ -222,7 +222,8 @@ macro_rules! insert_setters {
                 self
             }
 
-            /// Gives the job this id. An insert that is sent again with the same id returns the existing job.
+            /// Gives the job this id. An insert that is sent again with the same id, kind, queue and args returns the existing
+            /// job. An id that another job has is an error of the database that names both.
             /// Default: a new UUIDv7.
             pub fn id(mut self, id: impl Into<$crate::ident::JobId>) -> Self {
                 self.options_mut().id = Some(id.into());

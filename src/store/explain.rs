@@ -34,6 +34,8 @@ pub(crate) async fn explain_unique(
     let key = given.claim.as_ref().map(|claim| claim.key.as_str());
     let row = query(&statements.explain_unique)
         .bind(given.id.as_uuid())
+        .bind(given.kind.as_str())
+        .bind(given.queue.as_str())
         .bind(key)
         .bind(given.on_conflict())
         .bind(Json(&*given.args))

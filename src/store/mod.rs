@@ -239,6 +239,7 @@ statements! {
     holder,
     holders,
     insert_batch,
+    insert_one,
     insert_plain,
     insert_plain_one,
     insert_unique,

@@ -110,3 +110,14 @@ async fn taking_claims_back_never_reads_the_whole_table_whatever_was_planned_bef
     assert_eq!((after - before, claiming), (0, 12));
     tx.rollback().await.unwrap();
 }
+
+/// PostgreSQL refuses it while a function of the language SQL reads the columns of a row that it takes.
+#[tokio::test]
+async fn a_column_with_a_default_can_be_added_to_the_job_table() {
+    let database = Database::new().await;
+    for default in ["0", "clock_timestamp()"] {
+        let kind = if default == "0" { "integer" } else { "timestamptz" };
+        database.execute(&format!("ALTER TABLE {{schema}}.job ADD COLUMN my_{kind} {kind} DEFAULT {default}")).await;
+    }
+    database.client.insert(job("a").unique_key(UniqueKey::raw("k"))).await.unwrap();
+}

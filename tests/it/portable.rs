@@ -63,10 +63,10 @@ const EXCEPTIONS: &[(Form, &[&str], &str)] = &[
     (
         GenericPlan,
         &[
-            "enter_job",
             "explain_insert",
             "free_places",
             "insert_batch",
+            "insert_one",
             "insert_unique",
             "jobs_of_groups",
             "note_duplicates",

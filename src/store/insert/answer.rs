@@ -1,5 +1,7 @@
 //! What became of rows that were sent, as the database says.
 
+use std::collections::HashMap;
+
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
@@ -33,7 +35,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
     pub(crate) replaced: Option<JobId>,
-    /// Absent when the outcome is `Contested` or `Busy`.
+    /// Absent when the outcome is `Contested` or `Busy`, and until it has been [shared](share_jobs).
     pub(crate) job: Option<JobRow>,
     pub(crate) answered_at: OffsetDateTime,
 }
@@ -50,7 +52,9 @@ impl Answer {
         let outcome = outcome(answer)?;
         let job = match outcome {
             _ if answer.try_get::<Option<Uuid>, _>("id")?.is_some() => Some(job_row(answer)?),
-            Outcome::Inserted => Some(row.into_job(entered(answer)?)),
+            Outcome::Inserted if answer.try_get::<Option<Stored>, _>("new_created_at")?.is_some() => {
+                Some(row.into_job(entered(answer)?))
+            }
             _ => None,
         };
         let replaced = answer.try_get::<Option<Uuid>, _>("replaced")?.map(JobId::from);
@@ -69,6 +73,29 @@ pub(super) fn outcome(answer: &PgRow) -> Result<Outcome> {
         "busy" => Outcome::Busy,
         _ => Outcome::Rejected,
     })
+}
+
+/// Gives each answer its job, where the database sent the job with the first answer that names it.
+pub(super) fn share_jobs(answers: &mut [Option<Answer>], answered: &[PgRow]) -> Result<()> {
+    let mut named = Vec::with_capacity(answered.len());
+    for answer in answered {
+        if let (Some(place), Some(id)) =
+            (answer.try_get::<Option<i32>, _>("place")?, answer.try_get::<Option<Uuid>, _>("job_id")?)
+        {
+            // Places count from 1.
+            named.push((usize::try_from(place - 1).unwrap_or_default(), JobId::from(id)));
+        }
+    }
+    let is_sent = |place: usize| answers[place].as_ref().is_some_and(|answer| answer.job.is_some());
+    let (sent, unsent): (Vec<_>, Vec<_>) = named.into_iter().partition(|(place, _)| is_sent(*place));
+    let first: HashMap<JobId, usize> = sent.into_iter().map(|(place, id)| (id, place)).collect();
+    for (place, id) in unsent {
+        let job = first.get(&id).and_then(|first| answers[*first].as_ref()?.job.clone());
+        if let Some(answer) = &mut answers[place] {
+            answer.job = job;
+        }
+    }
+    Ok(())
 }
 
 /// What the database decided of a new job.

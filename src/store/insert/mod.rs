@@ -6,8 +6,8 @@
 //! | has different keys and new ids, and ignores duplicates | the unique way: a look for holders, then `INSERT` of the others |
 //! | anything else; and what the unique way left contested | one by one, in the order of keys |
 //!
-//! One row goes the first two ways without arrays. Several rows that must be all or nothing go to `insert_batch`,
-//! which tries the unique way in a subtransaction of its own; rows of several callers are each
+//! One row goes each way without arrays and without a subtransaction. Several rows that must be all or nothing go to
+//! `insert_batch`, which tries the unique way in a subtransaction of its own; rows of several callers are each
 //! [settled for itself](insert_each).
 
 mod answer;
@@ -19,8 +19,8 @@ use std::time::Duration;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
-use self::answer::outcome;
 pub(crate) use self::answer::{Answer, Outcome};
+use self::answer::{outcome, share_jobs};
 use self::columns::Columns;
 pub(crate) use self::row::NewRow;
 use super::{Statements, interval, query};
@@ -56,20 +56,36 @@ pub(crate) async fn insert(
         return insert_plain(connection, statements, &mut batch.rows).await;
     }
     let Batch { rows, in_order, folded } = batch;
-    let mut in_order = *in_order;
-    if rows.len() == 1 && !in_order && folded.is_none() && max_wait.is_none() {
-        let inserting = rows[0].bind_to(query(&statements.insert_unique_one));
-        let answered = inserting.fetch_one(&mut *connection).await?;
-        if outcome(&answered)? != Outcome::Contested {
-            return rows.drain(..).map(|row| Answer::of_unique(row, &answered).map(Some)).collect();
-        }
-        in_order = true;
+    if let ([row], None) = (rows.as_slice(), &folded) {
+        let is_quick = !*in_order && max_wait.is_none();
+        let answered = insert_one(connection, statements, row, is_quick, max_wait).await?;
+        return rows.drain(..).map(|row| Answer::of_unique(row, &answered).map(Some)).collect();
     }
     let columns = Columns::of(rows);
     let inserting = columns.bind_to(query(&statements.insert_batch)).bind(&columns.on_conflicts);
-    let inserting = inserting.bind(in_order).bind(max_wait.map(interval)).bind(&*folded).bind(&columns.groups);
+    let inserting = inserting.bind(*in_order).bind(max_wait.map(interval)).bind(&*folded).bind(&columns.groups);
     let answered = inserting.fetch_all(connection).await?;
-    deal(std::mem::take(rows), &answered, Answer::of_unique)
+    let mut answers = deal(std::mem::take(rows), &answered, Answer::of_unique)?;
+    share_jobs(&mut answers, &answered)?;
+    Ok(answers)
+}
+
+/// Inserts one row. `is_quick`: it ignores duplicates, so a look at its key is mostly enough.
+async fn insert_one(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    row: &NewRow,
+    is_quick: bool,
+    max_wait: Option<Duration>,
+) -> Result<PgRow> {
+    if is_quick {
+        let answered = row.bind_to(query(&statements.insert_unique_one)).fetch_one(&mut *connection).await?;
+        if outcome(&answered)? != Outcome::Contested {
+            return Ok(answered);
+        }
+    }
+    let inserting = row.bind_to(query(&statements.insert_one)).bind(row.on_conflict()).bind(max_wait.map(interval));
+    Ok(inserting.fetch_one(connection).await?)
 }
 
 /// Inserts the rows of a batch that is not `in_order`, each for itself, on a connection without a transaction.

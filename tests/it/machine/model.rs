@@ -208,6 +208,15 @@ impl Story<'_> {
             (OnConflict::Update | OnConflict::RunAgain, Err(Error::Rejected(_))) => {
                 assert!(held.is_final() || held.state == JobState::Running, "{:#?}", self.log);
             }
+            // Overdue, the holder gave up its claim.
+            (OnConflict::Update, Ok(answer)) if !answer.duplicate => {
+                assert!(answer.id().as_uuid() == modelled.id && answer.replaced.is_none(), "{:#?}", self.log);
+                let waits_for_its_time = [JobState::Available, JobState::Retryable, JobState::Scheduled];
+                assert!(waits_for_its_time.contains(&held.state), "{:#?}", self.log);
+                held.states = StateSet::EMPTY;
+                modelled.state = answer.job.state;
+                self.jobs.push(modelled);
+            }
             (OnConflict::Update, Ok(answer)) => {
                 assert!(answer.duplicate && answer.updated && answer.id().as_uuid() == held.id, "{:#?}", self.log);
                 assert!(!held.is_final() && held.state != JobState::Running, "{:#?}", self.log);

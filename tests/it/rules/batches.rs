@@ -126,6 +126,7 @@ async fn r10_a_batch_that_rejects_itself_says_which_input_was_first() {
     let error = database.client.insert_many(jobs).await.unwrap_err();
     let [rejection] = error.rejections() else { panic!("{error}") };
     assert_eq!((rejection.index, rejection.earlier), (2, Some(1)));
+    assert_eq!(error.to_string(), "duplicate: the unique key is held by job 1 of the same call");
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
 }
 

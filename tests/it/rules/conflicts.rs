@@ -244,7 +244,7 @@ async fn r14_preempt_waits_for_an_open_complete_in_and_then_inserts() {
         tokio::spawn(async move { client.insert(new).await.unwrap() })
     };
     let waits = "SELECT count(*) FROM pg_stat_activity
-        WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_batch%'";
+        WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_%'";
     database.until(waits, 1).await;
     commit.notify_one();
     let new = tokio::time::timeout(WAIT, waiting).await.unwrap().unwrap();

@@ -179,7 +179,7 @@ async fn r9_a_conflict_newer_than_the_snapshot_is_retryable() {
                     client.insert_many(new).await.unwrap();
                 }
                 let mut tx = begin().await;
-                client.insert(job("rival").unique_key(key(&text))).await.unwrap();
+                client.insert(job("a").unique_key(key(&text))).await.unwrap();
                 let error = match way {
                     "batch" | "new batch" => client.insert_many([unique(), job("b")]).tx(&mut tx).await.unwrap_err(),
                     _ => client.insert(unique()).tx(&mut tx).await.unwrap_err(),

@@ -63,7 +63,7 @@ async fn r12_a_holder_that_starts_meanwhile_does_not_cover() {
         tokio::spawn(async move { client.insert(covering(OnConflict::RunAgain)).await.unwrap() })
     };
     let waits = "SELECT count(*) FROM pg_stat_activity
-        WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_batch%'";
+        WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_%'";
     database.until(waits, 1).await;
     fetch.commit().await.unwrap();
     let answer = tokio::time::timeout(WAIT, waiting).await.unwrap().unwrap();
@@ -233,6 +233,66 @@ async fn r12_a_scope_with_running_is_an_error() {
     );
     // A claim that ends at the start does not cover the run.
     assert!(!database.client.insert(job("a").unique_key(active().until_start())).await.unwrap().duplicate);
+}
+
+/// Two batches cover a key and then change its holder: the second waits for the first before it has a lock of its own.
+#[tokio::test]
+async fn r12_batches_that_mix_run_again_with_a_change_of_one_key_do_not_deadlock() {
+    for change in [OnConflict::Update, OnConflict::Replace, OnConflict::Preempt] {
+        let database = Database::new().await;
+        let client = &database.client;
+        client.insert(covering(OnConflict::RunAgain)).await.unwrap();
+        database.execute(YOUNG).await;
+        let mut open = database.pool().begin().await.unwrap();
+        assert!(client.insert(covering(OnConflict::RunAgain)).tx(&mut open).await.unwrap().covered);
+        let batches: Vec<_> = (0..2)
+            .map(|_| {
+                let client = client.clone();
+                let batch = [covering(OnConflict::RunAgain), covering(change)];
+                tokio::spawn(async move { client.insert_many(batch).await })
+            })
+            .collect();
+        let waits = "SELECT count(*) FROM pg_stat_activity
+            WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_%'";
+        database.until(waits, 2).await;
+        open.commit().await.unwrap();
+        for batch in batches {
+            tokio::time::timeout(WAIT, batch).await.unwrap().unwrap().unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn r12_a_covered_holder_wakes_runners_at_the_commit() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.insert(covering(OnConflict::RunAgain)).await.unwrap();
+    let mut listener = sqlx::postgres::PgListener::connect_with(database.pool()).await.unwrap();
+    listener.listen(&format!("{}.job", database.schema)).await.unwrap();
+    let idle = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
+        VALUES (gen_random_uuid(), 'r', '{default}', true, now() + interval '1 hour', true)";
+    database.execute(idle).await;
+    for on_conflict in [OnConflict::RunAgain, OnConflict::Update] {
+        database.execute(YOUNG).await;
+        let policy = format!(r#"{{"key": "k", "scope": "queued", "on_conflict": "{}"}}"#, on_conflict.as_str());
+        let one = format!(
+            "SELECT count(*) FROM {{schema}}.insert_job('{}', '{{\"n\": 1}}', unique_policy => '{policy}')",
+            covering(on_conflict).kind()
+        );
+        let mut tx = database.pool().begin().await.unwrap();
+        client.insert(covering(on_conflict)).tx(&mut tx).await.unwrap();
+        tx.commit().await.unwrap();
+        let heard = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+        assert_eq!(heard.payload(), "default");
+        assert_eq!(database.number(&one).await, 1);
+        let heard = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+        assert_eq!(heard.payload(), "default");
+    }
+    // A duplicate that only looks locks nothing, so it wakes no runner.
+    client.insert(covering(OnConflict::Ignore)).await.unwrap();
+    client.insert(job("a")).await.unwrap();
+    tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(50), listener.recv()).await.is_err());
 }
 
 #[tokio::test]

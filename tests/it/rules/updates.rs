@@ -17,6 +17,11 @@ pub(super) fn updating(args: &Value, update: Update) -> NewJob {
     NewJob::new("a", args).unique_key(UniqueKey::raw("k").update(update))
 }
 
+/// The same, not overdue however slow the test is.
+fn later(args: &Value, update: Update) -> NewJob {
+    updating(args, update).scheduled_in(60 * MINUTE)
+}
+
 fn args(job: &uniqueue::JobRow) -> Value {
     serde_json::from_str(job.args.get()).unwrap()
 }
@@ -40,7 +45,7 @@ async fn r13_latest_merge_and_append_change_the_args_of_the_holder_in_place() {
         ),
     ] {
         database.execute("DELETE FROM {schema}.job").await;
-        let holder = client.insert(updating(&first, update).priority(3)).await.unwrap();
+        let holder = client.insert(later(&first, update).priority(3)).await.unwrap();
         assert!(!holder.duplicate && !holder.updated);
         let answer = client.insert(updating(&second, update).queue("other")).await.unwrap();
         assert!(answer.duplicate && answer.updated && answer.replaced.is_none());
@@ -48,7 +53,7 @@ async fn r13_latest_merge_and_append_change_the_args_of_the_holder_in_place() {
         assert_eq!((answer.id(), answer.job.queue.as_str(), answer.job.priority), (holder.id(), "default", 3));
         assert_eq!((args(&answer.job), answer.job.scheduled_at), (expected.clone(), holder.job.scheduled_at));
         let row = client.job(holder.id()).await.unwrap().unwrap();
-        assert_eq!((args(&row), row.claims, row.state), (expected, true, JobState::Available));
+        assert_eq!((args(&row), row.claims, row.state), (expected, true, JobState::Scheduled));
         assert_eq!((row.updates, row.updated_at >= Some(row.created_at), row.updated_by.is_some()), (1, true, true));
         assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
         assert_eq!(database.number("SELECT updates::bigint FROM {schema}.job WHERE updated_at >= created_at").await, 1);
@@ -59,7 +64,7 @@ async fn r13_latest_merge_and_append_change_the_args_of_the_holder_in_place() {
 async fn r13_an_update_that_is_sent_again_is_applied_once() {
     let database = Database::new().await;
     let client = &database.client;
-    client.insert(updating(&json!({"i": [1]}), Update::append())).await.unwrap();
+    client.insert(later(&json!({"i": [1]}), Update::append())).await.unwrap();
     let id = uuid::Uuid::now_v7();
     for _ in 0..3 {
         let again = updating(&json!({"i": [2]}), Update::append()).id(id);
@@ -74,7 +79,7 @@ async fn r13_an_update_that_is_sent_again_is_applied_once() {
 async fn r13_a_member_that_does_not_fit_is_an_error_that_names_it() {
     let database = Database::new().await;
     let client = &database.client;
-    client.insert(updating(&json!({"list": [1], "n": 1}), Update::append())).await.unwrap();
+    client.insert(later(&json!({"list": [1], "n": 1}), Update::append())).await.unwrap();
     for (given, problem) in [
         (json!({"list": 2}), "append needs an array in both jobs: \"list\""),
         (json!({"n": [2]}), "append needs an array in both jobs: \"n\""),
@@ -106,12 +111,12 @@ async fn r13_a_full_holder_gives_up_its_claim_to_the_newcomer() {
     let database = Database::new().await;
     let client = &database.client;
     let update = Update::append().max_items(3);
-    let first = client.insert(updating(&json!({"i": [1, 2]}), update)).await.unwrap();
+    let first = client.insert(later(&json!({"i": [1, 2]}), update)).await.unwrap();
     assert!(client.insert(updating(&json!({"i": [3]}), update)).await.unwrap().updated);
     let second = client.insert(updating(&json!({"i": [4]}), update)).await.unwrap();
     assert!(!second.duplicate && !second.updated && second.replaced.is_none());
     let first = client.job(first.id()).await.unwrap().unwrap();
-    assert_eq!((args(&first), first.claims, first.state), (json!({"i": [1, 2, 3]}), false, JobState::Available));
+    assert_eq!((args(&first), first.claims, first.state), (json!({"i": [1, 2, 3]}), false, JobState::Scheduled));
     assert_eq!(client.holder("k").await.unwrap().unwrap().id, second.id());
     // The limit of the args in bytes is one, too.
     let long = "x".repeat(600_000);
@@ -137,12 +142,14 @@ async fn r13_push_moves_a_scheduled_holder_up_to_max_delay_and_never_back() {
     let last = client.insert(push(8 * MINUTE)).await.unwrap().job;
     assert_eq!(last.scheduled_at - last.created_at, 10 * MINUTE, "the longest delay counts from the first insert");
     assert_eq!((last.id, last.state), (holder.id, JobState::Scheduled));
-    // Once due, args change and the time stays, promoted or not.
-    database.pass(5 * MINUTE).await;
-    let due = client.insert(push(8 * MINUTE)).await.unwrap();
-    assert!(due.updated && due.job.scheduled_at < due.answered_at);
-    database.set_state(holder.id, "available").await;
-    assert_eq!(client.insert(push(8 * MINUTE)).await.unwrap().job.scheduled_at, due.job.scheduled_at);
+    // Once due, the time stays.
+    for (state, arrives) in [("scheduled", "0.5 s"), ("available", "-0.5 s")] {
+        let due = format!(
+            "SELECT ({{schema}}.updated_schedule('{state}', NULL, t.at - interval '1 min', t.at, '10 min',
+                t.at + interval '1 min', t.at + interval '{arrives}') = t.at)::text FROM (SELECT now() AS at) AS t"
+        );
+        assert_eq!(database.text(&due).await, "true");
+    }
 }
 
 #[tokio::test]
@@ -151,7 +158,7 @@ async fn r13_a_holder_that_was_attempted_is_not_pushed_and_gets_new_attempts() {
     let client = &database.client;
     let push = || updating(&json!({}), Update::latest().push(10 * MINUTE)).scheduled_in(MINUTE).max_attempts(5);
     let holder = client.insert(push()).await.unwrap().job;
-    let attempted = "UPDATE {schema}.job SET state = 'retryable', attempt = 4, attempted_at = now(), scheduled_at = now() + interval '1 s'";
+    let attempted = "UPDATE {schema}.job SET state = 'retryable', attempt = 4, attempted_at = now(), scheduled_at = now() + interval '20 s'";
     database.execute(attempted).await;
     let answer = client.insert(push()).await.unwrap();
     assert!(answer.updated);
@@ -215,7 +222,7 @@ async fn r13_a_holder_that_runs_or_is_final_rejects_and_one_that_claims_no_more_
 async fn r13_an_open_transaction_holds_up_other_updates_no_longer_than_max_wait() {
     let database = Database::new().await;
     let client = &database.client;
-    client.insert(updating(&json!({"i": [0]}), Update::append())).await.unwrap();
+    client.insert(later(&json!({"i": [0]}), Update::append())).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     client.insert(updating(&json!({"i": [1]}), Update::append())).tx(&mut tx).await.unwrap();
     let bounded =
@@ -226,7 +233,7 @@ async fn r13_an_open_transaction_holds_up_other_updates_no_longer_than_max_wait(
         tokio::spawn(async move { client.insert(updating(&json!({"i": [3]}), Update::append())).await.unwrap() })
     };
     let waits = "SELECT count(*) FROM pg_stat_activity
-        WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_batch%'";
+        WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_%'";
     database.until(waits, 1).await;
     tx.commit().await.unwrap();
     let answer = tokio::time::timeout(WAIT, waiting).await.unwrap().unwrap();
@@ -246,7 +253,7 @@ async fn r13_a_holder_that_starts_while_the_update_waits_is_not_changed() {
         tokio::spawn(async move { client.insert(updating(&json!({"i": [1]}), Update::append())).await.unwrap() })
     };
     let waits = "SELECT count(*) FROM pg_stat_activity
-        WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_batch%'";
+        WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_%'";
     database.until(waits, 1).await;
     fetch.commit().await.unwrap();
     let answer = tokio::time::timeout(WAIT, waiting).await.unwrap().unwrap();
@@ -259,7 +266,7 @@ async fn r13_a_batch_folds_updates_in_input_order() {
     let database = Database::new().await;
     let client = &database.client;
     let batch = [
-        updating(&json!({"i": [1]}), Update::append()),
+        later(&json!({"i": [1]}), Update::append()),
         job("plain"),
         updating(&json!({"i": [2]}), Update::append()),
         updating(&json!({"i": [3]}), Update::append()),
@@ -283,7 +290,7 @@ async fn r13_sql_and_its_bulk_function_update_like_rust() {
         r#"{"key": "k", "scope": "queued", "update": {"args": "append", "schedule": "push", "max_delay": "PT1M"}}"#;
     let one = |n: i32| {
         format!(
-            "SELECT outcome || duplicate FROM {{schema}}.insert_job('a', '{{\"i\": [{n}]}}', unique_policy => '{policy}')"
+            "SELECT outcome || duplicate FROM {{schema}}.insert_job('a', '{{\"i\": [{n}]}}', pending => true, unique_policy => '{policy}')"
         )
     };
     assert_eq!(database.text(&one(1)).await, "insertedfalse");

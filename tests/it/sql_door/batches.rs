@@ -148,6 +148,7 @@ async fn r10_a_rejected_sql_batch_inserts_nothing_and_is_rows_or_an_error_as_ask
     let detail: Value = serde_json::from_str(&detail).unwrap();
     assert_eq!(detail[0], json!({"index": 1, "holder": waiting, "state": "available"}));
     assert_eq!(detail[1], json!({"index": 3, "holder": running, "state": "running"}));
+    assert_eq!(detail[2], json!({"index": 5, "earlier": 4}), "no id that never exists");
 
     // As rows the caller's transaction goes on.
     let mut tx = database.pool().begin().await.unwrap();
@@ -156,7 +157,9 @@ async fn r10_a_rejected_sql_batch_inserts_nothing_and_is_rows_or_an_error_as_ask
     let outcomes: Vec<&str> = rows.iter().map(|row| row.get("outcome")).collect();
     assert_eq!(outcomes, ["not_inserted", "rejected", "not_inserted", "rejected", "not_inserted", "rejected"]);
     let holders: Vec<Option<Uuid>> = rows.iter().map(|row| row.get("id")).collect();
-    assert_eq!(holders[..4], [None, Some(waiting.as_uuid()), None, Some(running.as_uuid())]);
+    assert_eq!(holders, [None, Some(waiting.as_uuid()), None, Some(running.as_uuid()), None, None]);
+    let states: Vec<Option<&str>> = rows.iter().map(|row| row.get("state")).collect();
+    assert_eq!(states, [None, Some("available"), None, Some("running"), None, None]);
     let earlier: Vec<Option<i32>> = rows.iter().map(|row| row.get("earlier")).collect();
     assert_eq!(earlier, [None, None, None, None, None, Some(4)]);
     tx.commit().await.unwrap();

@@ -133,11 +133,6 @@ async fn an_argument_outside_its_limits_is_named() {
         ("pause_queue(NULL)", "invalid queue: must not be null"),
         ("limit_queue(E'a\\nb', 1)", "invalid queue: must not hold control characters: \"a\\nb\""),
         ("limit_queue('a', 0)", "invalid max_running: must be at least 1; to run nothing, pause the queue: 0"),
-        (
-            // Roles that insert may call it.
-            "update_holder(gen_random_uuid(), gen_random_uuid(), '{}', '{update,latest,0,1}', now(), NULL, 0::smallint)",
-            "invalid max_attempts: must be at least 1: 0",
-        ),
         ("rate_queue('a', 0, '1 s')", "invalid rate: count must be 1 to 1000000; to run nothing, pause the queue: 0"),
         ("rate_queue('a', 1, '0')", "invalid rate: period must be 1 ms to 31 days: 00:00:00"),
         ("rate_queue('a', 1)", "invalid rate: period must be 1 ms to 31 days: null"),
