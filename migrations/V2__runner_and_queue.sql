@@ -361,6 +361,435 @@ CREATE FUNCTION group_due_at(settings queue, full_at timestamptz, held_until tim
 COMMENT ON FUNCTION group_due_at(queue, timestamptz, timestamptz) IS
     'When a group that is held or has no token may start a job, by its times in queue_group.';
 
+CREATE FUNCTION available_jobs(queue_name text, most bigint) RETURNS TABLE (
+    id uuid, kind text, attempt smallint, priority smallint, scheduled_at timestamptz, created_at timestamptz,
+    has_group boolean
+)
+    LANGUAGE sql STABLE
+    ROWS 100
+-- Without settings of its own: so it becomes a part of the statement that calls it, which reads no column that it does not
+-- need. Each part is in the order of its index, so that its scan stops at the limit.
+BEGIN ATOMIC
+    (
+        SELECT j.id, j.kind::text, j.attempt::smallint, j.priority, j.scheduled_at, j.created_at, false
+        FROM job AS j
+        WHERE j.queue = queue_name AND j.group_key IS NULL AND j.state = 'available'
+        ORDER BY j.priority DESC, j.scheduled_at, j.id
+        LIMIT most
+    )
+    UNION ALL
+    (
+        SELECT j.id, j.kind::text, j.attempt::smallint, j.priority, j.scheduled_at, j.created_at, true
+        FROM job AS j
+        WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
+        ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
+        LIMIT most
+    );
+END;
+COMMENT ON FUNCTION available_jobs(text, bigint) IS
+    'The first available jobs of a queue: those without a group in the order of work, then those of groups by priority and key, at most so many of each.';
+
+CREATE FUNCTION next_group(queue_name text, level smallint, after_key text, except_ids uuid[]) RETURNS TABLE (
+    group_key text, id uuid, kind text, crashes smallint, group_limit smallint, in_order boolean, scheduled_at timestamptz
+)
+    LANGUAGE sql STABLE
+    ROWS 1
+-- Without settings of its own: so it becomes a part of the statement that calls it, which stops when it has enough.
+BEGIN ATOMIC
+    SELECT
+        j.group_key::text COLLATE "C", j.id, j.kind::text, j.crashes::smallint, j.group_limit::smallint, j.in_order,
+        j.scheduled_at
+    FROM job AS j
+    WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available' AND j.priority = level
+        AND j.group_key > after_key COLLATE "C" AND j.id <> ALL (except_ids)
+    ORDER BY j.group_key, j.scheduled_at, j.id
+    LIMIT 1;
+END;
+COMMENT ON FUNCTION next_group(text, smallint, text, uuid[]) IS
+    'The first available job of the next group of a queue that has one at this priority: the group with the first key after after_key.';
+
+CREATE FUNCTION group_ring(
+    queue_name text, level smallint, after_group text, visits integer, freed_groups text[], except_ids uuid[]
+) RETURNS TABLE (
+    group_key text, id uuid, kind text, crashes smallint, group_limit smallint, in_order boolean, scheduled_at timestamptz,
+    part integer
+)
+    LANGUAGE sql STABLE
+    ROWS 100
+BEGIN ATOMIC
+    WITH RECURSIVE onward AS (
+        SELECT n.* FROM next_group(queue_name, level, after_group, except_ids) AS n
+        UNION ALL
+        SELECT n.* FROM onward AS o CROSS JOIN LATERAL next_group(queue_name, level, o.group_key, except_ids) AS n
+    ),
+    from_start AS (
+        SELECT n.*
+        FROM next_group(queue_name, level, '', except_ids) AS n
+        WHERE n.group_key <= after_group COLLATE "C"
+        UNION ALL
+        SELECT n.*
+        FROM from_start AS s
+        CROSS JOIN LATERAL next_group(queue_name, level, s.group_key, except_ids) AS n
+        WHERE n.group_key <= after_group COLLATE "C"
+    ),
+    ring AS (
+        SELECT o.*, 1 AS part FROM onward AS o
+        UNION ALL
+        SELECT s.*, 2 AS part FROM from_start AS s
+        LIMIT visits
+    )
+    SELECT r.group_key, r.id, r.kind, r.crashes, r.group_limit, r.in_order, r.scheduled_at, r.part FROM ring AS r
+    UNION ALL
+    SELECT n.*, 3 AS part
+    FROM unnest(freed_groups) AS g (name)
+    CROSS JOIN LATERAL (
+        SELECT
+            j.group_key::text COLLATE "C", j.id, j.kind::text, j.crashes::smallint, j.group_limit::smallint, j.in_order,
+            j.scheduled_at
+        FROM job AS j
+        WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available' AND j.priority = level
+            AND j.group_key = g.name COLLATE "C" AND j.id <> ALL (except_ids)
+        ORDER BY j.scheduled_at, j.id
+        LIMIT 1
+    ) AS n
+    WHERE g.name COLLATE "C" NOT IN (SELECT r.group_key FROM ring AS r);
+END;
+COMMENT ON FUNCTION group_ring(text, smallint, text, integer, text[], uuid[]) IS
+    'The groups of a queue with available jobs at this priority, each with its first one: at most so many in the order of their keys, from the first key after after_group on (part 1) and then from the start (part 2), and after them the freed groups (part 3).';
+
+CREATE TYPE group_choice AS (
+    id uuid,
+    group_key text COLLATE "C",
+    priority smallint,
+    scheduled_at timestamptz,
+    round integer,
+    place integer,
+    is_suspect boolean,
+    counted integer,
+    most integer,
+    is_blocked boolean
+);
+COMMENT ON TYPE group_choice IS
+    'A job of a group that a fetch chose. round: 1 for the first job of its group, 2 for the second. place: of its group among those visited. counted: how many jobs of the group run or are chosen, this one included. most: how many may, by the group''s tokens; null: any number. is_blocked: whether none may follow it.';
+
+CREATE TYPE group_search AS (
+    queue text,
+    kinds text[],
+    wanted integer,
+    suspects integer,
+    is_alone boolean,
+    except_ids uuid[],
+    visits integer,
+    after_group text COLLATE "C",
+    freed_groups text[],
+    are_rated boolean,
+    chosen group_choice[],
+    places integer,
+    turn_levels smallint[],
+    turn_places integer[],
+    all_visits integer,
+    ran_out_part integer,
+    ran_out_at text COLLATE "C",
+    suspects_taken integer,
+    suspects_seen integer,
+    alone_crashes smallint,
+    next_at timestamptz
+);
+COMMENT ON TYPE group_search IS
+    'What a fetch looks for among the groups of a queue, as the arguments of jobs_of_groups, and what it has found so far. are_rated: whether a group can be without a token, or held. turn_levels, turn_places: where the jobs without a group have their turn at each priority. ran_out_part, ran_out_at: the group at which the visits ran out, and its part of the ring.';
+
+CREATE FUNCTION choose_heads(search group_search, settings queue, level smallint, above smallint[]) RETURNS group_search
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    head record;
+    kinds CONSTANT text[] := search.kinds;
+    are_rated CONSTANT boolean := search.are_rated;
+    chosen group_choice[] := search.chosen;
+    place integer := search.places;
+    visited integer := 0;
+    last_part integer;
+    last_key text COLLATE "C";
+    has_turn boolean := false;
+    tokens integer;
+    taken integer;
+BEGIN
+    FOR head IN
+        SELECT
+            r.*, t.rate_full_at, t.held_until, h.running::integer AS running, h.has_begun IS TRUE AS has_begun,
+            CASE
+                WHEN h.has_begun THEN h.is_available
+                ELSE r.kind = ANY (kinds) AND (h.running < least(
+                    CASE WHEN r.in_order THEN 1 END, r.group_limit, settings.max_per_group
+                )) IS NOT FALSE
+            END AS has_place
+        FROM group_ring(
+            search.queue, level, search.after_group, search.visits, search.freed_groups, search.except_ids
+        ) AS r
+        LEFT JOIN LATERAL (
+            SELECT g.rate_full_at, g.held_until
+            FROM queue_group AS g
+            WHERE are_rated AND g.queue = search.queue AND g.group_key = r.group_key
+            -- So that each is looked up, and not compared with all groups of the queue.
+            LIMIT 1
+        ) AS t ON true
+        CROSS JOIN LATERAL (
+            SELECT
+                count(*) FILTER (WHERE k.state = 'running') AS running,
+                bool_or(k.state <> 'running') AS has_begun,
+                bool_or(k.state = 'available') AS is_available
+            FROM job AS k
+            WHERE k.queue = search.queue AND k.group_key = r.group_key AND k.group_key IS NOT NULL
+                AND k.finalized_at IS NULL AND (k.state = 'running' OR k.began IS NOT NULL)
+        ) AS h
+    LOOP
+        IF head.part < 3 THEN
+            visited := visited + 1;
+            IF visited = search.visits THEN
+                last_part := head.part;
+                last_key := head.group_key;
+            END IF;
+        END IF;
+        -- Most of many groups are blocked: their limit is reached, there is no worker for the kind of the first job, or the
+        -- job that began waits for its retry.
+        CONTINUE WHEN NOT are_rated AND NOT head.has_place;
+        place := place + 1;
+        IF head.part > 1 AND NOT has_turn THEN
+            has_turn := true;
+            search.turn_levels := search.turn_levels || level;
+            search.turn_places := search.turn_places || place;
+            place := place + 1;
+        END IF;
+        tokens := NULL;
+        IF are_rated THEN
+            tokens := group_tokens(settings, head.rate_full_at, head.held_until, clock_timestamp());
+            IF tokens = 0 THEN
+                search.next_at := least(search.next_at, group_due_at(settings, head.rate_full_at, head.held_until));
+                CONTINUE;
+            END IF;
+        END IF;
+        CONTINUE WHEN NOT head.has_place;
+        IF head.has_begun THEN
+            -- The job that began is first, wherever its priority would place it.
+            SELECT j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
+            INTO head.id, head.kind, head.crashes, head.group_limit, head.in_order, head.scheduled_at
+            FROM job AS j
+            WHERE j.queue = search.queue AND j.group_key = head.group_key AND j.group_key IS NOT NULL
+                AND j.finalized_at IS NULL AND j.began IS NOT NULL AND j.state = 'available'
+                AND j.id <> ALL (search.except_ids)
+            ORDER BY j.id
+            LIMIT 1;
+            CONTINUE WHEN NOT FOUND OR head.id IN (SELECT c.id FROM unnest(chosen) AS c);
+        ELSIF cardinality(above) > 0 AND group_waits_above(search, chosen, head.group_key, above) THEN
+            CONTINUE;
+        END IF;
+        taken := 0;
+        IF cardinality(above) > 0 THEN
+            taken := (SELECT count(*) FROM unnest(chosen) AS c WHERE c.group_key = head.group_key);
+        END IF;
+        CONTINUE WHEN head.kind <> ALL (kinds) OR head.running + taken >= least(
+            CASE WHEN head.in_order THEN 1 END, head.group_limit, settings.max_per_group, head.running + tokens
+        );
+        IF head.crashes > 0 THEN
+            search.suspects_seen := search.suspects_seen + (head.crashes = 1)::integer;
+            search.alone_crashes := least(search.alone_crashes, CASE WHEN head.crashes > 1 THEN head.crashes END);
+            CONTINUE WHEN (head.crashes > 1) <> search.is_alone OR search.suspects_taken >= search.suspects;
+            search.suspects_taken := search.suspects_taken + 1;
+        END IF;
+        CONTINUE WHEN search.is_alone AND head.crashes < 2;
+        chosen := chosen || ROW(
+            head.id, head.group_key, level, head.scheduled_at, 1, place, head.crashes > 0, head.running + taken + 1,
+            head.running + tokens, head.has_begun
+        )::group_choice;
+        EXIT WHEN cardinality(chosen) >= search.wanted;
+    END LOOP;
+    search.all_visits := search.all_visits + visited;
+    -- The next fetch goes on where this level ran out of visits; of several levels, at the one that came least far.
+    IF last_part IS NOT NULL AND (head.part = 3 OR cardinality(chosen) < search.wanted)
+        AND (search.ran_out_part IS NULL OR (last_part, last_key) < (search.ran_out_part, search.ran_out_at))
+    THEN
+        search.ran_out_part := last_part;
+        search.ran_out_at := last_key;
+    END IF;
+    IF NOT has_turn THEN
+        place := place + 1;
+        search.turn_levels := search.turn_levels || level;
+        search.turn_places := search.turn_places || place;
+    END IF;
+    search.chosen := chosen;
+    search.places := place;
+    RETURN search;
+END
+$$;
+COMMENT ON FUNCTION choose_heads(group_search, queue, smallint, smallint[]) IS
+    'Chooses the first jobs of the groups that may start one, among those with available jobs at this priority. above: the priorities that the search has been at. Reads one entry of job_group for each group, its entries of job_group_held, and in a queue whose groups have a rate or are held its row of queue_group.';
+
+CREATE FUNCTION group_waits_above(search group_search, chosen group_choice[], group_key text, above smallint[]) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM unnest(above) AS a (priority)
+        CROSS JOIN LATERAL (
+            SELECT j.id
+            FROM job AS j
+            WHERE j.queue = search.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+                AND j.priority = a.priority AND j.group_key = group_waits_above.group_key COLLATE "C"
+                AND j.id <> ALL (ARRAY(SELECT c.id FROM unnest(chosen) AS c) || search.except_ids)
+            ORDER BY j.scheduled_at, j.id
+            LIMIT 1
+        ) AS w
+    );
+END
+$$;
+COMMENT ON FUNCTION group_waits_above(group_search, group_choice[], text, smallint[]) IS
+    'Whether a job of the group waits at a higher priority and was not chosen there: then the group is blocked.';
+
+CREATE FUNCTION choose_more(search group_search, settings queue, level smallint) RETURNS group_search
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    chosen group_choice[] := search.chosen;
+    more record;
+    spot integer;
+    missing CONSTANT integer := search.wanted - cardinality(chosen);
+    heads CONSTANT integer := (SELECT count(*) FROM unnest(chosen) AS c WHERE c.priority = level);
+BEGIN
+    IF missing <= 0 OR heads = 0 THEN
+        RETURN search;
+    END IF;
+    FOR more IN
+        SELECT g.spot::integer AS spot, n.*
+        FROM unnest(chosen) WITH ORDINALITY
+            AS g (id, group_key, priority, scheduled_at, round, place, is_suspect, counted, most, is_blocked, spot)
+        CROSS JOIN LATERAL (
+            SELECT w.*, row_number() OVER (ORDER BY w.scheduled_at, w.id) + 1 AS round
+            FROM (
+                SELECT j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
+                FROM job AS j
+                WHERE j.queue = search.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+                    AND j.priority = level AND j.group_key = g.group_key
+                    AND (j.scheduled_at, j.id) > (g.scheduled_at, g.id) AND j.id <> ALL (search.except_ids)
+                ORDER BY j.scheduled_at, j.id
+                LIMIT 2 * missing / heads + 1
+            ) AS w
+        ) AS n
+        WHERE g.priority = level AND NOT g.is_blocked
+        ORDER BY n.round, g.spot
+    LOOP
+        spot := more.spot;
+        CONTINUE WHEN chosen[spot].is_blocked;
+        IF chosen[spot].counted >= least(
+                CASE WHEN more.in_order THEN 1 END, more.group_limit, settings.max_per_group, chosen[spot].most
+            )
+            OR more.kind <> ALL (search.kinds) OR more.crashes > 1
+            OR (more.crashes = 1 AND search.suspects_taken >= search.suspects)
+        THEN
+            chosen[spot].is_blocked := true;
+            CONTINUE;
+        END IF;
+        search.suspects_taken := search.suspects_taken + (more.crashes > 0)::integer;
+        search.suspects_seen := search.suspects_seen + (more.crashes > 0)::integer;
+        chosen[spot].counted := chosen[spot].counted + 1;
+        chosen := chosen || (
+            more.id, chosen[spot].group_key, level, more.scheduled_at, more.round, chosen[spot].place,
+            more.crashes > 0, NULL, NULL, true
+        )::group_choice;
+        EXIT WHEN cardinality(chosen) >= search.wanted;
+    END LOOP;
+    search.chosen := chosen;
+    RETURN search;
+END
+$$;
+COMMENT ON FUNCTION choose_more(group_search, queue, smallint) IS
+    'Chooses the second jobs of the groups whose first jobs were chosen at this priority, then the third ones, and so on.';
+
+CREATE FUNCTION keep_first(search group_search, fair boolean, OUT ids uuid[], OUT reached text)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    WITH candidate AS (
+        SELECT c.id, c.group_key, c.priority, c.scheduled_at, c.round, c.place
+        FROM unnest(search.chosen) AS c
+        UNION ALL
+        SELECT
+            u.id, NULL, u.priority, u.scheduled_at,
+            row_number() OVER (PARTITION BY u.priority ORDER BY u.scheduled_at, u.id)::integer,
+            coalesce((
+                SELECT t.place
+                FROM unnest(search.turn_levels, search.turn_places) AS t (priority, place)
+                WHERE t.priority = u.priority
+            ), 0)
+        FROM (
+            SELECT j.id, j.priority, j.scheduled_at
+            FROM job AS j
+            WHERE j.queue = search.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
+                AND j.kind = ANY (search.kinds) AND j.id <> ALL (search.except_ids) AND NOT search.is_alone
+            ORDER BY j.priority DESC, j.scheduled_at, j.id
+            LIMIT search.wanted
+            -- A job that another transaction has locked takes no place from a group.
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS u
+    ),
+    kept AS (
+        SELECT c.id, c.group_key, c.priority, c.round, c.place
+        FROM candidate AS c
+        ORDER BY c.priority DESC, CASE WHEN fair THEN c.round END, CASE WHEN fair THEN c.place END, c.scheduled_at, c.id
+        LIMIT search.wanted
+    )
+    SELECT
+        coalesce(array_agg(k.id) FILTER (WHERE k.group_key IS NOT NULL), '{}'),
+        -- The next fetch begins behind the last turn, unless a level ran out of visits or only freed groups were visited.
+        CASE
+            WHEN search.visits <= 0 THEN search.after_group
+            WHEN search.ran_out_at IS NOT NULL THEN search.ran_out_at
+            ELSE coalesce(
+                (array_agg(coalesce(k.group_key, '') ORDER BY k.priority, k.round DESC, k.place DESC)
+                    FILTER (WHERE fair OR k.group_key IS NOT NULL))[1],
+                search.after_group
+            )
+        END
+    INTO ids, reached
+    FROM kept AS k;
+END
+$$;
+COMMENT ON FUNCTION keep_first(group_search, boolean) IS
+    'Of the jobs that were chosen those that come first when the jobs without a group compete for the same places, and the group behind which the next fetch goes on.';
+
+CREATE FUNCTION lock_chosen(search group_search, ids uuid[]) RETURNS uuid[]
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    locked CONSTANT uuid[] := ARRAY(
+        SELECT j.id FROM job AS j WHERE j.id = ANY (ids) AND j.state = 'available' FOR NO KEY UPDATE SKIP LOCKED
+    );
+BEGIN
+    IF cardinality(locked) = cardinality(ids) THEN
+        RETURN ids;
+    END IF;
+    RETURN ARRAY(
+        SELECT l.id
+        FROM (
+            SELECT
+                c.id, c.id = ANY (locked) AS is_locked,
+                -- Jobs of a group were chosen in its order.
+                bool_and(c.id = ANY (locked)) OVER (PARTITION BY c.group_key ORDER BY c.spot) AS are_locked
+            FROM unnest(search.chosen) WITH ORDINALITY
+                AS c (id, group_key, priority, scheduled_at, round, place, is_suspect, counted, most, is_blocked, spot)
+            WHERE c.id = ANY (ids)
+        ) AS l
+        WHERE l.are_locked
+    );
+END
+$$;
+COMMENT ON FUNCTION lock_chosen(group_search, uuid[]) IS
+    'Locks jobs that were chosen, without waiting. Answers with those it locked, of each group up to the first that it could not.';
+
 CREATE FUNCTION jobs_of_groups(
     queue_name text,
     kinds text[],
@@ -388,66 +817,33 @@ CREATE FUNCTION jobs_of_groups(
     SET enable_bitmapscan = off
     SET jit = off
 AS $$
-#variable_conflict use_column
+#variable_conflict use_variable
 -- States of a group in one fetch: not visited; startable, whose first jobs are chosen; blocked, from its first job on that
 -- may not start. Nothing starts behind a job that blocks.
 --
 -- Invariants: the queue's row is locked before anything is counted, and each statement here sees what was committed
 -- before it begins, so no other fetch starts a job of the queue meanwhile. What ends meanwhile only makes more room. A
 -- job is chosen without a lock, then locked without waiting; where that fails its group gives nothing from there on.
---
--- A visit of a group reads one entry of job_group, however many jobs wait in the group, and the group's entries of
--- job_group_held; in a queue whose groups have a rate, or of which one is held, also the group's row of queue_group.
 DECLARE
-    settings queue;
+    settings CONSTANT queue := lock_queue(queue_name);
+    search group_search;
     level smallint;
     above smallint[] := '{}';
-    visited record;
-    more record;
-    job_limit integer;
-    taken integer;
-    all_visits integer := 0;
-    -- Where a level ran out of visits: in which part of the ring, and at which group.
-    ran_out_part integer;
-    ran_out_at text COLLATE "C";
-    place integer := 0;
-    missing integer;
-    -- From this one on the chosen jobs are of this level. First come the heads of groups; of these: how many jobs of the
-    -- group run or are chosen, whether it is blocked, and how many may run after this fetch by its tokens (null: any number).
-    level_first integer;
-    level_counts integer[];
-    level_blocked boolean[];
-    level_most integer[];
-    -- Whether a group can be without a token, or held; and how many tokens the visited one has.
-    are_rated boolean;
-    tokens integer;
-    -- Where the jobs without a group have their turn at each level.
-    turn_levels smallint[] := '{}';
-    turn_places integer[] := '{}';
-    -- The chosen jobs.
-    chosen_ids uuid[] := '{}';
-    chosen_groups text[] := '{}';
-    chosen_priorities smallint[] := '{}';
-    chosen_times timestamptz[] := '{}';
-    chosen_rounds integer[] := '{}';
-    chosen_places integer[] := '{}';
-    chosen_suspects boolean[] := '{}';
-    locked uuid[];
-    spot integer;
+    kept record;
 BEGIN
     ids := '{}';
-    reached := after_group;
     has_startable := false;
     suspects_taken := 0;
     suspects_seen := 0;
-    settings := lock_queue(queue_name);
     IF settings.name IS NULL OR settings.paused_at IS NOT NULL OR settings.held_until > clock_timestamp() THEN
-        reached := NULL;
         RETURN;
     END IF;
     is_rated := settings.group_rate_count IS NOT NULL;
-    are_rated := is_rated OR EXISTS (SELECT FROM queue_group AS g WHERE g.queue = queue_name);
-
+    search := (
+        queue_name, kinds, wanted, suspects, is_alone, except_ids, visits, after_group, freed_groups,
+        is_rated OR EXISTS (SELECT FROM queue_group AS g WHERE g.queue = queue_name),
+        '{}', 0, '{}', '{}', 0, NULL, NULL, 0, 0, NULL, NULL
+    );
     LOOP
         -- The next level of priority.
         SELECT j.priority INTO level
@@ -457,369 +853,393 @@ BEGIN
         ORDER BY j.priority DESC
         LIMIT 1;
         EXIT WHEN NOT FOUND;
-        level_first := cardinality(chosen_ids) + 1;
-        level_counts := '{}';
-        level_blocked := '{}';
-        level_most := '{}';
-        FOR visited IN
-            WITH RECURSIVE onward AS (
-                (
-                    SELECT j.group_key, j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
-                    FROM job AS j
-                    WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
-                        AND j.priority = level AND j.group_key > after_group COLLATE "C" AND j.id <> ALL (except_ids)
-                    ORDER BY j.group_key, j.scheduled_at, j.id
-                    LIMIT 1
-                )
-                UNION ALL
-                SELECT n.*
-                FROM onward AS o
-                CROSS JOIN LATERAL (
-                    SELECT j.group_key, j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
-                    FROM job AS j
-                    WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
-                        AND j.priority = level AND j.group_key > o.group_key AND j.id <> ALL (except_ids)
-                    ORDER BY j.group_key, j.scheduled_at, j.id
-                    LIMIT 1
-                ) AS n
-            ),
-            from_start AS (
-                (
-                    SELECT j.group_key, j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
-                    FROM job AS j
-                    WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
-                        AND j.priority = level AND j.group_key <= after_group COLLATE "C" AND j.id <> ALL (except_ids)
-                    ORDER BY j.group_key, j.scheduled_at, j.id
-                    LIMIT 1
-                )
-                UNION ALL
-                SELECT n.*
-                FROM from_start AS o
-                CROSS JOIN LATERAL (
-                    SELECT j.group_key, j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
-                    FROM job AS j
-                    WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
-                        AND j.priority = level AND j.group_key > o.group_key AND j.group_key <= after_group COLLATE "C"
-                        AND j.id <> ALL (except_ids)
-                    ORDER BY j.group_key, j.scheduled_at, j.id
-                    LIMIT 1
-                ) AS n
-            ),
-            ring AS (
-                SELECT o.*, 1 AS part FROM onward AS o
-                UNION ALL
-                SELECT s.*, 2 AS part FROM from_start AS s
-                LIMIT visits
-            )
-            SELECT v.*, h.running, h.has_begun, t.rate_full_at, t.held_until
-            FROM (
-                SELECT r.*, NULL::bigint AS visits FROM ring AS r
-                UNION ALL
-                -- After them: how many they were, and the last one.
-                (
-                    SELECT r.*, (SELECT count(*) FROM ring) AS visits
-                    FROM ring AS r
-                    ORDER BY r.part DESC, r.group_key DESC
-                    LIMIT 1
-                )
-                UNION ALL
-                SELECT n.*, 3 AS part, NULL::bigint AS visits
-                FROM unnest(freed_groups) AS g (name)
-                CROSS JOIN LATERAL (
-                    SELECT j.group_key, j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
-                    FROM job AS j
-                    WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
-                        AND j.priority = level AND j.group_key = g.name COLLATE "C" AND j.id <> ALL (except_ids)
-                    ORDER BY j.scheduled_at, j.id
-                    LIMIT 1
-                ) AS n
-                WHERE g.name COLLATE "C" NOT IN (SELECT r.group_key FROM ring AS r)
-            ) AS v
-            LEFT JOIN LATERAL (
-                SELECT g.rate_full_at, g.held_until
-                FROM queue_group AS g
-                WHERE are_rated AND g.queue = queue_name AND g.group_key = v.group_key
-                -- So that each is looked up, and not compared with all groups of the queue.
-                LIMIT 1
-            ) AS t ON true
-            CROSS JOIN LATERAL (
-                SELECT
-                    count(*) FILTER (WHERE k.state = 'running') AS running,
-                    bool_or(k.state <> 'running') AS has_begun,
-                    bool_or(k.state = 'available') AS is_available
-                FROM job AS k
-                WHERE k.queue = queue_name AND k.group_key = v.group_key AND k.group_key IS NOT NULL
-                    AND k.finalized_at IS NULL AND (k.state = 'running' OR k.began IS NOT NULL)
-            ) AS h
-            -- Most of many groups are blocked, and go no further: their limit is reached, there is no worker for the kind of
-            -- the first job, or the job that began waits for its retry.
-            WHERE are_rated OR v.visits IS NOT NULL OR CASE
-                WHEN h.has_begun THEN h.is_available
-                ELSE v.kind = ANY (kinds) AND (h.running < least(
-                    CASE WHEN v.in_order THEN 1 END, v.group_limit, settings.max_per_group
-                )) IS NOT FALSE
-            END
-        LOOP
-            IF visited.visits IS NOT NULL THEN
-                all_visits := all_visits + visited.visits;
-                -- The next fetch goes on where this level ran out of visits; of several levels, at the one that came least far.
-                IF visited.visits >= visits AND (
-                    ran_out_part IS NULL OR (visited.part, visited.group_key) < (ran_out_part, ran_out_at)
-                ) THEN
-                    ran_out_part := visited.part;
-                    ran_out_at := visited.group_key;
-                END IF;
-                CONTINUE;
-            END IF;
-            place := place + 1;
-            IF visited.part > 1 AND turn_levels[cardinality(turn_levels)] IS DISTINCT FROM level THEN
-                turn_levels := turn_levels || level;
-                turn_places := turn_places || place;
-                place := place + 1;
-            END IF;
-            IF are_rated THEN
-                tokens := group_tokens(settings, visited.rate_full_at, visited.held_until, clock_timestamp());
-                IF tokens = 0 THEN
-                    next_at := least(next_at, group_due_at(settings, visited.rate_full_at, visited.held_until));
-                    CONTINUE;
-                END IF;
-            END IF;
-            IF visited.has_begun THEN
-                -- The job that began is first, wherever its priority would place it.
-                SELECT j.group_key, j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at, visited.part,
-                    visited.running, visited.has_begun
-                INTO visited
-                FROM job AS j
-                WHERE j.queue = queue_name AND j.group_key = visited.group_key AND j.group_key IS NOT NULL
-                    AND j.finalized_at IS NULL AND j.began IS NOT NULL AND j.state = 'available'
-                    AND j.id <> ALL (except_ids)
-                ORDER BY j.id
-                LIMIT 1;
-                CONTINUE WHEN NOT FOUND;
-            END IF;
-            taken := 0;
-            IF cardinality(above) > 0 THEN
-                -- What waits above this level was visited there, and blocks unless it was chosen.
-                CONTINUE WHEN visited.id = ANY (chosen_ids) OR EXISTS (
-                    SELECT FROM unnest(above) AS a (priority)
-                    CROSS JOIN LATERAL (
-                        SELECT j.id
-                        FROM job AS j
-                        WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
-                            AND j.priority = a.priority AND j.group_key = visited.group_key
-                            AND j.id <> ALL (chosen_ids || except_ids)
-                        ORDER BY j.scheduled_at, j.id
-                        LIMIT 1
-                    ) AS w
-                    WHERE visited.has_begun IS NOT TRUE
-                );
-                taken := cardinality(array_positions(chosen_groups, visited.group_key::text));
-            END IF;
-            job_limit := least(
-                CASE WHEN visited.in_order THEN 1 END, visited.group_limit, settings.max_per_group, visited.running + tokens
-            );
-            CONTINUE WHEN visited.running + taken >= job_limit OR visited.kind <> ALL (kinds);
-            IF visited.crashes > 0 THEN
-                suspects_seen := suspects_seen + (visited.crashes = 1)::integer;
-                alone_crashes := least(alone_crashes, CASE WHEN visited.crashes > 1 THEN visited.crashes END);
-                CONTINUE WHEN (visited.crashes > 1) <> is_alone OR suspects_taken >= suspects;
-                suspects_taken := suspects_taken + 1;
-            END IF;
-            CONTINUE WHEN is_alone AND visited.crashes < 2;
-            chosen_ids := chosen_ids || visited.id;
-            chosen_groups := chosen_groups || visited.group_key::text;
-            chosen_priorities := chosen_priorities || level;
-            chosen_times := chosen_times || visited.scheduled_at;
-            chosen_rounds := chosen_rounds || 1;
-            chosen_places := chosen_places || place;
-            chosen_suspects := chosen_suspects || (visited.crashes > 0);
-            level_counts := level_counts || visited.running::integer + taken + 1;
-            level_blocked := level_blocked || (visited.has_begun IS TRUE);
-            level_most := level_most || visited.running::integer + tokens;
-            EXIT WHEN cardinality(chosen_ids) >= wanted;
-        END LOOP;
-        IF turn_levels[cardinality(turn_levels)] IS DISTINCT FROM level THEN
-            place := place + 1;
-            turn_levels := turn_levels || level;
-            turn_places := turn_places || place;
-        END IF;
-
-        missing := wanted - cardinality(chosen_ids);
-        IF missing > 0 AND cardinality(level_counts) > 0 AND NOT is_alone THEN
-            -- The second jobs of all groups, then the third ones, and so on.
-            FOR more IN
-                SELECT g.spot::integer AS spot, g.name, g.place, n.*
-                FROM unnest(
-                    chosen_groups[level_first:], chosen_ids[level_first:], chosen_times[level_first:],
-                    chosen_places[level_first:], level_blocked
-                ) WITH ORDINALITY AS g (name, head, head_at, place, is_blocked, spot)
-                CROSS JOIN LATERAL (
-                    SELECT w.*, row_number() OVER (ORDER BY w.scheduled_at, w.id) + 1 AS round
-                    FROM (
-                        SELECT j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
-                        FROM job AS j
-                        WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
-                            AND j.priority = level AND j.group_key = g.name COLLATE "C"
-                            AND (j.scheduled_at, j.id) > (g.head_at, g.head) AND j.id <> ALL (except_ids)
-                        ORDER BY j.scheduled_at, j.id
-                        LIMIT 2 * missing / cardinality(level_counts) + 1
-                    ) AS w
-                ) AS n
-                WHERE NOT g.is_blocked
-                ORDER BY n.round, g.spot
-            LOOP
-                spot := more.spot;
-                CONTINUE WHEN level_blocked[spot];
-                job_limit := least(
-                    CASE WHEN more.in_order THEN 1 END, more.group_limit, settings.max_per_group, level_most[spot]
-                );
-                IF level_counts[spot] >= job_limit OR more.kind <> ALL (kinds) OR more.crashes > 1
-                    OR (more.crashes = 1 AND suspects_taken >= suspects)
-                THEN
-                    level_blocked[spot] := true;
-                    CONTINUE;
-                END IF;
-                suspects_taken := suspects_taken + (more.crashes > 0)::integer;
-                suspects_seen := suspects_seen + (more.crashes > 0)::integer;
-                chosen_ids := chosen_ids || more.id;
-                chosen_groups := chosen_groups || more.name;
-                chosen_priorities := chosen_priorities || level;
-                chosen_times := chosen_times || more.scheduled_at;
-                chosen_rounds := chosen_rounds || more.round::integer;
-                chosen_places := chosen_places || more.place;
-                chosen_suspects := chosen_suspects || (more.crashes > 0);
-                level_counts[spot] := level_counts[spot] + 1;
-                EXIT WHEN cardinality(chosen_ids) >= wanted;
-            END LOOP;
+        search := choose_heads(search, settings, level, above);
+        IF NOT is_alone THEN
+            search := choose_more(search, settings, level);
         END IF;
         -- So that a fetch ends: the levels below have their turn when these have fewer jobs.
-        EXIT WHEN cardinality(chosen_ids) >= wanted OR cardinality(above) >= 1000 OR all_visits >= 10 * greatest(visits, 1000);
+        EXIT WHEN cardinality(search.chosen) >= wanted OR cardinality(above) >= 1000
+            OR search.all_visits >= 10 * greatest(visits, 1000);
         above := above || level;
     END LOOP;
-    has_startable := cardinality(chosen_ids) > 0;
-    IF NOT has_startable THEN
-        reached := coalesce(ran_out_at, after_group);
+    suspects_taken := search.suspects_taken;
+    suspects_seen := search.suspects_seen;
+    alone_crashes := search.alone_crashes;
+    next_at := search.next_at;
+    IF cardinality(search.chosen) = 0 THEN
+        reached := coalesce(search.ran_out_at, after_group);
         RETURN;
     END IF;
-
-    -- The jobs without a group compete for the same places.
-    WITH candidate AS (
-        SELECT c.id, c.group_name, c.priority, c.scheduled_at, c.round, c.place
-        FROM unnest(chosen_ids, chosen_groups, chosen_priorities, chosen_times, chosen_rounds, chosen_places)
-            AS c (id, group_name, priority, scheduled_at, round, place)
-        UNION ALL
-        SELECT
-            u.id, NULL, u.priority, u.scheduled_at,
-            row_number() OVER (PARTITION BY u.priority ORDER BY u.scheduled_at, u.id)::integer,
-            coalesce((SELECT t.place FROM unnest(turn_levels, turn_places) AS t (priority, place) WHERE t.priority = u.priority), 0)
-        FROM (
-            SELECT j.id, j.priority, j.scheduled_at
-            FROM job AS j
-            WHERE j.queue = queue_name AND j.group_key IS NULL AND j.state = 'available'
-                AND j.crashes = 0 AND j.kind = ANY (kinds) AND j.id <> ALL (except_ids) AND NOT is_alone
-            ORDER BY j.priority DESC, j.scheduled_at, j.id
-            LIMIT wanted
-            -- A job that another transaction has locked takes no place from a group.
-            FOR NO KEY UPDATE SKIP LOCKED
-        ) AS u
-    ),
-    kept AS (
-        SELECT c.*
-        FROM candidate AS c
-        ORDER BY
-            c.priority DESC,
-            CASE WHEN settings.fair THEN c.round END,
-            CASE WHEN settings.fair THEN c.place END,
-            c.scheduled_at, c.id
-        LIMIT wanted
-    )
-    SELECT
-        coalesce(array_agg(k.id) FILTER (WHERE k.group_name IS NOT NULL), '{}'),
-        -- The next fetch begins behind the last turn, unless a level ran out of visits or only freed groups were visited.
-        CASE
-            WHEN visits <= 0 THEN after_group
-            WHEN ran_out_at IS NOT NULL THEN ran_out_at
-            ELSE coalesce(
-                (array_agg(coalesce(k.group_name, '') ORDER BY k.priority, k.round DESC, k.place DESC)
-                    FILTER (WHERE settings.fair OR k.group_name IS NOT NULL))[1],
-                after_group
-            )
-        END
-    INTO ids, reached
-    FROM kept AS k;
-
-    locked := ARRAY(SELECT j.id FROM job AS j WHERE j.id = ANY (ids) AND j.state = 'available' FOR NO KEY UPDATE SKIP LOCKED);
-    IF cardinality(locked) < cardinality(ids) THEN
-        ids := ARRAY(
-            SELECT k.id
-            FROM unnest(locked) AS k (id)
-            WHERE NOT EXISTS (
-                SELECT FROM unnest(ids) AS m (id)
-                WHERE m.id <> ALL (locked)
-                    AND chosen_groups[array_position(chosen_ids, m.id)] = chosen_groups[array_position(chosen_ids, k.id)]
-                    AND array_position(chosen_ids, m.id) < array_position(chosen_ids, k.id)
-            )
-        );
-        suspects_taken := (
-            SELECT count(*) FROM unnest(ids) AS k (id) WHERE chosen_suspects[array_position(chosen_ids, k.id)]
-        );
+    has_startable := true;
+    SELECT k.ids, k.reached INTO kept FROM keep_first(search, settings.fair) AS k;
+    ids := lock_chosen(search, kept.ids);
+    reached := kept.reached;
+    IF cardinality(ids) < cardinality(kept.ids) THEN
+        suspects_taken := (SELECT count(*) FROM unnest(search.chosen) AS c WHERE c.is_suspect AND c.id = ANY (ids));
     END IF;
 END
 $$;
 COMMENT ON FUNCTION jobs_of_groups(text, text[], integer, integer, boolean, uuid[], integer, text, text[]) IS
     'The jobs of groups of a queue that a fetch may start now, of these kinds, at most wanted; locks them and the queue''s row until the transaction ends. Suspects and is_alone: as in a fetch. Groups take turns within a priority, from the first key after after_group on; visits says how many of them to visit at each priority, and freed_groups which ones in any case. reached: where the next fetch goes on; after_group, where none could start: all were visited; null: nothing was visited, since the queue is paused or held, or its row is locked. has_startable: whether any could start. alone_crashes: the fewest crashes of a job that could start if it ran alone. is_rated: whether the jobs that start spend tokens of their groups. next_at: when the first group that has no token, or is held, may start a job.';
 
-CREATE FUNCTION jobs_of_queues(
-    queue_names text[],
+CREATE FUNCTION plain_jobs(
+    worker_id uuid,
+    queues jsonb,
     kinds text[],
-    wanted integer[],
+    except_ids uuid[],
+    cursor_queues text[],
+    cursor_priorities smallint[],
+    cursor_times timestamptz[],
+    cursor_ids uuid[]
+) RETURNS TABLE (wanted jsonb, is_guarded boolean, ids uuid[], returning_ids uuid[], leaves_out boolean)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_column
+-- One statement finds out what guards a queue and scans it, so no limit that is committed together with jobs is missed.
+-- What guards single jobs, a group or a crash, is asked of each job as well.
+BEGIN
+    RETURN QUERY
+    SELECT
+        w.wanted, w.is_guarded, coalesce(h.ids, '{}') || c.ids, coalesce(h.returning_ids, '{}') || c.returning_ids,
+        coalesce(h.leaves_out, false) OR coalesce(c.leaves_out, false)
+    FROM (
+        SELECT
+            e.wanted, d.name, d.free, d.idle, d.name = ANY (cursor_queues) AS has_cursor,
+            d.has_row IS NOT TRUE AND coalesce(
+                q.paused_at IS NOT NULL OR q.max_running IS NOT NULL OR q.rate_count IS NOT NULL
+                    OR q.held_until > clock_timestamp(),
+                false
+            ) OR d.is_past_guard IS NOT TRUE AND coalesce(
+                -- The first entry of each index. EXISTS would let the planner read all of them into a hash.
+                (
+                    SELECT true
+                    FROM job AS j
+                    WHERE j.queue = d.name AND j.group_key IS NULL AND j.state = 'available' AND j.crashes > 0
+                        AND j.kind = ANY (kinds) AND j.id <> ALL (except_ids)
+                    ORDER BY j.crashes
+                    LIMIT 1
+                ),
+                (
+                    SELECT true
+                    FROM job AS j
+                    WHERE j.queue = d.name AND j.group_key IS NOT NULL AND j.state = 'available'
+                    ORDER BY j.priority DESC
+                    LIMIT 1
+                ),
+                false
+            ) AS is_guarded
+        FROM jsonb_array_elements(queues) AS e (wanted)
+        CROSS JOIN LATERAL jsonb_to_record(e.wanted)
+            AS d (name text, free integer, idle integer, is_past_guard boolean, has_row boolean)
+        LEFT JOIN queue AS q ON q.name = d.name
+        -- A runner that has not noticed yet that its lease ran out would take what was just rescued.
+        WHERE EXISTS (SELECT FROM runner AS r WHERE r.id = worker_id AND r.leased_until > clock_timestamp())
+        -- Each queue is asked once.
+        OFFSET 0
+    ) AS w
+    -- From the head of the queue.
+    CROSS JOIN LATERAL (
+        SELECT
+            array_agg(n.id) FILTER (WHERE n.max_attempts > 1 OR n.place <= w.idle) AS ids,
+            array_agg(n.id) FILTER (WHERE n.returns AND (n.max_attempts > 1 OR n.place <= w.idle)) AS returning_ids,
+            bool_or(n.max_attempts = 1 AND n.place > w.idle) AS leaves_out
+        FROM (
+            SELECT n.id, n.max_attempts, n.returns, row_number() OVER () AS place
+            FROM (
+                SELECT
+                    j.id, j.max_attempts,
+                    j.unique_yielded OR enters_claim(j.unique_states, 'available', 'running') AS returns
+                FROM job AS j
+                WHERE j.queue = w.name AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
+                    AND j.kind = ANY (kinds) AND j.id <> ALL (except_ids)
+                ORDER BY j.priority DESC, j.scheduled_at, j.id
+                LIMIT CASE WHEN w.is_guarded OR w.has_cursor THEN 0 ELSE w.free END
+                FOR NO KEY UPDATE SKIP LOCKED
+            ) AS n
+        ) AS n
+    ) AS h
+    -- From the positions of the cursor on.
+    CROSS JOIN LATERAL (
+        SELECT
+            array_agg(n.id) FILTER (WHERE n.max_attempts > 1 OR n.place <= w.idle) AS ids,
+            array_agg(n.id) FILTER (WHERE n.returns AND (n.max_attempts > 1 OR n.place <= w.idle)) AS returning_ids,
+            bool_or(n.max_attempts = 1 AND n.place > w.idle) AS leaves_out
+        FROM (
+            SELECT n.id, n.max_attempts, n.returns, row_number() OVER () AS place
+            -- unnest keeps the order of the positions.
+            FROM unnest(cursor_queues, cursor_priorities, cursor_times, cursor_ids)
+                AS p (queue, priority, scheduled_at, id)
+            CROSS JOIN LATERAL (
+                SELECT
+                    j.id, j.max_attempts,
+                    j.unique_yielded OR enters_claim(j.unique_states, 'available', 'running') AS returns
+                FROM job AS j
+                WHERE j.queue = p.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
+                    AND j.priority = p.priority AND (j.scheduled_at, j.id) > (p.scheduled_at, p.id)
+                    AND j.kind = ANY (kinds) AND j.id <> ALL (except_ids)
+                ORDER BY j.scheduled_at, j.id
+                LIMIT w.free
+                FOR NO KEY UPDATE SKIP LOCKED
+            ) AS n
+            WHERE w.has_cursor AND p.queue = w.name
+            LIMIT CASE WHEN w.is_guarded THEN 0 ELSE w.free END
+        ) AS n
+    ) AS c;
+END
+$$;
+COMMENT ON FUNCTION plain_jobs(uuid, jsonb, text[], uuid[], text[], smallint[], timestamptz[], uuid[]) IS
+    'The next jobs that have neither a group nor a crash, of each of these queues and of these kinds. Locks them until the transaction ends. The queues are an array of {"name", "free", "idle"}: at most free jobs, of which only the first idle ones may have a single attempt. is_guarded: the queue gives nothing, since it is paused, held or limited, has a rate, or has jobs with a group or a crash; {"is_past_guard": true} does not ask for such jobs, and {"has_row": true} does not ask for the settings either, since the transaction has the queue''s row locked. returning_ids: the jobs that come back to their unique states. leaves_out: whether jobs with a single attempt were left out.';
+
+CREATE FUNCTION guarded_jobs(
+    wanted jsonb,
+    kinds text[],
+    except_ids uuid[],
     suspects integer,
     is_alone boolean,
-    except_ids uuid[],
-    visits integer[],
-    after_groups text[],
-    freed_queues text[],
-    freed_groups text[]
-) RETURNS TABLE (
-    queue text, ids uuid[], reached text, has_startable boolean, suspects_seen integer, alone_crashes smallint,
-    is_rated boolean, next_at timestamptz, took double precision
+    OUT ids uuid[],
+    OUT suspects_taken integer,
+    OUT is_rated boolean,
+    OUT rest jsonb,
+    OUT facts jsonb
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
 #variable_conflict use_column
 DECLARE
-    suspects_left integer := suspects;
-    taken record;
+    w record;
+    g record;
+    settings queue;
+    locked queue;
+    fewest_crashes smallint;
+    has_groups boolean;
+    visits_groups boolean;
+    slots integer;
     began_at timestamptz;
+    next_at timestamptz;
 BEGIN
-    FOR place IN 1..cardinality(queue_names) LOOP
-        began_at := clock_timestamp();
-        SELECT g.* INTO taken
-        FROM jobs_of_groups(
-            queue_names[place], kinds, wanted[place], suspects_left, is_alone, except_ids, visits[place],
-            after_groups[place],
-            ARRAY(
-                SELECT f.name FROM unnest(freed_queues, freed_groups) AS f (queue, name) WHERE f.queue = queue_names[place]
+    SELECT d.* INTO w
+    FROM jsonb_to_record(wanted)
+        AS d (name text, free integer, idle integer, after_group text, visits integer, freed text[]);
+    -- Of the suspect with the fewest crashes.
+    fewest_crashes := (
+        SELECT j.crashes
+        FROM job AS j
+        WHERE j.queue = w.name AND j.state = 'available' AND j.crashes > 0 AND j.group_key IS NULL
+            AND j.kind = ANY (kinds) AND j.id <> ALL (except_ids)
+        ORDER BY j.crashes
+        LIMIT 1
+    );
+    has_groups := EXISTS (
+        SELECT FROM job AS j
+        WHERE j.queue = w.name AND j.group_key IS NOT NULL AND j.state = 'available'
+        ORDER BY j.priority DESC
+        LIMIT 1
+    );
+    visits_groups := has_groups AND w.idle > 0 AND (w.visits > 0 OR cardinality(w.freed) > 0);
+    SELECT q.* INTO settings FROM queue AS q WHERE q.name = w.name;
+    IF visits_groups OR settings.max_running IS NOT NULL OR settings.rate_count IS NOT NULL THEN
+        -- What was set before the row was locked is seen, and nothing is set until the transaction ends.
+        locked := lock_queue(w.name);
+        visits_groups := visits_groups AND locked.name IS NOT NULL;
+        settings := coalesce(locked, settings);
+    END IF;
+    slots := CASE
+        WHEN settings.paused_at IS NOT NULL OR settings.held_until > clock_timestamp() THEN 0
+        WHEN settings.max_running IS NULL AND settings.rate_count IS NULL THEN w.free
+        -- A token is not spent ahead.
+        ELSE free_places(w.name, CASE WHEN settings.rate_count IS NULL THEN w.free ELSE w.idle END)
+    END;
+    next_at := CASE
+        WHEN settings.paused_at IS NULL THEN greatest(settings.held_until, next_token_at(
+            settings.rate_count, settings.rate_period, settings.rate_burst, settings.rate_full_at
+        ))
+    END;
+    -- Suspects first, and only where a slot is idle.
+    ids := ARRAY(
+        SELECT j.id
+        FROM job AS j
+        WHERE j.queue = w.name AND j.state = 'available' AND j.crashes > 0 AND j.group_key IS NULL
+            AND (j.crashes > 1) = is_alone AND j.kind = ANY (kinds) AND j.id <> ALL (except_ids)
+        ORDER BY j.crashes, j.priority DESC, j.scheduled_at, j.id
+        LIMIT CASE WHEN fewest_crashes > 0 THEN least(slots, w.idle, suspects) ELSE 0 END
+        FOR NO KEY UPDATE SKIP LOCKED
+    );
+    suspects_taken := cardinality(ids);
+    began_at := clock_timestamp();
+    SELECT j.* INTO g
+    FROM (SELECT WHERE visits_groups AND least(slots, w.idle) > suspects_taken) AS v
+    CROSS JOIN LATERAL jobs_of_groups(
+        w.name, kinds, least(slots, w.idle) - suspects_taken, suspects - suspects_taken, is_alone, except_ids, w.visits,
+        w.after_group, w.freed
+    ) AS j
+    WHERE j.reached IS NOT NULL;
+    ids := ids || g.ids;
+    suspects_taken := suspects_taken + coalesce(g.suspects_taken, 0);
+    is_rated := settings.rate_count IS NOT NULL OR g.is_rated IS TRUE;
+    rest := CASE
+        WHEN NOT is_alone AND slots > cardinality(ids) THEN jsonb_build_array(jsonb_build_object(
+            'name', w.name, 'free', slots - cardinality(ids), 'idle', w.idle - cardinality(ids),
+            'is_past_guard', true, 'has_row', locked.name IS NOT NULL
+        ))
+    END;
+    facts := jsonb_build_object(
+        'name', w.name,
+        'is_held_back', slots < w.free,
+        'is_limited', settings.max_running IS NOT NULL OR settings.rate_count IS NOT NULL,
+        'has_suspects', slots > 0 AND (coalesce(fewest_crashes, 0) > 0 OR coalesce(g.suspects_seen, 0) > 0),
+        'alone_crashes', least(
+            CASE WHEN slots > 0 AND fewest_crashes > 1 THEN fewest_crashes END, CASE WHEN g.suspects_seen = 0 THEN g.alone_crashes END
+        ),
+        'has_groups', has_groups,
+        'visit', CASE
+            WHEN g.reached IS NOT NULL THEN jsonb_build_object(
+                'reached', g.reached, 'has_startable', g.has_startable,
+                'took', extract(epoch FROM clock_timestamp() - began_at)
             )
-        ) AS g;
-        CONTINUE WHEN taken.reached IS NULL;
-        suspects_left := suspects_left - taken.suspects_taken;
-        queue := queue_names[place];
-        ids := taken.ids;
-        reached := taken.reached;
-        has_startable := taken.has_startable;
-        suspects_seen := taken.suspects_seen;
-        alone_crashes := taken.alone_crashes;
-        is_rated := taken.is_rated;
-        next_at := taken.next_at;
-        took := extract(epoch FROM clock_timestamp() - began_at);
-        RETURN NEXT;
-    END LOOP;
+        END,
+        'next_in', extract(epoch FROM least(
+            CASE WHEN next_at > clock_timestamp() THEN next_at END, CASE WHEN g.next_at > clock_timestamp() THEN g.next_at END
+        ) - clock_timestamp())
+    );
 END
 $$;
-COMMENT ON FUNCTION jobs_of_queues(text[], text[], integer[], integer, boolean, uuid[], integer[], text[], text[], text[]) IS
-    'jobs_of_groups for each of these queues, which come in one order, so that two fetches never wait for each other. took: the seconds of a queue''s visit.';
+COMMENT ON FUNCTION guarded_jobs(jsonb, text[], uuid[], integer, boolean) IS
+    'The next suspects and jobs of groups of a queue, of these kinds. Locks them, and where a limit, a rate or a group calls for it the queue''s row, until the transaction ends. wanted: {"name", "free", "idle", "after_group", "visits", "freed"}, the last three as in jobs_of_groups; at most idle jobs. suspects: how many of them to take. is_alone: whether to take nothing but one suspect that crashed twice or more; otherwise no such suspect is taken. rest: what plain_jobs may take after them; null: nothing. is_rated: whether the jobs that start spend tokens. facts: what a runner learns of the queue.';
+
+CREATE FUNCTION fetch_jobs(
+    worker_id uuid,
+    queues jsonb,
+    kinds text[],
+    except_ids uuid[],
+    suspects integer,
+    is_alone boolean,
+    cursor_queues text[],
+    cursor_priorities smallint[],
+    cursor_times timestamptz[],
+    cursor_ids uuid[]
+) RETURNS TABLE (
+    facts jsonb, id uuid, kind short_name, queue short_name, priority smallint, attempt attempt_count,
+    max_attempts attempt_limit, created_at timestamptz, scheduled_at timestamptz, args jsonb, meta jsonb, errors jsonb,
+    output jsonb, progress jsonb, unique_key key_text, unique_states state_mask, unique_until timestamptz, claims boolean,
+    until_start boolean, replaced_by uuid, run integer, crashes smallint, group_key key_text, group_limit group_limit,
+    in_order boolean, updates integer, updated_at timestamptz, updated_by uuid, discard_on_reentry boolean
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    -- One plan, made once, that reads by index however small the table was when it was made.
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_column
+-- Plain jobs come from queues that nothing guards, in one statement. Each other queue takes its own steps, all queues in
+-- one order, so that two fetches never wait for each other. The jobs that are chosen are locked, and start together.
+DECLARE
+    plain record;
+    guarded jsonb[] := '{}';
+    guard record;
+    wanted jsonb;
+    chosen uuid[] := '{}';
+    others uuid[] := '{}';
+    returning_ids uuid[] := '{}';
+    left_out text[] := '{}';
+    suspects_left integer := suspects;
+    is_rated boolean := false;
+    spent record;
+    of_queues jsonb := '[]';
+    started_at timestamptz;
+BEGIN
+    IF is_alone THEN
+        guarded := ARRAY(
+            SELECT e.wanted
+            FROM jsonb_array_elements(queues) AS e (wanted)
+            WHERE EXISTS (SELECT FROM runner AS r WHERE r.id = worker_id AND r.leased_until > clock_timestamp())
+            ORDER BY e.wanted ->> 'name' COLLATE "C"
+        );
+    ELSE
+        FOR plain IN
+            SELECT p.*
+            FROM plain_jobs(
+                worker_id, queues, kinds, except_ids, cursor_queues, cursor_priorities, cursor_times, cursor_ids
+            ) AS p
+            ORDER BY p.wanted ->> 'name' COLLATE "C"
+        LOOP
+            guarded := guarded || CASE WHEN plain.is_guarded THEN ARRAY[plain.wanted] END;
+            chosen := chosen || plain.ids;
+            returning_ids := returning_ids || plain.returning_ids;
+            left_out := left_out || CASE WHEN plain.leaves_out THEN ARRAY[plain.wanted ->> 'name'] END;
+        END LOOP;
+    END IF;
+    FOREACH wanted IN ARRAY guarded LOOP
+        SELECT g.* INTO guard FROM guarded_jobs(wanted, kinds, except_ids, suspects_left, is_alone) AS g;
+        others := others || guard.ids;
+        suspects_left := suspects_left - guard.suspects_taken;
+        is_rated := is_rated OR guard.is_rated;
+        of_queues := of_queues || guard.facts;
+        FOR plain IN
+            SELECT p.*
+            FROM plain_jobs(
+                worker_id, guard.rest, kinds, except_ids, cursor_queues, cursor_priorities, cursor_times, cursor_ids
+            ) AS p
+        LOOP
+            chosen := chosen || plain.ids;
+            returning_ids := returning_ids || plain.returning_ids;
+            left_out := left_out || CASE WHEN plain.leaves_out THEN ARRAY[plain.wanted ->> 'name'] END;
+        END LOOP;
+    END LOOP;
+    IF cardinality(others) > 0 THEN
+        chosen := chosen || others;
+        returning_ids := returning_ids || ARRAY(
+            SELECT j.id
+            FROM job AS j
+            WHERE j.id = ANY (others)
+                AND (j.unique_yielded OR enters_claim(j.unique_states, 'available', 'running'))
+        );
+    END IF;
+
+    started_at := clock_timestamp();
+    RETURN QUERY
+    UPDATE job AS j
+    SET state = 'running',
+        -- The fence: no other run of the job has this number.
+        run = j.run % 2147483647 + 1,
+        -- Capped, so that no count stops a queue.
+        attempt = least(j.attempt::integer + 1, 32767),
+        attempted_at = started_at,
+        worker = worker_id,
+        -- Where a job in order begins, it stays first in its group until it is final.
+        began = CASE WHEN j.in_order THEN coalesce(j.began, j.run % 2147483647 + 1) END,
+        unique_states = CASE WHEN j.until_start AND j.unique_states > 0 THEN 0 ELSE j.unique_states END,
+        unique_yielded = j.unique_yielded OR enters_claim(j.unique_states, 'available', 'running')
+    WHERE j.id = ANY (chosen)
+    -- What most jobs do not have is null, which is cheap to send.
+    RETURNING
+        NULL::jsonb, j.id, j.kind, j.queue, j.priority, j.attempt, j.max_attempts, j.created_at, j.scheduled_at, j.args,
+        nullif(j.meta, '{}'), nullif(j.errors, '[]'), j.output, j.progress, j.unique_key, j.unique_states, j.unique_until,
+        nullif(j.claims, false), nullif(j.until_start, false), j.replaced_by, j.run,
+        nullif(j.crashes::smallint, 0::smallint), j.group_key, j.group_limit, j.in_order, j.updates, j.updated_at,
+        j.updated_by, nullif(j.discard_on_reentry, false);
+
+    IF is_rated THEN
+        SELECT array_agg(j.queue::text) AS queues, array_agg(j.group_key::text) AS groups INTO spent
+        FROM job AS j
+        WHERE j.id = ANY (chosen);
+        PERFORM spend_tokens(spent.queues, spent.groups, started_at);
+    END IF;
+    facts := jsonb_build_object(
+        'began_at', statement_timestamp(),
+        'started_at', started_at,
+        'left_out', to_jsonb(left_out),
+        'queues', of_queues,
+        'discarded', CASE WHEN cardinality(returning_ids) > 0 THEN take_claims(returning_ids) END
+    );
+    RETURN NEXT;
+END
+$$;
+COMMENT ON FUNCTION fetch_jobs(uuid, jsonb, text[], uuid[], integer, boolean, text[], smallint[], timestamptz[], uuid[]) IS
+    'Starts the next jobs of these queues and kinds for a runner that is alive, and returns them. A column that has its default is null. The queues are an array of {"name", "free", "idle", "after_group", "visits", "freed"}, as in plain_jobs and guarded_jobs. The cursor has positions in queues, one for each priority, the highest first; the scan of such a queue begins behind them, the scan of another at its head. One row has no id but facts: when the jobs started, which queues left out jobs with a single attempt, what it learned of guarded queues, and which of the jobs were discarded, since another job holds their key.';
 
 CREATE FUNCTION end_future_times() RETURNS bigint
     LANGUAGE plpgsql VOLATILE

@@ -79,22 +79,7 @@ BEGIN
     CROSS JOIN LATERAL (
         SELECT count(*) AS waiting
         FROM (
-            (
-                SELECT
-                FROM job AS j
-                WHERE j.queue = s.name AND j.group_key IS NULL AND j.state = 'available'
-                ORDER BY j.priority DESC, j.scheduled_at
-                LIMIT s.max_waiting + n.jobs
-            )
-            UNION ALL
-            (
-                SELECT
-                FROM job AS j
-                WHERE j.queue = s.name AND j.group_key IS NOT NULL AND j.state = 'available'
-                ORDER BY j.priority DESC, j.group_key
-                LIMIT s.max_waiting + n.jobs
-            )
-            LIMIT s.max_waiting + n.jobs
+            SELECT FROM available_jobs(s.name, s.max_waiting + n.jobs) LIMIT s.max_waiting + n.jobs
         ) AS c
     ) AS w
     WHERE w.waiting > s.max_waiting
@@ -1330,7 +1315,8 @@ BEGIN
         RAISE invalid_parameter_value USING MESSAGE = problem;
     END IF;
     IF group_policy IS NOT NULL THEN
-        SELECT c.unique_key INTO group_key
+        -- For people: the text says what the jobs of the group have in common. A long one is hashed.
+        SELECT CASE WHEN octet_length(c.canonical) <= 128 THEN c.canonical ELSE c.unique_key END INTO group_key
         FROM job_claim(kind, args, queue, meta, priority, max_attempts, scheduled_at, group_policy) AS c;
     END IF;
     RETURN CASE
@@ -1462,7 +1448,7 @@ max_wait: how long to wait for each other open transaction that inserts the key,
 replaced: the job that this one took the place of.
 outcome: inserted; duplicate (on_conflict ignore); updated (on_conflict update: the row is the holder, which was changed); covered (on_conflict run_again: the row is the holder, which starts after the transaction has committed); rejected (on_conflict reject, replace on a running holder, update and run_again on one that runs or is final: the row is the holder).
 on_reject: error (default): rejected is error 23505 on constraint job_unique_key instead, with {"holder": id, "state": state} as DETAIL, which aborts the transaction, unless the insert stands within a savepoint. row: rejected is a row.
-group_key: the group that the job belongs to within its queue, 1 to 512 bytes; default null: none. group_policy: a policy, as unique_policy, that makes the group''s key from the job; instead of group_key. group_limit: the job starts only while fewer jobs of its group run than this, 1 to 32767; default null: no limit of its own. in_order: true runs the jobs of the group one at a time in their order, and none overtakes one that began; default false.
+group_key: the group that the job belongs to within its queue, 1 to 512 bytes; default null: none. group_policy: a policy, as unique_policy, that makes the group''s key from the job, instead of group_key: the canonical text of the fingerprint, such as {"args":{"customer":42}}, or its SHA-256 where that text is longer than 128 bytes. group_limit: the job starts only while fewer jobs of its group run than this, 1 to 32767; default null: no limit of its own. in_order: true runs the jobs of the group one at a time in their order, and none overtakes one that began; default false.
 Errors 22023, naming the argument or the policy''s member: a value outside its limits.';
 
 CREATE FUNCTION check_insert_options(max_wait interval, on_reject text) RETURNS void

@@ -101,9 +101,10 @@ BEGIN
                 errors = j.errors || jsonb_build_object(
                     'attempt', j.attempt,
                     'at', clock_timestamp(),
-                    -- Where the group has the same key, one job runs at a time, and the holder does the work.
+                    -- Where the group's key is made of the same text, one job runs at a time, and the holder does the work.
                     'error', CASE
-                        WHEN j.group_key = j.unique_key THEN 'superseded: another job holds the unique key'
+                        WHEN j.unique_key IN (j.group_key, encode(sha256(convert_to(j.group_key, 'UTF8')), 'hex'))
+                            THEN 'superseded: another job holds the unique key'
                         ELSE 'discarded on re-entry: another job holds the unique key'
                     END
                 )

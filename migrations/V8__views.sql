@@ -142,23 +142,7 @@ LEFT JOIN last AS l ON l.queue = n.name
 CROSS JOIN LATERAL (
     SELECT count(*) AS available
     FROM (
-        -- In the order of the indexes, so that the scans stop at the limit.
-        (
-            SELECT
-            FROM job AS j
-            WHERE j.queue = n.name AND j.group_key IS NULL AND j.state = 'available'
-            ORDER BY j.priority DESC, j.scheduled_at
-            LIMIT count_to + 1
-        )
-        UNION ALL
-        (
-            SELECT
-            FROM job AS j
-            WHERE j.queue = n.name AND j.group_key IS NOT NULL AND j.state = 'available'
-            ORDER BY j.priority DESC, j.group_key
-            LIMIT count_to + 1
-        )
-        LIMIT count_to + 1
+        SELECT FROM available_jobs(n.name, count_to + 1) LIMIT count_to + 1
     ) AS c
 ) AS a
 CROSS JOIN LATERAL (
@@ -363,32 +347,16 @@ passing AS MATERIALIZED (
 ),
 available AS (
     SELECT
-        j.id, j.kind, j.queue, 'available', j.attempt, NULL::uuid,
+        j.id, j.kind, q.queue, 'available', j.attempt, NULL::uuid,
         greatest(j.scheduled_at, j.created_at, q.paused_at),
         w.reason,
         CASE w.reason
-            WHEN 'its queue is paused' THEN format('SELECT * FROM %I.resume_queue(%L);', current_schema(), j.queue)
-            WHEN 'no runner works its queue' THEN format('Start a runner that works queue %s.', to_json(j.queue))
-            ELSE format('Start a runner of queue %s that knows kind %s.', to_json(j.queue), to_json(j.kind))
+            WHEN 'its queue is paused' THEN format('SELECT * FROM %I.resume_queue(%L);', current_schema(), q.queue)
+            WHEN 'no runner works its queue' THEN format('Start a runner that works queue %s.', to_json(q.queue))
+            ELSE format('Start a runner of queue %s that knows kind %s.', to_json(q.queue), to_json(j.kind))
         END
     FROM available_queue AS q
-    CROSS JOIN LATERAL (
-        (
-            SELECT j.id, j.kind, j.queue, j.attempt, j.priority, j.scheduled_at, j.created_at, false AS has_group
-            FROM job AS j
-            WHERE j.queue = q.queue AND j.group_key IS NULL AND j.state = 'available'
-            ORDER BY j.priority DESC, j.scheduled_at, j.id
-            LIMIT least(100, look_at)
-        )
-        UNION ALL
-        (
-            SELECT j.id, j.kind, j.queue, j.attempt, j.priority, j.scheduled_at, j.created_at, true
-            FROM job AS j
-            WHERE j.queue = q.queue AND j.group_key IS NOT NULL AND j.state = 'available'
-            ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
-            LIMIT least(100, look_at)
-        )
-    ) AS j
+    CROSS JOIN LATERAL available_jobs(q.queue, least(100, look_at)) AS j
     CROSS JOIN LATERAL (
         SELECT CASE
             WHEN q.paused_at IS NOT NULL THEN 'its queue is paused'
@@ -396,7 +364,7 @@ available AS (
             -- A job of a group may wait for its group.
             WHEN NOT j.has_group AND (q.has_free_runner OR EXISTS (
                 SELECT FROM passing AS p
-                WHERE p.queue = j.queue
+                WHERE p.queue = q.queue
                     AND (
                         p.priority < j.priority
                         OR (p.priority = j.priority AND p.last_scheduled_at > j.scheduled_at)

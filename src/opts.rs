@@ -173,7 +173,8 @@ macro_rules! insert_setters {
                 self
             }
 
-            /// Puts the job in the group whose key the policy makes, as it makes unique keys. The policy's other terms
+            /// Puts the job in the group whose key the policy makes: the canonical text that a unique key is the hash
+            /// of, such as `{"args":{"customer":42}}`. A text longer than 128 bytes is hashed. The policy's other terms
             /// play no part, and a window is an error.
             pub fn group_by(mut self, policy: $crate::unique::UniquePolicy) -> Self {
                 self.options_mut().group = Some($crate::group::GroupBy::Policy(Box::new(policy)));

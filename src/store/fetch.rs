@@ -1,17 +1,17 @@
-//! Fetching the next jobs: one statement for every fetch, and the reading of its answer.
+//! Fetching the next jobs.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use sqlx::postgres::PgRow;
+use serde::Serialize;
+use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::row::{Stored, count, job_row, run_number};
-use super::{Statements, query};
-use crate::error::{Error, Result};
+use super::{Statements, fetch_answer, query};
+use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
 use crate::state::JobState;
@@ -185,72 +185,47 @@ pub(crate) async fn fetch(
         Suspects::OneAlone => (1, true),
     };
     let rows = query(&statements.fetch)
-        .bind(names_of(slots))
-        .bind(numbers_of(slots))
-        .bind(kinds)
         .bind(worker)
+        .bind(Json(slots.iter().map(Wanted::of).collect::<Vec<_>>()))
+        .bind(kinds)
+        .bind(except)
+        .bind(suspects)
+        .bind(is_alone)
         .bind(cursor.iter().map(|position| position.queue.as_str()).collect::<Vec<_>>())
         .bind(cursor.iter().map(|position| position.priority).collect::<Vec<_>>())
         .bind(cursor.iter().map(|position| position.scheduled_at).collect::<Vec<_>>())
         .bind(cursor.iter().map(|position| position.id).collect::<Vec<_>>())
-        .bind(except)
-        .bind(slots.iter().map(|slots| number(slots.idle)).collect::<Vec<_>>())
-        .bind(suspects)
-        .bind(is_alone)
-        .bind(slots.iter().map(|slots| slots.groups.after.as_str()).collect::<Vec<_>>())
-        .bind(slots.iter().map(|slots| number(slots.groups.most)).collect::<Vec<_>>())
-        .bind(freed(slots).map(|(queue, _)| queue).collect::<Vec<_>>())
-        .bind(freed(slots).map(|(_, group)| group).collect::<Vec<_>>())
         .fetch_all(&mut *connection)
         .await?;
-    let scan = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-    let (began_at, ended_at): (Stored, Stored) = (scan.try_get("began_at")?, scan.try_get("ended_at")?);
-    let visited = visited(scan)?;
-    let visits_took: Duration = visited.iter().map(|visited| visited.took).sum();
-    let mut fetched = Fetched {
-        jobs: Vec::with_capacity(rows.len()),
-        unreadable: Vec::new(),
-        began_at: began_at.0,
-        took: Duration::try_from(ended_at.0 - began_at.0).unwrap_or_default().saturating_sub(visits_took),
-        held_back: queue_names(scan.try_get("held_back")?),
-        limited: queue_names(scan.try_get("limited")?),
-        suspected: queue_names(scan.try_get("suspected")?),
-        alone_crashes: scan.try_get::<Option<i16>, _>("alone_crashes")?.map(count),
-        left_out: queue_names(scan.try_get("left_out")?),
-        with_groups: queue_names(scan.try_get("with_groups")?),
-        visited,
-        next_in: scan.try_get::<Option<f64>, _>("next_in")?.and_then(seconds),
-    };
-    if scan.try_get::<Option<Uuid>, _>("id")?.is_some() {
-        for row in &rows {
-            match job_row(row) {
-                Ok(job) => fetched.jobs.push(job),
-                Err(error) => fetched.unreadable.push(unreadable(row, &error)?),
-            }
-        }
-    }
+    let mut fetched = fetch_answer::read(&rows, worker)?;
     read_claims(connection, statements, &mut fetched.jobs).await?;
     // UPDATE returns rows in no promised order.
     fetched.jobs.sort_by(order_of_work);
     Ok(fetched)
 }
 
-fn visited(scan: &PgRow) -> Result<Vec<Visited>> {
-    let queues = queue_names(scan.try_get("visited")?);
-    let reached = scan.try_get::<Option<Vec<String>>, _>("reached")?.unwrap_or_default();
-    let startable = scan.try_get::<Option<Vec<bool>>, _>("startable")?.unwrap_or_default();
-    let took = scan.try_get::<Option<Vec<f64>>, _>("visits_took")?.unwrap_or_default();
-    let visits = queues.into_iter().zip(reached).zip(startable).zip(took);
-    let visits = visits.map(|(((queue, reached), has_startable), took)| {
-        let took = seconds(took).unwrap_or_default();
-        Visited { queue, reached, has_startable, took }
-    });
-    Ok(visits.collect())
+/// What a fetch wants of a queue, as the function `fetch_jobs` takes it.
+#[derive(Serialize)]
+struct Wanted<'a> {
+    name: &'a str,
+    free: i32,
+    idle: i32,
+    after_group: &'a str,
+    visits: i32,
+    freed: &'a [String],
 }
 
-/// A duration that the database gave. A clock that is set back makes one of 0.
-fn seconds(seconds: f64) -> Option<Duration> {
-    Duration::try_from_secs_f64(seconds.max(0.0)).ok()
+impl<'a> Wanted<'a> {
+    fn of(Slots { queue, free, idle, groups }: &'a Slots) -> Self {
+        Self {
+            name: queue.as_str(),
+            free: number(*free),
+            idle: number(*idle),
+            after_group: &groups.after,
+            visits: number(groups.most),
+            freed: &groups.freed,
+        }
+    }
 }
 
 fn order_of_work(a: &JobRow, b: &JobRow) -> Ordering {
@@ -276,17 +251,6 @@ async fn read_claims(connection: &mut PgConnection, statements: &Statements, job
     Ok(())
 }
 
-fn unreadable(row: &PgRow, error: &Error) -> Result<Unreadable> {
-    Ok(Unreadable {
-        id: JobId::from(row.try_get::<Uuid, _>("id")?),
-        kind: Kind::from_stored(row.try_get("kind")?),
-        queue: QueueName::from_stored(row.try_get("queue")?),
-        attempt: count(row.try_get("attempt")?),
-        run: run_number(row.try_get("run")?),
-        problem: format!("the job's row cannot be read: {error}"),
-    })
-}
-
 /// The names of the queues, as statements take them.
 pub(super) fn names_of(slots: &[Slots]) -> Vec<&str> {
     slots.iter().map(|slots| slots.queue.as_str()).collect()
@@ -297,17 +261,8 @@ pub(super) fn numbers_of(slots: &[Slots]) -> Vec<i32> {
     slots.iter().map(|slots| number(slots.free)).collect()
 }
 
-/// The groups to visit in any case, with their queues.
-fn freed(slots: &[Slots]) -> impl Iterator<Item = (&str, &str)> {
-    slots.iter().flat_map(|slots| slots.groups.freed.iter().map(|group| (slots.queue.as_str(), group.as_str())))
-}
-
 fn number(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
-}
-
-fn queue_names(names: Option<Vec<String>>) -> Vec<QueueName> {
-    names.unwrap_or_default().iter().map(|name| QueueName::from_stored(name)).collect()
 }
 
 /// Gives back the jobs that run under this lease according to the database and are not in hand. Answers how many there were.

@@ -12,6 +12,7 @@ mod change_log;
 mod claims;
 mod explain;
 mod fetch;
+mod fetch_answer;
 #[cfg(feature = "testing")]
 mod find;
 mod finish;

@@ -78,7 +78,9 @@ fn create(object: &SchemaObject, golden: &[SchemaObject]) -> String {
             let indexes: String = indexes.map(|o| format!("\n{};", o.definition)).collect();
             format!("CREATE {} {name} (\n{}\n);{indexes}", object.definition, parts.join(",\n"))
         }
-        "type" if object.definition.starts_with("ENUM ") => format!("CREATE TYPE {name} AS {};", object.definition),
+        "type" if object.definition.starts_with("ENUM ") || object.definition.starts_with('(') => {
+            format!("CREATE TYPE {name} AS {};", object.definition)
+        }
         "type" => format!("CREATE DOMAIN {name} AS {};", object.definition),
         kind => source(kind, name.split('(').next().unwrap_or(name)).unwrap_or_default(),
     }

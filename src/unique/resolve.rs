@@ -14,6 +14,9 @@ use crate::unique::policy::{Args, UniquePolicy};
 use crate::unique::select::{Part, Selected, named_args};
 use crate::unique::update::UpdateArgs;
 
+/// The longest canonical text that is the key of a group itself.
+const MAX_READABLE_BYTES: usize = 128;
+
 impl UniquePolicy {
     /// Checks all that can be checked without a job.
     ///
@@ -77,9 +80,23 @@ impl UniquePolicy {
         if self.key.is_some() {
             return Ok(None);
         }
+        self.check_append(subject)?;
         let mut text = String::new();
         write(&self.fingerprint(subject)?, subject, &mut text)?;
         Ok(Some(text))
+    }
+
+    /// The key of the group that this job belongs to: the canonical text, which says for people what the jobs have in
+    /// common, or its SHA-256 where the text is long. `None` when the policy makes no key.
+    ///
+    /// # Errors
+    ///
+    /// As [`resolve`](Self::resolve).
+    pub(crate) fn group_key(&self, subject: &Subject<'_>) -> Result<Option<String>> {
+        match self.canonical(subject)? {
+            Some(text) if text.len() <= MAX_READABLE_BYTES => Ok(Some(text)),
+            _ => Ok(self.resolve(subject)?.map(|claim| claim.key)),
+        }
     }
 
     fn fingerprint<'a>(&self, subject: &Subject<'a>) -> Result<Fingerprint<'a>> {
@@ -230,6 +247,25 @@ mod tests {
             Ok(())
         });
         assert_eq!(claim.key, hash.unwrap());
+    }
+
+    #[test]
+    fn the_key_of_a_group_says_what_its_jobs_have_in_common() {
+        let meta = json!({});
+        let key = |policy: UniquePolicy, args: &Value| policy.group_key(&subject(args, &meta)).unwrap();
+        let by_customer = || UniquePolicy::new().by_arg_fields(["customer"]).exclude_kind();
+        let readable = key(by_customer(), &json!({"customer": 42, "n": 1}));
+        assert_eq!(readable.as_deref(), Some(r#"{"args":{"customer":42}}"#));
+        // The text has 24 bytes besides the name.
+        for (bytes, is_readable) in [(104, true), (105, false)] {
+            let args = json!({"customer": "x".repeat(bytes)});
+            let text = by_customer().canonical(&subject(&args, &meta)).unwrap().unwrap();
+            assert_eq!(text.len(), bytes + 24);
+            let hash = by_customer().resolve(&subject(&args, &meta)).unwrap().map(|claim| claim.key);
+            assert_eq!(key(by_customer(), &args), if is_readable { Some(text) } else { hash });
+        }
+        assert_eq!(key(UniquePolicy::new().key("k"), &json!({})).as_deref(), Some("k"));
+        assert_eq!(key(UniquePolicy::river(), &json!({})), None);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod derive;
 mod embedded;
 mod examples;
 mod faults;
+mod fetching;
 mod floors;
 mod groups;
 mod guide;

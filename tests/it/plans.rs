@@ -7,11 +7,10 @@ use sqlx::{AssertSqlSafe, Connection, Row};
 use tokio::sync::mpsc;
 use uniqueue::{Job, JobFilter, JobState, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
 
-use crate::support::{Database, WAIT, job};
+use crate::support::{Database, WAIT, job, wanted};
 
 /// Each with as many nulls as it has parameters: a generic plan does not look at them.
-const STATEMENTS: [(&str, usize); 13] = [
-    ("fetch", 16),
+const STATEMENTS: [(&str, usize); 12] = [
     ("complete", 4),
     ("delete", 4),
     ("finish", 9),
@@ -46,6 +45,59 @@ async fn no_statement_of_a_runner_ever_reads_the_whole_table() {
         // From all that run to each result and back would be a product of the two.
         let walks_running = plan.iter().any(|line| line.contains("job_running"));
         assert_eq!(walks_running, ["rescue", "lost_jobs"].contains(&name), "{name}:\n{}", plan.join("\n"));
+    }
+    connection.detach().close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_fetch_reads_the_jobs_that_it_takes_and_no_others_whatever_guards_the_queue() {
+    const RUNNER: &str = "00000000-0000-7000-8000-000000000001";
+    let database = Database::new().await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    let runner = format!(
+        "INSERT INTO {{schema}}.runner (id, name, queues, leased_until, knows_groups)
+        VALUES ('{RUNNER}', 'r', '{{default}}', now() + interval '1 hour', true)"
+    );
+    database.execute(&runner).await;
+    let fetch = |cursor: &str| {
+        let queues = wanted(&[("default", 100)]);
+        format!("SELECT FROM {{schema}}.fetch_jobs('{RUNNER}', '{queues}', '{{a}}', '{{}}', 1, false, {cursor})")
+    };
+    let from_head = fetch("'{}', '{}', '{}', '{}'");
+    let from_cursor = fetch("'{default}', '{0}', '{2000-01-01}', '{00000000-0000-0000-0000-000000000000}'");
+    // The plans are made and kept while the table is empty.
+    for _ in 0..10 {
+        sqlx::raw_sql(database.sql(&from_head)).fetch_all(&mut *connection).await.unwrap();
+    }
+    let jobs = format!(
+        "INSERT INTO {{schema}}.job (id, kind, state, worker)
+        SELECT {{schema}}.new_job_id(), 'a', s.state::{{schema}}.job_state, '{RUNNER}'
+        FROM generate_series(1, 5000), (VALUES ('available'), ('running')) AS s (state)"
+    );
+    database.execute(&jobs).await;
+    for guard in [
+        "SELECT",
+        "INSERT INTO {schema}.job (id, kind, group_key) VALUES ({schema}.new_job_id(), 'a', 'g')",
+        "INSERT INTO {schema}.job (id, kind, crashes) VALUES ({schema}.new_job_id(), 'a', 1)",
+        "UPDATE {schema}.queue SET rate_count = 1000, rate_period = '1 s', rate_burst = 1000",
+    ] {
+        database.execute(guard).await;
+        for fetch in [&from_head, &from_cursor] {
+            let mut tx = connection.begin().await.unwrap();
+            let read = "SELECT seq_tup_read, idx_tup_fetch FROM pg_stat_xact_all_tables
+                WHERE relid = '{schema}.job'::regclass";
+            let before: (i64, i64) = sqlx::query_as(database.sql(read)).fetch_one(&mut *tx).await.unwrap();
+            let found = sqlx::raw_sql(database.sql(fetch)).fetch_all(&mut *tx).await.unwrap();
+            // And the row of the facts.
+            assert_eq!(found.len(), 101, "{guard}");
+            let after: (i64, i64) = sqlx::query_as(database.sql(read)).fetch_one(&mut *tx).await.unwrap();
+            assert_eq!(after.0, before.0, "{guard}");
+            // Each is locked and started. Jobs that compete with a group are ranked before.
+            let by_index = after.1 - before.1;
+            assert!((200..=320).contains(&by_index), "{by_index} rows were read: {guard}");
+            tx.rollback().await.unwrap();
+        }
     }
     connection.detach().close().await.unwrap();
 }

@@ -66,7 +66,7 @@ impl Maker {
                 let args = if policy.needs_args() { read_args(kind, &job.args)? } else { Value::Null };
                 let meta = if policy.needs_meta() { Value::Object(job.meta.clone()) } else { Value::Null };
                 let subject = Subject { kind, queue: &job.queue, args: &args, meta: &meta, window_at: None };
-                policy.resolve(&subject)?.map(|claim| claim.key)
+                policy.group_key(&subject)?
             }
         };
         Group::new(key, self.limit, self.in_order)

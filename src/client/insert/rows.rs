@@ -198,7 +198,7 @@ fn group_key(policy: &UniquePolicy, unread: &Unread<'_>) -> Result<Option<String
     if policy.needs_clock() {
         return Err(Error::InvalidPolicy { field: "window", problem: "a group has none".to_owned() });
     }
-    Ok(unread.read(policy, |subject| policy.resolve(subject))?.map(|claim| claim.key))
+    unread.read(policy, |subject| policy.group_key(subject))
 }
 
 /// A job that is due after the longest delay of its policy could never be pushed. The database checks a `scheduled_at`.

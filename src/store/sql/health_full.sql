@@ -6,23 +6,7 @@ FROM (
     CROSS JOIN LATERAL (
         SELECT count(*) AS waiting
         FROM (
-            -- In the order of the indexes, so that the scans stop at the limit.
-            (
-                SELECT
-                FROM /* schema */job AS j
-                WHERE j.queue = q.name AND j.group_key IS NULL AND j.state = 'available'
-                ORDER BY j.priority DESC, j.scheduled_at
-                LIMIT q.max_waiting
-            )
-            UNION ALL
-            (
-                SELECT
-                FROM /* schema */job AS j
-                WHERE j.queue = q.name AND j.group_key IS NOT NULL AND j.state = 'available'
-                ORDER BY j.priority DESC, j.group_key
-                LIMIT q.max_waiting
-            )
-            LIMIT q.max_waiting
+            SELECT FROM /* schema */available_jobs(q.name, q.max_waiting) LIMIT q.max_waiting
         ) AS c
     ) AS w
     CROSS JOIN (

@@ -8,23 +8,7 @@ WITH live AS MATERIALIZED (
 head AS MATERIALIZED (
     SELECT a.queue, h.kind, h.scheduled_at
     FROM (SELECT a.queue FROM /* schema */available_queues() AS a (queue) LIMIT 1000) AS a
-    CROSS JOIN LATERAL (
-        (
-            SELECT j.kind, j.scheduled_at
-            FROM /* schema */job AS j
-            WHERE j.queue = a.queue AND j.group_key IS NULL AND j.state = 'available'
-            ORDER BY j.priority DESC, j.scheduled_at, j.id
-            LIMIT $1
-        )
-        UNION ALL
-        (
-            SELECT j.kind, j.scheduled_at
-            FROM /* schema */job AS j
-            WHERE j.queue = a.queue AND j.group_key IS NOT NULL AND j.state = 'available'
-            ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
-            LIMIT $1
-        )
-    ) AS h
+    CROSS JOIN LATERAL /* schema */available_jobs(a.queue, $1) AS h
     WHERE EXISTS (SELECT FROM live AS l WHERE a.queue = ANY (l.queues))
 )
 SELECT to_jsonb(k)

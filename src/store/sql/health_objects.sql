@@ -15,6 +15,19 @@ FROM (
                 FROM pg_enum AS e
                 WHERE e.enumtypid = t.oid
             )
+            WHEN 'c' THEN (
+                SELECT format('(%s)', string_agg(
+                    concat_ws(
+                        ' ', a.attname, format_type(a.atttypid, a.atttypmod),
+                        CASE WHEN a.attcollation <> n.typcollation THEN 'COLLATE ' || quote_ident(l.collname) END
+                    ),
+                    ', ' ORDER BY a.attnum
+                ))
+                FROM pg_attribute AS a
+                JOIN pg_type AS n ON n.oid = a.atttypid
+                LEFT JOIN pg_collation AS l ON l.oid = a.attcollation
+                WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+            )
             ELSE concat_ws(
                 ' ',
                 format_type(t.typbasetype, t.typtypmod),
@@ -25,7 +38,8 @@ FROM (
     FROM pg_type AS t
     LEFT JOIN pg_type AS b ON b.oid = t.typbasetype
     LEFT JOIN pg_collation AS l ON l.oid = t.typcollation
-    WHERE t.typnamespace = to_regnamespace($1) AND t.typtype IN ('e', 'd')
+    LEFT JOIN pg_class AS c ON c.oid = t.typrelid
+    WHERE t.typnamespace = to_regnamespace($1) AND (t.typtype IN ('e', 'd') OR c.relkind = 'c')
     UNION ALL
     SELECT
         'table', c.relname::text, c.relname::text,

@@ -6,30 +6,15 @@ FROM (
     SELECT h.id, h.kind, a.queue, sum(h.bytes) OVER (ORDER BY a.queue, h.place) AS bytes
     FROM (SELECT a.queue FROM /* schema */available_queues() AS a (queue) LIMIT 1000) AS a
     CROSS JOIN LATERAL (
-        SELECT f.id, f.kind, f.bytes, row_number() OVER () AS place
-        FROM (
-            (
-                SELECT
-                    j.id, j.kind, j.scheduled_at,
-                    pg_column_size(j.args)::bigint + pg_column_size(j.meta) + pg_column_size(j.errors)
-                    + coalesce(pg_column_size(j.output), 0) + coalesce(pg_column_size(j.progress), 0) AS bytes
-                FROM /* schema */job AS j
-                WHERE j.queue = a.queue AND j.group_key IS NULL AND j.state = 'available'
-                ORDER BY j.priority DESC, j.scheduled_at, j.id
-                LIMIT 10
-            )
-            UNION ALL
-            (
-                SELECT
-                    j.id, j.kind, j.scheduled_at,
-                    pg_column_size(j.args)::bigint + pg_column_size(j.meta) + pg_column_size(j.errors)
-                    + coalesce(pg_column_size(j.output), 0) + coalesce(pg_column_size(j.progress), 0) AS bytes
-                FROM /* schema */job AS j
-                WHERE j.queue = a.queue AND j.group_key IS NOT NULL AND j.state = 'available'
-                ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
-                LIMIT 10
-            )
-        ) AS f
+        SELECT f.id, f.kind, s.bytes, row_number() OVER () AS place
+        FROM /* schema */available_jobs(a.queue, 10) AS f
+        CROSS JOIN LATERAL (
+            SELECT
+                pg_column_size(j.args)::bigint + pg_column_size(j.meta) + pg_column_size(j.errors)
+                + coalesce(pg_column_size(j.output), 0) + coalesce(pg_column_size(j.progress), 0) AS bytes
+            FROM /* schema */job AS j
+            WHERE j.id = f.id
+        ) AS s
         WHERE f.scheduled_at < clock_timestamp() - interval '1 min'
     ) AS h
 ) AS w

@@ -15,24 +15,7 @@ looked_at AS (
     UNION
     SELECT b.id, b.state, b.created_at, b.scheduled_at, b.attempted_at, b.finalized_at
     FROM waiting AS w
-    CROSS JOIN LATERAL (
-        (
-            SELECT j.id
-            FROM /* schema */job AS j
-            WHERE j.group_key IS NULL AND j.state = 'available' AND j.queue = w.queue
-            ORDER BY j.priority DESC, j.scheduled_at, j.id
-            LIMIT 1
-        )
-        UNION ALL
-        (
-            SELECT j.id
-            FROM /* schema */job AS j
-            WHERE j.group_key IS NOT NULL AND j.state = 'available' AND j.queue = w.queue
-            ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
-            LIMIT 1
-        )
-        LIMIT 1
-    ) AS h
+    CROSS JOIN LATERAL (SELECT j.id FROM /* schema */available_jobs(w.queue, 1) AS j LIMIT 1) AS h
     CROSS JOIN LATERAL (
         SELECT j.id, j.state, j.created_at, j.scheduled_at, j.attempted_at, j.finalized_at
         FROM /* schema */job AS j

@@ -7,7 +7,7 @@ use sqlx::{Connection, PgConnection, Row};
 use uuid::Uuid;
 
 use super::BATCH;
-use crate::support::Database;
+use crate::support::{Database, wanted};
 
 /// Pages that a statement looks at for each of a batch of jobs.
 async fn pages(database: &Database, connection: &mut PgConnection, name: &str, arguments: &str) -> f64 {
@@ -35,17 +35,19 @@ async fn runner(database: &Database) -> (PoolConnection<sqlx::Postgres>, Uuid) {
         VALUES ('{runner}', 'a', '{{{{default}}}}', now() + interval '1 hour', true)"
     );
     database.execute(&register).await;
+    // A session reads the catalog once, to plan what the function does.
+    let nothing = fetch_arguments(runner, None).replace(&format!(r#""free":{BATCH}"#), r#""free":0"#);
+    pages(database, &mut connection, "fetch", &nothing).await;
     (connection, runner)
 }
 
 /// What a fetch of a batch is asked with: from the head of the queue, or from behind a place in it.
 fn fetch_arguments(runner: Uuid, place: Option<(&str, &str)>) -> String {
-    let head = format!("'{{default}}', '{{{BATCH}}}', '{{task}}', '{runner}'");
-    let tail = format!("'{{{BATCH}}}', 1, false, '{{\"\"}}', '{{10000}}', '{{}}', '{{}}'");
+    let head = format!("'{runner}', '{}', '{{task}}', '{{}}', 1, false", wanted(&[("default", BATCH)]));
     match place {
-        None => format!("{head}, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', {tail}"),
+        None => format!("{head}, '{{}}', '{{}}', '{{}}', '{{}}'"),
         Some((scheduled_at, id)) => {
-            format!("{head}, '{{default}}', '{{0}}', ARRAY['{scheduled_at}'::timestamptz], '{{{id}}}', '{{}}', {tail}")
+            format!("{head}, '{{default}}', '{{0}}', ARRAY['{scheduled_at}'::timestamptz], '{{{id}}}'")
         }
     }
 }

@@ -39,7 +39,7 @@ async fn a_job_is_stored_with_its_group_by_every_way_of_inserting() {
 }
 
 #[tokio::test]
-async fn a_policy_makes_the_key_of_a_group_as_it_makes_unique_keys_in_rust_and_in_sql() {
+async fn a_policy_makes_a_key_of_a_group_that_people_can_read_in_rust_and_in_sql() {
     let database = Database::new().await;
     let policy = UniquePolicy::new().by_arg_fields(["customer"]);
     let of = |customer: u32, n: u32| {
@@ -49,6 +49,7 @@ async fn a_policy_makes_the_key_of_a_group_as_it_makes_unique_keys_in_rust_and_i
     let in_json = serde_json::to_string(&[&one]).unwrap();
     let inserted = database.client.insert_many([one, two, other]).await.unwrap();
     let key = |place: usize| inserted[place].job.group_key.clone().unwrap();
+    assert_eq!(key(0), r#"{"args":{"customer":1},"type":"bill"}"#);
     assert_eq!(key(0), key(1));
     assert_ne!(key(0), key(2));
     assert!(inserted[0].job.in_order);
@@ -59,6 +60,25 @@ async fn a_policy_makes_the_key_of_a_group_as_it_makes_unique_keys_in_rust_and_i
     assert_eq!(database.number(sql).await, 1);
     let sql = format!("SELECT count(*) FROM {{schema}}.job WHERE group_key = '{}'", key(0));
     assert_eq!(database.number(&sql).await, 4);
+}
+
+#[tokio::test]
+async fn a_long_key_of_a_group_is_a_hash_in_rust_and_in_sql() {
+    let database = Database::new().await;
+    let policy = UniquePolicy::new().by_arg_fields(["customer"]).exclude_kind();
+    // In UTF-8 the text has 128 bytes, and then one more.
+    for (customer, bytes) in [("é".repeat(52), 128), (format!("{}x", "é".repeat(52)), 64)] {
+        let job = NewJob::new("bill", &json!({"customer": customer})).group_by(policy.clone());
+        let key = database.client.insert(job).await.unwrap().job.group_key.unwrap();
+        assert_eq!(key.len(), bytes, "{key}");
+        let sql = format!(
+            r#"SELECT count(*) FROM {{schema}}.insert_job('bill', '{{"customer": "{customer}"}}',
+                group_policy => '{{"keys": ["args"], "args_keys": ["customer"], "exclude_type": true}}')"#
+        );
+        assert_eq!(database.number(&sql).await, 1);
+        let sql = format!("SELECT count(*) FROM {{schema}}.job WHERE group_key = '{key}'");
+        assert_eq!(database.number(&sql).await, 2);
+    }
 }
 
 #[tokio::test]

@@ -3,15 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde_json::Value;
 use sqlx::postgres::types::PgInterval;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
+use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row, SqlSafeStr, SqlStr};
 use time::OffsetDateTime;
 use uniqueue::JobState;
 use uuid::Uuid;
 
-use crate::support::Database;
+use crate::support::{Database, wanted};
 
 /// Every statement of a client, and the moves of an operator.
 #[derive(Clone, Debug)]
@@ -102,27 +104,25 @@ impl Moves {
         let positions = (worker.as_u128().count_ones() % 2) as usize;
         let rows = self
             .query("fetch")
-            .bind(vec![queue.to_owned()])
-            .bind(vec![slots])
-            .bind(kinds)
             .bind(worker)
+            .bind(Json(serde_json::from_str::<Value>(&wanted(&[(queue, slots.into())])).unwrap()))
+            .bind(kinds)
+            .bind(Vec::<Uuid>::new())
+            .bind(if alone { 1 } else { slots })
+            .bind(alone)
             .bind(vec![queue.to_owned(); positions])
             .bind(vec![0_i16; positions])
             .bind(vec![OffsetDateTime::UNIX_EPOCH; positions])
             .bind(vec![Uuid::nil(); positions])
-            .bind(Vec::<Uuid>::new())
-            .bind(vec![slots])
-            .bind(if alone { 1 } else { slots })
-            .bind(alone)
-            .bind(vec![String::new()])
-            .bind(vec![10_000])
-            .bind(Vec::<String>::new())
-            .bind(Vec::<String>::new())
             .fetch_all(&mut *connection)
             .await?;
-        // Without a job there is one row, with nulls.
+        let facts = rows.iter().find_map(|row| row.try_get::<Option<Json<Value>>, _>("facts").transpose()).unwrap()?;
+        // They started, and another job holds their key.
+        let discarded: Option<Vec<Uuid>> = serde_json::from_value(facts["discarded"].clone()).unwrap();
+        let discarded = discarded.unwrap_or_default();
         let jobs = rows.iter().filter_map(|row| row.try_get::<Option<Uuid>, _>("id").transpose().map(|id| (row, id)));
-        jobs.map(|(row, id)| Ok(Held { id: id?, run: row.try_get("run")? })).collect()
+        let held = jobs.map(|(row, id)| Ok(Held { id: id?, run: row.try_get("run")? }));
+        held.filter(|held| held.as_ref().is_ok_and(|held| !discarded.contains(&held.id))).collect()
     }
 
     /// Ends runs, as the completer does: sorted, with a statement for each way to end. Answers with the jobs whose result

@@ -12,7 +12,7 @@ use uniqueue::{
 };
 
 use super::{Task, quick, until, until_idle};
-use crate::support::{Database, WAIT};
+use crate::support::{Database, WAIT, wanted};
 
 /// A runner of tasks in a queue with so many jobs of another kind at its head that a walk past them is dear.
 async fn past_many(client: &Client, database: &Database) -> (RunnerHandle, mpsc::UnboundedReceiver<u32>) {
@@ -144,10 +144,11 @@ async fn a_worker_sees_its_job_as_the_row_has_it_the_usual_and_the_unusual() {
 }
 
 /// The jobs that a fetch takes from a queue, by their numbers.
-async fn taken(database: &Database, connection: &mut PgConnection, slots: usize) -> String {
+async fn taken(database: &Database, connection: &mut PgConnection, slots: i64) -> String {
     let look = format!(
-        "EXECUTE prepared_fetch ('{{default}}', '{{{slots}}}', '{{task}}', '00000000-0000-7000-8000-000000000001',
-            '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{{slots}}}', 1, false, '{{\"\"}}', '{{10000}}', '{{}}', '{{}}')"
+        "EXECUTE prepared_fetch ('00000000-0000-7000-8000-000000000001', '{}', '{{task}}', '{{}}', 1, false,
+            '{{}}', '{{}}', '{{}}', '{{}}')",
+        wanted(&[("default", slots)])
     );
     sqlx::raw_sql(database.sql(&look)).execute(connection).await.unwrap();
     let jobs = "WITH again AS (UPDATE {schema}.job SET state = 'available', worker = NULL WHERE state = 'running' RETURNING args)
@@ -204,9 +205,9 @@ async fn a_fetch_goes_on_behind_the_cursor_in_the_queues_that_it_has_and_from_th
     let second = "SELECT id::text FROM {schema}.job WHERE queue = 'placed' ORDER BY scheduled_at OFFSET 1 LIMIT 1";
     let second = database.text(second).await;
     let onward = format!(
-        "EXECUTE prepared_fetch ('{{placed,other}}', '{{5,2}}', '{{task}}', '00000000-0000-7000-8000-000000000001',
-            '{{placed}}', '{{0}}', ARRAY[timestamptz '2026-01-01 02:00'], '{{{second}}}', '{{}}', '{{5,2}}', 1, false,
-            '{{\"\",\"\"}}', '{{10000,10000}}', '{{}}', '{{}}')"
+        "EXECUTE prepared_fetch ('00000000-0000-7000-8000-000000000001', '{}', '{{task}}', '{{}}', 1, false,
+            '{{placed}}', '{{0}}', ARRAY[timestamptz '2026-01-01 02:00'], '{{{second}}}')",
+        wanted(&[("placed", 5), ("other", 2)])
     );
     sqlx::raw_sql(database.sql(&onward)).execute(&mut *connection).await.unwrap();
     let running =

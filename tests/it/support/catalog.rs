@@ -15,10 +15,13 @@ const OBJECTS: &[(&str, &str)] = &[
                 coalesce(
                     (SELECT string_agg(e.enumlabel, ' ' ORDER BY e.enumsortorder) FROM pg_enum AS e WHERE e.enumtypid = t.oid),
                     (SELECT format_type(t.typbasetype, NULL) || ' ' || string_agg(pg_get_constraintdef(o.oid), ' ')
-                     FROM pg_constraint AS o WHERE o.contypid = t.oid)
+                     FROM pg_constraint AS o WHERE o.contypid = t.oid),
+                    (SELECT string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), ', ' ORDER BY a.attnum)
+                     FROM pg_attribute AS a WHERE a.attrelid = t.typrelid AND a.attnum > 0)
                 ),
                 coalesce(obj_description(t.oid, 'pg_type'), 'NO COMMENT'))
-         FROM pg_type AS t WHERE t.typnamespace = $1::regnamespace AND t.typtype IN ('e', 'd') ORDER BY 1",
+         FROM pg_type AS t LEFT JOIN pg_class AS c ON c.oid = t.typrelid
+         WHERE t.typnamespace = $1::regnamespace AND (t.typtype IN ('e', 'd') OR c.relkind = 'c') ORDER BY 1",
     ),
     (
         "tables and views",

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, Row, SqlSafeStr, SqlStr};
 use tokio::sync::{Mutex, OnceCell};
@@ -231,6 +231,14 @@ async fn pool_at(url: &str, max_connections: u32, with: impl FnOnce(PgConnectOpt
         .connect_with(options)
         .await
         .expect("a pool")
+}
+
+/// What a fetch wants of queues, each with so many free slots, as the function `fetch_jobs` takes it.
+pub fn wanted(queues: &[(&str, i64)]) -> String {
+    let queues = queues.iter().map(|(name, free)| {
+        json!({"name": name, "free": free, "idle": free, "after_group": "", "visits": 10_000, "freed": []})
+    });
+    Value::Array(queues.collect()).to_string()
 }
 
 /// A job without args.

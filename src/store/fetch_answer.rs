@@ -1,0 +1,158 @@
+//! Reading the answer of a fetch: a row for each job, and one without an id that has the facts.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use sqlx::types::Json;
+use time::{OffsetDateTime, UtcOffset};
+use uuid::Uuid;
+
+use super::fetch::{Fetched, Unreadable, Visited};
+use super::row::{Stored, count, run_number};
+use crate::error::{Error, Result};
+use crate::ident::{JobId, Kind, QueueName};
+use crate::job::{AttemptError, JobRow};
+use crate::state::JobState;
+use crate::unique::StateSet;
+
+/// What a fetch learned besides its jobs.
+#[derive(Deserialize)]
+struct Facts {
+    #[serde(with = "time::serde::rfc3339")]
+    began_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    started_at: OffsetDateTime,
+    left_out: Vec<String>,
+    queues: Vec<QueueFacts>,
+    /// Jobs that started and were discarded, since another job holds their key.
+    discarded: Option<HashSet<Uuid>>,
+}
+
+/// What a fetch learned of a queue with a guard.
+#[derive(Deserialize)]
+struct QueueFacts {
+    name: String,
+    is_held_back: bool,
+    is_limited: bool,
+    has_suspects: bool,
+    alone_crashes: Option<u16>,
+    has_groups: bool,
+    visit: Option<Visit>,
+    next_in: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Visit {
+    reached: String,
+    has_startable: bool,
+    took: f64,
+}
+
+/// Reads the answer to a fetch of this worker.
+pub(super) fn read(rows: &[PgRow], worker: Uuid) -> Result<Fetched> {
+    let facts = rows.iter().find_map(|row| row.try_get::<Option<Json<Facts>>, _>(0).transpose());
+    let Json(facts) = facts.ok_or(sqlx::Error::RowNotFound)??;
+    let started_at = facts.started_at.to_offset(UtcOffset::UTC);
+    let discarded = facts.discarded.unwrap_or_default();
+    let (mut jobs, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
+    for row in rows {
+        let Some(id) = row.try_get::<Option<Uuid>, _>(1)? else { continue };
+        if discarded.contains(&id) {
+            continue;
+        }
+        match started_job(row, id, worker, started_at) {
+            Ok(job) => jobs.push(job),
+            Err(error) => unreadable.push(unreadable_job(row, id, &error)?),
+        }
+    }
+    let names_of = |is_one: fn(&QueueFacts) -> bool| {
+        facts.queues.iter().filter(|queue| is_one(queue)).map(|queue| QueueName::from_stored(&queue.name)).collect()
+    };
+    let visited: Vec<_> = facts.queues.iter().filter_map(visited).collect();
+    let visits_took: Duration = visited.iter().map(|visited| visited.took).sum();
+    let took = Duration::try_from(facts.started_at - facts.began_at).unwrap_or_default();
+    Ok(Fetched {
+        jobs,
+        unreadable,
+        began_at: facts.began_at.to_offset(UtcOffset::UTC),
+        took: took.saturating_sub(visits_took),
+        held_back: names_of(|queue| queue.is_held_back),
+        limited: names_of(|queue| queue.is_limited),
+        suspected: names_of(|queue| queue.has_suspects),
+        alone_crashes: facts.queues.iter().filter_map(|queue| queue.alone_crashes).min(),
+        left_out: facts.left_out.iter().map(|name| QueueName::from_stored(name)).collect(),
+        with_groups: names_of(|queue| queue.has_groups),
+        visited,
+        next_in: facts.queues.iter().filter_map(|queue| queue.next_in.and_then(seconds)).min(),
+    })
+}
+
+fn visited(QueueFacts { name, visit, .. }: &QueueFacts) -> Option<Visited> {
+    let Visit { reached, has_startable, took } = visit.as_ref()?;
+    Some(Visited {
+        queue: QueueName::from_stored(name),
+        reached: reached.clone(),
+        has_startable: *has_startable,
+        took: seconds(*took).unwrap_or_default(),
+    })
+}
+
+/// A duration that the database gave. A clock that is set back makes one of 0.
+fn seconds(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds.max(0.0)).ok()
+}
+
+/// Reads a job that started. By place, as in the statement, since a look-up by name for each column is most of the work. A
+/// column that has its default is null.
+fn started_job(row: &PgRow, id: Uuid, worker: Uuid, started_at: OffsetDateTime) -> Result<JobRow> {
+    Ok(JobRow {
+        id: JobId::from(id),
+        kind: Kind::from_stored(row.try_get(2)?),
+        queue: QueueName::from_stored(row.try_get(3)?),
+        state: JobState::Running,
+        priority: row.try_get(4)?,
+        attempt: count(row.try_get(5)?),
+        max_attempts: count(row.try_get(6)?),
+        created_at: row.try_get::<Stored, _>(7)?.0,
+        scheduled_at: row.try_get::<Stored, _>(8)?.0,
+        attempted_at: Some(started_at),
+        finalized_at: None,
+        args: row.try_get::<Box<RawValue>, _>(9)?,
+        meta: row.try_get::<Option<Json<Map<String, Value>>>, _>(10)?.map_or_else(Map::new, |meta| meta.0),
+        errors: row.try_get::<Option<Json<Vec<AttemptError>>>, _>(11)?.map_or_else(Vec::new, |errors| errors.0),
+        output: row.try_get(12)?,
+        progress: row.try_get(13)?,
+        unique_key: row.try_get(14)?,
+        unique_states: row.try_get::<Option<i16>, _>(15)?.and_then(StateSet::from_bits),
+        unique_until: row.try_get::<Option<Stored>, _>(16)?.map(|at| at.0),
+        claims: row.try_get::<Option<bool>, _>(17)?.unwrap_or_default(),
+        until_start: row.try_get::<Option<bool>, _>(18)?.unwrap_or_default(),
+        replaced_by: row.try_get::<Option<Uuid>, _>(19)?.map(JobId::from),
+        worker: Some(worker),
+        run: run_number(row.try_get(20)?),
+        crashes: row.try_get::<Option<i16>, _>(21)?.map_or(0, count),
+        group_key: row.try_get(22)?,
+        group_limit: row.try_get::<Option<i16>, _>(23)?.map(count),
+        in_order: row.try_get::<Option<bool>, _>(24)?.unwrap_or_default(),
+        updates: row.try_get::<Option<i32>, _>(25)?.map_or(0, |updates| updates.max(0).unsigned_abs()),
+        updated_at: row.try_get::<Option<Stored>, _>(26)?.map(|at| at.0),
+        updated_by: row.try_get::<Option<Uuid>, _>(27)?.map(JobId::from),
+        discard_on_reentry: row.try_get::<Option<bool>, _>(28)?.unwrap_or_default(),
+    })
+}
+
+fn unreadable_job(row: &PgRow, id: Uuid, error: &Error) -> Result<Unreadable> {
+    Ok(Unreadable {
+        id: JobId::from(id),
+        kind: Kind::from_stored(row.try_get(2)?),
+        queue: QueueName::from_stored(row.try_get(3)?),
+        attempt: count(row.try_get(5)?),
+        run: run_number(row.try_get(20)?),
+        problem: format!("the job's row cannot be read: {error}"),
+    })
+}
