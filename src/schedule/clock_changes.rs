@@ -52,7 +52,7 @@ fn a_fixed_time_that_the_clock_repeats_runs_once_the_first_time() {
     assert_eq!(in_autumn("30 2 * * *", 2), ["25 02:30 +02:00", "26 02:30 +01:00"]);
     assert_eq!(
         in_autumn("0 2,14 * * *", 4),
-        ["24 14:00 +02:00", "25 02:00 +02:00", "25 14:00 +01:00", "26 02:00 +01:00"]
+        ["25 02:00 +02:00", "25 14:00 +01:00", "26 02:00 +01:00", "26 14:00 +01:00"]
     );
     assert_eq!(in_autumn("30 1-3 * * *", 3), ["25 01:30 +02:00", "25 02:30 +02:00", "25 03:30 +01:00"]);
     // Asked in the second of the two hours, as after a restart.
@@ -69,7 +69,7 @@ fn an_expression_with_a_star_in_its_time_follows_the_clock() {
     let hourly = in_autumn("0 * * * *", 16);
     assert_eq!(
         hourly[11..],
-        ["25 01:00 +02:00", "25 02:00 +02:00", "25 02:00 +01:00", "25 03:00 +01:00", "25 04:00 +01:00"]
+        ["25 02:00 +02:00", "25 02:00 +01:00", "25 03:00 +01:00", "25 04:00 +01:00", "25 05:00 +01:00"]
     );
 }
 
@@ -99,7 +99,7 @@ fn slots_that_were_missed_over_a_clock_change_are_each_found_once() {
     for text in ["*/20 * * * *", "30 2 * * *", "0 2,14 * * *", "15,45 0-5 * * *"] {
         let schedule = Schedule::read(text, "Europe/Berlin").unwrap();
         for begin in [datetime!(2026-03-28 9:00 UTC), datetime!(2026-10-24 9:00 UTC)] {
-            let (first, now) = (schedule.next_after(begin).unwrap(), begin + time::Duration::days(2));
+            let (first, now) = (schedule.next_after(begin).unwrap(), begin + time::Duration::seconds(2 * 86_400 + 1));
             let mut expected = vec![first];
             while let Some(slot) = schedule.next_after(expected[expected.len() - 1]).filter(|slot| *slot <= now) {
                 expected.push(slot);
