@@ -9,8 +9,8 @@ COMMENT ON TYPE job_state IS
 
 -- What one column may hold is said by its type. PostgreSQL parses the CHECK constraints of a table again for each
 -- statement that writes to it, but those of a domain once for each session.
-CREATE DOMAIN short_name AS text CHECK (octet_length(VALUE) BETWEEN 1 AND 128);
-COMMENT ON DOMAIN short_name IS 'The name of a kind, a queue or a periodic job: 1 to 128 bytes.';
+CREATE DOMAIN short_name AS text COLLATE "C" CHECK (octet_length(VALUE) BETWEEN 1 AND 128);
+COMMENT ON DOMAIN short_name IS 'The name of a kind, a queue or a periodic job: 1 to 128 bytes, compared byte by byte.';
 
 CREATE DOMAIN key_text AS text COLLATE "C" CHECK (octet_length(VALUE) BETWEEN 1 AND 512);
 COMMENT ON DOMAIN key_text IS 'A unique key, or the key of a group: 1 to 512 bytes, compared byte by byte.';

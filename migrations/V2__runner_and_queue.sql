@@ -15,10 +15,10 @@ CREATE TABLE runner (
     keep_cancelled interval,
     keep_discarded interval,
     idle boolean NOT NULL DEFAULT false,
-    name text NOT NULL,
-    queues text[] NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    queues text[] COLLATE "C" NOT NULL,
     slots integer[],
-    kinds text[],
+    kinds text[] COLLATE "C",
     periodic jsonb NOT NULL DEFAULT '{}',
     knows_groups boolean NOT NULL,
     CONSTRAINT runner_pkey PRIMARY KEY (id)
@@ -141,9 +141,9 @@ COMMENT ON CONSTRAINT queue_group_pkey ON queue_group IS 'One row a group.';
 COMMENT ON CONSTRAINT queue_group_times_finite ON queue_group IS 'A fetch answers when the next job may start.';
 
 CREATE TABLE maintenance (
-    service text NOT NULL,
+    service text COLLATE "C" NOT NULL,
     holder uuid,
-    runner text,
+    runner text COLLATE "C",
     taken_at timestamptz,
     leased_until timestamptz NOT NULL,
     ran_at timestamptz,
@@ -320,19 +320,23 @@ AS $$
 BEGIN
     UPDATE queue AS q
     SET rate_full_at = greatest(q.rate_full_at, spend_tokens.at) + rate_time(n.jobs, q.rate_count, q.rate_period)
-    FROM (SELECT s.queue, count(*)::integer AS jobs FROM unnest(queue_names) AS s (queue) GROUP BY s.queue) AS n
+    FROM (
+        SELECT s.queue COLLATE "C" AS queue, count(*)::integer AS jobs
+        FROM unnest(queue_names) AS s (queue)
+        GROUP BY s.queue COLLATE "C"
+    ) AS n
     WHERE q.name = n.queue AND q.rate_count IS NOT NULL;
     INSERT INTO queue_group AS g (queue, group_key, rate_full_at)
     SELECT q.name, n.group_key, spend_tokens.at + rate_time(n.jobs, q.group_rate_count, q.group_rate_period)
     FROM (
-        SELECT s.queue, s.group_key, count(*)::integer AS jobs
+        SELECT s.queue COLLATE "C" AS queue, s.group_key COLLATE "C" AS group_key, count(*)::integer AS jobs
         FROM unnest(queue_names, group_keys) AS s (queue, group_key)
         WHERE s.group_key IS NOT NULL
-        GROUP BY s.queue, s.group_key
+        GROUP BY s.queue COLLATE "C", s.group_key COLLATE "C"
     ) AS n
     JOIN queue AS q ON q.name = n.queue AND q.group_rate_count IS NOT NULL
     -- The order in which hold_back locks them.
-    ORDER BY n.queue COLLATE "C", n.group_key COLLATE "C"
+    ORDER BY n.queue, n.group_key
     ON CONFLICT ON CONSTRAINT queue_group_pkey DO UPDATE
     SET rate_full_at = greatest(g.rate_full_at, spend_tokens.at)
         + make_interval(secs => extract(epoch FROM excluded.rate_full_at - spend_tokens.at)::double precision);

@@ -19,7 +19,7 @@ CREATE FUNCTION nfc(given text) RETURNS text
         ELSE nfc_around_u11a7(given)
     END;
 COMMENT ON FUNCTION nfc(text) IS
-    'The text in Unicode Normalization Form C, by the Unicode version of this server: characters younger than that stay as they are. Needs a database with encoding UTF8.';
+    'The text in Unicode Normalization Form C, by the Unicode version of this server: characters younger than that stay as they are.';
 
 CREATE FUNCTION utf16_order(name text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -29,7 +29,7 @@ CREATE FUNCTION utf16_order(name text) RETURNS text
     RETURN CASE
         WHEN octet_length(name) = length(name) THEN name
         ELSE regexp_replace(
-            replace(name, chr(1114111), chr(1114111) || chr(1)),
+            replace(name, chr(1114111), chr(1114111) || chr(1)) COLLATE "C",
             E'([\\uE000-\\uFFFF])',
             chr(1114111) || E'\\1',
             'g'
@@ -37,6 +37,34 @@ CREATE FUNCTION utf16_order(name text) RETURNS text
     END COLLATE "C";
 COMMENT ON FUNCTION utf16_order(text) IS
     'A text to sort by: its order in bytes is the order of the names in UTF-16 code units, which RFC 8785 asks for.';
+
+CREATE FUNCTION number_text(given numeric, plain_from numeric, plain_below numeric) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    plain CONSTANT text := trim_scale(abs(given))::text;
+    digits text;
+    exponent integer;
+BEGIN
+    IF given = 0 OR (abs(given) >= plain_from AND abs(given) < plain_below) THEN
+        RETURN CASE WHEN given < 0 THEN '-' ELSE '' END || plain;
+    END IF;
+    digits := trim('0' FROM replace(plain, '.', ''));
+    exponent := CASE
+        WHEN abs(given) >= 1 THEN length(split_part(plain, '.', 1)) - 1
+        ELSE length(ltrim(substr(plain, 3), '0')) - length(substr(plain, 3)) - 1
+    END;
+    RETURN CASE WHEN given < 0 THEN '-' ELSE '' END
+        || left(digits, 1)
+        || CASE WHEN length(digits) > 1 THEN '.' ELSE '' END
+        || substr(digits, 2)
+        || CASE WHEN exponent > 0 THEN 'e+' ELSE 'e' END
+        || exponent;
+END
+$$;
+COMMENT ON FUNCTION number_text(numeric, numeric, numeric) IS
+    'A number as ECMAScript writes it: plain from plain_from to below plain_below, otherwise with an exponent, as 1e+21. ECMAScript''s own limits are 1e-6 and 1e21.';
 
 CREATE FUNCTION double_text(given numeric) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -49,16 +77,17 @@ DECLARE
     decimal numeric;
     place integer;
     candidate numeric;
-    plain text;
-    digits text;
-    exponent integer;
 BEGIN
-    -- The casts below would fail here: JSON readers take 0 below the range, and above it the message names the key.
-    IF abs(given) < 1e-323 AND abs(given) * power(2::numeric, 1075) <= 1 THEN
-        RETURN '0';
-    ELSIF abs(given) >= power(2::numeric, 1024) - power(2::numeric, 970) THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('invalid unique key: the number is out of range: "%s"', left(given::text, 80));
+    -- Beside such a number others would have the same text.
+    IF given <> 0 AND (
+        length(trim('0' FROM replace(trim_scale(abs(given))::text, '.', ''))) > 17
+        OR (abs(given) < 1e-323 AND abs(given) * power(2::numeric, 1075) <= 1)
+        OR abs(given) >= power(2::numeric, 1024) - power(2::numeric, 970)
+    ) THEN
+        RAISE invalid_parameter_value USING MESSAGE = format(
+            'invalid unique key: a double cannot hold the number, make it a string: "%s"',
+            left(number_text(given, 1e-7, 1e40), 80)
+        );
     END IF;
     nearest := given::double precision;
     shortest := nearest::text;
@@ -80,27 +109,11 @@ BEGIN
         END IF;
     END IF;
 
-    -- From here as ECMAScript's Number::toString: plain from 1e-6 to below 1e21, otherwise with
-    -- an exponent.
-    plain := trim_scale(abs(decimal))::text;
-    IF decimal = 0 OR (abs(decimal) >= 1e-6 AND abs(decimal) < 1e21) THEN
-        RETURN CASE WHEN decimal < 0 THEN '-' ELSE '' END || plain;
-    END IF;
-    digits := trim('0' FROM replace(plain, '.', ''));
-    exponent := CASE
-        WHEN abs(decimal) >= 1 THEN length(plain) - 1
-        ELSE length(ltrim(substr(plain, 3), '0')) - length(substr(plain, 3)) - 1
-    END;
-    RETURN CASE WHEN decimal < 0 THEN '-' ELSE '' END
-        || left(digits, 1)
-        || CASE WHEN length(digits) > 1 THEN '.' ELSE '' END
-        || substr(digits, 2)
-        || CASE WHEN exponent > 0 THEN 'e+' ELSE 'e' END
-        || exponent;
+    RETURN number_text(decimal, 1e-6, 1e21);
 END
 $$;
 COMMENT ON FUNCTION double_text(numeric) IS
-    'The double nearest to a number, as ECMAScript writes it: 1e21 is 1e+21, 0.1 is 0.1. Error 22023: a number beyond the doubles (1.8e308).';
+    'The double nearest to a number, as ECMAScript writes it: 1e21 is 1e+21, 0.1 is 0.1. Error 22023: a number that a double cannot hold, with more than 17 digits, or rounded to 0 or to infinity.';
 
 CREATE FUNCTION canonical_number(given numeric) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -109,7 +122,7 @@ CREATE FUNCTION canonical_number(given numeric) RETURNS text
         ELSE double_text(given)
     END;
 COMMENT ON FUNCTION canonical_number(numeric) IS
-    'A number of canonical JSON: an integer from -2^63 to 2^64-1 with all its digits, anything else as a double. 1.0 is the double 1, since jsonb keeps its zero.';
+    'A number of canonical JSON: an integer from -2^63 to 2^64-1 with all its digits, anything else as a double (double_text). 1.0 is the double 1, since jsonb keeps its zero.';
 
 CREATE FUNCTION canonical_value(given jsonb) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -148,16 +161,24 @@ BEGIN
                 WHEN 'number' THEN canonical_number(m.member::numeric)
                 ELSE canonical_value(m.member)
             END,
-            ',' ORDER BY utf16_order(m.name)
+            ',' ORDER BY utf16_order(m.name) COLLATE "C"
         ),
         array_agg(m.name) FILTER (WHERE octet_length(m.name) <> length(m.name))
     INTO inner_text, names
     FROM (SELECT nfc(e.key) AS name, e.value AS member FROM jsonb_each(given) AS e) AS m;
     -- jsonb keeps names apart that only NFC makes one.
-    IF cardinality(names) > 1 AND EXISTS (SELECT FROM unnest(names) AS n (name) GROUP BY n.name HAVING count(*) > 1) THEN
+    IF cardinality(names) > 1 AND EXISTS (SELECT FROM unnest(names) AS n (name) GROUP BY n.name COLLATE "C" HAVING count(*) > 1) THEN
         RAISE invalid_parameter_value USING MESSAGE = format(
             'invalid unique key: two members have one name after Unicode NFC: %s',
-            (SELECT to_json(min(n.name)) FROM unnest(names) AS n (name) GROUP BY n.name HAVING count(*) > 1 LIMIT 1)
+            (
+                SELECT to_json(min(r.name))
+                FROM (
+                    SELECT n.name COLLATE "C" AS name
+                    FROM unnest(names) AS n (name)
+                    GROUP BY n.name COLLATE "C"
+                    HAVING count(*) > 1
+                ) AS r
+            )
         );
     END IF;
     RETURN '{' || coalesce(inner_text, '') || '}';
@@ -171,12 +192,8 @@ CREATE FUNCTION canonical_json(given jsonb) RETURNS text
     SET search_path FROM CURRENT
 AS $$
 BEGIN
-    IF getdatabaseencoding() <> 'UTF8' THEN
-        RAISE feature_not_supported USING
-            MESSAGE = format('canonical JSON needs a database with encoding UTF8: this one has %s', getdatabaseencoding()),
-            HINT = 'Make the keys in the client, and pass them as {"key": "…"}.';
     -- As deep as the Rust library reads.
-    ELSIF jsonb_path_exists(given, 'strict $.**{127} ? (@.type() == "array" || @.type() == "object")') THEN
+    IF jsonb_path_exists(given, 'strict $.**{127} ? (@.type() == "array" || @.type() == "object")') THEN
         RAISE invalid_parameter_value USING
             MESSAGE = 'invalid unique key: values nest too deeply: "more than 127 levels"';
     END IF;
@@ -184,7 +201,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION canonical_json(jsonb) IS
-    'The canonical text of JSON: RFC 8785 (members sorted by UTF-16 code units, no white space, ECMAScript numbers) after Unicode NFC, with integers from -2^63 to 2^64-1 exact. Two values are the same exactly when their canonical texts are. Errors 22023: names that collide after NFC, more than 127 levels, a number beyond the doubles.';
+    'The canonical text of JSON: RFC 8785 (members sorted by UTF-16 code units, no white space, ECMAScript numbers) after Unicode NFC, with integers from -2^63 to 2^64-1 exact. Two values are the same exactly when their canonical texts are. Errors 22023: names that collide after NFC, more than 127 levels, a number that a double cannot hold (double_text).';
 
 -- The message names the field and the text, also where a cast would fail for too many digits.
 CREATE FUNCTION period_length(given text, field text) RETURNS interval
@@ -196,7 +213,7 @@ DECLARE
     number CONSTANT text := '([0-9]+(?:[.,][0-9]+)?)';
     -- A year and a month on average. Only the limit of 100 years uses them.
     sizes CONSTANT integer[] := ARRAY[31557600, 2629800, 604800, 86400, 3600, 60, 1];
-    parts CONSTANT text[] := regexp_match(given, format(
+    parts CONSTANT text[] := regexp_match(given COLLATE "C", format(
         '^P(?:%1$sY)?(?:%1$sM)?(?:%1$sW)?(?:%1$sD)?(?:T(?:%1$sH)?(?:%1$sM)?(?:%1$sS)?)?$', number
     ));
     has_fraction boolean := false;
@@ -205,11 +222,11 @@ DECLARE
     seconds numeric := 0;
     problem text;
 BEGIN
-    IF field IN ('window', 'update.max_delay') AND given ~ '^P([0-9.,WD]*[0-9]M|[0-9.,WDTHMS]*[0-9]Y)' THEN
+    IF field IN ('window', 'update.max_delay') AND given COLLATE "C" ~ '^P([0-9.,WD]*[0-9]M|[0-9.,WDTHMS]*[0-9]Y)' THEN
         problem := 'years and months have no fixed length';
     ELSIF parts IS NULL OR right(given, 1) IN ('P', 'T') THEN
         problem := CASE
-            WHEN given ~ '^-?P' AND strpos(given, '-') > 0 THEN 'must not be negative'
+            WHEN given COLLATE "C" ~ '^-?P' AND strpos(given, '-') > 0 THEN 'must not be negative'
             ELSE 'is not an ISO 8601 duration'
         END;
     ELSE
@@ -218,13 +235,13 @@ BEGIN
             IF has_fraction THEN
                 problem := coalesce(problem, 'only the last unit may have a fraction');
             END IF;
-            has_fraction := parts[unit] ~ '[.,]';
+            has_fraction := parts[unit] COLLATE "C" ~ '[.,]';
             figure := CASE WHEN has_fraction THEN rtrim(replace(parts[unit], ',', '.'), '0') ELSE parts[unit] END;
             -- More digits than numeric can hold could not be cast.
             problem := coalesce(problem, CASE
                 WHEN unit <= 2 AND has_fraction THEN 'years and months must be whole numbers'
-                WHEN figure ~ '^0*[1-9][0-9]{20}' THEN 'must not be longer than 100 years'
-                WHEN figure ~ '[.][0-9]{20}' THEN 'must be whole microseconds'
+                WHEN figure COLLATE "C" ~ '^0*[1-9][0-9]{20}' THEN 'must not be longer than 100 years'
+                WHEN figure COLLATE "C" ~ '[.][0-9]{20}' THEN 'must be whole microseconds'
             END);
             EXIT WHEN problem IS NOT NULL;
             IF unit <= 2 THEN
@@ -289,7 +306,7 @@ BEGIN
     segments := CASE part WHEN '/' THEN ARRAY[''] ELSE string_to_array(substr(part, 2), '/') END;
     problem := CASE
         WHEN cardinality(segments) > 127 THEN 'must not be deeper than 127 levels'
-        WHEN part ~ '~([^01]|$)' THEN 'in a JSON Pointer ~ must be written ~0 and / within a name ~1'
+        WHEN part COLLATE "C" ~ '~([^01]|$)' THEN 'in a JSON Pointer ~ must be written ~0 and / within a name ~1'
     END;
     IF problem IS NOT NULL THEN
         RAISE invalid_parameter_value USING
@@ -322,7 +339,7 @@ BEGIN
             WHEN jsonb_typeof(chosen) = 'object' THEN chosen || jsonb_build_object(name, part)
             ELSE jsonb_build_object(name, part)
         END;
-    ELSIF jsonb_typeof(source) = 'array' AND name ~ '^(0|[1-9][0-9]{0,8})$' THEN
+    ELSIF jsonb_typeof(source) = 'array' AND name COLLATE "C" ~ '^(0|[1-9][0-9]{0,8})$' THEN
         place := name;
         part := add_part(source -> place, path[2:], chosen -> place);
         RETURN CASE WHEN part IS NOT NULL THEN (
@@ -349,7 +366,7 @@ DECLARE
     more jsonb;
 BEGIN
     FOREACH part IN ARRAY coalesce(parts, '{}') LOOP
-        IF jsonb_typeof(source) = 'object' AND part !~ '^/' THEN
+        IF jsonb_typeof(source) = 'object' AND part COLLATE "C" !~ '^/' THEN
             -- The usual case, a member by its name, without the calls.
             more := CASE WHEN source ? part THEN coalesce(chosen, '{}') || jsonb_build_object(part, source -> part) END;
         ELSE
@@ -394,7 +411,7 @@ BEGIN
         WHEN period_length(document ->> 'max_delay', 'update.max_delay') IS NOT NULL AND schedule = 'keep' THEN
             format('update.max_delay: needs schedule push: %s', document -> 'max_delay')
         WHEN document ? 'max_items' AND CASE
-            WHEN (document ->> 'max_items') ~ '^[0-9]{1,9}$' AND jsonb_typeof(document -> 'max_items') = 'number'
+            WHEN (document ->> 'max_items') COLLATE "C" ~ '^[0-9]{1,9}$' AND jsonb_typeof(document -> 'max_items') = 'number'
                 THEN (document ->> 'max_items')::integer NOT BETWEEN 1 AND 1000000
             ELSE true
         END THEN
@@ -612,11 +629,11 @@ BEGIN
             'stands beside period or ttl, and only one of them may limit time: %s and %s',
             document ->> 'window', coalesce(document ->> 'period', document ->> 'ttl')
         );
-    ELSIF on_conflict LIKE 'update append %' AND has_args AND args_keys IS NULL AND optional_args_keys IS NULL THEN
+    ELSIF on_conflict COLLATE "C" LIKE 'update append %' AND has_args AND args_keys IS NULL AND optional_args_keys IS NULL THEN
         field := 'update.args';
         problem := 'append would change the args, which are all in the key: "append"';
     -- A month has 28 days at least.
-    ELSIF on_conflict LIKE 'update %' AND split_part(on_conflict, ' ', 3)::bigint > (
+    ELSIF on_conflict COLLATE "C" LIKE 'update %' AND split_part(on_conflict, ' ', 3)::bigint > (
         extract(epoch FROM period_length - date_trunc('month', period_length))
             + (extract(year FROM period_length) * 12 + extract(month FROM period_length)) * 2419200
     ) * 1000000 THEN
@@ -746,10 +763,6 @@ BEGIN
     IF policy.key IS NOT NULL THEN
         unique_key := policy.key;
         RETURN;
-    ELSIF getdatabaseencoding() <> 'UTF8' THEN
-        RAISE feature_not_supported USING
-            MESSAGE = format('unique keys need a database with encoding UTF8: this one has %s', getdatabaseencoding()),
-            HINT = 'Make the key in the client, and pass it as {"key": "…"}.';
     END IF;
 
     canonical := '';
@@ -765,7 +778,7 @@ BEGIN
                 ),
                 '{}'
             );
-            IF policy.on_conflict LIKE 'update append %' THEN
+            IF policy.on_conflict COLLATE "C" LIKE 'update append %' THEN
                 SELECT format('invalid unique policy: update.args: append would change a member that the key is made from: %s', to_json(m.name))
                 INTO problem
                 FROM unnest(policy.args_keys || policy.optional_args_keys) WITH ORDINALITY AS p (part, place)

@@ -34,7 +34,7 @@ CREATE UNLOGGED TABLE duplicate_tally (
     at timestamptz NOT NULL,
     holder uuid NOT NULL,
     suppressed integer NOT NULL,
-    kind text NOT NULL,
+    kind text COLLATE "C" NOT NULL,
     unique_key text COLLATE "C" NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, vacuum_truncate = off);
 COMMENT ON TABLE duplicate_tally IS
@@ -50,7 +50,7 @@ CREATE TABLE duplicate_count (
     last_at timestamptz NOT NULL,
     last_holder uuid NOT NULL,
     suppressed bigint NOT NULL,
-    kind text NOT NULL,
+    kind text COLLATE "C" NOT NULL,
     unique_key text COLLATE "C" NOT NULL,
     CONSTRAINT duplicate_count_pkey PRIMARY KEY (unique_key, kind)
 );

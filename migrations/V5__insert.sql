@@ -436,7 +436,7 @@ BEGIN
         SELECT CASE WHEN coalesce(bool_and(m.fits), true) THEN coalesce(jsonb_object_agg(m.key, m.value), '{}') END
         FROM (
             SELECT
-                e.key,
+                e.key COLLATE "C" AS key,
                 count(DISTINCT e.value) FILTER (WHERE jsonb_typeof(e.value) <> 'array')
                     + bool_or(jsonb_typeof(e.value) = 'array')::integer = 1 AS fits,
                 CASE
@@ -449,7 +449,7 @@ BEGIN
             CROSS JOIN LATERAL jsonb_each(g.args) AS e
             LEFT JOIN LATERAL jsonb_array_elements(CASE WHEN jsonb_typeof(e.value) = 'array' THEN e.value END)
                 WITH ORDINALITY AS i (item, place) ON true
-            GROUP BY e.key
+            GROUP BY e.key COLLATE "C"
         ) AS m
     );
 END
@@ -860,7 +860,7 @@ BEGIN
                 former := change.held;
             END IF;
             CONTINUE;
-        ELSIF answer = 'preempt' OR (answer LIKE 'replace%' AND holder.state <> 'running') THEN
+        ELSIF answer = 'preempt' OR (answer COLLATE "C" LIKE 'replace%' AND holder.state <> 'running') THEN
             former := replace_holder(holder.id, given.id, answer = 'preempt');
             CONTINUE WHEN former.id IS NULL;
             replaced := holder.id;
@@ -1535,6 +1535,11 @@ BEGIN
             format('invalid id: must be a string: %s', document -> 'id')
         WHEN jsonb_typeof(document -> 'scheduled_at') NOT IN ('null', 'string') THEN
             format('invalid scheduled_at: must be a string: %s', document -> 'scheduled_at')
+        -- Not what else a cast takes: "tomorrow", and a time that the session's zone would decide.
+        WHEN (document ->> 'scheduled_at') COLLATE "C" !~
+            '^[0-9]{4,6}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)? ?([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)$'
+        THEN
+            format('invalid scheduled_at: must be a time with its zone, such as 2026-02-12T15:15:00Z: %s', document -> 'scheduled_at')
         WHEN jsonb_typeof(document -> 'pending') NOT IN ('null', 'boolean') THEN
             format('invalid pending: must be true or false: %s', document -> 'pending')
         WHEN jsonb_typeof(document -> 'group_key') NOT IN ('null', 'string') THEN
@@ -1636,7 +1641,7 @@ BEGIN
                         RAISE invalid_parameter_value USING MESSAGE = format('job %s: %s', given.place - 1, CASE
                             WHEN SQLSTATE = '22023' THEN SQLERRM
                             WHEN SQLSTATE = '22P02' THEN format('invalid id: must be a UUID: %s', given.document -> 'id')
-                            ELSE format('invalid scheduled_at: must be a time: %s', given.document -> 'scheduled_at')
+                            ELSE format('invalid scheduled_at: must be a time with its zone, such as 2026-02-12T15:15:00Z: %s', given.document -> 'scheduled_at')
                         END);
                 END;
             END LOOP;
@@ -1647,7 +1652,7 @@ BEGIN
     END IF;
     -- What insert_batch does key by key: ids that may be there, another on_conflict, equal keys.
     batch.in_order := batch.in_order
-        OR (SELECT count(k.key) > count(DISTINCT k.key) FROM unnest(batch.unique_keys) AS k (key));
+        OR (SELECT count(k.key) > count(DISTINCT k.key COLLATE "C") FROM unnest(batch.unique_keys) AS k (key));
 
     SELECT
         array_agg(b.place) AS places, array_agg(b.outcome) AS outcomes, array_agg(b.replaced) AS replaced,
@@ -1707,7 +1712,7 @@ END
 $$;
 COMMENT ON FUNCTION insert_jobs(jsonb, interval, text) IS
     'Inserts many jobs in the caller''s transaction, all or nothing: any mix of kinds, queues and policies. It means what inserting them one after another would mean. Keys are taken in one fixed order, so two batches never deadlock. Answers with a row for each job, in their order.
-jobs: an array of objects, whose members are named and meant as the arguments of insert_job: kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, pending, group_key, group_policy, group_limit, in_order. An unknown member is an error. max_wait, on_reject: as insert_job.
+jobs: an array of objects, whose members are named and meant as the arguments of insert_job: kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, pending, group_key, group_policy, group_limit, in_order. scheduled_at is a text such as 2026-02-12T15:15:00Z, with its zone. An unknown member is an error. max_wait, on_reject: as insert_job.
 index: the place in jobs, counted from 0. id, state, duplicate, replaced, unique_key, outcome: as insert_job. A duplicate whose holder a later job of the batch replaces names that job. Where one job is rejected nothing is inserted, and the outcome of the others is not_inserted. earlier: the index of the job in the batch that a rejected one met; that one was not inserted either, so id and state are null.
 With on_reject error the DETAIL of error 23505 is [{"index", "holder", "state"}], with {"index", "earlier"} where the holder is a job of the batch. Errors 22023 name the job by its index: job 3: invalid kind: ….';
 
@@ -1724,7 +1729,7 @@ CREATE FUNCTION claim_end(unique_states smallint, until_start boolean, unique_un
             nullif(
                 array_to_string(
                     state_names(~(unique_states | CASE WHEN until_start THEN 64 ELSE 0 END)::smallint & 255::smallint), ', '
-                ),
+                ) COLLATE "C",
                 ''
             ),
             ', ([a-z]+)$',

@@ -5,8 +5,8 @@ CREATE TABLE change_log (
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
     last_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     jobs bigint,
-    actor text NOT NULL,
-    verb text NOT NULL,
+    actor text COLLATE "C" NOT NULL,
+    verb text COLLATE "C" NOT NULL,
     subject jsonb NOT NULL,
     CONSTRAINT change_log_pkey PRIMARY KEY (id)
 );

@@ -246,7 +246,7 @@ SELECT
     c.kind, c.queues, c.retryable, c.discarded, c.attempts_used,
     -- Values written by hand must not make the view fail.
     CASE
-        WHEN e.last ->> 'at' ~ '^[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]'
+        WHEN (e.last ->> 'at') COLLATE "C" ~ '^[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]'
             THEN (e.last ->> 'at')::timestamptz
     END,
     e.last ->> 'error',
@@ -468,8 +468,8 @@ AS $$
 -- without an id is where a walk begins: before all priorities of a queue, or after after_group in one of them.
 WITH RECURSIVE visit AS (
     SELECT
-        coalesce(queue_name, after_queue, '') AS queue, 32768 AS priority, coalesce(after_group, '') COLLATE "C" AS group_key,
-        NULL::uuid AS id, NULL::text AS kind, NULL::smallint AS group_limit, NULL::boolean AS in_order,
+        coalesce(queue_name, after_queue, '') COLLATE "C" AS queue, 32768 AS priority,
+        coalesce(after_group, '') COLLATE "C" AS group_key, NULL::uuid AS id, NULL::text COLLATE "C" AS kind, NULL::smallint AS group_limit, NULL::boolean AS in_order,
         NULL::timestamptz AS since,
         -- Groups in this priority, at least that many in this queue and in those before, entries in all.
         0 AS place, 0 AS most, 0 AS before, 0 AS visited
@@ -499,7 +499,7 @@ WITH RECURSIVE visit AS (
                 CASE WHEN a.is_after THEN after_group ELSE p.group_key END,
                 CASE WHEN NOT a.is_after THEN p.id END,
                 p.kind, p.group_limit, p.in_order, p.since, (NOT a.is_after)::integer, v.most, v.before
-            FROM (SELECT coalesce(v.queue = after_queue AND after_group > '', false) AS is_after) AS a
+            FROM (SELECT coalesce(v.queue = after_queue AND after_group <> '', false) AS is_after) AS a
             CROSS JOIN LATERAL (
                 SELECT
                     j.queue::text AS queue, j.priority::integer AS priority, j.group_key::text AS group_key, j.id,

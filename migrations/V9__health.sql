@@ -14,14 +14,14 @@ AS $$
 -- that does not leaves them just below the border and at the start of the table. The view reads those two ranges, and
 -- needs no index on finalized_at.
 WITH kept AS (
-    SELECT q.name AS queue, k.state, k.keep
+    SELECT q.name AS queue, k.state COLLATE "C" AS state, k.keep
     FROM queue AS q
     CROSS JOIN LATERAL (
         VALUES ('completed', q.keep_completed), ('cancelled', q.keep_cancelled), ('discarded', q.keep_discarded)
     ) AS k (state, keep)
 ),
 usual AS (
-    SELECT u.state, u.keep
+    SELECT u.state COLLATE "C" AS state, u.keep
     FROM (
         VALUES ('completed', interval '1 day'), ('cancelled', interval '1 day'), ('discarded', interval '7 days')
     ) AS u (state, keep)
@@ -40,7 +40,7 @@ looked_at AS MATERIALIZED (
     SELECT s.id, s.queue, s.state, s.finalized_at, s.held_until
     FROM border AS b
     CROSS JOIN LATERAL (
-        SELECT j.id, j.queue, j.state::text, j.finalized_at, CASE WHEN j.claims THEN j.unique_until END AS held_until
+        SELECT j.id, j.queue, j.state::text COLLATE "C" AS state, j.finalized_at, CASE WHEN j.claims THEN j.unique_until END AS held_until
         FROM job AS j
         WHERE j.id < b.id
         ORDER BY j.id DESC
@@ -48,7 +48,7 @@ looked_at AS MATERIALIZED (
     ) AS s
     UNION
     (
-        SELECT j.id, j.queue, j.state::text, j.finalized_at, CASE WHEN j.claims THEN j.unique_until END
+        SELECT j.id, j.queue, j.state::text COLLATE "C" AS state, j.finalized_at, CASE WHEN j.claims THEN j.unique_until END
         FROM job AS j
         ORDER BY j.id
         LIMIT look_at
@@ -271,7 +271,7 @@ LEFT JOIN pg_stat_activity AS a ON a.pid = w.pid
 LEFT JOIN pg_stat_activity AS o ON o.pid = b.pid
 LEFT JOIN pg_prepared_xacts AS p ON p.transaction = w.transactionid
 LEFT JOIN job AS h ON h.ctid = ('(' || w.page || ',' || w.tuple || ')')::tid
-WHERE (w.page IS NULL OR a.query ILIKE '%insert%' OR a.query = '<insufficient privilege>')
+WHERE (w.page IS NULL OR a.query COLLATE "C" ILIKE '%insert%' OR a.query = '<insufficient privilege>')
     AND EXISTS (
         SELECT FROM lock AS k
         WHERE k.virtualtransaction = b.virtualtransaction AND k.locktype = 'relation' AND k.relation = 'job'::regclass

@@ -89,8 +89,9 @@ echo "home $home"
 
 log=$home/log
 if [ ! -e "$data/PG_VERSION" ]; then
-    # $sync unquoted: nothing must become no argument.
-    run initdb TERM "$binaries/initdb" -D "$data" -U postgres -A trust -E UTF8 --no-locale $sync || {
+    # $sync and $icu unquoted: nothing must become no argument. The tests of this project also run in databases of a locale.
+    icu=${UNIQUEUE_ICU_LOCALE:+--locale-provider=icu --icu-locale=$UNIQUEUE_ICU_LOCALE}
+    run initdb TERM "$binaries/initdb" -D "$data" -U postgres -A trust -E UTF8 --no-locale $icu $sync || {
         cat "$log"
         exit 1
     }

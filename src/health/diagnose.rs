@@ -147,13 +147,15 @@ impl<'a> Examination<'a> {
         self.findings.extend(environment::notify_usage(&itself, &limits));
         self.checks.push("notifications");
         self.findings.extend(environment::standby(&itself));
+        self.findings.extend(environment::encoding(&itself));
 
         if let Some(pooling) = self.pooling().await? {
             self.findings.extend(environment::pooler(pooling));
         }
         self.check_sessions(&itself).await?;
 
-        let is_current = self.check_schema(&itself).await?;
+        // Where the encoding is wrong, no schema would be right.
+        let is_current = itself.encoding == "UTF8" && self.check_schema(&itself).await?;
         if is_current {
             self.check_tables().await?;
             self.check_work(time_of(&itself)).await?;
@@ -374,23 +376,14 @@ impl<'a> Examination<'a> {
             "42P01" | "42883" | "42703" | "3F000" => self.skip(check, said, None),
             _ => {
                 let is_late = matches!(code.as_str(), "57014" | "55P03");
-                let seen = match is_late {
-                    true => format!("no answer within {:?}", self.timeout),
-                    false => said,
-                };
+                let seen = if is_late { format!("no answer within {:?}", self.timeout) } else { said };
                 self.skip(check, seen.clone(), None);
                 let advice = match is_late {
                     true => "See whether the server is overloaded or the tables are locked, or allow more time",
                     false => "See the server's log",
                 };
-                let remedy = Remedy::advice(advice);
-                self.findings.push(Finding::new(
-                    FindingCode::CheckFailed,
-                    Severity::Warning,
-                    format!("check {check}"),
-                    seen,
-                    remedy,
-                ));
+                let (code, subject) = (FindingCode::CheckFailed, format!("check {check}"));
+                self.findings.push(Finding::new(code, Severity::Warning, subject, seen, Remedy::advice(advice)));
             }
         }
         Ok(None)

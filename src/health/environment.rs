@@ -58,6 +58,19 @@ pub(super) fn notify_usage(itself: &Itself, limits: &Thresholds) -> Option<Findi
     )
 }
 
+pub(super) fn encoding(itself: &Itself) -> Option<Finding> {
+    (itself.encoding != "UTF8").then(|| {
+        Finding::new(
+            FindingCode::Encoding,
+            Severity::Critical,
+            format!("database {}", itself.database),
+            format!("its encoding is {}, and the queue needs UTF8", itself.encoding),
+            Remedy::advice("Make another database, and move the queue there")
+                .command("createdb --encoding UTF8 --template template0 NAME"),
+        )
+    })
+}
+
 pub(super) fn standby(itself: &Itself) -> Option<Finding> {
     itself.is_standby.then(|| {
         Finding::new(
@@ -103,7 +116,7 @@ mod tests {
 
     fn itself(clock: f64, notify_usage: f64) -> Itself {
         serde_json::from_value(serde_json::json!({
-            "role": "r", "database": "d", "version": "15", "has_schema": true, "may_use": true, "sees_sessions": true,
+            "role": "r", "database": "d", "encoding": "UTF8", "version": "15", "has_schema": true, "may_use": true, "sees_sessions": true,
             "is_standby": false, "has_autovacuum": true, "has_counts": true, "notify_usage": notify_usage, "clock": clock
         }))
         .unwrap()

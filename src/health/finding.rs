@@ -153,6 +153,8 @@ codes! {
     Pooler = "pooler",
     /// The clocks of client and database differ.
     ClockOffset = "clock_offset",
+    /// The encoding of the database is not UTF8.
+    Encoding = "encoding",
     /// The database is a standby.
     Standby = "standby",
     /// A check timed out or failed.

@@ -13,7 +13,7 @@ use uuid::Uuid;
 /// The most jobs that one visit reads.
 pub(super) const RANGE: i64 = 2_000;
 
-/// All ids, divided into ranges: each begins after its key and ends at the next key.
+/// All ids, divided into ranges: each begins at its key and ends before the next key.
 #[derive(Debug)]
 pub(super) struct IdRanges {
     ranges: BTreeMap<Uuid, Range>,
@@ -41,11 +41,11 @@ impl IdRanges {
         Self { ranges: BTreeMap::from([(Uuid::nil(), whole)]) }
     }
 
-    /// The first range that is due and begins after `after`: its begin, and its end unless it is the last.
+    /// The first range that is due and begins after `after`: its first id, and its last one unless it is the last range.
     pub(super) fn next_due(&self, after: Option<Uuid>, now: Instant) -> Option<(Uuid, Option<Uuid>)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let (begin, _) = self.ranges.range((from, Bound::Unbounded)).find(|(_, range)| range.due_at <= now)?;
-        Some((*begin, self.after(*begin).map(|(end, _)| end)))
+        Some((*begin, self.after(*begin).map(|(next, _)| Uuid::from_u128(next.as_u128() - 1))))
     }
 
     /// Records a visit to the range that begins there.
@@ -53,7 +53,8 @@ impl IdRanges {
         let Visit { remaining, reached, due_at } = visit;
         let mut range = Range { due_at, jobs: remaining };
         if let Some(reached) = reached {
-            self.ranges.insert(reached, Range { due_at: now, jobs: RANGE });
+            self.ranges
+                .insert(Uuid::from_u128(reached.as_u128().saturating_add(1)), Range { due_at: now, jobs: RANGE });
         } else if let Some((end, next)) = self.after(begin)
             && next.jobs + remaining <= RANGE / 2
         {
@@ -100,11 +101,11 @@ mod tests {
         let (mut ranges, now, later) = begin();
         assert_eq!(ranges.next_due(None, now), Some((id(0), None)));
         ranges.record(id(0), Visit { remaining: RANGE, reached: Some(id(9)), due_at: later }, now);
-        assert_eq!(ranges.next_due(None, now), Some((id(9), None)));
-        ranges.record(id(9), Visit { remaining: 7, reached: None, due_at: later }, now);
+        assert_eq!(ranges.next_due(None, now), Some((id(10), None)));
+        ranges.record(id(10), Visit { remaining: 7, reached: None, due_at: later }, now);
         assert_eq!(ranges.next_due(None, now), None);
         assert_eq!(ranges.next_due(None, later), Some((id(0), Some(id(9)))));
-        assert_eq!(ranges.next_due(Some(id(0)), later), Some((id(9), None)));
+        assert_eq!(ranges.next_due(Some(id(0)), later), Some((id(10), None)));
     }
 
     #[test]
@@ -112,7 +113,7 @@ mod tests {
         let (mut ranges, now, later) = begin();
         ranges.record(id(0), Visit { remaining: RANGE, reached: Some(id(9)), due_at: later }, now);
         let sooner = now + Duration::from_secs(30);
-        ranges.record(id(9), Visit { remaining: 10, reached: None, due_at: sooner }, now);
+        ranges.record(id(10), Visit { remaining: 10, reached: None, due_at: sooner }, now);
         ranges.record(id(0), Visit { remaining: 20, reached: None, due_at: later }, now);
         assert_eq!(ranges.next_due(None, sooner), Some((id(0), None)));
         assert_eq!(ranges.ranges.len(), 1);
@@ -123,7 +124,7 @@ mod tests {
         let (mut ranges, now, later) = begin();
         ranges.record(id(0), Visit { remaining: 0, reached: Some(id(9)), due_at: later }, now);
         ranges.record(id(0), Visit { remaining: 0, reached: None, due_at: later }, now);
-        assert_eq!(ranges.next_due(None, now), Some((id(9), None)));
+        assert_eq!(ranges.next_due(None, now), Some((id(10), None)));
     }
 
     #[test]

@@ -128,8 +128,8 @@ impl Pruner {
             self.visited[round.section] = Some(begin);
             let (upto, limit) = (end.unwrap_or(Uuid::max()), self.batch.jobs());
             let range = match round.section {
-                0 => IdRange { after: begin, upto: upto.min(round.young_from), limit },
-                _ => IdRange { after: begin.max(round.young_to), upto, limit },
+                0 => IdRange { from: begin, upto: upto.min(round.young_from), limit },
+                _ => IdRange { from: begin.max(round.young_to), upto, limit },
             };
             return Some(Due { begin, range, is_last: end.is_none() });
         }
@@ -235,9 +235,9 @@ impl Step for Prune {
             None => self.range,
             // Every part is a range of its own.
             Some(ids) => {
-                let first = ids.iter().min().map_or(0, |first| first.as_u128());
+                let from = ids.iter().min().copied().unwrap_or(Uuid::nil());
                 let upto = ids.iter().max().copied().unwrap_or(Uuid::nil());
-                IdRange { after: Uuid::from_u128(first.saturating_sub(1)), upto, ..self.range }
+                IdRange { from, upto, ..self.range }
             }
         };
         store::prune(connection, statements, range, self.keep, self.open_for).await

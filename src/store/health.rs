@@ -64,6 +64,7 @@ pub(crate) async fn schema_objects(
 pub(crate) struct Itself {
     pub(crate) role: String,
     pub(crate) database: String,
+    pub(crate) encoding: String,
     pub(crate) version: String,
     pub(crate) has_schema: bool,
     pub(crate) may_use: bool,

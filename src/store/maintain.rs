@@ -149,10 +149,10 @@ pub(crate) async fn prune_bounds(
     })
 }
 
-/// The first `limit` jobs of a range of ids, which excludes `after` and includes `upto`.
+/// The first `limit` jobs of a range of ids, which includes `from` and `upto`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdRange {
-    pub(crate) after: Uuid,
+    pub(crate) from: Uuid,
     pub(crate) upto: Uuid,
     pub(crate) limit: i64,
 }
@@ -177,8 +177,8 @@ pub(crate) async fn prune(
     keep: Keep,
     open_for: Duration,
 ) -> Result<Pruned> {
-    let IdRange { after, upto, limit } = range;
-    let query = query(&statements.prune).persistent(false).bind(after).bind(upto).bind(limit);
+    let IdRange { from, upto, limit } = range;
+    let query = query(&statements.prune).persistent(false).bind(from).bind(upto).bind(limit);
     let row = keep.bind_to(query).bind(interval(open_for)).fetch_one(connection).await?;
     Ok(Pruned {
         deleted: row.try_get("pruned")?,
@@ -194,8 +194,8 @@ pub(crate) async fn jobs_in_range(
     statements: &Statements,
     range: IdRange,
 ) -> Result<Vec<Uuid>> {
-    let IdRange { after, upto, limit } = range;
-    let query = query(&statements.jobs_in_range).persistent(false).bind(after).bind(upto).bind(limit);
+    let IdRange { from, upto, limit } = range;
+    let query = query(&statements.jobs_in_range).persistent(false).bind(from).bind(upto).bind(limit);
     ids(&query.fetch_all(connection).await?)
 }
 

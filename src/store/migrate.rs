@@ -116,7 +116,14 @@ pub(crate) async fn migration_sql(
 ) -> Result<Option<String>> {
     let Some(script) = Script::find(connection, statements).await? else { return Ok(None) };
     let opening = script.opening(statements.schema(), lock_timeout);
-    let sent = ["BEGIN".to_owned()].into_iter().chain(opening).chain(script.sent).chain(["COMMIT".to_owned()]);
+    // A client can have another encoding than this text.
+    let encoding = "SET LOCAL client_encoding = 'UTF8'";
+    let sent = ["BEGIN", encoding]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(opening)
+        .chain(script.sent)
+        .chain(["COMMIT".to_owned()]);
     Ok(Some(sent.map(|sql| ended(&sql)).collect()))
 }
 
@@ -186,6 +193,20 @@ const HISTORY_COMMENTS: &str = "
     COMMENT ON CONSTRAINT schema_history_pkey ON schema_history IS 'One row a migration.';
 ";
 
+/// Keys are made from Unicode text, and the texts of the migrations are Unicode.
+async fn check_encoding(connection: &mut PgConnection, schema: &SchemaName) -> Result<()> {
+    let query = "SELECT current_database()::text, getdatabaseencoding()::text";
+    let (database, encoding): (String, String) = sqlx::query_as(query).fetch_one(connection).await?;
+    if encoding == "UTF8" {
+        return Ok(());
+    }
+    let problem = format!(
+        "the database {database:?} has the encoding {encoding}, and the queue needs UTF8; hint: make another database: \
+         createdb --encoding UTF8 --template template0"
+    );
+    Err(Error::Migration { schema: schema.clone(), problem })
+}
+
 async fn schema_exists(connection: &mut PgConnection, schema: &SchemaName) -> Result<bool> {
     let row = sqlx::query("SELECT to_regnamespace($1) IS NOT NULL").bind(schema.quoted()).fetch_one(connection).await?;
     Ok(row.try_get(0)?)
@@ -236,6 +257,7 @@ impl Script {
         if found == LATEST_VERSION {
             return Ok(None);
         }
+        check_encoding(connection, schema).await?;
         let seen = if found > 0 { history(connection, schema).await? } else { Vec::new() };
         let mut script = Self { seen, sent: Vec::new(), applied: Vec::new() };
         if !schema_exists(connection, schema).await? {

@@ -29,12 +29,15 @@ pub(crate) async fn list(
     filter: &JobFilter,
     page: Page,
 ) -> Result<Vec<JobRow>> {
-    let (statement, start, end) = match page.is_oldest_first {
-        true => (&statements.list_oldest, Uuid::nil(), Uuid::max()),
-        false => (&statements.list_newest, Uuid::max(), Uuid::nil()),
+    let after = page.after.map(|after| after.as_uuid().as_u128());
+    let (statement, from, end) = match page.is_oldest_first {
+        true => (&statements.list_oldest, after.map_or(Some(0), |after| after.checked_add(1)), Uuid::max()),
+        false => (&statements.list_newest, after.map_or(Some(u128::MAX), |after| after.checked_sub(1)), Uuid::nil()),
     };
-    let (after, until) = (page.after.map_or(start, JobId::as_uuid), page.until.map_or(end, JobId::as_uuid));
-    let query = matching(statement, filter).bind(after).bind(until).bind(i64::from(page.limit));
+    // There is no id beyond the first and the last of all.
+    let Some(from) = from else { return Ok(Vec::new()) };
+    let until = page.until.map_or(end, JobId::as_uuid);
+    let query = matching(statement, filter).bind(Uuid::from_u128(from)).bind(until).bind(i64::from(page.limit));
     let rows = query.fetch_all(connection).await?;
     rows.iter().map(job_row).collect()
 }

@@ -18,6 +18,7 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use crate::error::Result;
 use crate::unique::flaw::Flaw;
+use crate::unique::number;
 
 /// How many arrays and objects may nest: as many as `serde_json` reads back.
 pub(crate) const MAX_DEPTH: usize = 127;
@@ -33,7 +34,8 @@ pub(crate) const MAX_DEPTH: usize = 127;
 /// # Errors
 ///
 /// [`Error::InvalidKey`](crate::Error::InvalidKey) when two members of an object have one name
-/// after NFC, or when values nest deeper than 127 levels.
+/// after NFC, when values nest deeper than 127 levels, or when the value has a number that a double cannot hold, as it
+/// can with `serde_json`'s `arbitrary_precision`.
 pub fn canonical_json(value: &Value) -> Result<String> {
     let mut text = String::new();
     write(value, &mut text).map_err(Flaw::in_key)?;
@@ -70,7 +72,10 @@ pub(crate) fn write_value<S: Sink>(value: &Value, depth: usize, sink: &mut S) ->
         Value::Bool(true) => sink.put("true"),
         Value::Bool(false) => sink.put("false"),
         Value::Number(number) => write_number(number, sink)?,
-        Value::String(text) => write_text(text, sink),
+        Value::String(text) => {
+            number::check_text(text)?;
+            write_text(text, sink);
+        }
         Value::Array(items) => {
             write_items(items.iter(), depth, sink, |item, depth, sink| write_value(item, depth, sink))?;
         }
@@ -172,18 +177,20 @@ pub(crate) fn utf16_order(left: &str, right: &str) -> Ordering {
     left.encode_utf16().cmp(right.encode_utf16())
 }
 
-fn write_number(number: &Number, sink: &mut impl Sink) -> Result<(), Flaw> {
-    if let Some(integer) = number.as_u64() {
+fn write_number(given: &Number, sink: &mut impl Sink) -> Result<(), Flaw> {
+    if let Some(integer) = given.as_u64() {
         write_integer(integer, sink);
-    } else if let Some(integer) = number.as_i64() {
+    } else if let Some(integer) = given.as_i64() {
         // Never "-0": with `arbitrary_precision` that is an integer too.
         sink.put(if integer < 0 { "-" } else { "" });
         write_integer(integer.unsigned_abs(), sink);
-    } else if let Some(double) = number.as_f64().filter(|double| double.is_finite()) {
-        write_double(double, sink);
     } else {
-        // Only with serde_json's `arbitrary_precision`, which keeps 1e400.
-        return Err(Flaw::new("the number is out of range", &number.to_string()));
+        let double = given.as_f64().unwrap_or(f64::INFINITY);
+        // Not so only with serde_json's `arbitrary_precision`, which keeps the text of a number.
+        if Number::from_f64(double).as_ref() != Some(given) {
+            number::check_double(&given.to_string())?;
+        }
+        write_double(double, sink);
     }
     Ok(())
 }
@@ -291,7 +298,7 @@ mod tests {
             ("9007199254740993", "9007199254740993"),
             ("-9223372036854775808", "-9223372036854775808"),
             ("18446744073709551615", "18446744073709551615"),
-            // One more is a double, as every integer beyond 64 bits.
+            // With one more, `serde_json` has rounded it to a double before it comes here.
             ("18446744073709551616", "18446744073709552000"),
             ("-9223372036854775809", "-9223372036854776000"),
         ] {

@@ -34,14 +34,14 @@ pub(crate) struct Fingerprint<'a> {
 }
 
 impl Fingerprint<'_> {
-    /// Writes the canonical text. The error says which member was at fault.
-    pub(crate) fn write<S: Sink>(&self, sink: &mut S) -> Result<(), (&'static str, Flaw)> {
+    /// Writes the canonical text.
+    pub(crate) fn write<S: Sink>(&self, sink: &mut S) -> Result<(), Flaw> {
         let mut separator = "{";
         for (name, part) in [("args", &self.args), ("meta", &self.meta)] {
             if let Some(part) = part {
                 open(&mut separator, name, sink);
                 // Depth counts from the part, so that args have one limit wherever they stand.
-                part.write(0, sink).map_err(|flaw| (name, flaw))?;
+                part.write(0, sink)?;
             }
         }
         for (name, text) in [("period", self.period.as_deref()), ("queue", self.queue), ("type", self.kind)] {

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::error::Result;
 use crate::unique::canonical::MAX_DEPTH;
 use crate::unique::flaw::Flaw;
+use crate::unique::number;
 
 /// Reads JSON text with the numbers that `jsonb` would store.
 ///
@@ -21,9 +22,10 @@ use crate::unique::flaw::Flaw;
 ///
 /// # Errors
 ///
-/// [`Error::InvalidKey`](crate::Error::InvalidKey) when the text is not JSON.
+/// [`Error::InvalidKey`](crate::Error::InvalidKey) when the text is not JSON, or has a number that a double cannot hold:
+/// one of more than 17 digits, or one that is rounded to 0 or to infinity. Two of them could make one key.
 pub fn parse_json(text: &str) -> Result<Value> {
-    read(text).map_err(Flaw::in_key)
+    read_whole(text).map_err(Flaw::in_key)
 }
 
 /// A Rust value as JSON: serialized to text, then read back.
@@ -34,7 +36,8 @@ pub fn parse_json(text: &str) -> Result<Value> {
 /// # Errors
 ///
 /// [`Error::InvalidKey`](crate::Error::InvalidKey) when the value does not serialize to JSON (a
-/// map whose keys are not text, a `Serialize` that fails), or nests deeper than 127 levels.
+/// map whose keys are not text, a `Serialize` that fails), nests deeper than 127 levels, or has a number that a double
+/// cannot hold (a `u128` of more than 17 digits).
 pub fn serialize_json(value: &impl Serialize) -> Result<Value> {
     value_of(value).map_err(Flaw::in_key)
 }
@@ -56,15 +59,25 @@ pub(crate) fn check_members(what: &'static str, kind: &str, members: &Map<String
     members_hold(members, 0).map_err(|flaw| flaw.in_json(what, kind))
 }
 
-/// As [`parse_json`], for callers that know whose text it is.
+/// Reads JSON text that a key may be made from, in part. A number that a key cannot hold becomes a string, which
+/// [`canonical`](crate::unique::canonical) refuses where it meets it.
 pub(crate) fn read(text: &str) -> Result<Value, Flaw> {
-    serde_json::from_str(&with_exact_integers(text))
-        .map_err(|error| Flaw::new("the JSON cannot be read", &error.to_string()))
+    from_text(&rewritten(text).0)
+}
+
+fn read_whole(text: &str) -> Result<Value, Flaw> {
+    let (text, unfit) = rewritten(text);
+    let value = from_text(&text)?;
+    unfit.map_or(Ok(value), |number| Err(number::unfit(number)))
+}
+
+fn from_text(text: &str) -> Result<Value, Flaw> {
+    serde_json::from_str(text).map_err(|error| Flaw::new("the JSON cannot be read", &error.to_string()))
 }
 
 /// As [`serialize_json`], for callers that know whose value it is.
 pub(crate) fn value_of(value: &(impl Serialize + ?Sized)) -> Result<Value, Flaw> {
-    read(&text_of(value)?)
+    read_whole(&text_of(value)?)
 }
 
 /// A Rust value as JSON text, no deeper than text may be.
@@ -138,11 +151,12 @@ fn no_nul(text: &str) -> Result<(), Flaw> {
     if text.contains('\0') { Err(Flaw::new("PostgreSQL cannot store the character NUL", text)) } else { Ok(()) }
 }
 
-/// The text with each number that `jsonb` stores as an integer written as one. Text that is not
-/// JSON stays so: only whole, well-formed numbers are touched, and they stay numbers.
-fn with_exact_integers(text: &str) -> Cow<'_, str> {
+/// The text with each number that `jsonb` stores as an integer written as one, and each that no key can hold as a
+/// string, and the first of those. Only whole, well-formed numbers are touched.
+fn rewritten(text: &str) -> (Cow<'_, str>, Option<&str>) {
     let bytes = text.as_bytes();
     let mut rewritten = String::new();
+    let mut unfit = None;
     let mut copied = 0;
     let mut at = 0;
     while at < bytes.len() {
@@ -151,9 +165,16 @@ fn with_exact_integers(text: &str) -> Cow<'_, str> {
             b'-' | b'0'..=b'9' => {
                 let end = at + bytes[at..].iter().take_while(|byte| is_number_byte(**byte)).count();
                 // The bytes are ASCII, so this is a slice between characters.
-                if let Some(integer) = exact_integer(&text[at..end]) {
+                let number = &text[at..end];
+                let replaced = if number::is_unfit(number) {
+                    unfit = unfit.or(Some(number));
+                    Some(Value::from(number::marked(number)).to_string())
+                } else {
+                    number::exact_integer(number)
+                };
+                if let Some(replaced) = replaced {
                     rewritten.push_str(&text[copied..at]);
-                    rewritten.push_str(&integer);
+                    rewritten.push_str(&replaced);
                     copied = end;
                 }
                 at = end;
@@ -162,11 +183,10 @@ fn with_exact_integers(text: &str) -> Cow<'_, str> {
         }
     }
     if copied == 0 {
-        Cow::Borrowed(text)
-    } else {
-        rewritten.push_str(&text[copied..]);
-        Cow::Owned(rewritten)
+        return (Cow::Borrowed(text), None);
     }
+    rewritten.push_str(&text[copied..]);
+    (Cow::Owned(rewritten), unfit)
 }
 
 fn end_of_string(bytes: &[u8], start: usize) -> usize {
@@ -183,42 +203,6 @@ fn end_of_string(bytes: &[u8], start: usize) -> usize {
 
 const fn is_number_byte(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
-}
-
-/// The digits of a number that is written with an exponent and is an integer of 16 to 20 digits.
-///
-/// Shorter ones a double holds exactly, and longer ones are beyond 64 bits. A number with digits
-/// left behind its point is a double even when they are zeros, as in `9007199254740993.0`:
-/// `jsonb` keeps the zero, and every other JSON reader takes the number for a double.
-fn exact_integer(number: &str) -> Option<String> {
-    let (mantissa, exponent) = number.split_once(['e', 'E'])?;
-    let (sign, mantissa) = match mantissa.strip_prefix('-') {
-        Some(digits) => ("-", digits),
-        None => ("", mantissa),
-    };
-    let (whole, fraction) = match mantissa.split_once('.') {
-        Some((whole, fraction)) if !fraction.is_empty() => (whole, fraction),
-        Some(_) => return None,
-        None => (mantissa, ""),
-    };
-    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let is_well_formed =
-        is_digits(whole) && is_digits(fraction) && (whole == "0" || (!whole.is_empty() && !whole.starts_with('0')));
-    let exponent_digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-    if !is_well_formed || exponent_digits.is_empty() || !is_digits(exponent_digits) {
-        return None;
-    }
-    // Signed, since an exponent may be written -0.
-    let exponent: i64 = exponent.parse().ok()?;
-    let zeros = usize::try_from(exponent).ok()?.checked_sub(fraction.len())?;
-    let digits = [whole, fraction].concat();
-    let digits = digits.trim_start_matches('0');
-    if digits.is_empty() || !(16..=20).contains(&digits.len().checked_add(zeros)?) {
-        return None;
-    }
-    let integer = format!("{sign}{digits}{}", "0".repeat(zeros));
-    let fits = integer.parse::<u64>().is_ok() || integer.parse::<i64>().is_ok();
-    fits.then_some(integer)
 }
 
 #[cfg(test)]

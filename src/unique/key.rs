@@ -90,12 +90,7 @@ impl UniqueKey {
     /// # Ok::<(), uniqueue::Error>(())
     /// ```
     pub fn zizq_node(tag: &str, value: impl Serialize) -> Self {
-        let hash = jsonb::value_of(&value).and_then(|value| {
-            sha256_hex(|sink| {
-                zizq::write_node(&value, sink);
-                Ok(())
-            })
-        });
+        let hash = jsonb::value_of(&value).and_then(|value| sha256_hex(|sink| zizq::write_node(&value, sink)));
         Self::new(hash.map(|hash| format!("{tag}:{hash}")))
     }
 
@@ -184,8 +179,9 @@ fn canonical_hash(value: &impl Serialize) -> Result<String, Flaw> {
 
 fn zizq_rust_hash(value: &impl Serialize) -> Result<String, Flaw> {
     // Zizq serializes to a `Value` at once, so an f32 has the digits of its f64. The text comes
-    // first all the same: it refuses values that nest too deeply, which would end the stack here.
-    jsonb::text_of(value)?;
+    // first all the same: it refuses values that nest too deeply, which would end the stack here, and numbers that no key
+    // can hold.
+    jsonb::value_of(value)?;
     let value = serde_json::to_value(value)
         .map_err(|error| Flaw::new("the value does not serialize to JSON", &error.to_string()))?;
     sha256_hex(|sink| {
@@ -271,7 +267,37 @@ mod tests {
             let error = key.text().unwrap_err().to_string();
             assert!(error.starts_with("invalid unique key: the value does not serialize"), "{error}");
         }
-        assert!(UniqueKey::hash_of(u128::MAX).text().is_ok());
+    }
+
+    #[test]
+    fn a_number_that_a_double_cannot_hold_is_an_error_in_every_key() {
+        let raw = |text: &str| serde_json::value::RawValue::from_string(text.to_owned()).unwrap();
+        for (number, named) in [
+            ("340282366920938463463374607431768211455", "340282366920938463463374607431768211455"),
+            ("18446744073709551616", "18446744073709551616"),
+            ("1234567890123456.78", "1234567890123456.78"),
+            ("1e-400", "1e-400"),
+            ("1e400", "1e+400"),
+        ] {
+            let number = raw(number);
+            let keys = [
+                UniqueKey::hash_of(&number),
+                UniqueKey::tagged_hash_of("t", [&number]),
+                UniqueKey::zizq_rust("t", BTreeMap::from([("a", &number)])),
+                UniqueKey::zizq_rust_hash_of(&number),
+                UniqueKey::zizq_node("t", &number),
+            ];
+            for key in keys {
+                let expected =
+                    format!("invalid unique key: a double cannot hold the number, make it a string: {named:?}");
+                assert_eq!(key.text().unwrap_err().to_string(), expected);
+            }
+        }
+        for key in [UniqueKey::hash_of(u128::MAX), UniqueKey::hash_of(i128::MIN), UniqueKey::zizq_node("t", u64::MAX)] {
+            assert!(key.text().unwrap_err().to_string().contains("make it a string"));
+        }
+        assert_eq!(UniqueKey::hash_of(u128::from(u64::MAX)), UniqueKey::hash_of(u64::MAX));
+        assert_eq!(UniqueKey::hash_of(10_u128.pow(30)), UniqueKey::hash_of(1e30));
     }
 
     #[test]

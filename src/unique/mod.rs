@@ -47,6 +47,7 @@ mod insert_outcome;
 mod jsonb;
 mod key;
 mod key_holder;
+mod number;
 mod ojs;
 mod policy;
 mod preset;

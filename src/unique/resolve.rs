@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use crate::error::Result;
 use crate::period;
-use crate::unique::canonical::Sink;
 use crate::unique::claim::Claim;
 use crate::unique::conflict::OnConflict;
 use crate::unique::fingerprint::{Fingerprint, Subject};
@@ -42,8 +41,8 @@ impl UniquePolicy {
     ///
     /// As [`check`](Self::check); also
     /// [`Error::InvalidPolicy`](crate::Error::InvalidPolicy) when the job lacks a required
-    /// part, and [`Error::InvalidJson`](crate::Error::InvalidJson) when the parts of the key
-    /// have members that collide after NFC or nest too deeply.
+    /// part, and [`Error::InvalidKey`](crate::Error::InvalidKey) when the parts of the key
+    /// have members that collide after NFC, nest too deeply, or have a number that a double cannot hold.
     pub fn resolve(&self, subject: &Subject<'_>) -> Result<Option<Claim>> {
         if !self.is_enforced {
             return Ok(None);
@@ -54,13 +53,7 @@ impl UniquePolicy {
             Some(text) => text.clone().map_err(Flaw::in_key)?,
             None => {
                 let fingerprint = self.fingerprint(subject)?;
-                let mut written = Ok(());
-                let key = sha256_hex(|sink| {
-                    written = write(&fingerprint, subject, sink);
-                    Ok(())
-                });
-                written?;
-                key.map_err(Flaw::in_key)?
+                sha256_hex(|sink| fingerprint.write(sink)).map_err(Flaw::in_key)?
             }
         };
         Ok(Some(self.terms.claim(key)))
@@ -82,7 +75,7 @@ impl UniquePolicy {
         }
         self.check_append(subject)?;
         let mut text = String::new();
-        write(&self.fingerprint(subject)?, subject, &mut text)?;
+        self.fingerprint(subject)?.write(&mut text).map_err(Flaw::in_key)?;
         Ok(Some(text))
     }
 
@@ -197,10 +190,6 @@ fn check_parts(parts: &[Part], field: &'static str, field_of: impl Fn(&Part) -> 
     parts.iter().try_for_each(|part| part.check(field_of(part)))
 }
 
-fn write(fingerprint: &Fingerprint<'_>, subject: &Subject<'_>, sink: &mut impl Sink) -> Result<()> {
-    fingerprint.write(sink).map_err(|(what, flaw)| flaw.in_json(what, subject.kind))
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -209,6 +198,7 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
+    use crate::unique::canonical::Sink;
 
     const HOUR: Duration = Duration::from_secs(3_600);
 

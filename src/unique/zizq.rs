@@ -5,6 +5,8 @@
 use serde_json::Value;
 
 use crate::unique::canonical::{Sink, utf16_order, write_double, write_string};
+use crate::unique::flaw::Flaw;
+use crate::unique::number;
 
 /// The text that Zizq's Rust client hashes: compact JSON, members sorted by UTF-8 bytes, numbers and
 /// strings as `serde_json` writes them.
@@ -43,8 +45,8 @@ pub(crate) fn write_rust<S: Sink>(value: &Value, sink: &mut S) {
 /// The text that Zizq's Node client hashes: members sorted by UTF-16 code units, numbers as doubles, and a
 /// comma after *every* member and item, the last one too.
 ///
-/// The value's depth must have been checked: this recurses.
-pub(crate) fn write_node<S: Sink>(value: &Value, sink: &mut S) {
+/// The value's depth must have been checked: this recurses. An integer whose digits JavaScript would round is an error.
+pub(crate) fn write_node<S: Sink>(value: &Value, sink: &mut S) -> Result<(), Flaw> {
     match value {
         Value::Object(members) => {
             let mut members: Vec<_> = members.iter().collect();
@@ -53,7 +55,7 @@ pub(crate) fn write_node<S: Sink>(value: &Value, sink: &mut S) {
             for (name, member) in members {
                 write_string(name, sink);
                 sink.put(":");
-                write_node(member, sink);
+                write_node(member, sink)?;
                 sink.put(",");
             }
             sink.put("}");
@@ -61,19 +63,20 @@ pub(crate) fn write_node<S: Sink>(value: &Value, sink: &mut S) {
         Value::Array(items) => {
             sink.put("[");
             for item in items {
-                write_node(item, sink);
+                write_node(item, sink)?;
                 sink.put(",");
             }
             sink.put("]");
         }
         Value::String(text) => write_string(text, sink),
-        // JavaScript has no other numbers; one that is no finite double it writes as null.
-        Value::Number(number) => match number.as_f64().filter(|double| double.is_finite()) {
-            Some(double) => write_double(double, sink),
-            None => sink.put("null"),
-        },
+        // JavaScript has no other numbers.
+        Value::Number(given) => {
+            number::check_double(&given.to_string())?;
+            write_double(given.as_f64().unwrap_or(f64::NAN), sink);
+        }
         Value::Bool(_) | Value::Null => write_word(value, sink),
     }
+    Ok(())
 }
 
 fn write_word(value: &Value, sink: &mut impl Sink) {
@@ -93,7 +96,7 @@ mod tests {
     fn texts(value: &Value) -> [String; 2] {
         let mut texts = [String::new(), String::new()];
         write_rust(value, &mut texts[0]);
-        write_node(value, &mut texts[1]);
+        write_node(value, &mut texts[1]).unwrap();
         texts
     }
 

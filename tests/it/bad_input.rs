@@ -50,7 +50,11 @@ async fn bad_names_keys_and_options_are_typed_errors_and_nothing_is_inserted() {
         (job("a").meta("x", value(&nested(127))), too_deep("meta")),
         (
             raw(r#"{"a":1e400}"#).unique(UniquePolicy::new().by_args()),
-            "invalid args of \"a\": the JSON cannot be read: \"number out of range".into(),
+            "invalid unique key: a double cannot hold the number, make it a string: \"1e+400\"".into(),
+        ),
+        (
+            NewJob::new("a", &u128::MAX).unique(UniquePolicy::new().by_args()),
+            format!("invalid unique key: a double cannot hold the number, make it a string: \"{}\"", u128::MAX),
         ),
     ];
     for (bad, said) in cases {

@@ -154,7 +154,10 @@ async fn the_printed_sql_makes_what_a_migration_makes() {
         let waiting = database.client.migration().waiting().await.unwrap();
         assert_eq!(waiting[0], if case == "older" { "V4 duplicate_audit" } else { "V1 job" });
         let script = database.client.migration().sql().await.unwrap();
-        assert!(script.starts_with("BEGIN;\n") && script.ends_with("COMMIT;\n\n"), "{case}");
+        assert!(
+            script.starts_with("BEGIN;\n\nSET LOCAL client_encoding = 'UTF8';\n") && script.ends_with("COMMIT;\n\n"),
+            "{case}"
+        );
         run(&script).await.unwrap_or_else(|error| panic!("{case}: {error}"));
         assert_eq!(database.catalog().await.replace(&database.schema, "SCHEMA"), golden, "{case}");
         database.client.check_schema().await.unwrap();

@@ -6,7 +6,7 @@ WITH live AS MATERIALIZED (
 ),
 held AS (
     SELECT
-        g.queue, g.group_key, g.head, g.head_kind, g.held_by,
+        g.queue COLLATE "C" AS queue, g.group_key COLLATE "C" AS group_key, g.head, g.head_kind COLLATE "C" AS head_kind, g.held_by,
         extract(epoch FROM g.held_until - clock_timestamp())::double precision AS held_for,
         extract(epoch FROM clock_timestamp() - greatest(g.head_since, 'epoch'))::double precision AS age,
         CASE
@@ -20,7 +20,7 @@ held AS (
                 WHERE g.queue = ANY (l.queues) AND (l.kinds IS NULL OR g.head_kind = ANY (l.kinds))
             ) THEN 'kind'
             WHEN g.held_by IS NOT NULL THEN 'limit'
-        END AS reason
+        END COLLATE "C" AS reason
     FROM /* schema */groups(NULL, $1) AS g
     WHERE g.head IS NOT NULL
         AND NOT EXISTS (SELECT FROM /* schema */queue AS q WHERE q.name = g.queue AND q.paused_at IS NOT NULL)

@@ -6,8 +6,8 @@ WITH live AS MATERIALIZED (
     SELECT r.queues, r.kinds FROM /* schema */runner AS r WHERE r.leased_until > clock_timestamp()
 ),
 head AS MATERIALIZED (
-    SELECT a.queue, h.kind, h.scheduled_at
-    FROM (SELECT a.queue FROM /* schema */available_queues() AS a (queue) LIMIT 1000) AS a
+    SELECT a.queue, h.kind COLLATE "C" AS kind, h.scheduled_at
+    FROM (SELECT a.queue COLLATE "C" AS queue FROM /* schema */available_queues() AS a (queue) LIMIT 1000) AS a
     CROSS JOIN LATERAL /* schema */available_jobs(a.queue, $1) AS h
     WHERE EXISTS (SELECT FROM live AS l WHERE a.queue = ANY (l.queues))
 )

@@ -39,5 +39,5 @@ FROM (
     CROSS JOIN LATERAL (SELECT coalesce(p.next_at, greatest(p.starts_at, p.created_at)) AS since) AS w
     WHERE p.paused_at IS NULL AND (p.problem IS NOT NULL OR w.since <= clock_timestamp() - $1::interval)
 ) AS m
-ORDER BY m.what, m.name
+ORDER BY m.what COLLATE "C", m.name COLLATE "C"
 LIMIT 100

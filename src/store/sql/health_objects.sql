@@ -55,7 +55,7 @@ FROM (
             FROM pg_attribute AS a
             WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
         )
-            || ' body ' || left(md5(regexp_replace(pg_get_viewdef(c.oid), '\w+\.|\mAS\M|[\s()]', '', 'g')), 8)
+            || ' body ' || left(md5(regexp_replace(pg_get_viewdef(c.oid) COLLATE "C", '\w+\.|\mAS\M|[\s()]', '', 'g')), 8)
     FROM pg_class AS c
     WHERE c.relnamespace = to_regnamespace($1) AND c.relkind IN ('v', 'm')
     UNION ALL
@@ -115,7 +115,7 @@ FROM (
                 FROM unnest(p.proconfig) WITH ORDINALITY AS s (setting, place)
             ),
             'body ' || left(
-                md5(coalesce(regexp_replace(pg_get_function_sqlbody(p.oid), '\w+\.|\mAS\M|[\s()]', '', 'g'), p.prosrc)), 8
+                md5(coalesce(regexp_replace(pg_get_function_sqlbody(p.oid) COLLATE "C", '\w+\.|\mAS\M|[\s()]', '', 'g'), p.prosrc)), 8
             )
         )
     FROM pg_proc AS p

@@ -7,10 +7,10 @@ SELECT to_jsonb(o)
 FROM (
     SELECT d.periodic AS name, count(*) AS definitions, array_agg(d.runner ORDER BY d.runner COLLATE "C") AS runners
     FROM (
-        SELECT c.key AS periodic, c.value AS digest, min(l.name COLLATE "C") AS runner
+        SELECT c.key COLLATE "C" AS periodic, c.value COLLATE "C" AS digest, min(l.name COLLATE "C") AS runner
         FROM live AS l
         CROSS JOIN LATERAL jsonb_each_text(l.periodic) AS c
-        GROUP BY c.key, c.value
+        GROUP BY c.key COLLATE "C", c.value COLLATE "C"
     ) AS d
     GROUP BY d.periodic
     HAVING count(*) > 1

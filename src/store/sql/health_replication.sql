@@ -15,4 +15,4 @@ FROM (
     FROM pg_stat_replication AS r
     WHERE r.backend_xmin IS NOT NULL
 ) AS r
-ORDER BY r.what, r.name
+ORDER BY r.what COLLATE "C", r.name COLLATE "C"

@@ -20,6 +20,6 @@ FROM (
                     END
             )
         )
-    ORDER BY t.overdue DESC, t.queue, t.state
+    ORDER BY t.overdue DESC, t.queue COLLATE "C", t.state COLLATE "C"
     LIMIT 100
 ) AS o

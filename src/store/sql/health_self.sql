@@ -4,6 +4,7 @@ FROM (
     SELECT
         current_user::text AS role,
         current_database()::text AS database,
+        getdatabaseencoding()::text AS encoding,
         current_setting('server_version') AS version,
         to_regnamespace($1) IS NOT NULL AS has_schema,
         coalesce(has_schema_privilege(to_regnamespace($1)::oid, 'USAGE'), false) AS may_use,

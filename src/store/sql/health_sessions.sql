@@ -14,9 +14,9 @@ SELECT to_jsonb(s)
 FROM (
     SELECT
         a.pid, a.usename::text AS role, a.application_name AS application, host(a.client_addr) AS client, a.state,
-        left(regexp_replace(a.query, '\s+', ' ', 'g'), 120) AS query,
+        left(regexp_replace(a.query COLLATE "C", '\s+', ' ', 'g'), 120) AS query,
         extract(epoch FROM clock_timestamp() - a.xact_start)::double precision AS open_for,
-        a.state LIKE 'idle in transaction%' AS is_idle,
+        a.state COLLATE "C" LIKE 'idle in transaction%' AS is_idle,
         coalesce(a.wait_event_type = 'Lock', false) AS waits,
         age(a.backend_xmin) AS snapshot_transactions,
         coalesce(b.sessions, 0) AS blocks,
@@ -38,7 +38,7 @@ FROM (
         -- The snapshot of a vacuum delays no other vacuum, and a parallel worker belongs to its leader.
         AND a.backend_type = 'client backend'
         AND a.xact_start <= clock_timestamp() - $1::interval
-        AND (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL OR a.state LIKE 'idle in transaction%')
+        AND (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL OR a.state COLLATE "C" LIKE 'idle in transaction%')
     ORDER BY coalesce(b.sessions, 0) DESC, a.xact_start, a.pid
     LIMIT 20
 ) AS s

@@ -10,7 +10,7 @@ WITH running AS MATERIALIZED (
     LIMIT 1000
 ),
 kind AS MATERIALIZED (
-    SELECT r.kind, min(r.id::text)::uuid AS oldest
+    SELECT r.kind, min(r.id::text COLLATE "C")::uuid AS oldest
     FROM running AS r
     GROUP BY r.kind
     ORDER BY max(r.running_for) DESC

@@ -12,7 +12,7 @@ FROM (
         ORDER BY j.id DESC
         LIMIT $1
     ) AS u
-    WHERE u.problem LIKE 'the job''s row cannot be %'
+    WHERE u.problem COLLATE "C" LIKE 'the job''s row cannot be %'
     GROUP BY u.kind, u.queue
     ORDER BY u.kind, u.queue
     LIMIT 100

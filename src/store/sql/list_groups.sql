@@ -3,5 +3,5 @@
 SELECT
     g.queue, g.group_key, g.running, g.group_limit, g.waiting, g.head, g.head_kind, g.head_since, g.held_by, g.held_until
 FROM /* schema */groups($1, greatest($2, 1000)) AS g
-ORDER BY g.held_by IS NULL, g.head_since, g.queue, g.group_key
+ORDER BY g.held_by IS NULL, g.head_since, g.queue COLLATE "C", g.group_key COLLATE "C"
 LIMIT $2

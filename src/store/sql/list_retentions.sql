@@ -4,4 +4,4 @@ SELECT
     extract(epoch FROM least(r.keep, interval '1000 years'))::double precision AS keep,
     extract(epoch FROM r.overdue_by)::double precision AS overdue_by
 FROM /* schema */retention AS r
-ORDER BY r.queue, r.state
+ORDER BY r.queue COLLATE "C", r.state COLLATE "C"

@@ -3,5 +3,5 @@
 SELECT
     g.queue, g.group_key, g.running, g.group_limit, g.waiting, g.head, g.head_kind, g.head_since, g.held_by, g.held_until
 FROM /* schema */groups($1, $2, $3, $4) AS g
-ORDER BY g.queue, g.group_key COLLATE "C"
+ORDER BY g.queue COLLATE "C", g.group_key COLLATE "C"
 LIMIT $2

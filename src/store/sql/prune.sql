@@ -1,4 +1,4 @@
--- Deletes final jobs past their retention, of a range of ids: those after $1 up to $2, at most $3. Ids follow time, so
+-- Deletes final jobs past their retention, of a range of ids: those from $1 up to $2, at most $3. Ids follow time, so
 -- the primary key serves and no index on finalized_at is needed. A job whose claim has a deadline is kept until then:
 -- its row is the claim, so deleting it early would end the claim early. $4, $5 and $6 are the retention where the queue
 -- has none of its own. Always one row: the number of deleted and of remaining jobs, the last id that was read if the
@@ -7,7 +7,7 @@
 WITH walked AS MATERIALIZED (
     SELECT j.id, j.queue, j.state, j.finalized_at, j.claims, j.unique_until
     FROM /* schema */job AS j
-    WHERE j.id > $1 AND j.id <= $2
+    WHERE j.id >= $1 AND j.id <= $2
     ORDER BY j.id
     LIMIT $3
 ),

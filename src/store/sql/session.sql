@@ -4,5 +4,5 @@ SELECT
     pg_backend_pid() AS id,
     EXISTS (
         SELECT FROM pg_prepared_statements AS p
-        WHERE p.statement LIKE '-- uniqueue asks: which session%' AND p.name NOT LIKE 'sqlx\_s\_%'
+        WHERE p.statement COLLATE "C" LIKE '-- uniqueue asks: which session%' AND p.name COLLATE "C" NOT LIKE 'sqlx\_s\_%'
     ) AS keeps_apart

@@ -3,7 +3,7 @@
 -- those that an attempt ended.
 -- No index knows when jobs finished: it would cost every completion.
 WITH waiting AS (
-    SELECT a.queue FROM /* schema */available_queues() AS a (queue) ORDER BY a.queue LIMIT 20
+    SELECT a.queue FROM /* schema */available_queues() AS a (queue) ORDER BY a.queue COLLATE "C" LIMIT 20
 ),
 looked_at AS (
     (

@@ -53,7 +53,7 @@ async fn ids_that_follow_no_clock_or_another_one_are_pruned_as_well() {
     let ahead = "INSERT INTO {schema}.job (id, kind, state, created_at, finalized_at)
         SELECT n, 'a', 'completed', now() - interval '2 h', now() - interval '2 h'
         FROM unnest(ARRAY[{schema}.id_at(now() + interval '1 year'), 'ffffffff-ffff-4fff-bfff-ffffffffffff',
-            '00000000-0000-4000-8000-000000000000']) AS n";
+            '00000000-0000-4000-8000-000000000000', '00000000-0000-0000-0000-000000000000']) AS n";
     database.execute(ahead).await;
     let retention = Retention::forever().completed(Duration::from_secs(3600));
     let runner = caretaker(&database).retention(retention).prune_interval(QUICK).start().await.unwrap();

@@ -194,8 +194,22 @@ async fn a_job_that_cannot_be_read_is_named_by_its_index() {
         (json!({"kind": "k", "id": "x"}), "invalid id: must be a UUID: \"x\""),
         (json!({"kind": "k", "id": 7}), "invalid id: must be a string: 7"),
         (json!({"kind": "k", "scheduled_at": 7}), "invalid scheduled_at: must be a string: 7"),
-        (json!({"kind": "k", "scheduled_at": "soon"}), "invalid scheduled_at: must be a time: \"soon\""),
-        (json!({"kind": "k", "scheduled_at": "2026-13-01"}), "invalid scheduled_at: must be a time: \"2026-13-01\""),
+        (
+            json!({"kind": "k", "scheduled_at": "tomorrow"}),
+            "invalid scheduled_at: must be a time with its zone, such as 2026-02-12T15:15:00Z: \"tomorrow\"",
+        ),
+        (
+            json!({"kind": "k", "scheduled_at": "2026-02-12 15:15"}),
+            "invalid scheduled_at: must be a time with its zone, such as 2026-02-12T15:15:00Z: \"2026-02-12 15:15\"",
+        ),
+        (
+            json!({"kind": "k", "scheduled_at": "2026-13-01T00:00Z"}),
+            "invalid scheduled_at: must be a time with its zone, such as 2026-02-12T15:15:00Z: \"2026-13-01T00:00Z\"",
+        ),
+        (
+            json!({"kind": "k", "scheduled_at": "2026-13-01"}),
+            "invalid scheduled_at: must be a time with its zone, such as 2026-02-12T15:15:00Z: \"2026-13-01\"",
+        ),
         (
             json!({"kind": "k", "unique_policy": {"like": "sidekiq"}}),
             "invalid unique policy: like: must be one of faktory, ojs, river, zizq: \"sidekiq\"",

@@ -180,7 +180,10 @@ async fn in_sql(
 
 #[tokio::test]
 async fn every_public_vector_has_its_canonical_text_and_key_in_sql() {
-    let database = Database::new().await;
+    vectors_hold(&Database::new().await).await;
+}
+
+pub(super) async fn vectors_hold(database: &Database) {
     let vectors = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/unique_keys.json"));
     let vectors: Value = serde_json::from_str(vectors).unwrap();
     let vectors = vectors["fingerprints"].as_array().unwrap();
@@ -195,7 +198,7 @@ async fn every_public_vector_has_its_canonical_text_and_key_in_sql() {
             scheduled_at: vector["scheduled_at"].as_str().map(|at| OffsetDateTime::parse(at, &Rfc3339).unwrap()),
             rust: Err(String::new()),
         };
-        let found = in_sql(&database, &[&case], true).await.unwrap();
+        let found = in_sql(database, &[&case], true).await.unwrap();
         assert_eq!(found, [(Some(text("canonical")), text("key"))], "{}", text("name"));
     }
     println!("{} vectors equal", vectors.len());
@@ -228,7 +231,7 @@ async fn keys_of_random_jobs_and_policies_are_equal() {
 }
 
 /// Compares as many jobs as a batch has, and tells how many more Rust refused.
-async fn compare_batch(database: &Database, seed: u64) -> usize {
+pub(super) async fn compare_batch(database: &Database, seed: u64) -> usize {
     let mut random = Random::new(seed);
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     while good.len() < BATCH {

@@ -97,17 +97,18 @@ impl Random {
         if self.one_in(3) { self.string() } else { self.pick(NAMES).to_owned() }
     }
 
-    /// The text of a number in range, in any of the forms that JSON has.
+    /// The text of a number that a key can hold, in any of the forms that JSON has.
     pub fn number(&mut self) -> String {
         loop {
             let text = self.any_number();
-            if text.parse::<f64>().expect(&text).is_finite() {
+            if uniqueue::parse_json(&text).is_ok() {
                 return text;
             }
         }
     }
 
-    fn any_number(&mut self) -> String {
+    /// The text of a number, also of one that no key can hold.
+    pub fn any_number(&mut self) -> String {
         let sign = self.pick(&["", "", "-"]);
         let bits = self.bits();
         let integer = bits >> self.below(64);

@@ -93,6 +93,26 @@ impl Database {
         database
     }
 
+    /// In a database of its own with this ICU locale. None, which is told, where the server cannot make one: PostgreSQL 14,
+    /// or one built without ICU.
+    pub async fn of_locale(locale: &str) -> Option<Self> {
+        let name = format!("icu_{}", NEXT_SCHEMA.fetch_add(1, Ordering::Relaxed));
+        let mut connection = PgConnection::connect(url().await).await.expect("a connection");
+        let has_icu = "SELECT current_setting('server_version_num')::integer >= 150000
+            AND EXISTS (SELECT FROM pg_collation WHERE collprovider = 'i') AS has_icu";
+        if !sqlx::query(has_icu).fetch_one(&mut connection).await.expect("a row").get::<bool, _>(0) {
+            println!("tested nothing: the server has no databases of ICU locales");
+            return None;
+        }
+        let create =
+            format!("CREATE DATABASE {name} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE '{locale}' LOCALE 'C'");
+        sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut connection).await.expect(locale);
+        let url = url().await.replace("/postgres?", &format!("/{name}?"));
+        let database = Self::at(url, 5, |options| options).await;
+        database.client.migrate().await.expect("a migration");
+        Some(database)
+    }
+
     pub async fn unmigrated(max_connections: u32) -> Self {
         Self::with_options(max_connections, |options| options).await
     }
