@@ -1,6 +1,6 @@
 //! Numbers in keys: one text, or one error, in Rust and in SQL.
 
-use sqlx::{Connection, Row};
+use sqlx::Row;
 use uniqueue::{canonical_json, parse_json};
 
 use super::random::Random;
