@@ -9,6 +9,7 @@ use sqlx::{PgPool, raw_sql};
 use uniqueue::Client;
 use uniqueue::embedded::Postgres;
 
+use super::odd::{self, Clock};
 use super::process::signal;
 use super::proxy::Proxy;
 use crate::support::WAIT;
@@ -41,18 +42,35 @@ pub struct Cluster {
     pub proxy: Proxy,
     /// Past the proxy, for the test's own looks. Good until the next restart.
     pub direct: PgPool,
+    is_odd: bool,
+    /// Of an odd database, where the machine can set one.
+    pub clock: Option<Clock>,
 }
 
 impl Cluster {
     /// Starts a cluster that loses nothing that it said it has, with a migrated schema. The name tells its directory from
     /// that of other tests.
     pub async fn start(name: &str) -> Self {
+        Self::with(name, false).await
+    }
+
+    /// The same with a database that has an ICU locale, `serializable` transactions and a clock that jumps.
+    pub async fn start_odd(name: &str) -> Self {
+        Self::with(name, true).await
+    }
+
+    async fn with(name: &str, is_odd: bool) -> Self {
         let directory = std::env::temp_dir().join(format!("uq-chaos-{name}-{}", std::process::id()));
-        let postgres = start(&directory).await;
-        let proxy = Proxy::before(postgres.url()).await;
+        fs::create_dir_all(&directory).expect("a directory");
+        let clock = if is_odd { Clock::new(&directory).await } else { None };
+        let postgres = start(&directory, clock.as_ref()).await;
+        if is_odd {
+            odd::create(postgres.url()).await;
+        }
+        let proxy = Proxy::before(&url(&postgres, is_odd)).await;
         // The last check of a connection that a pool takes back is sqlx's own, and has no limit.
         proxy.close_silent_after(Duration::from_secs(10));
-        let direct = connect(&postgres).await;
+        let direct = connect(&url(&postgres, is_odd)).await;
         Client::new(direct.clone()).migrate().await.expect("a migration");
         raw_sql(RECORD).execute(&direct).await.expect("the record");
         // As docs/operations.md says: a session whose client fell silent in a transaction would hold its keys for ever.
@@ -60,7 +78,7 @@ impl Cluster {
         {
             sqlx::query(statement).execute(&direct).await.expect(statement);
         }
-        Self { postgres: Some(postgres), directory, proxy, direct }
+        Self { postgres: Some(postgres), directory, proxy, direct, is_odd, clock }
     }
 
     /// Stops the server as a crash would (`pg_ctl stop -m immediate`), and starts it again.
@@ -69,9 +87,9 @@ impl Cluster {
         signal(postmaster(postgres.data_dir()), "QUIT");
         // An immediate stop counts as a failure.
         let _ = postgres.stop().await;
-        let postgres = start(&self.directory).await;
+        let postgres = start(&self.directory, self.clock.as_ref()).await;
         self.proxy.lead_to(postgres.url());
-        self.direct = connect(&postgres).await;
+        self.direct = connect(&url(&postgres, self.is_odd)).await;
         self.postgres = Some(postgres);
     }
 
@@ -96,20 +114,27 @@ impl Drop for Cluster {
     }
 }
 
-async fn start(directory: &Path) -> Postgres {
+async fn start(directory: &Path, clock: Option<&Clock>) -> Postgres {
     // Transactions of clients that fell silent end, and their locks with them.
-    let postgres = Postgres::builder().setting("idle_in_transaction_session_timeout", "2s");
-    postgres.data_dir(directory).max_connections(300).start().await.expect("a durable cluster")
+    let mut postgres = Postgres::builder().setting("idle_in_transaction_session_timeout", "2s");
+    if let Some(clock) = clock {
+        postgres = postgres.binaries(&clock.binaries);
+    }
+    postgres.data_dir(directory.join("data")).max_connections(300).start().await.expect("a durable cluster")
 }
 
-async fn connect(postgres: &Postgres) -> PgPool {
-    let options: PgConnectOptions = postgres.url().parse().expect("a URL");
+fn url(postgres: &Postgres, is_odd: bool) -> String {
+    if is_odd { postgres.url().replace("/postgres?", &format!("/{}?", odd::DATABASE)) } else { postgres.url().to_owned() }
+}
+
+async fn connect(url: &str) -> PgPool {
+    let options: PgConnectOptions = url.parse().expect("a URL");
     // The tormentor knows it by this name, and spares it.
-    let options = options.application_name("verdict");
+    let options = options.application_name("verdict").options([("default_transaction_isolation", "read committed")]);
     PgPoolOptions::new().max_connections(4).acquire_timeout(WAIT).connect_with(options).await.expect("a pool")
 }
 
-fn postmaster(data_dir: &Path) -> u32 {
+pub fn postmaster(data_dir: &Path) -> u32 {
     let status = fs::read_to_string(data_dir.join("postmaster.pid")).expect("a running server");
     status.lines().next().and_then(|line| line.parse().ok()).expect("a process number")
 }

@@ -48,18 +48,20 @@ pub struct Tormented {
     terminated: u64,
     cut: usize,
     frozen: usize,
+    jumps: usize,
 }
 
 impl fmt::Display for Tormented {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kills, poisoned, stops, restarts, terminated, cut, frozen } = self;
+        let Self { kills, poisoned, stops, restarts, terminated, cut, frozen, jumps } = self;
         writeln!(f, "  runners killed              {kills:>9}")?;
         writeln!(f, "  runners poisoned            {poisoned:>9}")?;
         writeln!(f, "  runners stopped, continued  {stops:>9}")?;
         writeln!(f, "  database restarts           {restarts:>9}")?;
         writeln!(f, "  sessions terminated         {terminated:>9}")?;
         writeln!(f, "  answers cut off             {cut:>9}")?;
-        writeln!(f, "  connections frozen          {frozen:>9}")
+        writeln!(f, "  connections frozen          {frozen:>9}")?;
+        writeln!(f, "  jumps of the clock          {jumps:>9}")
     }
 }
 
@@ -96,6 +98,13 @@ impl Tormentor {
             tokio::time::sleep(self.dice.millis(150, 450)).await;
             self.inflict(round[step % ROUND.len()]).await;
             self.start_again();
+            if let Some(clock) = self.cluster.clock.as_ref().filter(|_| self.dice.percent(40)) {
+                clock.jump(&mut self.dice);
+                self.done.jumps += 1;
+            }
+        }
+        if let Some(clock) = &self.cluster.clock {
+            clock.jump_ahead_of_all();
         }
     }
 

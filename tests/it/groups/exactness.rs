@@ -8,6 +8,7 @@ use uniqueue::Client;
 use super::limits::{LEFT, work};
 use super::{HISTORY, assert_kept};
 use crate::chaos::cluster::Cluster;
+use crate::chaos::dice::Dice;
 use crate::chaos::process::{Order, RunnerProcess};
 use crate::support::{WAIT, soak};
 
@@ -15,7 +16,16 @@ const SCHEMA: &str = "uniqueue";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_and_order_hold_while_runners_are_killed_and_the_database_restarts() {
-    let mut cluster = Cluster::start("groups").await;
+    hold(Cluster::start("groups").await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_and_order_hold_under_icu_and_serializable_and_with_a_clock_that_jumps() {
+    hold(Cluster::start_odd("odd-groups").await).await;
+}
+
+async fn hold(mut cluster: Cluster) {
+    let mut dice = Dice::new(std::process::id().into(), 7);
     let sql = |text: &str| AssertSqlSafe(text.replace("{schema}", SCHEMA));
     sqlx::raw_sql(sql(HISTORY)).execute(&cluster.direct).await.unwrap();
     let jobs = work(soak(40, 1_000), soak(600, 8_000), soak(300, 100)).into_iter().enumerate();
@@ -32,6 +42,9 @@ async fn limits_and_order_hold_while_runners_are_killed_and_the_database_restart
     let mut runners: Vec<_> = (0..soak(3, 16)).map(|n| RunnerProcess::start(&order(n))).collect();
     for fault in 0..soak(6, 18) {
         tokio::time::sleep(Duration::from_millis(300)).await;
+        if let Some(clock) = &cluster.clock {
+            clock.jump(&mut dice);
+        }
         let limit = [None, Some(1), Some(4), Some(2), Some(5), Some(3)][fault % 6];
         Client::new(cluster.direct.clone()).queue("default").group_limit(limit).await.unwrap();
         if fault % 3 == 2 {
@@ -43,6 +56,9 @@ async fn limits_and_order_hold_while_runners_are_killed_and_the_database_restart
         }
     }
     let number = async |text: &str| -> i64 { sqlx::query_scalar(sql(text)).fetch_one(&cluster.direct).await.unwrap() };
+    if let Some(clock) = &cluster.clock {
+        clock.jump_ahead_of_all();
+    }
     assert!(number(LEFT).await > 0, "the faults came while there was work");
     Client::new(cluster.direct.clone()).queue("default").group_limit(None).await.unwrap();
     let began = Instant::now();
