@@ -1,6 +1,8 @@
 //! Results that the database rejects: which errors are due to their rows, and the results that replace them.
 
+use super::panics::wait_after;
 use super::result::Ended;
+use super::shared::Workers;
 use crate::error::Error;
 use crate::store::Verdict;
 
@@ -30,14 +32,14 @@ pub(super) fn is_refusal(error: &Error) -> bool {
 }
 
 /// Replaces a result that cannot be stored by one that can. `false`: there is nothing more to leave out.
-pub(super) fn replace(ended: &mut Ended, error: &Error) -> bool {
-    let Some(replacement) = replace_with(ended, error) else { return false };
+pub(super) fn replace(workers: &Workers, ended: &mut Ended, error: &Error) -> bool {
+    let Some(replacement) = replace_with(workers, ended, error) else { return false };
     tracing::error!(job.id = %ended.result.id, %error, replacement, "the database rejects a result: it is replaced");
     true
 }
 
 /// Answers with what the replacement is.
-fn replace_with(ended: &mut Ended, error: &Error) -> Option<&'static str> {
+fn replace_with(workers: &Workers, ended: &mut Ended, error: &Error) -> Option<&'static str> {
     let result = &mut ended.result;
     // A row of the application may refer to the job's. The pruner deletes it when it can.
     if std::mem::take(&mut result.is_deleted) {
@@ -60,6 +62,11 @@ fn replace_with(ended: &mut Ended, error: &Error) -> Option<&'static str> {
     }
     result.verdict = match result.verdict {
         Verdict::Retry { delay, .. } => Verdict::Retry { delay, error: reason },
+        // The next run may return another output.
+        Verdict::Complete { .. } => {
+            let policy = workers.retry_policy_of(ended.telemetry.kind.as_str());
+            Verdict::Retry { delay: wait_after(policy, result.attempt), error: reason }
+        }
         _ => Verdict::Discard { reason },
     };
     Some("a failure")

@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::connections::Connections;
 use super::groups::Groups;
 use super::lease::Leases;
+use super::panics::catch;
 use super::result::Ended;
 use super::retention::CompletedRetention;
 use super::runs::Runs;
@@ -54,6 +55,21 @@ pub(super) struct Workers {
     pub(super) stop_grace: Duration,
 }
 
+impl Workers {
+    /// The retry policy of a kind: its worker's, or the runner's.
+    pub(super) fn retry_policy_of(&self, kind: &str) -> RetryPolicy {
+        let Some(worker) = self.registry.worker(kind) else { return self.retry_policy };
+        // It is the worker's code as well.
+        match catch(|| worker.retry_policy()) {
+            Ok(policy) => policy.unwrap_or(self.retry_policy),
+            Err(panic) => {
+                tracing::error!(panic, "the worker panicked when asked for its retry policy: the runner's is used");
+                self.retry_policy
+            }
+        }
+    }
+}
+
 /// How an idle runner finds jobs.
 pub(super) struct Polling {
     pub(super) interval: Duration,
@@ -92,6 +108,11 @@ impl Default for Tasks {
 impl Shared {
     pub(super) fn queue(&self, name: &QueueName) -> Option<&QueueSlots> {
         self.queues.iter().find(|queue| queue.name == *name)
+    }
+
+    /// Whether too many results wait to be recorded.
+    pub(super) fn is_full_of_results(&self) -> bool {
+        self.runs.are_too_many(self.queues.iter().map(QueueSlots::count).sum())
     }
 
     /// Sends the result of a run to the completer, which outlives every run.

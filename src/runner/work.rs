@@ -43,14 +43,8 @@ pub(super) async fn work(workers: &Workers, lease: &Lease, attempt: &Arc<Attempt
         }
         Err(panic) => Work::Returned(Err(panic.into())),
     };
-    // Asked only where it counts. It is the worker's code as well.
-    let retry_policy = || match catch(|| worker.retry_policy()) {
-        Ok(policy) => policy.unwrap_or(workers.retry_policy),
-        Err(panic) => {
-            tracing::error!(panic, "the worker panicked when asked for its retry policy: the runner's is used");
-            workers.retry_policy
-        }
-    };
+    // Asked only where it counts.
+    let retry_policy = || workers.retry_policy_of(attempt.row.kind.as_str());
     Judge { attempt, retry_policy: &retry_policy, timeout }.verdict(ended)
 }
 

@@ -162,10 +162,26 @@ async fn results_that_cannot_be_stored_end_the_job_and_hold_up_nobody() {
         }
     };
     let runner = quick(&database.client).worker(work).start().await.unwrap();
-    let answers = database.client.insert_many((0..3).map(|n| Task { n })).await.unwrap();
+    let jobs = (0..3).map(|n| NewJob::from(Task { n }).max_attempts(2));
+    let answers = database.client.insert_many(jobs).await.unwrap();
     let row = until(&database, answers[0].id(), JobState::Discarded).await;
+    assert_eq!(row.errors.len(), 2, "as any failure, it is retried");
     assert!(row.errors[0].error.contains("could not be stored"), "{:?}", row.errors);
     until(&database, answers[2].id(), JobState::Completed).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_output_that_cannot_be_stored_follows_the_retry_policy() {
+    let database = Database::new().await;
+    let work = |job: RunningJob<Task>| async move {
+        let output = if job.attempt() < 3 { "nul \0 inside" } else { "at last" };
+        Outcome::complete_with(output).unwrap()
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 0 }).await.unwrap();
+    let row = until(&database, job.id(), JobState::Completed).await;
+    assert_eq!((row.output, row.errors.len(), row.attempt), (Some(json!("at last")), 2, 3));
     runner.stop().await.unwrap();
 }
 
