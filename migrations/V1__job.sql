@@ -63,6 +63,18 @@ CREATE FUNCTION enters_claim(unique_states smallint, old job_state, new job_stat
 COMMENT ON FUNCTION enters_claim(smallint, job_state, job_state) IS
     'Whether a change of state brings a job back into its unique states. Such a job first yields its claim, then takes it back with take_claims where the key is free.';
 
+CREATE FUNCTION with_error(errors jsonb, attempt integer, at timestamptz, error text) RETURNS jsonb
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN CASE
+            -- Changed by hand.
+            WHEN jsonb_typeof(errors) <> 'array' THEN jsonb_build_array(errors)
+            WHEN jsonb_array_length(errors) < 50 THEN errors
+            ELSE jsonb_path_query_array(errors, '$[last - 48 to last]')
+        END
+        || jsonb_build_object('attempt', attempt, 'at', at, 'error', left(error, 16500));
+COMMENT ON FUNCTION with_error(jsonb, integer, timestamptz, text) IS
+    'The errors of a job with one more. The newest 50 are kept, and of an error its first 16,500 characters.';
+
 CREATE FUNCTION id_at(at timestamptz) RETURNS uuid
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
     RETURN (
@@ -146,7 +158,7 @@ COMMENT ON COLUMN job.queue IS 'The queue it waits in.';
 COMMENT ON COLUMN job.unique_key IS 'What two jobs share when they are the same; null: never a duplicate.';
 COMMENT ON COLUMN job.args IS 'The job''s payload.';
 COMMENT ON COLUMN job.meta IS 'A JSON object that travels along: tenant, trace, cause.';
-COMMENT ON COLUMN job.errors IS 'Array of {"attempt", "at", "error"}, oldest first.';
+COMMENT ON COLUMN job.errors IS 'Array of {"attempt", "at", "error"}, oldest first. The newest 50 are kept.';
 COMMENT ON COLUMN job.output IS 'What the job returned when it completed, if anything.';
 COMMENT ON COLUMN job.progress IS
     'How far the job said it was, last: any JSON, often {"done", "total"}. Kept when the job ends or tries again, until it says something new; null: it never said.';

@@ -738,6 +738,8 @@ BEGIN
         WHEN meta IS NULL THEN format('meta of %s: must not be null', to_json(kind))
         WHEN jsonb_typeof(meta) <> 'object' THEN
             format('meta of %s: must be an object: %s', to_json(kind), left(meta::text, 80))
+        WHEN pg_column_size(meta) > 8388608 OR octet_length(meta::text) > 1048576 THEN
+            format('meta of %s: longer than 1048576 bytes', to_json(kind))
         WHEN jsonb_path_exists(meta, too_deep) THEN
             format('meta of %s: values nest too deeply: "more than 127 levels"', to_json(kind))
         -- A runner that meets one cannot read the row.

@@ -58,8 +58,24 @@ pub(super) fn columns_of_j() -> String {
     COLUMNS.map(column).join(", ")
 }
 
-/// Reads the job of a row. By place, since a look-up by name for each column is most of the work.
+/// Reads the job of a row.
 pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
+    read(row, |row, place| Ok(row.try_get::<Json<_>, _>(place)?.0))
+}
+
+/// Reads a job that is shown, and not worked: meta that cannot be read, which only a change by hand leaves there, is its
+/// text in a member `unreadable`. It must not fail a page of other jobs.
+pub(crate) fn shown_row(row: &PgRow) -> Result<JobRow> {
+    read(row, |row, place| {
+        Ok(match value(row, place)? {
+            Some(Value::Object(meta)) => meta,
+            other => Map::from_iter([("unreadable".to_owned(), other.unwrap_or_default())]),
+        })
+    })
+}
+
+/// By place, since a look-up by name for each column is most of the work.
+fn read(row: &PgRow, meta: impl Fn(&PgRow, usize) -> Result<Map<String, Value>>) -> Result<JobRow> {
     let first = row.try_column(COLUMNS[0])?.ordinal();
     let at = |place: usize| first + place;
     Ok(JobRow {
@@ -75,10 +91,10 @@ pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
         attempted_at: row.try_get::<Option<Stored>, _>(at(9))?.map(|at| at.0),
         finalized_at: row.try_get::<Option<Stored>, _>(at(10))?.map(|at| at.0),
         args: row.try_get::<Box<RawValue>, _>(at(11))?,
-        meta: row.try_get::<Json<Map<String, Value>>, _>(at(12))?.0,
-        errors: row.try_get::<Json<Vec<AttemptError>>, _>(at(13))?.0,
-        output: row.try_get(at(14))?,
-        progress: row.try_get(at(15))?,
+        meta: meta(row, at(12))?,
+        errors: errors(row, at(13))?,
+        output: value(row, at(14))?,
+        progress: value(row, at(15))?,
         unique_key: row.try_get(at(16))?,
         unique_states: row.try_get::<Option<i16>, _>(at(17))?.and_then(StateSet::from_bits),
         unique_until: row.try_get::<Option<Stored>, _>(at(18))?.map(|at| at.0),
@@ -96,6 +112,32 @@ pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
         updated_by: row.try_get::<Option<uuid::Uuid>, _>(at(30))?.map(JobId::from),
         discard_on_reentry: row.try_get(at(31))?,
     })
+}
+
+/// The errors of a job. Anything but an array, which only a change by hand leaves there, is read as the text of one error:
+/// it must not fail a page of other jobs, or a run.
+fn errors(row: &PgRow, place: usize) -> Result<Vec<AttemptError>> {
+    if let Ok(Json(errors)) = row.try_get(place) {
+        return Ok(errors);
+    }
+    let whole = value(row, place)?;
+    Ok(whole.map(AttemptError::from).into_iter().collect())
+}
+
+/// A value that no key is made from. What `serde_json` cannot hold, such as the number 1e400, is read as its text.
+fn value(row: &PgRow, place: usize) -> Result<Option<Value>> {
+    if let Ok(value) = row.try_get(place) {
+        return Ok(value);
+    }
+    let text = row.try_get::<Option<Box<RawValue>>, _>(place)?;
+    Ok(text.map(|text| Value::String(text.get().to_owned())))
+}
+
+/// How many bytes the values of a job have that can be large, as they came: args, meta, errors, output and progress.
+pub(super) fn bytes_of(row: &PgRow) -> usize {
+    let Ok(first) = row.try_column(COLUMNS[0]).map(Column::ordinal) else { return 0 };
+    let bytes = |place| row.try_get_raw(place).ok().and_then(|value| value.as_bytes().ok()).map_or(0, <[u8]>::len);
+    (first + 11..=first + 15).map(bytes).sum()
 }
 
 /// A count that a CHECK constraint keeps from being negative.

@@ -110,6 +110,22 @@ async fn what_nests_as_deep_as_it_may_is_stored_and_read_back() {
 }
 
 #[tokio::test]
+async fn meta_is_limited_to_a_mebibyte_of_json_text_in_rust_and_in_sql() {
+    let database = Database::new().await;
+    let with = |bytes: usize| job("a").meta("x", "x".repeat(bytes - 8));
+    database.client.insert(with(1 << 20)).await.unwrap();
+    let error = database.client.insert(with((1 << 20) + 1)).await.unwrap_err();
+    assert_eq!(error.to_string(), "invalid meta of \"a\": longer than 1048576 bytes");
+    for pad in ["repeat('x', 2000000)", "repeat(E'\\x01', 190000000)"] {
+        let insert =
+            format!("SELECT id::text FROM {{schema}}.insert_job('a', meta => jsonb_build_object('pad', {pad}))");
+        let insert = sqlx::raw_sql(database.sql(&insert)).execute(database.pool()).await;
+        let error = insert.unwrap_err().to_string();
+        assert!(error.contains("invalid meta of \"a\": longer than 1048576 bytes"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn args_are_limited_by_the_bytes_of_their_json_text_in_rust_and_in_sql() {
     let database = Database::new().await;
     let text = |bytes: usize| raw(&format!("\"{}\"", "x".repeat(bytes - 2)));

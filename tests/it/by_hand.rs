@@ -40,6 +40,36 @@ async fn r3_a_note_in_the_errors_of_a_holder_keeps_no_insert_and_no_list_from_it
 }
 
 #[tokio::test]
+async fn a_row_whose_values_are_spoiled_fails_no_list_and_keeps_its_errors() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let spoiled = client.insert_many((0..5).map(|_| job("task"))).await.unwrap();
+    let spoil =
+        ["errors = '\"a note\"'", "errors = '{\"by\": \"me\"}'", "errors = '[1e400]'", "meta = '{\"n\": 1e400}'"];
+    for (inserted, spoil) in spoiled.iter().zip(spoil) {
+        database.execute(&format!("UPDATE {{schema}}.job SET {spoil} WHERE id = '{}'", inserted.id())).await;
+    }
+    let jobs = client.jobs(JobFilter::new().kind("task")).await.unwrap();
+    assert_eq!(jobs.len(), 5);
+    let row = |n: usize| jobs.iter().find(|job| job.id == spoiled[n].id()).unwrap();
+    assert_eq!(row(0).errors[0].error, "a note");
+    assert_eq!(row(1).errors[0].error, r#"{"by":"me"}"#);
+    assert!(row(2).errors[0].error.contains("00000"));
+    assert!(row(3).meta["unreadable"].as_str().unwrap().starts_with("{\"n\": 1"));
+    assert!(client.job(spoiled[3].id()).await.unwrap().is_some());
+
+    // A failure is added, and nothing is lost.
+    let fail =
+        Runner::new(client.clone()).queue("default", 4).worker(|_: RunningJob<Task>| async { Err::<(), _>("failed") });
+    let runner = fail.start().await.unwrap();
+    database
+        .until("SELECT count(*) FROM {schema}.job WHERE errors #>> '{-1,error}' = 'failed' AND meta = '{}'", 4)
+        .await;
+    runner.stop().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE jsonb_array_length(errors) = 2").await, 3);
+}
+
+#[tokio::test]
 async fn infinite_times_are_no_trouble_for_explain_queues_and_maintenance() {
     let database = Database::new().await;
     let client = &database.client;

@@ -3,6 +3,8 @@
 //! What is refused here is what `insert_job` refuses in the database: a job that no Rust program
 //! can read would fail every page of a list that it is on.
 
+use std::io;
+
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -15,6 +17,9 @@ const DEPTH_PROBLEM: &str = "values nest too deeply: \"more than 127 levels\"";
 
 /// The most bytes of a job's args as JSON text, unless the client has another limit.
 pub(in crate::client) const MAX_ARGS_BYTES: usize = 1 << 20;
+
+/// The most bytes of a job's meta as JSON text. `insert_job` has the same limit.
+const MAX_META_BYTES: usize = 1 << 20;
 
 /// Checks args. They are text, and stay text: this looks at each byte of every insert.
 pub(in crate::client) fn check_args(kind: &str, args: &RawValue, max_bytes: usize) -> Result<()> {
@@ -37,7 +42,29 @@ pub(in crate::client) fn check_args(kind: &str, args: &RawValue, max_bytes: usiz
 
 /// Checks meta, itself the first level of it.
 pub(in crate::client) fn check_meta(kind: &str, meta: &Map<String, Value>) -> Result<()> {
-    check_jsonb_members("meta", kind, meta)
+    check_jsonb_members("meta", kind, meta)?;
+    if is_longer(meta, MAX_META_BYTES) {
+        let problem = format!("longer than {MAX_META_BYTES} bytes");
+        return Err(Error::InvalidJson { what: "meta", kind: kind.to_owned(), problem });
+    }
+    Ok(())
+}
+
+/// Whether the JSON text of an object has more bytes than this.
+fn is_longer(object: &Map<String, Value>, max_bytes: usize) -> bool {
+    /// A writer that fails when nothing is left.
+    struct Left(usize);
+    impl io::Write for Left {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::WriteZero)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    !object.is_empty() && serde_json::to_writer(Left(max_bytes), object).is_err()
 }
 
 /// Reads args that a key is made from.

@@ -7,10 +7,11 @@ SET discard_on_reentry = g.discard_on_reentry,
     replaced_by = CASE WHEN c.holder IS NULL THEN j.replaced_by ELSE c.holder END,
     errors = CASE
         WHEN c.holder IS NULL THEN j.errors
-        ELSE j.errors || jsonb_build_object(
-            'attempt', j.attempt,
-            'at', clock_timestamp(),
-            'error', 'cancelled by a backfill: job ' || c.holder || ' claims the unique key'
+        ELSE /* schema */with_error(
+            j.errors,
+            j.attempt,
+            clock_timestamp(),
+            'cancelled by a backfill: job ' || c.holder || ' claims the unique key'
         )
     END
 FROM unnest($1::uuid[], $2::boolean[]) AS g (id, discard_on_reentry)

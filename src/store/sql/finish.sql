@@ -20,7 +20,7 @@ WITH finished AS (
             CASE WHEN r.outcome = 'give_back' AND j.began = j.run THEN NULL ELSE j.began END,
             CASE
                 WHEN r.error IS NULL THEN j.errors
-                ELSE j.errors || jsonb_build_object('attempt', j.attempt, 'at', clock_timestamp(), 'error', r.error)
+                ELSE /* schema */with_error(j.errors, j.attempt, clock_timestamp(), r.error)
             END,
             coalesce(r.output, j.output),
             coalesce(r.progress, j.progress),

@@ -40,9 +40,11 @@ rescued AS (
                 ELSE greatest(least(j.attempt, j.max_attempts - 1), 0)
             END,
             s.crashes,
-            j.errors || jsonb_build_object(
-                'attempt', j.attempt, 'at', clock_timestamp(),
-                'error', 'rescued: the runner died or lost its lease' || coalesce('; discarded: ' || s.reason, '')
+            /* schema */with_error(
+                j.errors,
+                j.attempt,
+                clock_timestamp(),
+                'rescued: the runner died or lost its lease' || coalesce('; discarded: ' || s.reason, '')
             ),
             j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'running', s.state)
         FROM (
