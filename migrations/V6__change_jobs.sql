@@ -36,7 +36,8 @@ AS $$
 -- A job that comes back to its unique states has yielded its claim in the same statement. Here it takes the claim back if
 -- the key is free.
 --
--- Each key is tried in a subtransaction of its own, with a lock timeout of 10 ms. After 100 ms of timeouts in a batch
+-- First all keys are tried at once, of the first comer for each. Where that fails, since another transaction has one of
+-- them, each key is tried in a subtransaction of its own, with a lock timeout of 10 ms. After 100 ms of timeouts in a batch
 -- the limit is 1 ms, and after 300 ms the rest of the batch goes on without claims. Contested keys therefore never stop a
 -- batch, a promotion or a queue.
 --
@@ -52,7 +53,36 @@ DECLARE
     is_taken boolean;
     began timestamptz;
     lost interval := '0';
+    first_ids uuid[];
+    keys text[];
 BEGIN
+    IF cardinality(ids) > 1 THEN
+        SELECT array_agg(f.id), array_agg(f.unique_key)
+        INTO first_ids, keys
+        FROM (
+            SELECT DISTINCT ON (j.unique_key) j.unique_key, j.id
+            FROM job AS j
+            WHERE j.id = ANY (ids)
+                AND j.unique_yielded
+                AND j.unique_states & state_bit(j.state) <> 0
+                AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp())
+            ORDER BY j.unique_key, j.id
+        ) AS f;
+        BEGIN
+            UPDATE job AS expired
+            SET unique_states = 0
+            WHERE expired.unique_key = ANY (keys)
+                AND expired.claims
+                AND expired.unique_until <= clock_timestamp();
+            UPDATE job AS j
+            SET unique_yielded = false
+            WHERE j.id = ANY (first_ids)
+                AND NOT EXISTS (SELECT FROM job AS holder WHERE holder.unique_key = j.unique_key AND holder.claims);
+        EXCEPTION
+            WHEN unique_violation OR lock_not_available OR deadlock_detected OR serialization_failure THEN
+                NULL;
+        END;
+    END IF;
     FOR comer IN
         SELECT j.id, j.unique_key, j.discard_on_reentry
         FROM job AS j
@@ -60,6 +90,16 @@ BEGIN
             AND j.unique_yielded
             AND j.unique_states & state_bit(j.state) <> 0
             AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp())
+            -- Where a job has the key, the others that go on without it are done.
+            AND (
+                j.discard_on_reentry
+                OR NOT EXISTS (
+                    SELECT FROM job AS holder
+                    WHERE holder.unique_key = j.unique_key
+                        AND holder.claims
+                        AND (holder.unique_until IS NULL OR holder.unique_until > clock_timestamp())
+                )
+            )
         ORDER BY j.unique_key, j.id
     LOOP
         is_taken := false;
@@ -98,11 +138,12 @@ BEGIN
             UPDATE job AS j
             SET state = 'discarded',
                 finalized_at = clock_timestamp(),
-                errors = j.errors || jsonb_build_object(
-                    'attempt', j.attempt,
-                    'at', clock_timestamp(),
+                errors = with_error(
+                    j.errors,
+                    j.attempt,
+                    clock_timestamp(),
                     -- Where the group's key is made of the same text, one job runs at a time, and the holder does the work.
-                    'error', CASE
+                    CASE
                         WHEN j.unique_key IN (j.group_key, encode(sha256(convert_to(j.group_key, 'UTF8')), 'hex'))
                             THEN 'superseded: another job holds the unique key'
                         ELSE 'discarded on re-entry: another job holds the unique key'
@@ -129,6 +170,82 @@ END
 $$;
 COMMENT ON FUNCTION take_claims(uuid[]) IS
     'Gives jobs that yielded their claim on re-entry their claim back where the key is free. The others go on without, or are discarded where their policy says so. Returns the ids of those it discarded.';
+
+CREATE FUNCTION try_jobs(ids uuid[], worker uuid)
+    RETURNS TABLE (id uuid, is_there boolean, is_locked boolean, bytes bigint, took double precision, code text, problem text)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    -- Not for the jobs' own rows: for what a trigger of the application locks.
+    SET lock_timeout = '100ms'
+    SET enable_seqscan = off
+    SET plan_cache_mode = force_generic_plan
+    SET jit = off
+AS $$
+#variable_conflict use_column
+-- A start that is undone at once, and so are its triggers. What fails is told of the job at fault, where the statement of a
+-- fetch would only fail as a whole. The values are read, but none of more than a megabyte is made into text: that can take
+-- the server many seconds in which nothing interrupts it.
+DECLARE
+    began timestamptz;
+BEGIN
+    FOREACH id IN ARRAY ids LOOP
+        began := clock_timestamp();
+        is_locked := false;
+        bytes := NULL;
+        code := NULL;
+        problem := NULL;
+        BEGIN
+            SELECT sum(b.bytes)
+            INTO bytes
+            FROM job AS j
+            CROSS JOIN LATERAL (VALUES (j.args), (j.meta::jsonb), (j.errors), (j.output), (j.progress)) AS v (value)
+            -- What is stored in fewer bytes is not that large, compressed or not.
+            CROSS JOIN LATERAL (
+                SELECT CASE WHEN pg_column_size(v.value) >= 10000 THEN pg_column_size(jsonb_build_array(v.value)) END AS bytes
+                OFFSET 0
+            ) AS r
+            CROSS JOIN LATERAL (
+                SELECT CASE WHEN r.bytes >= 1000000 THEN r.bytes ELSE octet_length(v.value::text) END AS bytes
+            ) AS b
+            WHERE j.id = try_jobs.id AND j.state = 'available';
+            is_there := bytes IS NOT NULL;
+            IF is_there AND worker IS NOT NULL THEN
+                PERFORM FROM job AS j
+                WHERE j.id = try_jobs.id AND j.state = 'available'
+                FOR NO KEY UPDATE SKIP LOCKED;
+                is_locked := NOT FOUND;
+            END IF;
+            IF is_there AND worker IS NOT NULL AND NOT is_locked THEN
+                SET CONSTRAINTS ALL IMMEDIATE;
+                UPDATE job AS j
+                SET state = 'running',
+                    run = j.run % 2147483647 + 1,
+                    attempt = least(j.attempt::integer + 1, 32767),
+                    attempted_at = clock_timestamp(),
+                    worker = try_jobs.worker,
+                    began = CASE WHEN j.in_order THEN coalesce(j.began, j.run % 2147483647 + 1) END,
+                    unique_states = CASE WHEN j.until_start AND j.unique_states > 0 THEN 0 ELSE j.unique_states END,
+                    unique_yielded = j.unique_yielded OR enters_claim(j.unique_states, 'available', 'running')
+                WHERE j.id = try_jobs.id;
+                RAISE EXCEPTION USING ERRCODE = 'UQ001';
+            END IF;
+        EXCEPTION
+            WHEN SQLSTATE 'UQ001' THEN
+                NULL;
+            WHEN query_canceled OR assert_failure OR others THEN
+                is_there := true;
+                code := sqlstate;
+                problem := sqlerrm;
+        END;
+        took := extract(epoch FROM clock_timestamp() - began);
+        RETURN NEXT;
+        -- The statement's time is over, and its timeout does not come again.
+        EXIT WHEN code = '57014';
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION try_jobs(uuid[], uuid) IS
+    'Tries one by one whether available jobs can be read and, for the worker, be started. Nothing of it stays. Returns a row for each job that was tried. bytes: about the size of its values; null: they cannot be read. code and problem: the error of the database. Code 57014: the timeout of the statement came while this job was tried, and the jobs after it were not tried. worker null: the jobs are only read.';
 
 CREATE FUNCTION release_claim(unique_key text) RETURNS uuid
     LANGUAGE sql VOLATILE
@@ -331,13 +448,19 @@ BEGIN ATOMIC
             unique_yielded = j.unique_yielded OR enters_claim(j.unique_states, j.state, 'available')
         FROM wanted AS w
         WHERE j.id = w.id AND NOT w.needs_claim
-        RETURNING j.id, j.unique_yielded
+        RETURNING j.id, j.kind, j.queue, j.attempt, j.unique_yielded
     ),
+    -- Not joined with the changed rows: the planner expects one, and would compare each with each.
     outcome AS MATERIALIZED (
-        SELECT w.id, w.kind, w.queue, w.attempt, w.state, r.id IS NOT NULL AS refused, r.holder, c.unique_yielded
+        SELECT
+            c.id, c.kind, c.queue, c.attempt, NULL::job_state AS state, false AS refused, NULL::uuid AS holder,
+            c.unique_yielded
+        FROM changed AS c
+        UNION ALL
+        SELECT w.id, w.kind, w.queue, w.attempt, w.state, r.id IS NOT NULL, r.holder, NULL
         FROM wanted AS w
         LEFT JOIN refused AS r ON r.id = w.id
-        LEFT JOIN changed AS c ON c.id = w.id
+        WHERE w.needs_claim
     ),
     settled AS MATERIALIZED (
         SELECT

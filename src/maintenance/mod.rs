@@ -39,3 +39,4 @@ pub(crate) use self::pruner::Pruner;
 pub(crate) use self::reindexer::Reindexer;
 pub(crate) use self::rescuer::{MAX_CRASHES, Rescuer};
 pub(crate) use self::service::serve;
+pub(crate) use self::set_aside::named;

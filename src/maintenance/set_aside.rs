@@ -39,7 +39,8 @@ impl SetAside {
     }
 }
 
-fn named(ids: &[Uuid]) -> String {
+/// The first of these jobs, and how many more there are.
+pub(crate) fn named(ids: &[Uuid]) -> String {
     let named: Vec<_> = ids.iter().take(NAMED).map(Uuid::to_string).collect();
     let more = ids.len() - named.len();
     let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };

@@ -8,13 +8,13 @@ use uuid::Uuid;
 use super::cursor::Cursor;
 use super::executor;
 use super::groups;
-use super::job_limit::JobLimit;
 use super::lease::Lease;
 use super::panics::wait_after;
 use super::result::Ended;
+use super::set_aside::Alone;
 use super::shared::Shared;
-use super::slots::QueueSlots;
 use super::suspects::Plan;
+use crate::client::answer;
 use crate::error::{Error, Result};
 use crate::metrics::Timer;
 use crate::store::{self, Demand, Fetched, GroupVisit, RunResult, Slots, Suspects, Unreadable, Verdict};
@@ -26,7 +26,7 @@ const ENOUGH_FOR_TWO: usize = 1_000;
 /// What came of a fetch.
 pub(super) struct Found {
     pub(super) jobs: usize,
-    /// The bytes of their args.
+    /// The bytes of their values.
     pub(super) bytes: usize,
     /// Whether it brought all that was wanted, so that there are probably more jobs.
     pub(super) is_full: bool,
@@ -34,17 +34,29 @@ pub(super) struct Found {
     pub(super) is_held_back: bool,
     /// How long until the first of these may be taken, where a rate or a hold says when.
     pub(super) next_in: Option<Duration>,
+    /// Whether it brought the job that was to be fetched alone.
+    pub(super) has_alone: bool,
 }
 
 /// What to fetch.
 pub(super) struct Wanted {
     /// Empty: nothing.
     pub(super) slots: Vec<Slots>,
-    suspects: Suspects,
+    pub(super) suspects: Suspects,
+    /// Jobs to leave alone.
+    pub(super) except: Vec<Uuid>,
+    /// The job that all this is for.
+    pub(super) alone: Option<Alone>,
+    /// How long the answer is awaited, where it is not as long as any.
+    pub(super) limit: Option<Duration>,
 }
 
 impl Wanted {
-    pub(super) const NOTHING: Self = Self { slots: Vec::new(), suspects: Suspects::AtMost(0) };
+    pub(super) const NOTHING: Self = Self::of(Vec::new(), Suspects::AtMost(0));
+
+    const fn of(slots: Vec<Slots>, suspects: Suspects) -> Self {
+        Self { slots, suspects, except: Vec::new(), alone: None, limit: None }
+    }
 
     /// The most jobs that a fetch of them brings.
     pub(super) fn jobs(&self) -> usize {
@@ -56,12 +68,10 @@ fn free_of(slots: &[Slots]) -> usize {
     slots.iter().fold(0, |sum, slots| sum.saturating_add(slots.free))
 }
 
-/// What the queues want now of what the plan allows, up to the limit.
-pub(super) fn wanted(shared: &Shared, limit: &JobLimit, plan: Plan) -> Wanted {
+/// What the queues want now of what the plan allows.
+pub(super) fn wanted(shared: &Shared, plan: Plan) -> Wanted {
     match plan {
-        Plan::Open { suspects, ahead } => {
-            Wanted { slots: free_slots(shared, limit, ahead), suspects: Suspects::AtMost(suspects) }
-        }
+        Plan::Open { suspects, ahead } => Wanted::of(free_slots(shared, ahead), Suspects::AtMost(suspects)),
         Plan::Alone => {
             let now = Instant::now();
             let idle = shared.queues.iter().filter(|queue| queue.is_idle());
@@ -71,16 +81,15 @@ pub(super) fn wanted(shared: &Shared, limit: &JobLimit, plan: Plan) -> Wanted {
                 idle: 1,
                 groups: GroupVisit { most: groups::MOST_ALONE, ..shared.groups.visit(&queue.name, 1, now) },
             });
-            Wanted { slots: slots.collect(), suspects: Suspects::OneAlone }
+            Wanted::of(slots.collect(), Suspects::OneAlone)
         }
         Plan::Hold { .. } => Wanted::NOTHING,
     }
 }
 
-/// How many jobs the queues want now, up to the limit. Empty: none, or too many results wait to be recorded.
-fn free_slots(shared: &Shared, limit: &JobLimit, ahead: bool) -> Vec<Slots> {
-    let not_ended = shared.queues.iter().map(QueueSlots::count).sum();
-    if shared.runs.are_too_many(not_ended) {
+/// How many jobs the queues want now. Empty: none, or too many results wait to be recorded.
+fn free_slots(shared: &Shared, ahead: bool) -> Vec<Slots> {
+    if shared.is_full_of_results() {
         return Vec::new();
     }
     let now = Instant::now();
@@ -89,18 +98,15 @@ fn free_slots(shared: &Shared, limit: &JobLimit, ahead: bool) -> Vec<Slots> {
         let groups = shared.groups.visit(&queue.name, idle, now);
         Slots { queue: queue.name.clone(), free, idle, groups }
     });
-    let mut slots: Vec<_> = slots.filter(|slots| slots.free > 0).collect();
-    limit.apply(&mut slots);
-    slots
+    slots.filter(|slots| slots.free > 0).collect()
 }
 
 /// Fetches once, and starts the jobs as far as slots are free.
 pub(super) async fn fetch(
     shared: &Arc<Shared>,
     lease: &Arc<Lease>,
-    Wanted { slots, suspects }: &Wanted,
+    Wanted { slots, suspects, except, alone, limit }: &Wanted,
     cursor: &mut Cursor,
-    except: &[Uuid],
 ) -> Result<Found> {
     let timer = Timer::start();
     let taken_away_before = shared.runs.taken_away();
@@ -108,7 +114,11 @@ pub(super) async fn fetch(
     let (depth, positions) = cursor.begin(began);
     let kinds = &shared.workers.kinds;
     let demand = Demand { slots, suspects: *suspects, kinds, cursor: &positions, except };
-    let (fetched, error) = take(shared, lease.id, demand).await?;
+    let taking = take(shared, lease.id, demand);
+    let (fetched, error) = match limit {
+        Some(limit) => answer::within(*limit, taking).await?,
+        None => taking.await?,
+    };
     // A suspect that is to run alone may be in a group behind the most that one fetch visits.
     let visit_due = shared.groups.visited(slots, &fetched, began, Instant::now());
     if *suspects != Suspects::OneAlone {
@@ -121,11 +131,12 @@ pub(super) async fn fetch(
     }
     let found = Found {
         jobs: fetched.count(),
-        bytes: fetched.jobs.iter().map(|job| job.args.get().len()).sum(),
+        bytes: fetched.bytes,
         is_full: fetched.count() == free_of(slots),
         is_held_back: [&fetched.held_back, &fetched.suspected, &fetched.left_out, &fetched.with_groups]
             .iter()
             .any(|names| !names.is_empty()),
+        has_alone: alone.as_ref().is_some_and(|alone| fetched.has(alone.id)),
         next_in: fetched.next_in.into_iter().chain(visit_due.map(|due| due - Instant::now())).min(),
     };
     shared.telemetry.runner.fetched(timer, found.jobs);

@@ -145,6 +145,7 @@ mod tests {
         Fetched {
             jobs: Vec::new(),
             unreadable: Vec::new(),
+            bytes: 0,
             began_at: OffsetDateTime::UNIX_EPOCH,
             took: Duration::ZERO,
             held_back: Vec::new(),

@@ -29,6 +29,8 @@ mod cursor;
 #[cfg(feature = "testing")]
 mod drain;
 mod executor;
+mod failing_queues;
+mod failures;
 mod fetch;
 mod groups;
 mod handle;
@@ -48,12 +50,12 @@ mod rejected;
 mod result;
 mod retention;
 mod runs;
+mod set_aside;
 mod shared;
 mod slots;
 mod start;
 mod suspects;
 mod telemetry;
-mod unreadable;
 mod verdict;
 mod work;
 

@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use super::cursor::Cursor;
 use super::executor;
-use super::fetch::{Found, Wanted, fetch, wanted};
-use super::job_limit::{JobLimit, is_too_slow};
+use super::failures::Failures;
+use super::fetch::{Found, Wanted, fetch};
 use super::polling::Polling;
 use super::recovery::{GrowingWait, LostFetches};
 use super::shared::Shared;
 use super::slots;
 use super::suspects::Plan;
-use super::unreadable::Unreadable;
-use crate::error::{Error, Result};
 use crate::metrics;
-use crate::store;
+
+/// The wait after a fetch that failed and whose reason is out of the way.
+const MENDED_WAIT: Duration = Duration::from_millis(20);
 
 /// Fetches until the runner stops.
 pub(super) async fn produce(shared: Arc<Shared>) {
@@ -30,8 +30,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
     let mut polling = Polling::new(&shared);
     let mut cursor = Cursor::new(Instant::now());
     let mut lost_fetches = LostFetches::default();
-    let mut unreadable = Unreadable::new(Instant::now());
-    let mut limit = JobLimit::none();
+    let mut failures = Failures::new();
     let mut failure_wait = GrowingWait::new();
     while !stopping.is_cancelled() {
         let lease = shared.leases.current();
@@ -59,13 +58,13 @@ pub(super) async fn produce(shared: Arc<Shared>) {
         }
         tokio::select! {
             () = stopping.cancelled() => break,
-            () = unreadable.discard_locked(&shared) => {}
+            () = async { if !is_lost { failures.tend(&shared, lease.id).await } } => {}
         }
         let plan = shared.suspects.plan(Instant::now(), shared.runs.count_awaited());
         if matches!(plan, Plan::Hold { .. }) {
             give_back_waiting(&shared);
         }
-        let wanted = if is_lost { Wanted::NOTHING } else { wanted(&shared, &limit, plan) };
+        let wanted = if is_lost { Wanted::NOTHING } else { failures.wanted(&shared, plan) };
         if wanted.slots.is_empty() {
             tokio::select! {
                 () = stopping.cancelled() => break,
@@ -73,24 +72,26 @@ pub(super) async fn produce(shared: Arc<Shared>) {
                 () = slots::too_long(&shared.queues) => {}
                 () = lost_fetches.due(), if !is_lost => {}
                 () = held(plan) => {}
+                () = tokio::time::sleep(failures.due_in()) => {}
             }
             continue;
         }
+        let began = Instant::now();
         let found = tokio::select! {
-            found = fetch(&shared, &lease, &wanted, &mut cursor, &unreadable.set_aside) => found,
+            found = fetch(&shared, &lease, &wanted, &mut cursor) => found,
             never = give_back_in_time(&shared) => match never {},
             () = &mut overdue => {
                 tracing::warn!("a fetch was not answered while the runner stops: its jobs are rescued");
                 return give_back_waiting(&shared);
             }
         };
-        if let Ok(Found { jobs, bytes, .. }) = found {
-            limit.note(jobs, bytes);
+        if let Ok(found) = &found {
+            failures.note_success(&wanted, found);
         }
         match found {
             Ok(Found { jobs: 0, is_held_back, next_in, .. }) => {
                 failure_wait.reset();
-                let at_most = lost_fetches.due_in().min(next_in.unwrap_or(Duration::MAX));
+                let at_most = lost_fetches.due_in().min(failures.due_in()).min(next_in.unwrap_or(Duration::MAX));
                 polling.sleep(is_held_back, at_most).await;
             }
             Ok(Found { is_full, is_held_back, .. }) => {
@@ -108,19 +109,16 @@ pub(super) async fn produce(shared: Arc<Shared>) {
                     // A suspect that cannot be fetched holds up no other job.
                     shared.suspects.found_none(Instant::now());
                 }
-                let removed = tokio::select! {
+                // The job at fault is looked for from the heads of the queues.
+                cursor = Cursor::new(Instant::now());
+                let is_mended = tokio::select! {
                     () = stopping.cancelled() => break,
-                    removed = remove_unreadable(&shared, &wanted, &mut unreadable, &mut limit, &error) => removed,
+                    is_mended = failures.mend(&shared, lease.id, &wanted, &error, began.elapsed()) => is_mended,
                 };
-                match removed {
-                    Ok(0) => {}
-                    // From the heads of the queues, where the next jobs were looked for.
-                    Ok(_) => cursor = Cursor::new(Instant::now()),
-                    Err(error) => tracing::warn!(%error, "could not look for the job that a fetch cannot return"),
-                }
+                let wait = if is_mended { MENDED_WAIT } else { failure_wait.grow() };
                 tokio::select! {
                     () = stopping.cancelled() => break,
-                    () = tokio::time::sleep(failure_wait.grow()) => {}
+                    () = tokio::time::sleep(wait) => {}
                 }
             }
         }
@@ -138,23 +136,6 @@ pub(super) async fn produce(shared: Arc<Shared>) {
         }
     }
     give_back_waiting(&shared);
-}
-
-/// Removes the jobs that made a fetch fail, where a job may be the reason. Answers how many.
-async fn remove_unreadable(
-    shared: &Shared,
-    wanted: &Wanted,
-    unreadable: &mut Unreadable,
-    limit: &mut JobLimit,
-    error: &Error,
-) -> Result<usize> {
-    if store::is_of_a_row(error) {
-        unreadable.remove(shared, &wanted.slots).await
-    } else if is_too_slow(error) && limit.note_slow(wanted.jobs()) {
-        unreadable.remove_slow(shared, &wanted.slots).await
-    } else {
-        Ok(0)
-    }
 }
 
 /// Resolves when a plan holds the runner up no longer.

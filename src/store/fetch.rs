@@ -81,6 +81,8 @@ pub(crate) struct Fetched {
     pub(crate) jobs: Vec<JobRow>,
     /// Jobs that are running as well, but whose rows cannot be read.
     pub(crate) unreadable: Vec<Unreadable>,
+    /// The bytes of their values as they came.
+    pub(crate) bytes: usize,
     /// When the scan began, by the database's clock.
     pub(crate) began_at: OffsetDateTime,
     /// How long the scan took, without the visits of groups.
@@ -111,6 +113,12 @@ impl Fetched {
         self.jobs.len() + self.unreadable.len()
     }
 
+    /// Whether it took this job.
+    pub(crate) fn has(&self, id: Uuid) -> bool {
+        let mut ids = self.jobs.iter().map(|job| job.id).chain(self.unreadable.iter().map(|job| job.id));
+        ids.any(|taken| taken.as_uuid() == id)
+    }
+
     /// What came of the visit of a queue's groups. None: they were not visited.
     pub(crate) fn visit_of(&self, queue: &QueueName) -> Option<&Visited> {
         self.visited.iter().find(|visited| visited.queue == *queue)
@@ -121,6 +129,7 @@ impl Fetched {
         self.jobs.extend(other.jobs);
         self.jobs.sort_by(order_of_work);
         self.unreadable.extend(other.unreadable);
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.began_at = self.began_at.min(other.began_at);
         self.took = self.took.max(other.took);
         self.held_back.extend(other.held_back);

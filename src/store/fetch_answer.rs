@@ -13,10 +13,10 @@ use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
 use super::fetch::{Fetched, Unreadable, Visited};
-use super::row::{Stored, count, run_number};
+use super::row::{Stored, bytes_at, count, errors, run_number, value};
 use crate::error::{Error, Result};
 use crate::ident::{JobId, Kind, QueueName};
-use crate::job::{AttemptError, JobRow};
+use crate::job::JobRow;
 use crate::state::JobState;
 use crate::unique::StateSet;
 
@@ -59,12 +59,14 @@ pub(super) fn read(rows: &[PgRow], worker: Uuid) -> Result<Fetched> {
     let Json(facts) = facts.ok_or(sqlx::Error::RowNotFound)??;
     let started_at = facts.started_at.to_offset(UtcOffset::UTC);
     let discarded = facts.discarded.unwrap_or_default();
-    let (mut jobs, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
+    let (mut jobs, mut unreadable, mut bytes) = (Vec::with_capacity(rows.len()), Vec::new(), 0);
     for row in rows {
         let Some(id) = row.try_get::<Option<Uuid>, _>(1)? else { continue };
         if discarded.contains(&id) {
             continue;
         }
+        // Args, meta, errors, output and progress.
+        bytes += bytes_at(row, 9..=13);
         match started_job(row, id, worker, started_at) {
             Ok(job) => jobs.push(job),
             Err(error) => unreadable.push(unreadable_job(row, id, &error)?),
@@ -79,6 +81,7 @@ pub(super) fn read(rows: &[PgRow], worker: Uuid) -> Result<Fetched> {
     Ok(Fetched {
         jobs,
         unreadable,
+        bytes,
         began_at: facts.began_at.to_offset(UtcOffset::UTC),
         took: took.saturating_sub(visits_took),
         held_back: names_of(|queue| queue.is_held_back),
@@ -124,9 +127,9 @@ fn started_job(row: &PgRow, id: Uuid, worker: Uuid, started_at: OffsetDateTime) 
         finalized_at: None,
         args: row.try_get::<Box<RawValue>, _>(9)?,
         meta: row.try_get::<Option<Json<Map<String, Value>>>, _>(10)?.map_or_else(Map::new, |meta| meta.0),
-        errors: row.try_get::<Option<Json<Vec<AttemptError>>>, _>(11)?.map_or_else(Vec::new, |errors| errors.0),
-        output: row.try_get(12)?,
-        progress: row.try_get(13)?,
+        errors: errors(row, 11)?,
+        output: value(row, 12)?,
+        progress: value(row, 13)?,
         unique_key: row.try_get(14)?,
         unique_states: row.try_get::<Option<i16>, _>(15)?.and_then(StateSet::from_bits),
         unique_until: row.try_get::<Option<Stored>, _>(16)?.map(|at| at.0),

@@ -118,7 +118,7 @@ pub(crate) use self::single_reads::{database_time, holder, job_by_id};
 pub(crate) use self::statement_limit::{begin_look_up, limit_statements, restore_statement_limit};
 pub(crate) use self::stats::{stats_finished, stats_inserted, stats_pace};
 pub(crate) use self::unreadable::{
-    UnreadableJobs, bytes_of_jobs, discard_unreadable, first_jobs, is_of_a_row, next_jobs, unreadable_jobs,
+    Trial, Tried, UnreadableJobs, discard_unreadable, is_of_values, next_jobs, try_jobs_within, unreadable_jobs,
 };
 pub(crate) use self::wait::{deletes_completed, final_jobs};
 pub(crate) use self::watch::{failing_kinds, running_jobs};
@@ -182,7 +182,6 @@ statements! {
     backfill_settle,
     begin_run,
     bloated_indexes,
-    bytes_of_jobs,
     cancel_jobs,
     claiming_jobs,
     complete,
@@ -207,7 +206,6 @@ statements! {
     find_jobs,
     final_jobs,
     finish,
-    first_jobs,
     flag_periodic,
     fold_duplicates,
     give_back,
@@ -325,6 +323,7 @@ statements! {
     take_service,
     #[cfg(feature = "testing")]
     time_shifts,
+    try_jobs,
     waiting_inserts,
     watch_failing,
     watch_running,

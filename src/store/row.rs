@@ -1,5 +1,7 @@
 //! Reading a job row.
 
+use std::ops::RangeInclusive;
+
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use sqlx::error::BoxDynError;
@@ -116,16 +118,16 @@ fn read(row: &PgRow, meta: impl Fn(&PgRow, usize) -> Result<Map<String, Value>>)
 
 /// The errors of a job. Anything but an array, which only a change by hand leaves there, is read as the text of one error:
 /// it must not fail a page of other jobs, or a run.
-fn errors(row: &PgRow, place: usize) -> Result<Vec<AttemptError>> {
-    if let Ok(Json(errors)) = row.try_get(place) {
-        return Ok(errors);
+pub(super) fn errors(row: &PgRow, place: usize) -> Result<Vec<AttemptError>> {
+    if let Ok(errors) = row.try_get::<Option<Json<Vec<_>>>, _>(place) {
+        return Ok(errors.map_or_else(Vec::new, |errors| errors.0));
     }
     let whole = value(row, place)?;
     Ok(whole.map(AttemptError::from).into_iter().collect())
 }
 
 /// A value that no key is made from. What `serde_json` cannot hold, such as the number 1e400, is read as its text.
-fn value(row: &PgRow, place: usize) -> Result<Option<Value>> {
+pub(super) fn value(row: &PgRow, place: usize) -> Result<Option<Value>> {
     if let Ok(value) = row.try_get(place) {
         return Ok(value);
     }
@@ -133,11 +135,9 @@ fn value(row: &PgRow, place: usize) -> Result<Option<Value>> {
     Ok(text.map(|text| Value::String(text.get().to_owned())))
 }
 
-/// How many bytes the values of a job have that can be large, as they came: args, meta, errors, output and progress.
-pub(super) fn bytes_of(row: &PgRow) -> usize {
-    let Ok(first) = row.try_column(COLUMNS[0]).map(Column::ordinal) else { return 0 };
-    let bytes = |place| row.try_get_raw(place).ok().and_then(|value| value.as_bytes().ok()).map_or(0, <[u8]>::len);
-    (first + 11..=first + 15).map(bytes).sum()
+/// How many bytes the values in these places have, as they came.
+pub(super) fn bytes_at(row: &PgRow, places: RangeInclusive<usize>) -> usize {
+    places.filter_map(|place| row.try_get_raw(place).ok()?.as_bytes().ok().map(<[u8]>::len)).sum()
 }
 
 /// A count that a CHECK constraint keeps from being negative.

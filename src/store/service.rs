@@ -11,14 +11,14 @@ use crate::error::Result;
 /// The limits of a maintenance statement. It takes small batches and skips locked rows, so a statement near these
 /// limits is stuck, and the services that share its connection wait. JIT is off, since compiling would cost more than
 /// running.
-const BOUNDS: &str = "SET statement_timeout = '5s'; SET lock_timeout = '1s'; SET jit = off";
-const BOUNDS_OF_TRANSACTION: &str =
-    "BEGIN; SET LOCAL statement_timeout = '5s'; SET LOCAL lock_timeout = '1s'; SET LOCAL jit = off";
+const BOUNDS: &str = "SET statement_timeout = '5s'; SET lock_timeout = '1s'; SET jit = off; SET default_transaction_isolation = 'read committed'";
+const BOUNDS_OF_TRANSACTION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = '5s'; SET LOCAL lock_timeout = '1s'; SET LOCAL jit = off";
 
 /// One plan for each statement, independent of the table's size at that moment. A plan that was made for an empty table
 /// would read the whole table until the next ANALYZE. `jit = off`, since the cost that `enable_seqscan = off` adds
-/// would start the JIT.
-const PLANS: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
+/// would start the JIT. READ COMMITTED whatever the role's default is: limits are counted in it, and under another level a
+/// fetch would fail where two runners meet.
+const PLANS: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off; SET default_transaction_isolation = 'read committed'";
 
 /// Sets, on a connection of the caller's own, that statements are planned once and by index, and their timeout.
 pub(crate) async fn plan_by_index(connection: &mut PgConnection, longest: Duration) -> Result<()> {

@@ -1,80 +1,116 @@
-//! Jobs whose rows the database cannot return.
+//! Jobs that the database cannot return or start: tried one by one, named, and discarded.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::fetch::{Slots, names_of, numbers_of};
-use super::{Statements, query};
-use crate::bisection::Bisection;
-use crate::error::{Error, Result};
+use super::{Statements, begin_limited, query};
+use crate::error::Result;
+use crate::ident::QueueName;
 
-/// Whether a row may be the reason why a statement failed.
-pub(crate) fn is_of_a_row(error: &Error) -> bool {
-    // Data exceptions, limits, errors of reading a file, and internal errors, of which a damaged value is one. Not a server
-    // that lacks memory.
-    const CLASSES: [&str; 4] = ["22", "54", "58", "XX"];
-    let Error::Database(sqlx::Error::Database(database)) = error else { return false };
-    database.code().is_some_and(|code| CLASSES.iter().any(|class| code.starts_with(class)))
-}
-
-/// The ids of the jobs that a fetch from the heads of the queues would take now, except these. Locked ones are not among them.
+/// The jobs that a fetch from the heads of the queues would take now, and the first ones that may be locked, except these.
+/// Each comes with its queue.
 pub(crate) async fn next_jobs(
     connection: &mut PgConnection,
     statements: &Statements,
     slots: &[Slots],
     kinds: &[String],
     except: &[Uuid],
-) -> Result<Vec<Uuid>> {
+) -> Result<Vec<(Uuid, QueueName)>> {
     let asking = query(&statements.next_jobs).bind(names_of(slots)).bind(numbers_of(slots)).bind(kinds).bind(except);
     let rows = asking.fetch_all(connection).await?;
-    rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
+    rows.iter().map(|row| Ok((row.try_get("id")?, QueueName::from_stored(row.try_get("queue")?)))).collect()
 }
 
-/// The ids of the first jobs of the queues, except these: a suspect and another job of each, locked or not.
-pub(crate) async fn first_jobs(
+/// What came of a job that was tried.
+#[derive(Debug)]
+pub(crate) struct Tried {
+    pub(crate) id: Uuid,
+    pub(crate) trial: Trial,
+    pub(crate) took: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) enum Trial {
+    /// It is no longer available.
+    Gone,
+    /// It can be read. Another transaction has it locked, so it was not started.
+    Locked { bytes: u64 },
+    /// It can be read, and started where that was asked for.
+    Fine { bytes: u64 },
+    /// The time of the statement was over while it was tried; `None`: while it was read.
+    OutOfTime { bytes: Option<u64> },
+    /// The database refuses.
+    Refused { code: String, problem: String },
+}
+
+impl Tried {
+    /// Whether a value of the row is the reason, or its size: the same row would be refused for ever.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        matches!(&self.trial, Trial::Refused { code, .. } if is_of_values(code))
+    }
+}
+
+/// Whether an error of this code is due to the values that a statement read.
+pub(crate) fn is_of_values(code: &str) -> bool {
+    // Data exceptions, limits, errors of reading a file, and internal errors, of which a damaged value is one.
+    ["22", "54", "58", "XX"].iter().any(|class| code.starts_with(class))
+}
+
+/// Tries one by one whether jobs can be read and started by this worker; `None`: whether they can be read. Nothing of it
+/// stays. Ends after a job for which the time was over.
+pub(crate) async fn try_jobs(
     connection: &mut PgConnection,
     statements: &Statements,
-    slots: &[Slots],
-    kinds: &[String],
-    except: &[Uuid],
-) -> Result<Vec<Uuid>> {
-    let rows =
-        query(&statements.first_jobs).bind(names_of(slots)).bind(kinds).bind(except).fetch_all(connection).await?;
-    rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
-}
-
-/// How many bytes the largest of these jobs has as text. An error where one of them cannot be read.
-pub(crate) async fn bytes_of_jobs(connection: &mut PgConnection, statements: &Statements, ids: &[Uuid]) -> Result<u64> {
-    bytes_as_text(connection, statements, ids, false).await
-}
-
-/// As [`bytes_of_jobs`]. `is_quick`: very large values are not made into text, and count with the most that it can have.
-async fn bytes_as_text(
-    connection: &mut PgConnection,
-    statements: &Statements,
+    worker: Option<Uuid>,
     ids: &[Uuid],
-    is_quick: bool,
-) -> Result<u64> {
-    let row = query(&statements.bytes_of_jobs).bind(ids).bind(is_quick).fetch_one(connection).await?;
-    let bytes: Option<i64> = row.try_get("bytes")?;
-    Ok(bytes.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or_default())
+) -> Result<Vec<Tried>> {
+    let rows = query(&statements.try_jobs).persistent(false).bind(ids).bind(worker).fetch_all(connection).await?;
+    rows.iter()
+        .map(|row| {
+            let bytes = row.try_get::<Option<i64>, _>("bytes")?.and_then(|bytes| u64::try_from(bytes).ok());
+            let trial = match row.try_get::<Option<String>, _>("code")? {
+                Some(code) if code == "57014" => Trial::OutOfTime { bytes },
+                Some(code) => Trial::Refused { code, problem: row.try_get("problem")? },
+                None if !row.try_get("is_there")? => Trial::Gone,
+                None if row.try_get("is_locked")? => Trial::Locked { bytes: bytes.unwrap_or_default() },
+                None => Trial::Fine { bytes: bytes.unwrap_or_default() },
+            };
+            let took = Duration::try_from_secs_f64(row.try_get("took")?).unwrap_or_default();
+            Ok(Tried { id: row.try_get("id")?, trial, took })
+        })
+        .collect()
+}
+
+/// As [`try_jobs`], for so long at most.
+pub(crate) async fn try_jobs_within(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    worker: Uuid,
+    ids: &[Uuid],
+    limit: Duration,
+) -> Result<Vec<Tried>> {
+    let mut transaction = begin_limited(connection, Some(limit)).await?;
+    let tried = try_jobs(&mut transaction, statements, Some(worker), ids).await?;
+    transaction.rollback().await?;
+    Ok(tried)
 }
 
 /// Discards a job that is available, with the reason. `keep_errors`: adds the reason to the job's errors, which must be
-/// read for that, and does not replace them.
+/// read for that, and does not replace them. Answers whether the job is out of the way: `false` where it is locked.
 pub(crate) async fn discard_unreadable(
     connection: &mut PgConnection,
     statements: &Statements,
     id: Uuid,
     reason: &str,
     keep_errors: bool,
-) -> Result<()> {
-    query(&statements.discard_unreadable).bind(id).bind(reason).bind(keep_errors).execute(connection).await?;
-    Ok(())
+) -> Result<bool> {
+    let discarding = query(&statements.discard_unreadable).bind(id).bind(reason).bind(keep_errors);
+    Ok(discarding.fetch_one(connection).await?.try_get("is_away")?)
 }
 
 /// Jobs of a kind and a queue whose rows cannot be read.
@@ -90,49 +126,37 @@ pub(crate) struct UnreadableJobs {
     pub(crate) problem: String,
 }
 
-/// The most bytes that PostgreSQL can make of a value, or of a message.
-const MAX_BYTES: u64 = 0x3fff_ffff;
-
-/// No further part is read after this time, so that the answer comes within the limit of a check.
-const MAX_READ: Duration = Duration::from_secs(1);
+/// PostgreSQL makes values and messages of 1 GB at most, and a byte can be six of JSON text.
+const MAX_BYTES: u64 = 0x3fff_ffff / 6;
 
 /// Lists jobs that were discarded as unreadable, of the last `look_at` discarded ones, and unreadable jobs at the heads of
-/// the queues. Needs a transaction, since it reads each part of these under a savepoint.
+/// the queues.
 pub(crate) async fn unreadable_jobs(
     connection: &mut PgConnection,
     statements: &Statements,
     look_at: i64,
 ) -> Result<Vec<UnreadableJobs>> {
-    let began = Instant::now();
     let asking = query(&statements.health_unreadable).bind(look_at).persistent(false);
     let rows = asking.fetch_all(&mut *connection).await?;
     let mut found =
         rows.iter().map(|row| Ok(row.try_get::<Json<UnreadableJobs>, _>(0)?.0)).collect::<Result<Vec<_>>>()?;
     let waiting = query(&statements.health_waiting).persistent(false).fetch_all(&mut *connection).await?;
-    let mut bisection = Bisection::new(waiting);
-    bisection.is_exhaustive = true;
-    while let Some(part) = bisection.next_part() {
-        let ids = part.iter().map(|row| row.try_get("id")).collect::<sqlx::Result<Vec<Uuid>>>()?;
-        let mut savepoint = connection.begin().await?;
-        let problem = match bytes_as_text(&mut savepoint, statements, &ids, true).await {
-            Ok(bytes) if bytes > MAX_BYTES => {
+    let ids = waiting.iter().map(|row| row.try_get("id")).collect::<sqlx::Result<Vec<Uuid>>>()?;
+    for tried in try_jobs(connection, statements, None, &ids).await? {
+        let problem = match &tried.trial {
+            Trial::Fine { bytes } if *bytes > MAX_BYTES => {
                 "the text of the job's values may exceed 1 GB, which no fetch returns".to_owned()
             }
-            Ok(_) => {
-                bisection.accepted();
-                continue;
+            Trial::Refused { problem, .. } if tried.is_unreadable() => {
+                format!("the job's row cannot be read: {problem}")
             }
-            Err(error) if is_of_a_row(&error) => format!("the job's row cannot be read: {error}"),
-            Err(error) => return Err(error),
+            _ => continue,
         };
-        savepoint.rollback().await?;
-        if let Some(row) = bisection.refused(part) {
-            let (kind, queue) = (row.try_get("kind")?, row.try_get("queue")?);
-            found.push(UnreadableJobs { kind, queue, is_discarded: false, jobs: 1, job: row.try_get("id")?, problem });
-        }
-        if began.elapsed() > MAX_READ {
-            break;
-        }
+        let Some(row) = waiting.iter().find(|row| row.try_get::<Uuid, _>("id").is_ok_and(|id| id == tried.id)) else {
+            continue;
+        };
+        let (kind, queue) = (row.try_get("kind")?, row.try_get("queue")?);
+        found.push(UnreadableJobs { kind, queue, is_discarded: false, jobs: 1, job: tried.id, problem });
     }
     Ok(found)
 }

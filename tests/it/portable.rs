@@ -36,7 +36,15 @@ const EXCEPTIONS: &[(Form, &[&str], &str)] = &[
     (Ctid, &["waiting_insert"], "pg_locks names a row only by its place"),
     (
         VolatileSet,
-        &["cancel_jobs", "release_jobs", "replace_holder", "retry_jobs", "retry_with_claims", "take_claims"],
+        &[
+            "cancel_jobs",
+            "release_jobs",
+            "replace_holder",
+            "retry_jobs",
+            "retry_with_claims",
+            "take_claims",
+            "try_jobs",
+        ],
         "in a long transaction of the caller a change is stamped with the time of its own statement or step",
     ),
     (
@@ -67,6 +75,7 @@ const EXCEPTIONS: &[(Form, &[&str], &str)] = &[
             "retry_with_claims",
             "spend_tokens",
             "take_claims",
+            "try_jobs",
         ],
         "a custom plan for each call takes longer than the call",
     ),

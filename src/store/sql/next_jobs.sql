@@ -1,22 +1,20 @@
--- The jobs that a fetch from the heads of these queues ($1), each up to its free slots ($2), of the given kinds ($3) would
--- take now: the suspects first, then the others in the order of work. Only their ids, so that no row is in the way that
--- cannot be returned. Not those in $4. Locked jobs are skipped as a fetch skips them: else they would stand for those that
--- it takes.
-SELECT n.id
+-- The jobs of the given kinds ($3), except those in $4, that a fetch from the heads of these queues ($1), each up to its
+-- free slots ($2), would take now; and the first sixteen of each sort, locked or not: where a fetch was given up, the
+-- server may still be at work on it and have its jobs locked. Only ids, so that no value is read.
+SELECT DISTINCT n.id, n.queue
 FROM unnest($1::text[], $2::integer[]) AS w (queue, free)
 CROSS JOIN LATERAL (
-    SELECT s.id
+    SELECT s.id, w.queue
     FROM (
         SELECT j.id
         FROM /* schema */job AS j
         WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes > 0 AND j.group_key IS NULL
             AND j.kind = ANY ($3::text[]) AND j.id <> ALL ($4::uuid[])
         ORDER BY j.crashes, j.priority DESC, j.scheduled_at, j.id
-        LIMIT w.free
-        FOR NO KEY UPDATE SKIP LOCKED
+        LIMIT greatest(w.free, 16)
     ) AS s
     UNION ALL
-    SELECT o.id
+    SELECT o.id, w.queue
     FROM (
         SELECT j.id
         FROM /* schema */job AS j
@@ -27,7 +25,27 @@ CROSS JOIN LATERAL (
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS o
     UNION ALL
-    SELECT i.id
+    SELECT f.id, w.queue
+    FROM (
+        SELECT j.id
+        FROM /* schema */job AS j
+        WHERE j.queue = w.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
+            AND j.kind = ANY ($3::text[]) AND j.id <> ALL ($4::uuid[])
+        ORDER BY j.priority DESC, j.scheduled_at, j.id
+        LIMIT 16
+    ) AS f
+    UNION ALL
+    SELECT g.id, w.queue
+    FROM (
+        SELECT j.id
+        FROM /* schema */job AS j
+        WHERE j.queue = w.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+            AND j.kind = ANY ($3::text[]) AND j.id <> ALL ($4::uuid[])
+        ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
+        LIMIT 16
+    ) AS g
+    UNION ALL
+    SELECT i.id, w.queue
     FROM unnest(
         CASE
             WHEN EXISTS (

@@ -61,5 +61,5 @@ async fn what_the_guide_says_of_maintenance_can_be_done() {
             ran += 1;
         }
     }
-    assert_eq!(ran, 12);
+    assert_eq!(ran, 13);
 }

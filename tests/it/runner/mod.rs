@@ -22,6 +22,7 @@ mod pools;
 mod progress;
 mod recovery;
 mod reentry;
+mod refused_starts;
 mod rejected;
 mod scanning;
 mod set_aside;
