@@ -184,6 +184,31 @@ async fn of_many_errors_the_newest_are_kept() {
 
 /// Only in a full run: the server needs 2 GB of memory.
 #[tokio::test]
+async fn a_row_of_more_than_a_gigabyte_of_text_holds_up_its_neighbours_for_less_than_a_lease() {
+    const LEASE: Duration = Duration::from_secs(20);
+    if !soak(false, true) {
+        return;
+    }
+    let database = Database::new().await;
+    let inserted = database.client.insert_many((0..6).map(|n| Task { n })).await.unwrap();
+    let huge = format!("UPDATE {{schema}}.job SET args = {} WHERE id = '{}'", large(190_000_000), inserted[0].id());
+    assert_eq!(database.execute(&huge).await, 1);
+    let runner = Runner::new(database.client.clone()).queue("default", 10).lease(LEASE);
+    let runner = runner.worker(async |_: RunningJob<Task>| {}).start().await.unwrap();
+    let began = std::time::Instant::now();
+    for (what, state, jobs) in [("the neighbours ran", "completed", 5), ("it was discarded", "discarded", 1)] {
+        let count = format!("SELECT count(*) FROM {{schema}}.job WHERE state = '{state}'");
+        while database.number(&count).await < jobs {
+            assert!(began.elapsed() < 10 * LEASE, "the queue stands still");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        println!("{what} after {:.1?}, with a lease of {LEASE:?}", began.elapsed());
+    }
+    runner.stop().await.unwrap();
+}
+
+/// Only in a full run: the server needs 2 GB of memory.
+#[tokio::test]
 async fn a_row_of_more_than_a_gigabyte_of_text_is_discarded_and_many_large_ones_are_worked() {
     if !soak(false, true) {
         return;
