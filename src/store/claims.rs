@@ -4,7 +4,7 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::row::{Stored, shown_row};
+use super::row::{Stored, job_row};
 use super::{Statements, milliseconds, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
@@ -73,7 +73,7 @@ pub(crate) async fn key_history(
 ) -> Result<Vec<JobRow>> {
     let query = query(&statements.key_history).persistent(false);
     let rows = query.bind(key).bind(i64::from(look_at)).bind(i64::from(limit)).fetch_all(connection).await?;
-    rows.iter().map(shown_row).collect()
+    rows.iter().map(job_row).collect()
 }
 
 /// The inserts that wait.

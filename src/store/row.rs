@@ -60,24 +60,10 @@ pub(super) fn columns_of_j() -> String {
     COLUMNS.map(column).join(", ")
 }
 
-/// Reads the job of a row.
+/// Reads the job of a row. By place, since a look-up by name for each column is most of the work. Values that cannot be
+/// read, which only a change by hand leaves there, must not fail a page of other jobs: meta is its text in a member
+/// `unreadable` then.
 pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
-    read(row, |row, place| Ok(row.try_get::<Json<_>, _>(place)?.0))
-}
-
-/// Reads a job that is shown, and not worked: meta that cannot be read, which only a change by hand leaves there, is its
-/// text in a member `unreadable`. It must not fail a page of other jobs.
-pub(crate) fn shown_row(row: &PgRow) -> Result<JobRow> {
-    read(row, |row, place| {
-        Ok(match value(row, place)? {
-            Some(Value::Object(meta)) => meta,
-            other => Map::from_iter([("unreadable".to_owned(), other.unwrap_or_default())]),
-        })
-    })
-}
-
-/// By place, since a look-up by name for each column is most of the work.
-fn read(row: &PgRow, meta: impl Fn(&PgRow, usize) -> Result<Map<String, Value>>) -> Result<JobRow> {
     let first = row.try_column(COLUMNS[0])?.ordinal();
     let at = |place: usize| first + place;
     Ok(JobRow {
@@ -93,7 +79,10 @@ fn read(row: &PgRow, meta: impl Fn(&PgRow, usize) -> Result<Map<String, Value>>)
         attempted_at: row.try_get::<Option<Stored>, _>(at(9))?.map(|at| at.0),
         finalized_at: row.try_get::<Option<Stored>, _>(at(10))?.map(|at| at.0),
         args: row.try_get::<Box<RawValue>, _>(at(11))?,
-        meta: meta(row, at(12))?,
+        meta: match value(row, at(12))? {
+            Some(Value::Object(meta)) => meta,
+            other => Map::from_iter([("unreadable".to_owned(), other.unwrap_or_default())]),
+        },
         errors: errors(row, at(13))?,
         output: value(row, at(14))?,
         progress: value(row, at(15))?,

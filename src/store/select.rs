@@ -5,7 +5,7 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row, SqlStr};
 use uuid::Uuid;
 
-use super::row::shown_row;
+use super::row::job_row;
 use super::{Statements, query};
 use crate::error::Result;
 use crate::filter::JobFilter;
@@ -39,7 +39,7 @@ pub(crate) async fn list(
     let until = page.until.map_or(end, JobId::as_uuid);
     let query = matching(statement, filter).bind(Uuid::from_u128(from)).bind(until).bind(i64::from(page.limit));
     let rows = query.fetch_all(connection).await?;
-    rows.iter().map(shown_row).collect()
+    rows.iter().map(job_row).collect()
 }
 
 /// The ids of up to `limit` jobs that match, the lowest beyond `after` first, up to `last`.

@@ -3,7 +3,7 @@
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 
-use super::row::shown_row;
+use super::row::job_row;
 use super::{Statements, query};
 use crate::error::Result;
 use crate::ident::JobId;
@@ -16,7 +16,7 @@ pub(crate) async fn job_by_id(
     id: JobId,
 ) -> Result<Option<JobRow>> {
     let row = query(&statements.job_by_id).bind(id.as_uuid()).fetch_optional(connection).await?;
-    row.map(|row| shown_row(&row)).transpose()
+    row.map(|row| job_row(&row)).transpose()
 }
 
 /// The job that claims a key now, if one does.
@@ -26,7 +26,7 @@ pub(crate) async fn holder(
     key: &str,
 ) -> Result<Option<JobRow>> {
     let row = query(&statements.holder).bind(key).fetch_optional(connection).await?;
-    row.map(|row| shown_row(&row)).transpose()
+    row.map(|row| job_row(&row)).transpose()
 }
 
 /// The database's time, as the `created_at` of a job inserted now would be.

@@ -3,7 +3,7 @@
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::row::shown_row;
+use super::row::job_row;
 use super::{Statements, query};
 use crate::error::Result;
 use crate::ident::JobId;
@@ -19,7 +19,7 @@ pub(crate) async fn final_jobs(
     let read = |row| {
         let id = JobId::from(Row::try_get::<Uuid, _>(row, "waited_for")?);
         let exists = Row::try_get::<Option<Uuid>, _>(row, "id")?.is_some();
-        Ok((id, exists.then(|| shown_row(row)).transpose()?))
+        Ok((id, exists.then(|| job_row(row)).transpose()?))
     };
     rows.iter().map(read).collect()
 }

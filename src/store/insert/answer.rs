@@ -11,7 +11,7 @@ use super::row::{Entered, NewRow};
 use crate::error::Result;
 use crate::ident::JobId;
 use crate::job::JobRow;
-use crate::store::row::{Stored, shown_row};
+use crate::store::row::{Stored, job_row};
 
 /// What became of one row.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -51,7 +51,7 @@ impl Answer {
     pub(super) fn of_unique(row: NewRow, answer: &PgRow) -> Result<Self> {
         let outcome = outcome(answer)?;
         let job = match outcome {
-            _ if answer.try_get::<Option<Uuid>, _>("id")?.is_some() => Some(shown_row(answer)?),
+            _ if answer.try_get::<Option<Uuid>, _>("id")?.is_some() => Some(job_row(answer)?),
             Outcome::Inserted if answer.try_get::<Option<Stored>, _>("new_created_at")?.is_some() => {
                 Some(row.into_job(entered(answer)?))
             }
