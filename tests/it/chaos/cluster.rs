@@ -124,7 +124,11 @@ async fn start(directory: &Path, clock: Option<&Clock>) -> Postgres {
 }
 
 fn url(postgres: &Postgres, is_odd: bool) -> String {
-    if is_odd { postgres.url().replace("/postgres?", &format!("/{}?", odd::DATABASE)) } else { postgres.url().to_owned() }
+    if is_odd {
+        postgres.url().replace("/postgres?", &format!("/{}?", odd::DATABASE))
+    } else {
+        postgres.url().to_owned()
+    }
 }
 
 async fn connect(url: &str) -> PgPool {

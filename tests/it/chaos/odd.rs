@@ -10,10 +10,8 @@ use uniqueue::embedded::Postgres;
 use super::dice::Dice;
 
 /// Where Debian's faketime keeps its library.
-const FAKETIME: [&str; 2] = [
-    "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
-    "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
-];
+const FAKETIME: [&str; 2] =
+    ["/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1", "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1"];
 
 /// The offsets between which the clock jumps, in seconds.
 const OFFSETS: [i64; 3] = [-3_600, 0, 3_600];
