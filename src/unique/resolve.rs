@@ -302,12 +302,12 @@ mod tests {
     }
 
     #[test]
-    fn collisions_are_errors_of_the_member_at_fault() {
+    fn collisions_are_errors_that_name_the_member() {
         let collides = json!({"\u{e9}": 1, "e\u{301}": 2});
         let policy = UniquePolicy::new().by_args();
         assert_eq!(
             policy.resolve(&subject(&collides, &collides)).unwrap_err().to_string(),
-            "invalid args of \"k\": two members have one name after Unicode NFC: \"é\""
+            "invalid unique key: two members have one name after Unicode NFC: \"é\""
         );
         // Parts that the key does not use are not read.
         let policy = UniquePolicy::new().by_arg_fields(["\u{e9}"]);

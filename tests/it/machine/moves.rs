@@ -80,7 +80,13 @@ impl Moves {
         let worker = Uuid::now_v7();
         let queues: Vec<String> = Vec::new();
         let query = self.query("register_runner").bind(worker).bind("machine").bind(&queues).bind(HOUR);
-        let query = query.bind(vec!["task"]).bind(HOUR).bind(HOUR).bind(HOUR).bind(None::<Vec<i32>>);
+        let query = query
+            .bind(vec!["task"])
+            .bind(HOUR)
+            .bind(HOUR)
+            .bind(HOUR)
+            .bind(None::<Vec<i32>>)
+            .bind(Json(serde_json::json!({})));
         query.execute(connection).await?;
         Ok(worker)
     }
