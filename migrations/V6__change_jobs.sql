@@ -187,14 +187,22 @@ AS $$
 -- the server many seconds in which nothing interrupts it.
 DECLARE
     began timestamptz;
+    stored bigint;
 BEGIN
     FOREACH id IN ARRAY ids LOOP
         began := clock_timestamp();
         is_locked := false;
         bytes := NULL;
+        stored := NULL;
         code := NULL;
         problem := NULL;
         BEGIN
+            -- This reads none of the values that are stored apart from the row.
+            SELECT pg_column_size(j.args) + pg_column_size(j.meta) + pg_column_size(j.errors)
+                + coalesce(pg_column_size(j.output), 0) + coalesce(pg_column_size(j.progress), 0)
+            INTO stored
+            FROM job AS j
+            WHERE j.id = try_jobs.id;
             SELECT sum(b.bytes)
             INTO bytes
             FROM job AS j
@@ -236,6 +244,10 @@ BEGIN
                 is_there := true;
                 code := sqlstate;
                 problem := sqlerrm;
+                -- So little is read in time wherever the storage answers.
+                IF code = '57014' AND stored < 100000 THEN
+                    bytes := coalesce(bytes, stored);
+                END IF;
         END;
         took := extract(epoch FROM clock_timestamp() - began);
         RETURN NEXT;

@@ -36,9 +36,10 @@ impl FailingQueues {
         }
     }
 
-    /// How long until one of them is fetched again.
+    /// How long until the time of one of them comes. One whose time has come waits for a slot.
     pub(super) fn due_in(&self, now: Instant) -> Duration {
-        self.0.values().map(|failing| failing.until.saturating_duration_since(now)).min().unwrap_or(Duration::MAX)
+        let waits = self.0.values().filter(|failing| failing.until > now);
+        waits.map(|failing| failing.until.saturating_duration_since(now)).min().unwrap_or(Duration::MAX)
     }
 
     /// Notes that a fetch of these queues worked.

@@ -42,7 +42,8 @@ impl Failures {
             wanted.limit = Some(shared.connections.timeout() / 2);
         }
         self.limit.apply(&mut wanted.slots);
-        wanted.except = self.aside.ids(None);
+        // A suspect that runs alone may be one that is fetched alone.
+        wanted.except = if plan == Plan::Alone { self.aside.ids_but_to_fetch() } else { self.aside.ids(None) };
         wanted
     }
 
@@ -107,11 +108,17 @@ impl Failures {
                 if let Some(alone) = &wanted.alone {
                     self.aside.postpone(alone);
                 }
-                return false;
+                // A queue that cannot be read may be at fault, such as one with a damaged index page.
+                if error.is_of_server() {
+                    return false;
+                }
+                self.queues.note_failure(&wanted.slots, took, Instant::now());
+                return wanted.slots.len() > 1;
             }
         };
         // Where all were tried, those at fault are out of the way.
-        if is_slow && (found.set_aside == 0 || found.fine < usize::MAX) {
+        // Where the time was over before, the next fetch asks for no more than were tried.
+        if found.fine < usize::MAX || (is_slow && found.set_aside == 0) {
             self.limit.note_slow(wanted.jobs(), found.fine);
         }
         if found.set_aside > 0 {
@@ -148,5 +155,6 @@ fn is_of_values(error: &Error) -> bool {
 /// Whether the server refused the statement, perhaps for a single row, and would again.
 fn is_of_statement(error: &Error) -> bool {
     let is_said = matches!(error, Error::Database(sqlx::Error::Database(said)) if said.code().is_some());
-    is_said && !error.is_of_server() && !error.is_retryable() && !error.is_mix_up()
+    // A trigger may wait for a lock that is held for long.
+    is_said && !error.is_of_server() && (!error.is_retryable() || error.is_lock_timeout()) && !error.is_mix_up()
 }

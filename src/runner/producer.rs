@@ -59,6 +59,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
         tokio::select! {
             () = stopping.cancelled() => break,
             () = async { if !is_lost { failures.tend(&shared, lease.id).await } } => {}
+            never = give_back_in_time(&shared) => match never {},
         }
         let plan = shared.suspects.plan(Instant::now(), shared.runs.count_awaited());
         if matches!(plan, Plan::Hold { .. }) {
@@ -72,7 +73,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
                 () = slots::too_long(&shared.queues) => {}
                 () = lost_fetches.due(), if !is_lost => {}
                 () = held(plan) => {}
-                () = tokio::time::sleep(failures.due_in()) => {}
+                () = tokio::time::sleep(failures.due_in()), if !is_lost => {}
             }
             continue;
         }
@@ -114,6 +115,7 @@ pub(super) async fn produce(shared: Arc<Shared>) {
                 let is_mended = tokio::select! {
                     () = stopping.cancelled() => break,
                     is_mended = failures.mend(&shared, lease.id, &wanted, &error, began.elapsed()) => is_mended,
+                    never = give_back_in_time(&shared) => match never {},
                 };
                 let wait = if is_mended { MENDED_WAIT } else { failure_wait.grow() };
                 tokio::select! {

@@ -101,9 +101,17 @@ impl SetAside {
         self.jobs.keys().copied().filter(|id| but.is_none_or(|alone| alone.id != *id)).collect()
     }
 
-    /// How long until something is to be done.
+    /// How long until something is to be done. A job that is to be fetched alone, and whose time has come, waits for a slot.
     pub(super) fn due_in(&self, now: Instant) -> Duration {
-        self.jobs.values().map(|job| job.at.saturating_duration_since(now)).min().unwrap_or(Duration::MAX)
+        let waits_for_slot = |job: &&Job| matches!(job.next, Next::Fetch { .. }) && job.at <= now;
+        let jobs = self.jobs.values().filter(|job| !waits_for_slot(job));
+        jobs.map(|job| job.at.saturating_duration_since(now)).min().unwrap_or(Duration::MAX)
+    }
+
+    /// The jobs that a fetch of one suspect leaves out: all but those that wait for a fetch of their own.
+    pub(super) fn ids_but_to_fetch(&self) -> Vec<Uuid> {
+        let is_tried = |job: &Job| !matches!(job.next, Next::Fetch { .. });
+        self.jobs.iter().filter(|(_, job)| is_tried(job)).map(|(id, _)| *id).collect()
     }
 
     /// The next job to fetch alone, of those whose queue wants one.
@@ -198,7 +206,12 @@ impl SetAside {
         let due: Vec<_> = self.jobs.iter().filter(|(_, job)| is_due(job)).map(|(id, _)| *id).collect();
         if !due.is_empty() {
             let limit = shared.connections.timeout() / 10 * 9;
-            for tried in try_jobs(shared, worker, &due, limit).await? {
+            let tried = try_jobs(shared, worker, &due, limit).await;
+            if tried.is_err() {
+                let due = self.jobs.values_mut().filter(|job| is_due(job));
+                due.for_each(|job| job.again(Instant::now(), FIRST_WAIT));
+            }
+            for tried in tried? {
                 self.note_again(tried, limit);
             }
         }
@@ -230,7 +243,7 @@ impl SetAside {
             }
             // Others used up the time.
             Trial::OutOfTime { .. } if tried.took < limit / 2 => job.again(now, Duration::ZERO),
-            Trial::OutOfTime { bytes } if bytes.is_none_or(|bytes| bytes >= LARGE) => {
+            Trial::OutOfTime { bytes: None } => {
                 job.slow += 1;
                 job.again_or_discard(now, FIRST_WAIT, || format!("the job's row cannot be read within {limit:?}"));
             }
@@ -260,7 +273,7 @@ impl SetAside {
     pub(super) fn postpone(&mut self, alone: &Alone) {
         if let Some(job) = self.jobs.get_mut(&alone.id) {
             job.next = Next::Try;
-            job.again(Instant::now(), FIRST_WAIT);
+            job.again_later(Instant::now(), LONGEST_WAIT);
         }
     }
 
@@ -297,20 +310,27 @@ impl SetAside {
                 }
                 // The server may still be at work on a fetch that was given up.
                 Ok(false) => {
-                    if let Some(job) = self.jobs.get_mut(&id) {
-                        job.again(Instant::now(), FIRST_WAIT);
-                    }
+                    self.try_before_discard(id, FIRST_WAIT);
                     return Ok(());
                 }
-                Err(error) if error.is_of_server() => return Err(error),
+                Err(error) if error.is_of_server() => {
+                    self.try_before_discard(id, FIRST_WAIT);
+                    return Err(error);
+                }
                 Err(error) => tracing::error!(job.id = %id, %error, keep_errors, "a job cannot be discarded"),
             }
         }
         tracing::error!(job.id = %id, reason, "a job that cannot be discarded is left out of this runner's fetches");
-        if let Some(job) = self.jobs.get_mut(&id) {
-            job.again(Instant::now(), UNTOUCHABLE);
-        }
+        self.try_before_discard(id, UNTOUCHABLE);
         Ok(())
+    }
+
+    /// Tries a job once more before it is discarded, since its row may have been mended meanwhile. One more failure dooms it.
+    fn try_before_discard(&mut self, id: Uuid, wait: Duration) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.next = Next::Try;
+            job.again(Instant::now(), wait);
+        }
     }
 }
 

@@ -44,14 +44,15 @@ pub(crate) enum Trial {
     Fine { bytes: u64 },
     /// The time of the statement was over while it was tried; `None`: while it was read.
     OutOfTime { bytes: Option<u64> },
-    /// The database refuses.
-    Refused { code: String, problem: String },
+    /// The database refuses; without `bytes`: to read it.
+    Refused { code: String, problem: String, bytes: Option<u64> },
 }
 
 impl Tried {
-    /// Whether a value of the row is the reason, or its size: the same row would be refused for ever.
+    /// Whether a value of the row is the reason, or its size: the same row would be refused for ever. The error of a start
+    /// may be one of the application's trigger, whatever its code.
     pub(crate) fn is_unreadable(&self) -> bool {
-        matches!(&self.trial, Trial::Refused { code, .. } if is_of_values(code))
+        matches!(&self.trial, Trial::Refused { code, bytes: None, .. } if is_of_values(code))
     }
 }
 
@@ -75,7 +76,7 @@ pub(crate) async fn try_jobs(
             let bytes = row.try_get::<Option<i64>, _>("bytes")?.and_then(|bytes| u64::try_from(bytes).ok());
             let trial = match row.try_get::<Option<String>, _>("code")? {
                 Some(code) if code == "57014" => Trial::OutOfTime { bytes },
-                Some(code) => Trial::Refused { code, problem: row.try_get("problem")? },
+                Some(code) => Trial::Refused { code, problem: row.try_get("problem")?, bytes },
                 None if !row.try_get("is_there")? => Trial::Gone,
                 None if row.try_get("is_locked")? => Trial::Locked { bytes: bytes.unwrap_or_default() },
                 None => Trial::Fine { bytes: bytes.unwrap_or_default() },

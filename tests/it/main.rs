@@ -37,7 +37,6 @@ mod open_transaction;
 mod operators_lists;
 mod outages;
 mod plans;
-mod portable;
 mod queues;
 mod rates;
 mod roles;

@@ -6,7 +6,6 @@
 mod catalog;
 mod log;
 mod seen;
-pub mod sql;
 mod statements;
 
 use std::sync::Arc;
