@@ -850,6 +850,17 @@ BEGIN
                 outcome := 'updated';
                 RETURN;
             END IF;
+            -- Up to the first whose id a job has: that one is settled by itself.
+            run := ARRAY(
+                SELECT r::new_job
+                FROM unnest(run) AS r
+                WHERE r.place < ALL (ARRAY(
+                    SELECT e.place
+                    FROM unnest(run) AS e
+                    WHERE e.place > given.place AND (SELECT j.id FROM job AS j WHERE j.id = e.id LIMIT 1) IS NOT NULL
+                ))
+                ORDER BY r.place
+            );
             SELECT u.* INTO change FROM update_holder(holder.id, run) AS u;
             IF change.settled > 0 THEN
                 settled := change.settled;
@@ -964,7 +975,10 @@ BEGIN
                     -- Jobs without a key can still meet by their ids, so those are taken in one order, too.
                     CASE WHEN u.unique_key IS NULL THEN u.id END AS id_alone,
                     o.on_conflict, o.on_conflict LIKE 'update %' AS is_update,
-                    (u.unique_key COLLATE "C", o.on_conflict, coalesce(u.ttl::text, '')) AS alike,
+                    (
+                        u.unique_key COLLATE "C", o.on_conflict, coalesce(u.ttl::text, ''),
+                        coalesce(u.kind, kinds[1]) COLLATE "C"
+                    ) AS alike,
                     (
                         u.place, u.id, true, coalesce(u.kind, kinds[1]), coalesce(u.queue, queues[1]), u.args,
                         coalesce(u.meta, metas[1]), coalesce(u.priority, priorities[1]),

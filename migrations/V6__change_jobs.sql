@@ -77,7 +77,10 @@ BEGIN
             UPDATE job AS j
             SET unique_yielded = false
             WHERE j.id = ANY (first_ids)
-                AND NOT EXISTS (SELECT FROM job AS holder WHERE holder.unique_key = j.unique_key AND holder.claims);
+                -- A probe for each job: the planner would make a join with all claims of NOT EXISTS.
+                AND (
+                    SELECT holder.id FROM job AS holder WHERE holder.unique_key = j.unique_key AND holder.claims LIMIT 1
+                ) IS NULL;
         EXCEPTION
             WHEN unique_violation OR lock_not_available OR deadlock_detected OR serialization_failure THEN
                 NULL;
@@ -409,7 +412,10 @@ BEGIN
             END IF;
         EXCEPTION
             WHEN unique_violation OR lock_not_available OR deadlock_detected OR serialization_failure THEN
-                lost := lost + (clock_timestamp() - began);
+                -- A holder that has committed costs no waiting.
+                IF sqlstate <> '23505' OR clock_timestamp() - began > interval '2 ms' THEN
+                    lost := lost + (clock_timestamp() - began);
+                END IF;
                 id := comer.id;
                 holder := (
                     SELECT h.id FROM job AS h WHERE h.unique_key = comer.unique_key AND h.claims AND h.id <> comer.id
@@ -420,7 +426,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION retry_with_claims(uuid[]) IS
-    'Makes final jobs available that discard themselves on re-entry, each with its claim or not at all. Answers with a row for each that was refused, and the job that holds its key; null: that is in another transaction which is still open.';
+    'Makes final jobs available that discard themselves on re-entry, each with its claim or not at all. Answers with a row for each that was refused, and the job that holds its key; null: that is in another transaction which is still open, or the time for waiting was used up.';
 
 CREATE FUNCTION retry_jobs(ids uuid[], states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text, refused boolean, holder uuid)
@@ -492,7 +498,7 @@ BEGIN ATOMIC
     CROSS JOIN settled AS s;
 END;
 COMMENT ON FUNCTION retry_jobs(uuid[], text[]) IS
-    'Makes final and waiting jobs available at once, with at least one attempt left, of those with these ids; with states only those in one of them. A job that comes back takes its claim back where the key is free; else it goes on without. Where its policy discards it then, a waiting job is discarded, and a final one refused: it stays as it is. Wakes runners. Answers with a row a job: its state since, whether it was refused, and the holder of its key then (null: an open transaction''s).';
+    'Makes final and waiting jobs available at once, with at least one attempt left, of those with these ids; with states only those in one of them. A job that comes back takes its claim back where the key is free; else it goes on without. Where its policy discards it then, a waiting job is discarded, and a final one refused: it stays as it is. Wakes runners. Answers with a row a job: its state since, whether it was refused, and the holder of its key then (null: an open transaction''s, or the time for waiting was used up).';
 
 -- scheduled_at moves to now, so that the time as pending does not count as a wait for a runner.
 CREATE FUNCTION release_jobs(ids uuid[], states text[] DEFAULT NULL)

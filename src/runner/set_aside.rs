@@ -50,6 +50,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// The longest wait of a job that the database does not start in time. To try it takes nearly half a lease.
 const LONGEST_WAIT_OF_SLOW: Duration = Duration::from_secs(600);
 
+/// A job that is to be discarded, and is locked until its wait is this long, is tried again first.
+const LONG_LOCK: Duration = Duration::from_secs(8);
+
 /// How long a job is left alone that the database refuses to discard.
 const UNTOUCHABLE: Duration = Duration::from_secs(600);
 
@@ -308,13 +311,19 @@ impl SetAside {
                     self.jobs.remove(&id);
                     return Ok(());
                 }
-                // The server may still be at work on a fetch that was given up.
+                // The server may still be at work on a fetch that was given up. A lock that lasts longer may be that of a
+                // session which mends the row.
                 Ok(false) => {
-                    self.try_before_discard(id, FIRST_WAIT);
+                    match self.jobs.get_mut(&id) {
+                        Some(job) if job.wait < LONG_LOCK => job.again_later(Instant::now(), LONGEST_WAIT),
+                        _ => self.try_before_discard(id, FIRST_WAIT),
+                    }
                     return Ok(());
                 }
                 Err(error) if error.is_of_server() => {
-                    self.try_before_discard(id, FIRST_WAIT);
+                    if let Some(job) = self.jobs.get_mut(&id) {
+                        job.again(Instant::now(), FIRST_WAIT);
+                    }
                     return Err(error);
                 }
                 Err(error) => tracing::error!(job.id = %id, %error, keep_errors, "a job cannot be discarded"),

@@ -1,7 +1,7 @@
 -- The jobs of the given kinds ($3), except those in $4, that a fetch from the heads of these queues ($1), each up to its
 -- free slots ($2), would take now; and the first sixteen of each sort, locked or not: where a fetch was given up, the
 -- server may still be at work on it and have its jobs locked. Only ids, so that no value is read.
-SELECT DISTINCT n.id, n.queue
+SELECT DISTINCT n.id, n.queue COLLATE "C" AS queue
 FROM unnest($1::text[], $2::integer[]) AS w (queue, free)
 CROSS JOIN LATERAL (
     SELECT s.id, w.queue

@@ -139,6 +139,18 @@ async fn r13_a_holder_of_another_kind_is_never_changed() {
 
 /// Roles that insert may call it with anything.
 #[tokio::test]
+async fn r13_a_batch_of_updates_meets_another_kind_or_id_as_its_updates_one_by_one() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let error = client.insert_many([updating("a"), updating("a"), updating("b")]).await.unwrap_err().to_string();
+    assert!(error.contains("of kind \"a\", not of kind \"b\""), "{error}");
+    let other = client.insert(NewJob::new("other", &json!({}))).await.unwrap().id();
+    let error = client.insert_many([updating("a"), updating("a"), updating("a").id(other)]).await.unwrap_err();
+    assert!(error.to_string().contains(&other.to_string()), "{error}");
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
+}
+
+#[tokio::test]
 async fn r13_an_update_by_hand_takes_neither_attempts_nor_times_that_no_client_can_read() {
     let database = Database::new().await;
     let client = &database.client;
