@@ -42,8 +42,8 @@ impl Registry {
         Self { workers, queues: self.queues.clone(), doubled: self.doubled }
     }
 
-    /// The first kind whose jobs go to a queue that is not among these, and that queue. A kind that names none is not
-    /// judged: its inserts name one.
+    /// The first kind whose jobs go to a queue that is not among these, and that queue. A kind that names none goes to the
+    /// client's default queue. Without such a default it is not checked.
     pub(crate) fn unworked<'a>(
         &'a self,
         worked: &[(String, usize)],
