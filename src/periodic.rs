@@ -60,6 +60,10 @@ use crate::schedule::CatchUp;
 /// - An expression with `*` or `*/n` there follows the clock: `0 * * * *`, `*/15 2 * * *`. It runs in both of two repeated
 ///   hours, and not in a skipped hour.
 ///
+/// The rule differs from the source of Vixie cron in three points. A `*` counts in any item of a list, and not only as the
+/// first character of a field. A change of more than three hours is made up for like a shorter one. Several times of one
+/// expression that one change skips run once.
+///
 /// Intervals do not depend on time zones.
 #[derive(Clone, Debug)]
 #[must_use = "a periodic job does nothing until it is defined"]

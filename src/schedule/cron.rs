@@ -7,6 +7,10 @@
 //!   shows a time that it names: twice in a repeated hour, and not in a skipped one.
 //! - Any other expression names *fixed times of the day*. Each is due once a day: a skipped time right after the gap, a
 //!   repeated one the first time.
+//!
+//! Vixie cron's source looks for a `*` only at the start of a field, makes up for changes of at most three hours, and runs
+//! each skipped time of its own. Here a `*` counts in any item of a list, a change may be of any length, and the skipped
+//! times of one expression run once.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
