@@ -74,9 +74,9 @@ impl Error {
     }
 
     /// Whether the server may accept on a new connection what it refuses on this one. It refuses everything on this one, or
-    /// the session remembers what is no longer so: the plan of a statement whose tables were made anew (class 0A), a
-    /// statement, a cursor or a transaction that is gone (24, 26, 34), the ids of tables, functions, types and roles (42,
-    /// XX).
+    /// the session caches a plan, a statement or an id that no longer exists: the plan of a statement whose tables were made
+    /// anew (class 0A), a statement, a cursor or a transaction that is gone (24, 26, 34), the ids of tables, functions, types
+    /// and roles (42, XX).
     pub(crate) fn is_of_session(&self) -> bool {
         const CLASSES: [&str; 6] = ["0A", "24", "26", "34", "42", "XX"];
         let code = self.by_server().and_then(DatabaseError::code);

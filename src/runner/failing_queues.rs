@@ -53,7 +53,7 @@ impl FailingQueues {
     pub(super) fn note_failure(&mut self, slots: &[Slots], took: Duration, now: Instant) {
         for Slots { queue, .. } in slots {
             match self.0.get_mut(queue) {
-                // So that the others have most of the time.
+                // A failing queue takes at most a third of the producer's time.
                 Some(failing) if slots.len() == 1 => failing.until = now + failing.wait.grow().max(took * 2),
                 Some(_) => {}
                 None => {

@@ -116,7 +116,7 @@ impl Failures {
                 return wanted.slots.len() > 1;
             }
         };
-        // Where all were tried, those at fault are out of the way.
+        // After a trial of every job the failing ones are set aside.
         // Where the time was over before, the next fetch asks for no more than were tried.
         if found.fine < usize::MAX || (is_slow && found.set_aside == 0) {
             self.limit.note_slow(wanted.jobs(), found.fine);

@@ -18,10 +18,11 @@ use crate::app::App;
 use crate::failure::{Failure, Told, with_navigation};
 use crate::page::Page;
 
-/// How long a page may take: the policy lab takes half of it. How long while samples of the queue take too long, which is more
-/// than a look-up. And how long while no connection can be had.
+/// How long a page may take. The policy lab takes half of it.
 const SLOWEST: Duration = Duration::from_secs(10);
+/// How long a page may take while samples of the queue take too long. A look-up takes less.
 const SLOW: Duration = Duration::from_millis(2_500);
+/// How long a page may take while no connection can be had.
 const OUTAGE: Duration = Duration::from_secs(1);
 
 /// The names of the local machine.

@@ -66,7 +66,7 @@ pub(crate) struct Snapshot {
 pub(crate) struct Doctor {
     /// `None`: it has not answered yet.
     pub(crate) diagnosis: Option<Arc<Diagnosis>>,
-    /// Why its looks after that failed.
+    /// The error of the last diagnosis, if it failed.
     pub(crate) failure: Option<String>,
 }
 
