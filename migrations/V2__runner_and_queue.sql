@@ -1253,6 +1253,8 @@ AS $$
 -- knows when it was set, or how long it can be. Rows that another transaction has locked are left for the next time.
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
+    -- A statement below also sees what was set after at and committed before its snapshot. That is not from the future.
+    future CONSTANT timestamptz := at + interval '1 s';
     changed bigint;
     total bigint := 0;
 BEGIN
@@ -1261,19 +1263,19 @@ BEGIN
     WHERE r.id = ANY (ARRAY(
         SELECT f.id
         FROM runner AS f
-        WHERE f.heartbeat_at > at AND isfinite(f.heartbeat_at) AND isfinite(f.leased_until)
+        WHERE f.heartbeat_at > future AND isfinite(f.heartbeat_at) AND isfinite(f.leased_until)
         FOR NO KEY UPDATE SKIP LOCKED
     ));
     GET DIAGNOSTICS changed = ROW_COUNT;
     total := total + changed;
     UPDATE queue AS q
-    SET rate_full_at = CASE WHEN q.rate_full_at > f.latest THEN f.latest ELSE q.rate_full_at END,
-        held_until = CASE WHEN q.held_at > at THEN at + (q.held_until - q.held_at) ELSE q.held_until END,
-        held_at = CASE WHEN q.held_at > at THEN at ELSE q.held_at END
+    SET rate_full_at = CASE WHEN q.rate_full_at > future + f.longest THEN at + f.longest ELSE q.rate_full_at END,
+        held_until = CASE WHEN q.held_at > future THEN at + (q.held_until - q.held_at) ELSE q.held_until END,
+        held_at = CASE WHEN q.held_at > future THEN at ELSE q.held_at END
     FROM (
-        SELECT f.name, at + rate_time(f.rate_burst, f.rate_count, f.rate_period) AS latest
+        SELECT f.name, rate_time(f.rate_burst, f.rate_count, f.rate_period) AS longest
         FROM queue AS f
-        WHERE f.held_at > at OR f.rate_full_at > at + rate_time(f.rate_burst, f.rate_count, f.rate_period)
+        WHERE f.held_at > future OR f.rate_full_at > future + rate_time(f.rate_burst, f.rate_count, f.rate_period)
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS f
     WHERE q.name = f.name;
@@ -1281,19 +1283,19 @@ BEGIN
     total := total + changed;
     WITH rated AS MATERIALIZED (
         -- Once a queue, not once a group.
-        SELECT q.name, at + rate_time(q.group_rate_burst, q.group_rate_count, q.group_rate_period) AS latest
+        SELECT q.name, rate_time(q.group_rate_burst, q.group_rate_count, q.group_rate_period) AS longest
         FROM queue AS q
         WHERE q.group_rate_count IS NOT NULL
     )
     UPDATE queue_group AS g
-    SET rate_full_at = CASE WHEN g.rate_full_at > f.latest THEN f.latest ELSE g.rate_full_at END,
-        held_until = CASE WHEN g.held_at > at THEN at + (g.held_until - g.held_at) ELSE g.held_until END,
-        held_at = CASE WHEN g.held_at > at THEN at ELSE g.held_at END
+    SET rate_full_at = CASE WHEN g.rate_full_at > future + f.longest THEN at + f.longest ELSE g.rate_full_at END,
+        held_until = CASE WHEN g.held_at > future THEN at + (g.held_until - g.held_at) ELSE g.held_until END,
+        held_at = CASE WHEN g.held_at > future THEN at ELSE g.held_at END
     FROM (
-        SELECT g.queue, g.group_key, r.latest
+        SELECT g.queue, g.group_key, r.longest
         FROM queue_group AS g
         LEFT JOIN rated AS r ON r.name = g.queue
-        WHERE g.held_at > at OR g.rate_full_at > r.latest
+        WHERE g.held_at > future OR g.rate_full_at > future + r.longest
         FOR NO KEY UPDATE OF g SKIP LOCKED
     ) AS f
     WHERE g.queue = f.queue AND g.group_key = f.group_key;
@@ -1302,4 +1304,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION end_future_times() IS
-    'After the server''s clock went back: ends each lease of a runner, each rate and each hold no later than its own length from now. Times that an operator wrote stay. Returns how many rows were changed. The rescuer calls it.';
+    'After the server''s clock went back: ends each lease of a runner, each rate and each hold no later than its own length from now. What was set less than a second ahead stays, and so do times that an operator wrote. Returns how many rows were changed. The rescuer calls it.';

@@ -132,3 +132,32 @@ async fn rates_and_holds_from_before_the_clock_went_back_end_after_their_own_len
     assert_eq!(left, "held by hand", "what an operator wrote stays");
     runner.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn what_was_set_less_than_a_second_ahead_stays() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.queue("q").hold(SECOND).await.unwrap();
+    client.queue("q").rate(Some(Rate::per(1, SECOND).burst(1))).await.unwrap();
+    client.queue("q").group_rate(Some(Rate::per(1, SECOND).burst(1))).await.unwrap();
+    client.queue("q").hold_group("a", SECOND).await.unwrap();
+    let (id, _) = runs_an_hour_ahead(&database, "r").await;
+    let changed = async |ahead: &str| {
+        for table in ["queue", "queue_group"] {
+            database
+                .execute(&format!(
+                    "UPDATE {{schema}}.{table} SET held_at = clock_timestamp() + interval '{ahead}',
+                        rate_full_at = clock_timestamp() + interval '1 s' + interval '{ahead}'"
+                ))
+                .await;
+        }
+        database
+            .execute(&format!(
+                "UPDATE {{schema}}.runner SET heartbeat_at = clock_timestamp() + interval '{ahead}' WHERE id = '{id}'"
+            ))
+            .await;
+        database.number("SELECT {schema}.end_future_times()").await
+    };
+    assert_eq!(changed("900 ms").await, 0);
+    assert_eq!(changed("1 min").await, 3);
+}
