@@ -158,8 +158,9 @@ BEGIN
             definition.priority,
             definition.max_attempts,
             slot_at,
-            -- The claim lasts ten minutes, also where completed jobs are not kept. By then no runner takes the
-            -- slot for due any more.
+            -- The claim lasts ten minutes, also where completed jobs are not kept. Later a slot is due again only after
+            -- the clock went back or next_at was moved back by hand. Then its job's id shows that it was run, as long
+            -- as the job is kept.
             coalesce(
                 definition.unique_policy,
                 jsonb_build_object('key', 'periodic:' || which || ':' || slot_text(slot_at), 'scope', 'exists', 'ttl', 'PT10M')
