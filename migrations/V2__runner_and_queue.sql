@@ -762,7 +762,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION keep_first(group_search, boolean) IS
-    'Of the jobs that were chosen those that come first when the jobs without a group compete for the same places, and the group behind which the next fetch goes on.';
+    'Keeps the chosen jobs that win their places against jobs without a group. Also returns the group after which the next fetch continues.';
 
 CREATE FUNCTION lock_chosen(search group_search, ids uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE

@@ -185,9 +185,9 @@ CREATE FUNCTION try_jobs(ids uuid[], worker uuid)
     SET jit = off
 AS $$
 #variable_conflict use_column
--- A start that is undone at once, and so are its triggers. What fails is told of the job at fault, where the statement of a
--- fetch would only fail as a whole. The values are read, but none of more than a megabyte is made into text: that can take
--- the server many seconds in which nothing interrupts it.
+-- A start that is undone at once, and so are its triggers. try_jobs names the job that fails. A fetch fails as a whole and
+-- names none. The values are read, but none of more than a megabyte is made into text: that can take the server many
+-- seconds in which nothing interrupts it.
 DECLARE
     began timestamptz;
     stored bigint;
@@ -260,7 +260,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION try_jobs(uuid[], uuid) IS
-    'Tries one by one whether available jobs can be read and, for the worker, be started. Nothing of it stays. Returns a row for each job that was tried. bytes: about the size of its values; null: they cannot be read. code and problem: the error of the database. Code 57014: the timeout of the statement came while this job was tried, and the jobs after it were not tried. worker null: the jobs are only read.';
+    'Tries one by one whether available jobs can be read and, for the worker, be started. Every trial is rolled back. Returns a row for each job that was tried. bytes: about the size of its values; null: they cannot be read. code and problem: the error of the database. Code 57014: the timeout of the statement came while this job was tried, and the jobs after it were not tried. worker null: the jobs are only read.';
 
 CREATE FUNCTION release_claim(unique_key text) RETURNS uuid
     LANGUAGE sql VOLATILE
