@@ -47,9 +47,17 @@ impl Service for Periodic {
         let mut rest = next_in.map_or(longest, |next_in| next_in.min(longest));
         let mut failed = Ok(());
         // Flagged definitions come last, so a full batch of valid ones means that there are more.
-        let mut valid = 0;
+        let (mut valid, mut may_be_session) = (0, true);
         for periodic in due {
-            match run(holder, &periodic).await {
+            let mut ran = run(holder, &periodic).await;
+            // No definition is flagged for what only this session refuses.
+            if matches!(&ran, Err(error) if is_of_the_definition(error) && error.is_of_session())
+                && std::mem::take(&mut may_be_session)
+            {
+                holder.connection.replace();
+                ran = run(holder, &periodic).await;
+            }
+            match ran {
                 Ok(next_in) => {
                     valid += 1;
                     rest = rest.min(next_in);

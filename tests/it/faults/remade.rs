@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use sqlx::AssertSqlSafe;
-use uniqueue::{Client, JobState, Runner, RunningJob};
+use uniqueue::{Client, JobState, PeriodicJob, Runner, RunningJob};
 
 use super::Task;
 use crate::support::{Database, WAIT};
@@ -87,6 +87,36 @@ async fn a_runner_waits_for_its_schema_longer_than_a_lease() {
     }
     migrate(&database).await;
     works_again(&database).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_periodic_job_runs_over_a_new_connection_where_its_session_is_at_fault() {
+    let database = Database::new().await;
+    // The first session that inserts a job is refused each time. The number of a sequence outlives the rollback.
+    database.execute("CREATE SEQUENCE {schema}.refused").await;
+    database
+        .execute(
+            "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN
+                IF NOT (SELECT is_called FROM {schema}.refused) THEN
+                    PERFORM setval('{schema}.refused', pg_backend_pid());
+                END IF;
+                IF (SELECT last_value FROM {schema}.refused) = pg_backend_pid() THEN
+                    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = 'told to fail';
+                END IF;
+                RETURN NEW;
+            END $$",
+        )
+        .await;
+    database
+        .execute("CREATE TRIGGER refuse BEFORE INSERT ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}.refuse()")
+        .await;
+    let every = PeriodicJob::every("a", Duration::from_secs(1), Task { n: 1 });
+    database.client.periodic().define(every).await.unwrap();
+    let runner = runner(&database).start().await.unwrap();
+    database.until("SELECT least(count(*), 1) FROM {schema}.job", 1).await;
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.refused WHERE is_called").await, 1);
     runner.stop().await.unwrap();
 }
 
