@@ -118,14 +118,20 @@ fn take_password(url: &str) -> Option<(String, Option<OsString>)> {
     let Some((scheme, rest)) = url.split_once("://") else { return whole() };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
-    // In the value of a parameter an @ is usual.
     let (before, query) = path.split_once('?').unwrap_or((path, ""));
-    if before.contains('@') || query.split('&').any(|pair| pair.split('=').next().is_some_and(|n| n.contains('@'))) {
+    if before.contains('@') || query.split('&').any(may_end_the_password) {
         return None;
     }
     let Some((user, host)) = authority.rsplit_once('@') else { return whole() };
     let Some((user, password)) = user.split_once(':') else { return whole() };
     Some((format!("{scheme}://{user}@{host}{path}"), Some(decode(password))))
+}
+
+/// Whether a pair of the query may hold the `@` that ends the password, as `Client::connect_options` decides it.
+fn may_end_the_password(pair: &str) -> bool {
+    let (name, _) = pair.split_once('=').unwrap_or((pair, ""));
+    // In these values an @ is usual.
+    pair.contains('@') && !matches!(name, "application_name" | "dbname" | "options" | "password" | "user")
 }
 
 /// Undoes percent-encoding.
@@ -160,11 +166,14 @@ mod tests {
             (url, password.and_then(|password| password.into_string().ok()))
         };
         let with = |url: &str, password: &str| (url.to_owned(), Some(password.to_owned()));
-        assert_eq!(taken("postgres://u:p%40ss@h:1/d?x=a:b@c"), with("postgres://u@h:1/d?x=a:b@c", "p@ss"));
+        let usual = "postgres://u@h:1/d?application_name=a:b@c";
+        assert_eq!(taken("postgres://u:p%40ss@h:1/d?application_name=a:b@c"), with(usual, "p@ss"));
         assert_eq!(taken("postgres://u:a@b@h/d"), with("postgres://u@h/d", "a@b"));
         assert_eq!(taken("postgres://u:50%@h"), with("postgres://u@h", "50%"));
         assert_eq!(taken("postgres://u@h/d"), ("postgres://u@h/d".to_owned(), None));
-        for split in ["postgres://u:p@S3/x@h/d", "postgres://u:12?x@h/d", "postgres://u:12#x@h/d"] {
+        for split in
+            ["postgres://u:p@S3/x@h/d", "postgres://u:12?x@h/d", "postgres://u:12?a=x@h/d", "postgres://u:12#x@h/d"]
+        {
             assert_eq!(take_password(split), None, "{split}");
         }
         assert_eq!(taken("postgres:///d?host=%2Ftmp"), ("postgres:///d?host=%2Ftmp".to_owned(), None));
