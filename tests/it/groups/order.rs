@@ -111,9 +111,11 @@ async fn an_operator_s_retry_of_a_final_job_puts_it_into_the_line_as_a_new_one()
     let database = with_history().await;
     let client = &database.client;
     let first = client.insert(line(1, Deed::Cancel)).await.unwrap().id();
-    let runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    let mut runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
     database.until(LEFT, 0).await;
-    drop(runner);
+    // After a kill the server may still be at work on a fetch.
+    runner.signal("TERM");
+    runner.ended().await;
     let before = client.insert(line(1, Deed::Plain).priority(100)).await.unwrap().id();
     client.retry(first).await.unwrap();
     assert_eq!(

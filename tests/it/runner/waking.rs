@@ -112,7 +112,8 @@ async fn a_runner_is_not_notified_of_jobs_that_come_quickly_though_never_two_at_
     let began = Instant::now();
     // Each insert waits for the last one's job, so there is never a crowd.
     for n in 0.. {
-        assert!(began.elapsed() < WAIT, "notified of each of {n} jobs");
+        // A busy machine needs a while until it works so many in a moment.
+        assert!(began.elapsed() < 4 * WAIT, "notified of each of {n} jobs");
         database.client.insert(Task { n }).await.unwrap();
         assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
         // Asked seldom, since the question itself keeps the next job waiting.

@@ -34,7 +34,7 @@ async fn insert(database: &Database, name: &str, on_conflict: OnConflict) -> Joi
 
 const ROW: &str =
     "SELECT string_agg(concat_ws(' ', application, waits_for, coalesce(unique_key, '?'), blocker_application,
-        blocker_state, blocker_query, query ~ 'insert_(batch|unique)', waiting_for IS NOT NULL, blocker_open_for >= interval '0',
+        blocker_state, blocker_query, query ~ 'insert_(batch|one|unique)', waiting_for IS NOT NULL, blocker_open_for >= interval '0',
         pid <> blocker_pid, role_name = blocker_role), '; ' ORDER BY application)
     FROM {schema}.waiting_insert";
 

@@ -194,7 +194,9 @@ async fn insert_puts_a_job_in_the_group_of_a_policy() {
     };
     let inserted = one(r#"{"index": 1}"#);
     let job = &inserted["job"];
-    assert_eq!((&job["group_key"], &job["group_limit"]), (&job["unique_key"], &json!(1)));
+    // The text whose hash is the unique key.
+    let group = r#"{"args":{"index":1},"queue":"default","type":"rebuild"}"#;
+    assert_eq!((&job["group_key"], &job["group_limit"]), (&json!(group), &json!(1)));
     let again = one(r#"{"index": 1}"#);
     assert_eq!((&again["covered"], &again["job"]["id"]), (&json!(true), &job["id"]));
     assert_eq!(one(r#"{"index": 2}"#)["duplicate"], json!(false));
