@@ -22,7 +22,8 @@ impl Error {
     }
 
     /// Whether the same call may succeed when tried again: after a serialization failure, a deadlock, a lost
-    /// connection, a full pool, a full queue, or a lock timeout.
+    /// connection, a full pool, a full queue, a lock timeout, a session that was ended for its idle transaction, or on a
+    /// server that takes no writes, as during a failover.
     ///
     /// After a serialization failure or a lost connection, try again with a new transaction.
     #[must_use]
@@ -30,9 +31,10 @@ impl Error {
         match self {
             Error::Busy { .. } | Error::QueueFull { .. } => true,
             _ if self.by_server().is_some() => self.by_server().and_then(DatabaseError::code).is_some_and(|code| {
-                // Serialization failure, deadlock, lock timeout, and the classes of
-                // connection trouble, resource shortage and operator intervention.
-                matches!(&*code, "40001" | "40P01" | "55P03") || ["08", "53", "57"].contains(&&code[..2])
+                // Serialization failure, deadlock, lock timeout, read-only transaction, idle and long transaction, and the
+                // classes of connection trouble, resource shortage and operator intervention.
+                matches!(&*code, "40001" | "40P01" | "55P03" | "25006" | "25P03" | "25P04")
+                    || ["08", "53", "57"].contains(&&code[..2])
             }),
             Error::Database(error) | Error::Connect { source: error, .. } => {
                 matches!(error, sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed)

@@ -258,6 +258,22 @@ async fn a_database_that_is_down_is_an_error_with_a_hint_and_retryable() {
 }
 
 #[tokio::test]
+async fn a_server_that_takes_no_writes_and_one_that_ended_an_idle_transaction_are_retryable() {
+    let database = Database::new().await;
+    let mut tx = database.pool().begin().await.unwrap();
+    sqlx::query("SET TRANSACTION READ ONLY").execute(&mut *tx).await.unwrap();
+    let error = database.client.insert(job("a")).tx(&mut tx).await.unwrap_err();
+    assert!(error.is_retryable(), "{error:?}");
+    drop(tx);
+    let mut tx = database.pool().begin().await.unwrap();
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *tx).await.unwrap();
+    sqlx::query("SET idle_in_transaction_session_timeout = '1ms'").execute(&mut *tx).await.unwrap();
+    database.until(&format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}"), 0).await;
+    let error = database.client.insert(job("a")).tx(&mut tx).await.unwrap_err();
+    assert!(error.is_retryable(), "{error:?}");
+}
+
+#[tokio::test]
 async fn a_database_that_does_not_exist_says_so() {
     let absent = url().await.replace("/postgres?", "/absent?");
     let error = Client::connect(&absent).await.unwrap_err();
