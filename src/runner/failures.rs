@@ -1,4 +1,4 @@
-//! What follows a fetch that failed: the job or the queue that may be the reason is kept out of the next ones.
+//! Recovery from fetches that failed: later fetches leave out the job or the queue that may be the reason.
 
 use std::time::{Duration, Instant};
 

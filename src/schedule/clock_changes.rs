@@ -1,4 +1,4 @@
-//! What happens when the clock of a zone is put forward or back, and schedules beside another library's.
+//! Schedules while the clock of a zone is put forward or back, and schedules beside another library's.
 
 use croner::parser::CronParser;
 use jiff::Timestamp;

@@ -1,8 +1,8 @@
 //! Cron expressions, and when they are due in a time zone.
 //!
 //! A zone's clock is a row of stretches with one offset from UTC each. In a stretch the clock and time run alike. Between
-//! two stretches the clock is put forward, so that it skips times, or back, so that it repeats them. Vixie cron's rule says
-//! what happens then:
+//! two stretches the clock is put forward, so that it skips times, or back, so that it repeats them. Vixie cron's rule
+//! decides at both changes:
 //! - An expression with a `*` or `*/n` in the seconds, minutes or hours *follows the clock*. It is due whenever the clock
 //!   shows a time that it names: twice in a repeated hour, and not in a skipped one.
 //! - Any other expression names *fixed times of the day*. Each is due once a day: a skipped time right after the gap, a

@@ -45,7 +45,7 @@ struct Checks {
 }
 
 /// Digests of user names with their passwords. A script that goes on with a password that was changed is not hashed each time,
-/// and delays nobody else at its address.
+/// and delays no other client at its address.
 #[derive(Default)]
 struct Known {
     right: HashSet<[u8; 32]>,

@@ -106,7 +106,7 @@ async fn no_time_of_a_row_is_a_panic() {
     let router = Web::new(database.client().clone()).access(|_| Access::all()).router();
     for time in ["infinity", "-infinity", "294276-12-31", "4713-01-01 BC", "9999-12-31 23:59:59.999999", "10000-01-01"]
     {
-        // What has begun has a time that can be subtracted.
+        // A job that began has a time that can be subtracted.
         let ended = if time.contains("infinity") { "now()".to_owned() } else { format!("timestamptz '{time}'") };
         let rows = format!(
             "INSERT INTO {schema}.job (id, kind, queue, state, scheduled_at, created_at, finalized_at, attempted_at, attempt, run, worker, group_key)
