@@ -39,7 +39,7 @@ pub(super) fn version(schema: &SchemaName, found: i32) -> Option<Finding> {
 
 /// The trigger that exists only while a queue has a `max_waiting`.
 const MAX_WAITING_TRIGGER: &str = "CREATE TRIGGER job_max_waiting AFTER INSERT ON job REFERENCING NEW TABLE AS entered \
-     FOR EACH STATEMENT EXECUTE FUNCTION refuse_beyond_max_waiting()";
+     FOR EACH STATEMENT EXECUTE FUNCTION _refuse_beyond_max_waiting()";
 
 /// The identity of an object.
 type Name<'a> = (&'a str, Option<&'a str>, &'a str);

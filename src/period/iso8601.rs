@@ -2,7 +2,7 @@
 //!
 //! jiff does not fit here. It refuses fractions of days and weeks and fractions of more than nine
 //! digits, it reads lower case, and its errors do not tell the reasons apart. The SQL function
-//! `period_length` gives the same lengths and the same reasons as this file.
+//! `_period_length` gives the same lengths and the same reasons as this file.
 //!
 //! The library and its derive macro each hold this file, because the macro is built before the
 //! library. A test of the macro compares the two.

@@ -20,15 +20,28 @@ use crate::error::{Error, Result, with_causes};
 use crate::ident::SchemaName;
 
 pub(super) const MIGRATIONS: &[(&str, &str)] = &[
-    ("V1__job", include_str!("../../migrations/V1__job.sql")),
-    ("V2__runner_and_queue", include_str!("../../migrations/V2__runner_and_queue.sql")),
-    ("V3__canonical_key", include_str!("../../migrations/V3__canonical_key.sql")),
-    ("V4__duplicate_audit", include_str!("../../migrations/V4__duplicate_audit.sql")),
-    ("V5__insert", include_str!("../../migrations/V5__insert.sql")),
-    ("V6__change_jobs", include_str!("../../migrations/V6__change_jobs.sql")),
-    ("V7__periodic", include_str!("../../migrations/V7__periodic.sql")),
-    ("V8__views", include_str!("../../migrations/V8__views.sql")),
-    ("V9__health", include_str!("../../migrations/V9__health.sql")),
+    ("V01__job", include_str!("../../migrations/V01__job.sql")),
+    ("V02__queue_and_runner", include_str!("../../migrations/V02__queue_and_runner.sql")),
+    ("V03__rate", include_str!("../../migrations/V03__rate.sql")),
+    ("V04__group", include_str!("../../migrations/V04__group.sql")),
+    ("V05__fetch", include_str!("../../migrations/V05__fetch.sql")),
+    ("V06__canonical_json", include_str!("../../migrations/V06__canonical_json.sql")),
+    ("V07__unique_policy", include_str!("../../migrations/V07__unique_policy.sql")),
+    ("V08__duplicate_audit", include_str!("../../migrations/V08__duplicate_audit.sql")),
+    ("V09__insert_unique", include_str!("../../migrations/V09__insert_unique.sql")),
+    ("V10__duplicate_answer", include_str!("../../migrations/V10__duplicate_answer.sql")),
+    ("V11__insert_batch", include_str!("../../migrations/V11__insert_batch.sql")),
+    ("V12__insert_job", include_str!("../../migrations/V12__insert_job.sql")),
+    ("V13__explain_unique", include_str!("../../migrations/V13__explain_unique.sql")),
+    ("V14__argument", include_str!("../../migrations/V14__argument.sql")),
+    ("V15__claim", include_str!("../../migrations/V15__claim.sql")),
+    ("V16__change_jobs", include_str!("../../migrations/V16__change_jobs.sql")),
+    ("V17__queue_settings", include_str!("../../migrations/V17__queue_settings.sql")),
+    ("V18__periodic", include_str!("../../migrations/V18__periodic.sql")),
+    ("V19__views", include_str!("../../migrations/V19__views.sql")),
+    ("V20__group_views", include_str!("../../migrations/V20__group_views.sql")),
+    ("V21__stuck_job", include_str!("../../migrations/V21__stuck_job.sql")),
+    ("V22__health", include_str!("../../migrations/V22__health.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.

@@ -37,7 +37,7 @@ pub struct Duplicate {
 }
 
 impl Duplicate {
-    /// When the holder's claim ends, as a phrase, in the words of the SQL function `claim_end`:
+    /// When the holder's claim ends, as a phrase, in the words of the SQL function `_claim_end`:
     /// `when it is completed, cancelled or discarded; at the latest at 2026-02-12T15:15:00Z`.
     #[must_use]
     pub fn frees(&self) -> String {

@@ -139,7 +139,7 @@ impl<'a> Decimal<'a> {
                 && number.parse::<f64>().is_ok_and(|double| double.is_finite() && double != 0.0))
     }
 
-    /// As the function `number_text` writes it in SQL: plain from 1e-7 to below 1e40, otherwise with an exponent.
+    /// As the function `_number_text` writes it in SQL: plain from 1e-7 to below 1e40, otherwise with an exponent.
     fn text(&self) -> String {
         let Self { sign, digits, point } = self;
         let zeros = |count: i64| "0".repeat(usize::try_from(count).unwrap_or(0));

@@ -100,7 +100,7 @@ impl Update {
         self.max_delay
     }
 
-    /// The parameters as `insert_batch` reads them: `append 60000000 1000`.
+    /// The parameters as `_insert_batch` reads them: `append 60000000 1000`.
     pub(crate) fn parameters(self) -> String {
         let max_delay = self.max_delay.unwrap_or_default().as_micros();
         format!("{} {max_delay} {}", self.args, self.max_items.unwrap_or(Self::DEFAULT_MAX_ITEMS))

@@ -121,7 +121,7 @@ async fn taking_claims_back_never_reads_the_whole_table_whatever_was_planned_bef
     database.execute(keyed).await;
     database.execute("ANALYZE {schema}.job").await;
     let ids = database.text("SELECT array_agg(id)::text FROM {schema}.job").await;
-    let come_back = database.sql(&format!("SELECT {{schema}}.take_claims('{ids}')"));
+    let come_back = database.sql(&format!("SELECT {{schema}}._take_claims('{ids}')"));
     let yielded = format!("UPDATE {{schema}}.job SET unique_yielded = true WHERE id = ANY ('{ids}')");
     // A session that has planned it for a table of one page, for good.
     let mut connection = database.pool().acquire().await.unwrap();

@@ -68,7 +68,7 @@ async fn plain_jobs_come_only_from_a_queue_that_nothing_guards() {
     let plain = |queues: &str| {
         format!(
             "SELECT is_guarded, coalesce(cardinality(ids), 0)
-            FROM {{schema}}.plain_jobs('{RUNNER}', '{queues}', '{{a}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')"
+            FROM {{schema}}._plain_jobs('{RUNNER}', '{queues}', '{{a}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')"
         )
     };
     let plain = async |queues: &str| -> (bool, i32) {

@@ -107,7 +107,7 @@ async fn patience_ends_where_the_rows_and_keys_are_taken() {
     sqlx::raw_sql("SET LOCAL lock_timeout = '7s'").execute(&mut *tx).await.unwrap();
     // PostgreSQL counts to 24 days. A longer wait is as long as that.
     for max_wait in ["50 ms", "100 years"] {
-        let insert = "SELECT count(*) FROM {schema}.insert_unique(
+        let insert = "SELECT count(*) FROM {schema}._insert_unique(
             ARRAY[gen_random_uuid()], '{a}', '{default}', '{\"{}\"}', '{\"{}\"}', '{0}', '{25}', '{}', '{}', '{}', '{k}',
             '{31}', '{}', '{}', '{f}', '{f}', max_wait => 'MAX_WAIT'
         )";

@@ -100,7 +100,7 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
         "ALTER TABLE {schema}.job ADD COLUMN mine text",
         "DROP TABLE {schema}.job",
         "TRUNCATE {schema}.job",
-        "CREATE OR REPLACE FUNCTION {schema}.wake_runners(queues text[]) RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+        "CREATE OR REPLACE FUNCTION {schema}._wake_runners(queues text[]) RETURNS integer LANGUAGE sql AS 'SELECT 1'",
     ] {
         is_refused(&database, &pool, statement).await;
     }
@@ -266,10 +266,10 @@ const CHANGES: [&str; 32] = [
     "SELECT * FROM {schema}.set_priority(ARRAY(SELECT id FROM {schema}.job), 1)",
     "SELECT * FROM {schema}.delete_jobs(ARRAY(SELECT id FROM {schema}.job))",
     "SELECT {schema}.release_claim('k')",
-    "SELECT {schema}.release_expired(id) FROM {schema}.job",
-    "SELECT {schema}.replace_holder(id, id, true) FROM {schema}.job",
-    "SELECT {schema}.cover_holder(id, false, false) FROM {schema}.job",
-    "SELECT {schema}.update_holder(id, '{}') FROM {schema}.job",
+    "SELECT {schema}._release_expired(id) FROM {schema}.job",
+    "SELECT {schema}._replace_holder(id, id, true) FROM {schema}.job",
+    "SELECT {schema}._cover_holder(id, false, false) FROM {schema}.job",
+    "SELECT {schema}._update_holder(id, '{}') FROM {schema}.job",
     "SELECT * FROM {schema}.pause_queue('a')",
     "SELECT * FROM {schema}.limit_queue('a', 1)",
     "SELECT * FROM {schema}.limit_groups('a', 1)",
@@ -279,7 +279,7 @@ const CHANGES: [&str; 32] = [
     "SELECT * FROM {schema}.rate_groups('a', 1, '1 s')",
     "SELECT * FROM {schema}.hold_queue('a', '1 s')",
     "SELECT * FROM {schema}.hold_group('a', 'g', '1 s')",
-    "SELECT * FROM {schema}.spend_tokens('{a}', '{g}', now())",
+    "SELECT * FROM {schema}._spend_tokens('{a}', '{g}', now())",
     "UPDATE {schema}.maintenance SET leased_until = 'infinity'",
     "SELECT {schema}.audit_duplicates('a')",
     "DELETE FROM {schema}.duplicate_audit",
@@ -330,17 +330,17 @@ async fn an_observer_has_the_views_and_never_sees_a_payload() {
 #[tokio::test]
 async fn only_eight_functions_lend_their_owner_s_rights() {
     let database = Database::new().await;
-    let lending = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
+    let lending = "SELECT string_agg(proname, ' ' ORDER BY proname COLLATE \"C\") FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND prosecdef";
     assert_eq!(
         database.text(lending).await,
-        "apply_max_waiting cover_holder fold_duplicates note_duplicates refuse_beyond_max_waiting release_expired \
-         replace_holder update_holder"
+        "_apply_max_waiting _cover_holder _note_duplicates _refuse_beyond_max_waiting _release_expired \
+         _replace_holder _update_holder fold_duplicates"
     );
     // The audit's functions check what they are given. The others are for roles that insert.
-    let public = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
+    let public = "SELECT string_agg(proname, ' ' ORDER BY proname COLLATE \"C\") FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND prosecdef AND has_function_privilege('public', oid, 'EXECUTE')";
-    assert_eq!(database.text(public).await, "fold_duplicates note_duplicates");
+    assert_eq!(database.text(public).await, "_note_duplicates fold_duplicates");
     // A function that finds its tables by name does so on a path of its own.
     let trusting = "SELECT coalesce(string_agg(proname, ' '), '') FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND prosqlbody IS NULL

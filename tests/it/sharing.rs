@@ -252,7 +252,7 @@ async fn a_look_that_fails_is_not_repeated_and_everybody_is_told_all_the_same() 
     let client = &database.client;
     let holder = client.insert(keyed("k")).await.unwrap().id();
     // As a schema of the version before is, or a role that may not.
-    database.execute("DROP FUNCTION {schema}.not_by_scan(boolean)").await;
+    database.execute("DROP FUNCTION {schema}._not_by_scan(boolean)").await;
     for _ in 0..3 {
         for answer in at_once(client, (0..30).map(|_| keyed("k")).collect()).await {
             let answer = answer.unwrap();

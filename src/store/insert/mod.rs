@@ -7,7 +7,7 @@
 //! | anything else; and what the unique way left contested | one by one, in the order of keys |
 //!
 //! One row goes each way without arrays and without a subtransaction. Several rows that must be all or nothing go to
-//! `insert_batch`, which tries the unique way in a subtransaction of its own; rows of several callers are each
+//! `_insert_batch`, which tries the unique way in a subtransaction of its own; rows of several callers are each
 //! [settled for itself](insert_each).
 
 mod answer;

@@ -37,7 +37,7 @@ pub(crate) struct NewRow {
 }
 
 impl NewRow {
-    /// The answer to a duplicate as `insert_batch` reads it. The parameters of an update follow the word.
+    /// The answer to a duplicate as `_insert_batch` reads it. The parameters of an update follow the word.
     pub(in crate::store) fn on_conflict(&self) -> Cow<'static, str> {
         let Some(claim) = &self.claim else { return OnConflict::Ignore.as_str().into() };
         let word = claim.on_conflict.as_str();

@@ -11,7 +11,7 @@ WITH given AS MATERIALIZED (
 ),
 queues AS MATERIALIZED (
     -- In the order of fetches, which unnest keeps.
-    SELECT coalesce(bool_and((/* schema */lock_queue(q.name)).name IS NOT NULL), true) AS are_locked
+    SELECT coalesce(bool_and((/* schema */_lock_queue(q.name)).name IS NOT NULL), true) AS are_locked
     FROM unnest($7::text[]) AS q (name)
 ),
 free AS MATERIALIZED (

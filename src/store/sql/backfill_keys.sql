@@ -31,7 +31,7 @@ keyed AS (
                 THEN 0
             ELSE g.unique_states
         END,
-        unique_yielded = g.unique_states & /* schema */state_bit(j.state) <> 0
+        unique_yielded = g.unique_states & /* schema */_state_bit(j.state) <> 0
             AND NOT g.is_over
             AND NOT (g.until_start AND j.attempted_at IS NOT NULL)
             AND NOT (j.unique_key IS NOT NULL AND j.unique_states = 0)
@@ -44,5 +44,5 @@ keyed AS (
 )
 SELECT
     coalesce(array_agg(k.id), '{}') AS ids,
-    /* schema */take_claims(array_agg(k.id) FILTER (WHERE k.unique_yielded)) AS discarded
+    /* schema */_take_claims(array_agg(k.id) FILTER (WHERE k.unique_yielded)) AS discarded
 FROM keyed AS k

@@ -7,7 +7,7 @@ SET discard_on_reentry = g.discard_on_reentry,
     replaced_by = CASE WHEN c.holder IS NULL THEN j.replaced_by ELSE c.holder END,
     errors = CASE
         WHEN c.holder IS NULL THEN j.errors
-        ELSE /* schema */with_error(
+        ELSE /* schema */_with_error(
             j.errors,
             j.attempt,
             clock_timestamp(),

@@ -9,7 +9,7 @@ WITH completed AS (
     UPDATE /* schema */job AS j
     SET state = 'completed',
         finalized_at = clock_timestamp(),
-        unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'running', 'completed')
+        unique_yielded = j.unique_yielded OR /* schema */_enters_claim(j.unique_states, 'running', 'completed')
     WHERE j.id = ANY ($3::uuid[])
         -- The fence, in a form that job_running cannot serve, so that the ids alone lead to rows.
         AND (j.state, j.worker, j.run)
@@ -23,6 +23,6 @@ SELECT
     coalesce(array_agg(c.id), '{}') AS ids,
     CASE
         WHEN bool_or(c.unique_yielded)
-            THEN /* schema */take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded))
+            THEN /* schema */_take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded))
     END AS discarded
 FROM completed AS c

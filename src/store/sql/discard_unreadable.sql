@@ -12,12 +12,12 @@ discarded AS (
     UPDATE /* schema */job AS j
     SET state = 'discarded',
         finalized_at = clock_timestamp(),
-        errors = /* schema */with_error(CASE WHEN $3 THEN j.errors ELSE '[]' END, j.attempt, clock_timestamp(), $2::text),
-        unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'available', 'discarded')
+        errors = /* schema */_with_error(CASE WHEN $3 THEN j.errors ELSE '[]' END, j.attempt, clock_timestamp(), $2::text),
+        unique_yielded = j.unique_yielded OR /* schema */_enters_claim(j.unique_states, 'available', 'discarded')
     WHERE j.id = ANY (ARRAY(SELECT f.id FROM found AS f))
     RETURNING j.id, j.unique_yielded
 )
 SELECT
     EXISTS (SELECT FROM discarded)
         OR NOT EXISTS (SELECT FROM /* schema */job AS j WHERE j.id = $1 AND j.state = 'available') AS is_away,
-    (SELECT /* schema */take_claims(array_agg(d.id)) FROM discarded AS d WHERE d.unique_yielded) AS taken
+    (SELECT /* schema */_take_claims(array_agg(d.id)) FROM discarded AS d WHERE d.unique_yielded) AS taken

@@ -1,2 +1,2 @@
 -- Ends what a clock that has gone back since would let last too long. Answers with the number of rows.
-SELECT /* schema */end_future_times()
+SELECT /* schema */_end_future_times()

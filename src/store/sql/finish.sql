@@ -20,11 +20,11 @@ WITH finished AS (
             CASE WHEN r.outcome = 'give_back' AND j.began = j.run THEN NULL ELSE j.began END,
             CASE
                 WHEN r.error IS NULL THEN j.errors
-                ELSE /* schema */with_error(j.errors, j.attempt, clock_timestamp(), r.error)
+                ELSE /* schema */_with_error(j.errors, j.attempt, clock_timestamp(), r.error)
             END,
             coalesce(r.output, j.output),
             coalesce(r.progress, j.progress),
-            j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'running', d.state)
+            j.unique_yielded OR /* schema */_enters_claim(j.unique_states, 'running', d.state)
         FROM (
             SELECT
                 ($5::text[])[p.place] AS outcome,
@@ -59,12 +59,12 @@ settled AS MATERIALIZED (
     SELECT
         CASE
             WHEN bool_or(f.unique_yielded)
-                THEN /* schema */take_claims(array_agg(f.id) FILTER (WHERE f.unique_yielded))
+                THEN /* schema */_take_claims(array_agg(f.id) FILTER (WHERE f.unique_yielded))
         END AS discarded,
         -- A job that a runner gives back when it stops is for another runner to work, at once.
         CASE
             WHEN bool_or(f.outcome = 'give_back')
-                THEN /* schema */wake_runners(array_agg(DISTINCT f.queue::text) FILTER (WHERE f.outcome = 'give_back'))
+                THEN /* schema */_wake_runners(array_agg(DISTINCT f.queue::text) FILTER (WHERE f.outcome = 'give_back'))
         END,
         -- Reset before a commit that notifies: the limit is not for that wait. It is for the locks of triggers.
         CASE

@@ -13,13 +13,13 @@ given_back AS (
         attempt = greatest(j.attempt - 1, 0),
         -- Not where it had begun before.
         began = nullif(j.began, j.run),
-        unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'running', 'available')
+        unique_yielded = j.unique_yielded OR /* schema */_enters_claim(j.unique_states, 'running', 'available')
     WHERE j.id = ANY (ARRAY(SELECT l.id FROM lost AS l))
     RETURNING j.id, j.queue, j.unique_yielded
 )
 SELECT
     count(*) AS given_back,
-    /* schema */wake_runners(array_agg(DISTINCT g.queue)) AS woken,
-    /* schema */take_claims(array_agg(g.id) FILTER (WHERE g.unique_yielded)) AS discarded
+    /* schema */_wake_runners(array_agg(DISTINCT g.queue)) AS woken,
+    /* schema */_take_claims(array_agg(g.id) FILTER (WHERE g.unique_yielded)) AS discarded
 FROM given_back AS g
 HAVING count(*) > 0

@@ -6,7 +6,7 @@ FROM (
     CROSS JOIN LATERAL (
         SELECT count(*) AS waiting
         FROM (
-            SELECT FROM /* schema */available_jobs(q.name, q.max_waiting) LIMIT q.max_waiting
+            SELECT FROM /* schema */_available_jobs(q.name, q.max_waiting) LIMIT q.max_waiting
         ) AS c
     ) AS w
     CROSS JOIN (

@@ -7,8 +7,8 @@ WITH live AS MATERIALIZED (
 ),
 head AS MATERIALIZED (
     SELECT a.queue, h.kind COLLATE "C" AS kind, h.scheduled_at
-    FROM (SELECT a.queue COLLATE "C" AS queue FROM /* schema */available_queues() AS a (queue) LIMIT 1000) AS a
-    CROSS JOIN LATERAL /* schema */available_jobs(a.queue, $1) AS h
+    FROM (SELECT a.queue COLLATE "C" AS queue FROM /* schema */_available_queues() AS a (queue) LIMIT 1000) AS a
+    CROSS JOIN LATERAL /* schema */_available_jobs(a.queue, $1) AS h
     WHERE EXISTS (SELECT FROM live AS l WHERE a.queue = ANY (l.queues))
 )
 SELECT to_jsonb(k)

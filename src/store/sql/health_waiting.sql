@@ -4,10 +4,10 @@
 SELECT w.id, w.kind, w.queue
 FROM (
     SELECT h.id, h.kind, a.queue, sum(h.bytes) OVER (ORDER BY a.queue, h.place) AS bytes
-    FROM (SELECT a.queue COLLATE "C" AS queue FROM /* schema */available_queues() AS a (queue) LIMIT 1000) AS a
+    FROM (SELECT a.queue COLLATE "C" AS queue FROM /* schema */_available_queues() AS a (queue) LIMIT 1000) AS a
     CROSS JOIN LATERAL (
         SELECT f.id, f.kind, s.bytes, row_number() OVER () AS place
-        FROM /* schema */available_jobs(a.queue, 10) AS f
+        FROM /* schema */_available_jobs(a.queue, 10) AS f
         CROSS JOIN LATERAL (
             SELECT
                 pg_column_size(j.args)::bigint + pg_column_size(j.meta) + pg_column_size(j.errors)

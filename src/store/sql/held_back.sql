@@ -4,9 +4,9 @@ SELECT
     extract(
         epoch FROM greatest(
             q.held_until,
-            /* schema */next_token_at(q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at),
+            /* schema */_next_token_at(q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at),
             g.held_until,
-            /* schema */next_token_at(q.group_rate_count, q.group_rate_period, q.group_rate_burst, g.rate_full_at)
+            /* schema */_next_token_at(q.group_rate_count, q.group_rate_period, q.group_rate_burst, g.rate_full_at)
         ) - clock_timestamp()
     )::double precision AS next_in
 FROM (SELECT $1::text AS queue, $2::text AS group_key) AS w

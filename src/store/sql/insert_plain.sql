@@ -30,7 +30,7 @@ SELECT
     statement_timestamp() AS new_scheduled_at, NULL::timestamptz AS new_unique_until,
     CASE
         WHEN EXISTS (SELECT FROM /* schema */runner AS r WHERE r.idle AND r.queues && $3::text[])
-            THEN /* schema */wake_runners(
+            THEN /* schema */_wake_runners(
                 ARRAY(SELECT DISTINCT e.queue::text FROM entered AS e WHERE e.state = 'available')
             )
     END AS woken

@@ -18,5 +18,5 @@ RETURNING
     CASE
         WHEN j.state = 'available'
             AND EXISTS (SELECT FROM /* schema */runner AS r WHERE r.idle AND r.queues @> ARRAY[$4::text])
-            THEN /* schema */wake_runners(ARRAY[$4::text])
+            THEN /* schema */_wake_runners(ARRAY[$4::text])
     END AS woken

@@ -6,7 +6,7 @@ WITH held AS MATERIALIZED (
     SELECT /* columns */j.*
     FROM /* schema */job AS j
     -- A scan of the table would have to ask not_by_scan for each row, so the planner takes the index.
-    WHERE j.unique_key = $11 AND j.claims AND (j.claims OR /* schema */not_by_scan(j.claims))
+    WHERE j.unique_key = $11 AND j.claims AND (j.claims OR /* schema */_not_by_scan(j.claims))
 ),
 entered AS (
     INSERT INTO /* schema */job AS j (
@@ -18,7 +18,7 @@ entered AS (
         CASE WHEN $10 THEN 'pending' WHEN t.due_at > t.at THEN 'scheduled' ELSE 'available' END::/* schema */job_state,
         $11, $12,
         coalesce(
-            /* schema */length_after(t.at, $13), /* schema */length_after(greatest(t.at, t.due_at), $14)
+            /* schema */_length_after(t.at, $13), /* schema */_length_after(greatest(t.at, t.due_at), $14)
         ),
         $15, $16, $17, $18, $19
     FROM (
@@ -44,12 +44,12 @@ SELECT
     CASE
         WHEN e.state = 'available'
             AND EXISTS (SELECT FROM /* schema */runner AS r WHERE r.idle AND r.queues @> ARRAY[$4::text])
-            THEN /* schema */wake_runners(ARRAY[$4::text])
+            THEN /* schema */_wake_runners(ARRAY[$4::text])
     END AS woken,
     CASE
         WHEN (j.unique_until IS NULL OR j.unique_until > clock_timestamp()) AND j.id IS NOT NULL
             AND EXISTS (SELECT FROM /* schema */duplicate_audit AS a WHERE a.stopped_at IS NULL)
-            THEN /* schema */note_duplicates(ARRAY[$3::text], ARRAY[$11::text], ARRAY[j.id], ARRAY[1])
+            THEN /* schema */_note_duplicates(ARRAY[$3::text], ARRAY[$11::text], ARRAY[j.id], ARRAY[1])
     END AS noted
 FROM (SELECT) AS once
 LEFT JOIN entered AS e ON true

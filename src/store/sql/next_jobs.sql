@@ -53,7 +53,7 @@ CROSS JOIN LATERAL (
                 WHERE j.queue = w.queue AND j.group_key IS NOT NULL AND j.state = 'available'
             ) THEN (
                 SELECT g.ids
-                FROM /* schema */jobs_of_groups(w.queue, $3::text[], w.free, 1, false, $4::uuid[], 10000, '', '{}') AS g
+                FROM /* schema */_jobs_of_groups(w.queue, $3::text[], w.free, 1, false, $4::uuid[], 10000, '', '{}') AS g
             )
         END
     ) AS i (id)

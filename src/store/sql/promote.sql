@@ -17,7 +17,7 @@ WITH due AS (
 promoted AS (
     UPDATE /* schema */job AS j
     SET state = 'available',
-        unique_yielded = j.unique_yielded OR /* schema */enters_claim(j.unique_states, j.state, 'available')
+        unique_yielded = j.unique_yielded OR /* schema */_enters_claim(j.unique_states, j.state, 'available')
     -- An array, not a join: the planner takes a LIMIT of unknown size for a tenth of the table.
     WHERE j.id = ANY (ARRAY(SELECT d.id FROM due AS d))
     RETURNING j.id, j.queue, j.unique_yielded
@@ -25,8 +25,8 @@ promoted AS (
 settled AS MATERIALIZED (
     SELECT
         count(*) AS promoted,
-        /* schema */wake_runners(array_agg(DISTINCT p.queue)) AS woken,
-        /* schema */take_claims(array_agg(p.id) FILTER (WHERE p.unique_yielded)) AS discarded
+        /* schema */_wake_runners(array_agg(DISTINCT p.queue)) AS woken,
+        /* schema */_take_claims(array_agg(p.id) FILTER (WHERE p.unique_yielded)) AS discarded
     FROM promoted AS p
     HAVING count(*) > 0
 )

@@ -40,13 +40,13 @@ rescued AS (
                 ELSE greatest(least(j.attempt, j.max_attempts - 1), 0)
             END,
             s.crashes,
-            /* schema */with_error(
+            /* schema */_with_error(
                 j.errors,
                 j.attempt,
                 clock_timestamp(),
                 'rescued: the runner died or lost its lease' || coalesce('; discarded: ' || s.reason, '')
             ),
-            j.unique_yielded OR /* schema */enters_claim(j.unique_states, 'running', s.state)
+            j.unique_yielded OR /* schema */_enters_claim(j.unique_states, 'running', s.state)
         FROM (
             SELECT
                 d.reason,
@@ -75,7 +75,7 @@ rescued AS (
         (j.errors -> -1 ->> 'attempt')::smallint AS attempt, j.errors -> -1 ->> 'error' AS error
 ),
 settled AS MATERIALIZED (
-    SELECT /* schema */take_claims(array_agg(r.id) FILTER (WHERE r.unique_yielded)) AS discarded
+    SELECT /* schema */_take_claims(array_agg(r.id) FILTER (WHERE r.unique_yielded)) AS discarded
     FROM rescued AS r
     HAVING count(*) > 0
 )

@@ -3,7 +3,7 @@
 -- those that an attempt ended.
 -- No index knows when jobs finished: it would cost every completion.
 WITH waiting AS (
-    SELECT a.queue FROM /* schema */available_queues() AS a (queue) ORDER BY a.queue COLLATE "C" LIMIT 20
+    SELECT a.queue FROM /* schema */_available_queues() AS a (queue) ORDER BY a.queue COLLATE "C" LIMIT 20
 ),
 looked_at AS (
     (
@@ -15,7 +15,7 @@ looked_at AS (
     UNION
     SELECT b.id, b.state, b.created_at, b.scheduled_at, b.attempted_at, b.finalized_at
     FROM waiting AS w
-    CROSS JOIN LATERAL (SELECT j.id FROM /* schema */available_jobs(w.queue, 1) AS j LIMIT 1) AS h
+    CROSS JOIN LATERAL (SELECT j.id FROM /* schema */_available_jobs(w.queue, 1) AS j LIMIT 1) AS h
     CROSS JOIN LATERAL (
         SELECT j.id, j.state, j.created_at, j.scheduled_at, j.attempted_at, j.finalized_at
         FROM /* schema */job AS j

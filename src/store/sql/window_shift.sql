@@ -6,5 +6,5 @@ SELECT
 FROM (
     SELECT regexp_split_to_array(pg_get_functiondef(p.oid) COLLATE "C", '\n\s*RETURN\s') AS parts
     FROM pg_proc AS p
-    WHERE p.oid = '/* schema */window_text(timestamptz, numeric)'::regprocedure
+    WHERE p.oid = '/* schema */_window_text(timestamptz, numeric)'::regprocedure
 ) AS f

@@ -158,7 +158,7 @@ pub async fn verdict(pool: &PgPool) -> (String, Vec<&'static str>) {
 pub async fn observe(pool: PgPool, is_over: Arc<AtomicBool>, looks: Arc<AtomicU64>) {
     let twice = "SELECT j.unique_key FROM uniqueue.job AS j
          WHERE j.unique_key IS NOT NULL AND j.finalized_at IS NULL
-            AND uniqueue.state_bit(j.state) & j.unique_states <> 0
+            AND uniqueue._state_bit(j.state) & j.unique_states <> 0
          GROUP BY j.unique_key
          HAVING count(*) FILTER (WHERE NOT j.unique_yielded) > 1 OR count(*) FILTER (WHERE j.claims) > 1";
     while !is_over.load(Ordering::Relaxed) {

@@ -97,7 +97,7 @@ async fn a_periodic_job_runs_over_a_new_connection_where_its_session_is_at_fault
     database.execute("CREATE SEQUENCE {schema}.refused").await;
     database
         .execute(
-            "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+            "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS $$
             BEGIN
                 IF NOT (SELECT is_called FROM {schema}.refused) THEN
                     PERFORM setval('{schema}.refused', pg_backend_pid());
@@ -110,7 +110,7 @@ async fn a_periodic_job_runs_over_a_new_connection_where_its_session_is_at_fault
         )
         .await;
     database
-        .execute("CREATE TRIGGER refuse BEFORE INSERT ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}.refuse()")
+        .execute("CREATE TRIGGER refuse BEFORE INSERT ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}._refuse()")
         .await;
     let every = PeriodicJob::every("a", Duration::from_secs(1), Task { n: 1 });
     database.client.periodic().define(every).await.unwrap();
@@ -158,7 +158,7 @@ async fn a_connection_that_meets_an_error_of_its_session_is_dropped() {
         let before = backend(&client).await;
         database
             .execute(&format!(
-                "CREATE OR REPLACE FUNCTION {{schema}}.queue_may_be(queue_name text) RETURNS boolean LANGUAGE plpgsql AS $$
+                "CREATE OR REPLACE FUNCTION {{schema}}._queue_may_be(queue_name text) RETURNS boolean LANGUAGE plpgsql AS $$
                 BEGIN RAISE EXCEPTION USING ERRCODE = '{code}', MESSAGE = 'told to fail'; END $$"
             ))
             .await;

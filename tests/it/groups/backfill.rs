@@ -162,7 +162,7 @@ async fn a_job_leaves_its_group_only_under_the_lock_of_its_queue() {
     client.insert(numbered(1).group("old")).await.unwrap();
     // As a fetch that has counted the jobs of a group, and has not started the chosen ones yet.
     let mut fetch = database.pool().begin().await.unwrap();
-    sqlx::query(database.sql("SELECT FROM {schema}.lock_queue('default')")).execute(&mut *fetch).await.unwrap();
+    sqlx::query(database.sql("SELECT FROM {schema}._lock_queue('default')")).execute(&mut *fetch).await.unwrap();
     let waits = "SELECT count(*) FROM pg_stat_activity
         WHERE wait_event_type = 'Lock' AND query LIKE '-- Puts jobs%' AND datname = current_database()";
     let (report, ()) = tokio::join!(client.backfill_groups_of("a", UniqueKey::raw("new")).regroup(), async {

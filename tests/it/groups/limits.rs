@@ -100,7 +100,7 @@ async fn an_operator_who_cancels_or_deletes_a_job_frees_its_place() {
     let run = |id| format!("UPDATE {{schema}}.job SET state = 'running', worker = gen_random_uuid() WHERE id = '{id}'");
     database.execute(&run(held[0].id())).await;
     let chosen = "SELECT cardinality(ids)::bigint
-        FROM {schema}.jobs_of_groups('default', '{deed}', 5, 0, false, '{}', 10, '', '{}')";
+        FROM {schema}._jobs_of_groups('default', '{deed}', 5, 0, false, '{}', 10, '', '{}')";
     assert_eq!(database.number(chosen).await, 0);
     client.cancel(held[0].id()).await.unwrap();
     assert_eq!(database.number(chosen).await, 1, "the cancelled job's place");
@@ -148,7 +148,7 @@ async fn blocked_groups_keep_no_other_job_from_its_turn() {
 #[tokio::test]
 async fn a_fetch_counts_the_jobs_of_a_group_under_the_lock_of_its_queue() {
     const CHOSEN: &str = "SELECT cardinality(ids)::bigint
-        FROM {schema}.jobs_of_groups('default', '{deed}', 5, 0, false, '{}', 10, '', '{}')";
+        FROM {schema}._jobs_of_groups('default', '{deed}', 5, 0, false, '{}', 10, '', '{}')";
     let database = Database::new().await;
     // Its row is there: a fetch that made it would hold the other one up by that alone.
     database.client.queue("default").fair(false).await.unwrap();
@@ -173,6 +173,6 @@ async fn groups_need_read_committed() {
     let database = Database::new().await;
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *tx).await.unwrap();
-    let lock = sqlx::query(database.sql("SELECT FROM {schema}.lock_queue('default')")).execute(&mut *tx).await;
+    let lock = sqlx::query(database.sql("SELECT FROM {schema}._lock_queue('default')")).execute(&mut *tx).await;
     assert!(lock.unwrap_err().to_string().contains("READ COMMITTED"));
 }

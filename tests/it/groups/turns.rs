@@ -91,7 +91,7 @@ async fn the_limit_of_each_group_of_a_queue_changes_live() {
 async fn fetches_until(database: &Database, wanted: JobId, freed: &str) -> usize {
     let mut after = String::new();
     for fetches in 1..=20 {
-        let fetch = "SELECT ids, reached FROM {schema}.jobs_of_groups('default', '{work}', 1, 4, false, '{}', 10, $1, ARRAY[$2])";
+        let fetch = "SELECT ids, reached FROM {schema}._jobs_of_groups('default', '{work}', 1, 4, false, '{}', 10, $1, ARRAY[$2])";
         let (ids, reached): (Vec<Uuid>, String) =
             sqlx::query_as(database.sql(fetch)).bind(after).bind(freed).fetch_one(database.pool()).await.unwrap();
         if ids.contains(&wanted.as_uuid()) {

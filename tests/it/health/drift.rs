@@ -55,10 +55,10 @@ const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
     ("DROP TABLE {schema}.change_log", ObjectMissing, Critical, "table change_log", "missing"),
     ("DROP FUNCTION {schema}.release_claim", ObjectMissing, Critical, "function release_claim", "missing"),
     (
-        "CREATE OR REPLACE FUNCTION {schema}.wake_runners(queues text[]) RETURNS integer LANGUAGE sql AS 'SELECT 0'",
+        "CREATE OR REPLACE FUNCTION {schema}._wake_runners(queues text[]) RETURNS integer LANGUAGE sql AS 'SELECT 0'",
         ObjectChanged,
         Critical,
-        "function wake_runners",
+        "function _wake_runners",
         "differs from the migrations",
     ),
     (

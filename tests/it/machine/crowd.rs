@@ -266,7 +266,7 @@ impl Crowd {
     /// With runners running, everything comes to an end, whatever holds whichever key.
     async fn drain(&self) {
         let release = "UPDATE {schema}.job SET scheduled_at = now(), state = 'available',
-                unique_yielded = unique_yielded OR {schema}.enters_claim(unique_states, state, 'available')
+                unique_yielded = unique_yielded OR {schema}._enters_claim(unique_states, state, 'available')
              WHERE state = 'pending'";
         self.database.execute(release).await;
         self.database

@@ -244,12 +244,12 @@ WITH moved AS (
         scheduled_at = CASE WHEN $2 IN ('scheduled', 'retryable') THEN now() + interval '1 hour' ELSE now() END,
         finalized_at = CASE WHEN $2 IN ('completed', 'cancelled', 'discarded') THEN clock_timestamp() END,
         unique_yielded = j.unique_yielded
-            OR {schema}.enters_claim(j.unique_states, j.state, $2::{schema}.job_state)
+            OR {schema}._enters_claim(j.unique_states, j.state, $2::{schema}.job_state)
     WHERE j.id = $1 AND j.state <> 'running'
     RETURNING j.id, j.state, j.unique_yielded
 ),
 settled AS MATERIALIZED (
-    SELECT coalesce({schema}.take_claims(array_agg(m.id)), '{}') AS discarded
+    SELECT coalesce({schema}._take_claims(array_agg(m.id)), '{}') AS discarded
     FROM moved AS m
     WHERE m.unique_yielded
 )

@@ -156,7 +156,7 @@ async fn what_was_set_less_than_a_second_ahead_stays() {
                 "UPDATE {{schema}}.runner SET heartbeat_at = clock_timestamp() + interval '{ahead}' WHERE id = '{id}'"
             ))
             .await;
-        database.number("SELECT {schema}.end_future_times()").await
+        database.number("SELECT {schema}._end_future_times()").await
     };
     assert_eq!(changed("900 ms").await, 0);
     assert_eq!(changed("1 min").await, 3);

@@ -142,9 +142,9 @@ async fn a_slots_job_tells_whose_it_is_and_is_scheduled_at_the_slot() {
     runner.stop().await.unwrap();
     let expected = "SELECT count(*) FROM {schema}.job WHERE kind = 'tick' AND queue = 'slow' AND priority = 3
         AND max_attempts = 2 AND args = '{\"n\": 1}' AND meta ->> 'cause' = 'test'
-        AND meta -> 'periodic' ->> 'name' = 'ticks' AND meta -> 'periodic' ->> 'slot' = {schema}.slot_text(scheduled_at)
-        AND unique_key = 'periodic:ticks:' || {schema}.slot_text(scheduled_at)
-        AND id = {schema}.slot_id('ticks', scheduled_at) AND substr(id::text, 15, 1) = '7'
+        AND meta -> 'periodic' ->> 'name' = 'ticks' AND meta -> 'periodic' ->> 'slot' = {schema}._slot_text(scheduled_at)
+        AND unique_key = 'periodic:ticks:' || {schema}._slot_text(scheduled_at)
+        AND id = {schema}._slot_id('ticks', scheduled_at) AND substr(id::text, 15, 1) = '7'
         AND id >= {schema}.id_at(scheduled_at) AND id < {schema}.id_at(scheduled_at + interval '1 ms')
         AND scheduled_at = date_trunc('second', scheduled_at) AND state = 'available'";
     assert_eq!(database.number(expected).await, database.number(JOBS).await);
@@ -275,7 +275,7 @@ async fn where_completed_jobs_are_not_kept_a_slot_still_runs_once() {
     until("not completed", async || database.number(completed).await == 1).await;
     // The claim of the slot outlives the job's completion, so the same slot is a duplicate.
     let key = format!(
-        "SELECT count(*) FROM {{schema}}.job WHERE claims AND unique_until > now() AND id = {{schema}}.slot_id('a', '{slot}')"
+        "SELECT count(*) FROM {{schema}}.job WHERE claims AND unique_until > now() AND id = {{schema}}._slot_id('a', '{slot}')"
     );
     assert_eq!(database.number(&key).await, 1);
     assert!(ran.try_recv().is_err(), "the slot ran twice");

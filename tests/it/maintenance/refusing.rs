@@ -18,13 +18,13 @@ async fn refuse(database: &Database, event: &str, about: &str) {
     database.execute("CREATE SEQUENCE {schema}.tries").await;
     database
         .execute(
-            "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS
+            "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS
             $$ BEGIN PERFORM nextval('{schema}.tries'); RAISE EXCEPTION 'not this one'; END $$",
         )
         .await;
     let trigger = format!(
         "CREATE TRIGGER refuse BEFORE {event} ON {{schema}}.job FOR EACH ROW WHEN ({about})
-        EXECUTE FUNCTION {{schema}}.refuse()"
+        EXECUTE FUNCTION {{schema}}._refuse()"
     );
     database.execute(&trigger).await;
 }

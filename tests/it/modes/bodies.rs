@@ -200,10 +200,10 @@ pub async fn jobs_that_the_database_refuses_to_change_hold_up_no_other(ground: G
     let rules = format!(
         "CREATE TABLE {{schema}}.report (job uuid REFERENCES {{schema}}.job (id) DEFERRABLE INITIALLY DEFERRED);
         INSERT INTO {{schema}}.report VALUES ('{}');
-        CREATE FUNCTION {{schema}}.refuse() RETURNS trigger LANGUAGE plpgsql AS
+        CREATE FUNCTION {{schema}}._refuse() RETURNS trigger LANGUAGE plpgsql AS
             $$ BEGIN RAISE EXCEPTION 'not this one'; END $$;
         CREATE TRIGGER refuse BEFORE UPDATE ON {{schema}}.job FOR EACH ROW
-            WHEN (NEW.args->>'n' = '7') EXECUTE FUNCTION {{schema}}.refuse()",
+            WHEN (NEW.args->>'n' = '7') EXECUTE FUNCTION {{schema}}._refuse()",
         jobs[13].id()
     );
     sqlx::raw_sql(ground.database.sql(&rules)).execute(ground.database.pool()).await.unwrap();

@@ -168,14 +168,14 @@ async fn a_rate_needs_read_committed() {
     database.client.queue("default").rate(Some(Rate::per(1, SECOND))).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *tx).await.unwrap();
-    let places = sqlx::query(database.sql("SELECT {schema}.free_places('default', 1)")).execute(&mut *tx).await;
+    let places = sqlx::query(database.sql("SELECT {schema}._free_places('default', 1)")).execute(&mut *tx).await;
     assert!(places.unwrap_err().to_string().contains("READ COMMITTED"));
 }
 
 #[tokio::test]
 async fn tokens_are_counted_to_the_microsecond_and_never_in_excess() {
     let database = Database::new().await;
-    let tokens = "SELECT {schema}.rate_tokens(3, '1 s', 2, '2000-01-01 00:00:00Z'::timestamptz + CAST($1 AS interval), '2000-01-01 00:00:00Z')";
+    let tokens = "SELECT {schema}._rate_tokens(3, '1 s', 2, '2000-01-01 00:00:00Z'::timestamptz + CAST($1 AS interval), '2000-01-01 00:00:00Z')";
     let mut connection = database.pool().acquire().await.unwrap();
     for (ahead, expected) in [
         ("-1 day", 2),
@@ -188,6 +188,6 @@ async fn tokens_are_counted_to_the_microsecond_and_never_in_excess() {
         let row = sqlx::query_scalar::<_, i32>(database.sql(&tokens.replace("$1", &format!("'{ahead}'"))));
         assert_eq!(row.fetch_one(&mut *connection).await.unwrap(), expected, "{ahead}");
     }
-    let time = "SELECT (extract(epoch FROM {schema}.rate_time(1, 3, '1 s')) * 1000000)::bigint";
+    let time = "SELECT (extract(epoch FROM {schema}._rate_time(1, 3, '1 s')) * 1000000)::bigint";
     assert_eq!(database.number(time).await, 333_334);
 }

@@ -306,7 +306,7 @@ async fn r10_ten_thousand_mixed_jobs_take_one_statement() {
 async fn r10_a_batch_takes_time_in_proportion_to_its_jobs() {
     const SIZE: usize = 20_000;
     let database = Database::with_connections(1).await;
-    let insert = "SELECT count(*) FROM {schema}.insert_batch(
+    let insert = "SELECT count(*) FROM {schema}._insert_batch(
         (SELECT array_agg(gen_random_uuid()) FROM generate_series(1, $1)), array_fill('a'::text, ARRAY[$1]),
         array_fill('default'::text, ARRAY[$1]), array_fill('{}'::jsonb, ARRAY[$1]), array_fill('{}'::jsonb, ARRAY[$1]),
         array_fill(0::smallint, ARRAY[$1]), array_fill(25::smallint, ARRAY[$1]),

@@ -157,7 +157,7 @@ async fn r13_an_update_by_hand_takes_neither_attempts_nor_times_that_no_client_c
     let holder = client.insert(updating("a").scheduled_in(WAIT)).await.unwrap().id();
     let run = |at: &str, max_attempts: i16| {
         format!(
-            "SELECT count(*) FROM (SELECT * FROM {{schema}}.update_holder('{holder}', ARRAY[jsonb_populate_record(
+            "SELECT count(*) FROM (SELECT * FROM {{schema}}._update_holder('{holder}', ARRAY[jsonb_populate_record(
                 NULL::{{schema}}.new_job, '{{\"id\": \"{holder}\", \"kind\": \"a\", \"args\": {{}}, \"scheduled_at\": \"{at}\",
                 \"max_attempts\": {max_attempts}, \"on_conflict\": \"update latest 9000000000000000000 1\"}}')])) AS u"
         )

@@ -145,7 +145,7 @@ async fn r13_push_moves_a_scheduled_holder_up_to_max_delay_and_never_back() {
     // Once due, the time stays.
     for (state, arrives) in [("scheduled", "0.5 s"), ("available", "-0.5 s")] {
         let due = format!(
-            "SELECT ({{schema}}.updated_schedule('{state}', NULL, t.at - interval '1 min', t.at, '10 min',
+            "SELECT ({{schema}}._updated_schedule('{state}', NULL, t.at - interval '1 min', t.at, '10 min',
                 t.at + interval '1 min', t.at + interval '{arrives}') = t.at)::text FROM (SELECT now() AS at) AS t"
         );
         assert_eq!(database.text(&due).await, "true");

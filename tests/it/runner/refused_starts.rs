@@ -67,11 +67,11 @@ async fn a_job_whose_start_a_trigger_refuses_holds_up_no_other_and_starts_when_i
 #[tokio::test]
 async fn a_job_whose_start_is_refused_at_the_commit_holds_up_no_other() {
     let database = Database::new().await;
-    let refuse = "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    let refuse = "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN RAISE EXCEPTION 'not today'; END $$";
     database.execute(refuse).await;
     let trigger = "CREATE CONSTRAINT TRIGGER refuse AFTER UPDATE ON {schema}.job DEFERRABLE INITIALLY DEFERRED
-        FOR EACH ROW WHEN (NEW.state = 'running' AND NEW.args ->> 'n' = '13') EXECUTE FUNCTION {schema}.refuse()";
+        FOR EACH ROW WHEN (NEW.state = 'running' AND NEW.args ->> 'n' = '13') EXECUTE FUNCTION {schema}._refuse()";
     database.execute(trigger).await;
     insert(&database, "a", 0..20).await;
     let runner = start(&database.client, &["a"], 20).await;
@@ -141,11 +141,11 @@ async fn a_queue_of_which_every_start_is_refused_holds_up_no_other() {
 async fn a_queue_whose_fetch_fails_holds_up_no_other() {
     let database = Database::new().await;
     database.client.queue("a").limit(Some(1)).await.unwrap();
-    let refuse = "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    let refuse = "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN RAISE EXCEPTION 'not today'; END $$";
     database.execute(refuse).await;
     let trigger = "CREATE TRIGGER refuse BEFORE UPDATE ON {schema}.queue FOR EACH ROW WHEN (NEW.name = 'a')
-        EXECUTE FUNCTION {schema}.refuse()";
+        EXECUTE FUNCTION {schema}._refuse()";
     let rate = "UPDATE {schema}.queue SET rate_count = 100, rate_period = '1 s', rate_burst = 100,
         rate_full_at = clock_timestamp() WHERE name = 'a'";
     database.execute(rate).await;

@@ -14,13 +14,13 @@ use crate::support::{Database, WAIT};
 /// A trigger of the application: jobs that it is `about` cannot end.
 async fn refuse(database: &Database, about: &str, code: &str) {
     let function = format!(
-        "CREATE FUNCTION {{schema}}.refuse() RETURNS trigger LANGUAGE plpgsql AS
+        "CREATE FUNCTION {{schema}}._refuse() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '{code}'; END $$"
     );
     database.execute(&function).await;
     let trigger = format!(
         "CREATE TRIGGER refuse BEFORE UPDATE ON {{schema}}.job FOR EACH ROW
-        WHEN (NEW.state IN ('completed', 'discarded') AND ({about})) EXECUTE FUNCTION {{schema}}.refuse()"
+        WHEN (NEW.state IN ('completed', 'discarded') AND ({about})) EXECUTE FUNCTION {{schema}}._refuse()"
     );
     database.execute(&trigger).await;
 }

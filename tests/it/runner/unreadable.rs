@@ -21,12 +21,12 @@ async fn jobs_that_cannot_be_read_are_discarded_and_hold_up_no_other() {
     let damaged_errors = damage(7, "errors").await;
     // A row that the database does not even change.
     let stuck = damage(30, "args").await;
-    let refuse = "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    let refuse = "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN RAISE EXCEPTION USING ERRCODE = 'data_corrupted', MESSAGE = 'invalid page'; END $$";
     database.execute(refuse).await;
     let trigger = format!(
         "CREATE TRIGGER refuse BEFORE UPDATE ON {{schema}}.job FOR EACH ROW WHEN (NEW.id = '{stuck}')
-        EXECUTE FUNCTION {{schema}}.refuse()"
+        EXECUTE FUNCTION {{schema}}._refuse()"
     );
     database.execute(&trigger).await;
 

@@ -574,11 +574,11 @@ async fn edge_a_finished_job_whose_key_is_taken_comes_back_without_its_claim() {
     let back = format!(
         "WITH back AS (
             UPDATE {{schema}}.job SET state = 'available', finalized_at = NULL,
-                unique_yielded = {{schema}}.enters_claim(unique_states, state, 'available')
+                unique_yielded = {{schema}}._enters_claim(unique_states, state, 'available')
             WHERE id = '{}'
             RETURNING id
         )
-        SELECT cardinality({{schema}}.take_claims(array_agg(id)))::bigint FROM back",
+        SELECT cardinality({{schema}}._take_claims(array_agg(id)))::bigint FROM back",
         first.id()
     );
     assert_eq!(database.number(&back).await, 0, "no job is discarded");

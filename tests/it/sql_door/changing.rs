@@ -95,7 +95,7 @@ async fn runners_are_woken_and_told_as_by_the_client() {
 #[tokio::test]
 async fn nobody_is_notified_where_the_queue_of_notifications_is_full() {
     let database = Database::new().await;
-    assert_eq!(database.text("SELECT {schema}.may_notify()::text").await, "true");
+    assert_eq!(database.text("SELECT {schema}._may_notify()::text").await, "true");
     let mut listener = PgListener::connect_with(database.pool()).await.unwrap();
     let channels = ["job", "control"].map(|channel| format!("{}.{channel}", database.schema));
     listener.listen_all(channels.iter().map(|channel| &**channel)).await.unwrap();

@@ -160,7 +160,7 @@ async fn in_sql(
         "SELECT c.canonical, {key} AS key
          FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::jsonb[], $6::timestamptz[]) WITH ORDINALITY
              AS i (kind, queue, args, meta, policy, scheduled_at, place)
-         CROSS JOIN LATERAL {{schema}}.job_claim(
+         CROSS JOIN LATERAL {{schema}}._job_claim(
              i.kind, i.args::jsonb, i.queue, i.meta::jsonb, 0, NULL, i.scheduled_at, i.policy
          ) AS c
          ORDER BY i.place"

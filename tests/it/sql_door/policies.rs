@@ -18,7 +18,7 @@ const NOT_UNIQUE: &str = "not unique";
 /// What SQL makes of a document: the claim's terms, or the error's message.
 async fn read(database: &Database, document: &Value) -> Result<String, String> {
     let text = "SELECT c.*
-        FROM {schema}.job_claim('k', '{\"a\": 1}', 'q', '{}', 0, NULL, '2026-02-12 15:15Z', $1) AS c";
+        FROM {schema}._job_claim('k', '{\"a\": 1}', 'q', '{}', 0, NULL, '2026-02-12 15:15Z', $1) AS c";
     let row = sqlx::query(database.sql(text)).bind(document).fetch_one(database.pool()).await;
     match row {
         Err(error) => {
@@ -390,7 +390,7 @@ async fn r7_calendar_months_are_the_same_in_rust_and_in_sql() {
             let months = random.below(1_190) as u32;
             let length = Length::months(months).plus(Duration::from_micros(1 + random.bits() % (40 * day)));
             let found: OffsetDateTime = sqlx::query_scalar(
-                database.sql("SELECT {schema}.length_after($1, {schema}.period_length($2, 'period'))"),
+                database.sql("SELECT {schema}._length_after($1, {schema}._period_length($2, 'period'))"),
             )
             .bind(instant)
             .bind(length.to_string())

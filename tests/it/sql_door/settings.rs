@@ -98,9 +98,9 @@ async fn any_search_path_will_do() {
         CREATE TYPE job_state AS ENUM ('mine');
         CREATE FUNCTION trap() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE 'trapped'; END $$;
         CREATE FUNCTION nfc(text) RETURNS text LANGUAGE sql AS 'SELECT {schema}_hostile.trap()';
-        CREATE FUNCTION canonical_value(jsonb) RETURNS text LANGUAGE sql AS 'SELECT {schema}_hostile.trap()';
+        CREATE FUNCTION _canonical_value(jsonb) RETURNS text LANGUAGE sql AS 'SELECT {schema}_hostile.trap()';
         CREATE FUNCTION canonical_json(jsonb) RETURNS text LANGUAGE sql AS 'SELECT {schema}_hostile.trap()';
-        CREATE FUNCTION double_text(numeric) RETURNS text LANGUAGE sql AS 'SELECT {schema}_hostile.trap()';
+        CREATE FUNCTION _double_text(numeric) RETURNS text LANGUAGE sql AS 'SELECT {schema}_hostile.trap()';
         CREATE FUNCTION state_names(smallint) RETURNS text[] LANGUAGE sql AS 'SELECT ARRAY[{schema}_hostile.trap()]';
         CREATE FUNCTION length(text) RETURNS integer LANGUAGE sql AS 'SELECT {schema}_hostile.trap()::integer';
         CREATE FUNCTION sha256(bytea) RETURNS bytea LANGUAGE sql AS 'SELECT {schema}_hostile.trap()::bytea';

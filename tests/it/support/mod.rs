@@ -216,7 +216,7 @@ impl Database {
     /// From now on the server's queue of notifications seems to be nearly full.
     pub async fn fill_notify_queue(&self) {
         let full =
-            "CREATE OR REPLACE FUNCTION {schema}.may_notify() RETURNS boolean LANGUAGE sql VOLATILE RETURN false";
+            "CREATE OR REPLACE FUNCTION {schema}._may_notify() RETURNS boolean LANGUAGE sql VOLATILE RETURN false";
         self.execute(full).await;
     }
 

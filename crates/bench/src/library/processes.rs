@@ -82,7 +82,7 @@ pub(crate) async fn run(database: &mut TestDatabase, work: Work) -> Result<Measu
     database.execute("BEGIN").await?;
     work.prepare(database, Table::Job).await?;
     let before = waiting(database, Table::Job).await?;
-    database.execute("SELECT /* schema */wake_runners(ARRAY['bench'])").await?;
+    database.execute("SELECT /* schema */_wake_runners(ARRAY['bench'])").await?;
     // The question whether all jobs are done must not read the whole table each time.
     database.execute("SET enable_seqscan = off").await?;
     let meter = Meter::start(database).await?;

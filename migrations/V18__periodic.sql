@@ -59,7 +59,7 @@ COMMENT ON CONSTRAINT periodic_schedule_short ON periodic IS 'A schedule and a t
 COMMENT ON CONSTRAINT periodic_catch_up_known ON periodic IS 'One of skip, latest, all.';
 COMMENT ON CONSTRAINT periodic_source_known ON periodic IS 'One of code, database.';
 
-CREATE FUNCTION place_periodic() RETURNS trigger
+CREATE FUNCTION _place_periodic() RETURNS trigger
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
@@ -80,7 +80,7 @@ BEGIN
     RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION place_periodic() IS
+COMMENT ON FUNCTION _place_periodic() IS
     'Begins another schedule, or another time zone, of a periodic job: its next slot is the first one from now on.';
 
 CREATE TRIGGER periodic_place
@@ -88,17 +88,17 @@ CREATE TRIGGER periodic_place
     FOR EACH ROW
     WHEN ((OLD.schedule, OLD.time_zone, OLD.next_at, OLD.starts_at)
         IS DISTINCT FROM (NEW.schedule, NEW.time_zone, NEW.next_at, NEW.starts_at))
-    EXECUTE FUNCTION place_periodic();
+    EXECUTE FUNCTION _place_periodic();
 COMMENT ON TRIGGER periodic_place ON periodic IS 'Sets next_at anew when the schedule or the time zone changes.';
 
-CREATE FUNCTION slot_text(slot timestamptz) RETURNS text
+CREATE FUNCTION _slot_text(slot timestamptz) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN to_char(slot AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS')
         || coalesce('.' || nullif(rtrim(to_char(slot AT TIME ZONE 'UTC', 'US'), '0'), ''), '')
         || 'Z';
-COMMENT ON FUNCTION slot_text(timestamptz) IS 'A slot in RFC 3339, as in keys and meta of periodic jobs.';
+COMMENT ON FUNCTION _slot_text(timestamptz) IS 'A slot in RFC 3339, as in keys and meta of periodic jobs.';
 
-CREATE FUNCTION slot_id(name text, slot timestamptz) RETURNS uuid
+CREATE FUNCTION _slot_id(name text, slot timestamptz) RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE
     -- A UUIDv7 of the slot's time; what is random in others is made from name and slot.
     RETURN (
@@ -106,9 +106,9 @@ CREATE FUNCTION slot_id(name text, slot timestamptz) RETURNS uuid
             overlay(overlay(id_at(slot)::text PLACING '7' || substr(h.hex, 1, 3) FROM 15 FOR 4) PLACING '8' FROM 20 FOR 1)
             PLACING substr(h.hex, 4, 3) || '-' || substr(h.hex, 7, 12) FROM 21
         )::uuid
-        FROM (SELECT encode(sha256(convert_to(name || ' ' || slot_text(slot), 'UTF8')), 'hex') AS hex) AS h
+        FROM (SELECT encode(sha256(convert_to(name || ' ' || _slot_text(slot), 'UTF8')), 'hex') AS hex) AS h
     );
-COMMENT ON FUNCTION slot_id(text, timestamptz) IS
+COMMENT ON FUNCTION _slot_id(text, timestamptz) IS
     'The id of the job of a periodic job''s slot: always the same, so that a second insert of it is recognised.';
 
 CREATE FUNCTION run_periodic(
@@ -141,7 +141,7 @@ BEGIN
     PERFORM set_config('uniqueue.ignore_max_waiting', 'on', true);
     FOREACH slot_at IN ARRAY slots LOOP
         slot := slot_at;
-        job := slot_id(which, slot_at);
+        job := _slot_id(which, slot_at);
         -- The slot was run before. What its job is made of may have changed since.
         IF EXISTS (SELECT FROM job AS j WHERE j.id = run_periodic.job) THEN
             outcome := 'inserted';
@@ -150,11 +150,11 @@ BEGIN
             CONTINUE;
         END IF;
         SELECT e.outcome, e.job_id AS id INTO entered
-        FROM enter_job(
+        FROM _enter_job(
             definition.kind,
             definition.args,
             definition.queue,
-            definition.meta || jsonb_build_object('periodic', jsonb_build_object('name', which, 'slot', slot_text(slot_at))),
+            definition.meta || jsonb_build_object('periodic', jsonb_build_object('name', which, 'slot', _slot_text(slot_at))),
             definition.priority,
             definition.max_attempts,
             slot_at,
@@ -163,7 +163,7 @@ BEGIN
             -- as the job is kept.
             coalesce(
                 definition.unique_policy,
-                jsonb_build_object('key', 'periodic:' || which || ':' || slot_text(slot_at), 'scope', 'exists', 'ttl', 'PT10M')
+                jsonb_build_object('key', 'periodic:' || which || ':' || _slot_text(slot_at), 'scope', 'exists', 'ttl', 'PT10M')
             ),
             job,
             pending => false,

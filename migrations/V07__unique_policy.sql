@@ -1,210 +1,8 @@
--- Unique keys: the canonical form of JSON (RFC 8785 with all digits of integers), and the key that a policy makes.
--- Rust makes the same keys (src/unique); tests hold both to the same vectors.
-
-CREATE FUNCTION nfc_around_u11a7(given text) RETURNS text
-    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    RETURN (
-        SELECT string_agg(normalize(p.part, NFC), chr(4519) ORDER BY p.place)
-        FROM unnest(string_to_array(given, chr(4519))) WITH ORDINALITY AS p (part, place)
-    );
-COMMENT ON FUNCTION nfc_around_u11a7(text) IS
-    'As nfc, for texts with U+11A7: PostgreSQL takes that for a final consonant and drops it after a Hangul syllable. It composes with nothing, so the parts on its sides can be normalized each on its own.';
-
-CREATE FUNCTION nfc(given text) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN CASE
-        -- ASCII, which NFC leaves as it is, has as many bytes as characters.
-        WHEN octet_length(given) = length(given) THEN given
-        WHEN strpos(given, chr(4519)) = 0 THEN normalize(given, NFC)
-        ELSE nfc_around_u11a7(given)
-    END;
-COMMENT ON FUNCTION nfc(text) IS
-    'The text in Unicode Normalization Form C, by the Unicode version of this server: characters younger than that stay as they are.';
-
-CREATE FUNCTION utf16_order(name text) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    -- In UTF-16 the characters above U+FFFF are surrogate pairs, which come before U+E000 to
-    -- U+FFFF. Marked with U+10FFFF, the last character of all, those come last in bytes too;
-    -- U+10FFFF itself gets the lowest character behind it, so that it stays before them.
-    RETURN CASE
-        WHEN octet_length(name) = length(name) THEN name
-        ELSE regexp_replace(
-            replace(name, chr(1114111), chr(1114111) || chr(1)) COLLATE "C",
-            E'([\\uE000-\\uFFFF])',
-            chr(1114111) || E'\\1',
-            'g'
-        )
-    END COLLATE "C";
-COMMENT ON FUNCTION utf16_order(text) IS
-    'A text to sort by: its order in bytes is the order of the names in UTF-16 code units, which RFC 8785 asks for.';
-
-CREATE FUNCTION number_text(given numeric, plain_from numeric, plain_below numeric) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path FROM CURRENT
-AS $$
-DECLARE
-    plain CONSTANT text := trim_scale(abs(given))::text;
-    digits text;
-    exponent integer;
-BEGIN
-    IF given = 0 OR (abs(given) >= plain_from AND abs(given) < plain_below) THEN
-        RETURN CASE WHEN given < 0 THEN '-' ELSE '' END || plain;
-    END IF;
-    digits := trim('0' FROM replace(plain, '.', ''));
-    exponent := CASE
-        WHEN abs(given) >= 1 THEN length(split_part(plain, '.', 1)) - 1
-        ELSE length(ltrim(substr(plain, 3), '0')) - length(substr(plain, 3)) - 1
-    END;
-    RETURN CASE WHEN given < 0 THEN '-' ELSE '' END
-        || left(digits, 1)
-        || CASE WHEN length(digits) > 1 THEN '.' ELSE '' END
-        || substr(digits, 2)
-        || CASE WHEN exponent > 0 THEN 'e+' ELSE 'e' END
-        || exponent;
-END
-$$;
-COMMENT ON FUNCTION number_text(numeric, numeric, numeric) IS
-    'A number as ECMAScript writes it: plain from plain_from to below plain_below, otherwise with an exponent, as 1e+21. ECMAScript''s own limits are 1e-6 and 1e21.';
-
-CREATE FUNCTION double_text(given numeric) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path FROM CURRENT
-    SET extra_float_digits = 1
-AS $$
-DECLARE
-    nearest double precision;
-    shortest text;
-    decimal numeric;
-    place integer;
-    candidate numeric;
-BEGIN
-    -- Beside such a number others would have the same text.
-    IF given <> 0 AND (
-        length(trim('0' FROM replace(trim_scale(abs(given))::text, '.', ''))) > 17
-        OR (abs(given) < 1e-323 AND abs(given) * power(2::numeric, 1075) <= 1)
-        OR abs(given) >= power(2::numeric, 1024) - power(2::numeric, 970)
-    ) THEN
-        RAISE invalid_parameter_value USING MESSAGE = format(
-            'invalid unique key: a double cannot hold the number, make it a string: "%s"',
-            left(number_text(given, 1e-7, 1e40), 80)
-        );
-    END IF;
-    nearest := given::double precision;
-    shortest := nearest::text;
-    decimal := shortest::numeric;
-
-    -- PostgreSQL writes the shortest digits that lie strictly between the neighbours' borders;
-    -- ECMAScript also takes a border, where reading rounds it to this double. Then one digit
-    -- fewer is enough. With 15 digits or fewer that cannot be: each of those is a double's own.
-    IF length(shortest) > 15 THEN
-        -- Of the last digit, counted from the point to the right.
-        place := length(split_part(split_part(shortest, 'e', 1), '.', 2))
-            - coalesce(nullif(split_part(shortest, 'e', 2), ''), '0')::integer;
-        candidate := trunc(decimal, place - 1);
-        IF candidate::double precision <> nearest THEN
-            candidate := candidate + sign(decimal) * ('1e' || 1 - place)::numeric;
-        END IF;
-        IF abs(candidate) <= 1.7976931348623157e308 AND candidate::double precision = nearest THEN
-            decimal := candidate;
-        END IF;
-    END IF;
-
-    RETURN number_text(decimal, 1e-6, 1e21);
-END
-$$;
-COMMENT ON FUNCTION double_text(numeric) IS
-    'The double nearest to a number, as ECMAScript writes it: 1e21 is 1e+21, 0.1 is 0.1. Error 22023: a number that a double cannot hold, with more than 17 digits, or rounded to 0 or to infinity.';
-
-CREATE FUNCTION canonical_number(given numeric) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN CASE
-        WHEN scale(given) = 0 AND given BETWEEN -9223372036854775808 AND 18446744073709551615 THEN given::text
-        ELSE double_text(given)
-    END;
-COMMENT ON FUNCTION canonical_number(numeric) IS
-    'A number of canonical JSON: an integer from -2^63 to 2^64-1 with all its digits, anything else as a double (double_text). 1.0 is the double 1, since jsonb keeps its zero.';
-
-CREATE FUNCTION canonical_value(given jsonb) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path FROM CURRENT
-AS $$
-DECLARE
-    inner_text text;
-    names text[];
-BEGIN
-    IF jsonb_typeof(given) NOT IN ('object', 'array') THEN
-        RETURN CASE jsonb_typeof(given)
-            WHEN 'string' THEN to_json(nfc(given #>> '{}'))::text
-            WHEN 'number' THEN canonical_number(given::numeric)
-            ELSE given::text
-        END;
-    END IF;
-
-    IF jsonb_typeof(given) = 'array' THEN
-        SELECT string_agg(
-            CASE jsonb_typeof(i.item)
-                WHEN 'string' THEN to_json(nfc(i.item #>> '{}'))::text
-                WHEN 'number' THEN canonical_number(i.item::numeric)
-                ELSE canonical_value(i.item)
-            END,
-            ',' ORDER BY i.place
-        )
-        INTO inner_text
-        FROM jsonb_array_elements(given) WITH ORDINALITY AS i (item, place);
-        RETURN '[' || coalesce(inner_text, '') || ']';
-    END IF;
-
-    SELECT
-        string_agg(
-            to_json(m.name)::text || ':' || CASE jsonb_typeof(m.member)
-                WHEN 'string' THEN to_json(nfc(m.member #>> '{}'))::text
-                WHEN 'number' THEN canonical_number(m.member::numeric)
-                ELSE canonical_value(m.member)
-            END,
-            ',' ORDER BY utf16_order(m.name) COLLATE "C"
-        ),
-        array_agg(m.name) FILTER (WHERE octet_length(m.name) <> length(m.name))
-    INTO inner_text, names
-    FROM (SELECT nfc(e.key) AS name, e.value AS member FROM jsonb_each(given) AS e) AS m;
-    -- jsonb keeps names apart that only NFC makes one.
-    IF cardinality(names) > 1 AND EXISTS (SELECT FROM unnest(names) AS n (name) GROUP BY n.name COLLATE "C" HAVING count(*) > 1) THEN
-        RAISE invalid_parameter_value USING MESSAGE = format(
-            'invalid unique key: two members have one name after Unicode NFC: %s',
-            (
-                SELECT to_json(min(r.name))
-                FROM (
-                    SELECT n.name COLLATE "C" AS name
-                    FROM unnest(names) AS n (name)
-                    GROUP BY n.name COLLATE "C"
-                    HAVING count(*) > 1
-                ) AS r
-            )
-        );
-    END IF;
-    RETURN '{' || coalesce(inner_text, '') || '}';
-END
-$$;
-COMMENT ON FUNCTION canonical_value(jsonb) IS
-    'The recursion of canonical_json, which checks the depth first.';
-
-CREATE FUNCTION canonical_json(given jsonb) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path FROM CURRENT
-AS $$
-BEGIN
-    -- As deep as the Rust library reads.
-    IF jsonb_path_exists(given, 'strict $.**{127} ? (@.type() == "array" || @.type() == "object")') THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = 'invalid unique key: values nest too deeply: "more than 127 levels"';
-    END IF;
-    RETURN canonical_value(given);
-END
-$$;
-COMMENT ON FUNCTION canonical_json(jsonb) IS
-    'The canonical text of JSON: RFC 8785 (members sorted by UTF-16 code units, no white space, ECMAScript numbers) after Unicode NFC, with integers from -2^63 to 2^64-1 exact. Two values are the same exactly when their canonical texts are. Errors 22023: names that collide after NFC, more than 127 levels, a number that a double cannot hold (double_text).';
+-- What a unique policy says, and the key that it makes.
+-- Rust reads the same documents and makes the same keys (src/unique).
 
 -- The message names the field and the text, also where a cast would fail for too many digits.
-CREATE FUNCTION period_length(given text, field text) RETURNS interval
+CREATE FUNCTION _period_length(given text, field text) RETURNS interval
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
     SET search_path FROM CURRENT
 AS $$
@@ -269,17 +67,17 @@ BEGIN
     RETURN make_interval(months => months::integer) + (seconds * 1000000)::bigint * interval '1 microsecond';
 END
 $$;
-COMMENT ON FUNCTION period_length(text, text) IS
+COMMENT ON FUNCTION _period_length(text, text) IS
     'The length of an ISO 8601 duration: calendar months, and an exact time in which a day is 24 hours. field: where it stands, for the error. Error 22023: anything else, nothing, more than 100 years, parts of a microsecond, and for a window years, months and parts of a second.';
 
-CREATE FUNCTION length_after(instant timestamptz, length interval) RETURNS timestamptz
+CREATE FUNCTION _length_after(instant timestamptz, length interval) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     -- The planner writes the expression in place of the call. CASE, since the time zone is looked up for each call.
     RETURN CASE WHEN length IS NOT NULL THEN (instant AT TIME ZONE 'UTC' + length) AT TIME ZONE 'UTC' END;
-COMMENT ON FUNCTION length_after(timestamptz, interval) IS
+COMMENT ON FUNCTION _length_after(timestamptz, interval) IS
     'The instant that is so much later. Months are added in UTC, whatever the session''s time zone. Null for no length.';
 
-CREATE FUNCTION window_text(instant timestamptz, seconds numeric) RETURNS text
+CREATE FUNCTION _window_text(instant timestamptz, seconds numeric) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     -- -62135596800 is Monday 0001-01-01 00:00 UTC in Unix seconds. div is exact, while / rounds the
     -- last microsecond of a window up into the next.
@@ -288,10 +86,10 @@ CREATE FUNCTION window_text(instant timestamptz, seconds numeric) RETURNS text
             AT TIME ZONE 'UTC',
         'YYYY-MM-DD"T"HH24:MI:SS"Z/PT"'
     ) || trunc(seconds) || 'S';
-COMMENT ON FUNCTION window_text(timestamptz, numeric) IS
+COMMENT ON FUNCTION _window_text(timestamptz, numeric) IS
     'The window that an instant falls into, as it stands in the fingerprint: 2026-02-12T15:15:00Z/PT900S. Windows are multiples of the length from Monday 0001-01-01 00:00 UTC, whatever the session''s time zone.';
 
-CREATE FUNCTION part_path(part text, field text) RETURNS text[]
+CREATE FUNCTION _part_path(part text, field text) RETURNS text[]
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
     SET search_path FROM CURRENT
 AS $$
@@ -318,10 +116,10 @@ BEGIN
     RETURN segments;
 END
 $$;
-COMMENT ON FUNCTION part_path(text, text) IS
+COMMENT ON FUNCTION _part_path(text, text) IS
     'The way to a chosen part: a plain name is a top-level member, literally; what starts with / is a JSON Pointer (RFC 6901). field: for the error. Error 22023: a malformed pointer.';
 
-CREATE FUNCTION add_part(source jsonb, path text[], chosen jsonb) RETURNS jsonb
+CREATE FUNCTION _add_part(source jsonb, path text[], chosen jsonb) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path FROM CURRENT
 AS $$
@@ -333,7 +131,7 @@ BEGIN
     IF name IS NULL THEN
         RETURN source;
     ELSIF jsonb_typeof(source) = 'object' THEN
-        part := add_part(source -> name, path[2:], chosen -> name);
+        part := _add_part(source -> name, path[2:], chosen -> name);
         RETURN CASE
             WHEN part IS NULL THEN NULL
             WHEN jsonb_typeof(chosen) = 'object' THEN chosen || jsonb_build_object(name, part)
@@ -341,7 +139,7 @@ BEGIN
         END;
     ELSIF jsonb_typeof(source) = 'array' AND name COLLATE "C" ~ '^(0|[1-9][0-9]{0,8})$' THEN
         place := name;
-        part := add_part(source -> place, path[2:], chosen -> place);
+        part := _add_part(source -> place, path[2:], chosen -> place);
         RETURN CASE WHEN part IS NOT NULL THEN (
             -- Items before the last chosen one that were not chosen are null.
             SELECT jsonb_agg(CASE i.i WHEN place THEN part ELSE coalesce(chosen -> i.i, 'null') END ORDER BY i.i)
@@ -354,10 +152,10 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION add_part(jsonb, text[], jsonb) IS
+COMMENT ON FUNCTION _add_part(jsonb, text[], jsonb) IS
     'What was chosen so far and the part of source at path, which keeps its nesting; null where source has no such part.';
 
-CREATE FUNCTION chosen_parts(source jsonb, parts text[], field text, chosen jsonb DEFAULT NULL) RETURNS jsonb
+CREATE FUNCTION _chosen_parts(source jsonb, parts text[], field text, chosen jsonb DEFAULT NULL) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path FROM CURRENT
 AS $$
@@ -370,7 +168,7 @@ BEGIN
             -- The usual case, a member by its name, without the calls.
             more := CASE WHEN source ? part THEN coalesce(chosen, '{}') || jsonb_build_object(part, source -> part) END;
         ELSE
-            more := add_part(source, part_path(part, field), chosen);
+            more := _add_part(source, _part_path(part, field), chosen);
         END IF;
         IF more IS NULL AND field = 'args_keys' THEN
             RAISE invalid_parameter_value USING
@@ -381,10 +179,10 @@ BEGIN
     RETURN chosen;
 END
 $$;
-COMMENT ON FUNCTION chosen_parts(jsonb, text[], text, jsonb) IS
+COMMENT ON FUNCTION _chosen_parts(jsonb, text[], text, jsonb) IS
     'What was chosen so far and these parts of source. Error 22023: with field args_keys, a part that source does not have; others are left out.';
 
-CREATE FUNCTION read_update(document jsonb) RETURNS text
+CREATE FUNCTION _read_update(document jsonb) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
     SET search_path FROM CURRENT
 AS $$
@@ -408,7 +206,7 @@ BEGIN
             format('update.schedule: must be one of keep, push: %s', document -> 'schedule')
         WHEN jsonb_typeof(document -> 'max_delay') <> 'string' THEN
             format('update.max_delay: must be a string: %s', document -> 'max_delay')
-        WHEN period_length(document ->> 'max_delay', 'update.max_delay') IS NOT NULL AND schedule = 'keep' THEN
+        WHEN _period_length(document ->> 'max_delay', 'update.max_delay') IS NOT NULL AND schedule = 'keep' THEN
             format('update.max_delay: needs schedule push: %s', document -> 'max_delay')
         WHEN document ? 'max_items' AND CASE
             WHEN (document ->> 'max_items') COLLATE "C" ~ '^[0-9]{1,9}$' AND jsonb_typeof(document -> 'max_items') = 'number'
@@ -425,15 +223,15 @@ BEGIN
     END IF;
     RETURN format(
         'update %s %s %s', args,
-        coalesce((extract(epoch FROM period_length(document ->> 'max_delay', 'update.max_delay')) * 1000000)::bigint, 0),
+        coalesce((extract(epoch FROM _period_length(document ->> 'max_delay', 'update.max_delay')) * 1000000)::bigint, 0),
         coalesce(document ->> 'max_items', '1000')
     );
 END
 $$;
-COMMENT ON FUNCTION read_update(jsonb) IS
-    'Reads the member update of a policy''s document strictly. Answers the on_conflict that insert_batch reads: update, then args, max_delay in microseconds (0: the schedule is kept) and max_items. Error 22023 naming the member at fault.';
+COMMENT ON FUNCTION _read_update(jsonb) IS
+    'Reads the member update of a policy''s document strictly. Answers the on_conflict that _insert_batch reads: update, then args, max_delay in microseconds (0: the schedule is kept) and max_items. Error 22023 naming the member at fault.';
 
-CREATE FUNCTION read_unique_policy(
+CREATE FUNCTION _read_unique_policy(
     document jsonb,
     OUT key text,
     OUT has_type boolean,
@@ -504,7 +302,7 @@ BEGIN
                     WHEN 'states' THEN states := words;
                 END CASE;
             WHEN member = 'update' THEN
-                update_terms := read_update(given);
+                update_terms := _read_update(given);
             WHEN member = 'exclude_type' THEN
                 IF jsonb_typeof(given) <> 'boolean' THEN
                     field := member;
@@ -533,9 +331,9 @@ BEGIN
                 CASE member
                     WHEN 'key' THEN key := word;
                     WHEN 'like' THEN preset := word;
-                    WHEN 'period' THEN period_length := period_length(word, member);
-                    WHEN 'ttl' THEN ttl_length := period_length(word, member);
-                    WHEN 'window' THEN window_length := extract(epoch FROM period_length(word, member));
+                    WHEN 'period' THEN period_length := _period_length(word, member);
+                    WHEN 'ttl' THEN ttl_length := _period_length(word, member);
+                    WHEN 'window' THEN window_length := extract(epoch FROM _period_length(word, member));
                     WHEN 'scope' THEN scope := word;
                     WHEN 'until' THEN until := word;
                     WHEN 'on_conflict' THEN on_conflict := word;
@@ -644,7 +442,7 @@ BEGIN
     ELSE
         unique_states := CASE
             WHEN states IS NOT NULL THEN (
-                SELECT bit_or(state_bit(replace(s, 'active', 'running')::job_state)) FROM unnest(states) AS s
+                SELECT bit_or(_state_bit(replace(s, 'active', 'running')::job_state)) FROM unnest(states) AS s
             )
             WHEN scope = 'queued' THEN 177
             WHEN scope = 'completed' THEN 245
@@ -661,7 +459,7 @@ BEGIN
                 'start ends the claim at the fetch, and the states hold none before it: %s',
                 array_to_string(state_names(unique_states), ', ')
             );
-        ELSIF on_conflict = 'run_again' AND NOT until_start AND unique_states & state_bit('running') <> 0 THEN
+        ELSIF on_conflict = 'run_again' AND NOT until_start AND unique_states & _state_bit('running') <> 0 THEN
             field := 'on_conflict';
             problem := format(
                 'run_again needs a scope without running: %s', array_to_string(state_names(unique_states), ', ')
@@ -679,10 +477,10 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION read_unique_policy(jsonb) IS
+COMMENT ON FUNCTION _read_unique_policy(jsonb) IS
     'Reads a policy''s document (see unique_key) strictly. The window''s length is in seconds, unique_states is the bitmask of job.unique_states. Error 22023 naming the member at fault.';
 
-CREATE FUNCTION job_claim(
+CREATE FUNCTION _job_claim(
     kind text,
     args jsonb,
     queue text,
@@ -752,7 +550,7 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT p.* INTO policy FROM read_unique_policy(unique_policy) AS p;
+    SELECT p.* INTO policy FROM _read_unique_policy(unique_policy) AS p;
     IF NOT policy.is_enforced THEN
         RETURN;
     END IF;
@@ -774,9 +572,9 @@ BEGIN
             -- Positional args are chosen from in their first item when that is an object.
             source := CASE WHEN jsonb_typeof(args) = 'array' AND jsonb_typeof(args -> 0) = 'object' THEN args -> 0 ELSE args END;
             source := coalesce(
-                chosen_parts(
+                _chosen_parts(
                     source, policy.optional_args_keys, 'optional_args_keys',
-                    chosen_parts(source, policy.args_keys, 'args_keys')
+                    _chosen_parts(source, policy.args_keys, 'args_keys')
                 ),
                 '{}'
             );
@@ -784,7 +582,7 @@ BEGIN
                 SELECT format('invalid unique policy: update.args: append would change a member that the key is made from: %s', to_json(m.name))
                 INTO problem
                 FROM unnest(policy.args_keys || policy.optional_args_keys) WITH ORDINALITY AS p (part, place)
-                CROSS JOIN LATERAL (SELECT (part_path(p.part, 'args_keys'))[1]) AS m (name)
+                CROSS JOIN LATERAL (SELECT (_part_path(p.part, 'args_keys'))[1]) AS m (name)
                 WHERE jsonb_typeof(
                     CASE WHEN jsonb_typeof(args) = 'array' AND jsonb_typeof(args -> 0) = 'object' THEN args -> 0 ELSE args END
                         -> m.name
@@ -796,26 +594,26 @@ BEGIN
                 END IF;
             END IF;
         END IF;
-        canonical := canonical || ',"args":' || canonical_value(source);
+        canonical := canonical || ',"args":' || _canonical_value(source);
     END IF;
     IF policy.has_meta THEN
-        source := coalesce(chosen_parts(meta, policy.meta_keys, 'meta_keys'), '{}');
-        canonical := canonical || ',"meta":' || canonical_value(source);
+        source := coalesce(_chosen_parts(meta, policy.meta_keys, 'meta_keys'), '{}');
+        canonical := canonical || ',"meta":' || _canonical_value(source);
     END IF;
     IF policy.window_length IS NOT NULL THEN
-        canonical := canonical || ',"period":"' || window_text(coalesce(scheduled_at, clock_timestamp()), policy.window_length) || '"';
+        canonical := canonical || ',"period":"' || _window_text(coalesce(scheduled_at, clock_timestamp()), policy.window_length) || '"';
     END IF;
     IF policy.has_queue THEN
-        canonical := canonical || ',"queue":' || to_json(nfc(queue));
+        canonical := canonical || ',"queue":' || to_json(_nfc(queue));
     END IF;
     IF policy.has_type THEN
-        canonical := canonical || ',"type":' || to_json(nfc(kind));
+        canonical := canonical || ',"type":' || to_json(_nfc(kind));
     END IF;
     canonical := '{' || substr(canonical, 2) || '}';
     unique_key := encode(sha256(convert_to(canonical, 'UTF8')), 'hex');
 END
 $$;
-COMMENT ON FUNCTION job_claim(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb) IS
+COMMENT ON FUNCTION _job_claim(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb) IS
     'Checks the arguments of insert_job and makes the claim: the canonical text of the fingerprint (null for a raw key), its SHA-256, and the terms. All null for a plain job. Errors as insert_job.';
 
 CREATE FUNCTION unique_key(
@@ -827,7 +625,7 @@ CREATE FUNCTION unique_key(
     scheduled_at timestamptz DEFAULT NULL
 ) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN (SELECT c.unique_key FROM job_claim(kind, args, queue, meta, 0, NULL, scheduled_at, unique_policy) AS c);
+    RETURN (SELECT c.unique_key FROM _job_claim(kind, args, queue, meta, 0, NULL, scheduled_at, unique_policy) AS c);
 COMMENT ON FUNCTION unique_key(text, jsonb, text, jsonb, jsonb, timestamptz) IS
     'The unique key that a job gets by a policy: lowercase hex SHA-256 of its fingerprint''s canonical text, the same as the Rust library makes.
 kind: 1 to 128 bytes, no control characters. args: default {}. queue: default "default". meta: an object, default {}. scheduled_at: decides the window; default now.

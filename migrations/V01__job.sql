@@ -1,5 +1,6 @@
 -- The job table: what a job is, and the index that makes its unique key unique.
 -- Runs with search_path set to the queue's schema, as every file here does, so no name is qualified.
+-- A function whose name begins with an underscore is not for users: it may change with any version.
 
 CREATE TYPE job_state AS ENUM (
     'available', 'cancelled', 'completed', 'discarded', 'pending', 'retryable', 'running', 'scheduled'
@@ -19,7 +20,7 @@ CREATE DOMAIN group_limit AS smallint CHECK (VALUE >= 1);
 COMMENT ON DOMAIN group_limit IS 'How many jobs of a group may run at once: 1 to 32767.';
 
 CREATE DOMAIN state_mask AS smallint CHECK (VALUE BETWEEN 0 AND 255);
-COMMENT ON DOMAIN state_mask IS 'A set of states, one bit each (state_bit, state_names).';
+COMMENT ON DOMAIN state_mask IS 'A set of states, one bit each (_state_bit, state_names).';
 
 CREATE DOMAIN attempt_count AS smallint CHECK (VALUE >= 0);
 COMMENT ON DOMAIN attempt_count IS 'A number of attempts: 0 to 32767.';
@@ -32,12 +33,12 @@ COMMENT ON DOMAIN jsonb_object IS 'A JSON object.';
 
 -- The states are in alphabetical order, so the bit is 1 shifted by the state's place. width_bucket finds the place
 -- among the states after the first. It is immutable, as a generated column needs; a cast of an enum to text is not.
-CREATE FUNCTION state_bit(state job_state) RETURNS smallint
+CREATE FUNCTION _state_bit(state job_state) RETURNS smallint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN 1 << width_bucket(
         state, '{cancelled, completed, discarded, pending, retryable, running, scheduled}'::job_state[]
     );
-COMMENT ON FUNCTION state_bit(job_state) IS
+COMMENT ON FUNCTION _state_bit(job_state) IS
     'The bit of a state in job.unique_states: available 1, cancelled 2, completed 4, discarded 8, pending 16, retryable 32, running 64, scheduled 128.';
 
 CREATE FUNCTION state_names(unique_states smallint) RETURNS text[]
@@ -55,15 +56,15 @@ CREATE FUNCTION state_names(unique_states smallint) RETURNS text[]
 COMMENT ON FUNCTION state_names(smallint) IS
     'The states of a job.unique_states mask in words, in the order of a job''s life.';
 
-CREATE FUNCTION enters_claim(unique_states smallint, old job_state, new job_state) RETURNS boolean
+CREATE FUNCTION _enters_claim(unique_states smallint, old job_state, new job_state) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN unique_states IS NOT NULL
-        AND unique_states & state_bit(new) <> 0
-        AND unique_states & state_bit(old) = 0;
-COMMENT ON FUNCTION enters_claim(smallint, job_state, job_state) IS
-    'Whether a change of state brings a job back into its unique states. Such a job first yields its claim, then takes it back with take_claims where the key is free.';
+        AND unique_states & _state_bit(new) <> 0
+        AND unique_states & _state_bit(old) = 0;
+COMMENT ON FUNCTION _enters_claim(smallint, job_state, job_state) IS
+    'Whether a change of state brings a job back into its unique states. Such a job first yields its claim, then takes it back with _take_claims where the key is free.';
 
-CREATE FUNCTION with_error(errors jsonb, attempt integer, at timestamptz, error text) RETURNS jsonb
+CREATE FUNCTION _with_error(errors jsonb, attempt integer, at timestamptz, error text) RETURNS jsonb
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN CASE
             -- Changed by hand.
@@ -72,7 +73,7 @@ CREATE FUNCTION with_error(errors jsonb, attempt integer, at timestamptz, error 
             ELSE jsonb_path_query_array(errors, '$[last - 48 to last]')
         END
         || jsonb_build_object('attempt', attempt, 'at', at, 'error', left(error, 16500));
-COMMENT ON FUNCTION with_error(jsonb, integer, timestamptz, text) IS
+COMMENT ON FUNCTION _with_error(jsonb, integer, timestamptz, text) IS
     'The errors of a job with one more. The newest 50 are kept, and of an error its first 16,500 characters.';
 
 CREATE FUNCTION id_at(at timestamptz) RETURNS uuid
@@ -103,7 +104,7 @@ CREATE TABLE job (
     until_start boolean NOT NULL DEFAULT false,
     discard_on_reentry boolean NOT NULL DEFAULT false,
     unique_yielded boolean NOT NULL DEFAULT false,
-    -- The test of state_bit, written out: PostgreSQL would look the function up for each statement.
+    -- The test of _state_bit, written out: PostgreSQL would look the function up for each statement.
     claims boolean NOT NULL GENERATED ALWAYS AS (
         unique_key IS NOT NULL
         AND NOT unique_yielded
@@ -148,7 +149,7 @@ COMMENT ON COLUMN job.priority IS 'Higher runs first. Default 0.';
 COMMENT ON COLUMN job.attempt IS 'How often the job was started. Counted at fetch. The first crash of a runner gives it back.';
 COMMENT ON COLUMN job.max_attempts IS 'Attempts before the job is discarded. Default 25.';
 COMMENT ON COLUMN job.crashes IS 'How many times in a row the job''s runner died while it had the job. Above 0 the job is a suspect, which runners fetch few at a time.';
-COMMENT ON COLUMN job.unique_states IS 'Bitmask of the states in which the job claims its key (state_bit, state_names); 0: given up for good.';
+COMMENT ON COLUMN job.unique_states IS 'Bitmask of the states in which the job claims its key (_state_bit, state_names); 0: given up for good.';
 COMMENT ON COLUMN job.until_start IS 'Whether the claim is given up for good when a worker fetches the job.';
 COMMENT ON COLUMN job.discard_on_reentry IS 'Whether the job is discarded, rather than going on without a claim, when it comes back to its unique states and another job holds the key.';
 COMMENT ON COLUMN job.unique_yielded IS 'Whether the job came back to its unique states while another job held the key, and so goes on without a claim.';

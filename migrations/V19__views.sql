@@ -1,6 +1,6 @@
 -- Views of jobs and queues, for people.
 
-CREATE FUNCTION available_queues() RETURNS SETOF text
+CREATE FUNCTION _available_queues() RETURNS SETOF text
     LANGUAGE sql STABLE
     ROWS 100
     SET search_path FROM CURRENT
@@ -39,7 +39,7 @@ SELECT a.queue::text FROM without_group AS a
 UNION
 SELECT g.queue::text FROM with_groups AS g
 $$;
-COMMENT ON FUNCTION available_queues() IS 'The queues that have available jobs.';
+COMMENT ON FUNCTION _available_queues() IS 'The queues that have available jobs.';
 
 -- A job that was inserted with a past scheduled_at counts as waiting since its insert.
 CREATE FUNCTION queues(count_to integer DEFAULT 10000, look_at integer DEFAULT 20000)
@@ -114,7 +114,7 @@ worked AS (
 named AS (
     SELECT q.name FROM queue AS q
     UNION SELECT w.queue FROM worked AS w
-    UNION SELECT a.name FROM available_queues() AS a (name)
+    UNION SELECT a.name FROM _available_queues() AS a (name)
     UNION SELECT r.queue FROM running AS r
     UNION SELECT w.queue FROM waiting AS w
     UNION SELECT d.queue FROM discarded AS d
@@ -142,7 +142,7 @@ LEFT JOIN last AS l ON l.queue = n.name
 CROSS JOIN LATERAL (
     SELECT count(*) AS available
     FROM (
-        SELECT FROM available_jobs(n.name, count_to + 1) LIMIT count_to + 1
+        SELECT FROM _available_jobs(n.name, count_to + 1) LIMIT count_to + 1
     ) AS c
 ) AS a
 CROSS JOIN LATERAL (
@@ -259,146 +259,12 @@ $$;
 COMMENT ON FUNCTION failing_kinds(integer) IS
     'The rows of the view failing_kind, from the look_at waiting jobs that are due first and the look_at last discarded ones.';
 
-CREATE FUNCTION stuck_jobs(
-    running_longer_than interval DEFAULT '1 hour',
-    waiting_longer_than interval DEFAULT '1 minute',
-    look_at integer DEFAULT 1000
-)
-RETURNS TABLE (
-    id uuid, kind text, queue text, state text, attempt smallint, runner uuid,
-    since timestamptz, stuck_for interval, reason text, remedy text
-)
-    LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
-AS $$
-WITH RECURSIVE live_runner AS MATERIALIZED (
-    SELECT r.id, r.queues, r.started_at FROM runner AS r WHERE r.leased_until > statement_timestamp()
-),
-running AS (
-    SELECT
-        j.id, j.kind, j.queue, 'running' AS state, j.attempt, j.worker,
-        CASE WHEN l.is_lost THEN coalesce(r.leased_until, j.attempted_at) ELSE j.attempted_at END AS since,
-        CASE WHEN l.is_lost THEN 'its runner died' ELSE 'runs long' END AS reason,
-        CASE
-            WHEN l.is_lost THEN 'Start a runner: it takes the jobs of dead ones back within seconds.'
-            ELSE format('Wait, or: SELECT * FROM %I.cancel_jobs(ARRAY[%L::uuid]);', current_schema(), j.id)
-        END AS remedy
-    FROM job AS j
-    LEFT JOIN runner AS r ON r.id = j.worker
-    -- The rescuer comes within ten seconds.
-    CROSS JOIN LATERAL (
-        SELECT coalesce(r.leased_until < statement_timestamp() - interval '15 s', r.id IS NULL) AS is_lost
-    ) AS l
-    WHERE j.state = 'running'
-        AND (l.is_lost OR j.attempted_at < statement_timestamp() - running_longer_than)
-    LIMIT look_at
-),
-waiting AS (
-    SELECT
-        j.id, j.kind, j.queue, j.state::text, j.attempt, NULL::uuid, j.scheduled_at,
-        'is due and not promoted',
-        CASE
-            WHEN NOT EXISTS (SELECT FROM live_runner) THEN 'Start a runner: one of them makes due jobs available.'
-            ELSE format('See which runner has the service: SELECT * FROM %I.maintenance WHERE service = ''promoter'';', current_schema())
-        END
-    FROM job AS j
-    WHERE j.state IN ('scheduled', 'retryable') AND j.scheduled_at < statement_timestamp() - waiting_longer_than
-    ORDER BY j.scheduled_at
-    LIMIT look_at
-),
-available_queue AS MATERIALIZED (
-    SELECT
-        n.queue, q.paused_at,
-        EXISTS (SELECT FROM live_runner AS r WHERE n.queue = ANY (r.queues)) AS is_worked,
-        -- A runner that has none of the queue's jobs would take the next one, if it knew its kind. So
-        -- would one that has started a job from behind it. A runner is not free while the queue is at its limit, is held, or
-        -- has no token of its rate.
-        NOT coalesce(c.running >= q.max_running, false)
-        AND NOT coalesce(
-            greatest(q.held_until, next_token_at(q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at))
-                > statement_timestamp() - waiting_longer_than,
-            false
-        ) AND EXISTS (
-            SELECT FROM live_runner AS r
-            WHERE n.queue = ANY (r.queues)
-                AND r.started_at < statement_timestamp() - waiting_longer_than
-                AND NOT EXISTS (
-                    SELECT FROM job AS j WHERE j.queue = n.queue AND j.state = 'running' AND j.worker = r.id
-                )
-        ) AS has_free_runner
-    FROM available_queues() AS n (queue)
-    LEFT JOIN queue AS q ON q.name = n.queue
-    LEFT JOIN LATERAL (
-        SELECT count(*) AS running
-        FROM (
-            SELECT FROM job AS j WHERE j.queue = n.queue AND j.state = 'running' LIMIT q.max_running
-        ) AS r
-        WHERE q.max_running IS NOT NULL
-    ) AS c ON true
-),
-passing AS MATERIALIZED (
-    SELECT j.queue, j.priority, max(j.scheduled_at) AS last_scheduled_at
-    FROM job AS j
-    WHERE j.state = 'running' AND j.attempted_at > statement_timestamp() - waiting_longer_than
-    GROUP BY j.queue, j.priority
-),
-available AS (
-    SELECT
-        j.id, j.kind, q.queue, 'available', j.attempt, NULL::uuid,
-        greatest(j.scheduled_at, j.created_at, q.paused_at),
-        w.reason,
-        CASE w.reason
-            WHEN 'its queue is paused' THEN format('SELECT * FROM %I.resume_queue(%L);', current_schema(), q.queue)
-            WHEN 'no runner works its queue' THEN format('Start a runner that works queue %s.', to_json(q.queue))
-            ELSE format('Start a runner of queue %s that knows kind %s.', to_json(q.queue), to_json(j.kind))
-        END
-    FROM available_queue AS q
-    CROSS JOIN LATERAL available_jobs(q.queue, least(100, look_at)) AS j
-    CROSS JOIN LATERAL (
-        SELECT CASE
-            WHEN q.paused_at IS NOT NULL THEN 'its queue is paused'
-            WHEN NOT q.is_worked THEN 'no runner works its queue'
-            -- A job of a group may wait for its group.
-            WHEN NOT j.has_group AND (q.has_free_runner OR EXISTS (
-                SELECT FROM passing AS p
-                WHERE p.queue = q.queue
-                    AND (
-                        p.priority < j.priority
-                        OR (p.priority = j.priority AND p.last_scheduled_at > j.scheduled_at)
-                    )
-            )) THEN 'no runner takes it'
-        END AS reason
-    ) AS w
-    WHERE w.reason IS NOT NULL
-        AND greatest(j.scheduled_at, j.created_at, q.paused_at) < statement_timestamp() - waiting_longer_than
-    LIMIT look_at
-)
-SELECT
-    s.id, s.kind, s.queue, s.state, s.attempt, s.worker, s.since,
-    -- A job may be due since '-infinity', which cannot be subtracted.
-    CASE WHEN isfinite(s.since) THEN statement_timestamp() - s.since END,
-    s.reason, s.remedy
-FROM (
-    SELECT r.id, r.kind, r.queue, r.state, r.attempt, r.worker, r.since, r.reason, r.remedy FROM running AS r
-    UNION ALL
-    SELECT w.* FROM waiting AS w
-    UNION ALL
-    SELECT a.* FROM available AS a
-) AS s
-ORDER BY s.since, s.id
-$$;
-COMMENT ON FUNCTION stuck_jobs(interval, interval, integer) IS
-    'The rows of the view stuck_job: for each reason up to look_at jobs, of the available ones up to 100 a queue, those that would be fetched next. running_longer_than: from when on a running job is listed although its runner lives. waiting_longer_than: from when on a job that is due or available is.';
-
 CREATE VIEW unique_claim AS
 SELECT
     j.unique_key, j.id AS holder, j.kind, j.queue, j.state::text AS state,
     state_names(j.unique_states) AS claims_in,
     j.unique_until AS claimed_until,
-    claim_end(j.unique_states, j.until_start, j.unique_until) AS frees,
+    _claim_end(j.unique_states, j.until_start, j.unique_until) AS frees,
     j.created_at, statement_timestamp() - j.created_at AS age,
     j.scheduled_at, j.attempted_at, j.finalized_at, j.attempt, j.worker
 FROM job AS j
@@ -450,203 +316,6 @@ COMMENT ON COLUMN running_job.lease_left IS 'How long the lease holds without an
 COMMENT ON COLUMN running_job.progress IS 'How far the job said it was, last.';
 COMMENT ON COLUMN running_job.unique_key IS 'Its unique key, if it has one.';
 COMMENT ON COLUMN running_job.claims IS 'Whether it claims that key now.';
-
-CREATE FUNCTION groups(
-    queue_name text DEFAULT NULL, look_at integer DEFAULT 1000, after_queue text DEFAULT NULL, after_group text DEFAULT NULL
-)
-RETURNS TABLE (
-    queue text, group_key text, running bigint, group_limit integer, waiting bigint, head uuid, head_kind text,
-    head_since timestamptz, held_by text, held_until timestamptz
-)
-    LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
-AS $$
--- One entry of job_group for each group and priority, and one of job_group_held for each group that holds a place. An entry
--- without an id is where a walk begins: before all priorities of a queue, or after after_group in one of them.
-WITH RECURSIVE visit AS (
-    SELECT
-        coalesce(queue_name, after_queue, '') COLLATE "C" AS queue, 32768 AS priority,
-        coalesce(after_group, '') COLLATE "C" AS group_key, NULL::uuid AS id, NULL::text COLLATE "C" AS kind, NULL::smallint AS group_limit, NULL::boolean AS in_order,
-        NULL::timestamptz AS since,
-        -- Groups in this priority, at least that many in this queue and in those before, entries in all.
-        0 AS place, 0 AS most, 0 AS before, 0 AS visited
-    UNION ALL
-    SELECT
-        n.queue, n.priority, n.group_key, n.id, n.kind, n.group_limit, n.in_order, n.since,
-        n.place, greatest(n.most, n.place), n.before, v.visited + (n.id IS NOT NULL)::integer
-    FROM visit AS v
-    CROSS JOIN LATERAL (
-        -- The next group of the priority, else the next priority of the queue, else the next queue.
-        (
-            SELECT
-                j.queue::text AS queue, j.priority::integer AS priority, j.group_key::text AS group_key, j.id,
-                j.kind::text AS kind, j.group_limit::smallint AS group_limit, j.in_order,
-                greatest(j.scheduled_at, j.created_at) AS since, v.place + 1 AS place, v.most AS most, v.before AS before
-            FROM job AS j
-            WHERE j.group_key IS NOT NULL AND j.state = 'available'
-                AND j.queue = v.queue AND j.priority = v.priority AND j.group_key > v.group_key
-                AND (after_queue IS NULL OR v.before + v.place < look_at)
-            ORDER BY j.group_key, j.scheduled_at, j.id
-            LIMIT 1
-        )
-        UNION ALL
-        (
-            SELECT
-                p.queue, p.priority,
-                CASE WHEN a.is_after THEN after_group ELSE p.group_key END,
-                CASE WHEN NOT a.is_after THEN p.id END,
-                p.kind, p.group_limit, p.in_order, p.since, (NOT a.is_after)::integer, v.most, v.before
-            FROM (SELECT coalesce(v.queue = after_queue AND after_group <> '', false) AS is_after) AS a
-            CROSS JOIN LATERAL (
-                SELECT
-                    j.queue::text AS queue, j.priority::integer AS priority, j.group_key::text AS group_key, j.id,
-                    j.kind::text AS kind, j.group_limit::smallint AS group_limit, j.in_order,
-                    greatest(j.scheduled_at, j.created_at) AS since
-                FROM job AS j
-                WHERE j.group_key IS NOT NULL AND j.state = 'available'
-                    AND j.queue = v.queue AND j.priority < v.priority
-                ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
-                LIMIT 1
-            ) AS p
-        )
-        UNION ALL
-        (
-            SELECT
-                j.queue::text, j.priority::integer, j.group_key::text, j.id, j.kind::text, j.group_limit::smallint,
-                j.in_order, greatest(j.scheduled_at, j.created_at), 1, 0, v.before + v.most
-            FROM job AS j
-            WHERE j.group_key IS NOT NULL AND j.state = 'available' AND j.queue > v.queue
-                AND queue_name IS NULL AND (after_queue IS NULL OR v.before + v.most < look_at)
-            ORDER BY j.queue, j.priority DESC, j.group_key, j.scheduled_at, j.id
-            LIMIT 1
-        )
-        LIMIT 1
-    ) AS n
-    WHERE after_queue IS NOT NULL OR v.visited < look_at
-),
-held AS (
-    (
-        SELECT j.queue, j.group_key, 1 AS place
-        FROM job AS j
-        WHERE j.group_key IS NOT NULL AND j.finalized_at IS NULL AND (j.state = 'running' OR j.began IS NOT NULL)
-            AND (j.queue, j.group_key) > (coalesce(queue_name, after_queue, ''), coalesce(after_group, ''))
-        ORDER BY j.queue, j.group_key
-        LIMIT 1
-    )
-    UNION ALL
-    SELECT n.queue, n.group_key, h.place + 1
-    FROM held AS h
-    CROSS JOIN LATERAL (
-        SELECT j.queue, j.group_key
-        FROM job AS j
-        WHERE j.group_key IS NOT NULL AND j.finalized_at IS NULL AND (j.state = 'running' OR j.began IS NOT NULL)
-            AND (j.queue, j.group_key) > (h.queue, h.group_key)
-        ORDER BY j.queue, j.group_key
-        LIMIT 1
-    ) AS n
-    WHERE h.place < look_at AND (queue_name IS NULL OR h.queue = queue_name)
-),
-waiting AS (
-    SELECT DISTINCT ON (v.queue, v.group_key)
-        v.queue, v.group_key, v.id, v.kind, v.since, v.group_limit, v.in_order,
-        sum(w.waiting) OVER (PARTITION BY v.queue, v.group_key)::bigint AS waiting
-    FROM visit AS v
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS waiting
-        FROM (
-            SELECT
-            FROM job AS j
-            WHERE j.queue = v.queue AND j.group_key IS NOT NULL AND j.state = 'available'
-                AND j.priority = v.priority AND j.group_key = v.group_key
-            ORDER BY j.scheduled_at
-            LIMIT 1001
-        ) AS c
-    ) AS w
-    WHERE v.id IS NOT NULL
-    ORDER BY v.queue, v.group_key, v.priority DESC
-),
-named AS (
-    SELECT w.queue, w.group_key FROM waiting AS w
-    UNION
-    SELECT h.queue, h.group_key FROM held AS h WHERE queue_name IS NULL OR h.queue = queue_name
-)
-SELECT
-    n.queue, n.group_key, p.running, l.group_limit, coalesce(w.waiting, 0), w.id, w.kind, w.since,
-    CASE
-        WHEN w.id IS NULL THEN NULL
-        WHEN q.paused_at IS NOT NULL THEN 'its queue is paused'
-        WHEN u.queue_held_until IS NOT NULL THEN 'its queue is held'
-        WHEN u.held_until IS NOT NULL THEN 'it is held'
-        WHEN b.id <> w.id THEN format('job %s, which began and is %s', b.id, b.state)
-        WHEN b.id IS NULL AND p.running >= l.group_limit AND p.running = 1 THEN format('job %s, which runs', p.runs)
-        WHEN p.running >= l.group_limit THEN 'its limit'
-        WHEN u.token_at IS NOT NULL THEN 'its rate'
-        WHEN u.queue_token_at IS NOT NULL THEN 'the rate of its queue'
-    END,
-    greatest(u.queue_held_until, u.held_until, u.token_at, u.queue_token_at)
-FROM named AS n
-LEFT JOIN waiting AS w ON w.queue = n.queue AND w.group_key = n.group_key
-LEFT JOIN queue AS q ON q.name = n.queue
-CROSS JOIN LATERAL (
-    SELECT count(*) AS running, (array_agg(r.id))[1] AS runs
-    FROM (
-        SELECT j.id
-        FROM job AS j
-        WHERE j.queue = n.queue AND j.group_key = n.group_key AND j.group_key IS NOT NULL AND j.finalized_at IS NULL
-            AND j.state = 'running'
-        LIMIT 1001
-    ) AS r
-) AS p
-LEFT JOIN LATERAL (
-    SELECT j.id, j.state
-    FROM job AS j
-    WHERE j.queue = n.queue AND j.group_key = n.group_key AND j.group_key IS NOT NULL AND j.finalized_at IS NULL
-        AND j.began IS NOT NULL AND j.state <> 'running'
-    ORDER BY j.id
-    LIMIT 1
-) AS b ON true
-CROSS JOIN LATERAL (
-    SELECT least(CASE WHEN w.in_order THEN 1 END, w.group_limit, q.max_per_group) AS group_limit
-) AS l
-LEFT JOIN queue_group AS t ON t.queue = n.queue AND t.group_key = n.group_key
--- Times that have passed hold nothing up.
-CROSS JOIN LATERAL (
-    SELECT
-        CASE WHEN q.held_until > statement_timestamp() THEN q.held_until END AS queue_held_until,
-        CASE WHEN t.held_until > statement_timestamp() THEN t.held_until END AS held_until,
-        CASE WHEN a.token_at > statement_timestamp() THEN a.token_at END AS token_at,
-        CASE WHEN a.queue_token_at > statement_timestamp() THEN a.queue_token_at END AS queue_token_at
-    FROM (
-        SELECT
-            next_token_at(q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at) AS queue_token_at,
-            next_token_at(q.group_rate_count, q.group_rate_period, q.group_rate_burst, t.rate_full_at) AS token_at
-    ) AS a
-) AS u
-ORDER BY n.queue, n.group_key
-$$;
-COMMENT ON FUNCTION groups(text, integer, text, text) IS
-    'The rows of the view group_status: groups with available or running jobs, of one queue or of all. look_at: how many are read of each sort, default 1,000. after_queue, after_group: of all the groups in the order of their queues and keys only those after this one, and of these the look_at first at least. Both empty: all groups from the first on. waiting and running stop at 1,001 (waiting: for each priority).';
-
-CREATE VIEW group_status AS
-SELECT
-    g.queue, g.group_key, g.running, g.group_limit, g.waiting, g.head, g.head_kind, g.head_since, g.held_by, g.held_until
-FROM groups() AS g;
-COMMENT ON VIEW group_status IS
-    'One row a group of a queue that has available or running jobs: the first 1,000 of each sort; groups() looks further when told. Reads with the caller''s rights.';
-COMMENT ON COLUMN group_status.queue IS 'The queue.';
-COMMENT ON COLUMN group_status.group_key IS 'The group''s key.';
-COMMENT ON COLUMN group_status.running IS 'How many of its jobs run; 1001: more than 1,000.';
-COMMENT ON COLUMN group_status.group_limit IS 'How many may run at once, as its first job and the queue say; null: no limit.';
-COMMENT ON COLUMN group_status.waiting IS 'How many of its jobs are available, counted to 1,001 at each priority.';
-COMMENT ON COLUMN group_status.head IS 'Its first available job; null: none waits.';
-COMMENT ON COLUMN group_status.head_kind IS 'That job''s kind.';
-COMMENT ON COLUMN group_status.head_since IS 'Since when that job could have run.';
-COMMENT ON COLUMN group_status.held_by IS
-    'What holds the line up: its queue is paused or held, it is held, its limit or rate, the rate of its queue, or a job that runs or began. Null: nothing does, or none waits.';
-COMMENT ON COLUMN group_status.held_until IS 'Until when a hold or a rate lets none of its jobs start; null: neither does.';
 
 CREATE VIEW queue_status AS
 SELECT
@@ -707,20 +376,3 @@ COMMENT ON COLUMN failing_kind.last_failed_at IS 'When the last of them failed.'
 COMMENT ON COLUMN failing_kind.last_error IS 'What the last of them failed with.';
 COMMENT ON COLUMN failing_kind.last_job IS 'That job.';
 COMMENT ON COLUMN failing_kind.are_all IS 'Whether there are no more waiting and discarded jobs than those looked at.';
-
-CREATE VIEW stuck_job AS
-SELECT s.id, s.kind, s.queue, s.state, s.attempt, s.runner, s.since, s.stuck_for, s.reason, s.remedy
-FROM stuck_jobs() AS s;
-COMMENT ON VIEW stuck_job IS
-    'One row a job that should have moved and has not, with the reason and the remedy; the longest stuck first, at most 1,000 a reason. stuck_jobs() takes other limits. Pending jobs are not among them: they wait for their release. Reads with the caller''s rights.';
-COMMENT ON COLUMN stuck_job.id IS 'The job.';
-COMMENT ON COLUMN stuck_job.kind IS 'Its type name.';
-COMMENT ON COLUMN stuck_job.queue IS 'Its queue.';
-COMMENT ON COLUMN stuck_job.state IS 'Its state.';
-COMMENT ON COLUMN stuck_job.attempt IS 'How often it was started.';
-COMMENT ON COLUMN stuck_job.runner IS 'The runner that has it, where it runs.';
-COMMENT ON COLUMN stuck_job.since IS 'Since when it is stuck: for a running job, since its runner''s lease ran out or it started; for another, since it could have run or its queue was paused.';
-COMMENT ON COLUMN stuck_job.stuck_for IS 'How long that is.';
-COMMENT ON COLUMN stuck_job.reason IS
-    'its runner died; runs long (over an hour); is due and not promoted (for over a minute); its queue is paused; no runner works its queue; no runner takes it (runners of its queue have room or start later jobs, so they do not know its kind).';
-COMMENT ON COLUMN stuck_job.remedy IS 'What to do, often a statement.';

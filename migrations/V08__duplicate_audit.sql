@@ -67,7 +67,7 @@ COMMENT ON CONSTRAINT duplicate_count_pkey ON duplicate_count IS 'One row a key 
 CREATE INDEX duplicate_count_kind ON duplicate_count (kind, last_at);
 COMMENT ON INDEX duplicate_count_kind IS 'Counters of a kind by age, for looking and for retention.';
 
-CREATE FUNCTION note_duplicates(kinds text[], unique_keys text[], holders uuid[], counts integer[]) RETURNS integer
+CREATE FUNCTION _note_duplicates(kinds text[], unique_keys text[], holders uuid[], counts integer[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     SET search_path FROM CURRENT
@@ -94,7 +94,7 @@ BEGIN
     RETURN noted;
 END
 $$;
-COMMENT ON FUNCTION note_duplicates(text[], text[], uuid[], integer[]) IS
+COMMENT ON FUNCTION _note_duplicates(text[], text[], uuid[], integer[]) IS
     'Notes suppressed duplicates of audited kinds in the caller''s transaction: kind and key of the inserts, the holder they met, how many of one sort. Answers with how many rows it wrote; none once duplicate_tally has 64 MB because no pruner folds it. Called by the inserting functions.';
 
 CREATE FUNCTION fold_duplicates(size integer DEFAULT 10000) RETURNS integer
@@ -107,7 +107,7 @@ CREATE FUNCTION fold_duplicates(size integer DEFAULT 10000) RETURNS integer
     SET jit = off
 AS $$
 DECLARE
-    -- Half of what ends the counting (see note_duplicates).
+    -- Half of what ends the counting (see _note_duplicates).
     large CONSTANT bigint := 32 * 1024 * 1024;
     instant CONSTANT timestamptz := clock_timestamp();
     audited text[];
@@ -185,7 +185,7 @@ BEGIN
     DELETE FROM duplicate_count AS c
     WHERE c.ctid = ANY (ARRAY(SELECT d.ctid FROM doomed AS d));
 
-    -- note_duplicates stops at the size of the table, and folded rows leave their pages in it. Vacuum does not
+    -- _note_duplicates stops at the size of the table, and folded rows leave their pages in it. Vacuum does not
     -- truncate the table, and TRUNCATE works under an old snapshot as well. NOWAIT, so that no insert waits behind this
     -- lock. A transaction that has added rows locks the table until it ends, so an empty table has none uncommitted.
     -- Only under READ COMMITTED does the check see rows that were committed meanwhile.

@@ -1,0 +1,494 @@
+-- Which jobs of groups a fetch takes.
+
+CREATE FUNCTION _next_group(queue_name text, level smallint, after_key text, except_ids uuid[]) RETURNS TABLE (
+    group_key text, id uuid, kind text, crashes smallint, group_limit smallint, in_order boolean, scheduled_at timestamptz
+)
+    LANGUAGE sql STABLE
+    ROWS 1
+-- Without settings of its own: so it becomes a part of the statement that calls it, which stops when it has enough.
+BEGIN ATOMIC
+    SELECT
+        j.group_key::text COLLATE "C", j.id, j.kind::text, j.crashes::smallint, j.group_limit::smallint, j.in_order,
+        j.scheduled_at
+    FROM job AS j
+    WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available' AND j.priority = level
+        AND j.group_key > after_key COLLATE "C" AND j.id <> ALL (except_ids)
+    ORDER BY j.group_key, j.scheduled_at, j.id
+    LIMIT 1;
+END;
+COMMENT ON FUNCTION _next_group(text, smallint, text, uuid[]) IS
+    'The first available job of the next group of a queue that has one at this priority: the group with the first key after after_key.';
+
+CREATE FUNCTION _group_ring(
+    queue_name text, level smallint, after_group text, visits integer, freed_groups text[], except_ids uuid[]
+) RETURNS TABLE (
+    group_key text, id uuid, kind text, crashes smallint, group_limit smallint, in_order boolean, scheduled_at timestamptz,
+    part integer
+)
+    LANGUAGE sql STABLE
+    ROWS 100
+BEGIN ATOMIC
+    WITH RECURSIVE onward AS (
+        SELECT n.* FROM _next_group(queue_name, level, after_group, except_ids) AS n
+        UNION ALL
+        SELECT n.* FROM onward AS o CROSS JOIN LATERAL _next_group(queue_name, level, o.group_key, except_ids) AS n
+    ),
+    from_start AS (
+        SELECT n.*
+        FROM _next_group(queue_name, level, '', except_ids) AS n
+        WHERE n.group_key <= after_group COLLATE "C"
+        UNION ALL
+        SELECT n.*
+        FROM from_start AS s
+        CROSS JOIN LATERAL _next_group(queue_name, level, s.group_key, except_ids) AS n
+        WHERE n.group_key <= after_group COLLATE "C"
+    ),
+    ring AS (
+        SELECT o.*, 1 AS part FROM onward AS o
+        UNION ALL
+        SELECT s.*, 2 AS part FROM from_start AS s
+        LIMIT visits
+    )
+    SELECT r.group_key, r.id, r.kind, r.crashes, r.group_limit, r.in_order, r.scheduled_at, r.part FROM ring AS r
+    UNION ALL
+    SELECT n.*, 3 AS part
+    FROM unnest(freed_groups) AS g (name)
+    CROSS JOIN LATERAL (
+        SELECT
+            j.group_key::text COLLATE "C", j.id, j.kind::text, j.crashes::smallint, j.group_limit::smallint, j.in_order,
+            j.scheduled_at
+        FROM job AS j
+        WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available' AND j.priority = level
+            AND j.group_key = g.name COLLATE "C" AND j.id <> ALL (except_ids)
+        ORDER BY j.scheduled_at, j.id
+        LIMIT 1
+    ) AS n
+    WHERE g.name COLLATE "C" NOT IN (SELECT r.group_key FROM ring AS r);
+END;
+COMMENT ON FUNCTION _group_ring(text, smallint, text, integer, text[], uuid[]) IS
+    'The groups of a queue with available jobs at this priority, each with its first one: at most so many in the order of their keys, from the first key after after_group on (part 1) and then from the start (part 2), and after them the freed groups (part 3).';
+
+CREATE TYPE group_choice AS (
+    id uuid,
+    group_key text COLLATE "C",
+    priority smallint,
+    scheduled_at timestamptz,
+    round integer,
+    place integer,
+    is_suspect boolean,
+    counted integer,
+    most integer,
+    is_blocked boolean
+);
+COMMENT ON TYPE group_choice IS
+    'A job of a group that a fetch chose. round: 1 for the first job of its group, 2 for the second. place: of its group among those visited. counted: how many jobs of the group run or are chosen, this one included. most: how many may, by the group''s tokens; null: any number. is_blocked: whether none may follow it.';
+
+CREATE TYPE group_search AS (
+    queue text,
+    kinds text[],
+    wanted integer,
+    suspects integer,
+    is_alone boolean,
+    except_ids uuid[],
+    visits integer,
+    after_group text COLLATE "C",
+    freed_groups text[],
+    are_rated boolean,
+    chosen group_choice[],
+    places integer,
+    turn_levels smallint[],
+    turn_places integer[],
+    all_visits integer,
+    ran_out_part integer,
+    ran_out_at text COLLATE "C",
+    suspects_taken integer,
+    suspects_seen integer,
+    alone_crashes smallint,
+    next_at timestamptz
+);
+COMMENT ON TYPE group_search IS
+    'What a fetch looks for among the groups of a queue, as the arguments of _jobs_of_groups, and what it has found so far. are_rated: whether a group can be without a token, or held. turn_levels, turn_places: where the jobs without a group have their turn at each priority. ran_out_part, ran_out_at: the group at which the visits ran out, and its part of the ring.';
+
+CREATE FUNCTION _choose_heads(search group_search, settings queue, level smallint, above smallint[]) RETURNS group_search
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    head record;
+    kinds CONSTANT text[] := search.kinds;
+    are_rated CONSTANT boolean := search.are_rated;
+    chosen group_choice[] := search.chosen;
+    place integer := search.places;
+    visited integer := 0;
+    last_part integer;
+    last_key text COLLATE "C";
+    has_turn boolean := false;
+    tokens integer;
+    taken integer;
+BEGIN
+    FOR head IN
+        SELECT
+            r.*, t.rate_full_at, t.held_until, h.running::integer AS running, h.has_begun IS TRUE AS has_begun,
+            CASE
+                WHEN h.has_begun THEN h.is_available
+                ELSE r.kind = ANY (kinds) AND (h.running < least(
+                    CASE WHEN r.in_order THEN 1 END, r.group_limit, settings.max_per_group
+                )) IS NOT FALSE
+            END AS has_place
+        FROM _group_ring(
+            search.queue, level, search.after_group, search.visits, search.freed_groups, search.except_ids
+        ) AS r
+        LEFT JOIN LATERAL (
+            SELECT g.rate_full_at, g.held_until
+            FROM queue_group AS g
+            WHERE are_rated AND g.queue = search.queue AND g.group_key = r.group_key
+            -- So that each is looked up, and not compared with all groups of the queue.
+            LIMIT 1
+        ) AS t ON true
+        CROSS JOIN LATERAL (
+            SELECT
+                count(*) FILTER (WHERE k.state = 'running') AS running,
+                bool_or(k.state <> 'running') AS has_begun,
+                bool_or(k.state = 'available') AS is_available
+            FROM job AS k
+            WHERE k.queue = search.queue AND k.group_key = r.group_key AND k.group_key IS NOT NULL
+                AND k.finalized_at IS NULL AND (k.state = 'running' OR k.began IS NOT NULL)
+        ) AS h
+    LOOP
+        IF head.part < 3 THEN
+            visited := visited + 1;
+            IF visited = search.visits THEN
+                last_part := head.part;
+                last_key := head.group_key;
+            END IF;
+        END IF;
+        -- Most of many groups are blocked: their limit is reached, there is no worker for the kind of the first job, or the
+        -- job that began waits for its retry.
+        CONTINUE WHEN NOT are_rated AND NOT head.has_place;
+        place := place + 1;
+        IF head.part > 1 AND NOT has_turn THEN
+            has_turn := true;
+            search.turn_levels := search.turn_levels || level;
+            search.turn_places := search.turn_places || place;
+            place := place + 1;
+        END IF;
+        tokens := NULL;
+        IF are_rated THEN
+            tokens := _group_tokens(settings, head.rate_full_at, head.held_until, clock_timestamp());
+            IF tokens = 0 THEN
+                search.next_at := least(search.next_at, _group_due_at(settings, head.rate_full_at, head.held_until));
+                CONTINUE;
+            END IF;
+        END IF;
+        CONTINUE WHEN NOT head.has_place;
+        IF head.has_begun THEN
+            -- The job that began is first, wherever its priority would place it.
+            SELECT j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
+            INTO head.id, head.kind, head.crashes, head.group_limit, head.in_order, head.scheduled_at
+            FROM job AS j
+            WHERE j.queue = search.queue AND j.group_key = head.group_key AND j.group_key IS NOT NULL
+                AND j.finalized_at IS NULL AND j.began IS NOT NULL AND j.state = 'available'
+                AND j.id <> ALL (search.except_ids)
+            ORDER BY j.id
+            LIMIT 1;
+            CONTINUE WHEN NOT FOUND OR head.id IN (SELECT c.id FROM unnest(chosen) AS c);
+        ELSIF cardinality(above) > 0 AND _group_waits_above(search, chosen, head.group_key, above) THEN
+            CONTINUE;
+        END IF;
+        taken := 0;
+        IF cardinality(above) > 0 THEN
+            taken := (SELECT count(*) FROM unnest(chosen) AS c WHERE c.group_key = head.group_key);
+        END IF;
+        CONTINUE WHEN head.kind <> ALL (kinds) OR head.running + taken >= least(
+            CASE WHEN head.in_order THEN 1 END, head.group_limit, settings.max_per_group, head.running + tokens
+        );
+        IF head.crashes > 0 THEN
+            search.suspects_seen := search.suspects_seen + (head.crashes = 1)::integer;
+            search.alone_crashes := least(search.alone_crashes, CASE WHEN head.crashes > 1 THEN head.crashes END);
+            CONTINUE WHEN (head.crashes > 1) <> search.is_alone OR search.suspects_taken >= search.suspects;
+            search.suspects_taken := search.suspects_taken + 1;
+        END IF;
+        CONTINUE WHEN search.is_alone AND head.crashes < 2;
+        chosen := chosen || ROW(
+            head.id, head.group_key, level, head.scheduled_at, 1, place, head.crashes > 0, head.running + taken + 1,
+            head.running + tokens, head.has_begun
+        )::group_choice;
+        EXIT WHEN cardinality(chosen) >= search.wanted;
+    END LOOP;
+    search.all_visits := search.all_visits + visited;
+    -- The next fetch goes on where this level ran out of visits; of several levels, at the one that came least far.
+    IF last_part IS NOT NULL AND (head.part = 3 OR cardinality(chosen) < search.wanted)
+        AND (search.ran_out_part IS NULL OR (last_part, last_key) < (search.ran_out_part, search.ran_out_at))
+    THEN
+        search.ran_out_part := last_part;
+        search.ran_out_at := last_key;
+    END IF;
+    IF NOT has_turn THEN
+        place := place + 1;
+        search.turn_levels := search.turn_levels || level;
+        search.turn_places := search.turn_places || place;
+    END IF;
+    search.chosen := chosen;
+    search.places := place;
+    RETURN search;
+END
+$$;
+COMMENT ON FUNCTION _choose_heads(group_search, queue, smallint, smallint[]) IS
+    'Chooses the first jobs of the groups that may start one, among those with available jobs at this priority. above: the priorities that the search has been at. Reads one entry of job_group for each group, its entries of job_group_held, and in a queue whose groups have a rate or are held its row of queue_group.';
+
+CREATE FUNCTION _group_waits_above(search group_search, chosen group_choice[], group_key text, above smallint[]) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM unnest(above) AS a (priority)
+        CROSS JOIN LATERAL (
+            SELECT j.id
+            FROM job AS j
+            WHERE j.queue = search.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+                AND j.priority = a.priority AND j.group_key = _group_waits_above.group_key COLLATE "C"
+                AND j.id <> ALL (ARRAY(SELECT c.id FROM unnest(chosen) AS c) || search.except_ids)
+            ORDER BY j.scheduled_at, j.id
+            LIMIT 1
+        ) AS w
+    );
+END
+$$;
+COMMENT ON FUNCTION _group_waits_above(group_search, group_choice[], text, smallint[]) IS
+    'Whether a job of the group waits at a higher priority and was not chosen there: then the group is blocked.';
+
+CREATE FUNCTION _choose_more(search group_search, settings queue, level smallint) RETURNS group_search
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    chosen group_choice[] := search.chosen;
+    more record;
+    spot integer;
+    missing CONSTANT integer := search.wanted - cardinality(chosen);
+    heads CONSTANT integer := (SELECT count(*) FROM unnest(chosen) AS c WHERE c.priority = level);
+BEGIN
+    IF missing <= 0 OR heads = 0 THEN
+        RETURN search;
+    END IF;
+    FOR more IN
+        SELECT g.spot::integer AS spot, n.*
+        FROM unnest(chosen) WITH ORDINALITY
+            AS g (id, group_key, priority, scheduled_at, round, place, is_suspect, counted, most, is_blocked, spot)
+        CROSS JOIN LATERAL (
+            SELECT w.*, row_number() OVER (ORDER BY w.scheduled_at, w.id) + 1 AS round
+            FROM (
+                SELECT j.id, j.kind, j.crashes, j.group_limit, j.in_order, j.scheduled_at
+                FROM job AS j
+                WHERE j.queue = search.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+                    AND j.priority = level AND j.group_key = g.group_key
+                    AND (j.scheduled_at, j.id) > (g.scheduled_at, g.id) AND j.id <> ALL (search.except_ids)
+                ORDER BY j.scheduled_at, j.id
+                LIMIT 2 * missing / heads + 1
+            ) AS w
+        ) AS n
+        WHERE g.priority = level AND NOT g.is_blocked
+        ORDER BY n.round, g.spot
+    LOOP
+        spot := more.spot;
+        CONTINUE WHEN chosen[spot].is_blocked;
+        IF chosen[spot].counted >= least(
+                CASE WHEN more.in_order THEN 1 END, more.group_limit, settings.max_per_group, chosen[spot].most
+            )
+            OR more.kind <> ALL (search.kinds) OR more.crashes > 1
+            OR (more.crashes = 1 AND search.suspects_taken >= search.suspects)
+        THEN
+            chosen[spot].is_blocked := true;
+            CONTINUE;
+        END IF;
+        search.suspects_taken := search.suspects_taken + (more.crashes > 0)::integer;
+        search.suspects_seen := search.suspects_seen + (more.crashes > 0)::integer;
+        chosen[spot].counted := chosen[spot].counted + 1;
+        chosen := chosen || (
+            more.id, chosen[spot].group_key, level, more.scheduled_at, more.round, chosen[spot].place,
+            more.crashes > 0, NULL, NULL, true
+        )::group_choice;
+        EXIT WHEN cardinality(chosen) >= search.wanted;
+    END LOOP;
+    search.chosen := chosen;
+    RETURN search;
+END
+$$;
+COMMENT ON FUNCTION _choose_more(group_search, queue, smallint) IS
+    'Chooses the second jobs of the groups whose first jobs were chosen at this priority, then the third ones, and so on.';
+
+CREATE FUNCTION _keep_first(search group_search, fair boolean, OUT ids uuid[], OUT reached text)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    WITH candidate AS (
+        SELECT c.id, c.group_key, c.priority, c.scheduled_at, c.round, c.place
+        FROM unnest(search.chosen) AS c
+        UNION ALL
+        SELECT
+            u.id, NULL, u.priority, u.scheduled_at,
+            row_number() OVER (PARTITION BY u.priority ORDER BY u.scheduled_at, u.id)::integer,
+            coalesce((
+                SELECT t.place
+                FROM unnest(search.turn_levels, search.turn_places) AS t (priority, place)
+                WHERE t.priority = u.priority
+            ), 0)
+        FROM (
+            SELECT j.id, j.priority, j.scheduled_at
+            FROM job AS j
+            WHERE j.queue = search.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
+                AND j.kind = ANY (search.kinds) AND j.id <> ALL (search.except_ids) AND NOT search.is_alone
+            ORDER BY j.priority DESC, j.scheduled_at, j.id
+            LIMIT search.wanted
+            -- A job that another transaction has locked takes no place from a group.
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS u
+    ),
+    kept AS (
+        SELECT c.id, c.group_key, c.priority, c.round, c.place
+        FROM candidate AS c
+        ORDER BY c.priority DESC, CASE WHEN fair THEN c.round END, CASE WHEN fair THEN c.place END, c.scheduled_at, c.id
+        LIMIT search.wanted
+    )
+    SELECT
+        coalesce(array_agg(k.id) FILTER (WHERE k.group_key IS NOT NULL), '{}'),
+        -- The next fetch begins behind the last turn, unless a level ran out of visits or only freed groups were visited.
+        CASE
+            WHEN search.visits <= 0 THEN search.after_group
+            WHEN search.ran_out_at IS NOT NULL THEN search.ran_out_at
+            ELSE coalesce(
+                (array_agg(coalesce(k.group_key, '') ORDER BY k.priority, k.round DESC, k.place DESC)
+                    FILTER (WHERE fair OR k.group_key IS NOT NULL))[1],
+                search.after_group
+            )
+        END
+    INTO ids, reached
+    FROM kept AS k;
+END
+$$;
+COMMENT ON FUNCTION _keep_first(group_search, boolean) IS
+    'Keeps the chosen jobs that win their places against jobs without a group. Also returns the group after which the next fetch continues.';
+
+CREATE FUNCTION _lock_chosen(search group_search, ids uuid[]) RETURNS uuid[]
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    locked CONSTANT uuid[] := ARRAY(
+        SELECT j.id FROM job AS j WHERE j.id = ANY (ids) AND j.state = 'available' FOR NO KEY UPDATE SKIP LOCKED
+    );
+BEGIN
+    IF cardinality(locked) = cardinality(ids) THEN
+        RETURN ids;
+    END IF;
+    RETURN ARRAY(
+        SELECT l.id
+        FROM (
+            SELECT
+                c.id, c.id = ANY (locked) AS is_locked,
+                -- Jobs of a group were chosen in its order.
+                bool_and(c.id = ANY (locked)) OVER (PARTITION BY c.group_key ORDER BY c.spot) AS are_locked
+            FROM unnest(search.chosen) WITH ORDINALITY
+                AS c (id, group_key, priority, scheduled_at, round, place, is_suspect, counted, most, is_blocked, spot)
+            WHERE c.id = ANY (ids)
+        ) AS l
+        WHERE l.are_locked
+    );
+END
+$$;
+COMMENT ON FUNCTION _lock_chosen(group_search, uuid[]) IS
+    'Locks jobs that were chosen, without waiting. Answers with those it locked, of each group up to the first that it could not.';
+
+CREATE FUNCTION _jobs_of_groups(
+    queue_name text,
+    kinds text[],
+    wanted integer,
+    suspects integer,
+    is_alone boolean,
+    except_ids uuid[],
+    visits integer,
+    after_group text,
+    freed_groups text[],
+    OUT ids uuid[],
+    OUT reached text,
+    OUT has_startable boolean,
+    OUT suspects_taken integer,
+    OUT suspects_seen integer,
+    OUT alone_crashes smallint,
+    OUT is_rated boolean,
+    OUT next_at timestamptz
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    -- One plan, made once, that reads by index however small the table was when it was made.
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_variable
+-- States of a group in one fetch: not visited; startable, whose first jobs are chosen; blocked, from its first job on that
+-- may not start. Nothing starts behind a job that blocks.
+--
+-- Invariants: the queue's row is locked before anything is counted, and each statement here sees what was committed
+-- before it begins, so no other fetch starts a job of the queue meanwhile. What ends meanwhile only makes more room. A
+-- job is chosen without a lock, then locked without waiting; where that fails its group gives nothing from there on.
+DECLARE
+    settings CONSTANT queue := _lock_queue(queue_name);
+    search group_search;
+    level smallint;
+    above smallint[] := '{}';
+    kept record;
+BEGIN
+    ids := '{}';
+    has_startable := false;
+    suspects_taken := 0;
+    suspects_seen := 0;
+    IF settings.name IS NULL OR settings.paused_at IS NOT NULL OR settings.held_until > clock_timestamp() THEN
+        RETURN;
+    END IF;
+    is_rated := settings.group_rate_count IS NOT NULL;
+    search := (
+        queue_name, kinds, wanted, suspects, is_alone, except_ids, visits, after_group, freed_groups,
+        is_rated OR EXISTS (SELECT FROM queue_group AS g WHERE g.queue = queue_name),
+        '{}', 0, '{}', '{}', 0, NULL, NULL, 0, 0, NULL, NULL
+    );
+    LOOP
+        -- The next level of priority.
+        SELECT j.priority INTO level
+        FROM job AS j
+        WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
+            AND j.priority < coalesce(above[cardinality(above)]::integer, 32768)
+        ORDER BY j.priority DESC
+        LIMIT 1;
+        EXIT WHEN NOT FOUND;
+        search := _choose_heads(search, settings, level, above);
+        IF NOT is_alone THEN
+            search := _choose_more(search, settings, level);
+        END IF;
+        -- So that a fetch ends: the levels below have their turn when these have fewer jobs.
+        EXIT WHEN cardinality(search.chosen) >= wanted OR cardinality(above) >= 1000
+            OR search.all_visits >= 10 * greatest(visits, 1000);
+        above := above || level;
+    END LOOP;
+    suspects_taken := search.suspects_taken;
+    suspects_seen := search.suspects_seen;
+    alone_crashes := search.alone_crashes;
+    next_at := search.next_at;
+    IF cardinality(search.chosen) = 0 THEN
+        reached := coalesce(search.ran_out_at, after_group);
+        RETURN;
+    END IF;
+    has_startable := true;
+    SELECT k.ids, k.reached INTO kept FROM _keep_first(search, settings.fair) AS k;
+    ids := _lock_chosen(search, kept.ids);
+    reached := kept.reached;
+    IF cardinality(ids) < cardinality(kept.ids) THEN
+        suspects_taken := (SELECT count(*) FROM unnest(search.chosen) AS c WHERE c.is_suspect AND c.id = ANY (ids));
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION _jobs_of_groups(text, text[], integer, integer, boolean, uuid[], integer, text, text[]) IS
+    'The jobs of groups of a queue that a fetch may start now, of these kinds, at most wanted; locks them and the queue''s row until the transaction ends. Suspects and is_alone: as in a fetch. Groups take turns within a priority, from the first key after after_group on; visits says how many of them to visit at each priority, and freed_groups which ones in any case. reached: where the next fetch goes on; after_group, where none could start: all were visited; null: nothing was visited, since the queue is paused or held, or its row is locked. has_startable: whether any could start. alone_crashes: the fewest crashes of a job that could start if it ran alone. is_rated: whether the jobs that start spend tokens of their groups. next_at: when the first group that has no token, or is held, may start a job.';

@@ -1,0 +1,204 @@
+-- The canonical form of JSON: RFC 8785 with all digits of integers, after Unicode NFC.
+-- Rust makes the same text (src/unique); tests hold both to the same vectors.
+
+CREATE FUNCTION _nfc_around_u11a7(given text) RETURNS text
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN (
+        SELECT string_agg(normalize(p.part, NFC), chr(4519) ORDER BY p.place)
+        FROM unnest(string_to_array(given, chr(4519))) WITH ORDINALITY AS p (part, place)
+    );
+COMMENT ON FUNCTION _nfc_around_u11a7(text) IS
+    'As nfc, for texts with U+11A7: PostgreSQL takes that for a final consonant and drops it after a Hangul syllable. It composes with nothing, so the parts on its sides can be normalized each on its own.';
+
+CREATE FUNCTION _nfc(given text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE
+        -- ASCII, which NFC leaves as it is, has as many bytes as characters.
+        WHEN octet_length(given) = length(given) THEN given
+        WHEN strpos(given, chr(4519)) = 0 THEN normalize(given, NFC)
+        ELSE _nfc_around_u11a7(given)
+    END;
+COMMENT ON FUNCTION _nfc(text) IS
+    'The text in Unicode Normalization Form C, by the Unicode version of this server: characters younger than that stay as they are.';
+
+CREATE FUNCTION _utf16_order(name text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    -- In UTF-16 the characters above U+FFFF are surrogate pairs, which come before U+E000 to
+    -- U+FFFF. Marked with U+10FFFF, the last character of all, those come last in bytes too;
+    -- U+10FFFF itself gets the lowest character behind it, so that it stays before them.
+    RETURN CASE
+        WHEN octet_length(name) = length(name) THEN name
+        ELSE regexp_replace(
+            replace(name, chr(1114111), chr(1114111) || chr(1)) COLLATE "C",
+            E'([\\uE000-\\uFFFF])',
+            chr(1114111) || E'\\1',
+            'g'
+        )
+    END COLLATE "C";
+COMMENT ON FUNCTION _utf16_order(text) IS
+    'A text to sort by: its order in bytes is the order of the names in UTF-16 code units, which RFC 8785 asks for.';
+
+CREATE FUNCTION _number_text(given numeric, plain_from numeric, plain_below numeric) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    plain CONSTANT text := trim_scale(abs(given))::text;
+    digits text;
+    exponent integer;
+BEGIN
+    IF given = 0 OR (abs(given) >= plain_from AND abs(given) < plain_below) THEN
+        RETURN CASE WHEN given < 0 THEN '-' ELSE '' END || plain;
+    END IF;
+    digits := trim('0' FROM replace(plain, '.', ''));
+    exponent := CASE
+        WHEN abs(given) >= 1 THEN length(split_part(plain, '.', 1)) - 1
+        ELSE length(ltrim(substr(plain, 3), '0')) - length(substr(plain, 3)) - 1
+    END;
+    RETURN CASE WHEN given < 0 THEN '-' ELSE '' END
+        || left(digits, 1)
+        || CASE WHEN length(digits) > 1 THEN '.' ELSE '' END
+        || substr(digits, 2)
+        || CASE WHEN exponent > 0 THEN 'e+' ELSE 'e' END
+        || exponent;
+END
+$$;
+COMMENT ON FUNCTION _number_text(numeric, numeric, numeric) IS
+    'A number as ECMAScript writes it: plain from plain_from to below plain_below, otherwise with an exponent, as 1e+21. ECMAScript''s own limits are 1e-6 and 1e21.';
+
+CREATE FUNCTION _double_text(given numeric) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path FROM CURRENT
+    SET extra_float_digits = 1
+AS $$
+DECLARE
+    nearest double precision;
+    shortest text;
+    decimal numeric;
+    place integer;
+    candidate numeric;
+BEGIN
+    -- Beside such a number others would have the same text.
+    IF given <> 0 AND (
+        length(trim('0' FROM replace(trim_scale(abs(given))::text, '.', ''))) > 17
+        OR (abs(given) < 1e-323 AND abs(given) * power(2::numeric, 1075) <= 1)
+        OR abs(given) >= power(2::numeric, 1024) - power(2::numeric, 970)
+    ) THEN
+        RAISE invalid_parameter_value USING MESSAGE = format(
+            'invalid unique key: a double cannot hold the number, make it a string: "%s"',
+            left(_number_text(given, 1e-7, 1e40), 80)
+        );
+    END IF;
+    nearest := given::double precision;
+    shortest := nearest::text;
+    decimal := shortest::numeric;
+
+    -- PostgreSQL writes the shortest digits that lie strictly between the neighbours' borders;
+    -- ECMAScript also takes a border, where reading rounds it to this double. Then one digit
+    -- fewer is enough. With 15 digits or fewer that cannot be: each of those is a double's own.
+    IF length(shortest) > 15 THEN
+        -- Of the last digit, counted from the point to the right.
+        place := length(split_part(split_part(shortest, 'e', 1), '.', 2))
+            - coalesce(nullif(split_part(shortest, 'e', 2), ''), '0')::integer;
+        candidate := trunc(decimal, place - 1);
+        IF candidate::double precision <> nearest THEN
+            candidate := candidate + sign(decimal) * ('1e' || 1 - place)::numeric;
+        END IF;
+        IF abs(candidate) <= 1.7976931348623157e308 AND candidate::double precision = nearest THEN
+            decimal := candidate;
+        END IF;
+    END IF;
+
+    RETURN _number_text(decimal, 1e-6, 1e21);
+END
+$$;
+COMMENT ON FUNCTION _double_text(numeric) IS
+    'The double nearest to a number, as ECMAScript writes it: 1e21 is 1e+21, 0.1 is 0.1. Error 22023: a number that a double cannot hold, with more than 17 digits, or rounded to 0 or to infinity.';
+
+CREATE FUNCTION _canonical_number(given numeric) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE
+        WHEN scale(given) = 0 AND given BETWEEN -9223372036854775808 AND 18446744073709551615 THEN given::text
+        ELSE _double_text(given)
+    END;
+COMMENT ON FUNCTION _canonical_number(numeric) IS
+    'A number of canonical JSON: an integer from -2^63 to 2^64-1 with all its digits, anything else as a double (_double_text). 1.0 is the double 1, since jsonb keeps its zero.';
+
+CREATE FUNCTION _canonical_value(given jsonb) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    inner_text text;
+    names text[];
+BEGIN
+    IF jsonb_typeof(given) NOT IN ('object', 'array') THEN
+        RETURN CASE jsonb_typeof(given)
+            WHEN 'string' THEN to_json(_nfc(given #>> '{}'))::text
+            WHEN 'number' THEN _canonical_number(given::numeric)
+            ELSE given::text
+        END;
+    END IF;
+
+    IF jsonb_typeof(given) = 'array' THEN
+        SELECT string_agg(
+            CASE jsonb_typeof(i.item)
+                WHEN 'string' THEN to_json(_nfc(i.item #>> '{}'))::text
+                WHEN 'number' THEN _canonical_number(i.item::numeric)
+                ELSE _canonical_value(i.item)
+            END,
+            ',' ORDER BY i.place
+        )
+        INTO inner_text
+        FROM jsonb_array_elements(given) WITH ORDINALITY AS i (item, place);
+        RETURN '[' || coalesce(inner_text, '') || ']';
+    END IF;
+
+    SELECT
+        string_agg(
+            to_json(m.name)::text || ':' || CASE jsonb_typeof(m.member)
+                WHEN 'string' THEN to_json(_nfc(m.member #>> '{}'))::text
+                WHEN 'number' THEN _canonical_number(m.member::numeric)
+                ELSE _canonical_value(m.member)
+            END,
+            ',' ORDER BY _utf16_order(m.name) COLLATE "C"
+        ),
+        array_agg(m.name) FILTER (WHERE octet_length(m.name) <> length(m.name))
+    INTO inner_text, names
+    FROM (SELECT _nfc(e.key) AS name, e.value AS member FROM jsonb_each(given) AS e) AS m;
+    -- jsonb keeps names apart that only NFC makes one.
+    IF cardinality(names) > 1 AND EXISTS (SELECT FROM unnest(names) AS n (name) GROUP BY n.name COLLATE "C" HAVING count(*) > 1) THEN
+        RAISE invalid_parameter_value USING MESSAGE = format(
+            'invalid unique key: two members have one name after Unicode NFC: %s',
+            (
+                SELECT to_json(min(r.name))
+                FROM (
+                    SELECT n.name COLLATE "C" AS name
+                    FROM unnest(names) AS n (name)
+                    GROUP BY n.name COLLATE "C"
+                    HAVING count(*) > 1
+                ) AS r
+            )
+        );
+    END IF;
+    RETURN '{' || coalesce(inner_text, '') || '}';
+END
+$$;
+COMMENT ON FUNCTION _canonical_value(jsonb) IS
+    'The recursion of canonical_json, which checks the depth first.';
+
+CREATE FUNCTION canonical_json(given jsonb) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    -- As deep as the Rust library reads.
+    IF jsonb_path_exists(given, 'strict $.**{127} ? (@.type() == "array" || @.type() == "object")') THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'invalid unique key: values nest too deeply: "more than 127 levels"';
+    END IF;
+    RETURN _canonical_value(given);
+END
+$$;
+COMMENT ON FUNCTION canonical_json(jsonb) IS
+    'The canonical text of JSON: RFC 8785 (members sorted by UTF-16 code units, no white space, ECMAScript numbers) after Unicode NFC, with integers from -2^63 to 2^64-1 exact. Two values are the same exactly when their canonical texts are. Errors 22023: names that collide after NFC, more than 127 levels, a number that a double cannot hold (_double_text).';

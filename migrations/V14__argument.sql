@@ -1,0 +1,57 @@
+-- Checks of arguments: each raises error 22023, which names the argument and its value.
+
+CREATE FUNCTION _refuse(problem text) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+AS $$
+BEGIN
+    RAISE invalid_parameter_value USING MESSAGE = problem;
+END
+$$;
+COMMENT ON FUNCTION _refuse(text) IS 'Fails with error 22023 and this message: for arguments outside their limits.';
+
+CREATE FUNCTION _queue_may_be(queue_name text) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN queue_name IS NULL THEN _refuse('invalid queue: must not be null')
+        WHEN queue_name = '' THEN _refuse('invalid queue: must not be empty: ""')
+        WHEN octet_length(queue_name) > 128 THEN
+            _refuse(format('invalid queue: must not be longer than 128 bytes: %s', to_json(queue_name)))
+        WHEN queue_name COLLATE "C" ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' THEN
+            _refuse(format('invalid queue: must not hold control characters: %s', to_json(queue_name)))
+        ELSE true
+    END;
+COMMENT ON FUNCTION _queue_may_be(text) IS 'True for what can be a queue''s name; error 22023 for anything else, as in insert_job.';
+
+CREATE FUNCTION _limit_may_be(name text, given integer) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN given < 1 THEN
+            _refuse(format('invalid %s: must be at least 1; to run nothing, pause the queue: %s', name, given))
+        ELSE true
+    END;
+COMMENT ON FUNCTION _limit_may_be(text, integer) IS
+    'True for what can be a limit of running jobs, or none; error 22023 for anything else, which names the column.';
+
+CREATE FUNCTION _rate_may_be(rate_count integer, period interval, burst integer) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN rate_count IS NULL THEN
+            num_nonnulls(period, burst) = 0 OR _refuse(format('invalid rate: has no count: %s', coalesce(period::text, burst::text)))
+        WHEN rate_count NOT BETWEEN 1 AND 1000000 THEN
+            _refuse(format('invalid rate: count must be 1 to 1000000; to run nothing, pause the queue: %s', rate_count))
+        WHEN (period BETWEEN interval '1 ms' AND interval '31 days') IS NOT TRUE THEN
+            _refuse(format('invalid rate: period must be 1 ms to 31 days: %s', coalesce(period::text, 'null')))
+        WHEN burst NOT BETWEEN 1 AND 1000000 THEN
+            _refuse(format('invalid rate: burst must be 1 to 1000000: %s', burst))
+        ELSE true
+    END;
+COMMENT ON FUNCTION _rate_may_be(integer, interval, integer) IS 'True for what can be a rate, or none; error 22023 for anything else.';
+
+CREATE FUNCTION _hold_may_be(hold_for interval) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN (hold_for BETWEEN interval '0' AND interval '365250 days') IS NOT TRUE THEN
+            _refuse(format('invalid hold: must be 0 to 1000 years: %s', coalesce(hold_for::text, 'null')))
+        ELSE true
+    END;
+COMMENT ON FUNCTION _hold_may_be(interval) IS 'True for how long a queue or a group can be held; error 22023 for anything else.';

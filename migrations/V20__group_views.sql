@@ -1,0 +1,198 @@
+-- Views of groups, for people.
+
+CREATE FUNCTION groups(
+    queue_name text DEFAULT NULL, look_at integer DEFAULT 1000, after_queue text DEFAULT NULL, after_group text DEFAULT NULL
+)
+RETURNS TABLE (
+    queue text, group_key text, running bigint, group_limit integer, waiting bigint, head uuid, head_kind text,
+    head_since timestamptz, held_by text, held_until timestamptz
+)
+    LANGUAGE sql STABLE
+    SET search_path FROM CURRENT
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+-- One entry of job_group for each group and priority, and one of job_group_held for each group that holds a place. An entry
+-- without an id is where a walk begins: before all priorities of a queue, or after after_group in one of them.
+WITH RECURSIVE visit AS (
+    SELECT
+        coalesce(queue_name, after_queue, '') COLLATE "C" AS queue, 32768 AS priority,
+        coalesce(after_group, '') COLLATE "C" AS group_key, NULL::uuid AS id, NULL::text COLLATE "C" AS kind, NULL::smallint AS group_limit, NULL::boolean AS in_order,
+        NULL::timestamptz AS since,
+        -- Groups in this priority, at least that many in this queue and in those before, entries in all.
+        0 AS place, 0 AS most, 0 AS before, 0 AS visited
+    UNION ALL
+    SELECT
+        n.queue, n.priority, n.group_key, n.id, n.kind, n.group_limit, n.in_order, n.since,
+        n.place, greatest(n.most, n.place), n.before, v.visited + (n.id IS NOT NULL)::integer
+    FROM visit AS v
+    CROSS JOIN LATERAL (
+        -- The next group of the priority, else the next priority of the queue, else the next queue.
+        (
+            SELECT
+                j.queue::text AS queue, j.priority::integer AS priority, j.group_key::text AS group_key, j.id,
+                j.kind::text AS kind, j.group_limit::smallint AS group_limit, j.in_order,
+                greatest(j.scheduled_at, j.created_at) AS since, v.place + 1 AS place, v.most AS most, v.before AS before
+            FROM job AS j
+            WHERE j.group_key IS NOT NULL AND j.state = 'available'
+                AND j.queue = v.queue AND j.priority = v.priority AND j.group_key > v.group_key
+                AND (after_queue IS NULL OR v.before + v.place < look_at)
+            ORDER BY j.group_key, j.scheduled_at, j.id
+            LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT
+                p.queue, p.priority,
+                CASE WHEN a.is_after THEN after_group ELSE p.group_key END,
+                CASE WHEN NOT a.is_after THEN p.id END,
+                p.kind, p.group_limit, p.in_order, p.since, (NOT a.is_after)::integer, v.most, v.before
+            FROM (SELECT coalesce(v.queue = after_queue AND after_group <> '', false) AS is_after) AS a
+            CROSS JOIN LATERAL (
+                SELECT
+                    j.queue::text AS queue, j.priority::integer AS priority, j.group_key::text AS group_key, j.id,
+                    j.kind::text AS kind, j.group_limit::smallint AS group_limit, j.in_order,
+                    greatest(j.scheduled_at, j.created_at) AS since
+                FROM job AS j
+                WHERE j.group_key IS NOT NULL AND j.state = 'available'
+                    AND j.queue = v.queue AND j.priority < v.priority
+                ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
+                LIMIT 1
+            ) AS p
+        )
+        UNION ALL
+        (
+            SELECT
+                j.queue::text, j.priority::integer, j.group_key::text, j.id, j.kind::text, j.group_limit::smallint,
+                j.in_order, greatest(j.scheduled_at, j.created_at), 1, 0, v.before + v.most
+            FROM job AS j
+            WHERE j.group_key IS NOT NULL AND j.state = 'available' AND j.queue > v.queue
+                AND queue_name IS NULL AND (after_queue IS NULL OR v.before + v.most < look_at)
+            ORDER BY j.queue, j.priority DESC, j.group_key, j.scheduled_at, j.id
+            LIMIT 1
+        )
+        LIMIT 1
+    ) AS n
+    WHERE after_queue IS NOT NULL OR v.visited < look_at
+),
+held AS (
+    (
+        SELECT j.queue, j.group_key, 1 AS place
+        FROM job AS j
+        WHERE j.group_key IS NOT NULL AND j.finalized_at IS NULL AND (j.state = 'running' OR j.began IS NOT NULL)
+            AND (j.queue, j.group_key) > (coalesce(queue_name, after_queue, ''), coalesce(after_group, ''))
+        ORDER BY j.queue, j.group_key
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.queue, n.group_key, h.place + 1
+    FROM held AS h
+    CROSS JOIN LATERAL (
+        SELECT j.queue, j.group_key
+        FROM job AS j
+        WHERE j.group_key IS NOT NULL AND j.finalized_at IS NULL AND (j.state = 'running' OR j.began IS NOT NULL)
+            AND (j.queue, j.group_key) > (h.queue, h.group_key)
+        ORDER BY j.queue, j.group_key
+        LIMIT 1
+    ) AS n
+    WHERE h.place < look_at AND (queue_name IS NULL OR h.queue = queue_name)
+),
+waiting AS (
+    SELECT DISTINCT ON (v.queue, v.group_key)
+        v.queue, v.group_key, v.id, v.kind, v.since, v.group_limit, v.in_order,
+        sum(w.waiting) OVER (PARTITION BY v.queue, v.group_key)::bigint AS waiting
+    FROM visit AS v
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS waiting
+        FROM (
+            SELECT
+            FROM job AS j
+            WHERE j.queue = v.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+                AND j.priority = v.priority AND j.group_key = v.group_key
+            ORDER BY j.scheduled_at
+            LIMIT 1001
+        ) AS c
+    ) AS w
+    WHERE v.id IS NOT NULL
+    ORDER BY v.queue, v.group_key, v.priority DESC
+),
+named AS (
+    SELECT w.queue, w.group_key FROM waiting AS w
+    UNION
+    SELECT h.queue, h.group_key FROM held AS h WHERE queue_name IS NULL OR h.queue = queue_name
+)
+SELECT
+    n.queue, n.group_key, p.running, l.group_limit, coalesce(w.waiting, 0), w.id, w.kind, w.since,
+    CASE
+        WHEN w.id IS NULL THEN NULL
+        WHEN q.paused_at IS NOT NULL THEN 'its queue is paused'
+        WHEN u.queue_held_until IS NOT NULL THEN 'its queue is held'
+        WHEN u.held_until IS NOT NULL THEN 'it is held'
+        WHEN b.id <> w.id THEN format('job %s, which began and is %s', b.id, b.state)
+        WHEN b.id IS NULL AND p.running >= l.group_limit AND p.running = 1 THEN format('job %s, which runs', p.runs)
+        WHEN p.running >= l.group_limit THEN 'its limit'
+        WHEN u.token_at IS NOT NULL THEN 'its rate'
+        WHEN u.queue_token_at IS NOT NULL THEN 'the rate of its queue'
+    END,
+    greatest(u.queue_held_until, u.held_until, u.token_at, u.queue_token_at)
+FROM named AS n
+LEFT JOIN waiting AS w ON w.queue = n.queue AND w.group_key = n.group_key
+LEFT JOIN queue AS q ON q.name = n.queue
+CROSS JOIN LATERAL (
+    SELECT count(*) AS running, (array_agg(r.id))[1] AS runs
+    FROM (
+        SELECT j.id
+        FROM job AS j
+        WHERE j.queue = n.queue AND j.group_key = n.group_key AND j.group_key IS NOT NULL AND j.finalized_at IS NULL
+            AND j.state = 'running'
+        LIMIT 1001
+    ) AS r
+) AS p
+LEFT JOIN LATERAL (
+    SELECT j.id, j.state
+    FROM job AS j
+    WHERE j.queue = n.queue AND j.group_key = n.group_key AND j.group_key IS NOT NULL AND j.finalized_at IS NULL
+        AND j.began IS NOT NULL AND j.state <> 'running'
+    ORDER BY j.id
+    LIMIT 1
+) AS b ON true
+CROSS JOIN LATERAL (
+    SELECT least(CASE WHEN w.in_order THEN 1 END, w.group_limit, q.max_per_group) AS group_limit
+) AS l
+LEFT JOIN queue_group AS t ON t.queue = n.queue AND t.group_key = n.group_key
+-- Times that have passed hold nothing up.
+CROSS JOIN LATERAL (
+    SELECT
+        CASE WHEN q.held_until > statement_timestamp() THEN q.held_until END AS queue_held_until,
+        CASE WHEN t.held_until > statement_timestamp() THEN t.held_until END AS held_until,
+        CASE WHEN a.token_at > statement_timestamp() THEN a.token_at END AS token_at,
+        CASE WHEN a.queue_token_at > statement_timestamp() THEN a.queue_token_at END AS queue_token_at
+    FROM (
+        SELECT
+            _next_token_at(q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at) AS queue_token_at,
+            _next_token_at(q.group_rate_count, q.group_rate_period, q.group_rate_burst, t.rate_full_at) AS token_at
+    ) AS a
+) AS u
+ORDER BY n.queue, n.group_key
+$$;
+COMMENT ON FUNCTION groups(text, integer, text, text) IS
+    'The rows of the view group_status: groups with available or running jobs, of one queue or of all. look_at: how many are read of each sort, default 1,000. after_queue, after_group: of all the groups in the order of their queues and keys only those after this one, and of these the look_at first at least. Both empty: all groups from the first on. waiting and running stop at 1,001 (waiting: for each priority).';
+
+CREATE VIEW group_status AS
+SELECT
+    g.queue, g.group_key, g.running, g.group_limit, g.waiting, g.head, g.head_kind, g.head_since, g.held_by, g.held_until
+FROM groups() AS g;
+COMMENT ON VIEW group_status IS
+    'One row a group of a queue that has available or running jobs: the first 1,000 of each sort; groups() looks further when told. Reads with the caller''s rights.';
+COMMENT ON COLUMN group_status.queue IS 'The queue.';
+COMMENT ON COLUMN group_status.group_key IS 'The group''s key.';
+COMMENT ON COLUMN group_status.running IS 'How many of its jobs run; 1001: more than 1,000.';
+COMMENT ON COLUMN group_status.group_limit IS 'How many may run at once, as its first job and the queue say; null: no limit.';
+COMMENT ON COLUMN group_status.waiting IS 'How many of its jobs are available, counted to 1,001 at each priority.';
+COMMENT ON COLUMN group_status.head IS 'Its first available job; null: none waits.';
+COMMENT ON COLUMN group_status.head_kind IS 'That job''s kind.';
+COMMENT ON COLUMN group_status.head_since IS 'Since when that job could have run.';
+COMMENT ON COLUMN group_status.held_by IS
+    'What holds the line up: its queue is paused or held, it is held, its limit or rate, the rate of its queue, or a job that runs or began. Null: nothing does, or none waits.';
+COMMENT ON COLUMN group_status.held_until IS 'Until when a hold or a rate lets none of its jobs start; null: neither does.';
