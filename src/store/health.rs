@@ -39,7 +39,7 @@ pub(crate) struct SchemaObject {
     pub(crate) definition: String,
 }
 
-/// The objects that the migrations make, one a line. `GOLDEN=overwrite cargo test --test it schema` writes it anew.
+/// The objects that the migrations make, one a line. `GOLDEN=overwrite cargo test --test sql schema` writes it anew.
 const OBJECTS: &str = include_str!("objects.jsonl");
 
 /// The objects that the migrations make.

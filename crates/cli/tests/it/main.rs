@@ -12,14 +12,6 @@ mod help;
 mod incident;
 mod jobs;
 mod migrate;
-/// The proxy of the library's tests.
-#[path = "../../../../tests/it/chaos"]
-#[expect(dead_code, unreachable_pub, reason = "the library's tests use the rest, and it is public there")]
-mod network {
-    mod dice;
-    mod frames;
-    pub mod proxy;
-}
 mod orphans;
 mod queues;
 mod roles;

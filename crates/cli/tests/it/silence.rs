@@ -3,8 +3,8 @@
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use crate::network::proxy::{Fault, Proxy};
 use crate::support::{self, database};
+use test_support::proxy::{Fault, Proxy};
 
 const FAULTS: [Fault; 6] =
     [Fault::Cut, Fault::Reset, Fault::Frozen, Fault::FrozenOneWay, Fault::HalfClosed, Fault::Slow];

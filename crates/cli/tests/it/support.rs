@@ -1,44 +1,14 @@
-//! Running the command, and the server that the tests share.
+//! Running the command.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use tempfile::TempDir;
-use tokio::sync::OnceCell;
-use uniqueue::embedded::Postgres;
-
-static SERVER: OnceCell<Postgres> = OnceCell::const_new();
-static NEXT_DATABASE: AtomicU32 = AtomicU32::new(1);
-
-/// A database of the test's own, on one server for the whole run.
-pub(crate) async fn database() -> String {
-    // Demos and benches open a good number of connections each, and tests run beside each other.
-    let server =
-        SERVER.get_or_init(async || Postgres::builder().max_connections(400).start().await.expect("a server")).await;
-    let name = format!("test_{}", NEXT_DATABASE.fetch_add(1, Ordering::Relaxed));
-    execute(server.url(), &format!("CREATE DATABASE {name}")).await;
-    server.url().replace("/postgres?", &format!("/{name}?"))
-}
-
-pub(crate) async fn execute(url: &str, sql: &str) {
-    let mut connection = PgConnection::connect(url).await.expect("a connection");
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut connection).await.expect(sql);
-    connection.close().await.expect("a close");
-}
-
-/// One column of whatever a query finds, as text.
-pub(crate) async fn texts(url: &str, sql: &str) -> Vec<String> {
-    let mut connection = PgConnection::connect(url).await.expect("a connection");
-    let rows = sqlx::query(AssertSqlSafe(sql.to_owned())).fetch_all(&mut connection).await.expect(sql);
-    connection.close().await.expect("a close");
-    rows.iter().map(|row| row.get::<Option<String>, _>(0).unwrap_or_default()).collect()
-}
+pub(crate) use test_support::server::{database, execute, texts};
 
 /// A directory that every user can enter.
 pub(crate) fn directory() -> TempDir {

@@ -1,0 +1,184 @@
+//! Runners in processes of their own, which can be killed, stopped and continued.
+
+use std::env;
+use std::io::Read;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{Connection, PgPool};
+use tokio::time::timeout;
+use uniqueue::{Client, Retention, RetryPolicy, Runner, SchemaName, shutdown_signal};
+
+use crate::work::{Doer, NO_LUCK};
+use crate::{WAIT, log_as};
+
+/// How long a connection that is given back has to answer.
+const RETURN: Duration = Duration::from_secs(2);
+
+/// A pool of an application that did what docs/operations.md says: a connection that fell silent in a transaction of the
+/// application's own does not keep its place for ever.
+pub fn application_pool(url: &str, max_connections: u32) -> PgPool {
+    let pool = PgPoolOptions::new().max_connections(max_connections).acquire_timeout(Duration::from_secs(5));
+    let checked = pool.after_release(|connection, _| {
+        Box::pin(async {
+            timeout(RETURN, connection.ping()).await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+            Ok(true)
+        })
+    });
+    checked.connect_lazy(url).expect("a URL")
+}
+
+/// Says in a child process what to run; see [`runner_process`].
+const ORDER: &str = "UNIQUEUE_TEST_RUNNER";
+
+/// What a process runs.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Order {
+    pub url: String,
+    pub schema: String,
+    pub name: String,
+    pub concurrency: usize,
+    pub connections: u32,
+    pub lease: Duration,
+    /// How long a job may run.
+    pub timeout: Duration,
+    pub stop_timeout: Duration,
+    pub max_crashes: u16,
+    pub is_polling: bool,
+    pub seed: u64,
+}
+
+impl Order {
+    pub fn new(url: &str, schema: &str, name: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            schema: schema.to_owned(),
+            name: name.to_owned(),
+            concurrency: 20,
+            connections: 5,
+            lease: Duration::from_secs(2),
+            timeout: Duration::MAX,
+            stop_timeout: Duration::from_secs(30),
+            max_crashes: 3,
+            is_polling: false,
+            seed: 0,
+        }
+    }
+}
+
+/// A runner in a process of its own. It is killed when this is dropped, and ends by itself when
+/// the test's process ends.
+pub struct RunnerProcess {
+    child: Child,
+}
+
+impl RunnerProcess {
+    pub fn start(order: &Order) -> Self {
+        let child = Command::new(env::current_exe().expect("this binary"))
+            .args(["runner_process", "--exact", "--nocapture"])
+            .env(ORDER, serde_json::to_string(order).expect("an order"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("this test binary runs again");
+        Self { child }
+    }
+
+    /// Sends a signal by name: `KILL`, `STOP`, `CONT`, `TERM`.
+    pub fn signal(&self, name: &str) {
+        signal(self.child.id(), name);
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().expect("a kill");
+        self.child.wait().expect("its end");
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("its status").is_some()
+    }
+
+    /// Waits for its end, as after `TERM`.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("its status") {
+                return status;
+            }
+            assert!(began.elapsed() < 2 * WAIT, "the process does not end");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Drop for RunnerProcess {
+    fn drop(&mut self) {
+        // Kills a stopped process as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn signal(process: u32, name: &str) {
+    let status = Command::new("kill").args(["-s", name, &process.to_string()]).stderr(Stdio::null()).status();
+    assert!(status.expect("kill runs").success(), "SIG{name} to {process}");
+}
+
+/// The process that [`RunnerProcess`] starts. It runs until SIGTERM. A binary that starts one calls this from a test of the
+/// same name in its root.
+pub fn runner_process() {
+    let Ok(order) = env::var(ORDER) else { return };
+    let order: Order = serde_json::from_str(&order).unwrap();
+    // The jobs' own panics are no news.
+    std::panic::set_hook(Box::new(|panic| {
+        if panic.payload_as_str() != Some(NO_LUCK) {
+            eprintln!("runner process {}: {panic}", std::process::id());
+        }
+    }));
+    if env::var_os("UNIQUEUE_CHAOS_LOG").is_some() {
+        log_as(&order.name);
+    }
+    std::thread::spawn(|| {
+        // The other end closes when the test's process ends, however it does.
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(1);
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(run(order));
+}
+
+async fn run(order: Order) {
+    let pool = application_pool(&order.url, order.connections);
+    let client = Client::builder().schema(SchemaName::new(&order.schema).unwrap()).pool(pool);
+    let mut shutdown = std::pin::pin!(shutdown_signal());
+    let handle = loop {
+        let mut runner = Runner::new(client.clone())
+            .name(&order.name)
+            .queue("default", order.concurrency)
+            .queue("other", order.concurrency)
+            .worker(Doer::new(order.seed))
+            .retry_policy(RetryPolicy::fixed(Duration::from_millis(200)))
+            .retention(Retention::forever())
+            .lease(order.lease)
+            .timeout(order.timeout)
+            .stop_timeout(order.stop_timeout)
+            .max_crashes(order.max_crashes);
+        if order.is_polling {
+            runner = runner.poll_only();
+        }
+        // The database may be away at this moment.
+        match runner.start().await {
+            Ok(handle) => break handle,
+            Err(error) => assert!(error.is_retryable(), "{error}"),
+        }
+        tokio::select! {
+            () = &mut shutdown => return,
+            () = tokio::time::sleep(Duration::from_millis(100)) => {}
+        }
+    };
+    shutdown.await;
+    handle.stop().await.unwrap();
+}

@@ -1,0 +1,22 @@
+//! Databases by their URL, for tests that run commands.
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+
+/// A database of the test's own, without a schema, on the run's cluster.
+pub async fn database() -> String {
+    crate::create_database("test").await
+}
+
+pub async fn execute(url: &str, sql: &str) {
+    let mut connection = PgConnection::connect(url).await.expect("a connection");
+    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut connection).await.expect(sql);
+    connection.close().await.expect("a close");
+}
+
+/// The first column of each row of a query, as text.
+pub async fn texts(url: &str, sql: &str) -> Vec<String> {
+    let mut connection = PgConnection::connect(url).await.expect("a connection");
+    let rows = sqlx::query(AssertSqlSafe(sql.to_owned())).fetch_all(&mut connection).await.expect(sql);
+    connection.close().await.expect("a close");
+    rows.iter().map(|row| row.get::<Option<String>, _>(0).unwrap_or_default()).collect()
+}

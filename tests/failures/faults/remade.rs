@@ -1,0 +1,191 @@
+//! A schema that is dropped and made anew under live runners and clients, and every other error that a new connection heals.
+
+use std::time::{Duration, Instant};
+
+use sqlx::AssertSqlSafe;
+use uniqueue::{Client, JobState, PeriodicJob, Runner, RunningJob};
+
+use super::Task;
+use support::{Database, WAIT};
+
+/// Inserts a job as soon as that is possible, and waits until it has run.
+async fn works_again(database: &Database) {
+    let began = Instant::now();
+    let job = loop {
+        match database.client.insert(Task { n: 1 }).await {
+            Ok(inserted) => break inserted.id(),
+            // A connection of the pool that remembers the old schema. Each does so once.
+            Err(error) => assert!(began.elapsed() < WAIT, "{error}"),
+        }
+    };
+    loop {
+        match database.client.job(job).await {
+            Ok(Some(job)) if job.state == JobState::Completed => return,
+            answer => assert!(began.elapsed() < 2 * WAIT, "{answer:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn drop_schema(database: &Database) {
+    let drop = format!("DROP SCHEMA {} CASCADE", database.schema);
+    let pool = database.another_pool(1).await;
+    sqlx::raw_sql(AssertSqlSafe(drop)).execute(&pool).await.unwrap();
+}
+
+/// Migrates as another process does, which has no connection in common with the test's client.
+async fn migrate(database: &Database) {
+    let schema = database.client.schema().clone();
+    Client::builder().schema(schema).pool(database.another_pool(2).await).migrate().await.unwrap();
+}
+
+fn runner(database: &Database) -> Runner {
+    Runner::new(database.client.clone())
+        .queue("default", 4)
+        .lease(Duration::from_secs(2))
+        .worker(async |_: RunningJob<Task>| {})
+}
+
+#[tokio::test]
+async fn a_runner_goes_on_when_its_schema_is_made_anew() {
+    let database = Database::new().await;
+    let runner = runner(&database).start().await.unwrap();
+    // Every statement has been prepared on some connection.
+    for _ in 0..3 {
+        works_again(&database).await;
+    }
+    let id = runner.id();
+    drop_schema(&database).await;
+    migrate(&database).await;
+    works_again(&database).await;
+    let began = Instant::now();
+    // The heartbeat has entered the runner again, and maintenance goes on.
+    while database.number("SELECT count(*) FROM {schema}.runner WHERE leased_until > now()").await == 0 {
+        assert!(began.elapsed() < WAIT, "the runner is not entered");
+    }
+    assert_ne!(runner.id(), id);
+    let later = database.client.insert(Task { n: 2 }).scheduled_in(Duration::from_millis(300)).await.unwrap().id();
+    while database.client.job(later).await.unwrap().unwrap().state != JobState::Completed {
+        assert!(began.elapsed() < 2 * WAIT, "not promoted");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_runner_waits_for_its_schema_longer_than_a_lease() {
+    let database = Database::new().await;
+    let runner = runner(&database).start().await.unwrap();
+    works_again(&database).await;
+    let id = runner.id();
+    drop_schema(&database).await;
+    let began = Instant::now();
+    // Lost is lost also where nobody could take it.
+    while !runner_is_lost(&runner, id) {
+        assert!(began.elapsed() < WAIT, "the lease goes on without a schema");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    migrate(&database).await;
+    works_again(&database).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_periodic_job_runs_over_a_new_connection_where_its_session_is_at_fault() {
+    let database = Database::new().await;
+    // The first session that inserts a job is refused each time. The number of a sequence outlives the rollback.
+    database.execute("CREATE SEQUENCE {schema}.refused").await;
+    database
+        .execute(
+            "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN
+                IF NOT (SELECT is_called FROM {schema}.refused) THEN
+                    PERFORM setval('{schema}.refused', pg_backend_pid());
+                END IF;
+                IF (SELECT last_value FROM {schema}.refused) = pg_backend_pid() THEN
+                    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = 'told to fail';
+                END IF;
+                RETURN NEW;
+            END $$",
+        )
+        .await;
+    database
+        .execute("CREATE TRIGGER refuse BEFORE INSERT ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}._refuse()")
+        .await;
+    let every = PeriodicJob::every("a", Duration::from_secs(1), Task { n: 1 });
+    database.client.periodic().define(every).await.unwrap();
+    let runner = runner(&database).start().await.unwrap();
+    database.until("SELECT least(count(*), 1) FROM {schema}.job", 1).await;
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.refused WHERE is_called").await, 1);
+    runner.stop().await.unwrap();
+}
+
+fn runner_is_lost(runner: &uniqueue::RunnerHandle, _: uuid::Uuid) -> bool {
+    !runner.health().is_alive()
+}
+
+/// A client with one connection, which remembers its statements.
+async fn single(database: &Database) -> Client {
+    Client::builder().schema(database.client.schema().clone()).pool(database.another_pool(1).await)
+}
+
+async fn backend(client: &Client) -> i32 {
+    sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(client.pool()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_connection_that_meets_an_error_of_its_session_is_dropped() {
+    let database = Database::new().await;
+    for (code, is_dropped) in [
+        ("0A000", true),
+        ("24000", true),
+        ("25P02", true),
+        ("26000", true),
+        ("34000", true),
+        ("42704", true),
+        ("42804", true),
+        ("53200", true),
+        ("57P01", true),
+        ("57P05", true),
+        ("XX000", true),
+        // These are of the statement's data.
+        ("22012", false),
+        ("23505", false),
+        ("P0001", false),
+    ] {
+        let client = single(&database).await;
+        client.queue("a").settings().await.unwrap();
+        let before = backend(&client).await;
+        database
+            .execute(&format!(
+                "CREATE OR REPLACE FUNCTION {{schema}}._queue_may_be(queue_name text) RETURNS boolean LANGUAGE plpgsql AS $$
+                BEGIN RAISE EXCEPTION USING ERRCODE = '{code}', MESSAGE = 'told to fail'; END $$"
+            ))
+            .await;
+        let error = client.queue("a").pause().await.unwrap_err().to_string();
+        assert!(error.contains("told to fail"), "{code}: {error}");
+        assert_eq!(backend(&client).await != before, is_dropped, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_plan_of_an_old_schema_is_met_once_a_connection() {
+    let database = Database::new().await;
+    let client = single(&database).await;
+    let job = client.insert(Task { n: 1 }).await.unwrap().id();
+    assert!(client.job(job).await.unwrap().is_some());
+    drop_schema(&database).await;
+    migrate(&database).await;
+    let error = client.job(job).await.unwrap_err().to_string();
+    assert!(error.contains("cached plan must not change result type"), "{error}");
+    assert_eq!(client.job(job).await.unwrap().map(|job| job.id), None);
+    // A session whose statements were forgotten, as by a pooler's DISCARD ALL.
+    sqlx::raw_sql("DEALLOCATE ALL").execute(client.pool()).await.unwrap();
+    let error = client.job(job).await.unwrap_err().to_string();
+    assert!(error.contains("does not exist"), "{error}");
+    assert_eq!(client.job(job).await.unwrap().map(|job| job.id), None);
+    // A session that the server ended while it was idle.
+    sqlx::raw_sql("SET idle_session_timeout = '1ms'").execute(client.pool()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(client.job(job).await.unwrap().map(|job| job.id), None);
+}

@@ -1,0 +1,177 @@
+//! Fetches: what guards a queue, and that no guard is missed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use support::{Database, WAIT, wanted};
+
+const RUNNER: &str = "00000000-0000-7000-8000-000000000001";
+
+async fn with_runner(connections: u32) -> Database {
+    let database = Database::with_connections(connections).await;
+    let runner = format!(
+        "INSERT INTO {{schema}}.runner (id, name, queues, leased_until, knows_groups)
+        VALUES ('{RUNNER}', 'r', '{{default}}', now() + interval '1 hour', true)"
+    );
+    database.execute(&runner).await;
+    database.execute("INSERT INTO {schema}.queue (name) VALUES ('default')").await;
+    database
+}
+
+/// Ten jobs of each queue.
+fn ten_of(names: &[&str]) -> String {
+    wanted(&names.iter().map(|name| (*name, 10)).collect::<Vec<_>>())
+}
+
+fn fetch(names: &[&str]) -> String {
+    format!(
+        "SELECT id::text FROM {{schema}}.fetch_jobs('{RUNNER}', '{}', '{{a}}', '{{}}', 0, false, '{{}}', '{{}}', '{{}}', '{{}}')
+        WHERE id IS NOT NULL",
+        ten_of(names)
+    )
+}
+
+const JOBS: &str = "INSERT INTO {schema}.job (id, kind) SELECT {schema}.new_job_id(), 'a' FROM generate_series(1, 5)";
+
+/// Each guard, how many of five other jobs a fetch takes all the same, and what takes the guard away.
+const GUARDS: [(&str, usize, &str); 6] = [
+    ("UPDATE {schema}.queue SET paused_at = now()", 0, "UPDATE {schema}.queue SET paused_at = NULL"),
+    (
+        "UPDATE {schema}.queue SET held_until = now() + interval '1 hour'",
+        0,
+        "UPDATE {schema}.queue SET held_until = NULL",
+    ),
+    ("UPDATE {schema}.queue SET max_running = 2", 2, "UPDATE {schema}.queue SET max_running = NULL"),
+    (
+        "UPDATE {schema}.queue SET rate_count = 3, rate_period = '1 day', rate_burst = 3",
+        3,
+        "UPDATE {schema}.queue SET rate_count = NULL, rate_period = NULL, rate_burst = NULL, rate_full_at = NULL",
+    ),
+    (
+        "INSERT INTO {schema}.job (id, kind, group_key) VALUES ({schema}.new_job_id(), 'other', 'g')",
+        5,
+        "DELETE FROM {schema}.job WHERE kind = 'other'",
+    ),
+    (
+        "INSERT INTO {schema}.job (id, kind, crashes) VALUES ({schema}.new_job_id(), 'a', 1)",
+        5,
+        "DELETE FROM {schema}.job WHERE crashes > 0",
+    ),
+];
+
+#[tokio::test]
+async fn plain_jobs_come_only_from_a_queue_that_nothing_guards() {
+    let database = with_runner(1).await;
+    let plain = |queues: &str| {
+        format!(
+            "SELECT is_guarded, coalesce(cardinality(ids), 0)
+            FROM {{schema}}._plain_jobs('{RUNNER}', '{queues}', '{{a}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')"
+        )
+    };
+    let plain = async |queues: &str| -> (bool, i32) {
+        sqlx::query_as(database.sql(&plain(queues))).fetch_one(database.pool()).await.unwrap()
+    };
+    for (guard, taken, end) in GUARDS {
+        database.execute(JOBS).await;
+        assert_eq!(plain(&ten_of(&["default"])).await, (false, 5));
+        database.execute(guard).await;
+        assert_eq!(plain(&ten_of(&["default"])).await, (true, 0), "{guard}");
+        // The settings are asked again where the queue's row is not locked.
+        let is_set = guard.starts_with("UPDATE");
+        let past = ten_of(&["default"]).replace("\"visits\"", "\"is_past_guard\":true,\"visits\"");
+        assert_eq!(plain(&past).await, if is_set { (true, 0) } else { (false, 5) }, "{guard}");
+        let ids: Vec<String> =
+            sqlx::query_scalar(database.sql(&fetch(&["default"]))).fetch_all(database.pool()).await.unwrap();
+        assert_eq!(ids.len(), taken, "{guard}");
+        database.execute(end).await;
+        database.execute("DELETE FROM {schema}.job").await;
+    }
+}
+
+#[tokio::test]
+async fn a_guarded_queue_keeps_no_other_queue_of_a_fetch_from_its_jobs() {
+    let database = with_runner(1).await;
+    for (guard, taken, end) in GUARDS {
+        database.execute(JOBS).await;
+        let others = "INSERT INTO {schema}.job (id, kind, queue)
+            SELECT {schema}.new_job_id(), 'a', q.name FROM (VALUES ('after'), ('zebra')) AS q (name)";
+        database.execute(others).await;
+        database.execute(guard).await;
+        let names = ["zebra", "default", "after"];
+        let ids: Vec<String> =
+            sqlx::query_scalar(database.sql(&fetch(&names))).fetch_all(database.pool()).await.unwrap();
+        assert_eq!(ids.len(), 2 + taken, "{guard}");
+        database.execute(end).await;
+        database.execute("DELETE FROM {schema}.job").await;
+    }
+}
+
+#[tokio::test]
+async fn a_runner_whose_lease_is_over_takes_nothing() {
+    let database = with_runner(1).await;
+    database.execute(JOBS).await;
+    database.execute("INSERT INTO {schema}.job (id, kind, crashes) VALUES ({schema}.new_job_id(), 'a', 2)").await;
+    database.execute("UPDATE {schema}.runner SET leased_until = now()").await;
+    for is_alone in ["false", "true"] {
+        let fetch = fetch(&["default"]).replace("0, false", &format!("1, {is_alone}"));
+        let ids: Vec<String> = sqlx::query_scalar(database.sql(&fetch)).fetch_all(database.pool()).await.unwrap();
+        assert_eq!(ids.len(), 0, "{is_alone}");
+    }
+    database.execute("UPDATE {schema}.runner SET leased_until = now() + interval '1 hour'").await;
+    let alone = fetch(&["default"]).replace("0, false", "1, true");
+    let ids: Vec<String> = sqlx::query_scalar(database.sql(&alone)).fetch_all(database.pool()).await.unwrap();
+    assert_eq!(ids.len(), 1, "the suspect alone");
+}
+
+/// Ends what the fetches had, and the limit with it.
+async fn clear(database: &Database, connection: &mut PgConnection) {
+    let clear = "BEGIN; DELETE FROM {schema}.job; UPDATE {schema}.queue SET max_running = NULL; COMMIT";
+    sqlx::raw_sql(database.sql(clear)).execute(connection).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_that_is_committed_with_its_jobs_holds_for_fetches_at_any_moment() {
+    const FETCHERS: usize = 3;
+    let database = with_runner(FETCHERS as u32 + 1).await;
+    let (fetches, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let mut tasks = Vec::new();
+    for _ in 0..FETCHERS {
+        let (pool, sql) = (database.pool().clone(), database.sql(&fetch(&["default"])));
+        let (fetches, is_over) = (Arc::clone(&fetches), Arc::clone(&is_over));
+        tasks.push(tokio::spawn(async move {
+            while !is_over.load(Ordering::Acquire) {
+                let _: Vec<String> = sqlx::query_scalar(sql.clone()).fetch_all(&pool).await.unwrap();
+                fetches.fetch_add(1, Ordering::AcqRel);
+            }
+        }));
+    }
+    let mut connection = database.pool().acquire().await.unwrap();
+    // A suspect makes every second round one of a guarded queue.
+    for round in 0..60 {
+        let limited = format!(
+            "BEGIN; UPDATE {{schema}}.queue SET max_running = 1;
+            INSERT INTO {{schema}}.job (id, kind, crashes)
+            SELECT {{schema}}.new_job_id(), 'a', {} * (n = 1)::integer FROM generate_series(1, 20) AS n; COMMIT",
+            round % 2
+        );
+        sqlx::raw_sql(database.sql(&limited)).execute(&mut *connection).await.unwrap();
+        let enough = fetches.load(Ordering::Acquire) + 3 * FETCHERS;
+        let waiting = async {
+            while fetches.load(Ordering::Acquire) < enough {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(WAIT, waiting).await.expect("fetches");
+        let running = "SELECT count(*) FROM {schema}.job WHERE state = 'running'";
+        let running: i64 = sqlx::query_scalar(database.sql(running)).fetch_one(&mut *connection).await.unwrap();
+        assert_eq!(running, 1, "in round {round}");
+        clear(&database, &mut connection).await;
+    }
+    is_over.store(true, Ordering::Release);
+    for task in tasks {
+        task.await.unwrap();
+    }
+}

@@ -1,0 +1,92 @@
+//! Dead rows, vacuum, indexes, retention.
+
+use uniqueue::{FindingCode, Severity, Thresholds};
+
+use super::{at_once, find, gone, paste, seek};
+use support::Database;
+
+/// A table with far more dead rows than live ones. In one transaction, whose counts come at once.
+async fn bury(database: &Database, rows: u32) {
+    let fill =
+        format!("INSERT INTO {{schema}}.job (id, kind) SELECT gen_random_uuid(), 'a' FROM generate_series(1, {rows})");
+    let mut tx = database.pool().begin().await.unwrap();
+    for statement in [fill.as_str(), "DELETE FROM {schema}.job"] {
+        sqlx::query(database.sql(statement)).execute(&mut *tx).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_table_that_autovacuum_leaves_alone_is_named_and_so_are_its_dead_rows() {
+    let database = Database::new().await;
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    bury(&database, 1_000).await;
+    let off = find(&database, at_once(), FindingCode::AutovacuumOff, Severity::Warning, "table job").await;
+    let dead = find(&database, at_once(), FindingCode::DeadRows, Severity::Critical, "table job").await;
+    assert!(dead.seen.contains("1,000 of 1,000 rows are dead (100 %)"), "{dead:?}");
+    assert!(seek(&database, Thresholds::new(), FindingCode::DeadRows, "").await.is_none(), "so few are no finding");
+    paste(&database, dead.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, at_once(), FindingCode::DeadRows, "table job").await;
+    paste(&database, off.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, at_once(), FindingCode::AutovacuumOff, "table job").await;
+}
+
+#[tokio::test]
+async fn an_autovacuum_that_should_have_come_is_missed() {
+    let database = Database::new().await;
+    let eager = "ALTER TABLE {schema}.job SET (autovacuum_vacuum_threshold = 10, autovacuum_vacuum_scale_factor = 0)";
+    database.execute(eager).await;
+    // It skips a locked table, such as one under a vacuum that never ends.
+    let mut tx = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("LOCK TABLE {schema}.job IN SHARE UPDATE EXCLUSIVE MODE"))
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    bury(&database, 1_000).await;
+    let late = find(&database, at_once(), FindingCode::AutovacuumLate, Severity::Warning, "table job").await;
+    assert!(late.seen.contains("due from 10 on, and no vacuum is known"), "{late:?}");
+    tx.rollback().await.unwrap();
+    paste(&database, late.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, at_once(), FindingCode::AutovacuumLate, "table job").await;
+}
+
+#[tokio::test]
+async fn a_bloated_index_is_named_and_rebuilt_by_the_remedy() {
+    let database = Database::new().await;
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    bury(&database, 20_000).await;
+    database.execute("VACUUM {schema}.job").await;
+    database.execute("ANALYZE {schema}.job").await;
+    let small = Thresholds::new().bloat_bytes(50 * 8_192);
+    let finding = find(&database, small, FindingCode::IndexBloated, Severity::Warning, "index job_fetch").await;
+    assert!(finding.seen.contains("times as much"), "{finding:?}");
+    assert!(seek(&database, Thresholds::new(), FindingCode::IndexBloated, "").await.is_none(), "2 MB are no finding");
+    paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, small, FindingCode::IndexBloated, "index job_fetch").await;
+}
+
+#[tokio::test]
+async fn final_jobs_that_stay_past_their_retention_are_told_and_deleted_by_the_remedy() {
+    let database = Database::new().await;
+    let fill = "INSERT INTO {schema}.job (id, kind, queue, state, created_at, finalized_at)
+        SELECT overlay({schema}.id_at(now() - interval '5 days')::text PLACING right(gen_random_uuid()::text, 12) FROM 25)::uuid,
+            'a', 'it''s', 'completed', now() - interval '5 days', now() - interval '3 days'
+        FROM generate_series(1, 30)";
+    database.execute(fill).await;
+    database.client.queue("it's").pause().await.unwrap();
+    let finding =
+        find(&database, Thresholds::new(), FindingCode::RetentionLate, Severity::Critical, "queue it's").await;
+    assert!(finding.seen.contains("30 completed jobs") && finding.seen.contains("no live runner"), "{finding:?}");
+    // With a longer retention none are late.
+    database
+        .execute(
+            "INSERT INTO {schema}.runner (id, name, queues, leased_until, keep_completed, knows_groups)
+        VALUES (gen_random_uuid(), 'keeper', '{x}', now() + interval '1 hour', '1000 years', true)",
+        )
+        .await;
+    assert!(seek(&database, Thresholds::new(), FindingCode::RetentionLate, "").await.is_none());
+    database.execute("DELETE FROM {schema}.runner").await;
+    paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, Thresholds::new(), FindingCode::RetentionLate, "").await;
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
+}

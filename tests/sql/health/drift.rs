@@ -1,0 +1,223 @@
+//! The schema against what the migrations make.
+
+use uniqueue::FindingCode::{self, IndexInvalid, IndexMissing, ObjectChanged, ObjectExtra, ObjectMissing};
+use uniqueue::Severity::{self, Critical, Notice, Warning};
+use uniqueue::Thresholds;
+
+use super::{diagnose, find, gone, paste};
+use support::Database;
+
+/// The change; the code of the finding; its subject; a part of its text.
+const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
+    ("DROP INDEX {schema}.job_unique_key", IndexMissing, Critical, "index job_unique_key", "can claim one key"),
+    ("DROP INDEX {schema}.job_waiting", IndexMissing, Critical, "index job_waiting", "read the whole table"),
+    (
+        "DROP INDEX {schema}.job_running; CREATE INDEX job_running ON {schema}.job (worker) WHERE state = 'running'",
+        ObjectChanged,
+        Critical,
+        "index job_running",
+        "(queue, worker)",
+    ),
+    ("CREATE INDEX mine ON {schema}.job (kind)", ObjectExtra, Notice, "index mine", "maintains it"),
+    ("ALTER TABLE {schema}.job ADD COLUMN mine text", ObjectExtra, Notice, "column job.mine", "later migration"),
+    ("ALTER TABLE {schema}.periodic DROP COLUMN created_at", ObjectMissing, Critical, "column periodic.created_at", ""),
+    (
+        "ALTER TABLE {schema}.job ALTER COLUMN priority SET DEFAULT 5",
+        ObjectChanged,
+        Critical,
+        "column job.priority",
+        "smallint NOT NULL DEFAULT 5, and should be smallint NOT NULL DEFAULT 0",
+    ),
+    (
+        "ALTER TABLE {schema}.job DROP CONSTRAINT job_state_fits",
+        ObjectMissing,
+        Warning,
+        "constraint job_state_fits of job",
+        "missing",
+    ),
+    (
+        "ALTER TABLE {schema}.queue DROP CONSTRAINT queue_max_running_range;
+         ALTER TABLE {schema}.queue ADD CONSTRAINT queue_max_running_range CHECK (max_running >= 1) NOT VALID",
+        ObjectChanged,
+        Warning,
+        "constraint queue_max_running_range of queue",
+        "NOT VALID",
+    ),
+    (
+        "ALTER TABLE {schema}.job ADD CONSTRAINT mine CHECK (kind <> 'b')",
+        ObjectExtra,
+        Warning,
+        "constraint mine of job",
+        "may refuse",
+    ),
+    ("ALTER TABLE {schema}.job SET UNLOGGED", ObjectChanged, Critical, "table job", "after a crash"),
+    ("ALTER TABLE {schema}.job ENABLE ROW LEVEL SECURITY", ObjectChanged, Critical, "table job", "row security"),
+    ("DROP TABLE {schema}.change_log", ObjectMissing, Critical, "table change_log", "missing"),
+    ("DROP FUNCTION {schema}.release_claim", ObjectMissing, Critical, "function release_claim", "missing"),
+    (
+        "CREATE OR REPLACE FUNCTION {schema}._wake_runners(queues text[]) RETURNS integer LANGUAGE sql AS 'SELECT 0'",
+        ObjectChanged,
+        Critical,
+        "function _wake_runners",
+        "differs from the migrations",
+    ),
+    (
+        "CREATE FUNCTION {schema}.release_claim(unique_key varchar) RETURNS uuid LANGUAGE sql AS 'SELECT NULL::uuid'",
+        ObjectExtra,
+        Warning,
+        "function release_claim",
+        "ambiguous",
+    ),
+    (
+        "CREATE FUNCTION {schema}.mine() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+         CREATE TRIGGER mine BEFORE INSERT ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}.mine()",
+        ObjectExtra,
+        Warning,
+        "trigger mine of job",
+        "every insert",
+    ),
+    ("CREATE RULE mine AS ON DELETE TO {schema}.job DO INSTEAD NOTHING", ObjectExtra, Warning, "rule mine of job", ""),
+    ("DROP VIEW {schema}.running_job", ObjectMissing, Critical, "view running_job", "missing"),
+    (
+        "CREATE OR REPLACE VIEW {schema}.stuck_job AS
+         SELECT s.id, s.kind, s.queue, s.state, s.attempt, s.runner, s.since, s.stuck_for, s.reason, s.remedy
+         FROM {schema}.stuck_jobs() AS s LIMIT 1",
+        ObjectChanged,
+        Warning,
+        "view stuck_job",
+        "differs from the migrations",
+    ),
+    (
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{schema}.job_waiting'::regclass",
+        IndexInvalid,
+        Critical,
+        "index job_waiting of job",
+        "no query uses it",
+    ),
+    (
+        "CREATE INDEX job_fetch_ccnew ON {schema}.job (queue);
+         UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{schema}.job_fetch_ccnew'::regclass",
+        IndexInvalid,
+        Warning,
+        "index job_fetch_ccnew of job",
+        "every write maintains",
+    ),
+];
+
+#[tokio::test]
+async fn every_drift_is_named_and_its_remedy_undoes_it() {
+    let database = Database::new().await;
+    for (done, code, severity, subject, seen) in DRIFTS {
+        sqlx::raw_sql(database.sql(done)).execute(database.pool()).await.unwrap();
+        let finding = find(&database, Thresholds::new(), *code, *severity, subject).await;
+        assert!(finding.seen.contains(seen), "{finding:?}");
+        assert_eq!(finding.subject, *subject);
+        let found = diagnose(&database, Thresholds::new()).await;
+        let codes: Vec<_> = found.findings.iter().map(|finding| (finding.code, &finding.subject)).collect();
+        assert_eq!(codes.len(), 1, "{codes:?}");
+        paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
+        gone(&database, Thresholds::new(), *code, subject).await;
+    }
+    let left = diagnose(&database, Thresholds::new()).await.findings;
+    assert!(left.is_empty(), "{left:#?}");
+}
+
+/// The text of an object may stand in any migration, and may have been changed by a later one.
+#[tokio::test]
+async fn every_function_and_view_that_is_dropped_comes_back_as_it_was() {
+    let database = Database::new().await;
+    let all = "SELECT p.oid::regprocedure::text AS name FROM pg_proc AS p
+         WHERE p.pronamespace = '{schema}'::regnamespace
+         UNION ALL SELECT c.oid::regclass::text FROM pg_class AS c
+         WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind = 'v'";
+    let all: Vec<String> = sqlx::query_scalar(database.sql(all)).fetch_all(database.pool()).await.unwrap();
+    assert!(all.len() > 60, "{}", all.len());
+    for name in &all {
+        let kind = if name.ends_with(')') { "FUNCTION" } else { "VIEW" };
+        database.execute(&format!("DROP {kind} IF EXISTS {name} CASCADE")).await;
+    }
+    // What needs another that is missing comes with a later round.
+    let mut rounds = 0;
+    loop {
+        let drifts = diagnose(&database, Thresholds::new()).await.findings;
+        if drifts.is_empty() {
+            break;
+        }
+        // Two functions take their triggers along.
+        assert!(rounds > 0 || drifts.len() == all.len() + 2, "{} of {} are missed", drifts.len(), all.len());
+        rounds += 1;
+        assert!(rounds <= 8, "not as they were: {drifts:#?}");
+        for drift in drifts {
+            // As psql does, which goes on after an error.
+            let _ = sqlx::raw_sql(sqlx::AssertSqlSafe(drift.remedy.sql.unwrap())).execute(database.pool()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_changed_view_is_mended_where_it_is_and_keeps_its_grants() {
+    let database = Database::new().await;
+    let is_granted = "SELECT count(*) FROM information_schema.role_table_grants
+         WHERE table_schema = '{schema}' AND table_name = 'stuck_job' AND grantee = 'PUBLIC'";
+    database.execute("GRANT SELECT ON {schema}.stuck_job TO PUBLIC").await;
+    let body = "SELECT s.id, s.kind, s.queue, s.state, s.attempt, s.runner, s.since, s.stuck_for, s.reason, s.remedy";
+    database
+        .execute(&format!(
+            "CREATE OR REPLACE VIEW {{schema}}.stuck_job AS {body} FROM {{schema}}.stuck_jobs() AS s LIMIT 1"
+        ))
+        .await;
+    let changed = find(&database, Thresholds::new(), ObjectChanged, Warning, "view stuck_job").await;
+    paste(&database, changed.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, Thresholds::new(), ObjectChanged, "view stuck_job").await;
+    assert_eq!(database.number(is_granted).await, 1);
+    // With a column more there is no other way, and the advice says what goes with it.
+    database
+        .execute(&format!(
+            "CREATE OR REPLACE VIEW {{schema}}.stuck_job AS {body}, 1 AS one FROM {{schema}}.stuck_jobs() AS s"
+        ))
+        .await;
+    let changed = find(&database, Thresholds::new(), ObjectChanged, Warning, "view stuck_job").await;
+    assert!(changed.remedy.advice.contains("repeat its grants"), "{changed:?}");
+    paste(&database, changed.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, Thresholds::new(), ObjectChanged, "view stuck_job").await;
+}
+
+#[tokio::test]
+async fn any_schema_name_is_as_good_and_what_an_application_adds_beside_is_its_own() {
+    for name in ["my-app", "select", "CamelCase"] {
+        let schema = uniqueue::SchemaName::new(format!("{name}-drift")).unwrap();
+        let client = uniqueue::Client::builder().schema(schema.clone()).pool(support::pool(3).await);
+        client.migrate().await.unwrap();
+        let own = format!(
+            "CREATE TABLE {0}.mine (id integer); CREATE VIEW {0}.looks AS SELECT id FROM {0}.job;
+             CREATE FUNCTION {0}.mine() RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+            schema.quoted()
+        );
+        sqlx::raw_sql(sqlx::AssertSqlSafe(own)).execute(client.pool()).await.unwrap();
+        let diagnosis = client.diagnose().await.unwrap();
+        assert!(diagnosis.findings.is_empty(), "{:#?}", diagnosis.findings);
+    }
+}
+
+#[tokio::test]
+async fn a_schema_that_is_missing_behind_or_newer_is_told_with_the_command() {
+    let database = Database::unmigrated(3).await;
+    let missing = find(&database, Thresholds::new(), FindingCode::SchemaMissing, Critical, &database.schema).await;
+    let migrate = format!("uniqueue migrate --schema {}", database.schema);
+    assert_eq!(missing.remedy.command.as_deref(), Some(migrate.as_str()));
+    database.client.migrate().await.unwrap();
+    gone(&database, Thresholds::new(), FindingCode::SchemaMissing, "").await;
+
+    database.execute("CREATE TABLE {schema}.kept AS SELECT * FROM {schema}.schema_history").await;
+    database.execute("DELETE FROM {schema}.schema_history WHERE version > 5").await;
+    let behind = find(&database, Thresholds::new(), FindingCode::SchemaBehind, Critical, &database.schema).await;
+    assert!(behind.seen.contains("at version 5") && behind.remedy.command.is_some(), "{behind:?}");
+    let diagnosis = diagnose(&database, Thresholds::new()).await;
+    assert!(diagnosis.skipped.iter().any(|skipped| skipped.why.contains("not at the version")), "{diagnosis:?}");
+
+    database.execute("TRUNCATE {schema}.schema_history").await;
+    database.execute("INSERT INTO {schema}.schema_history SELECT * FROM {schema}.kept").await;
+    database.execute("INSERT INTO {schema}.schema_history VALUES (999, 'later', 'now', '1')").await;
+    let newer = find(&database, Thresholds::new(), FindingCode::SchemaNewer, Warning, &database.schema).await;
+    assert!(newer.seen.contains("at version 999"), "{newer:?}");
+}

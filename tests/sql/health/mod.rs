@@ -1,0 +1,91 @@
+//! The findings of `diagnose`: each condition is produced, and each remedy is run as it is printed.
+
+mod database;
+mod drift;
+mod environment;
+mod full;
+mod periodic;
+mod sessions;
+mod work;
+
+use std::time::{Duration, Instant};
+
+use sqlx::AssertSqlSafe;
+use uniqueue::{Diagnosis, Finding, FindingCode, Limit, Severity, Thresholds};
+
+use support::{Database, WAIT};
+
+const NEVER: Duration = Duration::from_secs(100 * 86_400);
+
+/// Everything that is there at all is worth a warning.
+fn at_once() -> Thresholds {
+    let any = Limit::new(Duration::ZERO, NEVER);
+    Thresholds::new().transaction(any).waiting(any).overdue(any).retention(any).dead_rows(10)
+}
+
+async fn diagnose(database: &Database, thresholds: Thresholds) -> Diagnosis {
+    database.client.diagnose().thresholds(thresholds).await.unwrap()
+}
+
+/// The finding of a code about a subject, if there is one.
+async fn seek(database: &Database, thresholds: Thresholds, code: FindingCode, subject: &str) -> Option<Finding> {
+    let diagnosis = diagnose(database, thresholds).await;
+    diagnosis.findings.into_iter().find(|finding| finding.code == code && finding.subject.contains(subject))
+}
+
+/// The same, which must be there within a while: some of what is seen are statistics, which come late.
+async fn find(
+    database: &Database,
+    thresholds: Thresholds,
+    code: FindingCode,
+    severity: Severity,
+    subject: &str,
+) -> Finding {
+    let began = Instant::now();
+    loop {
+        if let Some(finding) = seek(database, thresholds, code, subject).await {
+            assert_eq!(finding.severity, severity, "{finding:?}");
+            assert!(!finding.seen.is_empty() && !finding.remedy.advice.is_empty(), "{finding:?}");
+            return finding;
+        }
+        if began.elapsed() > WAIT {
+            panic!("no {code} about {subject}: {:#?}", diagnose(database, thresholds).await);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Waits until it is found no more.
+async fn gone(database: &Database, thresholds: Thresholds, code: FindingCode, subject: &str) {
+    let began = Instant::now();
+    while let Some(finding) = seek(database, thresholds, code, subject).await {
+        assert!(began.elapsed() < WAIT, "still there: {finding:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Runs SQL as psql does: one statement after another, each by itself.
+async fn paste(database: &Database, sql: &str) {
+    let mut connection = database.pool().acquire().await.unwrap();
+    for statement in statements(sql) {
+        let result = sqlx::raw_sql(AssertSqlSafe(statement.clone())).execute(&mut *connection).await;
+        result.unwrap_or_else(|error| panic!("{error}: {statement}"));
+    }
+    // No other session has its search_path.
+    let _ = connection.detach();
+}
+
+/// Splits where a line ends a statement, outside of function bodies.
+fn statements(sql: &str) -> Vec<String> {
+    let mut whole = vec![String::new()];
+    for line in sql.lines() {
+        let last = whole.last_mut().unwrap();
+        last.push_str(line);
+        last.push('\n');
+        if line.ends_with(';') && last.matches("$$").count() % 2 == 0 {
+            whole.push(String::new());
+        }
+    }
+    whole.retain(|statement| !statement.trim().is_empty());
+    whole
+}

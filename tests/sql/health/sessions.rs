@@ -1,0 +1,232 @@
+//! Open transactions and old snapshots: of sessions, prepared transactions, slots and standbys.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use sqlx::{Connection, PgConnection};
+use uniqueue::embedded::{Durability, Postgres};
+use uniqueue::{Client, FindingCode, Limit, Severity, Thresholds, UniqueKey};
+
+use super::{NEVER, at_once, diagnose, find, gone, paste, seek};
+use support::{Database, WAIT, job};
+
+async fn connect(database: &Database, name: &str) -> PgConnection {
+    let url = format!("{}&application_name={name}", database.url);
+    PgConnection::connect(&url).await.unwrap()
+}
+
+async fn pid(connection: &mut PgConnection) -> i32 {
+    sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(connection).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_session_with_an_old_snapshot_is_named_and_ended_by_the_remedy() {
+    let database = Database::new().await;
+    let mut holder = connect(&database, "nightly-report").await;
+    let session = format!("session {}", pid(&mut holder).await);
+    sqlx::raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").execute(&mut holder).await.unwrap();
+    let finding = find(&database, at_once(), FindingCode::OldSnapshot, Severity::Warning, &session).await;
+    assert!(finding.subject.contains("nightly-report"), "{finding:?}");
+    assert!(finding.seen.contains("idle in transaction") && finding.seen.contains("SELECT 1"), "{finding:?}");
+    let critical = Thresholds::new().transaction(Limit::new(Duration::ZERO, Duration::ZERO));
+    find(&database, critical, FindingCode::OldSnapshot, Severity::Critical, &session).await;
+    assert!(seek(&database, Thresholds::new(), FindingCode::OldSnapshot, &session).await.is_none(), "it is young");
+    paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, at_once(), FindingCode::OldSnapshot, &session).await;
+    sqlx::raw_sql("SELECT 1").execute(&mut holder).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn the_session_that_others_wait_for_is_named_with_how_many() {
+    let database = Database::new().await;
+    let mut holder = connect(&database, "deploy").await;
+    let session = format!("session {}", pid(&mut holder).await);
+    let mut tx = holder.begin().await.unwrap();
+    let key = || UniqueKey::raw("rebuild");
+    database.client.insert(job("a").unique_key(key())).tx(&mut tx).await.unwrap();
+    // No session waits yet, but it is idle with locks on rows of the queue.
+    let idle = find(&database, at_once(), FindingCode::BlockingTransaction, Severity::Warning, &session).await;
+    assert!(idle.seen.contains("has changed or locked rows of job"), "{idle:?}");
+    let client = database.client.clone();
+    let waiting = tokio::spawn(async move { client.insert(job("a").unique_key(key())).await });
+    let began = std::time::Instant::now();
+    let finding = loop {
+        let found = find(&database, at_once(), FindingCode::BlockingTransaction, Severity::Warning, &session).await;
+        if found.seen.contains("1 session waits for it") {
+            break found;
+        }
+        assert!(began.elapsed() < WAIT, "{found:?}");
+    };
+    paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
+    assert!(!waiting.await.unwrap().unwrap().duplicate, "the rival was rolled back");
+    gone(&database, at_once(), FindingCode::BlockingTransaction, &session).await;
+    drop(tx);
+}
+
+#[tokio::test]
+async fn what_a_role_may_not_see_is_said() {
+    let database = Database::new().await;
+    let role = format!("{}_nobody", database.schema);
+    database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
+    let options: sqlx::postgres::PgConnectOptions = database.url.parse().unwrap();
+    let pool = sqlx::postgres::PgPoolOptions::new().connect_with(options.username(&role)).await.unwrap();
+    let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
+    let mut other = connect(&database, "somebody").await;
+    sqlx::raw_sql("BEGIN; SELECT 1").execute(&mut other).await.unwrap();
+
+    let diagnosis = client.diagnose().await.unwrap();
+    let said = |check: &str| {
+        let skipped = diagnosis.skipped.iter().find(|skipped| skipped.check == check);
+        skipped.unwrap_or_else(|| panic!("{check}: {:#?}", diagnosis.skipped))
+    };
+    assert!(said("transactions").why.contains("needs pg_monitor"));
+    assert_eq!(said("transactions").remedy.as_deref(), Some(format!("GRANT pg_monitor TO \"{role}\";").as_str()));
+    assert!(said("replication").why.contains("standbys: needs pg_monitor"));
+    let use_it = said("schema").remedy.clone().unwrap();
+    assert!(!diagnosis.checks.contains(&"jobs"));
+
+    // With each grant it sees more.
+    database.execute(&use_it).await;
+    database.execute(&format!("GRANT pg_monitor TO {role}")).await;
+    let diagnosis = client.diagnose().await.unwrap();
+    let skipped: Vec<_> = diagnosis.skipped.iter().map(|skipped| skipped.check.as_str()).collect();
+    assert!(!skipped.contains(&"transactions") && skipped.contains(&"version"), "{diagnosis:#?}");
+    let all = format!("GRANT SELECT ON ALL TABLES IN SCHEMA {{schema}} TO {role}");
+    database.execute(&all).await;
+    let diagnosis = client.diagnose().await.unwrap();
+    assert!(diagnosis.skipped.is_empty() && diagnosis.checks.contains(&"jobs"), "{diagnosis:#?}");
+}
+
+#[tokio::test]
+async fn a_check_that_is_not_answered_in_time_is_said() {
+    let database = Database::new().await;
+    let mut tx = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("LOCK TABLE {schema}.job")).execute(&mut *tx).await.unwrap();
+    let diagnosis = database.client.diagnose().timeout(Duration::from_millis(100)).await.unwrap();
+    let failed: Vec<_> = diagnosis.findings.iter().filter(|finding| finding.code == FindingCode::CheckFailed).collect();
+    assert!(failed.iter().any(|finding| finding.subject == "check queues"), "{diagnosis:#?}");
+    assert!(failed.iter().all(|finding| finding.seen.contains("100ms") && finding.severity == Severity::Warning));
+    assert!(diagnosis.skipped.iter().any(|skipped| skipped.check == "queues"));
+    assert!(diagnosis.checks.contains(&"transactions"), "the others go on");
+    tx.rollback().await.unwrap();
+}
+
+/// A database on a server of the test's own.
+async fn own(server: &Postgres) -> Database {
+    let pool = sqlx::PgPool::connect(server.url()).await.unwrap();
+    let client = Client::new(pool);
+    client.migrate().await.unwrap();
+    Database { client, schema: "uniqueue".to_owned(), url: server.url().to_owned() }
+}
+
+#[tokio::test]
+async fn prepared_transactions_slots_and_full_notification_queues_are_named() {
+    let server = Postgres::builder()
+        .setting("max_prepared_transactions", "5")
+        .setting("wal_level", "logical")
+        .setting("max_wal_senders", "4");
+    let server = server.start().await.unwrap();
+    let database = own(&server).await;
+    let healthy = diagnose(&database, Thresholds::new()).await;
+    assert!(healthy.findings.is_empty(), "{:#?}", healthy.findings);
+
+    let prepare = "BEGIN; SELECT * FROM uniqueue.insert_job('a'); PREPARE TRANSACTION 'it''s mine'";
+    sqlx::raw_sql(prepare).execute(database.pool()).await.unwrap();
+    let finding = find(&database, at_once(), FindingCode::PreparedTransaction, Severity::Warning, "it's mine").await;
+    paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, at_once(), FindingCode::PreparedTransaction, "").await;
+
+    let create = "SELECT pg_create_logical_replication_slot('left_behind', 'pgoutput')";
+    sqlx::raw_sql(create).execute(database.pool()).await.unwrap();
+    for _ in 0..5 {
+        database.client.insert(job("a")).await.unwrap();
+    }
+    let few = Thresholds::new().transactions_behind(Limit::new(3, 1_000_000));
+    let finding = find(&database, few, FindingCode::ReplicationSlot, Severity::Warning, "left_behind").await;
+    assert!(finding.seen.contains("no consumer is connected"), "{finding:?}");
+    paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, few, FindingCode::ReplicationSlot, "").await;
+
+    // A listener that does not end its transaction keeps every notification in the server's queue.
+    let mut deaf = PgConnection::connect(server.url()).await.unwrap();
+    let deaf_pid = pid(&mut deaf).await;
+    sqlx::raw_sql("LISTEN a").execute(&mut deaf).await.unwrap();
+    sqlx::raw_sql("BEGIN; SELECT 1").execute(&mut deaf).await.unwrap();
+    let notify = "SELECT pg_notify('a', repeat(n::text, 1000)) FROM generate_series(1000, 1099) AS n";
+    sqlx::raw_sql(notify).execute(database.pool()).await.unwrap();
+    let any = Thresholds::new().notify_usage(Limit::new(1e-9, 0.5));
+    let finding = find(&database, any, FindingCode::NotifyQueue, Severity::Warning, "notifications").await;
+    // The remedy is a query that names the session.
+    let sql = sqlx::AssertSqlSafe(finding.remedy.sql.unwrap());
+    let oldest: i32 = sqlx::query_scalar(sql).fetch_one(database.pool()).await.unwrap();
+    assert_eq!(oldest, deaf_pid);
+    sqlx::raw_sql(sqlx::AssertSqlSafe(format!("SELECT pg_terminate_backend({oldest})")))
+        .execute(database.pool())
+        .await
+        .unwrap();
+    server.stop().await.unwrap();
+}
+
+/// A directory of the test's own, open to the server's user, and gone with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("uq-standby-{}", uuid::Uuid::now_v7().simple()));
+        std::fs::create_dir(&path).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[tokio::test]
+async fn a_standby_is_told_apart_and_its_feedback_named() {
+    let scratch = Scratch::new();
+    let (first, second) = (scratch.0.join("first"), scratch.0.join("second"));
+    let replicating = |directory: &PathBuf| {
+        let server = Postgres::builder().data_dir(directory).durability(Durability::Fast);
+        server.setting("wal_level", "replica").setting("max_wal_senders", "4")
+    };
+    let server = replicating(&first).start().await.unwrap();
+    own(&server).await.client.pool().close().await;
+    server.stop().await.unwrap();
+    assert!(
+        Command::new("cp").args(["-a".as_ref(), first.as_os_str(), second.as_os_str()]).status().unwrap().success()
+    );
+    std::fs::write(second.join("standby.signal"), "").unwrap();
+    let server = replicating(&first).start().await.unwrap();
+    let (_, socket) = server.url().split_once("host=").unwrap();
+    let standby = replicating(&second)
+        .setting(
+            "primary_conninfo",
+            format!("host={} user=postgres application_name=reports", socket.replace("%2F", "/")),
+        )
+        .setting("hot_standby", "on")
+        .setting("hot_standby_feedback", "on")
+        .setting("wal_receiver_status_interval", "1s");
+    let standby = standby.start().await.unwrap();
+    let database = own(&server).await;
+
+    let mut reader = PgConnection::connect(standby.url()).await.unwrap();
+    sqlx::raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").execute(&mut reader).await.unwrap();
+    let few = Thresholds::new().transactions_behind(Limit::new(2, 1_000_000)).transaction(Limit::new(NEVER, NEVER));
+    for _ in 0..5 {
+        database.client.insert(job("a")).await.unwrap();
+    }
+    let finding = find(&database, few, FindingCode::StandbyFeedback, Severity::Warning, "standby reports").await;
+    assert!(finding.seen.contains("keeps dead rows"), "{finding:?}");
+    let there = Client::new(sqlx::PgPool::connect(standby.url()).await.unwrap()).diagnose().await.unwrap();
+    assert!(there.findings.iter().any(|finding| finding.code == FindingCode::Standby), "{:#?}", there.findings);
+    reader.close().await.unwrap();
+    gone(&database, few, FindingCode::StandbyFeedback, "").await;
+    standby.stop().await.unwrap();
+    server.stop().await.unwrap();
+}

@@ -1,0 +1,408 @@
+//! Runners, queues, kinds, jobs, claims, maintenance.
+
+use std::time::Duration;
+
+use uniqueue::{
+    FindingCode, JobFilter, JobState, Limit, PeriodicJob, Runner, RunningJob, Severity, Thresholds, UniqueKey,
+};
+
+use super::{find, gone, paste, seek};
+use support::{Database, job, soak};
+
+#[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
+#[job(kind = "task")]
+struct Task {}
+
+/// A runner's row, as it would be so long after its last heartbeat.
+async fn runner(database: &Database, name: &str, queue: &str, heartbeat_ago: u32) {
+    let row = format!(
+        "INSERT INTO {{schema}}.runner (id, name, queues, kinds, started_at, heartbeat_at, leased_until, knows_groups)
+         VALUES (gen_random_uuid(), '{name}', '{{{queue}}}', '{{task}}', now() - interval '1 day',
+             now() - interval '{heartbeat_ago} s', now() - interval '{heartbeat_ago} s' + interval '20 s', true)"
+    );
+    database.execute(&row).await;
+}
+
+#[tokio::test]
+async fn a_runner_that_misses_heartbeats_is_late_and_then_dead() {
+    let database = Database::new().await;
+    runner(&database, "fine", "default", 6).await;
+    runner(&database, "slow", "default", 13).await;
+    let late = find(&database, Thresholds::new(), FindingCode::RunnerLate, Severity::Warning, "runner slow").await;
+    assert!(late.seen.contains("should come every 5s"), "{late:?}");
+    assert!(seek(&database, Thresholds::new(), FindingCode::RunnerLate, "runner fine").await.is_none());
+
+    database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '2 min' WHERE name = 'slow'").await;
+    find(&database, Thresholds::new(), FindingCode::RunnerDead, Severity::Notice, "runner slow").await;
+    let id = database.client.insert(job("a")).await.unwrap().id();
+    database.set_state(id, "running").await;
+    let of_slow = "(SELECT id FROM {schema}.runner WHERE name = 'slow')";
+    database.execute(&format!("UPDATE {{schema}}.job SET worker = {of_slow}, attempted_at = now()")).await;
+    let dead = find(&database, Thresholds::new(), FindingCode::RunnerDead, Severity::Warning, "runner slow").await;
+    assert!(dead.seen.contains("it still has 1 job running"), "{dead:?}");
+    let stuck = find(&database, Thresholds::new(), FindingCode::JobStuck, Severity::Warning, "queue default").await;
+    assert!(stuck.seen.contains(&id.to_string()), "{stuck:?}");
+
+    // The remedy: any runner takes them back.
+    let real = Runner::new(database.client.clone()).queue("other", 1).worker(|_: RunningJob<Task>| async {});
+    let real = real.start().await.unwrap();
+    gone(&database, Thresholds::new(), FindingCode::JobStuck, "").await;
+    assert_eq!(database.client.job(id).await.unwrap().unwrap().crashes, 1);
+    real.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn jobs_that_kill_their_runners_are_told_by_kind() {
+    let database = Database::new().await;
+    let any = Thresholds::new();
+    let id = database.client.insert(job("a")).await.unwrap().id();
+    database.execute("UPDATE {schema}.job SET crashes = 1").await;
+    assert!(seek(&database, any, FindingCode::JobSuspect, "").await.is_none(), "it may be any of the runner's jobs");
+    database.execute("UPDATE {schema}.job SET crashes = 2").await;
+    for state in ["available", "running", "retryable"] {
+        database.set_state(id, state).await;
+        let told = find(&database, any, FindingCode::JobSuspect, Severity::Warning, "kind a").await;
+        assert!(told.seen.contains(&format!("up to 2 in a row, such as {id}")), "{told:?}");
+    }
+    database.set_state(id, "discarded").await;
+    find(&database, any, FindingCode::JobSuspect, Severity::Notice, "kind a").await;
+    database.set_state(id, "completed").await;
+    gone(&database, any, FindingCode::JobSuspect, "kind a").await;
+}
+
+#[tokio::test]
+async fn jobs_whose_rows_cannot_be_read_are_named_until_they_are_deleted() {
+    let database = Database::new().await;
+    let any = Thresholds::new();
+    let inserted = database.client.insert_many((0..5).map(|_| job("task"))).await.unwrap();
+    let [waiting, discarded] = [1, 3].map(|n| inserted[n].id());
+    database.damage(waiting, "args").await;
+    assert!(seek(&database, any, FindingCode::JobUnreadable, "").await.is_none(), "a runner may discard it at once");
+    database.pass(Duration::from_secs(90)).await;
+    let told = find(&database, any, FindingCode::JobUnreadable, Severity::Warning, "kind task").await;
+    assert!(told.seen.contains(&format!("such as {waiting}: the job's row cannot be read: ")), "{told:?}");
+    paste(&database, told.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, any, FindingCode::JobUnreadable, "").await;
+
+    database.damage(discarded, "args").await;
+    let real = Runner::new(database.client.clone()).queue("default", 9).worker(|_: RunningJob<Task>| async {});
+    let real = real.start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'discarded'", 1).await;
+    let told = find(&database, any, FindingCode::JobUnreadable, Severity::Notice, "kind task").await;
+    assert!(told.seen.contains(&format!("such as {discarded}: the job's row cannot be read: ")), "{told:?}");
+    real.stop().await.unwrap();
+    paste(&database, told.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, any, FindingCode::JobUnreadable, "").await;
+}
+
+/// Only in a full run: the server needs a gigabyte of memory.
+#[tokio::test]
+async fn a_waiting_job_whose_text_exceeds_a_gigabyte_is_named() {
+    if !soak(false, true) {
+        return;
+    }
+    let database = Database::new().await;
+    let id = database.client.insert(job("a")).await.unwrap().id();
+    database
+        .execute(
+            "UPDATE {schema}.job SET args = jsonb_build_object('pad', repeat(E'\x01', 190000000)),
+                scheduled_at = now() - interval '1 h'",
+        )
+        .await;
+    let named = find(&database, Thresholds::new(), FindingCode::JobUnreadable, Severity::Warning, "").await;
+    assert!(named.seen.contains(&id.to_string()) && named.seen.contains("may exceed 1 GB"), "{named:?}");
+}
+
+#[tokio::test]
+async fn a_job_that_runs_far_longer_than_its_kind_is_slow_where_the_kind_has_a_history() {
+    let database = Database::new().await;
+    runner(&database, "fine", "default", 1).await;
+    // Each kind has a job that has run for two minutes. The usual one took 2 s, up to 4 s.
+    let slow = database.client.insert_many(["usual", "long", "new"].map(job)).await.unwrap();
+    let done = database.client.insert_many((0..120).map(|n| job(["usual", "long"][n % 2]))).await.unwrap();
+    database.client.insert_many((0..5).map(|_| job("new"))).await.unwrap();
+    let completed = "UPDATE {schema}.job SET state = 'completed', attempt = 1, attempted_at = now() - interval '1 min',
+            finalized_at = now() - interval '1 min' + CASE kind WHEN 'usual' THEN interval '2 s' ELSE interval '30 s' END
+                * (1 + random())";
+    database.execute(completed).await;
+    assert_eq!(done.len(), 120);
+    for inserted in &slow {
+        database.set_state(inserted.id(), "running").await;
+    }
+    let run =
+        "UPDATE {schema}.job SET worker = (SELECT id FROM {schema}.runner), attempted_at = now() - interval '2 min'
+        WHERE state = 'running'";
+    assert_eq!(database.execute(run).await, 3);
+    let usual = find(&database, Thresholds::new(), FindingCode::JobSlow, Severity::Warning, "kind usual").await;
+    assert!(usual.seen.contains("for up to 2m") && usual.seen.contains("took at most"), "{usual:?}");
+    assert!(usual.seen.contains(&slow[0].id().to_string()), "{usual:?}");
+    // Ten times its usual time is five minutes, and of the new kind five runs are known.
+    assert!(seek(&database, Thresholds::new(), FindingCode::JobSlow, "kind long").await.is_none());
+    assert!(seek(&database, Thresholds::new(), FindingCode::JobSlow, "kind new").await.is_none());
+    let strict = Thresholds::new().slow_factor(2);
+    find(&database, strict, FindingCode::JobSlow, Severity::Warning, "kind long").await;
+    // A backlog hides nothing.
+    database.client.insert_many((0..3_000).map(|_| job("usual"))).await.unwrap();
+    find(&database, Thresholds::new(), FindingCode::JobSlow, Severity::Warning, "kind usual").await;
+    // The remedy.
+    paste(&database, usual.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, Thresholds::new(), FindingCode::JobSlow, "kind usual").await;
+}
+
+#[tokio::test]
+async fn jobs_that_wait_are_told_by_why_they_wait() {
+    let database = Database::new().await;
+    for queue in ["paused", "unworked", "limited", "busy"] {
+        database.client.insert(job("task").queue(queue)).await.unwrap();
+    }
+    database.client.queue("paused").pause().await.unwrap();
+    runner(&database, "one", "limited,busy,paused", 1).await;
+    let defaults = Thresholds::new();
+    let notice = find(&database, defaults, FindingCode::QueuePaused, Severity::Notice, "queue paused").await;
+    find(&database, defaults, FindingCode::QueueUnworked, Severity::Notice, "queue unworked").await;
+    assert!(seek(&database, defaults, FindingCode::QueueLate, "").await.is_none(), "they have not waited long");
+
+    database.pass(Duration::from_secs(600)).await;
+    find(&database, defaults, FindingCode::QueuePaused, Severity::Warning, "queue paused").await;
+    let unworked = find(&database, defaults, FindingCode::QueueUnworked, Severity::Warning, "queue unworked").await;
+    assert!(unworked.seen.contains("1 job available, the oldest for 10m"), "{unworked:?}");
+    let busy = find(&database, defaults, FindingCode::QueueLate, Severity::Warning, "queue busy").await;
+    assert!(busy.seen.contains("1 live runner works it, 0 jobs running"), "{busy:?}");
+    let worse = defaults.waiting(Limit::new(Duration::ZERO, Duration::from_secs(60)));
+    find(&database, worse, FindingCode::QueueLate, Severity::Critical, "queue busy").await;
+
+    let running = database.client.insert(job("task").queue("limited").priority(9)).await.unwrap().id();
+    database.set_state(running, "running").await;
+    database.execute("UPDATE {schema}.job SET attempted_at = now(), worker = (SELECT id FROM {schema}.runner) WHERE state = 'running'").await;
+    database.client.queue("limited").limit(Some(1)).await.unwrap();
+    let limited = find(&database, defaults, FindingCode::QueueLate, Severity::Warning, "queue limited").await;
+    assert!(limited.seen.ends_with("1 job running, which is its limit"), "{limited:?}");
+    paste(&database, limited.remedy.sql.as_deref().unwrap()).await;
+    assert_eq!(database.client.queue("limited").settings().await.unwrap().limit, Some(2));
+
+    let rate = uniqueue::Rate::per(5, Duration::from_secs(60));
+    database.client.queue("busy").rate(Some(rate)).await.unwrap();
+    let rated = find(&database, defaults, FindingCode::QueueLate, Severity::Notice, "queue busy").await;
+    assert!(rated.seen.ends_with("0 jobs running, under its rate of 5/1m"), "{rated:?}");
+    assert!(rated.remedy.command.unwrap().starts_with("uniqueue queue rate busy"));
+
+    paste(&database, notice.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, defaults, FindingCode::QueuePaused, "").await;
+    database.client.cancel(JobFilter::new().queue("unworked")).await.unwrap();
+    gone(&database, defaults, FindingCode::QueueUnworked, "").await;
+}
+
+#[tokio::test]
+async fn a_kind_that_no_live_runner_of_its_queue_knows_is_named() {
+    let database = Database::new().await;
+    let real = Runner::new(database.client.clone()).queue("default", 1).worker(|_: RunningJob<Task>| async {});
+    let real = real.start().await.unwrap();
+    database.client.insert_many([job("gone"), job("task"), job("gone")]).await.unwrap();
+    let finding = find(&database, Thresholds::new(), FindingCode::KindUnknown, Severity::Notice, "kind gone").await;
+    assert!(finding.seen.contains("2 jobs available in queue default"), "{finding:?}");
+    let command = finding.remedy.command.unwrap();
+    let expected = format!("uniqueue job cancel --queue default --schema {} --kind gone --dry-run", database.schema);
+    assert_eq!(command, expected);
+    assert!(seek(&database, Thresholds::new(), FindingCode::KindUnknown, "kind task").await.is_none());
+    database.pass(Duration::from_secs(600)).await;
+    find(&database, Thresholds::new(), FindingCode::KindUnknown, Severity::Warning, "kind gone").await;
+    // A runner from before migration 14 does not say its kinds, and may know any.
+    database.execute("UPDATE {schema}.runner SET kinds = NULL").await;
+    assert!(seek(&database, Thresholds::new(), FindingCode::KindUnknown, "").await.is_none());
+    database.execute("UPDATE {schema}.runner SET kinds = '{task}'").await;
+    database.client.cancel(JobFilter::new().kind("gone")).await.unwrap();
+    gone(&database, Thresholds::new(), FindingCode::KindUnknown, "").await;
+    real.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_group_that_has_waited_long_is_told_with_what_holds_it_up() {
+    let database = Database::new().await;
+    let limits = Thresholds::new();
+    runner(&database, "live", "default", 0).await;
+    let began = database.client.insert(job("task").group("began").in_order()).await.unwrap().id();
+    let full = database.client.insert(job("task").group("full").group_limit(1)).await.unwrap().id();
+    let rest = [
+        job("task").group("began").in_order(),
+        job("task").group("full").group_limit(1),
+        job("gone").group("unknown"),
+        job("task").group("free"),
+        job("task").group("paused").queue("paused").in_order(),
+        job("gone").group("unworked").queue("unworked"),
+    ];
+    database.client.insert_many(rest).await.unwrap();
+    database.client.queue("paused").pause().await.unwrap();
+    database.set_state(full, "running").await;
+    database.execute("UPDATE {schema}.job SET attempted_at = now(), worker = (SELECT id FROM {schema}.runner) WHERE state = 'running'").await;
+    database.set_state(began, "retryable").await;
+    database.execute("UPDATE {schema}.job SET began = 1 WHERE state = 'retryable'").await;
+    assert!(seek(&database, limits, FindingCode::GroupHeld, "").await.is_none(), "it waits for moments");
+
+    let wait = |minutes: u32| {
+        format!(
+            "UPDATE {{schema}}.job SET created_at = now() - interval '{minutes} min',
+                 scheduled_at = now() - interval '{minutes} min' WHERE state = 'available'"
+        )
+    };
+    database.execute(&wait(10)).await;
+    let told = |diagnosis: uniqueue::Diagnosis| -> Vec<_> {
+        let held = diagnosis.findings.into_iter().filter(|finding| finding.code == FindingCode::GroupHeld);
+        held.map(|finding| (finding.severity, finding.subject, finding.seen, finding.remedy.command.unwrap())).collect()
+    };
+    let gone = "SELECT id::text FROM {schema}.job WHERE queue = 'default' AND kind = 'gone'";
+    let gone = database.text(gone).await;
+    let one = "1 group has its first job waiting for up to 10m, such as";
+    let command = format!("uniqueue queue groups default --schema {}", database.schema);
+    let of_queue = |severity, seen| (severity, "queue default".to_owned(), format!("{one} {seen}"), command.clone());
+    let expected = [
+        of_queue(Severity::Warning, format!("began: it waits for job {began}, which began and is retryable")),
+        of_queue(
+            Severity::Warning,
+            format!("unknown: its first job, {gone}, is of kind gone, which no live runner of the queue works"),
+        ),
+        of_queue(Severity::Notice, format!("full: it waits for job {full}, which runs")),
+    ];
+    assert_eq!(told(database.client.diagnose().await.unwrap()), expected);
+
+    // The remedies.
+    database.execute(&wait(70)).await;
+    database.client.cancel(JobFilter::new().kind("gone")).await.unwrap();
+    database.client.cancel(JobFilter::new().ids([began])).await.unwrap();
+    let left = told(database.client.diagnose().await.unwrap());
+    assert_eq!((left.len(), left[0].0), (1, Severity::Warning), "{left:?}");
+    database.execute("UPDATE {schema}.job SET group_limit = 2 WHERE group_key = 'full'").await;
+    assert!(seek(&database, limits, FindingCode::GroupHeld, "").await.is_none());
+}
+
+#[tokio::test]
+async fn a_hold_is_told_only_where_it_ends_in_more_than_an_hour() {
+    let database = Database::new().await;
+    let limits = Thresholds::new();
+    runner(&database, "live", "default", 0).await;
+    database.client.insert_many([job("task"), job("task").group("g")]).await.unwrap();
+    database.pass(Duration::from_secs(600)).await;
+    database.execute("UPDATE {schema}.runner SET started_at = now() - interval '1 day', leased_until = now() + interval '1 h', heartbeat_at = now()").await;
+    let queue = database.client.queue("default");
+    queue.hold(Duration::from_secs(1_800)).await.unwrap();
+    for code in [FindingCode::QueueHeld, FindingCode::QueueLate, FindingCode::GroupHeld] {
+        assert!(seek(&database, limits, code, "").await.is_none(), "{code}");
+    }
+    assert!(database.client.stuck_jobs().await.unwrap().is_empty(), "it is held");
+    queue.hold(Duration::from_secs(7_200)).await.unwrap();
+    let held = find(&database, limits, FindingCode::QueueHeld, Severity::Notice, "queue default").await;
+    assert!(held.seen.starts_with("it is held for another ") && held.seen.contains("the oldest for 10m"), "{held:?}");
+    paste(&database, held.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, limits, FindingCode::QueueHeld, "").await;
+    assert_eq!(database.client.stuck_jobs().await.unwrap().len(), 1, "the job without a group");
+
+    queue.hold_group("g", Duration::from_secs(1_800)).await.unwrap();
+    assert!(seek(&database, limits, FindingCode::GroupHeld, "").await.is_none());
+    queue.hold_group("g", Duration::from_secs(7_200)).await.unwrap();
+    let held = find(&database, limits, FindingCode::GroupHeld, Severity::Notice, "queue default").await;
+    assert!(held.seen.contains("such as g: it is held for another "), "{held:?}");
+
+    // A job that waits for its rate is not stuck.
+    let rate = uniqueue::Rate::per(1, Duration::from_secs(3_600));
+    queue.rate(Some(rate)).await.unwrap();
+    database.execute("UPDATE {schema}.queue SET rate_full_at = now() + interval '30 min'").await;
+    assert!(database.client.stuck_jobs().await.unwrap().is_empty(), "it waits for its rate");
+    database.execute("UPDATE {schema}.queue SET rate_full_at = now() - interval '10 min'").await;
+    assert_eq!(database.client.stuck_jobs().await.unwrap().len(), 1, "its token has been there for long");
+}
+
+#[tokio::test]
+async fn due_jobs_that_nobody_promotes_and_long_ones_are_told() {
+    let database = Database::new().await;
+    database.client.insert(job("task").scheduled_in(Duration::from_secs(60))).await.unwrap();
+    let running = database.client.insert(job("task")).await.unwrap().id();
+    runner(&database, "one", "default", 1).await;
+    database.set_state(running, "running").await;
+    database
+        .execute("UPDATE {schema}.job SET attempted_at = now() - interval '3 hours', worker = (SELECT id FROM {schema}.runner) WHERE state = 'running'")
+        .await;
+    database.pass(Duration::from_secs(300)).await;
+    let due = find(&database, Thresholds::new(), FindingCode::JobOverdue, Severity::Warning, "queue default").await;
+    assert!(due.seen.contains("1 job due for up to 4m"), "{due:?}");
+    let long = find(&database, Thresholds::new(), FindingCode::JobLong, Severity::Notice, "queue default").await;
+    assert!(long.seen.contains("3h") && long.seen.contains(&running.to_string()), "{long:?}");
+    paste(&database, long.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, Thresholds::new(), FindingCode::JobLong, "").await;
+    let real = Runner::new(database.client.clone()).queue("other", 1).worker(|_: RunningJob<Task>| async {});
+    let real = real.start().await.unwrap();
+    gone(&database, Thresholds::new(), FindingCode::JobOverdue, "").await;
+    real.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn keys_of_jobs_that_nothing_moves_are_told_and_freed_by_the_remedy() {
+    let database = Database::new().await;
+    let key = |name: &str| UniqueKey::raw(name).states(JobState::ALL);
+    let given_up = database.client.insert(job("a").unique_key(key("it's\\held"))).await.unwrap().id();
+    database.set_state(given_up, "discarded").await;
+    database.client.insert(job("b").pending().unique_key(key("held back"))).await.unwrap();
+    // A job that moves, and a claim that has ended, are no findings.
+    database.client.insert(job("c").unique_key(key("moves"))).await.unwrap();
+    let freed = database.client.insert(job("d").unique_key(UniqueKey::raw("frees"))).await.unwrap().id();
+    database.set_state(freed, "discarded").await;
+    let any = Thresholds::new().claim(Duration::ZERO);
+    for kind in ["kind a", "kind b"] {
+        let finding = find(&database, any, FindingCode::ClaimIdle, Severity::Notice, kind).await;
+        assert!(finding.seen.contains("1 key is held by"), "{finding:?}");
+        paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
+        gone(&database, any, FindingCode::ClaimIdle, kind).await;
+    }
+    assert!(seek(&database, any, FindingCode::ClaimIdle, "").await.is_none());
+    assert!(!database.client.insert(job("a").unique_key(key("it's\\held"))).await.unwrap().duplicate);
+    // A running holder whose runner is dead.
+    let lost = database.client.insert(job("e").unique_key(key("lost"))).await.unwrap().id();
+    database.set_state(lost, "running").await;
+    database.execute("UPDATE {schema}.job SET attempted_at = now() - interval '2 hours' WHERE state = 'running'").await;
+    let finding = find(&database, Thresholds::new(), FindingCode::ClaimIdle, Severity::Warning, "kind e").await;
+    assert!(finding.seen.contains("its runner is dead"), "{finding:?}");
+}
+
+#[tokio::test]
+async fn maintenance_that_is_off_or_done_by_nobody_is_told() {
+    let database = Database::new().await;
+    runner(&database, "one", "default", 1).await;
+    let off = "INSERT INTO {schema}.maintenance (service, leased_until) VALUES ('pruner', 'infinity')";
+    database.execute(off).await;
+    let finding =
+        find(&database, Thresholds::new(), FindingCode::ServiceOff, Severity::Warning, "service pruner").await;
+    assert!(finding.seen.contains("final jobs are kept for ever"), "{finding:?}");
+    paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, Thresholds::new(), FindingCode::ServiceOff, "").await;
+    let idle = "UPDATE {schema}.maintenance SET leased_until = now() - interval '10 min'";
+    database.execute(idle).await;
+    find(&database, Thresholds::new(), FindingCode::ServiceIdle, Severity::Warning, "service pruner").await;
+    // Without a live runner there is no finding.
+    database.execute("DELETE FROM {schema}.runner").await;
+    gone(&database, Thresholds::new(), FindingCode::ServiceIdle, "").await;
+    // No lease was ever taken, although a runner of ten minutes offers the services.
+    database.execute("TRUNCATE {schema}.maintenance").await;
+    runner(&database, "two", "default", 1).await;
+    database.execute("UPDATE {schema}.runner SET started_at = now()").await;
+    assert!(seek(&database, Thresholds::new(), FindingCode::ServiceIdle, "").await.is_none());
+    database.execute("UPDATE {schema}.runner SET started_at = now() - interval '10 min'").await;
+    let idle = find(&database, Thresholds::new(), FindingCode::ServiceIdle, Severity::Warning, "service rescuer").await;
+    assert!(idle.seen.contains("for 10m"), "{idle:?}");
+    assert!(seek(&database, Thresholds::new(), FindingCode::ServiceIdle, "service reindexer").await.is_none());
+    database.execute("DELETE FROM {schema}.runner").await;
+
+    let hourly = PeriodicJob::every("digest", Duration::from_secs(3600), job("a"));
+    database.client.periodic().define(hourly).await.unwrap();
+    assert!(seek(&database, Thresholds::new(), FindingCode::PeriodicProblem, "").await.is_none());
+    database.execute("UPDATE {schema}.periodic SET starts_at = now() - interval '10 min'").await;
+    assert!(seek(&database, Thresholds::new(), FindingCode::PeriodicProblem, "").await.is_none());
+    database.execute("UPDATE {schema}.periodic SET created_at = now() - interval '10 min'").await;
+    let unseen = find(&database, Thresholds::new(), FindingCode::PeriodicProblem, Severity::Warning, "digest").await;
+    assert!(unseen.seen.contains("no runner has read it"), "{unseen:?}");
+    database.execute("UPDATE {schema}.periodic SET next_at = now() - interval '10 min'").await;
+    find(&database, Thresholds::new(), FindingCode::PeriodicProblem, Severity::Warning, "periodic job digest").await;
+    database.execute("UPDATE {schema}.periodic SET schedule = 'nonsense', next_at = NULL, created_at = now()").await;
+    let real = Runner::new(database.client.clone()).queue("other", 1).worker(|_: RunningJob<Task>| async {});
+    let real = real.start().await.unwrap();
+    let broken = find(&database, Thresholds::new(), FindingCode::PeriodicProblem, Severity::Critical, "digest").await;
+    assert!(broken.seen.contains("nonsense"), "{broken:?}");
+    real.stop().await.unwrap();
+}

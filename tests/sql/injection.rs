@@ -1,0 +1,122 @@
+//! Text from outside stays text: in names of schemas, queues and kinds, in keys, in filters, and in what views answer.
+
+use serde_json::json;
+use uniqueue::{JobFilter, JobState, NewJob, SchemaName, UniqueKey};
+
+use support::Database;
+
+/// What would do something if anything ever spliced it into a statement, a pattern or a format.
+const HOSTILE: [&str; 12] = [
+    "'; DROP TABLE job; --",
+    "\"; DROP TABLE job; --",
+    "' OR '1'='1",
+    "\\'; SELECT pg_sleep(60); --",
+    "$1",
+    "$$; DROP TABLE job; $$",
+    "{schema}.job",
+    "/* schema */job",
+    "/* matching */true",
+    "%I %L %s %",
+    "{a,b}\",NULL",
+    "ʼ; DROP TABLE job; --",
+];
+
+#[test]
+fn no_schema_name_can_leave_its_quotes() {
+    for name in HOSTILE.into_iter().chain(["", "a b", "a\"b", "a'b", "a;b", "a.b", "a\nb", "a\0b", "é", "pg_x", "a\\b"])
+    {
+        let error = SchemaName::new(name).expect_err(name).to_string();
+        assert!(error.starts_with("invalid schema"), "{name}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn hostile_text_is_a_queue_a_kind_a_key_and_a_payload_like_any_other() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let before = database.catalog().await;
+    for text in HOSTILE {
+        let args = json!({text: text});
+        let new = NewJob::new(text, &args).queue(text).meta(text, text).unique_key(UniqueKey::raw(text));
+        let id = client.insert(new.clone()).await.unwrap().id();
+        assert!(client.insert(new.clone()).await.unwrap().duplicate, "{text}");
+        let batch = client.insert_many([new.clone(), new]).await.unwrap();
+        assert!(batch.iter().all(|answer| answer.duplicate && answer.id() == id), "{text}");
+        let row = client.job(id).await.unwrap().unwrap();
+        assert_eq!((row.kind.as_str(), row.queue.as_str(), row.unique_key.as_deref()), (text, text, Some(text)));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(row.args.get()).unwrap(), args);
+        assert_eq!(client.holder(text).await.unwrap().unwrap().id, id);
+    }
+    // Each filter finds its one job among them.
+    for text in HOSTILE {
+        for filter in [
+            JobFilter::new().kind(text),
+            JobFilter::new().queue(text),
+            JobFilter::new().unique_key(text),
+            JobFilter::new().args(json!({text: text})),
+            JobFilter::new().meta(json!({text: text})),
+        ] {
+            assert_eq!(client.jobs(filter.clone()).await.unwrap().len(), 1, "{text}: {filter:?}");
+            assert_eq!(client.set_priority(filter, 3).await.unwrap().len(), 1, "{text}");
+        }
+        client.queue(text).limit(Some(3)).await.unwrap();
+        client.queue(text).pause().await.unwrap();
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 12);
+    assert_eq!(database.catalog().await, before);
+    // The remedies that the view writes are statements, and do what they say to that queue alone.
+    database.execute("UPDATE {schema}.queue SET paused_at = now() - interval '1 hour'").await;
+    database
+        .execute(
+            "UPDATE {schema}.job SET created_at = now() - interval '1 hour', scheduled_at = now() - interval '1 hour'",
+        )
+        .await;
+    for text in HOSTILE {
+        let quoted = text.replace('\'', "''");
+        let remedy =
+            sqlx::query_scalar::<_, String>(database.sql("SELECT remedy FROM {schema}.stuck_job WHERE queue = $1"))
+                .bind(text)
+                .fetch_one(database.pool())
+                .await
+                .unwrap();
+        assert!(remedy.contains(&quoted) || remedy.contains("E'"), "{remedy}");
+        let resumed =
+            sqlx::query_scalar::<_, String>(sqlx::AssertSqlSafe(remedy)).fetch_all(database.pool()).await.unwrap();
+        assert_eq!(resumed, [text]);
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.queue WHERE paused_at IS NULL").await, 12);
+    for text in HOSTILE {
+        assert!(client.release_claim(text).await.unwrap().is_some(), "{text}");
+        assert_eq!(client.cancel(JobFilter::new().queue(text).states(JobState::Available)).await.unwrap().len(), 1);
+        assert_eq!(client.delete(JobFilter::new().kind(text)).await.unwrap().len(), 1);
+    }
+    assert_eq!(database.catalog().await, before);
+}
+
+#[tokio::test]
+async fn hostile_text_through_the_functions_is_the_same() {
+    let database = Database::new().await;
+    for text in HOSTILE {
+        let insert = "SELECT i.unique_key FROM {schema}.insert_job($1, jsonb_build_object($1, $1), queue => $1,
+                meta => jsonb_build_object($1, $1),
+                unique_policy => jsonb_build_object('key', $1)) AS i";
+        let call = |sql: &str| {
+            sqlx::query_scalar::<_, String>(database.sql(&sql.replace("{schema}", &database.schema))).bind(text)
+        };
+        assert_eq!(call(insert).fetch_one(database.pool()).await.unwrap(), text);
+        for sql in [
+            "SELECT q.name FROM {schema}.pause_queue($1) AS q",
+            "SELECT q.name FROM {schema}.limit_queue($1, 1) AS q",
+            "SELECT q.name FROM {schema}.retain_queue($1, '0', NULL, NULL) AS q",
+            "SELECT q.name FROM {schema}.resume_queue($1) AS q",
+            "SELECT c.queue FROM {schema}.cancel_jobs(ARRAY(SELECT id FROM {schema}.job WHERE kind = $1)) AS c",
+        ] {
+            assert_eq!(call(sql).fetch_one(database.pool()).await.unwrap(), text, "{sql}");
+        }
+        // As a state it is none.
+        let states = "SELECT c.kind FROM {schema}.retry_jobs(ARRAY(SELECT id FROM {schema}.job), ARRAY[$1]) AS c";
+        let error = call(states).fetch_one(database.pool()).await.unwrap_err();
+        assert!(error.to_string().contains("invalid input value for enum"), "{error}");
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'cancelled'").await, 12);
+}

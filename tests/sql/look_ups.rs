@@ -1,0 +1,91 @@
+//! Look-ups: in the caller's transaction, and with a time limit.
+
+use std::time::Duration;
+
+use uniqueue::{Error, JobFilter, UniqueKey};
+
+use support::{Database, job};
+
+/// Makes each look-up with these settings, and collects its name and its error.
+macro_rules! look_ups {
+    ($client:ident, |$look_up:ident| $set:expr) => {{
+        let mut answers: Vec<(&str, Option<Error>)> = Vec::new();
+        macro_rules! ask {
+            ($name:literal, $made:expr) => {{
+                let $look_up = $made;
+                answers.push(($name, $set.await.err()));
+            }};
+        }
+        ask!("job", $client.job(uuid::Uuid::nil()));
+        ask!("holder", $client.holder("k"));
+        ask!("jobs", $client.jobs(JobFilter::all()));
+        ask!("count_jobs", $client.count_jobs(JobFilter::all(), 10));
+        ask!("queues", $client.queues());
+        ask!("groups", $client.groups());
+        ask!("groups by name", $client.groups().by_name());
+        ask!("stats", $client.stats());
+        ask!("claims", $client.claims());
+        ask!("key_history", $client.key_history("k", 100));
+        ask!("explain", $client.explain(job("a").unique_key(UniqueKey::raw("k"))));
+        ask!("running_jobs", $client.running_jobs(10));
+        ask!("failing_kinds", $client.failing_kinds());
+        ask!("suppressed_duplicates", $client.suppressed_duplicates());
+        ask!("audited_kinds", $client.audited_kinds());
+        ask!("periodic", $client.periodic().list());
+        ask!("one periodic job", $client.periodic().find("nightly"));
+        ask!("runners", $client.runners());
+        ask!("retentions", $client.retentions());
+        ask!("stuck_jobs", $client.stuck_jobs());
+        ask!("change_log", $client.change_log());
+        ask!("held_groups", $client.held_groups());
+        answers
+    }};
+}
+
+const TABLES: &str = "{schema}.job, {schema}.queue, {schema}.runner, {schema}.periodic, {schema}.duplicate_audit,
+    {schema}.duplicate_tally, {schema}.change_log, {schema}.queue_group";
+
+#[tokio::test]
+async fn every_look_up_ends_at_its_time_limit_and_leaves_no_limit_behind() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let mut locks = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql(&format!("LOCK TABLE {TABLES}"))).execute(&mut *locks).await.unwrap();
+    let limit = Duration::from_millis(20);
+    for (name, error) in look_ups!(client, |look_up| look_up.timeout(limit)) {
+        let error = error.unwrap_or_else(|| panic!("{name} has an answer in spite of the lock"));
+        assert!(error.is_statement_timeout(), "{name}: {error}");
+    }
+    let mut connection = database.pool().acquire().await.unwrap();
+    sqlx::query("SET statement_timeout = '77s'").execute(&mut *connection).await.unwrap();
+    for (name, error) in look_ups!(client, |look_up| look_up.timeout(limit).tx(&mut connection)) {
+        assert!(error.is_some_and(|error| error.is_statement_timeout()), "{name}");
+        let limit: String = sqlx::query_scalar("SHOW statement_timeout").fetch_one(&mut *connection).await.unwrap();
+        assert_eq!(limit, "77s", "{name}");
+    }
+    locks.rollback().await.unwrap();
+    let long = Duration::from_secs(600);
+    for (name, error) in look_ups!(client, |look_up| look_up.timeout(long).tx(&mut connection)) {
+        assert!(error.is_none(), "{name}: {error:?}");
+        let limit: String = sqlx::query_scalar("SHOW statement_timeout").fetch_one(&mut *connection).await.unwrap();
+        assert_eq!(limit, "77s", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn every_look_up_can_be_made_in_the_callers_transaction() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let mut tx = database.pool().begin().await.unwrap();
+    // The transaction's own locks hold up every other connection.
+    sqlx::query(database.sql(&format!("LOCK TABLE {TABLES}"))).execute(&mut *tx).await.unwrap();
+    for (name, error) in look_ups!(client, |look_up| look_up.tx(&mut tx)) {
+        assert!(error.is_none(), "{name}: {error:?}");
+    }
+    client.database_time().tx(&mut tx).await.unwrap();
+    client.waiting_inserts().tx(&mut tx).await.unwrap();
+    let id = client.insert(job("a")).tx(&mut tx).await.unwrap().id();
+    assert!(client.job(id).timeout(Duration::from_secs(600)).tx(&mut tx).await.unwrap().is_some());
+    tx.rollback().await.unwrap();
+    assert!(client.job(id).await.unwrap().is_none());
+}

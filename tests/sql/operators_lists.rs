@@ -1,0 +1,206 @@
+//! The lists for operators: runners, stuck jobs, retentions, and the log of changes.
+
+use std::time::Duration;
+
+use serde_json::json;
+use uniqueue::{Job, JobFilter, JobState, Keep, PeriodicJob, Retention, Runner, RunningJob, UniqueKey};
+
+use support::{Database, WAIT, job};
+
+#[derive(Debug, serde::Deserialize, serde::Serialize, Job)]
+#[job(kind = "task")]
+struct Task {}
+
+#[tokio::test]
+async fn a_runner_is_listed_with_its_queues_its_slots_and_its_heartbeat() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
+    let runner = Runner::new(client.clone())
+        .name("one")
+        .queue("default", 3)
+        .queue("mail", 2)
+        .retention(Retention::default().completed(Duration::from_secs(60)))
+        .worker(move |job: RunningJob<Task>| {
+            let started = started.clone();
+            async move {
+                let _ = started.send(());
+                job.stopped().await;
+            }
+        })
+        .start()
+        .await
+        .unwrap();
+    client.insert(Task {}).await.unwrap();
+    tokio::time::timeout(WAIT, starts.recv()).await.unwrap().unwrap();
+    let [one] = client.runners().await.unwrap().try_into().unwrap();
+    assert_eq!((one.name.as_str(), one.is_alive), ("one", true));
+    assert!(one.heartbeat_age.is_some() && one.lease_left.is_some());
+    assert_eq!(one.kinds.unwrap()[0].as_str(), "task");
+    let queues: Vec<_> = one.queues.iter().map(|queue| (queue.queue.as_str(), queue.slots, queue.running)).collect();
+    assert_eq!(queues, [("default", Some(3), 1), ("mail", Some(2), 0)]);
+    assert_eq!(one.keep_completed, Some(Keep::For(Duration::from_secs(60))));
+    database.execute("UPDATE {schema}.runner SET leased_until = '-infinity', heartbeat_at = '-infinity'").await;
+    let [dead] = client.runners().await.unwrap().try_into().unwrap();
+    assert!(!dead.is_alive && dead.lease_left.is_none());
+    client.cancel(JobFilter::all()).await.unwrap();
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stuck_job_is_listed_with_its_reason_and_its_remedy() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let lost = client.insert(job("a")).await.unwrap().id();
+    database.set_state(lost, "running").await;
+    database.execute("UPDATE {schema}.job SET attempted_at = now() - interval '1 hour'").await;
+    let late = client.insert(job("b").queue("unworked")).await.unwrap().id();
+    let late_since = "scheduled_at = now() - interval '9 min', created_at = now() - interval '9 min'";
+    database.execute(&format!("UPDATE {{schema}}.job SET {late_since} WHERE id = '{late}'")).await;
+    let stuck = client.stuck_jobs().await.unwrap();
+    let reasons: Vec<_> = stuck.iter().map(|job| (job.id, job.state, job.reason.as_str())).collect();
+    let unworked = reasons[1].2;
+    assert_eq!(reasons, [(lost, JobState::Running, "its runner died"), (late, JobState::Available, unworked)]);
+    assert!(stuck.iter().all(|job| !job.remedy.is_empty() && job.stuck_for > Some(Duration::from_secs(60))));
+    assert_eq!(client.stuck_jobs().limit(1).await.unwrap().len(), 1);
+    let hour = Duration::from_secs(3_600);
+    assert_eq!(client.stuck_jobs().waiting_for(hour).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_retention_is_listed_with_the_jobs_that_it_should_have_deleted() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let kept = Retention::forever().completed(Duration::from_secs(60));
+    client.queue("default").retention(Some(kept)).await.unwrap();
+    database
+        .execute(
+            "INSERT INTO {schema}.job (id, kind, state, created_at, finalized_at)
+             SELECT {schema}.id_at(now() - interval '1 hour'), 'a', 'completed', now() - interval '1 hour',
+                 now() - interval '1 hour'",
+        )
+        .await;
+    let all = client.retentions().await.unwrap();
+    let of = |state| all.iter().find(|retention| retention.state == state).unwrap();
+    let completed = of(JobState::Completed);
+    assert_eq!((completed.keep, completed.overdue), (Keep::For(Duration::from_secs(60)), 1));
+    assert!(!completed.is_default && !completed.has_pruner && completed.overdue_by.is_some());
+    assert_eq!(of(JobState::Discarded).keep, Keep::Forever);
+}
+
+#[tokio::test]
+async fn a_change_with_an_actor_is_logged_once_with_what_it_changed() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let jobs = client.insert_many((0..1_500).map(|_| job("a"))).await.unwrap();
+    let keyed = client.insert(job("b").unique_key(UniqueKey::raw("k"))).await.unwrap().id();
+    client.cancel(jobs[0].id()).actor("anna").await.unwrap();
+    // In two batches.
+    client.cancel(JobFilter::new().kind("a")).actor("anna").await.unwrap();
+    client.set_priority(keyed, 7).await.unwrap();
+    client.cancel(JobFilter::new().kind("none")).actor("anna").await.unwrap();
+    client.queue("mail").pause().actor("ben").await.unwrap();
+    client.queue("mail").limit(Some(2)).actor("ben").await.unwrap();
+    client.audit_duplicates("a").actor("ben").await.unwrap();
+    client.release_claim("k").actor("ben").await.unwrap();
+    client.periodic().define(PeriodicJob::every("sweep", Duration::from_secs(900), job("c"))).await.unwrap();
+    client.periodic().pause("sweep").actor("cleo").await.unwrap();
+    let log = client.change_log().await.unwrap();
+    let seen: Vec<_> = log.iter().map(|one| (one.actor.as_str(), one.verb.as_str(), one.jobs)).collect();
+    assert_eq!(
+        seen,
+        [
+            ("cleo", "pause_periodic", None),
+            ("ben", "release_claim", None),
+            ("ben", "audit_duplicates", None),
+            ("ben", "limit_queue", None),
+            ("ben", "pause_queue", None),
+            ("anna", "cancel", Some(1_499)),
+            ("anna", "cancel", Some(1)),
+        ]
+    );
+    assert_eq!(log[5].subject, json!({"filter": {"kinds": ["a"]}}));
+    assert_eq!(log[6].subject, json!({"ids": [jobs[0].id()], "count": 1}));
+    assert_eq!(log[3].subject, json!({"queue": "mail", "limit": 2}));
+    assert_eq!(log[1].subject, json!({"unique_key": "k"}));
+    assert!(log[5].at < log[5].last_at);
+    let page = client.change_log().actor("ben").limit(1).after(log[1].id).await.unwrap();
+    assert_eq!(page, log[2..3]);
+    for name in ["", "a\0", &"a".repeat(201)] {
+        assert!(client.cancel(keyed).actor(name).await.is_err(), "{name:?}");
+        assert!(client.insert(job("a")).actor(name).await.is_err(), "{name:?}");
+    }
+    assert_eq!(client.job(keyed).await.unwrap().unwrap().state, JobState::Available);
+}
+
+#[tokio::test]
+async fn an_insert_with_an_actor_is_logged_with_the_jobs_that_it_made() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let keyed = || job("a").unique_key(UniqueKey::raw("k"));
+    let first = client.insert(keyed()).actor("anna").await.unwrap().id();
+    // A duplicate changes nothing.
+    assert!(client.insert(keyed()).actor("anna").await.unwrap().duplicate);
+    let many = client.insert_many([keyed(), job("a"), job("b")]).actor("ben").await.unwrap();
+    let log = client.change_log().await.unwrap();
+    let seen: Vec<_> = log.iter().map(|one| (one.actor.as_str(), one.verb.as_str(), one.jobs)).collect();
+    assert_eq!(seen, [("ben", "insert", Some(2)), ("anna", "insert", Some(1))]);
+    assert_eq!(log[0].subject, json!({"ids": [many[1].id(), many[2].id()], "count": 2}));
+    assert_eq!(log[1].subject, json!({"ids": [first], "count": 1}));
+
+    let mut tx = database.pool().begin().await.unwrap();
+    client.insert(job("c")).actor("anna").tx(&mut tx).await.unwrap();
+    assert_eq!(client.change_log().tx(&mut tx).await.unwrap().len(), 3);
+    tx.rollback().await.unwrap();
+    assert_eq!(client.change_log().await.unwrap().len(), 2);
+    // Where the log cannot be written, nothing is inserted.
+    database.execute("ALTER TABLE {schema}.change_log ADD CHECK (verb <> 'insert') NOT VALID").await;
+    client.insert(job("c")).actor("anna").await.unwrap_err();
+    client.insert_many([job("c"), job("c")]).actor("anna").await.unwrap_err();
+    assert!(client.jobs(JobFilter::new().kind("c")).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_log_has_a_change_if_and_only_if_it_was_committed() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let id = client.insert(job("a")).await.unwrap().id();
+    let mut tx = database.pool().begin().await.unwrap();
+    client.cancel(id).actor("anna").tx(&mut tx).await.unwrap();
+    client.queue("mail").pause().actor("anna").tx(&mut tx).await.unwrap();
+    assert_eq!(client.change_log().tx(&mut tx).await.unwrap().len(), 2);
+    tx.rollback().await.unwrap();
+    assert_eq!(client.change_log().await.unwrap(), []);
+    assert_eq!(client.job(id).await.unwrap().unwrap().state, JobState::Available);
+    // Where the log cannot be written, nothing is changed.
+    database.execute("ALTER TABLE {schema}.change_log ADD CHECK (false)").await;
+    client.cancel(id).actor("anna").await.unwrap_err();
+    client.cancel(JobFilter::all()).actor("anna").await.unwrap_err();
+    client.queue("mail").pause().actor("anna").await.unwrap_err();
+    assert_eq!(client.job(id).await.unwrap().unwrap().state, JobState::Available);
+    assert_eq!(client.queue("mail").settings().await.unwrap().paused_at, None);
+}
+
+#[tokio::test]
+async fn logged_changes_are_deleted_after_ninety_days() {
+    let database = Database::new().await;
+    let client = &database.client;
+    for _ in 0..2 {
+        client.queue("mail").pause().actor("anna").await.unwrap();
+    }
+    database
+        .execute(
+            "UPDATE {schema}.change_log SET at = now() - interval '91 days'
+             WHERE id = (SELECT min(id::text)::uuid FROM {schema}.change_log)",
+        )
+        .await;
+    let runner = Runner::new(client.clone())
+        .queue("default", 1)
+        .prune_interval(Duration::from_millis(10))
+        .worker(|_: RunningJob<Task>| async {})
+        .start()
+        .await
+        .unwrap();
+    database.until("SELECT count(*) FROM {schema}.change_log", 1).await;
+    runner.stop().await.unwrap();
+}

@@ -1,0 +1,351 @@
+//! How statements find their rows: never by reading the whole table.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use sqlx::{AssertSqlSafe, Connection, Row};
+use tokio::sync::mpsc;
+use uniqueue::{Job, JobFilter, JobState, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
+
+use support::{Database, WAIT, job, wanted};
+
+/// Each with as many nulls as it has parameters: a generic plan does not look at them.
+const STATEMENTS: [(&str, usize); 12] = [
+    ("complete", 4),
+    ("delete", 4),
+    ("finish", 9),
+    ("store_progress", 4),
+    ("not_completed", 1),
+    ("still_held", 3),
+    ("promote", 3),
+    ("due_jobs", 3),
+    ("rescue", 3),
+    ("lost_jobs", 2),
+    ("prune", 7),
+    ("jobs_in_range", 3),
+];
+
+#[tokio::test]
+async fn no_statement_of_a_runner_ever_reads_the_whole_table() {
+    let database = Database::new().await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    // Without statistics, and blind to the arguments: what a long-lived connection can have planned
+    // when the backlog comes.
+    let jobs = "INSERT INTO {schema}.job (id, kind) SELECT gen_random_uuid(), 'a' FROM generate_series(1, 5000)";
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    database.execute(jobs).await;
+    sqlx::query("SET plan_cache_mode = force_generic_plan").execute(&mut *connection).await.unwrap();
+    for (name, parameters) in STATEMENTS {
+        database.prepare(&mut connection, name).await;
+        let nulls = vec!["NULL"; parameters].join(", ");
+        let explain = format!("EXPLAIN EXECUTE prepared_{name} ({nulls})");
+        let lines = sqlx::raw_sql(database.sql(&explain)).fetch_all(&mut *connection).await.unwrap();
+        let plan: Vec<String> = lines.iter().map(|line| line.get(0)).collect();
+        assert!(!plan.iter().any(|line| line.contains("Seq Scan on job")), "{name}:\n{}", plan.join("\n"));
+        // From all that run to each result and back would be a product of the two.
+        let walks_running = plan.iter().any(|line| line.contains("job_running"));
+        assert_eq!(walks_running, ["rescue", "lost_jobs"].contains(&name), "{name}:\n{}", plan.join("\n"));
+    }
+    connection.detach().close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_fetch_reads_the_jobs_that_it_takes_and_no_others_whatever_guards_the_queue() {
+    const RUNNER: &str = "00000000-0000-7000-8000-000000000001";
+    let database = Database::new().await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    let runner = format!(
+        "INSERT INTO {{schema}}.runner (id, name, queues, leased_until, knows_groups)
+        VALUES ('{RUNNER}', 'r', '{{default}}', now() + interval '1 hour', true)"
+    );
+    database.execute(&runner).await;
+    let fetch = |cursor: &str| {
+        let queues = wanted(&[("default", 100)]);
+        format!("SELECT FROM {{schema}}.fetch_jobs('{RUNNER}', '{queues}', '{{a}}', '{{}}', 1, false, {cursor})")
+    };
+    let from_head = fetch("'{}', '{}', '{}', '{}'");
+    let from_cursor = fetch("'{default}', '{0}', '{2000-01-01}', '{00000000-0000-0000-0000-000000000000}'");
+    // The plans are made and kept while the table is empty.
+    for _ in 0..10 {
+        sqlx::raw_sql(database.sql(&from_head)).fetch_all(&mut *connection).await.unwrap();
+    }
+    let jobs = format!(
+        "INSERT INTO {{schema}}.job (id, kind, state, worker)
+        SELECT {{schema}}.new_job_id(), 'a', s.state::{{schema}}.job_state, '{RUNNER}'
+        FROM generate_series(1, 5000), (VALUES ('available'), ('running')) AS s (state)"
+    );
+    database.execute(&jobs).await;
+    for guard in [
+        "SELECT",
+        "INSERT INTO {schema}.job (id, kind, group_key) VALUES ({schema}.new_job_id(), 'a', 'g')",
+        "INSERT INTO {schema}.job (id, kind, crashes) VALUES ({schema}.new_job_id(), 'a', 1)",
+        "UPDATE {schema}.queue SET rate_count = 1000, rate_period = '1 s', rate_burst = 1000",
+    ] {
+        database.execute(guard).await;
+        for fetch in [&from_head, &from_cursor] {
+            let mut tx = connection.begin().await.unwrap();
+            let read = "SELECT seq_tup_read, idx_tup_fetch FROM pg_stat_xact_all_tables
+                WHERE relid = '{schema}.job'::regclass";
+            let before: (i64, i64) = sqlx::query_as(database.sql(read)).fetch_one(&mut *tx).await.unwrap();
+            let found = sqlx::raw_sql(database.sql(fetch)).fetch_all(&mut *tx).await.unwrap();
+            // And the row of the facts.
+            assert_eq!(found.len(), 101, "{guard}");
+            let after: (i64, i64) = sqlx::query_as(database.sql(read)).fetch_one(&mut *tx).await.unwrap();
+            assert_eq!(after.0, before.0, "{guard}");
+            // Each is locked and started. Jobs that compete with a group are ranked before.
+            let by_index = after.1 - before.1;
+            assert!((200..=320).contains(&by_index), "{by_index} rows were read: {guard}");
+            tx.rollback().await.unwrap();
+        }
+    }
+    connection.detach().close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_single_new_job_is_looked_for_by_a_plan_that_is_made_once_and_fits_a_table_that_grows() {
+    let database = Database::new().await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    let jobs = "INSERT INTO {schema}.job (id, kind, unique_key, unique_states)
+        SELECT {schema}.new_job_id(), 'a', 'k', 31";
+    database.execute(jobs).await;
+    database.execute("ANALYZE {schema}.job").await;
+    database.prepare(&mut connection, "insert_unique_one").await;
+    let execute = "EXECUTE prepared_insert_unique_one (gen_random_uuid(), '{}', 'a', 'default', '{}', 0::smallint,
+        25::smallint, NULL, NULL, false, 'k', 31::smallint, NULL, NULL, false, false, NULL, NULL, NULL)";
+    for _ in 1..10 {
+        let inserted = sqlx::raw_sql(execute).fetch_all(&mut *connection).await.unwrap();
+        assert_eq!(inserted[0].get::<&str, _>("outcome"), "duplicate");
+    }
+    let made_once = "SELECT generic_plans > 0 FROM pg_prepared_statements WHERE name = 'prepared_insert_unique_one'";
+    assert!(sqlx::query_scalar::<_, bool>(made_once).fetch_one(&mut *connection).await.unwrap());
+    let lines = sqlx::raw_sql(AssertSqlSafe(format!("EXPLAIN {execute}"))).fetch_all(&mut *connection).await.unwrap();
+    let plan = lines.iter().map(|line| line.get(0)).collect::<Vec<String>>().join("\n");
+    assert!(plan.contains("using job_unique_key") && !plan.contains("Seq Scan on job"), "{plan}");
+    assert!(!plan.contains("not_by_scan"), "{plan}");
+    connection.detach().close().await.unwrap();
+}
+
+#[tokio::test]
+async fn claims_are_taken_by_a_probe_a_key_whatever_the_planner_believed() {
+    const SIZE: i64 = 3_000;
+    let database = Database::with_connections(2).await;
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    let jobs = "INSERT INTO {schema}.job (id, kind, args)
+        SELECT {schema}.new_job_id(), 'a', jsonb_build_object('n', n) FROM generate_series(1, 3000) AS n";
+    database.execute(jobs).await;
+    // The statistics know of no claims at all.
+    database.execute("ANALYZE {schema}.job").await;
+    let report = database.client.backfill_kind("a", UniquePolicy::new().by_args()).await.unwrap();
+    assert_eq!(report.claimed, SIZE.unsigned_abs());
+    // A session tells what it did when it ends.
+    database.pool().close().await;
+    let pool = database.another_pool(1).await;
+    let read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '{schema}.job'::regclass";
+    let began = Instant::now();
+    let read = loop {
+        let read: i64 = sqlx::query_scalar(database.sql(read)).fetch_one(&pool).await.unwrap();
+        if read >= SIZE {
+            break read;
+        }
+        assert!(began.elapsed() < WAIT, "{read}");
+    };
+    assert!(read < SIZE * 20, "{read} rows were read for {SIZE} keys");
+}
+
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "task")]
+struct Task {
+    n: u32,
+}
+
+#[tokio::test]
+async fn a_runner_that_started_on_an_empty_table_reads_by_index_when_it_has_grown() {
+    const ROUNDS: u32 = 20;
+    const SIZE: u32 = 500;
+    let database = Database::new().await;
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    // As empty as the planner can know it to be.
+    database.execute("VACUUM ANALYZE {schema}.job").await;
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let work = move |job: RunningJob<Task>| {
+        let _ = started.send(job.args.n);
+        std::future::ready(())
+    };
+    let runner = Runner::new(database.client.clone()).queue("default", SIZE as usize).worker(work);
+    let runner = runner.start().await.unwrap();
+    for _ in 0..ROUNDS {
+        database.client.insert_many((0..SIZE).map(|n| Task { n })).await.unwrap();
+        for _ in 0..SIZE {
+            tokio::time::timeout(WAIT, starts.recv()).await.expect("a start");
+        }
+    }
+    runner.stop().await.unwrap();
+    // A session tells what it did when it ends.
+    database.pool().close().await;
+    let pool = database.another_pool(1).await;
+    let read = "SELECT seq_tup_read, idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '{schema}.job'::regclass";
+    let worked = i64::from(ROUNDS * SIZE);
+    let began = Instant::now();
+    loop {
+        let (by_scan, by_index): (i64, i64) = sqlx::query_as(database.sql(read)).fetch_one(&pool).await.unwrap();
+        if by_index >= worked {
+            // Maintenance plans each statement anew, so it may well scan a table that is small at the time.
+            assert!(by_scan < worked, "{by_scan} rows were read by scans, {by_index} by index");
+            break;
+        }
+        assert!(began.elapsed() < WAIT, "{by_scan} {by_index}");
+    }
+}
+
+#[tokio::test]
+async fn a_fetch_of_groups_reads_one_row_of_a_blocked_group_by_index() {
+    const ROUNDS: u32 = 10;
+    const SIZE: u32 = 200;
+    let database = Database::new().await;
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    // As empty as the planner can know it to be.
+    database.execute("VACUUM ANALYZE {schema}.job").await;
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let work = move |job: RunningJob<Task>| {
+        let _ = started.send(job.args.n);
+        std::future::ready(())
+    };
+    let runner = Runner::new(database.client.clone()).queue("default", 40).worker(work).start().await.unwrap();
+    // Its first job is of a kind that the runner does not work.
+    let blocked = "INSERT INTO {schema}.job (id, kind, group_key, in_order, priority)
+        SELECT {schema}.new_job_id(), 'unknown', 'blocked', true, 9 FROM generate_series(1, 20000)";
+    database.execute(blocked).await;
+    for _ in 0..ROUNDS {
+        let jobs = (0..SIZE).map(|n| NewJob::from(Task { n }).group(format!("g{}", n % 20)).group_limit(2));
+        database.client.insert_many(jobs).await.unwrap();
+        for _ in 0..SIZE {
+            tokio::time::timeout(WAIT, starts.recv()).await.expect("a start");
+        }
+    }
+    runner.stop().await.unwrap();
+    // A session tells what it did when it ends.
+    database.pool().close().await;
+    let pool = database.another_pool(1).await;
+    let read = "SELECT seq_tup_read, idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '{schema}.job'::regclass";
+    let worked = i64::from(ROUNDS * SIZE);
+    let began = Instant::now();
+    loop {
+        let (by_scan, by_index): (i64, i64) = sqlx::query_as(database.sql(read)).fetch_one(&pool).await.unwrap();
+        if by_index >= worked {
+            assert!(by_scan + by_index < 100 * worked, "{by_scan} rows were read by scans, {by_index} by index");
+            break;
+        }
+        assert!(began.elapsed() < WAIT, "{by_scan} {by_index}");
+    }
+}
+
+/// A column of a table's statistics, once it is at least so much. The sessions that did it have ended.
+async fn statistic(database: &Database, column: &str, table: &str, at_least: i64) -> i64 {
+    database.pool().close().await;
+    let pool = database.another_pool(1).await;
+    let read = format!("SELECT {column} FROM pg_stat_all_tables WHERE relid = '{{schema}}.{table}'::regclass");
+    let began = Instant::now();
+    loop {
+        let number: i64 = sqlx::query_scalar(database.sql(&read)).fetch_one(&pool).await.unwrap();
+        if number >= at_least {
+            return number;
+        }
+        assert!(began.elapsed() < WAIT, "{column} of {table}: {number}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_running_jobs_walks_past_none_that_wait() {
+    const RUNNING: i64 = 3_000;
+    let database = Database::new().await;
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    let running = format!(
+        "INSERT INTO {{schema}}.job (id, kind, state, worker)
+        SELECT {{schema}}.new_job_id(), 'export', 'running', gen_random_uuid() FROM generate_series(1, {RUNNING})"
+    );
+    database.execute(&running).await;
+    let waiting =
+        "INSERT INTO {schema}.job (id, kind) SELECT {schema}.new_job_id(), 'export' FROM generate_series(1, 40000)";
+    database.execute(waiting).await;
+    database.execute("ANALYZE {schema}.job").await;
+    let jobs = database.client.jobs(JobFilter::new().states(JobState::Running)).limit(100).await.unwrap();
+    assert_eq!(jobs.len(), 100);
+    assert!(jobs.is_sorted_by(|a, b| a.id > b.id));
+    let read = statistic(&database, "coalesce(idx_tup_fetch, 0)", "job", RUNNING).await;
+    assert!(read < 2 * RUNNING, "{read} rows were read by index");
+}
+
+#[tokio::test]
+async fn the_tokens_of_each_group_are_looked_up_by_index() {
+    const GROUPS: i64 = 300;
+    let database = Database::new().await;
+    let fill = format!(
+        "INSERT INTO {{schema}}.job (id, kind, group_key)
+        SELECT {{schema}}.new_job_id(), 'sync', 'group ' || n FROM generate_series(1, {GROUPS}) AS n"
+    );
+    database.execute(&fill).await;
+    let spend =
+        "SELECT {schema}._spend_tokens(array_agg(queue::text), array_agg(group_key::text), now()) FROM {schema}.job";
+    database.execute("SELECT {schema}.rate_groups('default', 1, '1 day')").await;
+    database.execute(spend).await;
+    let visit = "SELECT cardinality(ids)::bigint FROM {schema}._jobs_of_groups('default', '{sync}', 100, 0, false, '{}', 1000, '', '{}')";
+    for _ in 0..3 {
+        assert_eq!(database.number(visit).await, 0);
+    }
+    statistic(&database, "idx_scan", "queue_group", 3 * GROUPS).await;
+}
+
+/// Those that read jobs, each with its arguments.
+const HEALTH: [(&str, &str); 5] = [
+    ("health_claims", "interval '1 hour', 1000"),
+    ("health_kinds", "1000"),
+    ("health_runners", ""),
+    ("health_unreadable", "1000"),
+    ("health_waiting", ""),
+];
+
+#[tokio::test]
+async fn no_question_of_a_diagnosis_ever_reads_the_whole_table() {
+    let database = Database::new().await;
+    let jobs = "INSERT INTO {schema}.job (id, kind) SELECT gen_random_uuid(), 'a' FROM generate_series(1, 5000)";
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    database.execute(jobs).await;
+    let mut tx = database.pool().begin().await.unwrap();
+    // As a diagnosis begins its transactions.
+    sqlx::raw_sql("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off").execute(&mut *tx).await.unwrap();
+    for (name, arguments) in HEALTH {
+        database.prepare(&mut tx, name).await;
+        let arguments = if arguments.is_empty() { String::new() } else { format!("({arguments})") };
+        let explain = format!("EXPLAIN EXECUTE prepared_{name} {arguments}");
+        let lines = sqlx::raw_sql(database.sql(&explain)).fetch_all(&mut *tx).await.unwrap();
+        let plan: Vec<String> = lines.iter().map(|line| line.get(0)).collect();
+        assert!(plan.iter().any(|line| line.contains("using job_")), "{name}:\n{}", plan.join("\n"));
+        assert!(!plan.iter().any(|line| line.contains("Seq Scan on job")), "{name}:\n{}", plan.join("\n"));
+    }
+    tx.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_batch_of_duplicates_probes_twice_a_key_whatever_the_planner_believed() {
+    const SIZE: i64 = 2_000;
+    let database = Database::with_connections(1).await;
+    let keyed = || (0..SIZE).map(|n| job("a").unique_key(UniqueKey::raw(n.to_string()))).collect::<Vec<NewJob>>();
+    // The connection makes its plans while the statistics say that the table is next to empty, and keeps them.
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    database.client.insert(job("a")).await.unwrap();
+    database.execute("ANALYZE {schema}.job").await;
+    database.execute("TRUNCATE {schema}.job").await;
+    database.client.insert_many(keyed()).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    let answers = database.client.insert_many(keyed()).tx(&mut tx).await.unwrap();
+    assert!(answers.iter().all(|answer| answer.duplicate));
+    let read = database
+        .sql("SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_all_tables WHERE relid = '{schema}.job'::regclass");
+    let read: i64 = sqlx::query_scalar(read).fetch_one(&mut *tx).await.unwrap();
+    // Whether it is held, and then by which job.
+    assert_eq!(read, 2 * SIZE);
+    tx.rollback().await.unwrap();
+}

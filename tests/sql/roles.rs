@@ -1,0 +1,391 @@
+//! The roles of docs/operations.md can do their work with exactly the grants that it lists, and no more.
+
+use std::time::Duration;
+
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use uniqueue::{
+    Client, JobFilter, JobState, NewJob, OnConflict, PeriodicJob, Retention, Runner, RunningJob, SchemaName, UniqueKey,
+    UniqueScope,
+};
+
+use support::{Database, WAIT, job};
+
+const GUIDE: &str = include_str!("../../docs/operations.md");
+
+#[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
+#[job(kind = "task")]
+struct Task {}
+
+/// A role with the grants that the guide lists for it, and a pool of its own.
+async fn role(database: &Database, name: &str) -> PgPool {
+    let role = format!("{}_{name}", database.schema);
+    database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
+    let lines = GUIDE.lines().filter(|line| line.starts_with("GRANT ") && line.ends_with(&format!(" TO {name};")));
+    let mut granted = 0;
+    for line in lines {
+        let grant = line.replace("uniqueue", &database.schema).replace(&format!(" TO {name};"), &format!(" TO {role}"));
+        database.execute(&grant).await;
+        granted += 1;
+    }
+    assert!(granted > 2, "the guide lists grants for {name}");
+    let options: PgConnectOptions = database.url.parse().unwrap();
+    PgPoolOptions::new().acquire_timeout(WAIT).connect_with(options.username(&role)).await.unwrap()
+}
+
+fn client(database: &Database, pool: PgPool) -> Client {
+    Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool)
+}
+
+async fn is_refused(database: &Database, pool: &PgPool, statement: &str) {
+    let error = sqlx::query(database.sql(statement)).execute(pool).await.unwrap_err();
+    let code = error.as_database_error().unwrap().code().unwrap().into_owned();
+    assert_eq!(code, "42501", "{statement}: {error}");
+}
+
+#[tokio::test]
+async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
+    let database = Database::new().await;
+    let pool = role(&database, "inserter").await;
+    let inserter = client(&database, pool.clone());
+    inserter.insert(job("plain")).await.unwrap();
+    let key = |conflict| UniqueKey::raw("k").scope(UniqueScope::Active).on_conflict(conflict);
+    let first = inserter.insert(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap();
+    assert!(inserter.insert(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap().duplicate);
+    let second = inserter.insert(job("a").unique_key(key(OnConflict::Replace))).await.unwrap();
+    assert_eq!(second.replaced, Some(first.id()));
+    assert!(inserter.insert(job("a").unique_key(key(OnConflict::Update))).await.unwrap().updated);
+    let covering = UniqueKey::raw("k").on_conflict(OnConflict::RunAgain);
+    assert!(inserter.insert(job("a").unique_key(covering)).await.unwrap().covered);
+    database.set_state(second.id(), "running").await;
+    let third = inserter.insert(job("a").unique_key(key(OnConflict::Preempt))).await.unwrap();
+    assert_eq!(third.replaced, Some(second.id()));
+    database.execute("UPDATE {schema}.job SET unique_until = now()").await;
+    assert!(!inserter.insert(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap().duplicate);
+    let by_sql = database.sql("SELECT id FROM {schema}.insert_job('a', unique_policy => '{}')");
+    sqlx::query(by_sql).execute(&pool).await.unwrap();
+    inserter.explain(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap();
+    // It is counted without rights of its own to what counts.
+    database.client.audit_duplicates("a").await.unwrap();
+    assert!(inserter.insert(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap().duplicate);
+    assert_eq!(database.client.audited_kinds().await.unwrap()[0].suppressed, 1);
+    // So is a limit of the queue.
+    let waiting = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'available'").await;
+    database.client.queue("default").max_waiting(Some(u32::try_from(waiting).unwrap() + 1)).await.unwrap();
+    inserter.insert(job("last")).await.unwrap();
+    assert!(matches!(inserter.insert(job("beyond")).await, Err(uniqueue::Error::QueueFull { .. })));
+    for statement in [
+        "SELECT * FROM {schema}.duplicate_tally",
+        "INSERT INTO {schema}.duplicate_tally VALUES (now(), gen_random_uuid(), 1, 'a', 'k')",
+        "UPDATE {schema}.duplicate_audit SET suppressed = 0",
+        "SELECT {schema}.audit_duplicates('b')",
+        "SELECT * FROM {schema}.suppressed_duplicate",
+        "DELETE FROM {schema}.job",
+        "UPDATE {schema}.job SET args = '{}'",
+        "UPDATE {schema}.job SET priority = 9",
+        "UPDATE {schema}.job SET state = 'completed', finalized_at = now() WHERE state = 'available'",
+        "UPDATE {schema}.job SET state = 'available', finalized_at = NULL WHERE state = 'completed'",
+        "UPDATE {schema}.job SET unique_states = 0",
+        "UPDATE {schema}.job SET replaced_by = id",
+        "UPDATE {schema}.runner SET idle = true",
+        "INSERT INTO {schema}.queue (name, max_running) VALUES ('a', 1)",
+        "SELECT * FROM {schema}.queue",
+        "SELECT * FROM {schema}.queue_status",
+        "SELECT * FROM {schema}.running_job",
+        "SELECT * FROM {schema}.cancel_jobs(ARRAY(SELECT id FROM {schema}.job))",
+        "SELECT * FROM {schema}.delete_jobs(ARRAY(SELECT id FROM {schema}.job))",
+        "SELECT * FROM {schema}.pause_queue('a')",
+        "SELECT * FROM {schema}.run_periodic('a', NULL, now(), '{}', NULL)",
+        "CREATE TABLE {schema}.mine ()",
+        "ALTER TABLE {schema}.job ADD COLUMN mine text",
+        "DROP TABLE {schema}.job",
+        "TRUNCATE {schema}.job",
+        "CREATE OR REPLACE FUNCTION {schema}._wake_runners(queues text[]) RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+    ] {
+        is_refused(&database, &pool, statement).await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_can_run_jobs_and_cannot_change_the_schema() {
+    let database = Database::new().await;
+    let pool = role(&database, "worker").await;
+    let retention = Retention::forever().completed(Duration::ZERO);
+    let interval = Duration::from_millis(10);
+    database.client.queue("default").limit(Some(1)).await.unwrap();
+    let runner = Runner::new(client(&database, pool.clone()))
+        .queue("default", 1)
+        .queue("grouped", 1)
+        .retention(retention)
+        .prune_interval(interval)
+        .worker(|_: RunningJob<Task>| async {})
+        .start()
+        .await
+        .unwrap();
+    // The first fetch of a queue's groups makes the queue's row.
+    for job in [NewJob::from(Task {}), NewJob::from(Task {}).queue("grouped").group("a")] {
+        let inserted = database.client.insert(job).await.unwrap();
+        assert_eq!(inserted.job.state, JobState::Available);
+        let began = std::time::Instant::now();
+        while database.client.job(inserted.id()).await.unwrap().is_some() {
+            assert!(began.elapsed() < WAIT, "not worked, or not pruned");
+            tokio::time::sleep(interval).await;
+        }
+    }
+    runner.stop().await.unwrap();
+    for statement in [
+        "INSERT INTO {schema}.queue (name, max_running) VALUES ('a', 1)",
+        "UPDATE {schema}.queue SET paused_at = now()",
+        "SELECT * FROM {schema}.pause_queue('a')",
+        "DELETE FROM {schema}.periodic",
+        "DELETE FROM {schema}.schema_history",
+        "TRUNCATE {schema}.job",
+        "ALTER TABLE {schema}.job DROP CONSTRAINT job_state_fits",
+        "ALTER TABLE {schema}.job DISABLE TRIGGER ALL",
+        "DROP INDEX {schema}.job_unique_key",
+        "DROP TABLE {schema}.job",
+        "CREATE TABLE {schema}.mine ()",
+    ] {
+        is_refused(&database, &pool, statement).await;
+    }
+}
+
+#[tokio::test]
+async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert() {
+    let database = Database::new().await;
+    let pool = role(&database, "operator").await;
+    let operator = client(&database, pool.clone());
+    let key = UniqueKey::raw("k").states(JobState::ALL);
+    let id = database.client.insert(job("a").pending().unique_key(key)).await.unwrap().id();
+    assert_eq!(operator.release(id).await.unwrap(), [id]);
+    assert_eq!(operator.set_priority(id, 3).await.unwrap(), [id]);
+    assert_eq!(operator.reschedule(id, time::OffsetDateTime::UNIX_EPOCH).await.unwrap(), [id]);
+    database.set_state(id, "running").await;
+    assert_eq!(operator.cancel(JobFilter::all()).await.unwrap(), [id]);
+    assert_eq!(operator.retry(id).await.unwrap(), [id]);
+    assert_eq!(operator.release_claim("k").await.unwrap(), Some(id));
+    assert_eq!(operator.jobs(JobFilter::all()).await.unwrap().len(), 1);
+    assert_eq!(operator.delete(JobFilter::all()).await.unwrap(), [id]);
+    assert!(operator.queue("a").pause().await.unwrap().paused_at.is_some());
+    assert_eq!(operator.queue("a").resume().await.unwrap().paused_at, None);
+    assert_eq!(operator.queue("a").limit(Some(2)).await.unwrap().limit, Some(2));
+    assert_eq!(operator.queue("a").max_waiting(Some(2)).await.unwrap().max_waiting, Some(2));
+    assert_eq!(operator.queue("a").max_waiting(None).await.unwrap().max_waiting, None);
+    assert_eq!(operator.queues().await.unwrap().len(), 1);
+    assert!(operator.queue("b").limit(Some(2)).await.is_ok() && operator.queue("b").remove().await.unwrap());
+    assert!(!operator.queue("b").remove().await.unwrap(), "it is gone");
+    operator.periodic().define(PeriodicJob::every("p", Duration::from_secs(3600), job("a"))).await.unwrap();
+    operator.periodic().pause("p").await.unwrap();
+    operator.periodic().remove("p").await.unwrap();
+    operator.audit_duplicates("a").await.unwrap();
+    operator.audit_duplicates("a").stop().await.unwrap();
+    assert_eq!(operator.audited_kinds().await.unwrap().len(), 1);
+    assert_eq!(operator.suppressed_duplicates().await.unwrap(), []);
+    let off = "INSERT INTO {schema}.maintenance (service, leased_until) VALUES ('pruner', 'infinity')";
+    sqlx::query(database.sql(off)).execute(&pool).await.unwrap();
+    for statement in [
+        "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
+        "SELECT * FROM {schema}.insert_job('a')",
+        "UPDATE {schema}.runner SET idle = true",
+        "TRUNCATE {schema}.job",
+        "DROP VIEW {schema}.stuck_job",
+        "ALTER TABLE {schema}.job SET (fillfactor = 50)",
+        "CREATE TABLE {schema}.mine ()",
+    ] {
+        is_refused(&database, &pool, statement).await;
+    }
+}
+
+#[tokio::test]
+async fn an_operator_can_do_the_same_in_psql() {
+    let database = Database::new().await;
+    let pool = role(&database, "operator").await;
+    let id = database.client.insert(job("a").pending().unique_key(UniqueKey::raw("k"))).await.unwrap().id();
+    for call in [
+        "release_jobs(ARRAY['{id}'::uuid])",
+        "set_priority(ARRAY['{id}'::uuid], 3)",
+        "reschedule_jobs(ARRAY['{id}'::uuid], now() + interval '1 hour')",
+        "retry_jobs(ARRAY['{id}'::uuid], ARRAY['scheduled'])",
+        "cancel_jobs(ARRAY['{id}'::uuid])",
+        "delete_jobs(ARRAY['{id}'::uuid])",
+        "pause_queue('a')",
+        "resume_queue('a')",
+        "limit_queue('a', 2)",
+        "retain_queue('a', '0', NULL, NULL)",
+    ] {
+        let call = database.sql(&format!("SELECT * FROM {{schema}}.{}", call.replace("{id}", &id.to_string())));
+        assert_eq!(sqlx::query(call.clone()).fetch_all(&pool).await.unwrap().len(), 1, "{}", call.as_str());
+    }
+    let release = database.sql("SELECT {schema}.release_claim('k')");
+    sqlx::query(release).execute(&pool).await.unwrap();
+    every_view(&database, &pool, &VIEWS).await;
+}
+
+const VIEWS: [&str; 11] = [
+    "unique_claim",
+    "queue_status",
+    "failing_kind",
+    "stuck_job",
+    "retention",
+    "group_status",
+    "table_health",
+    "waiting_insert",
+    "suppressed_duplicate",
+    "suppressed_by_kind",
+    "running_job",
+];
+
+/// Selects every column of these views, for real: each has something to show.
+async fn every_view(database: &Database, pool: &PgPool, views: &[&str]) {
+    let jobs = "INSERT INTO {schema}.job (id, kind, state, worker, finalized_at, unique_key, unique_states)
+        SELECT gen_random_uuid(), 'a', s::{schema}.job_state, gen_random_uuid(), CASE WHEN s = 'discarded' THEN now() END, s, 255
+        FROM unnest(ARRAY['available', 'running', 'discarded', 'retryable']) AS s";
+    database.execute(jobs).await;
+    database.client.insert(job("a").group("g")).await.unwrap();
+    database.client.audit_duplicates("a").await.unwrap();
+    assert!(database.client.insert(job("a").unique_key(UniqueKey::raw("available"))).await.unwrap().duplicate);
+    for view in views {
+        let all = database.sql(&format!("SELECT v::text FROM {{schema}}.{view} AS v"));
+        let rows = sqlx::query(all).fetch_all(pool).await.unwrap_or_else(|error| panic!("{view}: {error}"));
+        assert_eq!(rows.is_empty(), *view == "waiting_insert", "{view}");
+    }
+}
+
+/// Statements that a read-only role cannot run.
+const CHANGES: [&str; 32] = [
+    "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
+    "UPDATE {schema}.job SET state = 'available'",
+    "DELETE FROM {schema}.job",
+    "TRUNCATE {schema}.job",
+    "SELECT id FROM {schema}.job FOR UPDATE",
+    "SELECT * FROM {schema}.insert_job('a')",
+    "SELECT * FROM {schema}.cancel_jobs(ARRAY(SELECT id FROM {schema}.job))",
+    "SELECT * FROM {schema}.retry_jobs(ARRAY(SELECT id FROM {schema}.job))",
+    "SELECT * FROM {schema}.release_jobs(ARRAY(SELECT id FROM {schema}.job))",
+    "SELECT * FROM {schema}.reschedule_jobs(ARRAY(SELECT id FROM {schema}.job), now())",
+    "SELECT * FROM {schema}.set_priority(ARRAY(SELECT id FROM {schema}.job), 1)",
+    "SELECT * FROM {schema}.delete_jobs(ARRAY(SELECT id FROM {schema}.job))",
+    "SELECT {schema}.release_claim('k')",
+    "SELECT {schema}._release_expired(id) FROM {schema}.job",
+    "SELECT {schema}._replace_holder(id, id, true) FROM {schema}.job",
+    "SELECT {schema}._cover_holder(id, false, false) FROM {schema}.job",
+    "SELECT {schema}._update_holder(id, '{}') FROM {schema}.job",
+    "SELECT * FROM {schema}.pause_queue('a')",
+    "SELECT * FROM {schema}.limit_queue('a', 1)",
+    "SELECT * FROM {schema}.limit_groups('a', 1)",
+    "SELECT * FROM {schema}.limit_waiting('a', 1)",
+    "SELECT * FROM {schema}.share_queue('a', true)",
+    "SELECT * FROM {schema}.rate_queue('a', 1, '1 s')",
+    "SELECT * FROM {schema}.rate_groups('a', 1, '1 s')",
+    "SELECT * FROM {schema}.hold_queue('a', '1 s')",
+    "SELECT * FROM {schema}.hold_group('a', 'g', '1 s')",
+    "SELECT * FROM {schema}._spend_tokens('{a}', '{g}', now())",
+    "UPDATE {schema}.maintenance SET leased_until = 'infinity'",
+    "SELECT {schema}.audit_duplicates('a')",
+    "DELETE FROM {schema}.duplicate_audit",
+    "DELETE FROM {schema}.unique_claim",
+    "CREATE TABLE {schema}.mine ()",
+];
+
+#[tokio::test]
+async fn a_reader_can_look_at_everything_and_change_nothing() {
+    let database = Database::new().await;
+    let pool = role(&database, "reader").await;
+    every_view(&database, &pool, &VIEWS).await;
+    let reader = client(&database, pool.clone());
+    assert_eq!(reader.jobs(JobFilter::all()).await.unwrap().len(), 5);
+    assert_eq!(reader.count_jobs(JobFilter::all(), 10).await.unwrap().to_string(), "5");
+    assert_eq!(reader.queues().await.unwrap().len(), 1);
+    assert!(reader.holder("available").await.unwrap().is_some());
+    assert!(reader.periodic().list().await.unwrap().is_empty());
+    reader.explain(job("a").unique_key(UniqueKey::raw("available"))).await.unwrap();
+    reader.check_schema().await.unwrap();
+    for statement in CHANGES {
+        is_refused(&database, &pool, statement).await;
+    }
+    // Of other roles' sessions it sees the names, not the statements.
+    let mut open = database.pool().begin().await.unwrap();
+    sqlx::query("SELECT pg_current_xact_id(), 'secret'").execute(&mut *open).await.unwrap();
+    let queries =
+        database.sql("SELECT count(*) FROM {schema}.table_health WHERE oldest_snapshot_query LIKE '%secret%'");
+    assert_eq!(sqlx::query_scalar::<_, i64>(queries).fetch_one(&pool).await.unwrap(), 0);
+    open.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_observer_has_the_views_and_never_sees_a_payload() {
+    let database = Database::new().await;
+    let pool = role(&database, "observer").await;
+    every_view(&database, &pool, &VIEWS[..9]).await;
+    for statement in CHANGES {
+        is_refused(&database, &pool, statement).await;
+    }
+    for secret in ["args", "meta", "output", "progress"] {
+        is_refused(&database, &pool, &format!("SELECT {secret} FROM {{schema}}.job")).await;
+    }
+    is_refused(&database, &pool, "SELECT j FROM {schema}.job AS j").await;
+    is_refused(&database, &pool, "SELECT progress FROM {schema}.running_job").await;
+}
+
+#[tokio::test]
+async fn only_eight_functions_lend_their_owner_s_rights() {
+    let database = Database::new().await;
+    let lending = "SELECT string_agg(proname, ' ' ORDER BY proname COLLATE \"C\") FROM pg_proc
+        WHERE pronamespace = '{schema}'::regnamespace AND prosecdef";
+    assert_eq!(
+        database.text(lending).await,
+        "_apply_max_waiting _cover_holder _note_duplicates _refuse_beyond_max_waiting _release_expired \
+         _replace_holder _update_holder fold_duplicates"
+    );
+    // The audit's functions check what they are given. The others are for roles that insert.
+    let public = "SELECT string_agg(proname, ' ' ORDER BY proname COLLATE \"C\") FROM pg_proc
+        WHERE pronamespace = '{schema}'::regnamespace AND prosecdef AND has_function_privilege('public', oid, 'EXECUTE')";
+    assert_eq!(database.text(public).await, "_note_duplicates fold_duplicates");
+    // A function that finds its tables by name does so on a path of its own.
+    let trusting = "SELECT coalesce(string_agg(proname, ' '), '') FROM pg_proc
+        WHERE pronamespace = '{schema}'::regnamespace AND prosqlbody IS NULL
+            AND prosrc ~ '\\m(FROM|INTO|UPDATE|JOIN) (job|queue|runner|maintenance|periodic)\\M'
+            AND NOT coalesce(array_to_string(proconfig, ' ') LIKE '%search_path={schema}, pg_temp%', false)";
+    assert_eq!(database.text(trusting).await, "");
+    let writable = "SELECT count(*) FROM information_schema.views
+        WHERE table_schema = '{schema}' AND is_insertable_into = 'YES' AND table_name <> 'unique_claim'";
+    assert_eq!(database.number(writable).await, 0);
+}
+
+#[tokio::test]
+async fn what_the_guide_tells_to_look_at_can_be_looked_at() {
+    let database = Database::new().await;
+    database.client.insert(job("a").unique_key(UniqueKey::raw("rebuild_index"))).await.unwrap();
+    let (_, looking) = GUIDE.split_once("## Inspecting\n\n```sql\n").unwrap();
+    let (queries, _) = looking.split_once("```").unwrap();
+    let queries: Vec<_> = queries.split(';').map(str::trim).filter(|query| !query.is_empty()).collect();
+    assert_eq!(queries.len(), 5);
+    for query in queries {
+        database.execute(&query.replace("uniqueue.", "{schema}.")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_holder_that_row_level_security_hides_is_an_error_that_says_so_at_once() {
+    let database = Database::new().await;
+    let pool = role(&database, "inserter").await;
+    let key = || UniqueKey::raw("k");
+    database.client.insert(job("a").unique_key(key())).await.unwrap();
+    database.execute("ALTER TABLE {schema}.job ENABLE ROW LEVEL SECURITY").await;
+    database.execute("CREATE POLICY own ON {schema}.job USING (queue = 'own')").await;
+    let inserter = client(&database, pool.clone());
+    let own = || job("a").queue("own");
+    inserter.insert(own()).await.unwrap();
+    inserter.insert(own().unique_key(UniqueKey::raw("free"))).await.unwrap();
+    let began = std::time::Instant::now();
+    let mut tx = pool.begin().await.unwrap();
+    for error in [
+        inserter.insert(own().unique_key(key())).await.unwrap_err(),
+        inserter.insert(own().unique_key(key().on_conflict(OnConflict::Replace))).await.unwrap_err(),
+        inserter.insert_many([own(), own().unique_key(key())]).await.unwrap_err(),
+        inserter.insert(own().unique_key(key())).tx(&mut tx).await.unwrap_err(),
+    ] {
+        assert!(error.to_string().contains("row-level security hides the job"), "{error}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+}

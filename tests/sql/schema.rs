@@ -1,0 +1,267 @@
+//! The schema: what the migrations make, under any name, any number of times.
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, Executor, PgConnection};
+use uniqueue::{Client, Error, SchemaName};
+
+use support::{Database, job, pool};
+
+/// Set to write the golden file anew: `GOLDEN=overwrite cargo test --test sql schema`.
+const OVERWRITE: &str = "GOLDEN";
+
+#[tokio::test]
+async fn the_schema_is_as_the_golden_dump_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema.txt");
+    let database = Database::new().await;
+    let found = database.catalog().await.replace(&database.schema, "SCHEMA");
+    if std::env::var(OVERWRITE).is_ok_and(|value| value == "overwrite") {
+        std::fs::write(path, &found).unwrap();
+    }
+    let golden = std::fs::read_to_string(path).unwrap_or_default();
+    for (line, (golden, found)) in golden.lines().zip(found.lines()).enumerate() {
+        assert_eq!(golden, found, "line {}; hint: GOLDEN=overwrite, then review the diff", line + 1);
+    }
+    assert_eq!(golden.lines().count(), found.lines().count(), "hint: GOLDEN=overwrite, then review the diff");
+}
+
+/// What `diagnose` compares a schema with is part of the library, so after an overwrite it is built anew.
+#[tokio::test]
+async fn the_objects_that_the_library_knows_are_those_that_the_migrations_make() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/objects.jsonl");
+    let database = Database::new().await;
+    let mut tx = database.pool().begin().await.unwrap();
+    sqlx::raw_sql(database.sql("SET LOCAL search_path = {schema}, pg_temp")).execute(&mut *tx).await.unwrap();
+    let statements = database.client.statements_text();
+    let (_, text) = statements.iter().find(|(name, _)| *name == "health_objects").expect("the statement");
+    let text = format!("SELECT string_agg(o::text || chr(10), '') FROM ({}) AS o (o)", text.trim());
+    let found: String =
+        sqlx::query_scalar(database.sql(&text)).bind(&database.schema).fetch_one(&mut *tx).await.unwrap();
+    if std::env::var(OVERWRITE).is_ok_and(|value| value == "overwrite") {
+        std::fs::write(path, &found).unwrap();
+    }
+    let golden = std::fs::read_to_string(path).unwrap_or_default();
+    for (golden, found) in golden.lines().zip(found.lines()) {
+        assert_eq!(golden, found, "hint: GOLDEN=overwrite, then review the diff");
+    }
+    assert_eq!(golden.lines().count(), found.lines().count(), "hint: GOLDEN=overwrite, then review the diff");
+}
+
+#[tokio::test]
+async fn every_object_carries_a_comment() {
+    let database = Database::new().await;
+    let catalog = database.catalog().await;
+    let bare: Vec<_> = catalog.lines().filter(|line| line.contains("NO COMMENT")).collect();
+    assert!(bare.is_empty(), "{bare:#?}");
+    let schema = "SELECT coalesce(obj_description('{schema}'::regnamespace, 'pg_namespace'), '')";
+    assert_ne!(database.text(schema).await, "");
+}
+
+#[tokio::test]
+async fn every_statement_prepares_against_the_migrated_schema() {
+    let database = Database::new().await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    let statements = database.client.statements_text();
+    assert!(statements.len() > 10);
+    for (name, text) in statements {
+        let text = database.sql(&text);
+        if let Err(error) = connection.prepare(text).await {
+            panic!("{name}.sql: {error}");
+        }
+    }
+}
+
+#[test]
+fn every_statement_file_is_used_and_says_what_it_does() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/sql");
+    let statements = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/mod.rs")).unwrap();
+    for file in std::fs::read_dir(directory).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(statements.contains(&format!("    {name},\n")), "{name}.sql is not in the list of statements");
+        assert!(text.starts_with("-- "), "{name}.sql does not open with what it does");
+        assert!(!text.contains('*') || !text.contains("SELECT *"), "{name}.sql selects everything");
+    }
+}
+
+#[tokio::test]
+async fn eight_processes_may_migrate_at_once() {
+    let database = Database::unmigrated(1).await;
+    let barrier = std::sync::Arc::new(tokio::sync::Barrier::new(8));
+    let mut tasks = Vec::new();
+    for _ in 0..8 {
+        // A pool of its own each, as eight processes would have.
+        let client =
+            Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(database.another_pool(1).await);
+        let barrier = barrier.clone();
+        tasks.push(tokio::spawn(async move {
+            barrier.wait().await;
+            client.migrate().await.unwrap().len()
+        }));
+    }
+    let mut applied = Vec::new();
+    for task in tasks {
+        applied.push(task.await.unwrap());
+    }
+    applied.sort_unstable();
+    let latest = database.number("SELECT count(*) FROM {schema}.schema_history").await;
+    assert_eq!(applied[..7], [0; 7]);
+    assert_eq!(i64::try_from(applied[7]).unwrap(), latest);
+    database.client.check_schema().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_schema_of_any_allowed_name_works() {
+    let names = ["my-app", "CamelCase", "_x", "select"].map(String::from).into_iter().chain(["x".repeat(50)]);
+    for name in names {
+        let client = Client::builder().schema(SchemaName::new(&name).unwrap()).pool(pool(2).await);
+        client.migrate().await.unwrap();
+        assert!(!client.insert(job("a").unique_key(uniqueue::UniqueKey::raw("k"))).await.unwrap().duplicate);
+        assert!(client.insert(job("a").unique_key(uniqueue::UniqueKey::raw("k"))).await.unwrap().duplicate);
+    }
+}
+
+#[tokio::test]
+async fn migrating_again_changes_nothing() {
+    let database = Database::new().await;
+    let before = database.catalog().await;
+    assert!(database.client.migrate().await.unwrap().is_empty());
+    assert_eq!(database.catalog().await, before);
+}
+
+/// The part of a migration's script that makes the schema as it was before the fourth migration.
+fn up_to_canonical_keys(whole: &str) -> String {
+    let until = whole.find("'canonical_key'").unwrap();
+    let until = until + whole[until..].find(";\n").unwrap();
+    // The sentence on the history comes last, the first time.
+    let comments = whole.find("COMMENT ON TABLE schema_history").unwrap();
+    format!("{};\n{}", &whole[..until], &whole[comments..])
+}
+
+#[tokio::test]
+async fn the_printed_sql_makes_what_a_migration_makes() {
+    let golden = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema.txt")).unwrap();
+    // From nothing, from an older schema, and from an empty one that was created beforehand.
+    for case in ["nothing", "older", "empty"] {
+        let database = Database::unmigrated(1).await;
+        let run = async |sql: &str| database.pool().execute(sqlx::raw_sql(database.sql(sql))).await;
+        let whole = database.client.migration().sql().await.unwrap();
+        if case == "older" {
+            run(&up_to_canonical_keys(&whole)).await.unwrap();
+        } else if case == "empty" {
+            run("CREATE SCHEMA {schema}; COMMENT ON SCHEMA {schema} IS 'mine'").await.unwrap();
+        }
+        let waiting = database.client.migration().waiting().await.unwrap();
+        assert_eq!(waiting[0], if case == "older" { "V4 duplicate_audit" } else { "V1 job" });
+        let script = database.client.migration().sql().await.unwrap();
+        assert!(
+            script.starts_with("BEGIN;\n\nSET LOCAL client_encoding = 'UTF8';\n") && script.ends_with("COMMIT;\n\n"),
+            "{case}"
+        );
+        run(&script).await.unwrap_or_else(|error| panic!("{case}: {error}"));
+        assert_eq!(database.catalog().await.replace(&database.schema, "SCHEMA"), golden, "{case}");
+        database.client.check_schema().await.unwrap();
+        // The library reads the history, and finds nothing to do and nothing changed.
+        assert!(database.client.migrate().await.unwrap().is_empty(), "{case}");
+        assert_eq!(database.client.migration().sql().await.unwrap(), "", "{case}");
+        assert!(database.client.migration().waiting().await.unwrap().is_empty(), "{case}");
+        let told =
+            "SELECT count(*) FROM {schema}.schema_history WHERE applied_on::timestamptz > now() - interval '1 minute'";
+        assert_eq!(database.number(told).await, database.number("SELECT count(*) FROM {schema}.schema_history").await);
+        // Late, it fails as a whole.
+        assert!(run(&script).await.is_err(), "{case}");
+        run("ROLLBACK").await.unwrap();
+        assert_eq!(database.catalog().await.replace(&database.schema, "SCHEMA"), golden, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn a_migration_waits_for_locks_no_longer_than_it_is_told() {
+    let database = Database::unmigrated(2).await;
+    let mut tx = database.pool().begin().await.unwrap();
+    // As another process that migrates begins.
+    sqlx::query(database.sql("CREATE SCHEMA {schema}")).execute(&mut *tx).await.unwrap();
+    let limited = database.client.migration().lock_timeout(std::time::Duration::from_millis(50));
+    let error = limited.await.unwrap_err();
+    assert!(matches!(error, Error::Migration { .. }), "{error}");
+    assert!(error.to_string().contains("lock timeout") && error.to_string().contains("; hint: another transaction"));
+    tx.rollback().await.unwrap();
+    assert!(!database.client.migration().lock_timeout(std::time::Duration::from_secs(20)).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_migration_with_nothing_to_do_waits_for_no_lock() {
+    let database = Database::new().await;
+    let mut tx = database.pool().begin().await.unwrap();
+    for lock in [
+        "LOCK TABLE {schema}.schema_history IN EXCLUSIVE MODE",
+        "LOCK TABLE {schema}.job IN ACCESS EXCLUSIVE MODE",
+        "SELECT pg_advisory_xact_lock(hashtextextended('uniqueue migrate {schema}', 0))",
+    ] {
+        sqlx::query(database.sql(lock)).execute(&mut *tx).await.unwrap();
+    }
+    let migrated = tokio::time::timeout(std::time::Duration::from_secs(5), database.client.migrate()).await;
+    assert!(migrated.expect("no wait").unwrap().is_empty());
+    tx.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_role_without_grants_cannot_hold_up_a_migration() {
+    let database = Database::unmigrated(2).await;
+    let whole = database.client.migration().sql().await.unwrap();
+    database.pool().execute(sqlx::raw_sql(database.sql(&up_to_canonical_keys(&whole)))).await.unwrap();
+    let stranger = format!("{}_stranger", database.schema);
+    database.execute(&format!("CREATE ROLE {stranger} LOGIN")).await;
+    let options: PgConnectOptions = database.url.parse().unwrap();
+    let mut stranger = PgConnection::connect_with(&options.username(&stranger)).await.unwrap();
+    // It takes every lock that it can take.
+    let mut tx = stranger.begin().await.unwrap();
+    for key in ["uniqueue migrate {schema}", "uniqueue {schema}", "{schema}"] {
+        let lock = format!("SELECT pg_advisory_xact_lock(hashtextextended('{key}', 0))");
+        sqlx::query(database.sql(&lock)).execute(&mut *tx).await.unwrap();
+    }
+    for table in ["schema_history", "job"] {
+        let mut attempt = tx.begin().await.unwrap();
+        let lock = database.sql(&format!("LOCK TABLE {{schema}}.{table} IN ACCESS SHARE MODE"));
+        let refused = sqlx::query(lock).execute(&mut *attempt).await.unwrap_err();
+        assert_eq!(refused.as_database_error().unwrap().code().as_deref(), Some("42501"), "{refused}");
+        attempt.rollback().await.unwrap();
+    }
+    let limited = database.client.migration().lock_timeout(std::time::Duration::from_secs(5));
+    assert_eq!(limited.await.unwrap()[0], "V4 duplicate_audit");
+    tx.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_and_left_alone() {
+    let database = Database::new().await;
+    database.execute("INSERT INTO {schema}.schema_history VALUES (999, 'later', '2030-01-01T00:00:00Z', '1')").await;
+    for error in [database.client.migrate().await.unwrap_err(), database.client.check_schema().await.unwrap_err()] {
+        assert!(matches!(error, Error::NewerSchema { found: 999, .. }), "{error}");
+        assert!(error.to_string().contains("hint: upgrade"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_schema_of_another_pre_release_is_to_be_dropped() {
+    let database = Database::unmigrated(1).await;
+    database.client.migrate().await.unwrap();
+    database.execute("UPDATE {schema}.schema_history SET name = 'job_queue', checksum = '7' WHERE version = 1").await;
+    for error in [database.client.migrate().await.unwrap_err(), database.client.check_schema().await.unwrap_err()] {
+        assert!(matches!(&error, Error::IncompatibleSchema { found, .. } if found == "V1 job_queue"), "{error}");
+        assert!(error.to_string().contains(&format!("DROP SCHEMA {} CASCADE", database.schema)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_migration_that_fails_leaves_nothing_half_done() {
+    let database = Database::unmigrated(2).await;
+    // Something of the application's own is in the way.
+    database.execute("CREATE SCHEMA {schema}").await;
+    database.execute("CREATE TABLE {schema}.runner (mine integer)").await;
+    let error = database.client.migrate().await.unwrap_err();
+    assert!(matches!(error, Error::Migration { .. }), "{error}");
+    assert!(error.to_string().contains("runner"), "{error}");
+    let objects = "SELECT count(*) FROM pg_class WHERE relnamespace = '{schema}'::regnamespace AND relkind = 'r'";
+    assert_eq!(database.number(objects).await, 1);
+}

@@ -1,0 +1,270 @@
+//! `insert_jobs`: R10 through the SQL door.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sqlx::Row;
+use uniqueue::{JobId, JobState, NewJob, OnConflict, UniqueKey, UniqueScope};
+use uuid::Uuid;
+
+use super::told;
+use support::{Database, counting_statements, job};
+
+/// One row of the answer.
+#[derive(Debug, PartialEq)]
+struct Answer {
+    id: Option<Uuid>,
+    state: Option<String>,
+    duplicate: bool,
+    replaced: Option<Uuid>,
+    unique_key: Option<String>,
+    outcome: String,
+    earlier: Option<i32>,
+}
+
+async fn insert(database: &Database, jobs: &Value, more: &str) -> Result<Vec<Answer>, sqlx::Error> {
+    let insert = database.sql(&format!("SELECT * FROM {{schema}}.insert_jobs($1{more})"));
+    let rows = sqlx::query(insert).bind(jobs).fetch_all(database.pool()).await?;
+    for (place, row) in rows.iter().enumerate() {
+        assert_eq!(row.get::<i32, _>("index"), i32::try_from(place).unwrap());
+    }
+    let answer = |row: &sqlx::postgres::PgRow| Answer {
+        id: row.get("id"),
+        state: row.get("state"),
+        duplicate: row.get("duplicate"),
+        replaced: row.get("replaced"),
+        unique_key: row.get("unique_key"),
+        outcome: row.get("outcome"),
+        earlier: row.get("earlier"),
+    };
+    Ok(rows.iter().map(answer).collect())
+}
+
+fn keyed(key: &str, on_conflict: &str) -> Value {
+    json!({"kind": "a", "unique_policy": {"key": key, "on_conflict": on_conflict}})
+}
+
+fn outcomes(answers: &[Answer]) -> Vec<&str> {
+    answers.iter().map(|answer| &*answer.outcome).collect()
+}
+
+#[tokio::test]
+async fn r10_every_member_of_a_job_is_stored_and_left_out_ones_have_insert_job_s_defaults() {
+    let database = Database::new().await;
+    let id = Uuid::now_v7();
+    let full = json!({
+        "kind": "mail", "args": [1, {"a": null}], "queue": "q", "meta": {"t": 1}, "priority": -7, "max_attempts": 3,
+        "scheduled_at": "2999-01-01T00:00:00+02:00", "id": id, "unique_policy": {"like": "zizq", "ttl": "PT1H"},
+    });
+    let bare = json!({"kind": "bare"});
+    let nulls = json!({
+        "kind": "bare", "args": null, "queue": null, "meta": null, "priority": null, "max_attempts": null,
+        "scheduled_at": null, "id": null, "unique_policy": null, "pending": null,
+    });
+    let held_back = json!({"kind": "bare", "pending": true});
+    let answers = insert(&database, &json!([full, bare, nulls, held_back]), "").await.unwrap();
+    let states: Vec<_> = answers.iter().map(|answer| answer.state.as_deref().unwrap()).collect();
+    assert_eq!(states, ["scheduled", "available", "available", "pending"]);
+    let jobs = async |n: usize| database.client.job(JobId::from(answers[n].id.unwrap())).await.unwrap().unwrap();
+    let stored = jobs(0).await;
+    assert_eq!((stored.kind.as_str(), stored.queue.as_str(), stored.args.get()), ("mail", "q", r#"[1, {"a": null}]"#));
+    assert_eq!((stored.priority, stored.max_attempts, stored.meta["t"].as_i64()), (-7, 3, Some(1)));
+    assert_eq!(stored.scheduled_at, time::macros::datetime!(2998-12-31 22:00 UTC));
+    assert_eq!(stored.unique_until, Some(stored.scheduled_at + Duration::from_secs(3600)));
+    assert_eq!((stored.id.as_uuid(), stored.unique_key), (id, answers[0].unique_key.clone()));
+    let (bare, nulls) = (jobs(1).await, jobs(2).await);
+    assert_eq!((bare.args.get(), nulls.args.get()), ("{}", "null"));
+    for job in [bare, nulls] {
+        assert_eq!((job.queue.as_str(), job.priority, job.max_attempts), ("default", 0, 25));
+        assert!(job.meta.is_empty() && job.unique_key.is_none());
+    }
+    // Sent again, the job with an id is recognised.
+    let again = insert(&database, &json!([full]), "").await.unwrap();
+    assert_eq!((again[0].id, &*again[0].outcome), (Some(id), "inserted"));
+    assert_eq!(insert(&database, &json!([]), "").await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn r10_sql_batches_answer_in_input_order_one_row_per_job() {
+    let database = Database::new().await;
+    let held = database.client.insert(job("a").unique_key(UniqueKey::raw("k3"))).await.unwrap();
+    let jobs = json!([
+        {"kind": "z"}, keyed("k3", "ignore"), {"kind": "y", "queue": "other"}, keyed("k1", "ignore"),
+        keyed("k1", "ignore"), {"kind": "x"}, keyed("k2", "ignore"),
+    ]);
+    let (answers, statements) = counting_statements(insert(&database, &jobs, "")).await;
+    let answers = answers.unwrap();
+    assert_eq!(statements, 1);
+    let expected = ["inserted", "duplicate", "inserted", "inserted", "duplicate", "inserted", "inserted"];
+    assert_eq!(outcomes(&answers), expected);
+    assert_eq!(answers[1].id, Some(held.id().as_uuid()));
+    assert_eq!(answers[4].id, answers[3].id);
+    assert!(answers[4].duplicate && answers[1].duplicate && !answers[3].duplicate);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 6);
+}
+
+#[tokio::test]
+async fn r10_under_replace_the_last_one_lives_and_earlier_duplicates_name_it() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let held = client.insert(job("a").unique_key(UniqueKey::raw("k"))).await.unwrap();
+    let jobs = json!([keyed("k", "ignore"), keyed("k", "replace"), keyed("k", "ignore"), keyed("k", "replace")]);
+    let answers = insert(&database, &jobs, "").await.unwrap();
+    assert_eq!(outcomes(&answers), ["duplicate", "inserted", "duplicate", "inserted"]);
+    assert_eq!(answers[1].replaced, Some(held.id().as_uuid()));
+    assert_eq!((answers[1].state.as_deref(), answers[3].replaced), (Some("cancelled"), answers[1].id));
+    // In Rust, too.
+    let rust = |text: &'static str| {
+        let unique = move |on_conflict| {
+            let key = UniqueKey::raw(text).scope(UniqueScope::Active).on_conflict(on_conflict);
+            job("a").unique_key(key)
+        };
+        let (ignore, replace) = (OnConflict::Ignore, OnConflict::Replace);
+        [ignore, replace, ignore, replace].map(unique)
+    };
+    let in_rust = client.insert_many(rust("r")).await.unwrap();
+    for duplicate in [&answers[0], &answers[2]] {
+        assert_eq!((duplicate.id, duplicate.state.as_deref()), (answers[3].id, Some("available")));
+    }
+    assert!(in_rust[2].duplicate && in_rust[2].job.claims);
+    assert_eq!((in_rust[2].id(), in_rust[2].job.state), (in_rust[3].id(), JobState::Available));
+}
+
+#[tokio::test]
+async fn r10_a_rejected_sql_batch_inserts_nothing_and_is_rows_or_an_error_as_asked() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let waiting = client.insert(job("a").unique_key(UniqueKey::raw("waits"))).await.unwrap().id();
+    let key = UniqueKey::raw("runs").scope(UniqueScope::Active);
+    let running = client.insert(job("a").unique_key(key)).await.unwrap().id();
+    database.set_state(running, "running").await;
+    let jobs = json!([
+        {"kind": "plain"}, keyed("waits", "reject"), keyed("waits", "ignore"), keyed("runs", "replace"),
+        keyed("new", "reject"), keyed("new", "reject"),
+    ]);
+    let error = insert(&database, &jobs, "").await.unwrap_err();
+    let (code, message, detail) = told(&error);
+    assert_eq!((&*code, &*message), ("23505", "duplicates: 3 of 6 jobs were rejected, and nothing was inserted"));
+    let detail: Value = serde_json::from_str(&detail).unwrap();
+    assert_eq!(detail[0], json!({"index": 1, "holder": waiting, "state": "available"}));
+    assert_eq!(detail[1], json!({"index": 3, "holder": running, "state": "running"}));
+    assert_eq!(detail[2], json!({"index": 5, "earlier": 4}), "no id that never exists");
+
+    // As rows the caller's transaction goes on.
+    let mut tx = database.pool().begin().await.unwrap();
+    let insert_rows = database.sql("SELECT * FROM {schema}.insert_jobs($1, on_reject => 'row')");
+    let rows = sqlx::query(insert_rows).bind(&jobs).fetch_all(&mut *tx).await.unwrap();
+    let outcomes: Vec<&str> = rows.iter().map(|row| row.get("outcome")).collect();
+    assert_eq!(outcomes, ["not_inserted", "rejected", "not_inserted", "rejected", "not_inserted", "rejected"]);
+    let holders: Vec<Option<Uuid>> = rows.iter().map(|row| row.get("id")).collect();
+    assert_eq!(holders, [None, Some(waiting.as_uuid()), None, Some(running.as_uuid()), None, None]);
+    let states: Vec<Option<&str>> = rows.iter().map(|row| row.get("state")).collect();
+    assert_eq!(states, [None, Some("available"), None, Some("running"), None, None]);
+    let earlier: Vec<Option<i32>> = rows.iter().map(|row| row.get("earlier")).collect();
+    assert_eq!(earlier, [None, None, None, None, None, Some(4)]);
+    tx.commit().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 2);
+
+    // One job, the same.
+    for (key, holder) in [("waits", waiting), ("runs", running)] {
+        let single = format!(
+            "SELECT i.outcome || ' ' || i.id || ' ' || i.duplicate FROM {{schema}}.insert_job(
+                'a', unique_policy => '{{\"key\": \"{key}\", \"on_conflict\": \"reject\"}}', on_reject => 'row') AS i"
+        );
+        assert_eq!(database.text(&single).await, format!("rejected {holder} true"));
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_be_read_is_named_by_its_index() {
+    let database = Database::new().await;
+    let good = json!({"kind": "k"});
+    for (bad, problem) in [
+        (json!(5), "must be an object: 5"),
+        (json!({"kind": "k", "prio": 1}), "unknown member: \"prio\""),
+        (json!({}), "invalid kind: must not be null"),
+        (json!({"kind": 1}), "invalid kind: must be a string: 1"),
+        (json!({"kind": "k", "queue": []}), "invalid queue: must be a string: []"),
+        (json!({"kind": "k", "queue": ""}), "invalid queue: must not be empty: \"\""),
+        (json!({"kind": "k", "pending": "yes"}), "invalid pending: must be true or false: \"yes\""),
+        (json!({"kind": "k", "priority": 1.5}), "invalid priority: must be -32768 to 32767: 1.5"),
+        (json!({"kind": "k", "priority": "1"}), "invalid priority: must be -32768 to 32767: \"1\""),
+        (json!({"kind": "k", "max_attempts": 0}), "invalid max_attempts: must be 1 to 32767: 0"),
+        (json!({"kind": "k", "meta": []}), "invalid meta of \"k\": must be an object: []"),
+        (json!({"kind": "k", "id": "x"}), "invalid id: must be a UUID: \"x\""),
+        (json!({"kind": "k", "id": 7}), "invalid id: must be a string: 7"),
+        (json!({"kind": "k", "scheduled_at": 7}), "invalid scheduled_at: must be a string: 7"),
+        (
+            json!({"kind": "k", "scheduled_at": "tomorrow"}),
+            "invalid scheduled_at: must be a time with its zone, such as 2026-02-12T15:15:00Z: \"tomorrow\"",
+        ),
+        (
+            json!({"kind": "k", "scheduled_at": "2026-02-12 15:15"}),
+            "invalid scheduled_at: must be a time with its zone, such as 2026-02-12T15:15:00Z: \"2026-02-12 15:15\"",
+        ),
+        (
+            json!({"kind": "k", "scheduled_at": "2026-13-01T00:00Z"}),
+            "invalid scheduled_at: must be a time with its zone, such as 2026-02-12T15:15:00Z: \"2026-13-01T00:00Z\"",
+        ),
+        (
+            json!({"kind": "k", "scheduled_at": "2026-13-01"}),
+            "invalid scheduled_at: must be a time with its zone, such as 2026-02-12T15:15:00Z: \"2026-13-01\"",
+        ),
+        (
+            json!({"kind": "k", "unique_policy": {"like": "sidekiq"}}),
+            "invalid unique policy: like: must be one of faktory, ojs, river, zizq: \"sidekiq\"",
+        ),
+        (json!({"kind": "k", "unique_policy": []}), "invalid unique policy: unique_policy: must be an object: []"),
+    ] {
+        let error = insert(&database, &json!([good, good, bad]), "").await.expect_err(problem);
+        assert_eq!(told(&error), ("22023".to_owned(), format!("job 2: {problem}"), String::new()));
+    }
+    for (jobs, more, message) in [
+        (json!({}), "", "invalid jobs: must be an array of objects: {}"),
+        (json!([]), ", on_reject => 'raise'", "invalid on_reject: must be error or row: \"raise\""),
+        (json!([]), ", on_reject => NULL", "invalid on_reject: must be error or row: null"),
+        (json!([]), ", max_wait => '-1 s'", "invalid max_wait: must not be negative: -00:00:01"),
+    ] {
+        assert_eq!(told(&insert(&database, &jobs, more).await.unwrap_err()).1, message);
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
+}
+
+#[tokio::test]
+async fn r10_overlapping_batches_of_both_doors_never_deadlock() {
+    const SIZE: usize = 200;
+    const BATCHES: usize = 25;
+    let database = std::sync::Arc::new(Database::with_connections(8).await);
+    let tasks: Vec<_> = (0..8)
+        .map(|writer| {
+            let database = database.clone();
+            tokio::spawn(async move {
+                for batch in 0..BATCHES {
+                    let mut keys: Vec<_> = (0..SIZE).map(|n| format!("{batch} {n}")).collect();
+                    if writer % 4 < 2 {
+                        keys.reverse();
+                    }
+                    let rust = |key: &String| -> NewJob {
+                        job("a").unique_key(UniqueKey::raw(key).scope(UniqueScope::Active))
+                    };
+                    if writer % 2 == 0 {
+                        let answers = database.client.insert_many(keys.iter().map(rust)).await.unwrap();
+                        assert!(
+                            answers.iter().zip(&keys).all(|(answer, key)| answer.job.unique_key.as_ref() == Some(key))
+                        );
+                    } else {
+                        // Some of them key by key.
+                        let on_conflict = if batch % 3 == 0 { "replace" } else { "ignore" };
+                        let jobs: Vec<_> = keys.iter().map(|key| keyed(key, on_conflict)).collect();
+                        let answers = insert(&database, &json!(jobs), "").await.unwrap();
+                        assert!(answers.iter().zip(&keys).all(|(answer, key)| answer.unique_key.as_ref() == Some(key)));
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE claims").await, (BATCHES * SIZE) as i64);
+}

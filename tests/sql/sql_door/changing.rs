@@ -1,0 +1,158 @@
+//! Changing jobs and queues in SQL: the client's statements are calls of these functions, so what the tests of the
+//! client prove of them holds here. The tests here check that, and the messages of the functions.
+
+use sqlx::Row;
+use sqlx::postgres::PgListener;
+
+use super::told;
+use support::{Database, WAIT, job};
+
+#[tokio::test]
+async fn the_client_s_statements_are_calls_of_the_functions() {
+    let database = Database::new().await;
+    let functions = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
+        WHERE pronamespace = '{schema}'::regnamespace AND provolatile = 'v' AND proretset AND prosqlbody IS NOT NULL
+            AND proname <> 'insert_job'";
+    let functions = database.text(functions).await;
+    assert_eq!(
+        functions,
+        "cancel_jobs delete_jobs hold_group hold_queue limit_groups limit_queue limit_waiting pause_queue rate_groups \
+         rate_queue release_jobs reschedule_jobs resume_group resume_queue retain_queue retry_jobs set_priority share_queue"
+    );
+    let statements = database.client.statements_text();
+    for function in functions.split(' ') {
+        let (_, text) = statements.iter().find(|(name, _)| *name == function).expect(function);
+        let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("--")).collect();
+        let text = lines.join(" ");
+        assert!(text.contains(&format!(".{function}($1")), "{text}");
+        assert!(!text.contains("WITH") && !text.contains(" SET "), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_answers_with_the_jobs_it_changed_and_the_state_they_are_in_since() {
+    let database = Database::new().await;
+    let later = database.client.insert(job("a").scheduled_in(WAIT)).await.unwrap().id();
+    database.set_state(later, "pending").await;
+    let now = database.client.insert(job("b").pending()).await.unwrap().id();
+    let done = database.client.insert(job("c")).await.unwrap().id();
+    database.set_state(done, "completed").await;
+    let ids = format!("ARRAY['{later}', '{now}', '{done}', '{}']::uuid[]", uuid::Uuid::nil());
+    for (call, answer) in [
+        ("release_jobs({ids}, ARRAY['available'])", ""),
+        ("release_jobs({ids})", "a scheduled, b available"),
+        ("reschedule_jobs({ids}, 'epoch', states => ARRAY['scheduled'])", "a available"),
+        ("reschedule_jobs({ids}, '2100-01-01')", "a scheduled, b scheduled"),
+        ("set_priority({ids}, 7)", "a scheduled, b scheduled"),
+        ("retry_jobs({ids}, ARRAY['completed'])", "c available"),
+        ("cancel_jobs({ids}, '{scheduled}')", "a cancelled, b cancelled"),
+        ("delete_jobs({ids})", "a cancelled, b cancelled, c available"),
+        ("delete_jobs({ids})", ""),
+    ] {
+        let call = call.replace("{ids}", &ids);
+        let text = format!(
+            "SELECT coalesce(string_agg(c.kind || ' ' || c.state, ', ' ORDER BY c.kind), '') FROM {{schema}}.{call} AS c"
+        );
+        assert_eq!(database.text(&text).await, answer, "{call}");
+    }
+}
+
+#[tokio::test]
+async fn runners_are_woken_and_told_as_by_the_client() {
+    let database = Database::new().await;
+    let mut listener = PgListener::connect_with(database.pool()).await.unwrap();
+    listener
+        .listen_all([&*format!("{}.job", database.schema), &*format!("{}.control", database.schema)])
+        .await
+        .unwrap();
+    let runner = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
+        VALUES (gen_random_uuid(), 'r', '{q}', true, now() + interval '1 hour', true) RETURNING id::text";
+    let runner = database.text(runner).await;
+    let id = database.client.insert(job("a").pending()).queue("q").await.unwrap().id();
+    let mut heard = async |call: String| {
+        database.execute(&format!("SELECT * FROM {{schema}}.{call}")).await;
+        let told = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+        (told.channel().rsplit('.').next().unwrap().to_owned(), told.payload().to_owned())
+    };
+    let woken = ("job".to_owned(), "q".to_owned());
+    assert_eq!(heard(format!("release_jobs(ARRAY['{id}'::uuid])")).await, woken);
+    assert_eq!(heard(format!("reschedule_jobs(ARRAY['{id}'::uuid], now())")).await, woken);
+    database.execute("SELECT * FROM {schema}.pause_queue('q')").await;
+    assert_eq!(heard("resume_queue('q')".to_owned()).await, woken);
+    assert_eq!(heard("limit_queue('q', 3)".to_owned()).await, woken);
+    assert_eq!(heard("rate_queue('q', 3, '1 s')".to_owned()).await, woken);
+    assert_eq!(heard("rate_groups('q', 3, '1 s')".to_owned()).await, woken);
+    database.execute("SELECT * FROM {schema}.hold_queue('q', '1 h')").await;
+    assert_eq!(heard("resume_queue('q')".to_owned()).await, woken);
+    database.execute("SELECT * FROM {schema}.hold_group('q', 'g', '1 h')").await;
+    assert_eq!(heard("resume_group('q', 'g')".to_owned()).await, woken);
+    database.execute(&format!("UPDATE {{schema}}.job SET state = 'running', worker = '{runner}'")).await;
+    assert_eq!(heard(format!("cancel_jobs(ARRAY['{id}'::uuid])")).await, ("control".to_owned(), runner));
+    assert_eq!(heard(format!("retry_jobs(ARRAY['{id}'::uuid])")).await, woken);
+    assert_eq!(heard("insert_job('b', queue => 'q')".to_owned()).await, woken);
+}
+
+#[tokio::test]
+async fn nobody_is_notified_where_the_queue_of_notifications_is_full() {
+    let database = Database::new().await;
+    assert_eq!(database.text("SELECT {schema}._may_notify()::text").await, "true");
+    let mut listener = PgListener::connect_with(database.pool()).await.unwrap();
+    let channels = ["job", "control"].map(|channel| format!("{}.{channel}", database.schema));
+    listener.listen_all(channels.iter().map(|channel| &**channel)).await.unwrap();
+    let runner = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
+        VALUES (gen_random_uuid(), 'r', '{q}', true, now() + interval '1 hour', true) RETURNING id::text";
+    let runner = database.text(runner).await;
+    database.fill_notify_queue().await;
+    let id = database.client.insert(job("a")).queue("q").await.unwrap().id();
+    database.client.insert_many((0..3).map(|_| job("b").queue("q"))).await.unwrap();
+    database.execute("SELECT * FROM {schema}.insert_job('b', queue => 'q')").await;
+    database.execute("SELECT * FROM {schema}.resume_queue('q')").await;
+    let running = format!("UPDATE {{schema}}.job SET state = 'running', worker = '{runner}' WHERE id = '{id}'");
+    database.execute(&running).await;
+    database.execute(&format!("SELECT * FROM {{schema}}.cancel_jobs(ARRAY['{id}'::uuid])")).await;
+    database.execute(&format!("SELECT * FROM {{schema}}.retry_jobs(ARRAY['{id}'::uuid])")).await;
+    sqlx::query("SELECT pg_notify($1, 'the end')").bind(&channels[0]).execute(&mut listener).await.unwrap();
+    let heard = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+    assert_eq!(heard.payload(), "the end");
+}
+
+#[tokio::test]
+async fn an_argument_outside_its_limits_is_named() {
+    let database = Database::new().await;
+    database.client.insert(job("a")).await.unwrap();
+    let ids = "ARRAY(SELECT id FROM {schema}.job)";
+    for (call, message) in [
+        ("set_priority({ids}, 32768)", "invalid priority: must be -32768 to 32767: 32768"),
+        ("set_priority({ids}, NULL)", "invalid priority: must be -32768 to 32767: null"),
+        ("reschedule_jobs({ids}, NULL)", "invalid scheduled_at: must not be null"),
+        (
+            "reschedule_jobs({ids}, '9001-01-01 00:00:00+00')",
+            "invalid scheduled_at: must be in the years 1 to 9000: 9001-01-01 00:00:00+00",
+        ),
+        ("pause_queue('')", "invalid queue: must not be empty: \"\""),
+        ("pause_queue(NULL)", "invalid queue: must not be null"),
+        ("limit_queue(E'a\\nb', 1)", "invalid queue: must not hold control characters: \"a\\nb\""),
+        ("limit_queue('a', 0)", "invalid max_running: must be at least 1; to run nothing, pause the queue: 0"),
+        ("rate_queue('a', 0, '1 s')", "invalid rate: count must be 1 to 1000000; to run nothing, pause the queue: 0"),
+        ("rate_queue('a', 1, '0')", "invalid rate: period must be 1 ms to 31 days: 00:00:00"),
+        ("rate_queue('a', 1)", "invalid rate: period must be 1 ms to 31 days: null"),
+        ("rate_groups('a', 1, '1 s', 0)", "invalid rate: burst must be 1 to 1000000: 0"),
+        ("rate_groups('a', NULL, '1 s')", "invalid rate: has no count: 00:00:01"),
+        ("hold_queue('a', '-1 s')", "invalid hold: must be 0 to 1000 years: -00:00:01"),
+        ("hold_group('a', 'g', NULL)", "invalid hold: must be 0 to 1000 years: null"),
+        ("hold_group('a', '', '1 s')", "invalid group: must be 1 to 512 bytes: 0"),
+        ("retain_queue('a', NULL, '-1 hour', '0')", "invalid retention: must not be negative: -01:00:00"),
+    ] {
+        let text = format!("SELECT * FROM {{schema}}.{}", call.replace("{ids}", ids));
+        let mut connection = database.pool().acquire().await.unwrap();
+        sqlx::query("SET timezone = 'UTC'").execute(&mut *connection).await.unwrap();
+        let error = sqlx::query(database.sql(&text)).execute(&mut *connection).await.unwrap_err();
+        assert_eq!(told(&error), ("22023".to_owned(), message.to_owned(), String::new()), "{call}");
+    }
+    let long = format!("SELECT * FROM {{schema}}.pause_queue('{}')", "x".repeat(129));
+    let error = sqlx::query(database.sql(&long)).execute(database.pool()).await.unwrap_err();
+    assert!(told(&error).1.starts_with("invalid queue: must not be longer than 128 bytes: \"xxx"), "{error}");
+    let unlimited = database.sql("SELECT q.max_running FROM {schema}.limit_queue('a', NULL) AS q");
+    let row = sqlx::query(unlimited).fetch_one(database.pool()).await.unwrap();
+    assert_eq!(row.get::<Option<i32>, _>(0), None);
+}

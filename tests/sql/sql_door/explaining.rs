@@ -1,0 +1,315 @@
+//! `explain_unique`: what an insert would do, without doing it.
+
+use serde_json::{Value, json};
+use sqlx::{PgConnection, Row};
+use time::OffsetDateTime;
+use uniqueue::{InsertOutcome, Inserted, JobId, NewJob, OnConflict, UniquePolicy};
+use uuid::Uuid;
+
+use super::{insert, told};
+use support::Database;
+
+#[derive(Debug)]
+struct Explanation {
+    canonical: Option<String>,
+    unique_key: Option<String>,
+    outcome: String,
+    replaced: Option<Uuid>,
+    holder: Option<Uuid>,
+    holder_state: Option<String>,
+    claims_in: Option<Vec<String>>,
+    frees: Option<String>,
+    new_args: Option<Value>,
+    new_scheduled_at: Option<OffsetDateTime>,
+}
+
+/// Explains in a transaction that cannot write.
+async fn explain(database: &Database, arguments: &str) -> Explanation {
+    let mut transaction = database.pool().begin().await.unwrap();
+    sqlx::query("SET TRANSACTION READ ONLY").execute(&mut *transaction).await.unwrap();
+    let explanation = explain_on(database, &mut transaction, arguments).await;
+    let locks = "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype IN ('tuple', 'transactionid')";
+    let locks: i64 = sqlx::query(locks).fetch_one(&mut *transaction).await.unwrap().get(0);
+    assert_eq!(locks, 0);
+    transaction.commit().await.unwrap();
+    explanation
+}
+
+async fn explain_on(database: &Database, connection: &mut PgConnection, arguments: &str) -> Explanation {
+    let text = format!("SELECT e.* FROM {{schema}}.explain_unique({arguments}) AS e");
+    let row = sqlx::query(database.sql(&text)).fetch_one(connection).await.unwrap();
+    Explanation {
+        canonical: row.get("canonical"),
+        unique_key: row.get("unique_key"),
+        outcome: row.get("outcome"),
+        replaced: row.get("replaced"),
+        holder: row.get("holder"),
+        holder_state: row.get("holder_state"),
+        claims_in: row.get("claims_in"),
+        frees: row.get("frees"),
+        new_args: row.get("new_args"),
+        new_scheduled_at: row.get("new_scheduled_at"),
+    }
+}
+
+#[tokio::test]
+async fn a_free_key_would_be_inserted() {
+    let database = Database::new().await;
+    let found = explain(&database, "'a', unique_policy => '{}'").await;
+    assert_eq!(found.canonical.as_deref(), Some(r#"{"type":"a"}"#));
+    assert_eq!(found.unique_key.unwrap().len(), 64);
+    assert_eq!(found.outcome, "inserted");
+    assert_eq!((found.holder, found.holder_state, found.claims_in, found.frees), (None, None, None, None));
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
+}
+
+#[tokio::test]
+async fn a_plain_job_would_be_inserted_without_a_key() {
+    let database = Database::new().await;
+    let found = explain(&database, "'a'").await;
+    assert_eq!(found.outcome, "inserted");
+    assert_eq!((found.canonical, found.unique_key), (None, None));
+}
+
+#[tokio::test]
+async fn the_holder_is_shown_with_what_frees_it() {
+    let database = Database::new().await;
+    let holder = insert(&database, "'a', unique_policy => '{}'").await.unwrap();
+    let found = explain(&database, "'a', unique_policy => '{\"scope\": \"exists\"}'").await;
+    assert_eq!(found.outcome, "duplicate");
+    assert_eq!(found.holder, Some(holder.id));
+    assert_eq!(found.holder_state.as_deref(), Some("available"));
+    assert_eq!(found.claims_in.unwrap(), ["pending", "scheduled", "available", "running", "retryable"]);
+    assert_eq!(found.frees.as_deref(), Some("when it is completed, cancelled or discarded"));
+    let age = "SELECT (holder_age BETWEEN interval '0' AND interval '1 minute')::int::bigint
+        FROM {schema}.explain_unique('a', unique_policy => '{}')";
+    assert_eq!(database.number(age).await, 1);
+}
+
+#[tokio::test]
+async fn what_frees_a_key_is_a_sentence_for_every_policy() {
+    let database = Database::new().await;
+    for (policy, frees) in [
+        (r#"{"key": "1", "scope": "exists"}"#, "when it is deleted"),
+        (r#"{"key": "2", "scope": "exists", "until": "start"}"#, "when a worker fetches it or it is deleted"),
+        (
+            r#"{"key": "3", "states": ["scheduled", "available"], "until": "start"}"#,
+            "when a worker fetches it or it is pending, retryable, completed, cancelled or discarded",
+        ),
+        (
+            r#"{"key": "4", "scope": "exists", "ttl": "PT1H"}"#,
+            "when it is deleted; at the latest at 2999-02-12T16:15:00Z",
+        ),
+    ] {
+        let arguments = format!("'a', scheduled_at => '2999-02-12 15:15Z', unique_policy => '{policy}'");
+        insert(&database, &arguments).await.unwrap();
+        let found = explain(&database, &arguments).await;
+        assert_eq!(found.frees.as_deref(), Some(frees), "{policy}");
+        assert_eq!(found.canonical, None);
+    }
+}
+
+#[tokio::test]
+async fn the_outcome_is_what_the_insert_then_does() {
+    let database = Database::new().await;
+    let answers = [
+        r#""on_conflict": "ignore""#,
+        r#""on_conflict": "reject""#,
+        r#""on_conflict": "replace""#,
+        r#""on_conflict": "replace_except_schedule""#,
+        r#""on_conflict": "preempt""#,
+        r#""update": {"args": "latest"}"#,
+        r#""update": {"args": "merge"}"#,
+        r#""update": {"args": "append"}"#,
+        r#""update": {"args": "append", "max_items": 2}"#,
+        r#""update": {"args": "append", "schedule": "push", "max_delay": "P36525D"}"#,
+        r#""on_conflict": "run_again""#,
+    ];
+    for state in ["available", "scheduled", "retryable", "pending", "running", "completed", "cancelled", "discarded"] {
+        for scope in ["queued", "active", "completed", "exists"] {
+            for answer in answers {
+                database.execute("DELETE FROM {schema}.job").await;
+                let holder = format!(
+                    "'a', '{{\"i\": [1], \"kept\": true}}', scheduled_at => '2040-01-01 00:00Z',
+                    unique_policy => '{{\"scope\": \"{scope}\"}}'"
+                );
+                let holder = insert(&database, &holder).await.unwrap().id;
+                database.set_state(JobId::from(holder), state).await;
+                // A scope with running is an error for run_again.
+                let own = if answer.contains("run_again") { "queued" } else { "active" };
+                let policy = format!("{{{answer}, \"scope\": \"{own}\"}}");
+                let arguments = format!(
+                    "'a', '{{\"i\": [2, 3]}}', scheduled_at => '2050-01-01 00:00Z', unique_policy => '{policy}'"
+                );
+                let case = format!("{state} {scope} {answer}");
+                let found = explain(&database, &arguments).await;
+                let told = insert(&database, &format!("{arguments}, on_reject => 'row'")).await.unwrap();
+                assert_eq!((&found.outcome, found.replaced), (&told.outcome, told.replaced), "{case}: {found:?}");
+                let is_updated = told.outcome == "updated";
+                assert_eq!(
+                    (found.new_args.is_some(), found.new_scheduled_at.is_some()),
+                    (is_updated, is_updated),
+                    "{case}"
+                );
+                if let (Some(args), Some(due)) = (found.new_args, found.new_scheduled_at) {
+                    let job = database.client.job(JobId::from(holder)).await.unwrap().unwrap();
+                    assert_eq!(args, serde_json::from_str::<Value>(job.args.get()).unwrap(), "{case}");
+                    assert_eq!(due, job.scheduled_at, "{case}");
+                    assert_eq!(due.year() == 2050, answer.contains("push") && state == "scheduled", "{case}: {due}");
+                }
+            }
+        }
+    }
+    // The same insert again answers the same, and changes nothing.
+    for (id, arguments, outcome) in [
+        (Uuid::now_v7(), "'b'", "inserted"),
+        (Uuid::now_v7(), r#"'c', '{"i": [1]}', unique_policy => '{"update": {"args": "append"}}'"#, "updated"),
+    ] {
+        if outcome == "updated" {
+            insert(&database, arguments).await.unwrap();
+        }
+        let arguments = format!("{arguments}, id => '{id}'");
+        let first = explain(&database, &arguments).await;
+        insert(&database, &arguments).await.unwrap();
+        let again = explain(&database, &arguments).await;
+        assert_eq!((first.outcome.as_str(), again.outcome.as_str()), (outcome, outcome));
+        assert_eq!(first.new_args, again.new_args, "{arguments}");
+    }
+}
+
+#[tokio::test]
+async fn the_errors_of_an_update_are_those_of_the_insert() {
+    let database = Database::new().await;
+    let policy = |update: &str| format!(r#"unique_policy => '{{"key": "k", "scope": "queued", "update": {update}}}'"#);
+    insert(&database, r#"'a', '{"i": 1}', unique_policy => '{"key": "k", "scope": "queued"}'"#).await.unwrap();
+    let push = policy(r#"{"schedule": "push", "max_delay": "PT1M"}"#);
+    for (arguments, problem) in [
+        (
+            format!(r#"'a', '{{"i": [2]}}', {}"#, policy(r#"{"args": "append"}"#)),
+            "append needs an array in both jobs: \"i\"",
+        ),
+        (format!("'a', '{{}}', scheduled_at => now() + interval '2 minutes', {push}"), "must be longer than the delay"),
+    ] {
+        let text = format!("SELECT FROM {{schema}}.explain_unique({arguments}) AS e");
+        let explained = sqlx::query(database.sql(&text)).execute(database.pool()).await.unwrap_err();
+        let inserted = insert(&database, &arguments).await.unwrap_err();
+        let ((code, message, _), inserted) = (told(&explained), told(&inserted));
+        assert!(code == "22023" && message.contains(problem), "{message}");
+        assert_eq!(
+            (code, message.split(": ").take(3).collect::<Vec<_>>()),
+            (inserted.0, inserted.1.split(": ").take(3).collect())
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_expired_claim_holds_nothing() {
+    let database = Database::new().await;
+    insert(&database, "'a', unique_policy => '{\"period\": \"PT1H\"}'").await.unwrap();
+    assert_eq!(explain(&database, "'a', unique_policy => '{}'").await.outcome, "duplicate");
+    database.pass(std::time::Duration::from_secs(3601)).await;
+    let found = explain(&database, "'a', unique_policy => '{}'").await;
+    assert_eq!(found.outcome, "inserted");
+    assert_eq!(found.holder, None);
+}
+
+#[tokio::test]
+async fn a_row_lock_of_another_does_not_hold_it_up() {
+    let database = Database::new().await;
+    let holder = insert(&database, "'a', unique_policy => '{}'").await.unwrap();
+    let mut other = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("SELECT 1 FROM {schema}.job FOR UPDATE")).execute(&mut *other).await.unwrap();
+    assert_eq!(explain(&database, "'a', unique_policy => '{}'").await.holder, Some(holder.id));
+}
+
+#[tokio::test]
+async fn rust_explains_as_sql_does() {
+    let database = Database::new().await;
+    let args = json!({"user_id": 42, "ratio": 1.0, "name": "e\u{301}"});
+    for policy in [
+        json!({}),
+        json!({"keys": ["type", "args"]}),
+        json!({"keys": ["args", "queue"], "args_keys": ["user_id"], "scope": "exists", "ttl": "PT1H"}),
+        json!({"key": "raw", "until": "start", "on_conflict": "replace"}),
+        json!({"key": "u", "scope": "queued", "update": {"args": "merge"}}),
+        json!({"key": "r", "scope": "queued", "on_conflict": "run_again"}),
+        json!({"window": "P36525D", "on_conflict": "reject", "states": ["available", "running"]}),
+    ] {
+        let of_rust = || {
+            let policy = UniquePolicy::from_json_with_default(&policy, OnConflict::Ignore).unwrap();
+            NewJob::new("k", &args).queue("q").unique(policy)
+        };
+        let of_sql = format!("'k', '{args}', queue => 'q', unique_policy => '{policy}'");
+        for state in [None, Some("available"), Some("running"), Some("completed")] {
+            let found = database.client.explain(of_rust()).await.unwrap();
+            let wanted = explain(&database, &of_sql).await;
+            assert_eq!((&found.canonical, &found.unique_key), (&wanted.canonical, &wanted.unique_key), "{policy}");
+            assert_eq!(found.outcome.as_str(), wanted.outcome, "{policy} {state:?}");
+            assert_eq!(found.replaced.map(JobId::as_uuid), wanted.replaced, "{policy} {state:?}");
+            let new_args = found.new_args.as_ref().map(|args| serde_json::from_str::<Value>(args.get()).unwrap());
+            assert_eq!(new_args, wanted.new_args, "{policy} {state:?}");
+            assert_eq!(found.new_scheduled_at, wanted.new_scheduled_at, "{policy} {state:?}");
+            assert_eq!(found.holder.as_ref().map(|holder| holder.holder.as_uuid()), wanted.holder);
+            assert_eq!(found.holder.as_ref().map(|holder| holder.frees()), wanted.frees);
+            let claims_in = found.holder.as_ref().map(|holder| holder.claims_in.to_string());
+            assert_eq!(claims_in, wanted.claims_in.map(|states| states.join(", ")));
+            if let Some(holder) = &found.holder {
+                assert_eq!(Some(holder.holder_state.as_str()), wanted.holder_state.as_deref());
+                assert!(holder.holder_age < std::time::Duration::from_secs(60), "{holder}");
+            }
+            let inserted = database.client.insert(of_rust()).await;
+            let outcome = inserted.as_ref().map_or("rejected", |inserted| match inserted {
+                Inserted { updated: true, .. } => "updated",
+                Inserted { covered: true, .. } => "covered",
+                Inserted { duplicate: true, .. } => "duplicate",
+                _ => "inserted",
+            });
+            assert_eq!(found.outcome.as_str(), outcome, "{policy} {state:?}");
+            if let (Ok(inserted), Some(state)) = (inserted, state) {
+                database.set_state(inserted.id(), state).await;
+            }
+        }
+    }
+    let plain = database.client.explain(NewJob::new("k", &args)).await.unwrap();
+    assert_eq!((plain.canonical, plain.unique_key, plain.holder), (None, None, None));
+    assert_eq!(plain.outcome, InsertOutcome::Inserted);
+}
+
+#[tokio::test]
+async fn rust_explains_in_a_transaction_that_cannot_write() {
+    let database = Database::new().await;
+    let job = || NewJob::new("k", &json!({})).unique(UniquePolicy::new());
+    let mut transaction = database.pool().begin().await.unwrap();
+    let inserted = database.client.insert(job()).tx(&mut transaction).await.unwrap();
+    let found = database.client.explain(job()).tx(&mut transaction).await.unwrap();
+    assert_eq!(found.holder.unwrap().holder, inserted.id());
+    transaction.rollback().await.unwrap();
+
+    let mut transaction = database.pool().begin().await.unwrap();
+    sqlx::query("SET TRANSACTION READ ONLY").execute(&mut *transaction).await.unwrap();
+    let found = database.client.explain(job().id(inserted.id())).tx(&mut transaction).await.unwrap();
+    assert!(found.outcome == InsertOutcome::Inserted && found.holder.is_none());
+    assert!(database.client.explain(job().queue("")).tx(&mut transaction).await.is_err());
+}
+
+#[tokio::test]
+async fn a_holder_is_found_by_index_however_small_the_table_was() {
+    let database = Database::with_connections(1).await;
+    // One row, which is read faster than any index.
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    insert(&database, "'a'").await.unwrap();
+    database.execute("ANALYZE {schema}.job").await;
+    let mut tx = database.pool().begin().await.unwrap();
+    let explain = |n: u32| format!(r#"'a', id => '{}', unique_policy => '{{"key": "{n}"}}'"#, Uuid::now_v7());
+    // PostgreSQL plans some times anew before it takes to one plan.
+    for n in 0..10 {
+        assert_eq!(explain_on(&database, &mut tx, &explain(n)).await.outcome, "inserted");
+    }
+    let jobs = "INSERT INTO {schema}.job (id, kind, unique_key, unique_states)
+        SELECT {schema}.new_job_id(), 'a', n::text, 31 FROM generate_series(1, 3000) AS n";
+    sqlx::query(database.sql(jobs)).execute(&mut *tx).await.unwrap();
+    let read = "SELECT seq_tup_read FROM pg_stat_xact_user_tables WHERE relid = '{schema}.job'::regclass";
+    let before: i64 = sqlx::query_scalar(database.sql(read)).fetch_one(&mut *tx).await.unwrap();
+    assert_eq!(explain_on(&database, &mut tx, &explain(3000)).await.outcome, "duplicate");
+    assert_eq!(sqlx::query_scalar::<_, i64>(database.sql(read)).fetch_one(&mut *tx).await.unwrap(), before);
+}

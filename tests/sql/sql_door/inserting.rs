@@ -1,0 +1,292 @@
+//! `insert_job` and `release_claim`: what they do to jobs.
+
+use std::time::{Duration, Instant};
+
+use uniqueue::{JobId, NewJob, UniqueKey, UniquePolicy};
+use uuid::Uuid;
+
+use super::{insert, told};
+use support::{Database, WAIT, job};
+
+#[tokio::test]
+async fn a_job_has_the_defaults_of_rust() {
+    let database = Database::new().await;
+    let by_sql = insert(&database, "'email.send'").await.unwrap();
+    assert_eq!(
+        (by_sql.state.as_str(), by_sql.duplicate, by_sql.replaced, by_sql.unique_key),
+        ("available", false, None, None)
+    );
+    assert_eq!(by_sql.id.get_version_num(), 7);
+    database.client.insert(job("email.send")).await.unwrap();
+    let kinds = "SELECT count(DISTINCT to_jsonb(j) - '{id,created_at,scheduled_at}'::text[]) FROM {schema}.job AS j";
+    assert_eq!(database.number(kinds).await, 1);
+}
+
+#[tokio::test]
+async fn every_argument_is_stored() {
+    let database = Database::new().await;
+    let id = Uuid::now_v7();
+    let arguments = format!(
+        "'k', args => '[{{\"a\": 1}}, 2]', queue => 'q', meta => '{{\"tenant\": \"acme\"}}', priority => -7,
+         max_attempts => 3, scheduled_at => '2999-01-01 00:00:00+00', id => '{id}',
+         unique_policy => '{{\"key\": \"k1\", \"ttl\": \"PT90S\", \"until\": \"start\", \"on_reentry\": \"discard\", \"states\": [\"scheduled\"]}}'"
+    );
+    let answer = insert(&database, &arguments).await.unwrap();
+    assert_eq!((answer.id, answer.state.as_str(), answer.unique_key.as_deref()), (id, "scheduled", Some("k1")));
+    let stored = database.client.job(JobId::from(id)).await.unwrap().unwrap();
+    assert_eq!(stored.args.get(), r#"[{"a": 1}, 2]"#);
+    assert_eq!((stored.queue.as_str(), stored.priority, stored.max_attempts), ("q", -7, 3));
+    assert_eq!(stored.meta["tenant"], "acme");
+    assert_eq!(stored.unique_states.unwrap().to_string(), "scheduled");
+    assert_eq!(stored.unique_until, Some(stored.scheduled_at + Duration::from_secs(90)));
+    let terms = "SELECT count(*) FROM {schema}.job WHERE until_start AND discard_on_reentry";
+    assert_eq!(database.number(terms).await, 1);
+}
+
+#[tokio::test]
+async fn new_ids_are_uuids_of_version_7_and_follow_the_clock() {
+    let database = Database::new().await;
+    let in_order = "SELECT (array_agg(i.id ORDER BY i.n) = array_agg(i.id ORDER BY i.id))::int::bigint
+        FROM (SELECT n, {schema}.new_job_id() AS id FROM generate_series(1, 2000) AS n) AS i";
+    // Two in one microsecond have no order; the next thousand will not all meet again.
+    let mut is_in_order = false;
+    for _ in 0..20 {
+        is_in_order |= database.number(in_order).await == 1;
+    }
+    let age = "SELECT abs(extract(epoch FROM clock_timestamp()) * 1000
+        - ('x' || substr(replace({schema}.new_job_id()::text, '-', ''), 1, 12))::bit(48)::bigint)::bigint";
+    assert!(database.number(age).await < 1000);
+    let forms = "SELECT count(*) FROM generate_series(1, 1000)
+        WHERE {schema}.new_job_id()::text !~ '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$'";
+    assert_eq!(database.number(forms).await, 0);
+    assert!(is_in_order);
+}
+
+#[tokio::test]
+async fn the_two_doors_meet_each_other_s_keys() {
+    let database = Database::new().await;
+    let policy = UniquePolicy::new().by_args();
+    let args = serde_json::json!({"user_id": 42, "ratio": 1.0});
+    let by_rust = database.client.insert(NewJob::new("email.send", &args).unique(policy.clone())).await.unwrap();
+    let same = r#"'email.send', '{"ratio": 1, "user_id": 42.0}', unique_policy => '{"keys": ["type", "args"]}'"#;
+    let by_sql = insert(&database, same).await.unwrap();
+    assert!(by_sql.duplicate);
+    assert_eq!(by_sql.id, by_rust.id().as_uuid());
+    assert_eq!(by_sql.unique_key, by_rust.job.unique_key);
+
+    let other = r#"'email.send', '{"user_id": 43}', unique_policy => '{"keys": ["type", "args"]}'"#;
+    let by_sql = insert(&database, other).await.unwrap();
+    let args = serde_json::json!({"user_id": 43});
+    let by_rust = database.client.insert(NewJob::new("email.send", &args).unique(policy)).await.unwrap();
+    assert!(by_rust.duplicate);
+    assert_eq!(by_sql.id, by_rust.id().as_uuid());
+}
+
+#[tokio::test]
+async fn the_default_on_conflict_is_ignore_and_leaves_the_transaction_alone() {
+    let database = Database::new().await;
+    let first = insert(&database, "'a', unique_policy => '{}'").await.unwrap();
+    let second = insert(&database, "'a', unique_policy => '{}'").await.unwrap();
+    assert!(second.duplicate);
+    assert_eq!(second.id, first.id);
+    let in_one = "WITH i AS (SELECT {schema}.insert_job('a', unique_policy => '{}') AS row FROM generate_series(1, 3))
+        SELECT count(*) FROM i WHERE (row).duplicate";
+    assert_eq!(database.number(in_one).await, 3);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
+}
+
+#[tokio::test]
+async fn an_insert_waits_for_an_open_rival_as_long_as_lock_timeout_lets_it() {
+    let database = Database::new().await;
+    let insert = database.sql("SELECT duplicate FROM {schema}.insert_job('a', unique_policy => '{}')");
+    let mut rival = database.pool().begin().await.unwrap();
+    sqlx::query(insert.clone()).execute(&mut *rival).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    sqlx::raw_sql("SET LOCAL lock_timeout = '20ms'; SAVEPOINT before").execute(&mut *tx).await.unwrap();
+    let error = sqlx::query(insert.clone()).execute(&mut *tx).await.unwrap_err();
+    assert_eq!(error.as_database_error().and_then(|error| error.code()).as_deref(), Some("55P03"), "{error}");
+    sqlx::raw_sql("ROLLBACK TO before; SET LOCAL lock_timeout = 0").execute(&mut *tx).await.unwrap();
+    // Without one it waits: for a commit, and is its duplicate.
+    let waiting = tokio::spawn(async move {
+        let is_duplicate: bool = sqlx::query_scalar(insert).fetch_one(&mut *tx).await.unwrap();
+        tx.commit().await.unwrap();
+        is_duplicate
+    });
+    let waits = "SELECT count(*) FROM {schema}.waiting_insert";
+    let began = Instant::now();
+    while database.number(waits).await == 0 {
+        assert!(began.elapsed() < WAIT, "no session waits");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!waiting.is_finished());
+    rival.commit().await.unwrap();
+    assert!(waiting.await.unwrap());
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
+}
+
+#[tokio::test]
+async fn reject_is_error_23505_with_the_holder_in_detail() {
+    let database = Database::new().await;
+    let holder = insert(&database, "'a', unique_policy => '{}'").await.unwrap();
+    let refused = "'a', unique_policy => '{\"on_conflict\": \"reject\"}'";
+    let error = insert(&database, refused).await.unwrap_err();
+    let (code, message, detail) = told(&error);
+    assert_eq!(code, "23505");
+    assert_eq!(message, format!("duplicate: the unique key is held by job {} (available)", holder.id));
+    assert_eq!(detail, format!("{{\"holder\": \"{}\", \"state\": \"available\"}}", holder.id));
+    assert_eq!(error.as_database_error().unwrap().constraint(), Some("job_unique_key"));
+    assert_eq!(error.as_database_error().unwrap().table(), Some("job"));
+
+    // Within a savepoint the caller's transaction goes on.
+    let mut transaction = database.pool().begin().await.unwrap();
+    for text in ["SAVEPOINT s", "SELECT {schema}.insert_job('a', unique_policy => '{\"on_conflict\": \"reject\"}')"] {
+        let done = sqlx::query(database.sql(text)).execute(&mut *transaction).await;
+        assert_eq!(done.is_err(), text.starts_with("SELECT"));
+    }
+    for text in ["ROLLBACK TO s", "SELECT {schema}.insert_job('b')"] {
+        sqlx::query(database.sql(text)).execute(&mut *transaction).await.unwrap();
+    }
+    transaction.commit().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 2);
+}
+
+#[tokio::test]
+async fn replace_cancels_the_holder_and_says_which() {
+    let database = Database::new().await;
+    let holder = insert(&database, "'a', unique_policy => '{}', scheduled_at => '2999-01-01'").await.unwrap();
+    let replacing = |how: &str| format!("'a', unique_policy => '{{\"on_conflict\": \"{how}\"}}'");
+    let second = insert(&database, &replacing("replace_except_schedule")).await.unwrap();
+    assert_eq!((second.replaced, second.state.as_str(), second.duplicate), (Some(holder.id), "scheduled", false));
+    let third = insert(&database, &replacing("replace")).await.unwrap();
+    assert_eq!((third.replaced, third.state.as_str(), third.duplicate), (Some(second.id), "available", false));
+    let old = database.client.job(JobId::from(second.id)).await.unwrap().unwrap();
+    assert_eq!((old.state.as_str(), old.replaced_by), ("cancelled", Some(JobId::from(third.id))));
+
+    database.set_state(JobId::from(third.id), "running").await;
+    let (code, message, detail) = told(&insert(&database, &replacing("replace")).await.unwrap_err());
+    assert_eq!(code, "23505");
+    assert!(message.ends_with("(running)"), "{message}");
+    assert!(detail.contains("\"state\": \"running\""), "{detail}");
+}
+
+#[tokio::test]
+async fn an_expired_claim_never_blocks() {
+    let database = Database::new().await;
+    let hourly = "'a', unique_policy => '{\"period\": \"PT1H\"}'";
+    let first = insert(&database, hourly).await.unwrap();
+    assert!(insert(&database, hourly).await.unwrap().duplicate);
+    database.pass(Duration::from_secs(3601)).await;
+    let second = insert(&database, hourly).await.unwrap();
+    assert!(!second.duplicate);
+    assert_ne!(second.id, first.id);
+    assert!(insert(&database, hourly).await.unwrap().duplicate);
+}
+
+#[tokio::test]
+async fn windows_are_decided_by_scheduled_at_and_by_now_without() {
+    let database = Database::new().await;
+    let at = |time: &str| format!("'a', scheduled_at => '{time}', unique_policy => '{{\"window\": \"PT15M\"}}'");
+    assert!(!insert(&database, &at("2999-02-12 15:15:00+00")).await.unwrap().duplicate);
+    assert!(insert(&database, &at("2999-02-12 15:29:59.999999+00")).await.unwrap().duplicate);
+    assert!(insert(&database, &at("2999-02-13 00:20:00+09")).await.unwrap().duplicate);
+    assert!(!insert(&database, &at("2999-02-12 15:30:00+00")).await.unwrap().duplicate);
+    let now = "'a', unique_policy => '{\"window\": \"P36525D\"}'";
+    assert!(!insert(&database, now).await.unwrap().duplicate);
+    assert!(insert(&database, now).await.unwrap().duplicate);
+}
+
+#[tokio::test]
+async fn the_same_id_again_answers_with_the_job_that_is_there() {
+    let database = Database::new().await;
+    let id = Uuid::now_v7();
+    for policy in ["NULL", "'{}'", "'{\"on_conflict\": \"reject\"}'"] {
+        let answer = insert(&database, &format!("'a', id => '{id}', unique_policy => {policy}")).await.unwrap();
+        assert_eq!((answer.id, answer.duplicate), (id, false));
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
+}
+
+#[tokio::test]
+async fn a_released_claim_lets_the_next_job_in() {
+    let database = Database::new().await;
+    let first = insert(&database, "'a', unique_policy => '{\"key\": \"k\"}'").await.unwrap();
+    let release = "SELECT coalesce({schema}.release_claim('k')::text, 'free')";
+    assert_eq!(database.text(release).await, first.id.to_string());
+    assert_eq!(database.text(release).await, "free");
+    assert_eq!(database.client.job(JobId::from(first.id)).await.unwrap().unwrap().state.as_str(), "available");
+    assert!(!database.client.insert(job("b").unique_key(UniqueKey::raw("k"))).await.unwrap().duplicate);
+}
+
+#[tokio::test]
+async fn every_argument_out_of_its_limits_is_named() {
+    let database = Database::new().await;
+    let long = "x".repeat(129);
+    for (arguments, message) in [
+        ("NULL", "invalid kind: must not be null"),
+        ("''", "invalid kind: must not be empty: \"\""),
+        ("E'a\\tb'", "invalid kind: must not hold control characters: \"a\\tb\""),
+        ("E'a\\u0085'", "invalid kind: must not hold control characters: \"a\u{85}\""),
+        (&format!("'{long}'"), &format!("invalid kind: must not be longer than 128 bytes: \"{long}\"")),
+        ("'k', queue => ''", "invalid queue: must not be empty: \"\""),
+        ("'k', queue => NULL", "invalid queue: must not be null"),
+        (
+            "'k', queue => repeat('é', 65)",
+            &format!("invalid queue: must not be longer than 128 bytes: \"{}\"", "é".repeat(65)),
+        ),
+        ("'k', args => NULL", "invalid args of \"k\": must not be null"),
+        ("'k', meta => '[]'", "invalid meta of \"k\": must be an object: []"),
+        ("'k', meta => '{\"a\": 1e309}'", "invalid meta of \"k\": the number is out of range: \"beyond 1.8e308\""),
+        ("'k', priority => 32768", "invalid priority: must be -32768 to 32767: 32768"),
+        ("'k', max_attempts => 0", "invalid max_attempts: must be 1 to 32767: 0"),
+        ("'k', max_attempts => 40000", "invalid max_attempts: must be 1 to 32767: 40000"),
+        ("'k', scheduled_at => 'infinity'", "invalid scheduled_at: must be in the years 1 to 9000: infinity"),
+        ("'k', scheduled_at => '-infinity'", "invalid scheduled_at: must be in the years 1 to 9000: -infinity"),
+        (
+            "'k', scheduled_at => '9001-01-01 00:00Z'",
+            "invalid scheduled_at: must be in the years 1 to 9000: 9001-01-01 00:00:00+00",
+        ),
+    ] {
+        let mut connection = database.pool().acquire().await.unwrap();
+        sqlx::query("SET timezone = 'UTC'").execute(&mut *connection).await.unwrap();
+        for function in ["insert_job", "explain_unique"] {
+            let text = format!("SELECT * FROM {{schema}}.{function}({arguments})");
+            let error = sqlx::query(database.sql(&text)).fetch_one(&mut *connection).await.expect_err(arguments);
+            let (code, found, _) = told(&error);
+            assert_eq!((code.as_str(), found.as_str()), ("22023", message), "{arguments}");
+        }
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
+}
+
+#[tokio::test]
+async fn a_new_job_wakes_an_idle_runner() {
+    let database = Database::new().await;
+    let mut listener = sqlx::postgres::PgListener::connect_with(database.pool()).await.unwrap();
+    listener.listen(&format!("{}.job", database.schema)).await.unwrap();
+    database
+        .execute(
+            "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
+            VALUES (gen_random_uuid(), 'r', '{default}', true, now() + interval '1 hour', true)",
+        )
+        .await;
+    insert(&database, "'a'").await.unwrap();
+    let woken = tokio::time::timeout(support::WAIT, listener.recv()).await.unwrap().unwrap();
+    assert_eq!(woken.payload(), "default");
+}
+
+/// A snapshot with many subtransactions slows all sessions down.
+#[tokio::test]
+async fn jobs_that_ignore_duplicates_take_no_subtransaction_each() {
+    let database = Database::new().await;
+    let policy = r#"'{"keys": ["args"], "ttl": "PT1H"}'"#;
+    for policy in ["NULL", policy] {
+        let insert = format!(
+            "SELECT count(*) FROM generate_series(1, 100) AS g (n)
+            CROSS JOIN LATERAL {{schema}}.insert_job('a', to_jsonb(n), unique_policy => {policy}) AS i
+            WHERE NOT i.duplicate AND i.state = 'available'"
+        );
+        assert_eq!(database.number(&insert).await, 100);
+    }
+    let writers = "SELECT count(DISTINCT xmin::text) FROM {schema}.job";
+    assert_eq!(database.number(writers).await, 2);
+}

@@ -1,0 +1,398 @@
+//! The audit of suppressed duplicates: its counts, its cost for inserts, and its limits.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use sqlx::Row;
+use uniqueue::{AuditedKind, Error, OnConflict, Runner, RunningJob, SuppressedDuplicate, UniqueKey, UniquePolicy};
+
+use support::{Database, WAIT, job};
+
+fn key(conflict: OnConflict) -> UniqueKey {
+    UniqueKey::raw("k").on_conflict(conflict)
+}
+
+fn ignored() -> uniqueue::NewJob {
+    job("a").unique_key(key(OnConflict::Ignore))
+}
+
+/// How many duplicates of kind `a` and key `k` were counted.
+async fn counted(database: &Database) -> u64 {
+    let counters = database.client.suppressed_duplicates().kind("a").unique_key("k").await.unwrap();
+    assert!(counters.len() <= 1, "one counter a key: {counters:?}");
+    counters.first().map_or(0, |counter| counter.suppressed)
+}
+
+/// A database where kind `a` is audited, and a job of it claims `k`.
+async fn audited() -> Database {
+    let database = Database::new().await;
+    database.client.audit_duplicates("a").await.unwrap();
+    database.client.insert(ignored()).await.unwrap();
+    database
+}
+
+#[tokio::test]
+async fn a_duplicate_of_a_kind_that_is_not_audited_writes_nothing() {
+    let database = Database::new().await;
+    // Another kind is audited, and this one was.
+    database.client.audit_duplicates("b").await.unwrap();
+    database.client.audit_duplicates("a").await.unwrap();
+    database.client.audit_duplicates("a").stop().await.unwrap();
+    database.client.insert(ignored()).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    assert!(database.client.insert(ignored()).tx(&mut tx).await.unwrap().duplicate);
+    let batch = [ignored(), job("a").unique_key(key(OnConflict::Reject)), ignored()];
+    assert!(database.client.insert_many([ignored(), ignored()]).tx(&mut tx).await.unwrap()[1].duplicate);
+    assert!(database.client.insert_many(batch).tx(&mut tx).await.unwrap_err().is_duplicate());
+    let by_sql = "SELECT duplicate FROM {schema}.insert_job('a', unique_policy => '{\"key\": \"k\"}')";
+    assert!(sqlx::query_scalar::<_, bool>(database.sql(by_sql)).fetch_one(&mut *tx).await.unwrap());
+    let wrote = "SELECT pg_current_xact_id_if_assigned() IS NOT NULL OR EXISTS (SELECT FROM {schema}.duplicate_tally)";
+    assert!(!sqlx::query_scalar::<_, bool>(database.sql(wrote)).fetch_one(&mut *tx).await.unwrap());
+    tx.commit().await.unwrap();
+    assert_eq!(database.client.suppressed_duplicates().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn duplicates_are_counted_by_key_and_kind_through_every_door() {
+    let database = audited().await;
+    let client = &database.client;
+    let holder = client.insert(ignored()).await.unwrap().id();
+    assert_eq!(counted(&database).await, 1, "alone");
+    client.insert_many([ignored(), job("a"), ignored()]).await.unwrap();
+    assert_eq!(counted(&database).await, 3, "in a batch, with the twin that was never sent");
+    let twins = || job("a").unique_key(UniqueKey::raw("twins"));
+    let answers = client.insert_many([twins(), twins(), job("b").unique_key(UniqueKey::raw("b")), twins()]).await;
+    assert_eq!(answers.unwrap().iter().filter(|answer| answer.duplicate).count(), 2);
+    assert_eq!(client.suppressed_duplicates().unique_key("twins").await.unwrap()[0].suppressed, 2, "of a new job");
+    client.insert_many([ignored(), job("a").unique_key(key(OnConflict::Reject))]).await.unwrap_err();
+    assert_eq!(counted(&database).await, 4, "a refused batch counts what refused it");
+    client.insert(job("a").unique_key(key(OnConflict::Reject))).await.unwrap_err();
+    assert_eq!(counted(&database).await, 5, "rejected");
+    database.execute("SELECT id FROM {schema}.insert_job('a', unique_policy => '{\"key\": \"k\"}')").await;
+    assert_eq!(counted(&database).await, 6, "in SQL");
+    let many = (0..20).map(|_| client.insert(ignored()).into_future());
+    for answer in futures_of(many).await {
+        assert!(answer.unwrap().duplicate);
+    }
+    assert_eq!(counted(&database).await, 26, "at the same time");
+    // Another kind with the same key is not audited, and its jobs are not kind a's.
+    client.insert(job("b").unique_key(key(OnConflict::Ignore))).await.unwrap();
+    assert_eq!(counted(&database).await, 26);
+    let [counter] = client.suppressed_duplicates().kind("a").unique_key("k").await.unwrap().try_into().unwrap();
+    let SuppressedDuplicate { last_holder, first_at, last_at, .. } = counter;
+    assert_eq!(last_holder, holder);
+    assert!(first_at < last_at);
+    let [kind] = client.audited_kinds().await.unwrap().try_into().unwrap();
+    let AuditedKind { is_audited, since, suppressed, tally_is_full, .. } = kind;
+    assert_eq!((is_audited, suppressed, tally_is_full), (true, 28, false));
+    assert!(since < first_at);
+}
+
+/// Runs inserts side by side.
+async fn futures_of<F>(futures: impl Iterator<Item = F>) -> Vec<F::Output>
+where
+    F: Future<Output: Send> + Send,
+{
+    let mut futures: Vec<_> = futures.map(Box::pin).collect();
+    let mut outputs = Vec::new();
+    std::future::poll_fn(|context| {
+        futures.retain_mut(|future| match future.as_mut().poll(context) {
+            std::task::Poll::Ready(output) => {
+                outputs.push(output);
+                false
+            }
+            std::task::Poll::Pending => true,
+        });
+        if futures.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    outputs
+}
+
+#[tokio::test]
+async fn what_is_replaced_or_inserted_is_not_suppressed() {
+    let database = audited().await;
+    let client = &database.client;
+    let replacing = || job("a").unique_key(key(OnConflict::Replace));
+    assert!(client.insert(replacing()).await.unwrap().replaced.is_some());
+    let again = client.insert(replacing()).await.unwrap();
+    // Sent again by its id, it is the same insert.
+    assert!(!client.insert(replacing().id(again.id())).await.unwrap().duplicate);
+    assert_eq!(counted(&database).await, 0);
+    database.set_state(again.id(), "running").await;
+    database.execute("UPDATE {schema}.job SET unique_states = 255 WHERE state = 'running'").await;
+    assert!(matches!(client.insert(replacing()).await, Err(Error::Rejected(_))));
+    assert_eq!(counted(&database).await, 1, "a running holder is not replaced");
+}
+
+#[tokio::test]
+async fn only_what_committed_counts() {
+    let database = audited().await;
+    let client = &database.client;
+    let mut tx = database.pool().begin().await.unwrap();
+    client.insert(ignored()).tx(&mut tx).await.unwrap();
+    client.insert_many([ignored(), ignored()]).tx(&mut tx).await.unwrap();
+    assert_eq!(counted(&database).await, 0, "the transaction is open");
+    tx.rollback().await.unwrap();
+    assert_eq!(counted(&database).await, 0);
+    // In SQL a refusal is an error, and an error takes back what its statement wrote.
+    let mut tx = database.pool().begin().await.unwrap();
+    let refused = "DO $$ BEGIN
+        PERFORM {schema}.insert_job('a', unique_policy => '{\"key\": \"k\", \"on_conflict\": \"reject\"}');
+    EXCEPTION WHEN unique_violation THEN NULL;
+    END $$";
+    sqlx::raw_sql(database.sql(refused)).execute(&mut *tx).await.unwrap();
+    client.insert(ignored()).tx(&mut tx).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(counted(&database).await, 1);
+}
+
+#[tokio::test]
+async fn open_transactions_with_duplicates_of_one_key_hold_up_nobody() {
+    let database = audited().await;
+    let client = &database.client;
+    let mut open = Vec::new();
+    for _ in 0..5 {
+        let mut tx = database.pool().begin().await.unwrap();
+        sqlx::query("SET LOCAL lock_timeout = '1s'").execute(&mut *tx).await.unwrap();
+        client.insert(ignored()).tx(&mut tx).await.unwrap();
+        open.push(tx);
+    }
+    // Neither the others, nor folding, nor a switch waits for them.
+    client.insert(ignored()).await.unwrap();
+    assert_eq!(database.number("SELECT {schema}.fold_duplicates()::bigint").await, 1);
+    client.audit_duplicates("a").stop().await.unwrap();
+    client.audit_duplicates("a").keep(Duration::from_secs(60)).await.unwrap();
+    for mut tx in open {
+        client.insert(ignored()).tx(&mut tx).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+    assert_eq!(counted(&database).await, 11);
+    assert_eq!(database.number("SELECT {schema}.fold_duplicates(4)::bigint").await, 4);
+    assert_eq!(counted(&database).await, 11, "folded or not");
+    assert_eq!(database.number("SELECT {schema}.fold_duplicates()::bigint").await, 6);
+    assert_eq!(counted(&database).await, 11);
+    assert_eq!(client.audited_kinds().await.unwrap()[0].suppressed, 11);
+}
+
+#[tokio::test]
+async fn many_folding_at_once_lose_and_double_nothing() {
+    fold_while_others_insert(&audited().await).await;
+}
+
+#[tokio::test]
+async fn a_tally_that_is_cleared_away_while_others_insert_loses_nothing() {
+    let database = audited().await;
+    // Whatever its size, so at any moment when it is empty.
+    let any_size = "DO $$ BEGIN
+        EXECUTE replace(
+            pg_get_functiondef('{schema}.fold_duplicates(integer)'::regprocedure), '32 * 1024 * 1024', '1'
+        );
+    END $$";
+    database.execute(any_size).await;
+    let file = "SELECT pg_relation_filenode('{schema}.duplicate_tally')::bigint";
+    let before = database.number(file).await;
+    fold_while_others_insert(&database).await;
+    assert_ne!(database.number(file).await, before, "it was cleared away");
+    assert_eq!(database.number("SELECT pg_relation_size('{schema}.duplicate_tally')").await, 0);
+}
+
+async fn fold_while_others_insert(database: &Database) {
+    database.client.audit_duplicates("b").await.unwrap();
+    database.client.insert(job("b").unique_key(UniqueKey::raw("b"))).await.unwrap();
+    let inserters = (0..4).map(|_| async {
+        for _ in 0..25 {
+            let b = job("b").unique_key(UniqueKey::raw("b"));
+            database.client.insert_many([ignored(), b.clone(), b]).await.unwrap();
+        }
+    });
+    let folders = (0..4).map(|_| async {
+        for _ in 0..25 {
+            database.execute("SELECT {schema}.fold_duplicates(7)").await;
+        }
+    });
+    tokio::join!(futures_of(inserters), futures_of(folders));
+    let totals = || async {
+        let kinds = database.client.audited_kinds().await.unwrap();
+        kinds.iter().map(|kind| kind.suppressed).collect::<Vec<_>>()
+    };
+    assert_eq!(totals().await, [100, 200]);
+    database.execute("SELECT {schema}.fold_duplicates()").await;
+    assert_eq!(totals().await, [100, 200]);
+    assert_eq!(database.number("SELECT sum(suppressed)::bigint FROM {schema}.duplicate_count").await, 300);
+}
+
+#[tokio::test]
+async fn stopping_keeps_what_was_counted_and_deleting_forgets_it() {
+    let database = audited().await;
+    let client = &database.client;
+    client.insert(ignored()).await.unwrap();
+    client.audit_duplicates("a").stop().await.unwrap();
+    client.insert(ignored()).await.unwrap();
+    assert_eq!(counted(&database).await, 1);
+    let [stopped] = client.audited_kinds().await.unwrap().try_into().unwrap();
+    assert!(!stopped.is_audited && stopped.stopped_at.is_some());
+    database.execute("SELECT {schema}.fold_duplicates()").await;
+    client.audit_duplicates("a").await.unwrap();
+    client.insert(ignored()).await.unwrap();
+    let [again] = client.audited_kinds().await.unwrap().try_into().unwrap();
+    assert_eq!((again.since, again.suppressed, again.stopped_at), (stopped.since, 2, None));
+    database.execute("DELETE FROM {schema}.duplicate_audit").await;
+    database.execute("SELECT {schema}.fold_duplicates()").await;
+    assert_eq!(counted(&database).await, 0);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.duplicate_tally").await, 0);
+}
+
+#[tokio::test]
+async fn counters_go_when_their_time_is_over_and_totals_stay() {
+    let database = audited().await;
+    let client = &database.client;
+    client.audit_duplicates("a").keep(Duration::from_secs(3_600)).await.unwrap();
+    client.insert(ignored()).await.unwrap();
+    let late = job("a").unique_key(UniqueKey::raw("late"));
+    client.insert_many([late.clone(), late]).await.unwrap();
+    database.execute("SELECT {schema}.fold_duplicates()").await;
+    let age = "UPDATE {schema}.duplicate_count SET last_at = last_at - interval '2 hours' WHERE unique_key = 'k'";
+    database.execute(age).await;
+    database.execute("SELECT {schema}.fold_duplicates()").await;
+    let left = client.suppressed_duplicates().await.unwrap();
+    assert_eq!(left.iter().map(|counter| counter.unique_key.as_str()).collect::<Vec<_>>(), ["late"]);
+    assert_eq!(client.audited_kinds().await.unwrap()[0].suppressed, 2);
+}
+
+#[tokio::test]
+async fn a_tally_that_nobody_folds_ends_at_64_mb_and_says_so() {
+    let database = audited().await;
+    database
+        .execute(
+            "INSERT INTO {schema}.duplicate_tally (at, holder, suppressed, kind, unique_key)
+             SELECT now(), gen_random_uuid(), 1, 'a', repeat('x', 500) || n % 10 FROM generate_series(1, 125000) AS n",
+        )
+        .await;
+    assert!(database.client.audited_kinds().await.unwrap()[0].tally_is_full);
+    assert!(database.client.insert(ignored()).await.unwrap().duplicate);
+    assert_eq!(counted(&database).await, 0);
+    // One looks at what is folded, another has only an old snapshot.
+    let (mut looks, mut old) = (database.pool().begin().await.unwrap(), database.pool().begin().await.unwrap());
+    sqlx::query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *old).await.unwrap();
+    sqlx::query("SELECT now()").execute(&mut *old).await.unwrap();
+    let look = database.sql("SELECT FROM {schema}.duplicate_tally LIMIT 1");
+    sqlx::query(look).execute(&mut *looks).await.unwrap();
+    let fold = async || database.number("SELECT {schema}.fold_duplicates(50000)::bigint").await;
+    assert_eq!([fold().await, fold().await, fold().await], [50_000, 50_000, 25_000]);
+    assert!(database.client.audited_kinds().await.unwrap()[0].tally_is_full, "in use, and no session waited");
+    looks.rollback().await.unwrap();
+    // Folded, it is cleared away at once, and goes on.
+    assert_eq!(fold().await, 0);
+    let [kind] = database.client.audited_kinds().await.unwrap().try_into().unwrap();
+    assert_eq!((kind.tally_is_full, kind.suppressed), (false, 125_000));
+    assert!(database.client.insert(ignored()).await.unwrap().duplicate);
+    assert_eq!(counted(&database).await, 1);
+    old.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_fold_reads_no_counter_that_stays_and_takes_any_time_for_ever() {
+    let database = audited().await;
+    let client = &database.client;
+    client.insert(ignored()).await.unwrap();
+    for kind in ["a", "b", "forgotten"] {
+        let counters = format!(
+            "INSERT INTO {{schema}}.duplicate_count (first_at, last_at, last_holder, suppressed, kind, unique_key)
+             SELECT now(), now() - n * interval '1 min', gen_random_uuid(), 1, '{kind}', 'k' || n
+             FROM generate_series(1, 3000) AS n"
+        );
+        database.execute(&counters).await;
+    }
+    database.execute("SELECT {schema}.audit_duplicates('b', keep => '178000000 years')").await;
+    let mut tx = database.pool().begin().await.unwrap();
+    // The first plans without statistics, the second for tables that it knows.
+    for (kind, left) in [("forgotten", 2_900), ("forgotten", 2_800)] {
+        let fold = database.sql("SELECT {schema}.fold_duplicates(100)");
+        sqlx::query(fold).execute(&mut *tx).await.unwrap();
+        let count = database.sql(&format!("SELECT count(*) FROM {{schema}}.duplicate_count WHERE kind = '{kind}'"));
+        let counted = sqlx::query_scalar::<_, i64>(count).fetch_one(&mut *tx).await.unwrap();
+        assert_eq!(counted, left);
+        sqlx::query(database.sql("ANALYZE {schema}.duplicate_count")).execute(&mut *tx).await.unwrap();
+    }
+    tx.rollback().await.unwrap();
+    database.execute("DELETE FROM {schema}.duplicate_count WHERE kind = 'forgotten'").await;
+    let read = "SELECT (coalesce(idx_tup_fetch, 0) + coalesce(seq_tup_read, 0))::bigint
+        FROM pg_stat_xact_user_tables WHERE relid = '{schema}.duplicate_count'::regclass";
+    client.audit_duplicates("a").keep(Duration::from_secs(2_990 * 60 + 30)).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    let before = sqlx::query_scalar::<_, i64>(database.sql(read)).fetch_one(&mut *tx).await.unwrap();
+    sqlx::query(database.sql("SELECT {schema}.fold_duplicates()")).execute(&mut *tx).await.unwrap();
+    let after = sqlx::query_scalar::<_, i64>(database.sql(read)).fetch_one(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+    assert!((10..100).contains(&(after - before)), "{} counters were read", after - before);
+    let left = "SELECT string_agg(kind || ' ' || n, ', ' ORDER BY kind)
+        FROM (SELECT kind, count(*) AS n FROM {schema}.duplicate_count GROUP BY kind) AS k";
+    assert_eq!(database.text(left).await, "a 2991, b 3000");
+    assert_eq!(client.audited_kinds().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_runner_folds_what_was_noted() {
+    #[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
+    #[job(kind = "task")]
+    struct Task {}
+
+    let database = audited().await;
+    database.client.insert(ignored()).await.unwrap();
+    let runner = Runner::new(database.client.clone())
+        .queue("another", 1)
+        .prune_interval(Duration::from_millis(10))
+        .worker(|_: RunningJob<Task>| async {})
+        .start()
+        .await
+        .unwrap();
+    let began = std::time::Instant::now();
+    while database.number("SELECT count(*) FROM {schema}.duplicate_count").await == 0 {
+        assert!(began.elapsed() < WAIT, "not folded");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    runner.stop().await.unwrap();
+    assert_eq!(counted(&database).await, 1);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.duplicate_tally").await, 0);
+}
+
+#[tokio::test]
+async fn what_is_noted_costs_no_wal_and_a_look_at_a_key_goes_by_index() {
+    let database = audited().await;
+    let kept = "SELECT relpersistence::text FROM pg_class WHERE oid = '{schema}.duplicate_tally'::regclass";
+    assert_eq!(database.text(kept).await, "u");
+    database
+        .execute(
+            "INSERT INTO {schema}.duplicate_count (first_at, last_at, last_holder, suppressed, kind, unique_key)
+             SELECT now(), now(), gen_random_uuid(), 1, 'a', 'k' || n FROM generate_series(1, 20000) AS n",
+        )
+        .await;
+    database.execute("ANALYZE {schema}.duplicate_count").await;
+    let explain = "EXPLAIN SELECT suppressed FROM {schema}.suppressed_duplicate WHERE unique_key = 'k7'";
+    let lines = sqlx::query(database.sql(explain)).fetch_all(database.pool()).await.unwrap();
+    let plan = lines.iter().map(|line| line.get::<String, _>(0)).collect::<Vec<_>>().join("\n");
+    assert!(plan.contains("using duplicate_count_pkey") && !plan.contains("Seq Scan on duplicate_count"), "{plan}");
+}
+
+#[tokio::test]
+async fn keys_and_policies_are_the_same_with_an_audit_and_without() {
+    let database = Database::new().await;
+    let policy = || UniquePolicy::new().by_args();
+    let first = database.client.insert(job("a").unique(policy())).await.unwrap();
+    database.client.audit_duplicates("a").await.unwrap();
+    let second = database.client.insert(job("a").unique(policy())).await.unwrap();
+    assert_eq!((second.duplicate, second.id()), (true, first.id()));
+    let [counter] = database.client.suppressed_duplicates().await.unwrap().try_into().unwrap();
+    assert_eq!(Some(counter.unique_key), first.job.unique_key);
+}
+
+#[tokio::test]
+async fn what_cannot_be_audited_is_refused() {
+    let database = Database::new().await;
+    let century = Duration::from_secs(36_525 * 86_400);
+    database.client.audit_duplicates("a").keep(century).await.unwrap();
+    let error = database.client.audit_duplicates("a").keep(century + Duration::from_secs(1)).await.unwrap_err();
+    assert!(error.to_string().contains("keep") && error.to_string().contains("100 years"), "{error}");
+    assert!(database.client.audit_duplicates("").await.is_err());
+}

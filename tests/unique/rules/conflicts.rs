@@ -1,0 +1,268 @@
+//! R4 and R14: the effect of a duplicate.
+
+use std::time::Duration;
+
+use std::sync::Arc;
+
+use time::OffsetDateTime;
+use tokio::sync::Notify;
+use uniqueue::{BoxError, Error, JobState, OnConflict, RunningJob, UniqueKey, UniqueScope};
+
+use support::{Database, WAIT, job};
+use support::{Task, quick};
+
+fn key(text: &str, on_conflict: OnConflict) -> UniqueKey {
+    UniqueKey::raw(text).scope(UniqueScope::Active).on_conflict(on_conflict)
+}
+
+#[tokio::test]
+async fn r4_reject_is_a_typed_error_that_names_the_holder_and_keeps_the_transaction() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let holder = client.insert(job("a").unique_key(key("k", OnConflict::Reject))).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    client.insert(job("before")).tx(&mut tx).await.unwrap();
+    let error = client.insert(job("a").unique_key(key("k", OnConflict::Reject))).tx(&mut tx).await.unwrap_err();
+    assert!(error.is_duplicate());
+    assert!(!error.is_retryable());
+    let [rejection] = error.rejections() else { panic!("{error}") };
+    assert_eq!((rejection.index, rejection.holder), (0, holder.id()));
+    assert_eq!(rejection.holder_state, JobState::Available);
+    assert!(error.to_string().contains(&holder.id().to_string()), "{error}");
+    assert_eq!((rejection.duplicate.unique_key.as_str(), rejection.earlier), ("k", None));
+    assert!(rejection.duplicate.frees().starts_with("when it is "), "{}", rejection.duplicate);
+    client.insert(job("after")).tx(&mut tx).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE kind IN ('before', 'after')").await, 2);
+}
+
+#[tokio::test]
+async fn r4_replace_cancels_the_holder_which_names_its_successor() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let old = client.insert(job("old").unique_key(key("k", OnConflict::Replace))).await.unwrap();
+    let new = client.insert(job("new").unique_key(key("k", OnConflict::Replace))).await.unwrap();
+    assert!(!new.duplicate);
+    assert_eq!(new.replaced, Some(old.id()));
+    let old = client.job(old.id()).await.unwrap().unwrap();
+    assert_eq!(old.state, JobState::Cancelled);
+    assert_eq!(old.replaced_by, Some(new.id()));
+    assert!(old.finalized_at.is_some());
+    assert_eq!(client.holder("k").await.unwrap().unwrap().id, new.id());
+}
+
+#[tokio::test]
+async fn r4_replace_on_a_running_holder_falls_back_to_reject() {
+    let database = Database::new().await;
+    let client = &database.client;
+    for on_conflict in [OnConflict::Replace, OnConflict::ReplaceExceptSchedule] {
+        let text = on_conflict.as_str();
+        let holder = client.insert(job("a").unique_key(key(text, on_conflict))).await.unwrap();
+        database.set_state(holder.id(), "running").await;
+        let error = client.insert(job("a").unique_key(key(text, on_conflict))).await.unwrap_err();
+        assert_eq!(error.rejections()[0].holder_state, JobState::Running);
+        assert_eq!(client.job(holder.id()).await.unwrap().unwrap().state, JobState::Running);
+    }
+}
+
+#[tokio::test]
+async fn r4_replace_on_a_final_holder_keeps_its_state() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let exists = |conflict| UniqueKey::raw("k").scope(UniqueScope::Exists).on_conflict(conflict);
+    let holder = client.insert(job("a").unique_key(exists(OnConflict::Ignore))).await.unwrap();
+    database.set_state(holder.id(), "completed").await;
+    let finalized_at = client.job(holder.id()).await.unwrap().unwrap().finalized_at;
+    let new = client.insert(job("a").unique_key(exists(OnConflict::Replace))).await.unwrap();
+    let old = client.job(holder.id()).await.unwrap().unwrap();
+    assert_eq!((old.state, old.finalized_at), (JobState::Completed, finalized_at));
+    assert_eq!(old.replaced_by, Some(new.id()));
+    assert!(!old.claims);
+}
+
+#[tokio::test]
+async fn r4_replace_except_schedule_keeps_the_holders_time() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let hour = Duration::from_secs(3600);
+    let keep = || key("k", OnConflict::ReplaceExceptSchedule);
+    let old = client.insert(job("a").scheduled_in(hour).unique_key(keep())).await.unwrap();
+    let new = client.insert(job("a").scheduled_in(2 * hour).unique_key(keep())).await.unwrap();
+    assert_eq!(new.job.scheduled_at, old.job.scheduled_at);
+    assert_eq!(new.job.state, JobState::Scheduled);
+    let newest =
+        client.insert(job("a").scheduled_in(2 * hour).unique_key(key("k", OnConflict::Replace))).await.unwrap();
+    assert_ne!(newest.job.scheduled_at, old.job.scheduled_at);
+}
+
+/// A schedule is a schedule when its time has come, too: events that never end must not put a job off for ever.
+#[tokio::test]
+async fn r4_replace_except_schedule_keeps_a_time_that_has_come_and_that_of_a_pending_job() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let hour = Duration::from_secs(3600);
+    let keep = |text: &str| key(text, OnConflict::ReplaceExceptSchedule);
+    // By the promoter, and by an operator's retry or release.
+    let due = client.insert(job("a").scheduled_in(hour).unique_key(keep("due"))).await.unwrap();
+    database.pass(hour).await;
+    database.execute("UPDATE {schema}.job SET state = 'available' WHERE scheduled_at <= now()").await;
+    let hurried = client.insert(job("a").scheduled_in(hour).unique_key(keep("hurried"))).await.unwrap();
+    assert_eq!(client.reschedule([hurried.id()], OffsetDateTime::now_utc()).await.unwrap().len(), 1);
+    let released = client.insert(job("a").pending().unique_key(keep("released"))).await.unwrap();
+    assert_eq!(client.release([released.id()]).await.unwrap().len(), 1);
+    for text in ["due", "hurried", "released"] {
+        let holder = client.holder(text).await.unwrap().unwrap();
+        assert_eq!(holder.state, JobState::Available, "{text}");
+        let new = client.insert(job("a").scheduled_in(hour).unique_key(keep(text))).await.unwrap();
+        assert_eq!(new.replaced, Some(holder.id), "{text}");
+        assert_eq!((new.job.scheduled_at, new.job.state), (holder.scheduled_at, JobState::Available), "{text}");
+    }
+    assert_eq!(client.job(due.id()).await.unwrap().unwrap().state, JobState::Cancelled);
+
+    let pending = client.insert(job("a").pending().unique_key(keep("pending"))).await.unwrap();
+    let then = OffsetDateTime::now_utc() + 24 * hour;
+    client.reschedule([pending.id()], then).await.unwrap();
+    let holder = client.holder("pending").await.unwrap().unwrap();
+    assert_eq!(holder.state, JobState::Pending);
+    let new = client.insert(job("a").unique_key(keep("pending"))).await.unwrap();
+    assert_eq!((new.job.scheduled_at, new.job.state), (holder.scheduled_at, JobState::Scheduled));
+}
+
+#[tokio::test]
+async fn r4_of_many_concurrent_replaces_one_lives_and_every_other_names_its_successor() {
+    let database = Database::with_connections(16).await;
+    let barrier = std::sync::Arc::new(tokio::sync::Barrier::new(16));
+    let tasks: Vec<_> = (0..16)
+        .map(|_| {
+            let client = database.client.clone();
+            let barrier = barrier.clone();
+            tokio::spawn(async move {
+                barrier.wait().await;
+                for _ in 0..10 {
+                    client.insert(job("a").unique_key(key("k", OnConflict::Replace))).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let states = "SELECT string_agg(state || ' ' || n, ', ' ORDER BY state)
+        FROM (SELECT state::text, count(*) AS n FROM {schema}.job GROUP BY state) AS s";
+    assert_eq!(database.text(states).await, "available 1, cancelled 159");
+    let successors = "SELECT count(DISTINCT replaced_by) FROM {schema}.job WHERE state = 'cancelled'";
+    assert_eq!(database.number(successors).await, 159);
+}
+
+#[tokio::test]
+async fn r4_replace_rolls_back_with_the_callers_transaction() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let old = client.insert(job("a").unique_key(key("k", OnConflict::Replace))).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    client.insert(job("a").unique_key(key("k", OnConflict::Replace))).tx(&mut tx).await.unwrap();
+    tx.rollback().await.unwrap();
+    let old = client.job(old.id()).await.unwrap().unwrap();
+    assert_eq!((old.state, old.claims, old.replaced_by), (JobState::Available, true, None));
+}
+
+#[tokio::test]
+async fn r4_a_refused_replace_leaves_the_running_holder_unlocked() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let holder = client.insert(job("a").unique_key(key("k", OnConflict::Replace))).await.unwrap();
+    database.set_state(holder.id(), "running").await;
+    let mut tx = database.pool().begin().await.unwrap();
+    let refused = client.insert(job("a").unique_key(key("k", OnConflict::Replace))).tx(&mut tx).await;
+    assert!(matches!(refused, Err(Error::Rejected(_))));
+    let unlocked = "SELECT count(*) FROM (SELECT FROM {schema}.job FOR UPDATE SKIP LOCKED) AS j";
+    assert_eq!(database.number(unlocked).await, 1);
+    tx.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn r14_preempt_cancels_a_running_holder_whose_result_does_not_count() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let (started, stopped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (start, stop) = (Arc::clone(&started), Arc::clone(&stopped));
+    // The first run goes on until it is told to stop, and completes all the same.
+    let work = move |task: RunningJob<Task>| {
+        let (start, stop) = (Arc::clone(&start), Arc::clone(&stop));
+        async move {
+            if task.args.n == 1 {
+                start.notify_one();
+                task.stopped().await;
+                stop.notify_one();
+            }
+            Ok::<_, BoxError>(())
+        }
+    };
+    let runner = quick(client).worker(work).start().await.unwrap();
+    let preempting = |n| uniqueue::NewJob::from(Task { n }).unique_key(key("k", OnConflict::Preempt));
+    let old = client.insert(preempting(1)).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    let new = client.insert(preempting(2)).await.unwrap();
+    assert!(!new.duplicate);
+    assert_eq!(new.replaced, Some(old.id()));
+    // Its runner hears of it by a notification, and not at its next heartbeat.
+    tokio::time::timeout(WAIT, stopped.notified()).await.unwrap();
+    let new = client.wait(new.id()).timeout(WAIT).await.unwrap();
+    assert_eq!(new.job().unwrap().state, JobState::Completed);
+    runner.stop().await.unwrap();
+    let old = client.job(old.id()).await.unwrap().unwrap();
+    assert_eq!((old.state, old.replaced_by), (JobState::Cancelled, Some(new.job().unwrap().id)));
+    assert!(!old.claims);
+}
+
+#[tokio::test]
+async fn r14_preempt_waits_for_an_open_complete_in_and_then_inserts() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let (completing, commit) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (is_open, may_commit) = (Arc::clone(&completing), Arc::clone(&commit));
+    let work = move |task: RunningJob<Task>| {
+        let (is_open, may_commit) = (Arc::clone(&is_open), Arc::clone(&may_commit));
+        async move {
+            let mut tx = task.client().pool().begin().await?;
+            task.complete_in(&mut tx).await?;
+            is_open.notify_one();
+            may_commit.notified().await;
+            tx.commit().await?;
+            Ok::<_, BoxError>(())
+        }
+    };
+    let runner = quick(client).worker(work).start().await.unwrap();
+    let preempting = |n| uniqueue::NewJob::from(Task { n }).unique_key(key("k", OnConflict::Preempt)).pending();
+    let old = client.insert(preempting(1)).await.unwrap();
+    client.release(old.id()).await.unwrap();
+    tokio::time::timeout(WAIT, completing.notified()).await.unwrap();
+    let bounded = client.insert(preempting(2)).max_wait(Duration::from_millis(20)).await;
+    assert!(matches!(bounded, Err(Error::Busy { .. })), "{bounded:?}");
+    let waiting = {
+        let (client, new) = (client.clone(), preempting(3));
+        tokio::spawn(async move { client.insert(new).await.unwrap() })
+    };
+    let waits = "SELECT count(*) FROM pg_stat_activity
+        WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_%'";
+    database.until(waits, 1).await;
+    commit.notify_one();
+    let new = tokio::time::timeout(WAIT, waiting).await.unwrap().unwrap();
+    assert!(!new.duplicate && new.replaced.is_none(), "the holder completed, and claims no more");
+    assert_eq!(client.wait(old.id()).timeout(WAIT).await.unwrap().job().unwrap().state, JobState::Completed);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn r14_preempt_on_a_waiting_or_final_holder_is_replace() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let exists = |text: &str| UniqueKey::raw(text).scope(UniqueScope::Exists).on_conflict(OnConflict::Preempt);
+    for (state, expected) in [("scheduled", JobState::Cancelled), ("completed", JobState::Completed)] {
+        let old = client.insert(job("a").unique_key(exists(state))).await.unwrap();
+        database.set_state(old.id(), state).await;
+        let new = client.insert(job("a").unique_key(exists(state))).await.unwrap();
+        assert_eq!(new.replaced, Some(old.id()));
+        assert_eq!(client.job(old.id()).await.unwrap().unwrap().state, expected);
+    }
+}

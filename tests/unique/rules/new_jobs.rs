@@ -1,0 +1,358 @@
+//! R3, R9, R10: inserts of jobs whose keys are free, and of some whose keys are not.
+
+use std::future::IntoFuture;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use sqlx::postgres::PgListener;
+use sqlx::{Connection, PgConnection};
+use tokio::sync::Barrier;
+use tokio::time::timeout;
+use uniqueue::{Client, JobState, NewJob, OnReentry, UniqueKey, UniqueScope};
+
+use support::{Database, WAIT, counting_statements, job};
+
+fn unique(text: &str) -> NewJob {
+    job("a").unique_key(UniqueKey::raw(text).scope(UniqueScope::Active))
+}
+
+#[tokio::test]
+async fn r3_a_batch_of_duplicates_writes_nothing_and_leaves_the_callers_lock_timeout() {
+    let database = Database::with_connections(2).await;
+    let client = &database.client;
+    client.insert_many(["a", "b"].map(unique)).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    sqlx::raw_sql("SET LOCAL lock_timeout = '7s'").execute(&mut *tx).await.unwrap();
+    let answers = client.insert_many(["b", "a"].map(unique)).tx(&mut tx).await.unwrap();
+    assert!(answers.iter().all(|answer| answer.duplicate));
+    let alone = client.insert(unique("a")).tx(&mut tx).await.unwrap();
+    assert!(alone.duplicate);
+    // A transaction gets a number when it first writes anything.
+    let wrote = "SELECT pg_current_xact_id_if_assigned()::text";
+    assert_eq!(sqlx::query_scalar::<_, Option<String>>(wrote).fetch_one(&mut *tx).await.unwrap(), None);
+    let limited = client.insert_many(["c", "a"].map(unique)).max_wait(Duration::from_millis(50)).tx(&mut tx).await;
+    assert_eq!(limited.unwrap().iter().map(|answer| answer.duplicate).collect::<Vec<_>>(), [false, true]);
+    let lock_timeout: String = sqlx::query_scalar("SHOW lock_timeout").fetch_one(&mut *tx).await.unwrap();
+    assert_eq!(lock_timeout, "7s");
+    tx.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn r10_after_many_new_jobs_an_insert_in_a_transaction_that_meets_somebody_means_the_same() {
+    let database = Database::with_connections(3).await;
+    let client = &database.client;
+    let many_new = async |from: usize| {
+        let new = (from..from + 400).map(|n| unique(&format!("k{n}")));
+        assert!(client.insert_many(new).await.unwrap().iter().all(|answer| !answer.duplicate));
+    };
+    let hour = Duration::from_secs(3600);
+    let old = client.insert(job("a").unique_key(UniqueKey::raw("old").period(hour))).await.unwrap();
+    database.pass(hour).await;
+    many_new(0).await;
+    let mut tx = database.pool().begin().await.unwrap();
+    let (new, statements) = counting_statements(client.insert(unique("x")).tx(&mut tx).into_future()).await;
+    assert_eq!((new.unwrap().duplicate, statements), (false, 1));
+    let (met, statements) = counting_statements(client.insert(unique("k7")).tx(&mut tx).into_future()).await;
+    let met = met.unwrap();
+    assert_eq!((met.duplicate, met.job.unique_key.as_deref(), statements), (true, Some("k7"), 1));
+
+    // One whose claim is over.
+    many_new(500).await;
+    let (new, statements) = counting_statements(client.insert(unique("old")).tx(&mut tx).into_future()).await;
+    let new = new.unwrap();
+    assert!(!new.duplicate && new.id() != old.id());
+    assert_eq!(statements, 2, "the look, then the release of the claim that is over");
+
+    // One that this transaction has inserted, in a batch.
+    many_new(1000).await;
+    let batch = ["y", "x", "z"].map(unique);
+    let (answers, statements) = counting_statements(client.insert_many(batch).tx(&mut tx).into_future()).await;
+    assert_eq!(answers.unwrap().iter().map(|answer| answer.duplicate).collect::<Vec<_>>(), [false, true, false]);
+    assert_eq!(statements, 1);
+    // In a savepoint, which is rolled back.
+    many_new(1500).await;
+    let mut savepoint = tx.begin().await.unwrap();
+    let answers = client.insert_many(["s", "t"].map(unique)).tx(&mut savepoint).await.unwrap();
+    assert!(answers.iter().all(|answer| !answer.duplicate));
+    savepoint.rollback().await.unwrap();
+
+    // Of an open transaction: the insert waits until it ends.
+    many_new(2000).await;
+    let mut rival = database.pool().begin().await.unwrap();
+    let holder = client.insert(unique("w")).tx(&mut rival).await.unwrap();
+    {
+        let mut waiting = std::pin::pin!(client.insert(unique("w")).tx(&mut tx).into_future());
+        timeout(Duration::from_millis(200), &mut waiting).await.unwrap_err();
+        rival.commit().await.unwrap();
+        let met = timeout(WAIT, waiting).await.unwrap().unwrap();
+        assert_eq!((met.duplicate, met.id()), (true, holder.id()));
+    }
+    // And one that rolls back.
+    many_new(3000).await;
+    let mut rival = database.pool().begin().await.unwrap();
+    client.insert(unique("v")).tx(&mut rival).await.unwrap();
+    {
+        let mut waiting = std::pin::pin!(client.insert(unique("v")).tx(&mut tx).into_future());
+        timeout(Duration::from_millis(200), &mut waiting).await.unwrap_err();
+        rival.rollback().await.unwrap();
+        assert!(!timeout(WAIT, waiting).await.unwrap().unwrap().duplicate);
+    }
+    tx.commit().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 6 * 400 + 1 + 6);
+}
+
+#[tokio::test]
+async fn r3_after_many_new_jobs_a_single_insert_waits_for_nobody_who_is_changing_its_holder() {
+    let database = Database::with_connections(3).await;
+    let client = &database.client;
+    client.insert_many((0..400).map(|n| unique(&format!("k{n}")))).await.unwrap();
+    let mut changing = database.pool().begin().await.unwrap();
+    let change = database.sql("UPDATE {schema}.job SET progress = '{}' WHERE unique_key = 'k7'");
+    sqlx::query(change).execute(&mut *changing).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    let inserting = timeout(WAIT, client.insert(unique("k7")).tx(&mut tx).into_future());
+    let (met, statements) = counting_statements(inserting).await;
+    let met = met.expect("an answer at once").unwrap();
+    assert_eq!((met.duplicate, met.job.unique_key.as_deref(), statements), (true, Some("k7"), 1));
+    tx.commit().await.unwrap();
+    changing.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn new_jobs_are_looked_for_by_index_however_small_the_table_was() {
+    let database = Database::with_connections(1).await;
+    let mut tx = database.pool().begin().await.unwrap();
+    let client = &database.client;
+    let one = async |tx: &mut PgConnection, key: &str| client.insert(unique(key)).tx(tx).await.unwrap().duplicate;
+    let two = async |tx: &mut PgConnection, keys: [&str; 2]| {
+        let answers = client.insert_many(keys.map(unique)).tx(tx).await.unwrap();
+        answers.iter().map(|answer| answer.duplicate).collect::<Vec<_>>()
+    };
+    // PostgreSQL plans some times anew before it takes to one plan.
+    for round in 0..10 {
+        assert!(!one(&mut tx, &format!("{round}")).await);
+        assert_eq!(two(&mut tx, [&format!("{round} a"), &format!("{round} b")]).await, [false, false]);
+    }
+    let jobs = "INSERT INTO {schema}.job (id, kind, unique_key, unique_states)
+        SELECT {schema}.new_job_id(), 'a', 'many ' || n, 31 FROM generate_series(1, 3000) AS n";
+    sqlx::query(database.sql(jobs)).execute(&mut *tx).await.unwrap();
+    let read = "SELECT seq_tup_read FROM pg_stat_xact_user_tables WHERE relid = '{schema}.job'::regclass";
+    let before: i64 = sqlx::query_scalar(database.sql(read)).fetch_one(&mut *tx).await.unwrap();
+    assert!(one(&mut tx, "many 3000").await && !one(&mut tx, "new").await);
+    assert_eq!(two(&mut tx, ["newer", "many 1"]).await, [false, true]);
+    assert_eq!(sqlx::query_scalar::<_, i64>(database.sql(read)).fetch_one(&mut *tx).await.unwrap(), before);
+}
+
+/// A snapshot with many subtransactions slows all sessions down.
+#[tokio::test]
+async fn single_new_jobs_in_a_transaction_take_no_subtransaction_each() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.insert_many((0..400).map(|n| unique(&format!("new {n}")))).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    for n in 0..10 {
+        let inserting = client.insert(unique(&format!("k{n}"))).tx(&mut tx).into_future();
+        assert_eq!(counting_statements(inserting).await.1, 1);
+    }
+    tx.commit().await.unwrap();
+    let writers = "SELECT count(DISTINCT xmin::text) FROM {schema}.job WHERE unique_key LIKE 'k%'";
+    assert_eq!(database.number(writers).await, 1);
+}
+
+#[tokio::test]
+async fn a_single_new_job_in_a_transaction_wakes_an_idle_runner() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.insert_many((0..400).map(|n| unique(&format!("new {n}")))).await.unwrap();
+    let mut listener = PgListener::connect_with(database.pool()).await.unwrap();
+    listener.listen(&format!("{}.job", database.schema)).await.unwrap();
+    let idle = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
+        VALUES (gen_random_uuid(), 'r', '{default}', true, now() + interval '1 hour', true)";
+    database.execute(idle).await;
+    for jobs in [vec![unique("a")], vec![unique("b"), unique("c")]] {
+        let mut tx = database.pool().begin().await.unwrap();
+        let (inserted, statements) = counting_statements(client.insert_many(jobs).tx(&mut tx).into_future()).await;
+        assert_eq!((inserted.unwrap().iter().any(|answer| answer.duplicate), statements), (false, 1));
+        tx.commit().await.unwrap();
+        assert_eq!(timeout(WAIT, listener.recv()).await.unwrap().unwrap().payload(), "default");
+        database.execute("UPDATE {schema}.runner SET idle = true").await;
+    }
+}
+
+/// Transactions of callers that insert a batch each, in opposed orders.
+#[tokio::test]
+async fn r10_transactions_with_new_jobs_in_opposed_orders_never_deadlock() {
+    const ROUNDS: usize = 20;
+    let database = Database::slow_to_see_deadlocks(4).await;
+    let together = Arc::new(Barrier::new(4));
+    let tasks: Vec<_> = (0..4)
+        .map(|writer| {
+            let client = Client::builder().schema(database.client.schema().clone()).pool(database.pool().clone());
+            let (together, pool) = (together.clone(), database.pool().clone());
+            tokio::spawn(async move {
+                for round in 0..ROUNDS {
+                    client.insert_many((0..200).map(|n| unique(&format!("{writer} {round} {n}")))).await.unwrap();
+                    let mut jobs: Vec<_> = (0..40).map(|n| unique(&format!("{round} {n}"))).collect();
+                    if writer % 2 == 1 {
+                        jobs.reverse();
+                    }
+                    together.wait().await;
+                    let mut tx = pool.begin().await.unwrap();
+                    client.insert_many(jobs).tx(&mut tx).await.unwrap();
+                    tx.commit().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        timeout(6 * WAIT, task).await.unwrap().unwrap();
+    }
+    let jobs = i64::try_from(ROUNDS * (4 * 200 + 40)).unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, jobs);
+}
+
+#[tokio::test]
+async fn new_jobs_that_differ_in_everything_are_stored_as_they_are_answered() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.insert_many((0..800).map(|n| unique(&format!("new {n}")))).await.unwrap();
+    let differing = (0..200_u16).map(|n| {
+        let key = UniqueKey::raw(format!("k{n}"));
+        let key = match n % 4 {
+            0 => key.scope(UniqueScope::Active),
+            1 => key.states(JobState::Available),
+            2 => key.until_start(),
+            _ => key.scope(UniqueScope::Exists).on_reentry(OnReentry::Discard),
+        };
+        let new = job(["a", "b"][usize::from(n % 2)]).queue(["q", "r", "s"][usize::from(n % 3)]).max_attempts(n + 1);
+        let new = new.priority(i16::try_from(n % 7).unwrap()).meta("n", n % 5);
+        if n % 11 == 0 { new } else { new.unique_key(key) }
+    });
+    let inserting = client.insert_many(differing).into_future();
+    let (answers, statements) = counting_statements(inserting).await;
+    assert_eq!(statements, 1);
+    for answer in answers.unwrap() {
+        let stored = client.job(answer.id()).await.unwrap().unwrap();
+        assert_eq!(serde_json::to_value(&stored).unwrap(), serde_json::to_value(&answer.job).unwrap());
+    }
+}
+#[tokio::test]
+async fn r10_after_many_new_jobs_a_batch_that_meets_somebody_means_the_same() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let fresh = |from: usize| (from..from + 100).map(|n| unique(&format!("k{n}")));
+    let many_new = async |from: usize| {
+        for place in 0..6 {
+            let answers = client.insert_many(fresh(from + place * 100)).await.unwrap();
+            assert!(answers.iter().all(|answer| !answer.duplicate));
+        }
+    };
+    let wait = |batch: Vec<NewJob>| {
+        let client = client.clone();
+        tokio::spawn(async move { timeout(WAIT, client.insert_many(batch)).await.unwrap().unwrap() })
+    };
+    // A key that is held.
+    many_new(0).await;
+    let answers = client.insert_many(fresh(550)).await.unwrap();
+    let is_duplicate: Vec<_> = answers.iter().map(|answer| answer.duplicate).collect();
+    assert_eq!(is_duplicate, [[true; 50], [false; 50]].concat());
+    let stored = client.job(answers[0].id()).await.unwrap().unwrap();
+    assert_eq!(stored.unique_key.as_deref(), Some("k550"));
+
+    // Inserts do not wait for holders that another transaction is changing.
+    many_new(1000).await;
+    let mut rival = database.pool().begin().await.unwrap();
+    let change = "UPDATE {schema}.job SET priority = 1 WHERE unique_key = 'k1599'";
+    sqlx::query(database.sql(change)).execute(&mut *rival).await.unwrap();
+    let answers = timeout(WAIT, client.insert_many(fresh(1550))).await.unwrap().unwrap();
+    assert_eq!(answers.iter().filter(|answer| answer.duplicate).count(), 50);
+    rival.rollback().await.unwrap();
+
+    // Inserts wait for a key that an open transaction has inserted, without a limit.
+    many_new(2000).await;
+    let mut rival = database.pool().begin().await.unwrap();
+    let holder = client.insert(unique("k2700")).tx(&mut rival).await.unwrap();
+    let waiting = wait(fresh(2650).collect());
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!waiting.is_finished());
+    rival.commit().await.unwrap();
+    let answers = waiting.await.unwrap();
+    assert_eq!(answers.iter().filter(|answer| answer.duplicate).count(), 1);
+    assert_eq!((answers[50].duplicate, answers[50].id()), (true, holder.id()));
+
+    // What the database refuses leaves nothing behind.
+    many_new(3000).await;
+    let bad = RawValue::from_string("{\"n\":1e200000}".to_owned()).unwrap();
+    let bad = NewJob::from_json("a", bad).unique_key(UniqueKey::raw("bad"));
+    client.insert_many(fresh(3600).chain([bad])).await.unwrap_err();
+    let left = "SELECT count(*) FROM {schema}.job WHERE unique_key = 'k3600'";
+    assert_eq!(database.number(left).await, 0);
+    // And the connections are as good as before.
+    many_new(3600).await;
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 650 + 650 + 700 + 1200);
+}
+
+/// Keys are taken in one order, whatever the order of the jobs.
+#[tokio::test]
+async fn r10_overlapping_batches_of_new_jobs_in_opposed_orders_never_deadlock() {
+    const ROUNDS: usize = 25;
+    let database = Database::slow_to_see_deadlocks(8).await;
+    // New clients, which have met no holder so far.
+    let client = || Client::builder().schema(database.client.schema().clone()).pool(database.pool().clone());
+    let keyed = |keys: &[String]| keys.iter().map(|key| unique(key)).collect::<Vec<_>>();
+    let new = |name: &str| (0..1_000).map(|n| format!("{name} {n:03}")).collect::<Vec<_>>();
+
+    // That is seen in the order in which they lie in the table.
+    let first = client();
+    first.insert_many(keyed(&new("a"))).await.unwrap();
+    let reversed: Vec<_> = new("b").into_iter().take(200).rev().collect();
+    first.insert_many(keyed(&reversed)).await.unwrap();
+    let lies_reversed = "SELECT count(*) FROM (
+        SELECT unique_key < lag(unique_key) OVER (ORDER BY ctid) AS is_less FROM {schema}.job WHERE unique_key LIKE 'b %'
+    ) AS j WHERE is_less";
+    assert_eq!(database.number(lies_reversed).await, 0);
+
+    let together = Arc::new(Barrier::new(4));
+    let tasks: Vec<_> = (0..4)
+        .map(|writer| {
+            let (client, together) = (client(), together.clone());
+            tokio::spawn(async move {
+                for round in 0..ROUNDS {
+                    client.insert_many(keyed(&new(&format!("{writer} {round}")))).await.unwrap();
+                    let mut keys: Vec<_> = (0..200).map(|n| format!("{round} {n}")).collect();
+                    if writer % 2 == 1 {
+                        keys.reverse();
+                    }
+                    together.wait().await;
+                    let answers = client.insert_many(keyed(&keys)).await.unwrap();
+                    for (answer, key) in answers.iter().zip(&keys) {
+                        assert_eq!(answer.job.unique_key.as_ref(), Some(key));
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        timeout(6 * WAIT, task).await.unwrap().unwrap();
+    }
+    let jobs = i64::try_from(1_200 + ROUNDS * (4 * 1_000 + 200)).unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, jobs);
+}
+
+#[tokio::test]
+async fn r10_large_batches_of_new_jobs_take_keys_in_one_order() {
+    for (rows, bytes, is_in_key_order) in [(20, 1, 19), (2_001, 1, 2_000), (200, 21_000, 199)] {
+        let database = Database::new().await;
+        let keyed = |name: &str, n: usize, bytes: usize| {
+            let args = serde_json::json!({ "text": "x".repeat(bytes) });
+            let key = UniqueKey::raw(format!("{name} {n:05}")).scope(UniqueScope::Active);
+            NewJob::new("a", &args).unique_key(key)
+        };
+        database.client.insert_many((0..rows).rev().map(|n| keyed("b", n, bytes))).await.unwrap();
+        let rising = "SELECT count(*) FROM (
+            SELECT unique_key > lag(unique_key) OVER (ORDER BY ctid) AS is_more FROM {schema}.job WHERE unique_key LIKE 'b %'
+        ) AS j WHERE is_more";
+        assert_eq!(database.number(rising).await, is_in_key_order, "{rows} rows of {bytes} bytes");
+    }
+}

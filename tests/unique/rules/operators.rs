@@ -1,0 +1,203 @@
+//! R5 and R6 on the operator's paths.
+
+use std::time::Duration;
+
+use uniqueue::{JobCount, JobFilter, JobSelection, JobState, OnReentry, PeriodicJob, UniqueKey, UniqueScope};
+
+use support::{Database, job};
+
+#[tokio::test]
+async fn r6_an_operators_retry_of_a_finished_job_whose_key_is_taken_goes_on_without_a_claim() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let key = || UniqueKey::raw("k").scope(UniqueScope::Active);
+    for state in ["completed", "cancelled", "discarded"] {
+        let first = client.insert(job("a").unique_key(key())).await.unwrap();
+        database.set_state(first.id(), state).await;
+        let second = client.insert(job("a").unique_key(key())).await.unwrap();
+        assert_eq!(client.retry([first.id()]).await.unwrap(), [first.id()]);
+        let row = client.job(first.id()).await.unwrap().unwrap();
+        assert_eq!((row.state, row.claims, row.finalized_at), (JobState::Available, false, None));
+        assert_eq!(client.holder("k").await.unwrap().unwrap().id, second.id());
+        // When the holder is gone, the next one that comes back takes the claim.
+        client.cancel([second.id()]).await.unwrap();
+        client.cancel([first.id()]).await.unwrap();
+        client.retry([first.id()]).await.unwrap();
+        assert_eq!(client.holder("k").await.unwrap().unwrap().id, first.id());
+        client.cancel([first.id()]).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn r6_an_operators_retry_of_a_waiting_job_under_discard_says_why_it_was_discarded() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let key = || UniqueKey::raw("k").states([JobState::Available]).on_reentry(OnReentry::Discard);
+    let waits = client.insert(job("a").scheduled_in(Duration::from_secs(60)).unique_key(key())).await.unwrap();
+    client.insert(job("a").unique_key(key())).await.unwrap();
+    client.retry([waits.id()]).await.unwrap();
+    let row = client.job(waits.id()).await.unwrap().unwrap();
+    assert_eq!(row.state, JobState::Discarded);
+    assert!(row.errors[0].error.contains("re-entry"), "{:?}", row.errors);
+}
+
+#[tokio::test]
+async fn r6_an_operators_retry_of_a_final_job_under_discard_is_refused_and_names_the_holder() {
+    let database = Database::new().await;
+    let client = &database.client;
+    for state in ["completed", "cancelled", "discarded"] {
+        let key = || UniqueKey::raw(state).scope(UniqueScope::Active).on_reentry(OnReentry::Discard);
+        let old = client.insert(job("a").unique_key(key())).await.unwrap().id();
+        database.set_state(old, state).await;
+        let twin = client.insert(job("a").unique_key(key())).await.unwrap().id();
+        database.set_state(twin, state).await;
+        let holder = client.insert(job("a").unique_key(key())).await.unwrap().id();
+        let free = client.insert(job("a")).await.unwrap().id();
+        database.set_state(free, state).await;
+        let row = |id| format!("SELECT j::text FROM {{schema}}.job AS j WHERE id = '{id}'");
+        let before = database.text(&row(old)).await;
+        // By ids, by a filter, and in SQL.
+        for jobs in [JobSelection::from([old, free]), JobFilter::new().ids([old, free]).into()] {
+            database.set_state(free, state).await;
+            let mut refused = Vec::new();
+            let retried = client.retry(jobs).on_refused(|jobs| refused.extend_from_slice(jobs)).await.unwrap();
+            assert_eq!(retried, [free]);
+            let refused: Vec<_> = refused.iter().map(|job| (job.id, job.holder)).collect();
+            assert_eq!(refused, [(old, Some(holder))], "{state}");
+        }
+        let in_sql = format!(
+            "SELECT string_agg(r.id || ' ' || r.state || ' ' || r.refused || ' ' || r.holder, ', ')
+             FROM {{schema}}.retry_jobs(ARRAY['{old}']::uuid[]) AS r"
+        );
+        assert_eq!(database.text(&in_sql).await, format!("{old} {state} true {holder}"));
+        assert_eq!(database.text(&row(old)).await, before, "it stays as it was");
+        assert_eq!(client.holder(state).await.unwrap().unwrap().id, holder);
+
+        // With the key free it is retried, and its twin meets it.
+        client.cancel([holder]).await.unwrap();
+        let mut refused = Vec::new();
+        let retried = client.retry([old, twin]).on_refused(|jobs| refused.extend_from_slice(jobs)).await.unwrap();
+        assert_eq!((retried, refused[0].id, refused[0].holder), (vec![old], twin, Some(old)));
+        let job = client.job(old).await.unwrap().unwrap();
+        assert_eq!((job.state, job.claims, job.finalized_at), (JobState::Available, true, None));
+    }
+}
+
+#[tokio::test]
+async fn r6_a_retry_under_discard_is_refused_while_an_open_transaction_takes_the_key() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let key = || UniqueKey::raw("k").scope(UniqueScope::Active).on_reentry(OnReentry::Discard);
+    let old = client.insert(job("a").unique_key(key())).await.unwrap().id();
+    database.set_state(old, "completed").await;
+    let mut rival = database.pool().begin().await.unwrap();
+    client.insert(job("a").unique_key(key())).tx(&mut rival).await.unwrap();
+    let mut refused = Vec::new();
+    let retried = client.retry([old]).on_refused(|jobs| refused.extend_from_slice(jobs)).await.unwrap();
+    assert_eq!((retried, refused[0].id, refused[0].holder), (vec![], old, None));
+    assert_eq!(client.job(old).await.unwrap().unwrap().state, JobState::Completed);
+    rival.rollback().await.unwrap();
+    assert_eq!(client.retry([old]).await.unwrap(), [old]);
+}
+
+#[tokio::test]
+async fn r6_twins_in_one_retry_share_one_claim_and_both_go_on() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let key = || UniqueKey::raw("k").scope(UniqueScope::Active);
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        let one = client.insert(job("a").unique_key(key())).await.unwrap();
+        client.cancel([one.id()]).await.unwrap();
+        ids.push(one.id());
+    }
+    let mut changed = client.retry(ids.clone()).await.unwrap();
+    changed.sort_unstable();
+    assert_eq!(changed, ids);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'available'").await, 5);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE claims").await, 1);
+}
+
+#[tokio::test]
+async fn r6_a_pending_job_that_is_released_enters_its_mask_where_the_key_is_free() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let key = |text: &str| UniqueKey::raw(text).states([JobState::Available]);
+    let free = client.insert(job("a").pending().unique_key(key("free"))).await.unwrap();
+    let taken = client.insert(job("a").pending().unique_key(key("taken"))).await.unwrap();
+    let holder = client.insert(job("a").unique_key(key("taken"))).await.unwrap();
+    assert!(!holder.duplicate);
+    assert_eq!(client.release([free.id(), taken.id(), holder.id()]).await.unwrap().len(), 2);
+    assert_eq!(client.holder("free").await.unwrap().unwrap().id, free.id());
+    assert_eq!(client.holder("taken").await.unwrap().unwrap().id, holder.id());
+    assert_eq!(client.job(taken.id()).await.unwrap().unwrap().state, JobState::Available);
+}
+
+#[tokio::test]
+async fn r5_an_operator_releases_a_claim_and_the_holder_goes_on() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let key = || UniqueKey::raw("k").scope(UniqueScope::Exists);
+    let holder = client.insert(job("a").unique_key(key())).await.unwrap();
+    assert_eq!(client.release_claim("k").await.unwrap(), Some(holder.id()));
+    assert_eq!(client.release_claim("k").await.unwrap(), None);
+    assert_eq!(client.job(holder.id()).await.unwrap().unwrap().state, JobState::Available);
+    assert!(!client.insert(job("a").unique_key(key())).await.unwrap().duplicate);
+    // For good: coming back does not take it again.
+    client.cancel([holder.id()]).await.unwrap();
+    client.retry([holder.id()]).await.unwrap();
+    assert!(!client.job(holder.id()).await.unwrap().unwrap().claims);
+}
+
+#[tokio::test]
+async fn changes_answer_with_what_they_changed_and_can_be_rolled_back() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let waiting = client.insert(job("a").scheduled_in(Duration::from_secs(60))).await.unwrap();
+    let running = client.insert(job("a")).await.unwrap();
+    database.set_state(running.id(), "running").await;
+    let absent = uniqueue::JobId::generate();
+    let all = [waiting.id(), running.id(), absent];
+    assert_eq!(client.delete(all).await.unwrap(), [waiting.id()]);
+    assert_eq!(client.retry(all).await.unwrap(), []);
+    let past = time::OffsetDateTime::UNIX_EPOCH;
+    assert_eq!(client.reschedule(all, past).await.unwrap(), []);
+    let mut tx = database.pool().begin().await.unwrap();
+    assert_eq!(client.cancel(all).tx(&mut tx).await.unwrap(), [running.id()]);
+    tx.rollback().await.unwrap();
+    assert_eq!(client.job(running.id()).await.unwrap().unwrap().state, JobState::Running);
+    let later = client.insert(job("a").scheduled_in(Duration::from_secs(60))).await.unwrap();
+    assert_eq!(client.reschedule([later.id()], past).await.unwrap(), [later.id()]);
+    assert_eq!(client.job(later.id()).await.unwrap().unwrap().state, JobState::Available);
+}
+
+#[tokio::test]
+async fn calls_in_a_transaction_see_what_it_did_and_are_undone_with_it() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let holder = client.insert(job("sync").unique_key(UniqueKey::raw("k"))).await.unwrap();
+    let mut tx = client.pool().begin().await.unwrap();
+    assert_eq!(client.release_claim("k").tx(&mut tx).await.unwrap(), Some(holder.id()));
+    assert_eq!(client.holder("k").tx(&mut tx).await.unwrap().map(|job| job.id), None);
+    let second = client.insert(job("sync").unique_key(UniqueKey::raw("k"))).tx(&mut tx).await.unwrap();
+    assert!(!second.duplicate);
+    let claims = client.claims().tx(&mut tx).await.unwrap();
+    assert_eq!(claims.iter().map(|held| held.claim.holder).collect::<Vec<_>>(), [second.id()]);
+    assert_eq!(client.job(second.id()).tx(&mut tx).await.unwrap().map(|job| job.id), Some(second.id()));
+    assert_eq!(client.count_jobs(JobFilter::all(), 9).tx(&mut tx).await.unwrap(), JobCount::Exactly(2));
+    assert_eq!(client.key_history("k", 9).tx(&mut tx).await.unwrap().len(), 2);
+    let sweep = PeriodicJob::every("sweep", Duration::from_secs(900), job("sweep"));
+    client.periodic().define(sweep).tx(&mut tx).await.unwrap();
+    assert!(client.periodic().pause("sweep").tx(&mut tx).await.unwrap());
+    assert!(client.periodic().run_now("sweep").tx(&mut tx).await.unwrap().is_some());
+    assert!(client.periodic().find("sweep").tx(&mut tx).await.unwrap().unwrap().paused_at.is_some());
+    // No other session sees any of it,
+    assert!(client.job(second.id()).await.unwrap().is_none());
+    assert_eq!(client.holder("k").await.unwrap().map(|job| job.id), Some(holder.id()));
+    assert!(client.periodic().list().await.unwrap().is_empty());
+    tx.rollback().await.unwrap();
+    // and none ever will.
+    assert_eq!(client.holder("k").await.unwrap().map(|job| job.id), Some(holder.id()));
+    assert_eq!(client.count_jobs(JobFilter::all(), 9).await.unwrap(), JobCount::Exactly(1));
+    assert!(client.periodic().find("sweep").await.unwrap().is_none());
+}

@@ -1,0 +1,257 @@
+//! R9 and R11: uncommitted rivals, snapshots, and inserts that never answer "nothing".
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use uniqueue::{Error, OnConflict, UniqueKey, UniqueScope};
+
+use support::{Database, WAIT, job};
+
+fn key(text: &str) -> UniqueKey {
+    UniqueKey::raw(text).scope(UniqueScope::Active)
+}
+
+/// Waits until a session of this schema's tests waits for a lock held by `blocker`.
+async fn until_blocked(database: &Database, blocker: i32) {
+    let waiting = format!("SELECT count(*) FROM pg_stat_activity WHERE {blocker} = ANY (pg_blocking_pids(pid))");
+    let started = Instant::now();
+    while database.number(&waiting).await == 0 {
+        assert!(started.elapsed() < WAIT, "no session waits");
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn pid(connection: &mut sqlx::PgConnection) -> i32 {
+    sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(connection).await.unwrap()
+}
+
+async fn rival_ends(commit: bool) {
+    let database = Database::new().await;
+    let mut rival = database.pool().begin().await.unwrap();
+    let held = database.client.insert(job("rival").unique_key(key("k"))).tx(&mut rival).await.unwrap();
+    let client = database.client.clone();
+    let waiting = tokio::spawn(async move { client.insert(job("a").unique_key(key("k"))).await.unwrap() });
+    let blocker = pid(&mut rival).await;
+    until_blocked(&database, blocker).await;
+    if commit {
+        rival.commit().await.unwrap();
+    } else {
+        rival.rollback().await.unwrap();
+    }
+    let answer = waiting.await.unwrap();
+    assert_eq!(answer.duplicate, commit);
+    assert_eq!(answer.id() == held.id(), commit);
+}
+
+#[tokio::test]
+async fn r9_an_insert_waits_for_a_rival_and_is_a_duplicate_if_it_commits() {
+    rival_ends(true).await;
+}
+
+#[tokio::test]
+async fn r9_an_insert_waits_for_a_rival_and_inserts_if_it_rolls_back() {
+    rival_ends(false).await;
+}
+
+#[tokio::test]
+async fn r9_a_caller_who_must_not_wait_can_bound_it() {
+    let database = Database::new().await;
+    let mut rival = database.pool().begin().await.unwrap();
+    database.client.insert(job("rival").unique_key(key("k"))).tx(&mut rival).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    let limit = Duration::from_millis(50);
+    let insert = database.client.insert(job("a").unique_key(key("k"))).max_wait(limit).tx(&mut tx);
+    let error = insert.await.unwrap_err();
+    assert!(matches!(error, Error::Busy { waited } if waited == limit), "{error}");
+    assert!(error.is_retryable());
+    // The transaction is usable, its lock_timeout is its own, and nothing was inserted.
+    let timeout: String = sqlx::query_scalar("SHOW lock_timeout").fetch_one(&mut *tx).await.unwrap();
+    assert_eq!(timeout, "0");
+    database.client.insert(job("a").unique_key(key("other"))).max_wait(limit).tx(&mut tx).await.unwrap();
+    let timeout: String = sqlx::query_scalar("SHOW lock_timeout").fetch_one(&mut *tx).await.unwrap();
+    assert_eq!(timeout, "0");
+    tx.commit().await.unwrap();
+    rival.rollback().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
+}
+
+/// A claim that has expired keeps no insert out, but a lock on its holder's row makes the insert wait.
+#[tokio::test]
+async fn r7_an_insert_waits_for_a_locked_holder_whose_claim_is_over_and_a_caller_can_bound_it() {
+    let lock = "SELECT FROM {schema}.job WHERE unique_key = 'k' FOR UPDATE";
+    // As a worker's open complete_in.
+    let complete =
+        "UPDATE {schema}.job SET state = 'completed', finalized_at = now(), worker = NULL WHERE unique_key = 'k'";
+    for locking in [lock, complete] {
+        let database = Database::new().await;
+        let client = &database.client;
+        let minute = Duration::from_secs(60);
+        let unique = || job("a").unique_key(key("k").period(minute));
+        let old = client.insert(unique()).await.unwrap().id();
+        database.set_state(old, "running").await;
+        database.pass(minute).await;
+        let mut locker = database.pool().begin().await.unwrap();
+        sqlx::query(database.sql(locking)).execute(&mut *locker).await.unwrap();
+
+        // Bounded, in Rust and in SQL.
+        let limit = Duration::from_millis(50);
+        let mut tx = database.pool().begin().await.unwrap();
+        for error in [
+            client.insert(unique()).max_wait(limit).await.unwrap_err(),
+            client.insert(unique()).max_wait(limit).tx(&mut tx).await.unwrap_err(),
+            client.insert_many([unique(), job("b")]).max_wait(limit).await.unwrap_err(),
+        ] {
+            assert!(matches!(error, Error::Busy { waited } if waited == limit), "{error}");
+            assert!(error.is_retryable() && error.to_string().contains("locks its holder"), "{error}");
+        }
+        // The transaction is usable.
+        client.insert(job("c")).tx(&mut tx).await.unwrap();
+        tx.rollback().await.unwrap();
+        let policy = r#"'{"key": "k", "period": "PT1M"}'"#;
+        for call in [
+            format!("insert_job('a', unique_policy => {policy}, max_wait => '50 ms')"),
+            format!(
+                "insert_jobs(jsonb_build_array(jsonb_build_object('kind', 'a', 'unique_policy', {policy}::jsonb)), '50 ms')"
+            ),
+        ] {
+            let error = sqlx::query(database.sql(&format!("SELECT * FROM {{schema}}.{call}")))
+                .execute(database.pool())
+                .await
+                .unwrap_err();
+            let error = error.as_database_error().unwrap();
+            assert_eq!(error.code().as_deref(), Some("55P03"), "{error}");
+            let said = "another open transaction holds the unique key or locks its holder: waited 50 ms";
+            assert_eq!(error.message(), said);
+        }
+
+        // Unbounded it waits, and goes in when the lock is gone.
+        let blocker = pid(&mut locker).await;
+        let inserting = tokio::spawn({
+            let client = client.clone();
+            let unique = unique();
+            async move { client.insert(unique).await.unwrap() }
+        });
+        until_blocked(&database, blocker).await;
+        // Nor do other inserts wait for that one.
+        assert!(!client.insert(job("a").unique_key(key("other"))).await.unwrap().duplicate);
+        locker.commit().await.unwrap();
+        let new = inserting.await.unwrap();
+        assert!(!new.duplicate && new.id() != old);
+    }
+}
+
+#[tokio::test]
+async fn r9_a_conflict_newer_than_the_snapshot_is_retryable() {
+    for level in ["REPEATABLE READ", "SERIALIZABLE"] {
+        let database = Database::new().await;
+        let client = &database.client;
+        let begin = async || {
+            let mut tx = database.pool().begin().await.unwrap();
+            let level = format!("SET TRANSACTION ISOLATION LEVEL {level}");
+            sqlx::query(database.sql(&level)).execute(&mut *tx).await.unwrap();
+            sqlx::query("SELECT count(*) FROM pg_class").execute(&mut *tx).await.unwrap();
+            tx
+        };
+        let conflicts = [
+            OnConflict::Ignore,
+            OnConflict::Reject,
+            OnConflict::Replace,
+            OnConflict::ReplaceExceptSchedule,
+            OnConflict::Preempt,
+            OnConflict::Update,
+            OnConflict::RunAgain,
+        ];
+        for (n, on_conflict) in conflicts.into_iter().enumerate() {
+            // One insert, two in a batch, and one over a claim that has expired since.
+            // So is where many were new.
+            for way in ["one", "batch", "expired", "new", "new batch"] {
+                let text = format!("{way} {n}");
+                let scope = if on_conflict == OnConflict::RunAgain { UniqueScope::Queued } else { UniqueScope::Active };
+                let unique = || job("a").unique_key(key(&text).scope(scope).on_conflict(on_conflict));
+                if way == "expired" {
+                    let old = key(&text).period(Duration::from_secs(60));
+                    client.insert(job("old").unique_key(old)).await.unwrap();
+                    database.pass(Duration::from_secs(60)).await;
+                }
+                if way.starts_with("new") {
+                    let new = (0..80).map(|n| job("new").unique_key(key(&format!("{text} {n}"))));
+                    client.insert_many(new).await.unwrap();
+                }
+                let mut tx = begin().await;
+                client.insert(job("a").unique_key(key(&text))).await.unwrap();
+                let error = match way {
+                    "batch" | "new batch" => client.insert_many([unique(), job("b")]).tx(&mut tx).await.unwrap_err(),
+                    _ => client.insert(unique()).tx(&mut tx).await.unwrap_err(),
+                };
+                assert!(error.is_retryable(), "{level}, {text}, {on_conflict:?}: {error}");
+                // Another transaction sees the rival, and all is as the policy says.
+                let mut again = begin().await;
+                let answer = client.insert(unique()).tx(&mut again).await;
+                match on_conflict {
+                    OnConflict::Ignore => assert!(answer.unwrap().duplicate),
+                    OnConflict::Update => assert!(answer.unwrap().updated),
+                    OnConflict::RunAgain => assert!(answer.unwrap().covered),
+                    OnConflict::Reject => assert!(matches!(answer, Err(Error::Rejected(_)))),
+                    OnConflict::Replace | OnConflict::ReplaceExceptSchedule | OnConflict::Preempt => {
+                        assert!(answer.unwrap().replaced.is_some());
+                    }
+                }
+            }
+        }
+        // The SQL door.
+        let insert = database.sql(
+            "SELECT duplicate FROM {schema}.insert_job('a', unique_policy => '{\"key\": \"sql\", \"on_conflict\": \"ignore\"}')",
+        );
+        let mut tx = begin().await;
+        sqlx::query(insert.clone()).execute(database.pool()).await.unwrap();
+        let error = sqlx::query(insert.clone()).execute(&mut *tx).await.unwrap_err();
+        let code = error.as_database_error().and_then(|error| error.code());
+        assert_eq!(code.as_deref(), Some("40001"), "{level}: {error}");
+        assert!(sqlx::query_scalar::<_, bool>(insert).fetch_one(&mut *begin().await).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn r11_the_answer_is_never_nothing_while_holders_finish_and_vanish() {
+    let database = Database::with_connections(12).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let churn: Vec<_> = (0..4)
+        .map(|n| {
+            let pool = database.pool().clone();
+            let stop = stop.clone();
+            let finish = database.sql(
+                "UPDATE {schema}.job SET state = 'completed', finalized_at = now()
+                 WHERE id IN (SELECT id FROM {schema}.job WHERE state = 'available' LIMIT 3 FOR UPDATE SKIP LOCKED)",
+            );
+            let delete = database.sql(
+                "DELETE FROM {schema}.job WHERE id IN (SELECT id FROM {schema}.job LIMIT 2 FOR UPDATE SKIP LOCKED)",
+            );
+            tokio::spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    let statement = if n % 2 == 0 { sqlx::query(finish.clone()) } else { sqlx::query(delete.clone()) };
+                    statement.execute(&pool).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    let inserters: Vec<_> = (0..8)
+        .map(|_| {
+            let client = database.client.clone();
+            tokio::spawn(async move {
+                for n in 0..300 {
+                    let wanted = format!("k{}", n % 3);
+                    let answer = client.insert(job("a").unique_key(key(&wanted))).await.unwrap();
+                    assert_eq!(answer.job.unique_key.as_deref(), Some(wanted.as_str()));
+                }
+            })
+        })
+        .collect();
+    for inserter in inserters {
+        inserter.await.unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    for task in churn {
+        task.await.unwrap();
+    }
+}

@@ -1,0 +1,183 @@
+//! R7: period, ttl and window, by the database's clock.
+
+use std::time::Duration;
+
+use time::macros::datetime;
+use uniqueue::period::Length;
+use uniqueue::{JobState, OnConflict, UniqueKey, UniquePolicy, UniqueScope};
+
+use support::{Database, job};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn r7_period_ends_the_claim_after_created_at_whatever_the_state() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let key = || UniqueKey::raw("k").scope(UniqueScope::Exists).period(10 * MINUTE);
+    let holder = client.insert(job("a").scheduled_in(60 * MINUTE).unique_key(key())).await.unwrap();
+    assert_eq!(holder.job.unique_until.unwrap() - holder.job.created_at, 10 * MINUTE);
+    database.pass(9 * MINUTE).await;
+    assert!(client.insert(job("a").unique_key(key())).await.unwrap().duplicate);
+    database.pass(MINUTE).await;
+    let next = client.insert(job("a").unique_key(key())).await.unwrap();
+    assert!(!next.duplicate);
+    let old = client.job(holder.id()).await.unwrap().unwrap();
+    assert!(!old.claims, "released by the insert that met it");
+    assert_eq!(old.state, JobState::Scheduled, "and otherwise left alone");
+}
+
+#[tokio::test]
+async fn r7_ttl_of_a_scheduled_job_includes_the_delay() {
+    let database = Database::new().await;
+    let client = &database.client;
+    // Faktory's own example: perform_in(1 hour) with unique_for 10 minutes holds for 70.
+    let key = || UniqueKey::raw("k").ttl(10 * MINUTE);
+    let holder = client.insert(job("a").scheduled_in(60 * MINUTE).unique_key(key())).await.unwrap();
+    assert_eq!(holder.job.unique_until.unwrap() - holder.job.created_at, 70 * MINUTE);
+    let at_once = client.insert(job("a").unique_key(UniqueKey::raw("k2").ttl(10 * MINUTE))).await.unwrap();
+    assert_eq!(at_once.job.unique_until.unwrap() - at_once.job.created_at, 10 * MINUTE);
+    database.pass(69 * MINUTE).await;
+    assert!(client.insert(job("a").unique_key(key())).await.unwrap().duplicate);
+    database.pass(MINUTE).await;
+    assert!(!client.insert(job("a").unique_key(key())).await.unwrap().duplicate);
+}
+
+#[tokio::test]
+async fn r7_exactly_one_of_many_inserters_takes_over_an_expired_claim() {
+    let database = Database::with_connections(16).await;
+    let key = || UniqueKey::raw("k").scope(UniqueScope::Active).period(MINUTE);
+    database.client.insert(job("a").unique_key(key())).await.unwrap();
+    for _ in 0..10 {
+        database.pass(MINUTE).await;
+        let barrier = std::sync::Arc::new(tokio::sync::Barrier::new(16));
+        let tasks: Vec<_> = (0..16)
+            .map(|_| {
+                let client = database.client.clone();
+                let barrier = barrier.clone();
+                tokio::spawn(async move {
+                    barrier.wait().await;
+                    client.insert(job("a").unique_key(key())).await.unwrap()
+                })
+            })
+            .collect();
+        let mut winners = 0;
+        for task in tasks {
+            winners += usize::from(!task.await.unwrap().duplicate);
+        }
+        assert_eq!(winners, 1);
+    }
+}
+
+#[tokio::test]
+async fn r7_an_expiry_counts_inside_a_long_transaction_too() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let key = || UniqueKey::raw("k").scope(UniqueScope::Active).period(MINUTE);
+    client.insert(job("a").unique_key(key())).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    sqlx::query("SELECT now()").execute(&mut *tx).await.unwrap();
+    database.execute("UPDATE {schema}.job SET unique_until = clock_timestamp()").await;
+    assert!(!client.insert(job("a").unique_key(key())).tx(&mut tx).await.unwrap().duplicate);
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn r7_calendar_months_end_the_claim_on_the_same_day_of_a_later_month() {
+    let database = Database::new().await;
+    let client = &database.client;
+    // A summer day of New York is an hour further from UTC than a winter day, and ends a month earlier.
+    let mut tx = database.pool().begin().await.unwrap();
+    sqlx::query("SET LOCAL TimeZone = 'America/New_York'").execute(&mut *tx).await.unwrap();
+    for (text, length) in [
+        ("P1M", Length::months(1)),
+        ("P1Y", Length::years(1)),
+        ("P1Y2M3DT4H", Length::months(14).plus(Duration::from_secs(76 * 3_600))),
+    ] {
+        let by_period = UniqueKey::raw(format!("p{text}")).scope(UniqueScope::Exists).period(length);
+        let one = client.insert(job("a").unique_key(by_period)).tx(&mut tx).await.unwrap().job;
+        assert_eq!(one.unique_until, length.after(one.created_at), "{text}");
+
+        let due = datetime!(2126-01-31 23:30 UTC);
+        let by_ttl = || UniqueKey::raw(format!("t{text}")).ttl(length);
+        let mut jobs = vec![job("a").unique_key(by_ttl()).scheduled_at(due)];
+        jobs.push(job("a").unique_key(by_ttl().on_conflict(OnConflict::Replace)).scheduled_at(due));
+        // One takes the key at once, a batch takes it one by one.
+        let batch = client.insert_many(jobs).tx(&mut tx).await.unwrap();
+        let alone = UniqueKey::raw(format!("s{text}")).ttl(length);
+        let alone = client.insert(job("a").unique_key(alone).scheduled_at(due)).tx(&mut tx).await.unwrap();
+        for two in [&batch[1].job, &alone.job] {
+            assert_eq!(two.unique_until, length.after(due), "{text}");
+        }
+
+        let id: uuid::Uuid = sqlx::query_scalar(database.sql(
+            "SELECT id FROM {schema}.insert_job('a', scheduled_at => '2126-01-31 23:30Z', unique_policy => jsonb_build_object('key', 's' || $1, 'ttl', $1, 'on_conflict', 'replace'))",
+        ))
+        .bind(text)
+        .fetch_one(&mut *tx)
+        .await
+        .unwrap();
+        let in_sql = client.job(id).tx(&mut tx).await.unwrap().unwrap();
+        assert_eq!(in_sql.unique_until, length.after(due), "{text} in SQL");
+    }
+}
+
+#[tokio::test]
+async fn r7_window_is_part_of_the_key_and_scheduled_at_decides_it() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let windowed = |at| job("reconcile").scheduled_at(at).unique(UniquePolicy::river().window(15 * MINUTE));
+    // River's own example.
+    let first = client.insert(windowed(datetime!(2126-02-12 15:21 UTC))).await.unwrap();
+    assert!(client.insert(windowed(datetime!(2126-02-12 15:28 UTC))).await.unwrap().duplicate);
+    assert!(!client.insert(windowed(datetime!(2126-02-12 15:31 UTC))).await.unwrap().duplicate);
+    // The same instant in another time zone is the same window.
+    let elsewhere = datetime!(2126-02-13 01:21 +10);
+    assert_eq!(client.insert(windowed(elsewhere)).await.unwrap().id(), first.id());
+}
+
+#[tokio::test]
+async fn r7_a_delay_is_counted_from_the_moment_that_decides_the_window() {
+    let database = Database::new().await;
+    let minute = |window| job("a").unique(UniquePolicy::river().window(window)).scheduled_in(MINUTE);
+    let inserted = database.client.insert(minute(Duration::from_secs(1))).await.unwrap().job;
+    // That moment is a round trip before the insert: counted from the insert, the job could be due in another window.
+    assert!(inserted.scheduled_at - MINUTE < inserted.created_at, "{inserted:?}");
+    assert!(inserted.scheduled_at - MINUTE > inserted.created_at - MINUTE, "{inserted:?}");
+    // Without a window there is no such moment.
+    let plain = database.client.insert(job("b").scheduled_in(MINUTE)).await.unwrap().job;
+    assert_eq!(plain.scheduled_at - MINUTE, plain.created_at);
+}
+
+#[tokio::test]
+async fn r7_window_of_now_is_the_databases_now() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let policy = || UniquePolicy::river().window(Duration::from_secs(100 * 365 * 86_400));
+    let now = client.insert(job("a").unique(policy())).await.unwrap();
+    let explicit = job("a").scheduled_at(now.job.created_at).unique(policy());
+    assert_eq!(client.insert(explicit).await.unwrap().id(), now.id());
+    let delayed = job("a").scheduled_in(MINUTE).unique(policy());
+    assert_eq!(client.insert(delayed).await.unwrap().id(), now.id());
+}
+
+#[tokio::test]
+async fn r7_a_claim_begins_when_the_job_is_inserted_not_when_its_transaction_began() {
+    let database = Database::new().await;
+    let mut tx = database.pool().begin().await.unwrap();
+    let began: time::OffsetDateTime = sqlx::query_scalar("SELECT now()").fetch_one(&mut *tx).await.unwrap();
+    sqlx::query("SELECT pg_sleep(0.1)").execute(&mut *tx).await.unwrap();
+    // Both passes of the unique insert, and the plain one.
+    let unique = |text: &str| job("a").unique_key(UniqueKey::raw(text).period(MINUTE));
+    let pairs = [unique("1"), unique("2")];
+    let mut answers = database.client.insert_many(pairs).tx(&mut tx).await.unwrap();
+    answers.push(database.client.insert(unique("3")).tx(&mut tx).await.unwrap());
+    answers.push(database.client.insert(job("plain")).tx(&mut tx).await.unwrap());
+    for answer in answers {
+        assert!(answer.job.created_at - began >= Duration::from_millis(100));
+        if let Some(until) = answer.job.unique_until {
+            assert_eq!(until - answer.job.created_at, MINUTE);
+        }
+    }
+    tx.rollback().await.unwrap();
+}

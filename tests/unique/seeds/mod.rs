@@ -1,0 +1,334 @@
+//! The five pages on unique jobs that this project is measured by, sentence by sentence.
+//!
+//! One file a page. Each example and each rule of a page is a test, named for what the page says.
+//! Where two pages disagree, a test below says which constructor gives which.
+
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
+mod faktory;
+mod ojs;
+mod river;
+mod zizq_node;
+mod zizq_rust;
+
+use std::collections::BTreeSet;
+use std::future::IntoFuture;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::{Barrier, Mutex, mpsc};
+use uniqueue::{
+    Inserted, Job, JobId, JobRow, JobState, NewJob, OnConflict, OnReentry, Outcome, Result, Retention, RetryPolicy,
+    Runner, RunnerHandle, RunningJob, StateSet, Subject, UniqueKey, UniquePolicy, UniqueScope, Until,
+};
+
+use support::{Database, WAIT, job};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A failure that leaves the job waiting for its next attempt for as long as any test lasts.
+fn failure() -> Outcome {
+    Outcome::retry(HOUR, "failed as told")
+}
+
+/// A runner that loses no time.
+fn quick(database: &Database) -> Runner {
+    Runner::new(database.client.clone())
+        .queue("default", 10)
+        .retry_policy(RetryPolicy::fixed(Duration::ZERO))
+        .promote_interval(Duration::from_millis(20))
+}
+
+/// A runner for one kind of job whose attempts end as the test says.
+struct Stage {
+    runner: RunnerHandle,
+    started: mpsc::UnboundedReceiver<JobId>,
+    orders: mpsc::UnboundedSender<Outcome>,
+}
+
+impl Stage {
+    async fn of<J: Job>(database: &Database) -> Self {
+        let (starting, started) = mpsc::unbounded_channel();
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let ordered = Arc::new(Mutex::new(ordered));
+        let work = move |job: RunningJob<J>| {
+            let (starting, ordered) = (starting.clone(), ordered.clone());
+            async move {
+                starting.send(job.id()).expect("the test");
+                ordered.lock().await.recv().await.unwrap_or(Outcome::complete())
+            }
+        };
+        let runner = quick(database).worker(work).start().await.expect("a runner");
+        Self { runner, started, orders }
+    }
+
+    /// Waits for the next attempt to start.
+    async fn started(&mut self) -> JobId {
+        tokio::time::timeout(WAIT, self.started.recv()).await.expect("a start in time").expect("a start")
+    }
+
+    /// Ends an attempt that runs.
+    fn end(&self, outcome: Outcome) {
+        self.orders.send(outcome).expect("the worker");
+    }
+
+    async fn stop(self) {
+        drop(self.orders);
+        self.runner.stop().await.expect("a stop");
+    }
+}
+
+/// Waits until a job is in a state.
+async fn until(database: &Database, id: JobId, state: JobState) -> JobRow {
+    let begun = Instant::now();
+    loop {
+        let row = database.client.job(id).await.expect("an answer").expect("the job");
+        if row.state == state {
+            return row;
+        }
+        assert!(begun.elapsed() < WAIT, "job {id} is {}, not {state}: {:?}", row.state, row.errors);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Lets retention do its work on all that is past it now.
+async fn prune(database: &Database, retention: Retention) {
+    // Ids follow time and the pruner follows the ids, so that when this job is gone, the walk has
+    // come past all others.
+    let last = database.client.insert(job("last")).await.expect("an insert");
+    database.set_state(last.id(), "cancelled").await;
+    let runner = Runner::new(database.client.clone())
+        .queue("nothing", 1)
+        .worker(|_: RunningJob<Nothing>| async {})
+        .retention(retention.cancelled(Duration::ZERO))
+        .prune_interval(Duration::from_millis(10))
+        .start()
+        .await
+        .expect("a runner");
+    let begun = Instant::now();
+    while database.client.job(last.id()).await.expect("an answer").is_some() {
+        assert!(begun.elapsed() < WAIT, "nothing is pruned");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    runner.stop().await.expect("a stop");
+}
+
+#[derive(serde::Deserialize, serde::Serialize, Job)]
+#[job(kind = "nothing")]
+struct Nothing {}
+
+/// Inserts on as many connections at once as asked, at one moment.
+async fn race(database: &Database, inserters: usize, make: impl Fn() -> NewJob) -> Vec<Result<Inserted>> {
+    let barrier = Arc::new(Barrier::new(inserters));
+    let tasks: Vec<_> = (0..inserters)
+        .map(|_| {
+            let (client, barrier, job) = (database.client.clone(), barrier.clone(), make());
+            tokio::spawn(async move {
+                barrier.wait().await;
+                client.insert(job).into_future().await
+            })
+        })
+        .collect();
+    let mut answers = Vec::with_capacity(inserters);
+    for task in tasks {
+        answers.push(task.await.expect("an insert that does not panic"));
+    }
+    answers
+}
+
+/// How many jobs there are.
+async fn jobs(database: &Database) -> i64 {
+    database.number("SELECT count(*) FROM {schema}.job").await
+}
+
+/// What a policy makes of a job, without a database.
+fn claim(policy: &UniquePolicy, kind: &str, queue: &str, args: &Value) -> Option<uniqueue::Claim> {
+    let subject = Subject { kind, queue, args, meta: &json!({}), window_at: Some(time::OffsetDateTime::UNIX_EPOCH) };
+    policy.resolve(&subject).expect("a claim")
+}
+
+/// The policy of each seed with what it needs at the least to enforce anything.
+fn defaults() -> [(&'static str, UniquePolicy); 5] {
+    [
+        ("own", UniquePolicy::new()),
+        ("zizq", UniquePolicy::zizq()),
+        ("river", UniquePolicy::river().by_args()),
+        ("ojs", UniquePolicy::ojs()),
+        ("faktory", UniquePolicy::faktory(HOUR)),
+    ]
+}
+
+/// Whose states count: each seed leaves other states out.
+#[test]
+fn seeds_disagree_on_the_states_that_claim_by_default() {
+    use JobState::{Cancelled, Completed, Discarded, Running};
+    for (seed, policy) in defaults() {
+        let left_out = match seed {
+            "zizq" => StateSet::of(&[Running, Completed, Cancelled, Discarded]),
+            "river" => StateSet::of(&[Cancelled, Discarded]),
+            "faktory" => StateSet::of(&[Completed]),
+            _ => StateSet::of(&[Completed, Cancelled, Discarded]),
+        };
+        let states = claim(&policy, "k", "q", &json!({})).unwrap().states;
+        for state in JobState::ALL {
+            assert_eq!(states.contains(state), !left_out.contains(state), "{seed} {state}");
+        }
+    }
+    let key = UniqueKey::raw("k").claim().unwrap();
+    assert_eq!(key.states, UniqueScope::Queued.states(), "a key of one's own has Zizq's scope");
+}
+
+/// Whose states count. OJS tells of the newcomer's list, Zizq and River's index of the states of the
+/// job in place. Here it is the job in place for every constructor; while one kind has one policy,
+/// which is what OJS's page shows, the two readings are one.
+#[tokio::test]
+async fn seeds_disagree_on_whose_states_count_and_the_job_in_place_decides() {
+    let database = Database::new().await;
+    for (seed, policy) in defaults() {
+        let narrow = policy.clone().states([JobState::Scheduled]).on_conflict(OnConflict::Ignore);
+        let broad = policy.scope(UniqueScope::Exists).on_conflict(OnConflict::Ignore);
+        for (first, second, is_duplicate) in [(&broad, &narrow, true), (&narrow, &broad, false)] {
+            database.execute("DELETE FROM {schema}.job").await;
+            let first = database.client.insert(job(seed).unique(first.clone())).await.unwrap();
+            database.set_state(first.id(), "running").await;
+            let second = database.client.insert(job(seed).unique(second.clone())).await.unwrap();
+            assert_eq!(second.duplicate, is_duplicate, "{seed}");
+        }
+    }
+}
+
+/// Whose length of time counts: again that of the job in place, whatever the newcomer brings.
+#[tokio::test]
+async fn the_period_of_the_job_in_place_decides_and_a_job_without_a_policy_is_in_nobodys_way() {
+    let database = Database::new().await;
+    let insert = |policy: UniquePolicy| database.client.insert(job("a").unique(policy)).into_future();
+    let ignored = || UniquePolicy::ojs().on_conflict(OnConflict::Ignore);
+    database.client.insert(job("a")).await.unwrap();
+    assert!(!insert(ignored().period(HOUR)).await.unwrap().duplicate, "the job without a policy claims nothing");
+    database.pass(2 * MINUTE).await;
+    assert!(insert(ignored().period(MINUTE)).await.unwrap().duplicate);
+    database.pass(HOUR).await;
+    assert!(!insert(ignored()).await.unwrap().duplicate);
+}
+
+/// What a duplicate meets: OJS and Faktory make it visible, the others hand back the holder.
+#[tokio::test]
+async fn seeds_disagree_on_what_a_duplicate_does_by_default() {
+    let database = Database::new().await;
+    for (seed, policy) in defaults() {
+        let insert = || database.client.insert(job(seed).unique(policy.clone())).into_future();
+        let first = insert().await.unwrap();
+        match insert().await {
+            Ok(second) => {
+                assert!(["own", "zizq", "river"].contains(&seed), "{seed}");
+                assert!(second.duplicate);
+                assert_eq!(second.id(), first.id());
+            }
+            Err(error) => {
+                assert!(["ojs", "faktory"].contains(&seed), "{seed}");
+                assert_eq!(error.rejections()[0].holder, first.id());
+            }
+        }
+    }
+    assert_eq!(UniqueKey::raw("k").claim().unwrap().on_conflict, OnConflict::Ignore);
+}
+
+/// What a key is made from when nothing is said: the kind alone, or the args and the queue too.
+#[test]
+fn seeds_disagree_on_what_makes_two_jobs_the_same_by_default() {
+    for (seed, policy) in defaults() {
+        let key = |kind: &str, queue: &str, args: Value| claim(&policy, kind, queue, &args).unwrap().key;
+        let base = key("k", "q", json!({"a": 1}));
+        assert_ne!(key("other", "q", json!({"a": 1})), base, "{seed}: the kind always counts");
+        let args_count = key("k", "q", json!({"a": 2})) != base;
+        assert_eq!(args_count, ["zizq", "river", "faktory"].contains(&seed), "{seed}");
+        let queue_counts = key("k", "other", json!({"a": 1})) != base;
+        assert_eq!(queue_counts, seed == "faktory", "{seed}");
+    }
+    assert_eq!(claim(&UniquePolicy::river(), "k", "q", &json!({})), None, "River's empty options enforce nothing");
+}
+
+/// Three seeds have a length of time, and mean three things by it.
+#[tokio::test]
+async fn seeds_disagree_on_what_a_length_of_time_means() {
+    let database = Database::new().await;
+    // Half past the hour, so that the calendar's hour and the job's own differ.
+    let due = time::macros::datetime!(2126-02-12 15:30 UTC);
+    let at = |kind, due, policy| job(kind).scheduled_at(due).unique(policy);
+    let insert = |new: NewJob| database.client.insert(new).into_future();
+
+    // OJS: from the holder's creation, whenever it is due.
+    let ojs = insert(at("ojs", due, UniquePolicy::ojs().period(HOUR))).await.unwrap().job;
+    assert_eq!(ojs.unique_until.unwrap() - ojs.created_at, HOUR);
+    // Faktory: from when the holder is due.
+    let faktory = insert(at("faktory", due, UniquePolicy::faktory(HOUR))).await.unwrap().job;
+    assert_eq!(faktory.unique_until.unwrap() - faktory.scheduled_at, HOUR);
+    // River: the hour of the calendar that the job falls into, which is part of the key.
+    let river = |due| at("river", due, UniquePolicy::river().window(HOUR));
+    let first = insert(river(due)).await.unwrap().job;
+    assert_eq!(first.unique_until, None);
+    assert!(insert(river(due + 29 * MINUTE)).await.unwrap().duplicate);
+    assert!(!insert(river(due + 30 * MINUTE)).await.unwrap().duplicate);
+    // Zizq has none, and a key may carry either of the first two.
+    assert_eq!(UniqueKey::raw("k").period(HOUR).claim().unwrap().period, Some(HOUR.into()));
+    assert_eq!(UniqueKey::raw("k").ttl(HOUR).claim().unwrap().ttl, Some(HOUR.into()));
+    for both in [
+        UniquePolicy::ojs().period(HOUR).ttl(HOUR),
+        UniquePolicy::faktory(HOUR).window(HOUR),
+        UniquePolicy::river().window(HOUR).period(HOUR),
+    ] {
+        assert!(both.check().is_err(), "one meaning at a time");
+    }
+}
+
+/// A discarded job: for Faktory it still holds its lock, for all others its key is free.
+#[tokio::test]
+async fn seeds_disagree_on_whether_a_discarded_job_holds_its_key() {
+    let database = Database::new().await;
+    for (seed, policy) in defaults() {
+        let holder = database.client.insert(job(seed).unique(policy.clone())).await.unwrap();
+        database.set_state(holder.id(), "discarded").await;
+        let again = database.client.insert(job(seed).unique(policy.on_conflict(OnConflict::Ignore))).await.unwrap();
+        assert_eq!(again.duplicate, seed == "faktory", "{seed}");
+    }
+}
+
+/// A job that comes back and finds its key taken: River discards it, and the other pages do not say.
+#[test]
+fn seeds_disagree_on_reentry_and_no_constructor_discards_unasked() {
+    for (seed, policy) in defaults() {
+        assert!(!claim(&policy, "k", "q", &json!({})).unwrap().discard_on_reentry, "{seed}");
+        let asked = policy.on_reentry(OnReentry::Discard);
+        assert!(claim(&asked, "k", "q", &json!({})).unwrap().discard_on_reentry, "{seed}");
+    }
+}
+
+/// Faktory's lock ends at success or at the start, by one word; the others have states for it.
+#[test]
+fn seeds_disagree_on_how_the_end_of_a_claim_is_said() {
+    let success = claim(&UniquePolicy::faktory(HOUR), "k", "q", &json!({})).unwrap();
+    assert_eq!(UniquePolicy::new().until(Until::Success), UniquePolicy::new().states(success.states));
+    let start = claim(&UniquePolicy::faktory(HOUR).until(Until::Start), "k", "q", &json!({})).unwrap();
+    assert!(start.until_start && !success.until_start);
+    let zizq = claim(&UniquePolicy::zizq(), "k", "q", &json!({})).unwrap();
+    assert!(!zizq.until_start, "Zizq's Queued comes back with a retry, Faktory's start does not");
+}
+
+/// The constructors' keys are distinct only by what they hold: one way of making keys for all.
+#[test]
+fn seeds_share_one_way_of_making_keys() {
+    let keys: BTreeSet<_> = [
+        UniquePolicy::zizq(),
+        UniquePolicy::new().by_args(),
+        UniquePolicy::river().by_args(),
+        UniquePolicy::ojs().by_args(),
+        UniquePolicy::from_ojs(&json!({"keys": ["args"]})).unwrap(),
+    ]
+    .iter()
+    .map(|policy| claim(policy, "k", "q", &json!({"a": 1})).unwrap().key)
+    .collect();
+    assert_eq!(keys.len(), 1, "{keys:?}");
+}

@@ -1,0 +1,333 @@
+//! Zizq's Node client: the page on its unique jobs.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use uniqueue::{Job, JobState, NewJob, Outcome, Retention, UniqueKey, UniqueScope};
+
+use super::{HOUR, Stage, failure, jobs, prune, race, until};
+use support::{Database, job};
+
+const EMAIL: &str = "send_email:welcome:42";
+
+/// The page's raw enqueue: type, queue, payload, key and scope, each given by hand.
+fn send_email() -> NewJob {
+    NewJob::new("send_email", &json!({"userId": 42, "template": "welcome"}))
+        .queue("emails")
+        .unique_key(UniqueKey::raw(EMAIL).scope(UniqueScope::Active))
+}
+
+#[derive(Clone, Deserialize, Serialize)]
+struct ExampleJob {
+    to: String,
+    subject: String,
+}
+
+/// The page's `uniqueKey()`: by the whole payload, under the type's name.
+impl Job for ExampleJob {
+    const KIND: &'static str = "example_job";
+
+    fn unique_key(&self) -> Option<UniqueKey> {
+        Some(UniqueKey::zizq_node(Self::KIND, self))
+    }
+}
+
+fn example(to: &str, subject: &str) -> ExampleJob {
+    ExampleJob { to: to.to_owned(), subject: subject.to_owned() }
+}
+
+fn key_of(job: &impl Job) -> String {
+    job.unique_key().expect("a key").text().expect("a text").to_owned()
+}
+
+/// Two enqueues of one job in quick succession are one job; the scope is optional.
+#[tokio::test]
+async fn identical_jobs_in_quick_succession_become_one() {
+    let database = Database::new().await;
+    let insert = || database.client.insert(example("test@test.com", "Example"));
+    let answers = [insert().await.unwrap(), insert().await.unwrap(), insert().await.unwrap()];
+    assert!(answers.iter().all(|answer| answer.id() == answers[0].id()));
+    assert_eq!(jobs(&database).await, 1);
+}
+
+/// Enqueued by name, a job has the key and the scope that the call gives it.
+#[tokio::test]
+async fn a_raw_enqueue_brings_its_own_key_and_scope() {
+    let database = Database::new().await;
+    let inserted = database.client.insert(send_email()).await.unwrap().job;
+    assert_eq!((inserted.kind.as_str(), inserted.queue.as_str()), ("send_email", "emails"));
+    assert_eq!(inserted.args_as::<Value>().unwrap(), json!({"userId": 42, "template": "welcome"}));
+    assert_eq!(inserted.unique_key.as_deref(), Some(EMAIL));
+    assert_eq!(inserted.unique_states, Some(UniqueScope::Active.states()));
+}
+
+/// Attached to a type, the helper hashes chosen fields, in any member order, behind the type.
+#[test]
+fn a_helper_on_the_type_hashes_chosen_fields_behind_the_type() {
+    #[derive(Deserialize, Serialize)]
+    struct SendEmail {
+        #[serde(rename = "userId")]
+        user_id: u64,
+        action: String,
+        body: String,
+    }
+    impl Job for SendEmail {
+        const KIND: &'static str = "sendEmail";
+
+        fn unique_key(&self) -> Option<UniqueKey> {
+            let fields = json!({"userId": self.user_id, "action": self.action});
+            Some(UniqueKey::zizq_node(Self::KIND, fields).scope(UniqueScope::Queued))
+        }
+    }
+    let email = |action: &str, body: &str| SendEmail { user_id: 42, action: action.to_owned(), body: body.to_owned() };
+    // SHA-256 of {"action":"welcome","userId":42,}
+    let hash = "3501785610d04779fedda3614d6505c8c22736888a297aa769f1a6fafe888116";
+    assert_eq!(key_of(&email("welcome", "a")), format!("sendEmail:{hash}"));
+    assert_eq!(key_of(&email("welcome", "b")), key_of(&email("welcome", "a")));
+    assert_ne!(key_of(&email("goodbye", "a")), key_of(&email("welcome", "a")));
+    assert_eq!(
+        UniqueKey::zizq_node("t", json!({"userId": 42, "action": "welcome"})),
+        UniqueKey::zizq_node("t", json!({"action": "welcome", "userId": 42})),
+    );
+}
+
+/// A type's scope is queued when it says nothing.
+#[tokio::test]
+async fn without_a_scope_it_is_queued() {
+    let database = Database::new().await;
+    let inserted = database.client.insert(example("a", "b")).await.unwrap();
+    assert_eq!(inserted.job.unique_states, Some(UniqueScope::Queued.states()));
+}
+
+/// Of two concurrent enqueues one is the job and the other its duplicate, without a race.
+#[tokio::test]
+async fn concurrent_enqueues_are_deduplicated_without_a_race() {
+    let database = Database::new().await;
+    for round in 0..30 {
+        let answers = race(&database, 2, || job("a").unique_key(UniqueKey::raw(format!("k{round}")))).await;
+        let answers: Vec<_> = answers.into_iter().map(|answer| answer.unwrap()).collect();
+        assert!(answers[0].duplicate != answers[1].duplicate, "exactly one is new");
+        assert_eq!(answers[0].id(), answers[1].id());
+    }
+}
+
+/// Each scope's statuses, in Zizq's names and ours: scheduled, ready (available), in flight
+/// (running), completed and dead (discarded).
+#[tokio::test]
+async fn each_scope_covers_its_statuses() {
+    use JobState::{Available, Completed, Discarded, Running, Scheduled};
+    let database = Database::new().await;
+    for (scope, covered) in [
+        (UniqueScope::Queued, vec![Scheduled, Available]),
+        (UniqueScope::Active, vec![Scheduled, Available, Running]),
+        (UniqueScope::Exists, vec![Scheduled, Available, Running, Completed, Discarded]),
+    ] {
+        assert_eq!(scope.as_str().parse::<UniqueScope>().unwrap(), scope, "the page's own spelling");
+        for state in [Scheduled, Available, Running, Completed, Discarded] {
+            let key = || UniqueKey::raw(format!("{scope} {state}")).scope(scope);
+            let first = database.client.insert(job("a").unique_key(key())).await.unwrap();
+            database.set_state(first.id(), state.as_str()).await;
+            let second = database.client.insert(job("a").unique_key(key())).await.unwrap();
+            assert_eq!(second.duplicate, covered.contains(&state), "{scope} {state}");
+        }
+    }
+}
+
+/// Queued ends when a worker takes the job, even if the job then fails and comes back.
+#[tokio::test]
+async fn queued_accepts_a_new_job_once_a_worker_took_the_first_even_if_that_fails() {
+    let database = Database::new().await;
+    let mut stage = Stage::of::<ExampleJob>(&database).await;
+    let first = database.client.insert(example("a", "b")).await.unwrap();
+    assert_eq!(stage.started().await, first.id());
+    let later = || database.client.insert(example("a", "b")).scheduled_in(HOUR);
+    let second = later().await.unwrap();
+    assert!(!second.duplicate);
+    stage.end(failure());
+    let row = until(&database, first.id(), JobState::Retryable).await;
+    assert!(!row.claims, "the second job holds the key by now");
+    assert_eq!(later().await.unwrap().id(), second.id());
+    // With the second gone, the first takes its key back at its next change of state.
+    database.set_state(second.id(), "cancelled").await;
+    database.pass(HOUR).await;
+    assert_eq!(stage.started().await, first.id());
+    stage.end(failure());
+    assert!(until(&database, first.id(), JobState::Retryable).await.claims);
+    stage.stop().await;
+}
+
+/// Active ends when the job has been worked.
+#[tokio::test]
+async fn active_ends_when_the_job_completes() {
+    let database = Database::new().await;
+    let mut stage = Stage::of::<ExampleJob>(&database).await;
+    let key = || UniqueKey::raw("k").scope(UniqueScope::Active);
+    let insert = || database.client.insert(example("a", "b")).unique_key(key());
+    let first = insert().await.unwrap();
+    stage.started().await;
+    assert!(insert().await.unwrap().duplicate);
+    stage.end(failure());
+    until(&database, first.id(), JobState::Retryable).await;
+    assert!(insert().await.unwrap().duplicate, "not yet successful");
+    database.pass(HOUR).await;
+    stage.started().await;
+    stage.end(Outcome::complete());
+    until(&database, first.id(), JobState::Completed).await;
+    assert!(!insert().await.unwrap().duplicate);
+    stage.stop().await;
+}
+
+/// Exists ends with the record of the job, by the retention policy.
+#[tokio::test]
+async fn exists_lasts_as_long_as_the_record_of_the_job() {
+    let database = Database::new().await;
+    let insert = || {
+        let key = UniqueKey::raw("k").scope(UniqueScope::Exists);
+        database.client.insert(job("a")).unique_key(key)
+    };
+    let first = insert().await.unwrap();
+    database.set_state(first.id(), "completed").await;
+    prune(&database, Retention::forever()).await;
+    assert!(insert().await.unwrap().duplicate);
+    prune(&database, Retention::forever().completed(std::time::Duration::ZERO)).await;
+    assert!(!insert().await.unwrap().duplicate);
+}
+
+/// A broader newcomer does not take the place of a narrower job that was there first.
+#[tokio::test]
+async fn whichever_was_enqueued_first_is_retained() {
+    let database = Database::new().await;
+    let with = |scope| database.client.insert(job("a")).unique_key(UniqueKey::raw("k").scope(scope));
+    let first = with(UniqueScope::Queued).await.unwrap();
+    for broader in [UniqueScope::Active, UniqueScope::Completed, UniqueScope::Exists] {
+        let second = with(broader).await.unwrap();
+        assert!(second.duplicate);
+        assert_eq!(second.id(), first.id());
+    }
+    let row = database.client.job(first.id()).await.unwrap().unwrap();
+    assert_eq!(row.unique_states, Some(UniqueScope::Queued.states()), "and it keeps its own scope");
+}
+
+/// Once the first left its own scope, a newcomer goes in, however broad its own scope is.
+#[tokio::test]
+async fn a_job_that_left_its_scope_does_not_keep_a_broader_one_out() {
+    let database = Database::new().await;
+    let with = |scope| database.client.insert(job("a")).unique_key(UniqueKey::raw("k").scope(scope));
+    let first = with(UniqueScope::Queued).await.unwrap();
+    database.set_state(first.id(), "running").await;
+    let second = with(UniqueScope::Active).await.unwrap();
+    assert!(!second.duplicate);
+    // Uniqueness is what the job in place asks of those that come after it.
+    database.set_state(second.id(), "running").await;
+    assert!(with(UniqueScope::Queued).await.unwrap().duplicate);
+}
+
+/// The whole payload within the type: equal payloads are equal within one type and no other.
+#[test]
+fn the_helper_uses_the_whole_payload_within_the_type() {
+    let payload = example("a", "b");
+    assert_eq!(key_of(&payload), key_of(&payload.clone()));
+    assert_ne!(UniqueKey::zizq_node("one", &payload), UniqueKey::zizq_node("other", &payload));
+    assert_ne!(key_of(&payload), key_of(&example("a", "c")));
+}
+
+/// A key is a logical thing: two types may share one.
+#[tokio::test]
+async fn two_types_may_be_the_same_job() {
+    let database = Database::new().await;
+    let notify = |kind| database.client.insert(job(kind)).unique_key(UniqueKey::raw("notify:42"));
+    let push = notify("push_notification").await.unwrap();
+    let email = notify("email").await.unwrap();
+    assert!(email.duplicate);
+    assert_eq!((email.id(), email.job.kind.as_str()), (push.id(), "push_notification"));
+}
+
+/// The hashes that the page prints for whole payloads.
+#[test]
+fn the_printed_hashes_of_whole_payloads() {
+    let hash = "example_job:3c6da81af475f0b1ddeac43095199334b3ebfaafff9a7e6794b4d4e38122c597";
+    assert_eq!(key_of(&example("test@test.com", "Example")), hash);
+    let reordered = json!({"subject": "Example", "to": "test@test.com"});
+    assert_eq!(UniqueKey::zizq_node("example_job", reordered).text().unwrap(), hash);
+    assert_eq!(
+        key_of(&example("other@test.com", "Example")),
+        "example_job:f702b3ff543464bb9bb1bc2e65734f6df07271baeca1a0452e67096ce71a86bb"
+    );
+}
+
+/// The hashes that the page prints for one field, and that the composition by hand is the same.
+#[test]
+fn the_printed_hashes_of_a_subset_of_the_payload() {
+    fn by_recipient(job: &ExampleJob) -> UniqueKey {
+        UniqueKey::zizq_node("example_job", json!({"to": job.to}))
+    }
+    let hash = "example_job:b5c4c35eeacf8bbf2034b0ed8b0e2f9ac3e7da66b79b543e9c6c124d90c371a3";
+    assert_eq!(by_recipient(&example("test@test.com", "Example")).text().unwrap(), hash);
+    assert_eq!(by_recipient(&example("test@test.com", "Other")).text().unwrap(), hash);
+    assert_eq!(
+        by_recipient(&example("other@test.com", "Example")).text().unwrap(),
+        "example_job:fadcd704b379aa47dffc6aadd7d77bfd2a74baa9c1ee9a11913df6f85faa4bd6"
+    );
+}
+
+/// The hashes that the page prints for hourly slots: 1:30 and 1:59, then 2:00 and 2:05. They are
+/// of 2026-04-25 at UTC+10, the day the page was written.
+#[test]
+fn the_printed_hashes_of_hourly_slots() {
+    use time::macros::datetime;
+    let at = |instant: time::OffsetDateTime| {
+        let bucket = instant.unix_timestamp() / 3_600 * 3_600_000;
+        let payload = json!({"to": "test@test.com", "subject": "Example", "bucket": bucket});
+        UniqueKey::zizq_node("example_job", payload)
+    };
+    for (instants, hash) in [
+        (
+            [datetime!(2026-04-25 13:30 +10), datetime!(2026-04-25 13:59 +10)],
+            "example_job:d59dfcd80066c8a8b55e0d8faa929a6074bdd1aa8b904349b0987a8048bf8d8a",
+        ),
+        (
+            [datetime!(2026-04-25 14:00 +10), datetime!(2026-04-25 14:05 +10)],
+            "example_job:689a17f552bca147b28f39f8d909f02709738e23810cfaf633b221807498f59a",
+        ),
+    ] {
+        for instant in instants {
+            assert_eq!(at(instant).text().unwrap(), hash);
+        }
+    }
+}
+
+/// The page's pair of enqueues: one id for both, and the flag on the second only.
+#[tokio::test]
+async fn a_duplicate_has_the_id_of_the_job_in_place_and_the_flag() {
+    let database = Database::new().await;
+    let result1 = database.client.insert(send_email()).await.unwrap();
+    let result2 = database.client.insert(send_email()).await.unwrap();
+    assert_eq!(result2.id(), result1.id());
+    assert_eq!((result1.duplicate, result2.duplicate), (false, true));
+}
+
+/// The same of a bulk enqueue, for a job in place before and for one within the bulk.
+#[tokio::test]
+async fn the_same_is_true_in_bulk() {
+    let database = Database::new().await;
+    let first = database.client.insert(send_email()).await.unwrap();
+    let answers = database.client.insert_many([send_email(), job("plain"), send_email()]).await.unwrap();
+    assert_eq!(answers.iter().map(|answer| answer.duplicate).collect::<Vec<_>>(), [true, false, true]);
+    assert_eq!((answers[0].id(), answers[2].id()), (first.id(), first.id()));
+    let other = || job("a").unique_key(UniqueKey::raw("other"));
+    let answers = database.client.insert_many([other(), other()]).await.unwrap();
+    assert_eq!(answers.iter().map(|answer| answer.duplicate).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(answers[0].id(), answers[1].id());
+}
+
+/// An application can enqueue again and again without an error to handle, in one transaction too.
+#[tokio::test]
+async fn duplicates_need_no_error_handling() {
+    let database = Database::new().await;
+    let mut tx = database.pool().begin().await.unwrap();
+    for n in 0..5 {
+        let inserted = database.client.insert(send_email()).tx(&mut tx).await.unwrap();
+        assert_eq!(inserted.duplicate, n > 0);
+    }
+    tx.commit().await.unwrap();
+    assert_eq!(jobs(&database).await, 1);
+}

@@ -1,0 +1,178 @@
+//! The limits of groups: never more jobs than allowed, and no place free for long.
+
+use std::time::Duration;
+
+use uniqueue::NewJob;
+
+use super::{assert_limits_were_kept, with_history};
+use support::process::{Order, RunnerProcess};
+use support::work::{Deed, Work};
+use support::{Database, soak};
+
+/// Jobs of groups with limits 1 to 5, two fifths of which fail now and then, or snooze. Each takes up to `millis`.
+pub(super) fn work(groups: usize, jobs: usize, millis: u64) -> Vec<NewJob> {
+    (0..jobs)
+        .map(|n| {
+            let group = n % groups;
+            let deed = match n / groups % 5 {
+                3 => Deed::Fail,
+                4 => Deed::Snooze,
+                _ => Deed::Plain,
+            };
+            let millis = n as u64 % millis;
+            NewJob::from(Work { deed, millis }).group(format!("g{group}")).group_limit((group % 5 + 1) as u16)
+        })
+        .collect()
+}
+
+pub(super) const LEFT: &str = "SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL";
+
+#[tokio::test]
+async fn never_more_jobs_of_a_group_run_than_its_limit_with_several_runners() {
+    let database = with_history().await;
+    database.client.insert_many(work(soak(20, 1_000), soak(600, 20_000), 7)).await.unwrap();
+    let runners: Vec<_> = (0..soak(3, 16))
+        .map(|n| RunnerProcess::start(&Order::new(&database.url, &database.schema, &format!("r{n}"))))
+        .collect();
+    // Limits change meanwhile: what starts after the change keeps to it.
+    for round in 0..20 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let limit = format!(
+            "INSERT INTO {{schema}}.queue (name, max_per_group) VALUES ('default', {})
+            ON CONFLICT (name) DO UPDATE SET max_per_group = excluded.max_per_group",
+            if round % 3 == 2 { "NULL".to_owned() } else { (round % 5 + 1).to_string() }
+        );
+        database.execute(&limit).await;
+    }
+    database.until(LEFT, 0).await;
+    drop(runners);
+    let broken = "SELECT count(*) FROM {schema}.history WHERE is_start AND running > allowed";
+    assert_eq!(database.number(broken).await, 0, "starts beyond the limit");
+}
+
+#[tokio::test]
+async fn a_place_that_a_job_frees_is_filled_at_once() {
+    let database = with_history().await;
+    let jobs = (0..200).map(|_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }).group("one").group_limit(1));
+    database.client.insert_many(jobs).await.unwrap();
+    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    database.until(LEFT, 0).await;
+    let longest = "SELECT max(extract(epoch FROM gap) * 1000)::bigint
+        FROM (SELECT at - lag(at) OVER (ORDER BY n) AS gap, is_start FROM {schema}.history) AS h WHERE is_start";
+    let longest = database.number(longest).await;
+    assert!(longest < 1_000, "a place was free for {longest} ms");
+    let took = "SELECT (extract(epoch FROM max(at) - min(at)) * 1000)::bigint FROM {schema}.history";
+    let took = database.number(took).await;
+    assert!(took < 8_000, "200 jobs took {took} ms");
+    assert_limits_were_kept(&database).await;
+}
+
+#[tokio::test]
+async fn no_place_is_free_for_a_second_in_many_groups_and_runners() {
+    let database = with_history().await;
+    let groups = soak(10, 20);
+    let jobs = (0..soak(400, 2_000))
+        .map(|n| NewJob::from(Work { deed: Deed::Plain, millis: 5 }).group(format!("g{}", n % groups)).group_limit(2));
+    database.client.insert_many(jobs).await.unwrap();
+    // As many slots as places.
+    let order = |n| Order { concurrency: groups / 2, ..Order::new(&database.url, &database.schema, n) };
+    let runners = ["a", "b", "c", "d"].map(|n| RunnerProcess::start(&order(n)));
+    database.until(LEFT, 0).await;
+    drop(runners);
+    let longest = "SELECT max(extract(epoch FROM gap) * 1000)::bigint
+        FROM (
+            SELECT lead(at) OVER (PARTITION BY group_key ORDER BY n) - at AS gap, is_start,
+                lead(is_start) OVER (PARTITION BY group_key ORDER BY n) AS is_start_next
+            FROM {schema}.history
+        ) AS h
+        WHERE NOT is_start AND is_start_next";
+    let longest = database.number(longest).await;
+    assert!(longest < soak(1_000, 2_000), "a place was free for {longest} ms");
+    assert_limits_were_kept(&database).await;
+}
+
+#[tokio::test]
+async fn an_operator_who_cancels_or_deletes_a_job_frees_its_place() {
+    let database = with_history().await;
+    let client = &database.client;
+    let job = |n: i16| NewJob::from(Work { deed: Deed::Plain, millis: 0 }).group("one").group_limit(1).priority(n);
+    let held = client.insert_many([job(2), job(1), job(0)]).await.unwrap();
+    let run = |id| format!("UPDATE {{schema}}.job SET state = 'running', worker = gen_random_uuid() WHERE id = '{id}'");
+    database.execute(&run(held[0].id())).await;
+    let chosen = "SELECT cardinality(ids)::bigint
+        FROM {schema}._jobs_of_groups('default', '{deed}', 5, 0, false, '{}', 10, '', '{}')";
+    assert_eq!(database.number(chosen).await, 0);
+    client.cancel(held[0].id()).await.unwrap();
+    assert_eq!(database.number(chosen).await, 1, "the cancelled job's place");
+    database.execute(&run(held[1].id())).await;
+    assert_eq!(database.number(chosen).await, 0);
+    client.cancel(held[1].id()).await.unwrap();
+    client.delete(held[1].id()).await.unwrap();
+    assert_eq!(database.number(chosen).await, 1);
+}
+
+#[tokio::test]
+async fn blocked_groups_keep_no_other_job_from_its_turn() {
+    let database = Database::new().await;
+    // A job of each group runs for ever.
+    database
+        .execute(
+            "INSERT INTO {schema}.job (id, kind, group_key, group_limit, args, state, worker)
+            SELECT {schema}.new_job_id(), 'deed', 'g' || n % 1000, 1, '{\"deed\": \"plain\", \"millis\": 0}',
+                CASE WHEN n < 1000 THEN 'running' ELSE 'available' END::{schema}.job_state,
+                CASE WHEN n < 1000 THEN '00000000-0000-7000-8000-000000000001'::uuid END
+            FROM generate_series(0, 9999) AS n",
+        )
+        .await;
+    database
+        .execute(
+            "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
+            VALUES ('00000000-0000-7000-8000-000000000001', 'busy', '{}', now() + interval '1 hour', true)",
+        )
+        .await;
+    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    let jobs = |group: Option<&str>| {
+        let work = |_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }).priority(-1);
+        let group = group.map(ToOwned::to_owned);
+        (0..100).map(work).map(move |job| match &group {
+            Some(group) => job.group(group.clone()),
+            None => job,
+        })
+    };
+    database.client.insert_many(jobs(None)).await.unwrap();
+    database.client.insert_many(jobs(Some("zz"))).await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 200).await;
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await, 1_000);
+}
+
+#[tokio::test]
+async fn a_fetch_counts_the_jobs_of_a_group_under_the_lock_of_its_queue() {
+    const CHOSEN: &str = "SELECT cardinality(ids)::bigint
+        FROM {schema}._jobs_of_groups('default', '{deed}', 5, 0, false, '{}', 10, '', '{}')";
+    let database = Database::new().await;
+    // Its row is there: a fetch that made it would hold the other one up by that alone.
+    database.client.queue("default").fair(false).await.unwrap();
+    let job = || NewJob::from(Work { deed: Deed::Plain, millis: 0 }).group("one").group_limit(1);
+    let first = database.client.insert(job()).await.unwrap().id();
+    let mut fetch = database.pool().begin().await.unwrap();
+    let chosen: i64 = sqlx::query_scalar(database.sql(CHOSEN)).fetch_one(&mut *fetch).await.unwrap();
+    assert_eq!(chosen, 1);
+    // It comes before the chosen job, whose row's lock says nothing about it.
+    database.client.insert(job().priority(1)).await.unwrap();
+    assert_eq!(database.number(CHOSEN).await, 0, "the other fetch has counted, and has not started its job yet");
+    let start = format!("UPDATE {{schema}}.job SET state = 'running', worker = gen_random_uuid() WHERE id = '{first}'");
+    sqlx::query(database.sql(&start)).execute(&mut *fetch).await.unwrap();
+    fetch.commit().await.unwrap();
+    assert_eq!(database.number(CHOSEN).await, 0, "the place is taken");
+    database.set_state(first, "completed").await;
+    assert_eq!(database.number(CHOSEN).await, 1);
+}
+
+#[tokio::test]
+async fn groups_need_read_committed() {
+    let database = Database::new().await;
+    let mut tx = database.pool().begin().await.unwrap();
+    sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *tx).await.unwrap();
+    let lock = sqlx::query(database.sql("SELECT FROM {schema}._lock_queue('default')")).execute(&mut *tx).await;
+    assert!(lock.unwrap_err().to_string().contains("READ COMMITTED"));
+}

@@ -1,0 +1,107 @@
+//! One at a time: at most one runs, at most one waits, and no change is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use uniqueue::{BoxError, NewJob, Outcome, RetryPolicy, Runner, RunningJob, UniqueKey, UniquePolicy};
+
+use super::{Task, assert_limits_were_kept, with_history};
+use support::Database;
+
+fn one(n: u32) -> NewJob {
+    NewJob::from(Task { n }).one_at_a_time(UniquePolicy::new())
+}
+
+#[tokio::test]
+async fn an_insert_while_one_runs_waits_and_covers_the_later_ones() {
+    let database = with_history().await;
+    let client = &database.client;
+    let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let signals = (Arc::clone(&started), Arc::clone(&go_on));
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&runs);
+    let work = move |_: RunningJob<Task>| {
+        let (started, go_on) = signals.clone();
+        let counted = Arc::clone(&counted);
+        async move {
+            counted.fetch_add(1, Ordering::Relaxed);
+            started.notify_one();
+            go_on.notified().await;
+        }
+    };
+    client.insert(one(1)).await.unwrap();
+    let runner = Runner::new(client.clone()).queue("default", 10).worker(work).start().await.unwrap();
+    started.notified().await;
+    let second = client.insert(one(2)).await.unwrap();
+    assert!(!second.duplicate);
+    for n in 3..6 {
+        let covered = client.insert(one(n)).await.unwrap();
+        assert!(covered.covered);
+        assert_eq!(covered.id(), second.id());
+    }
+    // The second may not start while the first runs.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    go_on.notify_one();
+    started.notified().await;
+    go_on.notify_one();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 2).await;
+    runner.stop().await.unwrap();
+    assert_limits_were_kept(&database).await;
+}
+
+#[tokio::test]
+async fn a_job_that_fails_while_another_waits_is_superseded_by_it() {
+    let database = with_history().await;
+    let client = &database.client;
+    let first = client.insert(one(1)).await.unwrap().id();
+    let waiting = client.clone();
+    let work = move |job: RunningJob<Task>| {
+        let client = waiting.clone();
+        async move {
+            if job.args.n == 1 {
+                client.insert(one(2)).await?;
+                return Err(BoxError::from("no luck"));
+            }
+            Ok(Outcome::complete())
+        }
+    };
+    let retry = RetryPolicy::fixed(Duration::ZERO);
+    let runner =
+        Runner::new(client.clone()).queue("default", 10).retry_policy(retry).worker(work).start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 1).await;
+    runner.stop().await.unwrap();
+    let job = client.job(first).await.unwrap().unwrap();
+    assert_eq!(job.state.as_str(), "discarded");
+    assert!(job.errors.iter().any(|error| error.error == "superseded: another job holds the unique key"));
+}
+
+#[tokio::test]
+async fn one_at_a_time_takes_no_window_and_no_raw_key() {
+    let database = Database::new().await;
+    for policy in [UniquePolicy::new().window(Duration::from_secs(60)), UniquePolicy::from(UniqueKey::raw("a"))] {
+        let refused = database.client.insert(NewJob::from(Task { n: 1 }).one_at_a_time(policy)).await.unwrap_err();
+        assert!(refused.to_string().starts_with("invalid unique policy"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn sql_runs_one_at_a_time_with_one_text_behind_the_keys_of_the_claim_and_the_group() {
+    let database = Database::new().await;
+    let insert = r#"SELECT outcome FROM {schema}.insert_job(
+        'task', '{"n": 1}',
+        unique_policy => '{"keys": ["queue"], "scope": "queued", "on_conflict": "run_again", "on_reentry": "discard"}',
+        group_policy => '{"keys": ["queue"]}', group_limit => 1)"#;
+    assert_eq!(database.text(insert).await, "inserted");
+    let row = "SELECT count(*)
+        FROM {schema}.job
+        WHERE encode(sha256(convert_to(group_key, 'UTF8')), 'hex') = unique_key AND group_limit = 1 AND discard_on_reentry";
+    assert_eq!(database.number(row).await, 1);
+    assert!(database.client.insert(one(2)).await.unwrap().covered);
+    assert_eq!(database.text(insert).await, "covered");
+    database.execute("DELETE FROM {schema}.job").await;
+    database.client.insert(one(3)).await.unwrap();
+    assert_eq!((database.number(row).await, database.text(insert).await.as_str()), (1, "covered"));
+}

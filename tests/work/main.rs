@@ -1,0 +1,18 @@
+//! Jobs at work: the runner, groups, rates, maintenance, wake-ups, results and the testing kit.
+
+#![allow(missing_docs, unreachable_pub, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+mod groups;
+mod maintenance;
+mod modes;
+mod notifying;
+mod rates;
+mod runner;
+mod testing;
+mod waiting_for_results;
+
+/// Not a test of its own: the process that `RunnerProcess` starts.
+#[test]
+fn runner_process() {
+    support::process::runner_process();
+}

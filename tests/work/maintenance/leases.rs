@@ -1,0 +1,143 @@
+//! The leases of services: one runner does a service, another takes over, and two at once do no harm.
+
+use std::time::{Duration, Instant};
+
+use uniqueue::{JobState, Runner, RunningJob};
+
+use super::{Task, caretaker, holder, until};
+use support::{Database, WAIT, counting_statements};
+
+const SERVICES: [&str; 3] = ["promoter", "pruner", "rescuer"];
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[tokio::test]
+async fn eight_runners_do_maintenance_about_as_often_as_one() {
+    let database = Database::new().await;
+    let quiet = || caretaker(&database).poll_interval(HOUR).lease(HOUR).promote_interval(Duration::from_millis(20));
+    let second = || tokio::time::sleep(Duration::from_secs(1));
+    let first = quiet().name("first").start().await.unwrap();
+    until("no runner takes the services", async || holder(&database, "promoter").await == "first").await;
+    let ((), alone) = counting_statements(second()).await;
+    let mut others = Vec::new();
+    for _ in 0..7 {
+        others.push(quiet().name("other").start().await.unwrap());
+    }
+    // What they say once, when they start.
+    second().await;
+    let ((), together) = counting_statements(second()).await;
+    assert_eq!(holder(&database, "promoter").await, "first");
+    assert!(together < 3 * alone, "{together} statements a second of eight, {alone} of one");
+    for runner in others {
+        runner.stop().await.unwrap();
+    }
+    first.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_gives_the_leases_up_and_another_runner_follows() {
+    let database = Database::new().await;
+    let first = caretaker(&database).name("first").start().await.unwrap();
+    for service in SERVICES {
+        until(service, async || holder(&database, service).await == "first").await;
+    }
+    let second = caretaker(&database).name("second").queue("default", 1).start().await.unwrap();
+    first.stop().await.unwrap();
+    for service in SERVICES {
+        let left = holder(&database, service).await;
+        assert_ne!(left, "first", "{service}");
+    }
+    until("no runner promotes", async || holder(&database, "promoter").await == "second").await;
+    let later = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(50)).await.unwrap();
+    until("the job is not promoted", async || {
+        database.client.job(later.id()).await.unwrap().unwrap().state == JobState::Completed
+    })
+    .await;
+    second.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_service_is_left_to_its_holder_and_taken_over_when_the_lease_ends() {
+    let database = Database::new().await;
+    // A holder that was killed: its lease lasts for a while, and is not extended.
+    let dead = "INSERT INTO {schema}.maintenance (service, holder, runner, leased_until)
+        VALUES ('promoter', gen_random_uuid(), 'dead', now() + interval '2 s')";
+    let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(10)).await.unwrap();
+    database.execute(dead).await;
+    let runner = caretaker(&database).queue("default", 1).start().await.unwrap();
+    until("the lease is not taken over", async || {
+        database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Completed
+    })
+    .await;
+    let early = "SELECT count(*) FROM {schema}.job AS j
+        WHERE j.attempted_at < j.created_at + interval '2 s'";
+    assert_eq!(database.number(early).await, 0, "the lease was another's");
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_service_can_be_switched_off_for_all_runners() {
+    let database = Database::new().await;
+    let off = "INSERT INTO {schema}.maintenance (service, leased_until) VALUES ('promoter', 'infinity')";
+    database.execute(off).await;
+    let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(10)).await.unwrap();
+    let runner = caretaker(&database).name("r").queue("default", 1).start().await.unwrap();
+    until("no runner rescues", async || holder(&database, "rescuer").await == "r").await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Scheduled);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn any_number_of_holders_at_once_do_no_harm() {
+    const JOBS: u32 = 3_000;
+    let database = Database::new().await;
+    let mut runners = Vec::new();
+    for _ in 0..4 {
+        let runner = Runner::new(database.client.clone())
+            .queue("default", 50)
+            .promote_interval(Duration::from_millis(1))
+            .worker(|_: RunningJob<Task>| async {});
+        runners.push(runner.start().await.unwrap());
+    }
+    let jobs = (0..JOBS).map(|n| uniqueue::NewJob::from(Task { n }).scheduled_in(Duration::from_millis(n.into())));
+    database.client.insert_many(jobs).await.unwrap();
+    let began = Instant::now();
+    let open = "SELECT count(*) FROM {schema}.job WHERE state <> 'completed'";
+    while database.number(open).await > 0 {
+        assert!(began.elapsed() < WAIT, "jobs are stuck");
+        // Every lease is free again and again, whatever its holder thinks.
+        database.execute("UPDATE {schema}.maintenance SET leased_until = now() - interval '1 s'").await;
+    }
+    let once = "SELECT count(*) FROM {schema}.job WHERE attempt = 1 AND errors = '[]'";
+    assert_eq!(database.number(once).await, i64::from(JOBS));
+    for runner in runners {
+        runner.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_lease_that_somebody_has_locked() {
+    let database = Database::new().await;
+    let runner = caretaker(&database).name("r").start().await.unwrap();
+    until("no runner promotes", async || holder(&database, "promoter").await == "r").await;
+    let mut locked = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("SELECT FROM {schema}.maintenance FOR UPDATE")).execute(&mut *locked).await.unwrap();
+    let began = Instant::now();
+    runner.stop().await.unwrap();
+    // Each lease that is given up waits as long as its statement may wait for a lock, and no longer.
+    assert!(began.elapsed() < WAIT / 2, "{:?}", began.elapsed());
+    locked.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn without_a_session_of_its_own_a_runner_does_maintenance_in_transactions() {
+    let database = Database::new().await;
+    let runner = caretaker(&database).name("r").queue("default", 1).poll_only().start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(50)).await.unwrap();
+    until("the job is not promoted", async || {
+        database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Completed
+    })
+    .await;
+    runner.stop().await.unwrap();
+    assert_eq!(holder(&database, "promoter").await, "");
+}

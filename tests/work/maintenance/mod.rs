@@ -1,0 +1,65 @@
+//! Maintenance, against a real database: its leases, and each service.
+
+mod clock;
+mod leases;
+mod periodic;
+mod promoting;
+mod pruning;
+mod refusing;
+mod reindexing;
+mod rescuing;
+mod schedules;
+mod silence;
+mod slow;
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use uniqueue::{Job, Runner, RunningJob};
+
+use support::{Database, WAIT};
+
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "task")]
+struct Task {
+    n: u32,
+}
+
+/// A runner that does maintenance, and finds nothing to work in its queue.
+fn caretaker(database: &Database) -> Runner {
+    Runner::new(database.client.clone()).queue("nobody's", 1).worker(|_: RunningJob<Task>| async {})
+}
+
+/// Waits until something holds.
+async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let began = Instant::now();
+    while !holds().await {
+        assert!(began.elapsed() < WAIT, "{what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The name of the runner that has a service; empty: none.
+async fn holder(database: &Database, service: &str) -> String {
+    let query = "SELECT coalesce((SELECT runner FROM {schema}.maintenance
+        WHERE service = '?' AND leased_until > now()), '')";
+    database.text(&query.replace('?', service)).await
+}
+
+#[tokio::test]
+async fn what_the_guide_says_of_maintenance_can_be_done() {
+    let database = Database::new().await;
+    let guide = include_str!("../../../docs/operations.md");
+    let (_, rest) = guide.split_once("\n## Maintenance\n").unwrap();
+    let (section, _) = rest.split_once("\n## ").unwrap();
+    let mut ran = 0;
+    for block in section.split("```sql\n").skip(1) {
+        let (statements, _) = block.split_once("```").unwrap();
+        for statement in statements.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+            database.execute(&statement.replace("uniqueue.", "{schema}.")).await;
+            ran += 1;
+        }
+    }
+    assert_eq!(ran, 13);
+}

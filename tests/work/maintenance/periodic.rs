@@ -1,0 +1,348 @@
+//! Periodic jobs: each slot once, over any number of runners, restarts and mistakes.
+
+use std::time::Duration;
+
+use serde_json::json;
+use uniqueue::{
+    CatchUp, Job, NewJob, OnConflict, PeriodicJob, PeriodicSource, Retention, Runner, RunningJob, UniqueKey,
+    UniquePolicy,
+};
+
+use super::{Task, caretaker, until};
+use support::{Database, WAIT, job};
+
+const JOBS: &str = "SELECT count(*) FROM {schema}.job";
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// How many slots of a periodic job were run, and how many there are from its first to its last.
+pub(super) async fn slots(database: &Database, name: &str) -> (i64, i64, i64) {
+    let slots = format!("FROM {{schema}}.job WHERE meta -> 'periodic' ->> 'name' = '{name}'");
+    (
+        database.number(&format!("SELECT count(*) {slots}")).await,
+        database.number(&format!("SELECT count(DISTINCT meta -> 'periodic' ->> 'slot') {slots}")).await,
+        database
+            .number(&format!(
+                "SELECT coalesce(extract(epoch FROM max(scheduled_at) - min(scheduled_at))::bigint + 1, 0) {slots}"
+            ))
+            .await,
+    )
+}
+
+/// As if no runner had read them for so long.
+async fn miss(database: &Database, time: &str) {
+    database.execute(&format!("UPDATE {{schema}}.periodic SET next_at = next_at - interval '{time}'")).await;
+}
+
+pub(super) async fn until_placed(database: &Database) {
+    until("next_at is not filled in", async || {
+        database.number("SELECT count(*) FROM {schema}.periodic WHERE next_at IS NULL").await == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_slot_is_run_once_over_any_number_of_runners() {
+    let database = Database::new().await;
+    let every = |name: &str| PeriodicJob::every(name, SECOND, job("tick")).catch_up(CatchUp::All);
+    let mut runners = Vec::new();
+    for _ in 0..6 {
+        let runner = caretaker(&database).periodic(every("a")).periodic(every("b")).periodic(every("c"));
+        runners.push(runner.start().await.unwrap());
+        tokio::time::sleep(Duration::from_millis(70)).await;
+    }
+    until_placed(&database).await;
+    miss(&database, "450 s").await;
+    let began = std::time::Instant::now();
+    // No runner keeps a lease, so that all of them find the same slots due.
+    while began.elapsed() < Duration::from_secs(4) || database.number(JOBS).await < 3 * 440 {
+        database.execute("UPDATE {schema}.maintenance SET leased_until = now() - interval '1 s'").await;
+        assert!(began.elapsed() < WAIT, "{} slots", database.number(JOBS).await);
+        tokio::time::sleep(Duration::from_millis(3)).await;
+    }
+    for runner in runners {
+        runner.stop().await.unwrap();
+    }
+    for name in ["a", "b", "c"] {
+        let (jobs, distinct, span) = slots(&database, name).await;
+        assert!(jobs >= 440, "{jobs}");
+        assert_eq!((jobs, jobs), (distinct, span), "each slot once, none left out");
+    }
+}
+
+#[tokio::test]
+async fn of_many_who_run_the_same_slot_at_once_one_does() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.periodic().define(PeriodicJob::every("a", HOUR, job("tick"))).await.unwrap();
+    let barrier = std::sync::Arc::new(tokio::sync::Barrier::new(8));
+    let mut tasks = Vec::new();
+    for _ in 0..8 {
+        let (pool, barrier) = (database.pool().clone(), barrier.clone());
+        let run = database.sql(
+            "SELECT count(*) FROM {schema}.run_periodic(
+                'a', NULL, (SELECT starts_at FROM {schema}.periodic), ARRAY['2026-01-01 10:00+00', '2026-01-01 11:00+00']::timestamptz[], '2026-01-01 12:00+00')",
+        );
+        tasks.push(tokio::spawn(async move {
+            let mut connection = pool.acquire().await.unwrap();
+            barrier.wait().await;
+            sqlx::query_scalar::<_, i64>(run).fetch_one(&mut *connection).await.unwrap()
+        }));
+    }
+    let mut ran = Vec::new();
+    for task in tasks {
+        ran.push(task.await.unwrap());
+    }
+    ran.sort_unstable();
+    assert_eq!(ran, [0, 0, 0, 0, 0, 0, 0, 2]);
+    assert_eq!(database.number(JOBS).await, 2);
+    // Moving it back by hand does not run a slot twice: the id and the key of the slot's job prevent that.
+    database.execute("UPDATE {schema}.periodic SET next_at = '2026-01-01 10:00+00'").await;
+    let again = "SELECT string_agg(DISTINCT outcome, ' ') FROM {schema}.run_periodic(
+        'a', '2026-01-01 10:00+00', (SELECT starts_at FROM {schema}.periodic), ARRAY['2026-01-01 10:00+00']::timestamptz[], '2026-01-01 12:00+00')";
+    assert_eq!(database.text(again).await, "inserted");
+    assert_eq!(database.number(JOBS).await, 2);
+    database.execute("UPDATE {schema}.job SET id = gen_random_uuid()").await;
+    database.execute("UPDATE {schema}.periodic SET next_at = '2026-01-01 10:00+00'").await;
+    assert_eq!(database.text(again).await, "duplicate");
+    assert_eq!(database.number(JOBS).await, 2);
+}
+
+#[tokio::test]
+async fn missed_slots_are_caught_up_with_as_told_also_after_a_restart() {
+    for (catch_up, expected) in [(CatchUp::Skip, 0), (CatchUp::Latest, 1), (CatchUp::All, 5)] {
+        let database = Database::new().await;
+        // So long that hardly ever a slot comes in the middle of the test.
+        let periodic = || PeriodicJob::every("a", 1_000 * HOUR, job("tick")).catch_up(catch_up);
+        let runner = caretaker(&database).periodic(periodic()).start().await.unwrap();
+        until_placed(&database).await;
+        runner.stop().await.unwrap();
+        let next_at = database.client.periodic().find("a").await.unwrap().unwrap().next_at;
+        miss(&database, "5000 h").await;
+        let runner = caretaker(&database).periodic(periodic()).start().await.unwrap();
+        until("not caught up", async || {
+            database.client.periodic().find("a").await.unwrap().unwrap().next_at == next_at
+        })
+        .await;
+        runner.stop().await.unwrap();
+        // Unless one came after all.
+        if database.client.periodic().find("a").await.unwrap().unwrap().next_at == next_at {
+            assert_eq!(database.number(JOBS).await, expected, "{catch_up:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_slots_job_tells_whose_it_is_and_is_scheduled_at_the_slot() {
+    let database = Database::new().await;
+    let runner = caretaker(&database).start().await.unwrap();
+    let tick = NewJob::new("tick", &json!({"n": 1})).queue("slow").priority(3).max_attempts(2).meta("cause", "test");
+    database.client.periodic().define(PeriodicJob::cron("ticks", "* * * * * *", tick)).await.unwrap();
+    until("no slot", async || database.number(JOBS).await > 0).await;
+    runner.stop().await.unwrap();
+    let expected = "SELECT count(*) FROM {schema}.job WHERE kind = 'tick' AND queue = 'slow' AND priority = 3
+        AND max_attempts = 2 AND args = '{\"n\": 1}' AND meta ->> 'cause' = 'test'
+        AND meta -> 'periodic' ->> 'name' = 'ticks' AND meta -> 'periodic' ->> 'slot' = {schema}._slot_text(scheduled_at)
+        AND unique_key = 'periodic:ticks:' || {schema}._slot_text(scheduled_at)
+        AND id = {schema}._slot_id('ticks', scheduled_at) AND substr(id::text, 15, 1) = '7'
+        AND id >= {schema}.id_at(scheduled_at) AND id < {schema}.id_at(scheduled_at + interval '1 ms')
+        AND scheduled_at = date_trunc('second', scheduled_at) AND state = 'available'";
+    assert_eq!(database.number(expected).await, database.number(JOBS).await);
+    let row = database.client.periodic().find("ticks").await.unwrap().unwrap();
+    assert!(row.last_at.is_some() && row.last_job.is_some() && row.next_at > row.last_at, "{row:?}");
+    assert_eq!((row.source, row.problem), (PeriodicSource::Database, None));
+}
+
+#[tokio::test]
+async fn rows_inserted_in_plain_sql_run_and_bad_ones_say_why_and_stop_nobody() {
+    let database = Database::new().await;
+    let insert = "INSERT INTO {schema}.periodic (name, kind, schedule, time_zone, unique_policy, args) VALUES
+        ('bad schedule', 'tick', 'every now and then', 'UTC', NULL, '{}'),
+        ('bad zone', 'tick', '* * * * * *', 'Europe/Atlantis', NULL, '{}'),
+        ('bad kind', E'tick\\x01', '* * * * * *', 'UTC', NULL, '{}'),
+        ('bad policy', 'tick', '* * * * * *', 'UTC', '{\"scope\": \"sometimes\"}', '{}'),
+        ('good', 'tick', 'PT1S', 'UTC', NULL, '{\"n\": 1}')";
+    database.execute(insert).await;
+    let runner = caretaker(&database).start().await.unwrap();
+    until("the good one is held up", async || slots(&database, "good").await.0 > 1).await;
+    until("the bad ones say nothing", async || {
+        database.number("SELECT count(*) FROM {schema}.periodic WHERE problem IS NOT NULL").await == 4
+    })
+    .await;
+    for (name, said) in [
+        ("bad schedule", "invalid schedule: "),
+        ("bad zone", "unknown time zone: \"Europe/Atlantis\""),
+        ("bad kind", "invalid kind"),
+        ("bad policy", "scope"),
+    ] {
+        let row = database.client.periodic().find(name).await.unwrap().unwrap();
+        assert!(row.problem.as_ref().is_some_and(|problem| problem.contains(said)), "{name}: {:?}", row.problem);
+        assert_eq!(slots(&database, name).await.0, 0);
+    }
+    // Mended, it runs.
+    database.execute("UPDATE {schema}.periodic SET time_zone = 'Europe/Berlin' WHERE name = 'bad zone'").await;
+    until("mended in vain", async || slots(&database, "bad zone").await.0 > 0).await;
+    assert_eq!(database.client.periodic().find("bad zone").await.unwrap().unwrap().problem, None);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_definition_in_code_updates_the_row_and_keeps_its_place_in_time() {
+    let database = Database::new().await;
+    let runner = caretaker(&database)
+        .periodic(PeriodicJob::cron("a", "0 9 * * *", job("old")).time_zone("Europe/Berlin"))
+        .start()
+        .await
+        .unwrap();
+    until_placed(&database).await;
+    runner.stop().await.unwrap();
+    let placed = database.client.periodic().find("a").await.unwrap().unwrap();
+    assert_eq!(placed.source, PeriodicSource::Code);
+    assert!(database.client.periodic().pause("a").await.unwrap());
+    let define = async |periodic| {
+        caretaker(&database).periodic(periodic).start().await.unwrap().stop().await.unwrap();
+        database.client.periodic().find("a").await.unwrap().unwrap()
+    };
+    let same = define(PeriodicJob::cron("a", "0 9 * * *", job("new")).time_zone("Europe/Berlin")).await;
+    assert_eq!((same.kind.as_str(), same.next_at, same.starts_at), ("new", placed.next_at, placed.starts_at));
+    assert!(same.paused_at.is_some(), "an operator's pause outlives a restart");
+    let other = define(PeriodicJob::cron("a", "0 10 * * *", job("new")).time_zone("Europe/Berlin")).await;
+    assert!(other.next_at.is_none() && other.starts_at > placed.starts_at);
+    // Taken out of the code it stays until it is removed.
+    caretaker(&database).start().await.unwrap().stop().await.unwrap();
+    assert_eq!(database.client.periodic().list().await.unwrap().len(), 1);
+    assert!(database.client.periodic().remove("a").await.unwrap());
+    assert!(!database.client.periodic().remove("a").await.unwrap());
+    assert!(database.client.periodic().find("a").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_paused_one_runs_nothing_and_is_resumed_without_what_it_missed() {
+    let database = Database::new().await;
+    let periodic = database.client.periodic();
+    periodic.define(PeriodicJob::every("a", HOUR, job("tick")).catch_up(CatchUp::All)).await.unwrap();
+    periodic.define(PeriodicJob::every("b", SECOND, job("tock"))).await.unwrap();
+    assert!(periodic.pause("a").await.unwrap());
+    database.execute("UPDATE {schema}.periodic SET next_at = now() - interval '5 h' WHERE name = 'a'").await;
+    let runner = caretaker(&database).start().await.unwrap();
+    until("the other is held up", async || slots(&database, "b").await.0 > 0).await;
+    assert_eq!(slots(&database, "a").await.0, 0);
+    // At once, and not one of its slots.
+    let now = periodic.run_now("a").await.unwrap().expect("a job");
+    assert!(!now.duplicate);
+    let now = now.job;
+    assert_eq!(database.client.job(now).await.unwrap().unwrap().meta["periodic"], json!({"name": "a"}));
+    assert_eq!(periodic.run_now("nobody").await.unwrap(), None);
+    assert!(periodic.resume("a").await.unwrap());
+    until("not placed", async || periodic.find("a").await.unwrap().unwrap().next_at.is_some()).await;
+    let row = periodic.find("a").await.unwrap().unwrap();
+    assert!(row.next_at.unwrap() > row.starts_at && row.paused_at.is_none());
+    assert!(slots(&database, "a").await.0 <= 2, "at most the full hour came meanwhile");
+    assert!(!periodic.pause("nobody").await.unwrap());
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn where_completed_jobs_are_not_kept_a_slot_still_runs_once() {
+    let database = Database::new().await;
+    let (sender, mut ran) = tokio::sync::mpsc::unbounded_channel();
+    let work = move |job: RunningJob<Task>| {
+        let sender = sender.clone();
+        async move { sender.send(job.row().scheduled_at).map_err(|error| error.to_string()) }
+    };
+    let runner = Runner::new(database.client.clone())
+        .queue("default", 10)
+        .retention(Retention::forever().completed(Duration::ZERO))
+        .prune_interval(Duration::from_millis(10))
+        .worker(work)
+        .start()
+        .await
+        .unwrap();
+    let periodic = database.client.periodic();
+    periodic.define(PeriodicJob::every("a", HOUR, Task { n: 1 })).await.unwrap();
+    until_placed(&database).await;
+    let back = "UPDATE {schema}.periodic SET next_at = date_trunc('hour', now())";
+    for _ in 0..3 {
+        database.execute(back).await;
+        until("the slot is not run", async || {
+            let row = periodic.find("a").await.unwrap().unwrap();
+            row.next_at > row.last_at
+        })
+        .await;
+    }
+    let slot = tokio::time::timeout(WAIT, ran.recv()).await.unwrap().unwrap();
+    let completed = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
+    until("not completed", async || database.number(completed).await == 1).await;
+    // The claim of the slot outlives the job's completion, so the same slot is a duplicate.
+    let key = format!(
+        "SELECT count(*) FROM {{schema}}.job WHERE claims AND unique_until > now() AND id = {{schema}}._slot_id('a', '{slot}')"
+    );
+    assert_eq!(database.number(&key).await, 1);
+    assert!(ran.try_recv().is_err(), "the slot ran twice");
+    runner.stop().await.unwrap();
+}
+
+#[derive(Debug, serde::Deserialize, serde::Serialize, Job)]
+#[job(kind = "report")]
+struct Report {
+    #[job(unique)]
+    n: u32,
+}
+
+#[tokio::test]
+async fn a_job_with_a_policy_of_its_own_does_not_overlap_itself() {
+    let database = Database::new().await;
+    let periodic = database.client.periodic();
+    let reject = UniqueKey::raw("k").on_conflict(OnConflict::Reject);
+    periodic.define(PeriodicJob::every("ignores", SECOND, Report { n: 1 })).await.unwrap();
+    periodic.define(PeriodicJob::every("rejects", SECOND, job("a").unique_key(reject))).await.unwrap();
+    let runner = caretaker(&database).start().await.unwrap();
+    for name in ["ignores", "rejects"] {
+        until("no slot", async || slots(&database, name).await.0 == 1).await;
+        let first = periodic.find(name).await.unwrap().unwrap().last_at;
+        until("no further slot", async || periodic.find(name).await.unwrap().unwrap().last_at > first).await;
+        let row = periodic.find(name).await.unwrap().unwrap();
+        assert_eq!((slots(&database, name).await.0, row.problem), (1, None), "the first is not over");
+        // Nor does a run by hand.
+        let run = periodic.run_now(name).await.unwrap().expect("it is there");
+        assert_eq!((run.duplicate, Some(run.job)), (true, row.last_job));
+    }
+    // The key is the one that an insert by hand has.
+    assert!(database.client.insert(Report { n: 1 }).await.unwrap().duplicate);
+    let first = periodic.find("ignores").await.unwrap().unwrap().last_job.unwrap();
+    database.set_state(first, "completed").await;
+    until("the next slot is not run", async || slots(&database, "ignores").await.0 == 2).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_can_never_run_is_refused_when_it_is_defined() {
+    let database = Database::new().await;
+    let at = time::OffsetDateTime::UNIX_EPOCH;
+    let windowed = UniquePolicy::new().window(HOUR);
+    for (periodic, said) in [
+        (PeriodicJob::cron("a", "0 25 * * *", job("a")), "invalid schedule: "),
+        (
+            PeriodicJob::cron("a", "0 9 * * *", job("a")).time_zone("Nowhere/Land"),
+            "unknown time zone: \"Nowhere/Land\"",
+        ),
+        (PeriodicJob::every("a", Duration::from_millis(1500), job("a")), "invalid schedule: "),
+        (PeriodicJob::every("a", Duration::ZERO, job("a")), "invalid schedule: "),
+        (PeriodicJob::cron("", "0 9 * * *", job("a")), "invalid periodic job: must not be empty"),
+        (PeriodicJob::cron("a", "0 9 * * *", job("")), "invalid kind: must not be empty"),
+        (PeriodicJob::cron("a", "0 9 * * *", job("a").scheduled_at(at)), "start of its own: a"),
+        (PeriodicJob::cron("a", "0 9 * * *", job("a").pending()), "start of its own: a"),
+        (PeriodicJob::cron("a", "0 9 * * *", job("a").id(uniqueue::JobId::generate())), "must not have one: a"),
+        (PeriodicJob::cron("a", "0 9 * * *", job("a").unique(windowed)), "must not have a window: a"),
+    ] {
+        let error = database.client.periodic().define(periodic.clone()).await.unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+        let error = caretaker(&database).periodic(periodic).start().await.unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    let twice = || PeriodicJob::cron("a", "0 9 * * *", job("a"));
+    let error = caretaker(&database).periodic(twice()).periodic(twice()).start().await.unwrap_err().to_string();
+    assert!(error.contains("given twice: a"), "{error}");
+    assert!(database.client.periodic().list().await.unwrap().is_empty());
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.runner").await, 0);
+}

@@ -1,0 +1,148 @@
+//! Jobs that the database rejects to change or to delete: they delay no other job, and are retried only after a pause.
+
+use std::time::Duration;
+
+use uniqueue::{JobState, Retention, RunnerHandle};
+
+use super::pruning::final_jobs;
+use super::rescuing::die;
+use super::{Task, caretaker, until};
+use support::Database;
+
+const JOBS: &str = "SELECT count(*) FROM {schema}.job";
+const QUICK: Duration = Duration::from_millis(10);
+
+/// A trigger of the application, which also counts its calls.
+async fn refuse(database: &Database, event: &str, about: &str) {
+    // A sequence counts what is rolled back as well.
+    database.execute("CREATE SEQUENCE {schema}.tries").await;
+    database
+        .execute(
+            "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN PERFORM nextval('{schema}.tries'); RAISE EXCEPTION 'not this one'; END $$",
+        )
+        .await;
+    let trigger = format!(
+        "CREATE TRIGGER refuse BEFORE {event} ON {{schema}}.job FOR EACH ROW WHEN ({about})
+        EXECUTE FUNCTION {{schema}}._refuse()"
+    );
+    database.execute(&trigger).await;
+}
+
+const TRIES: &str = "SELECT last_value FROM {schema}.tries";
+
+/// Waits until the rule is asked no more. Answers how often it was.
+async fn tries(database: &Database) -> i64 {
+    until("it is tried again and again", async || {
+        let before = database.number(TRIES).await;
+        // Longer than the rest after refusals.
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        database.number(TRIES).await == before
+    })
+    .await;
+    database.number(TRIES).await
+}
+
+async fn pruner(database: &Database) -> RunnerHandle {
+    let retention = Retention::forever().completed(Duration::from_secs(3600));
+    caretaker(database).retention(retention).prune_interval(QUICK).start().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_job_that_somebody_refers_to_keeps_no_other_from_being_pruned() {
+    for check in ["", "DEFERRABLE INITIALLY DEFERRED"] {
+        let database = Database::new().await;
+        final_jobs(&database, "a", "completed", 8 * 3600, 3000).await;
+        let table = format!("CREATE TABLE {{schema}}.report (job uuid REFERENCES {{schema}}.job (id) {check})");
+        database.execute(&table).await;
+        database
+            .execute("INSERT INTO {schema}.report SELECT id FROM {schema}.job ORDER BY id OFFSET 700 LIMIT 1")
+            .await;
+        let runner = pruner(&database).await;
+        until("the others stay", async || database.number(JOBS).await == 1).await;
+        // Nor those that are past their retention later.
+        final_jobs(&database, "a", "completed", 2 * 3600, 3000).await;
+        until("later ones stay", async || database.number(JOBS).await == 1).await;
+        assert_eq!(database.number("SELECT count(*) FROM {schema}.report JOIN {schema}.job ON id = job").await, 1);
+        runner.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn jobs_that_may_not_be_deleted_are_tried_once_and_not_every_round() {
+    let database = Database::new().await;
+    final_jobs(&database, "a", "completed", 8 * 3600, 5000).await;
+    refuse(&database, "DELETE", "OLD.queue = 'a'").await;
+    let runner = pruner(&database).await;
+    until("none is tried", async || database.number(TRIES).await > 1).await;
+    let first = tries(&database).await;
+    assert!(first < 1000, "{first} tries");
+    // They are not in the way of those behind.
+    final_jobs(&database, "b", "completed", 2 * 3600, 5000).await;
+    until("the others stay", async || database.number(JOBS).await == 5000).await;
+    assert_eq!(tries(&database).await, first);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn many_jobs_that_may_not_be_deleted_keep_few_others_from_it() {
+    let database = Database::new().await;
+    final_jobs(&database, "a", "completed", 8 * 3600, 6000).await;
+    // A hundred in a row, and ten here and there.
+    let some = "UPDATE {schema}.job SET priority = 1 WHERE id IN (
+        SELECT id FROM (SELECT id, row_number() OVER (ORDER BY id) AS n FROM {schema}.job) AS j
+        WHERE n BETWEEN 700 AND 799 OR n % 500 = 0 AND n > 1000)";
+    assert_eq!(database.execute(some).await, 110);
+    refuse(&database, "DELETE", "OLD.priority = 1").await;
+    let runner = pruner(&database).await;
+    until("the others stay", async || database.number(JOBS).await <= 130).await;
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE priority = 1").await, 110);
+    let tries = tries(&database).await;
+    assert!(tries < 2000, "{tries} tries");
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_job_that_may_not_be_discarded_keeps_no_other_from_being_rescued() {
+    let database = Database::new().await;
+    for n in 0..50 {
+        let tries = if n % 2 == 1 { 1 } else { 5 };
+        database.client.insert(Task { n }).queue("unworked").max_attempts(tries).await.unwrap();
+    }
+    refuse(&database, "UPDATE", "NEW.state = 'discarded' AND NEW.args->>'n' = '13'").await;
+    die(&database, Duration::ZERO).await;
+    let runner = caretaker(&database).lease(Duration::from_secs(1)).start().await.unwrap();
+    let states = "SELECT string_agg(state || ' ' || count, ', ' ORDER BY state)
+        FROM (SELECT state::text, count(*) FROM {schema}.job GROUP BY state) AS s";
+    until("the others are lost", async || database.text(states).await == "available 25, discarded 24, running 1").await;
+    let tries = tries(&database).await;
+    assert!(tries < 50, "{tries} tries");
+    runner.stop().await.unwrap();
+    // The next runner of the service does not know of that.
+    database.execute("DROP TRIGGER refuse ON {schema}.job").await;
+    let runner = caretaker(&database).start().await.unwrap();
+    until("it is lost", async || database.text(states).await == "available 25, discarded 25").await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn jobs_that_may_not_be_promoted_keep_no_other_from_it() {
+    let database = Database::new().await;
+    // More in a row than are tried one by one.
+    for n in 0..60 {
+        let due = Duration::from_millis(if n < 40 { 1 } else { 50 });
+        database.client.insert(Task { n }).scheduled_in(due).await.unwrap();
+    }
+    refuse(&database, "UPDATE", "NEW.state = 'available' AND (NEW.args->>'n')::int < 40").await;
+    let runner = caretaker(&database).promote_interval(QUICK).start().await.unwrap();
+    let waiting = "SELECT count(*) FROM {schema}.job WHERE state IN ('scheduled', 'retryable')";
+    until("the others wait", async || database.number(waiting).await == 40).await;
+    let later = database.client.insert(Task { n: 60 }).scheduled_in(Duration::from_millis(100)).await.unwrap();
+    until("a later one waits", async || {
+        database.client.job(later.id()).await.unwrap().unwrap().state == JobState::Available
+    })
+    .await;
+    let tries = tries(&database).await;
+    assert!(tries < 500, "{tries} tries");
+    runner.stop().await.unwrap();
+}

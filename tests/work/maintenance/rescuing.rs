@@ -1,0 +1,179 @@
+//! The jobs of a dead runner come back after its lease, as suspects. A job that kills its runners is discarded at its
+//! third crash, if it was alone.
+
+use std::time::Duration;
+
+use uniqueue::{JobState, NewJob, Runner, RunningJob, testing};
+
+use super::{Task, caretaker, until};
+use support::Database;
+
+/// Gives all jobs to a runner that dies now, with so much of its lease left.
+pub(super) async fn die(database: &Database, left: Duration) {
+    let given = format!(
+        "WITH dead AS (
+            INSERT INTO {{schema}}.runner (id, name, queues, leased_until, knows_groups)
+            VALUES (gen_random_uuid(), 'dead', '{{}}', now() + interval '{} ms', true) RETURNING id
+        )
+        UPDATE {{schema}}.job SET state = 'running', worker = dead.id, attempt = attempt + 1 FROM dead",
+        left.as_millis()
+    );
+    database.execute(&given).await;
+}
+
+async fn rescue(database: &Database) {
+    testing::advance(&database.client, Duration::ZERO).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_rescuer_is_awake_when_a_lease_runs_out() {
+    let database = Database::new().await;
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    die(&database, Duration::from_secs(2)).await;
+    // On its own it would look every ten seconds only.
+    let runner = caretaker(&database).lease(Duration::from_secs(3600)).queue("default", 1).start().await.unwrap();
+    until("not rescued", async || database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Completed)
+        .await;
+    let waited = "SELECT (extract(epoch FROM j.attempted_at - r.leased_until) * 1000)::bigint
+        FROM {schema}.job AS j, {schema}.runner AS r WHERE r.name = 'dead'";
+    let waited = database.number(waited).await;
+    assert!((0..8_000).contains(&waited), "back {waited} ms after the lease");
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_job_that_keeps_killing_its_worker_is_discarded_at_its_third_crash_and_says_why() {
+    let database = Database::new().await;
+    let killer = database.client.insert(Task { n: 1 }).queue("unworked").max_attempts(2).await.unwrap();
+    let row = async || database.client.job(killer.id()).await.unwrap().unwrap();
+    let runner = caretaker(&database).lease(Duration::from_secs(1)).start().await.unwrap();
+    // The first crash uses up no attempt.
+    for (crash, attempt, state) in
+        [(1, 0, JobState::Retryable), (2, 1, JobState::Retryable), (3, 2, JobState::Discarded)]
+    {
+        die(&database, Duration::ZERO).await;
+        until("not rescued", async || row().await.state != JobState::Running).await;
+        let row = row().await;
+        assert_eq!((row.crashes, row.attempt, row.state), (crash, attempt, state), "{row:?}");
+    }
+    runner.stop().await.unwrap();
+    let said: Vec<_> = row().await.errors.into_iter().map(|error| (error.attempt, error.error)).collect();
+    let rescued = "rescued: the runner died or lost its lease";
+    let discarded = format!("{rescued}; discarded: its runner died 3 times in a row while it had the job");
+    assert_eq!(said, [(1, rescued.to_owned()), (1, rescued.to_owned()), (2, discarded)]);
+}
+
+#[tokio::test]
+async fn a_crash_as_a_suspect_uses_up_an_attempt_and_an_attempt_that_ends_clears_the_suspicion() {
+    let database = Database::new().await;
+    let job = database.client.insert(Task { n: 1 }).queue("unworked").await.unwrap();
+    let row = async || database.client.job(job.id()).await.unwrap().unwrap();
+    for (crashes, attempt) in [(1, 0), (2, 1)] {
+        die(&database, Duration::ZERO).await;
+        rescue(&database).await;
+        assert_eq!((row().await.crashes, row().await.attempt), (crashes, attempt));
+    }
+    let fails = |_: RunningJob<Task>| async { Err::<(), _>("no luck") };
+    database.pass(Duration::from_secs(5)).await;
+    rescue(&database).await;
+    let runner = Runner::new(database.client.clone()).queue("unworked", 1).worker(fails).start().await.unwrap();
+    until("not worked", async || row().await.errors.len() == 3).await;
+    runner.stop().await.unwrap();
+    assert_eq!((row().await.crashes, row().await.attempt), (0, 2));
+}
+
+#[tokio::test]
+async fn a_second_crash_does_not_use_up_the_last_attempt() {
+    let database = Database::new().await;
+    let job = database.client.insert(Task { n: 1 }).queue("unworked").max_attempts(2).await.unwrap();
+    die(&database, Duration::ZERO).await;
+    database.execute("UPDATE {schema}.job SET attempt = 2, crashes = 1").await;
+    rescue(&database).await;
+    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!((row.state, row.crashes, row.attempt), (JobState::Retryable, 2, 1));
+}
+
+#[tokio::test]
+async fn a_job_with_one_attempt_is_not_started_again_after_a_crash() {
+    let database = Database::new().await;
+    let job = database.client.insert(Task { n: 1 }).queue("unworked").max_attempts(1).await.unwrap();
+    die(&database, Duration::ZERO).await;
+    rescue(&database).await;
+    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!((row.state, row.attempt), (JobState::Discarded, 1));
+    assert!(row.errors[0].error.ends_with("discarded: a job with one attempt is not started again"), "{row:?}");
+}
+
+/// Lets a runner die that had two jobs, which were started so many seconds before. Answers the rows, without their
+/// attempts: each had three.
+async fn crash(first: (i16, u32), second: (i16, u32)) -> [(JobState, u16); 2] {
+    let database = Database::new().await;
+    let mut ids = Vec::new();
+    for (n, (crashes, ago)) in (0..).zip([first, second]) {
+        let id = database.client.insert(Task { n }).queue("unworked").await.unwrap().id();
+        let started = format!(
+            "UPDATE {{schema}}.job SET crashes = {crashes}, attempt = 2, attempted_at = now() - interval '{ago} s'
+            WHERE id = '{id}'"
+        );
+        database.execute(&started).await;
+        ids.push(id);
+    }
+    die(&database, Duration::ZERO).await;
+    rescue(&database).await;
+    let mut ends = Vec::new();
+    for id in ids {
+        let row = database.client.job(id).await.unwrap().unwrap();
+        ends.push((row.state, row.crashes));
+    }
+    [ends[0], ends[1]]
+}
+
+#[tokio::test]
+async fn a_third_crash_discards_only_a_job_that_was_alone() {
+    use JobState::Retryable;
+    // Any of both may have done it, whichever was started last.
+    assert_eq!(crash((2, 1), (0, 3_600)).await, [(Retryable, 3), (Retryable, 1)]);
+    assert_eq!(crash((2, 3_600), (1, 1)).await, [(Retryable, 3), (Retryable, 2)]);
+    assert_eq!(crash((2, 5), (2, 5)).await, [(Retryable, 3), (Retryable, 3)]);
+    assert_eq!(crash((4, 1), (0, 3_600)).await, [(Retryable, 5), (Retryable, 1)]);
+}
+
+#[tokio::test]
+async fn a_sixth_crash_discards_a_job_that_was_started_long_after_the_others() {
+    use JobState::{Discarded, Retryable};
+    assert_eq!(crash((5, 1), (7, 40)).await, [(Discarded, 6), (Retryable, 8)]);
+    assert_eq!(
+        crash((5, 1), (0, 30)).await,
+        [(Retryable, 6), (Retryable, 1)],
+        "the other may kill after half a minute"
+    );
+    assert_eq!(crash((5, 90), (0, 1)).await, [(Retryable, 6), (Retryable, 1)]);
+}
+
+#[tokio::test]
+async fn a_crash_beside_others_does_not_use_up_the_last_attempt_however_often() {
+    let database = Database::new().await;
+    let jobs = [1, 2].map(|n| NewJob::from(Task { n }).queue("unworked").max_attempts(2));
+    database.client.insert_many(jobs).await.unwrap();
+    for crashes in 1..=5 {
+        die(&database, Duration::ZERO).await;
+        rescue(&database).await;
+        let left = format!(
+            "SELECT count(*) FROM {{schema}}.job WHERE state = 'retryable' AND crashes = {crashes} AND attempt < 2"
+        );
+        assert_eq!(database.number(&left).await, 2);
+    }
+}
+
+#[tokio::test]
+async fn an_operators_retry_of_a_job_that_was_discarded_for_its_crashes_is_a_suspect() {
+    let database = Database::new().await;
+    let job = database.client.insert(Task { n: 1 }).queue("unworked").await.unwrap();
+    die(&database, Duration::ZERO).await;
+    database.execute("UPDATE {schema}.job SET crashes = 2").await;
+    rescue(&database).await;
+    assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Discarded);
+    database.client.retry([job.id()]).await.unwrap();
+    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!((row.state, row.crashes), (JobState::Available, 1));
+}

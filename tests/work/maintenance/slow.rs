@@ -1,0 +1,105 @@
+//! Slow rows, with a trigger or with rows that reference them: after a statement timeout the batches are smaller.
+
+use std::time::{Duration, Instant};
+
+use uniqueue::{Retention, Runner};
+
+use super::pruning::final_jobs;
+use super::rescuing::die;
+use super::{Task, caretaker};
+use support::{Database, WAIT};
+
+/// More than a batch takes, so long each that the batch takes longer than a statement may: five seconds.
+const JOBS: u32 = 2000;
+const HALF: i64 = 1000;
+const TAKES: f64 = 0.006;
+
+async fn slow(database: &Database, event: &str, about: &str, takes: f64) {
+    let function = format!(
+        "CREATE FUNCTION {{schema}}.slow() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN PERFORM pg_sleep({takes}); RETURN coalesce(NEW, OLD); END $$"
+    );
+    database.execute(&function).await;
+    let trigger = format!(
+        "CREATE TRIGGER slow BEFORE {event} ON {{schema}}.job FOR EACH ROW WHEN ({about})
+            EXECUTE FUNCTION {{schema}}.slow()"
+    );
+    database.execute(&trigger).await;
+}
+
+/// Runs a runner until so few of these jobs are left: the statements that are ended first take five seconds each.
+async fn run_until(database: &Database, runner: Runner, left: i64, jobs: &str) {
+    let count = format!("SELECT count(*) FROM {{schema}}.job WHERE {jobs}");
+    assert!(database.number(&count).await > left);
+    let runner = runner.start().await.unwrap();
+    let began = Instant::now();
+    while database.number(&count).await > left {
+        assert!(began.elapsed() < 3 * WAIT, "they wait");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    runner.stop().await.unwrap();
+}
+
+// Each mostly sleeps, so they do it together.
+#[tokio::test]
+async fn jobs_that_take_long_are_pruned_promoted_and_rescued_in_smaller_batches() {
+    tokio::join!(many_are_pruned(), many_are_promoted(), many_are_rescued());
+}
+
+#[tokio::test]
+async fn a_job_that_takes_longer_than_a_statement_may_holds_up_no_other() {
+    tokio::join!(others_are_pruned(), others_are_promoted(), others_are_rescued());
+}
+
+async fn many_are_pruned() {
+    let database = Database::new().await;
+    final_jobs(&database, "a", "completed", 8 * 3600, JOBS).await;
+    slow(&database, "DELETE", "true", TAKES).await;
+    let retention = Retention::forever().completed(Duration::from_secs(3600));
+    let runner = caretaker(&database).retention(retention).prune_interval(Duration::from_millis(10));
+    run_until(&database, runner, HALF, "state = 'completed'").await;
+}
+
+async fn many_are_promoted() {
+    let database = Database::new().await;
+    let jobs = (0..JOBS).map(|n| uniqueue::NewJob::from(Task { n }).scheduled_in(Duration::from_millis(1)));
+    database.client.insert_many(jobs).await.unwrap();
+    slow(&database, "UPDATE", "true", TAKES).await;
+    run_until(&database, caretaker(&database), HALF, "state IN ('scheduled', 'retryable')").await;
+}
+
+async fn many_are_rescued() {
+    let database = Database::new().await;
+    database.client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
+    die(&database, Duration::ZERO).await;
+    slow(&database, "UPDATE", "true", TAKES).await;
+    run_until(&database, caretaker(&database), HALF, "state = 'running'").await;
+}
+
+async fn others_are_promoted() {
+    let database = Database::new().await;
+    let jobs = (0..5).map(|n| uniqueue::NewJob::from(Task { n }).scheduled_in(Duration::from_millis(1)));
+    database.client.insert_many(jobs).await.unwrap();
+    let first = "UPDATE {schema}.job SET scheduled_at = scheduled_at - interval '1 s' WHERE args->>'n' = '0'";
+    assert_eq!(database.execute(first).await, 1);
+    slow(&database, "UPDATE", "OLD.args->>'n' = '0'", 6.0).await;
+    run_until(&database, caretaker(&database), 1, "state IN ('scheduled', 'retryable')").await;
+}
+
+async fn others_are_rescued() {
+    let database = Database::new().await;
+    database.client.insert_many((0..5).map(|n| Task { n })).await.unwrap();
+    die(&database, Duration::ZERO).await;
+    slow(&database, "UPDATE", "OLD.args->>'n' = '0'", 6.0).await;
+    run_until(&database, caretaker(&database), 1, "state = 'running'").await;
+}
+
+async fn others_are_pruned() {
+    let database = Database::new().await;
+    final_jobs(&database, "slow", "completed", 9 * 3600, 1).await;
+    final_jobs(&database, "a", "completed", 8 * 3600, 5).await;
+    slow(&database, "DELETE", "OLD.queue = 'slow'", 6.0).await;
+    let retention = Retention::forever().completed(Duration::from_secs(3600));
+    let runner = caretaker(&database).retention(retention).prune_interval(Duration::from_millis(10));
+    run_until(&database, runner, 1, "state = 'completed'").await;
+}

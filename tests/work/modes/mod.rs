@@ -1,0 +1,121 @@
+//! Rules that hold in every mode: with wake-ups, by polling alone, and through PgBouncer in transaction mode.
+
+mod bodies;
+mod pooled;
+mod silence;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sqlx::postgres::PgPoolOptions;
+use uniqueue::{Client, Job, JobId, JobRow, JobState, RetryPolicy, Runner};
+
+use support::{Database, WAIT, bouncer};
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Mode {
+    Listening,
+    Polling,
+    Pooled,
+}
+
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "task")]
+struct Task {
+    n: u32,
+}
+
+/// A schema of the test's own, and how it is reached.
+struct Ground {
+    /// Straight to the server: what is seen over this is committed.
+    database: Database,
+    /// The connection of the mode, for runners and clients.
+    client: Client,
+    mode: Mode,
+}
+
+impl Ground {
+    /// `None`: this machine cannot do it, and that was said.
+    async fn new(mode: Mode) -> Option<Self> {
+        let database = Database::new().await;
+        let client = match mode {
+            Mode::Listening | Mode::Polling => database.client.clone(),
+            Mode::Pooled => {
+                let Some(bouncer) = bouncer::shared().await else {
+                    eprintln!("not tested: no PgBouncer 1.21 or newer; see CONTRIBUTING.md");
+                    return None;
+                };
+                let pool = PgPoolOptions::new().max_connections(10).acquire_timeout(WAIT);
+                let pool = pool.connect(&bouncer.url(&database)).await.expect("a pool through PgBouncer");
+                Client::builder().schema(database.client.schema().clone()).pool(pool)
+            }
+        };
+        Some(Self { database, client, mode })
+    }
+
+    /// A runner that loses no time.
+    fn runner(&self) -> Runner {
+        let runner = Runner::new(self.client.clone())
+            .queue("default", 10)
+            .lease(Duration::from_secs(2))
+            .retry_policy(RetryPolicy::fixed(Duration::ZERO))
+            .promote_interval(Duration::from_millis(20));
+        match self.mode {
+            // Whatever starts sooner than this was woken.
+            Mode::Listening => runner.poll_interval(2 * WAIT),
+            Mode::Polling | Mode::Pooled => runner.poll_only().poll_interval(Duration::from_millis(20)),
+        }
+    }
+
+    /// Waits until a job is in a state.
+    async fn until(&self, id: JobId, state: JobState) -> JobRow {
+        let began = std::time::Instant::now();
+        loop {
+            let row = self.database.client.job(id).await.unwrap().expect("the job");
+            if row.state == state {
+                return row;
+            }
+            assert!(began.elapsed() < WAIT, "job {id} is {}, not {state}: {:?}", row.state, row.errors);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+/// Makes a test of each body in each mode.
+macro_rules! in_every_mode {
+    ($($rule:ident),* $(,)?) => {
+        mod listening {
+            $(#[tokio::test] async fn $rule() { super::run(super::Mode::Listening, super::bodies::$rule).await; })*
+        }
+        mod polling {
+            $(#[tokio::test] async fn $rule() { super::run(super::Mode::Polling, super::bodies::$rule).await; })*
+        }
+        mod through_pgbouncer {
+            $(#[tokio::test] async fn $rule() { super::run(super::Mode::Pooled, super::bodies::$rule).await; })*
+        }
+    };
+}
+
+in_every_mode! {
+    jobs_that_wait_and_jobs_that_come_are_picked_up,
+    a_failed_job_is_tried_again_and_discarded_in_the_end,
+    a_scheduled_job_starts_when_it_is_due,
+    a_snoozed_job_comes_back,
+    a_running_job_that_is_cancelled_is_told,
+    a_paused_queue_rests_until_it_is_resumed,
+    a_stop_finishes_what_runs_and_leaves_the_rest,
+    effects_commit_with_their_completion_exactly_once,
+    the_jobs_of_a_dead_runner_come_back,
+    final_jobs_are_pruned,
+    jobs_that_the_database_refuses_to_change_hold_up_no_other,
+    inserts_of_every_sort_mean_the_same,
+    a_wait_for_a_rival_is_bounded_and_leaves_no_bound_behind,
+    changes_by_hand_change,
+    migrations_and_explanations_work,
+}
+
+async fn run<F: Future<Output = ()>>(mode: Mode, body: impl FnOnce(Ground) -> F) {
+    if let Some(ground) = Ground::new(mode).await {
+        body(ground).await;
+    }
+}

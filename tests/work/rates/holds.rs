@@ -1,0 +1,265 @@
+//! Holds: by workers that are told to slow down, and by operators.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::Barrier;
+use uniqueue::{Client, Job, NewJob, Outcome, Rate, Runner, RunnerHandle, RunningJob};
+
+use super::{LEFT, with_history};
+use support::{Database, WAIT, soak};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Holds what `hold` says, at its first run.
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "call")]
+struct Call {
+    hold: Option<Held>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+enum Held {
+    Queue { millis: u64 },
+    Group { millis: u64 },
+}
+
+/// When jobs ran, and when one held the rest.
+#[derive(Clone, Default)]
+struct Log {
+    ran: Arc<Mutex<Vec<Instant>>>,
+    held: Arc<Mutex<Option<Instant>>>,
+}
+
+async fn runner(client: &Client, concurrency: usize, log: &Log) -> RunnerHandle {
+    let log = log.clone();
+    let call = move |job: RunningJob<Call>| {
+        let log = log.clone();
+        async move {
+            let now = Instant::now();
+            log.ran.lock().unwrap().push(now);
+            match job.args.hold {
+                Some(hold) if *log.held.lock().unwrap().get_or_insert(now) == now => match hold {
+                    Held::Queue { millis } => Outcome::hold_queue(Duration::from_millis(millis)),
+                    Held::Group { millis } => Outcome::hold_group(Duration::from_millis(millis)),
+                },
+                _ => Outcome::complete(),
+            }
+        }
+    };
+    let runner = Runner::new(client.clone()).queue("default", concurrency).poll_interval(HOUR).worker(call);
+    runner.start().await.unwrap()
+}
+
+fn call() -> NewJob {
+    NewJob::from(Call { hold: None })
+}
+
+#[tokio::test]
+async fn a_worker_that_holds_its_queue_holds_the_rest_back_on_every_runner() {
+    let database = with_history().await;
+    let client = &database.client;
+    let hold = client.insert(Call { hold: Some(Held::Queue { millis: 1_500 }) }).priority(1).await.unwrap().id();
+    client.insert_many((0..20).map(|_| call())).await.unwrap();
+    let log = Log::default();
+    let first = runner(client, 1, &log).await;
+    database.until("SELECT count(*) FROM {schema}.queue WHERE held_until > clock_timestamp()", 1).await;
+    let second = runner(client, 5, &log).await;
+    database.until(LEFT, 0).await;
+    let settings = client.queue("default").settings().await.unwrap();
+    assert_eq!(settings.held_until, None, "it has passed");
+    // What the first runner fetched before it recorded the hold, and nothing else.
+    let during = "SELECT count(*) FROM {schema}.history AS h, {schema}.queue AS q
+        WHERE h.at > q.held_until - interval '1200 ms' AND h.at < q.held_until";
+    assert_eq!(database.number(during).await, 0, "starts while the queue was held");
+    let late = "SELECT (extract(epoch FROM min(h.at) - min(q.held_until)) * 1000)::bigint
+        FROM {schema}.history AS h, {schema}.queue AS q WHERE h.at >= q.held_until";
+    let late = database.number(late).await;
+    assert!(late < 1_000, "the queue went on {late} ms after the hold");
+    let job = client.job(hold).await.unwrap().unwrap();
+    assert_eq!(job.attempt, 1, "the first run used up no attempt");
+    for runner in [first, second] {
+        runner.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn jobs_that_were_fetched_ahead_of_a_hold_are_given_back() {
+    let database = with_history().await;
+    let client = &database.client;
+    client.insert_many((0..2_000).map(|_| call())).await.unwrap();
+    let log = Log::default();
+    let runner = runner(client, 2, &log).await;
+    // The runner is quick by now, and fetches ahead.
+    database.until("SELECT least(count(*), 1500) FROM {schema}.job WHERE state = 'completed'", 1_500).await;
+    let hold = Call { hold: Some(Held::Queue { millis: 2_000 }) };
+    client.insert(hold).priority(1).await.unwrap();
+    client.insert_many((0..20_000).map(|_| call())).await.unwrap();
+    database.until(LEFT, 0).await;
+    runner.stop().await.unwrap();
+    let held = log.held.lock().unwrap().unwrap();
+    let (from, to) = (held + Duration::from_millis(500), held + Duration::from_millis(1_900));
+    let ran = log.ran.lock().unwrap().iter().filter(|at| (from..to).contains(*at)).count();
+    assert_eq!(ran, 0, "jobs ran while the queue was held");
+}
+
+#[tokio::test]
+async fn a_worker_that_holds_its_group_holds_no_other_back() {
+    let database = with_history().await;
+    let client = &database.client;
+    client.insert(Call { hold: Some(Held::Group { millis: 1_500 }) }).group("a").priority(1).await.unwrap();
+    let log = Log::default();
+    let runner = runner(client, 2, &log).await;
+    database.until("SELECT count(*) FROM {schema}.queue_group WHERE held_until > clock_timestamp()", 1).await;
+    client.insert_many((0..20).map(|n| call().group(if n % 2 == 0 { "a" } else { "b" }))).await.unwrap();
+    client.insert_many((0..10).map(|_| call())).await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 20).await;
+    let groups = client.groups().queue("default").await.unwrap();
+    assert_eq!(groups.len(), 1, "{groups:?}");
+    assert_eq!((groups[0].group.as_str(), groups[0].held_by.as_deref()), ("a", Some("it is held")));
+    assert!(groups[0].held_until.is_some());
+    database.until(LEFT, 0).await;
+    let during = "SELECT count(*) FROM {schema}.history AS h, {schema}.queue_group AS g
+        WHERE h.group_key = 'a' AND h.at > g.held_until - interval '1200 ms' AND h.at < g.held_until";
+    assert_eq!(database.number(during).await, 0, "starts while the group was held");
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_job_without_a_group_that_holds_its_group_only_waits_itself() {
+    let database = with_history().await;
+    let client = &database.client;
+    client.insert(Call { hold: Some(Held::Group { millis: 3_600_000 }) }).priority(1).await.unwrap();
+    client.insert_many((0..10).map(|n| if n % 2 == 0 { call() } else { call().group("a") })).await.unwrap();
+    let log = Log::default();
+    let runner = runner(client, 1, &log).await;
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 10).await;
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'scheduled' AND attempt = 0", 1).await;
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.queue_group").await, 0);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_operator_s_hold_ends_when_the_queue_or_the_group_is_resumed() {
+    let database = with_history().await;
+    let client = &database.client;
+    let queue = client.queue("default");
+    let until = queue.hold(HOUR).await.unwrap().held_until;
+    assert!(until.is_some());
+    assert_eq!(queue.hold(Duration::from_secs(1)).await.unwrap().held_until, until, "a later end stays");
+    queue.hold_group("a", HOUR).await.unwrap();
+    let names = async |list: uniqueue::HeldGroups<'_>| {
+        list.await.unwrap().into_iter().map(|held| (held.queue.to_string(), held.group)).collect::<Vec<_>>()
+    };
+    let a = ("default".to_owned(), "a".to_owned());
+    assert_eq!(names(client.held_groups()).await, std::slice::from_ref(&a), "also without a job");
+    assert_eq!(names(client.held_groups().of("default", "a")).await, std::slice::from_ref(&a));
+    assert_eq!(names(client.held_groups().of("default", "b")).await, []);
+    assert_eq!(names(client.held_groups().queue("other")).await, []);
+    client.insert(call()).await.unwrap();
+    client.insert(call().group("a")).await.unwrap();
+    let log = Log::default();
+    let runner = runner(client, 2, &log).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(log.ran.lock().unwrap().is_empty());
+    assert_eq!(queue.resume().await.unwrap().held_until, None);
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 1).await;
+    assert!(queue.resume_group("a").await.unwrap());
+    assert!(!queue.resume_group("a").await.unwrap(), "it is not held any more");
+    assert_eq!(names(client.held_groups()).await, []);
+    database.until(LEFT, 0).await;
+    runner.stop().await.unwrap();
+    let refused = queue.hold_group("", HOUR).await.unwrap_err().to_string();
+    assert_eq!(refused, "invalid group: must be 1 to 512 bytes: 0");
+    // The longest that there is.
+    assert!(queue.hold(Duration::MAX).await.unwrap().held_until.is_some());
+}
+
+#[tokio::test]
+async fn a_hold_waits_for_an_open_change_of_its_queue_and_other_results_do_not() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let mut tx = database.pool().begin().await.unwrap();
+    client.queue("default").fair(false).tx(&mut tx).await.unwrap();
+    client.insert(Call { hold: Some(Held::Queue { millis: 50 }) }).priority(1).await.unwrap();
+    client.insert_many((0..10).map(|_| call())).await.unwrap();
+    let log = Log::default();
+    let runner = runner(client, 11, &log).await;
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 10).await;
+    tx.commit().await.unwrap();
+    let began = Instant::now();
+    database.until(LEFT, 0).await;
+    assert!(began.elapsed() < WAIT);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_open_hold_of_a_group_holds_up_no_other_queue_and_deadlocks_with_no_fetch() {
+    let database = with_history().await;
+    let client = &database.client;
+    let queue = client.queue("default");
+    queue.group_rate(Some(Rate::per(1_000, Duration::from_secs(1)))).await.unwrap();
+    // The group has no row yet: a fetch would wait for the one of the open transaction.
+    let mut tx = database.pool().begin().await.unwrap();
+    queue.hold_group("a", HOUR).tx(&mut tx).await.unwrap();
+    client.insert_many((0..20).map(|_| call().group("a"))).await.unwrap();
+    client.insert_many((0..20).map(|_| call().queue("other"))).await.unwrap();
+    let log = Log::default();
+    let others = log.clone();
+    let call = move |_: RunningJob<Call>| {
+        let others = others.clone();
+        async move { others.ran.lock().unwrap().push(Instant::now()) }
+    };
+    let runner = Runner::new(client.clone()).queue("default", 2).queue("other", 2).worker(call).start().await.unwrap();
+    let began = Instant::now();
+    let done = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND queue = 'other'";
+    database.until(done, 20).await;
+    assert!(began.elapsed() < soak(5, 25) * Duration::from_secs(1), "a fetch waited for the open transaction");
+    // The queue comes after its group here, and fetches have waited for it meanwhile.
+    client.queue("default").hold(HOUR).tx(&mut tx).await.unwrap();
+    tx.commit().await.unwrap();
+    queue.resume().await.unwrap();
+    client.insert(self::call().group("b")).await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 21).await;
+    let of_a = "SELECT count(*) FROM {schema}.history WHERE group_key = 'a'";
+    assert_eq!(database.number(of_a).await, 0, "a job of the held group started");
+    assert!(queue.resume_group("a").await.unwrap());
+    database.until(LEFT, 0).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hold_that_waits_for_a_lock_keeps_no_other_result_waiting() {
+    let database = with_history().await;
+    let client = &database.client;
+    let queue = client.queue("default");
+    let mut tx = database.pool().begin().await.unwrap();
+    queue.hold(Duration::ZERO).tx(&mut tx).await.unwrap();
+    client.insert(Call { hold: Some(Held::Queue { millis: 3_600_000 }) }).priority(1).await.unwrap();
+    client.insert_many((0..9).map(|_| call())).await.unwrap();
+    // All ten results come at once.
+    let barrier = Arc::new(Barrier::new(10));
+    let call = move |job: RunningJob<Call>| {
+        let barrier = Arc::clone(&barrier);
+        async move {
+            barrier.wait().await;
+            match job.args.hold {
+                Some(_) => Outcome::hold_queue(HOUR),
+                None => Outcome::complete(),
+            }
+        }
+    };
+    let runner = Runner::new(client.clone()).queue("default", 10).worker(call).start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state IN ('running', 'completed')", 10).await;
+    let began = Instant::now();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 9).await;
+    assert!(began.elapsed() < soak(1, 3) * Duration::from_secs(1), "results waited for the hold");
+    assert_eq!(database.number(LEFT).await, 1);
+    tx.commit().await.unwrap();
+    database
+        .until("SELECT count(*) FROM {schema}.queue WHERE held_until > clock_timestamp() + interval '50 min'", 1)
+        .await;
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'scheduled' AND attempt = 0", 1).await;
+    runner.stop().await.unwrap();
+}

@@ -1,0 +1,142 @@
+//! Jobs that are fetched ahead of free slots.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use uniqueue::{Client, NewJob, Runner, RunnerHandle, RunningJob};
+use uuid::Uuid;
+
+use super::Task;
+use support::{Database, WAIT};
+
+const JOBS: i64 = 3_000;
+
+/// Quick jobs on one slot. The first that sees others fetched behind it waits for `go_on`.
+struct Jam {
+    jammed: Notify,
+    go_on: Notify,
+    is_jammed: AtomicBool,
+    /// How many jobs were begun under which lease.
+    begun: Mutex<HashMap<Uuid, i64>>,
+}
+
+impl Jam {
+    async fn start(database: &Database, runner: Runner) -> (Arc<Self>, RunnerHandle) {
+        database.client.insert_many((0..JOBS).map(|n| NewJob::from(Task { n: n as u32 }))).await.unwrap();
+        let jam = Arc::new(Jam {
+            jammed: Notify::new(),
+            go_on: Notify::new(),
+            is_jammed: AtomicBool::new(false),
+            begun: Mutex::default(),
+        });
+        let shared = jam.clone();
+        let running = database.sql("SELECT count(*) FROM {schema}.job WHERE state = 'running'");
+        let work = move |job: RunningJob<Task>| {
+            let (jam, running) = (shared.clone(), running.clone());
+            async move {
+                *jam.begun.lock().unwrap().entry(job.row().worker.unwrap()).or_default() += 1;
+                if jam.is_jammed.load(Ordering::Acquire) {
+                    return;
+                }
+                let running: i64 = sqlx::query_scalar(running).fetch_one(job.client().pool()).await.unwrap();
+                if running > 1 {
+                    jam.is_jammed.store(true, Ordering::Release);
+                    jam.jammed.notify_one();
+                    jam.go_on.notified().await;
+                }
+            }
+        };
+        let runner = runner.worker(work).start().await.unwrap();
+        tokio::time::timeout(WAIT, jam.jammed.notified()).await.expect("a job fetched ahead");
+        (jam, runner)
+    }
+
+    fn begun_under(&self, lease: Uuid) -> i64 {
+        self.begun.lock().unwrap().get(&lease).copied().unwrap_or_default()
+    }
+}
+
+fn on_one_slot(client: &Client) -> Runner {
+    Runner::new(client.clone()).queue("default", 1)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quick_jobs_start_in_order_on_one_slot() {
+    const COUNT: usize = 2_500;
+    let database = Database::new().await;
+    let job = |n: usize| NewJob::from(Task { n: n as u32 }).priority(if n < COUNT / 2 { 0 } else { 7 });
+    database.client.insert_many((0..COUNT).map(job)).await.unwrap();
+    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
+    let work = move |job: RunningJob<Task>| {
+        let _ = started.send((std::cmp::Reverse(job.row().priority), job.row().scheduled_at, job.id()));
+        std::future::ready(())
+    };
+    let runner = on_one_slot(&database.client).worker(work).start().await.unwrap();
+    let mut places = Vec::with_capacity(COUNT);
+    while places.len() < COUNT {
+        places.push(tokio::time::timeout(WAIT, starts.recv()).await.expect("a start").unwrap());
+    }
+    runner.stop().await.unwrap();
+    assert!(places.is_sorted(), "by priority, then time, then id");
+}
+
+#[tokio::test]
+async fn a_stop_gives_back_what_was_fetched_ahead_with_its_attempt() {
+    let database = Database::new().await;
+    let (jam, runner) = Jam::start(&database, on_one_slot(&database.client)).await;
+    let stopping = tokio::spawn(runner.stop());
+    // What lies there is given back while the last job still runs.
+    let started = std::time::Instant::now();
+    while database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await > 1 {
+        assert!(started.elapsed() < WAIT, "jobs fetched ahead were not given back");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    jam.go_on.notify_one();
+    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    let lost = "SELECT count(*) FROM {schema}.job
+        WHERE NOT (state = 'available' AND attempt = 0) AND NOT (state = 'completed' AND attempt = 1)";
+    assert_eq!(database.number(lost).await, 0);
+}
+
+#[tokio::test]
+async fn what_lies_behind_a_slow_job_goes_to_another_runner() {
+    let database = Database::new().await;
+    let (jam, slow) = Jam::start(&database, on_one_slot(&database.client)).await;
+    let work = async |_: RunningJob<Task>| {};
+    let other = on_one_slot(&database.client).worker(work).start().await.unwrap();
+    let started = std::time::Instant::now();
+    while database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await < JOBS - 1 {
+        assert!(started.elapsed() < WAIT, "the other runner did not get the jobs");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE attempt > 1").await, 0);
+    jam.go_on.notify_one();
+    slow.stop().await.unwrap();
+    other.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_fetched_ahead_is_not_started_under_a_lease_that_is_lost() {
+    let database = Database::new().await;
+    let runner = on_one_slot(&database.client).lease(Duration::from_secs(1));
+    let (jam, runner) = Jam::start(&database, runner).await;
+    let lost = runner.id();
+    let completed = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
+    let started = std::time::Instant::now();
+    // The results of all but the one that is stuck are recorded, so that the lost lease costs no more.
+    while database.number(completed).await < jam.begun_under(lost) - 1 {
+        assert!(started.elapsed() < WAIT, "results are missing");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
+    while database.number(completed).await < JOBS {
+        assert!(started.elapsed() < WAIT, "jobs are missing");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    runner.stop().await.unwrap();
+    let counted = format!("SELECT count(*) FROM {{schema}}.job WHERE worker = '{lost}'");
+    assert_eq!(jam.begun_under(lost), database.number(&counted).await + 1);
+}

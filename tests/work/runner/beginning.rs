@@ -1,0 +1,227 @@
+//! The start of jobs: one task starts many in a row, and no job delays another.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedSender;
+use uniqueue::{Job, JobState, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy, UniqueScope};
+
+use super::{Task, quick, until};
+use support::{Database, WAIT};
+
+/// Works as many jobs as there are slots, each of which blocks its thread until all of them are there. Answers how
+/// long the first waited for the last.
+async fn all_block_at_once(slots: u32, block: fn(&dyn Fn())) -> Duration {
+    let database = Database::new().await;
+    let here = Arc::new(AtomicU32::new(0));
+    let waited = Arc::new(Mutex::new(Duration::ZERO));
+    let seen = (Arc::clone(&here), Arc::clone(&waited));
+    let worker = move |_: RunningJob<Task>| {
+        let (here, waited) = seen.clone();
+        async move {
+            block(&|| {
+                let begun = Instant::now();
+                here.fetch_add(1, Ordering::SeqCst);
+                while here.load(Ordering::SeqCst) < slots {
+                    assert!(begun.elapsed() < WAIT, "another job was not begun");
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                let mut waited = waited.lock().unwrap();
+                *waited = begun.elapsed().max(*waited);
+            });
+        }
+    };
+    let jobs: Vec<_> = (0..slots).map(|n| NewJob::from(Task { n })).collect();
+    let jobs = database.client.insert_many(jobs).await.unwrap();
+    let runner = Runner::new(database.client.clone()).queue("default", slots as usize).worker(worker);
+    let runner = runner.start().await.unwrap();
+    for job in jobs {
+        assert_eq!(until(&database, job.id(), JobState::Completed).await.attempt, 1);
+    }
+    runner.stop().await.unwrap();
+    *waited.lock().unwrap()
+}
+
+/// After a second jobs that lie about are given back and fetched again, and begun then. A machine that stands still
+/// for a moment is no proof.
+async fn all_block_soon(slots: u32, block: fn(&dyn Fn())) {
+    let mut waits = Vec::new();
+    for _ in 0..3 {
+        waits.push(all_block_at_once(slots, block).await);
+        if waits.last() < Some(&Duration::from_millis(800)) {
+            return;
+        }
+    }
+    panic!("the last job was begun this long after the first: {waits:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 5)]
+async fn work_that_blocks_its_thread_holds_up_no_job_while_there_are_threads() {
+    all_block_soon(3, |wait| wait()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_that_blocks_in_place_holds_up_no_job() {
+    all_block_soon(8, |wait| tokio::task::block_in_place(wait)).await;
+}
+
+/// What a quick job, or the taking of a job, woke goes on although the next job blocks the thread on which it was
+/// woken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn work_that_blocks_its_thread_holds_up_no_result_and_no_fetch() {
+    const LAST: u32 = 60;
+    let database = Database::new().await;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&is_over);
+    let worker = move |job: RunningJob<Task>| {
+        let over = Arc::clone(&over);
+        async move {
+            let begun = Instant::now();
+            while job.args.n == LAST && !over.load(Ordering::SeqCst) {
+                assert!(begun.elapsed() < WAIT, "nothing else went on");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    };
+    let mut jobs = database.client.insert_many((0..=LAST).map(|n| Task { n })).await.unwrap();
+    let last = jobs.pop().unwrap().id();
+    let runner = Runner::new(database.client.clone()).queue("default", jobs.len() + 1);
+    let runner = runner.worker(worker).start().await.unwrap();
+    jobs.push(database.client.insert(Task { n: 0 }).await.unwrap());
+    for job in jobs {
+        until(&database, job.id(), JobState::Completed).await;
+    }
+    assert_eq!(database.client.job(last).await.unwrap().unwrap().state, JobState::Running);
+    is_over.store(true, Ordering::SeqCst);
+    until(&database, last, JobState::Completed).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn work_that_computes_until_it_is_stopped_hears_of_the_stop() {
+    let database = Database::new().await;
+    let worker = async |job: RunningJob<Task>| {
+        let begun = Instant::now();
+        while !job.is_stopped() {
+            assert!(begun.elapsed() < WAIT, "it did not hear");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err::<(), _>("stopped".to_owned())
+    };
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    let runner = Runner::new(database.client.clone()).queue("default", 1).worker(worker).start().await.unwrap();
+    until(&database, job.id(), JobState::Running).await;
+    runner.stop_within(Duration::from_millis(100)).await.unwrap();
+    let job = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!((job.state, job.attempt, job.errors), (JobState::Available, 0, vec![]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn of_quick_jobs_and_slow_ones_never_more_run_at_once_than_there_are_slots() {
+    const JOBS: u32 = 3_000;
+    const SLOTS: u32 = 7;
+    let database = Database::new().await;
+    let (running, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let seen = (Arc::clone(&running), Arc::clone(&most));
+    let worker = move |job: RunningJob<Task>| {
+        let (running, most) = seen.clone();
+        async move {
+            most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            match job.args.n % 8 {
+                0 => tokio::task::yield_now().await,
+                1 => tokio::time::sleep(Duration::from_micros(u64::from(job.args.n % 500))).await,
+                2 => assert_eq!(running.fetch_sub(1, Ordering::SeqCst), 0, "unlucky"),
+                _ => {}
+            }
+            running.fetch_sub(1, Ordering::SeqCst);
+        }
+    };
+    database.client.insert_many((0..JOBS).map(|n| NewJob::from(Task { n }).max_attempts(1))).await.unwrap();
+    let runner = Runner::new(database.client.clone()).queue("default", SLOTS as usize).worker(worker);
+    let runner = runner.start().await.unwrap();
+    let left = "SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL";
+    let begun = Instant::now();
+    while database.number(left).await > 0 {
+        assert!(begun.elapsed() < 3 * WAIT, "{} jobs are left", database.number(left).await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    runner.stop().await.unwrap();
+    let most = most.load(Ordering::SeqCst);
+    assert!((2..=SLOTS).contains(&most), "{most} at once");
+    let ended = "SELECT count(*) FROM {schema}.job WHERE attempt = 1 AND state IN ('completed', 'discarded')";
+    assert_eq!(database.number(ended).await, i64::from(JOBS));
+}
+
+#[tokio::test]
+async fn results_of_different_attempts_count_in_one_batch() {
+    const JOBS: u32 = 300;
+    let database = Database::new().await;
+    let jobs = database.client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
+    database.execute("UPDATE {schema}.job SET attempt = (args ->> 'n')::integer % 3").await;
+    let runner = quick(&database.client).worker(async |_: RunningJob<Task>| ()).start().await.unwrap();
+    for (n, job) in (0..).zip(&jobs) {
+        assert_eq!(until(&database, job.id(), JobState::Completed).await.attempt, n % 3 + 1);
+    }
+    runner.stop().await.unwrap();
+}
+
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "another")]
+struct Another {
+    n: u32,
+}
+
+/// A worker that tells how it sees its job, and how it is stored.
+fn telling<J: Job>(told: UnboundedSender<(Value, Value)>) -> impl uniqueue::Worker<J> {
+    move |job: RunningJob<J>| {
+        let told = told.clone();
+        async move {
+            let stored = job.client().job(job.id()).await.unwrap().unwrap();
+            told.send((json!(job.row()), json!(stored))).unwrap();
+        }
+    }
+}
+
+/// What is usual in a job is not sent with it, and what is not, is.
+#[tokio::test]
+async fn a_worker_has_every_column_of_its_job_however_unusual() {
+    let database = Database::new().await;
+    let (told, mut rows) = tokio::sync::mpsc::unbounded_channel();
+    let task = |n| NewJob::from(Task { n });
+    let dated = UniquePolicy::new().by_args().ttl(Duration::from_secs(3_600));
+    let jobs = [
+        task(0),
+        task(1).priority(-3),
+        task(2).max_attempts(26),
+        task(3).meta("a", json!({"b": [1.5, null]})),
+        task(4).scheduled_at(time::OffsetDateTime::now_utc() - time::Duration::HOUR),
+        task(5).unique_key(UniqueKey::raw("five")),
+        task(6).unique(dated),
+        task(7).unique(UniquePolicy::new().by_args().until_start()),
+        task(8).queue("other"),
+        task(9),
+        task(10),
+        task(11).unique(UniquePolicy::new().by_args().scope(UniqueScope::Queued)),
+        NewJob::from(Another { n: 12 }),
+    ];
+    let count = jobs.len();
+    let jobs = database.client.insert_many(jobs).await.unwrap();
+    let left = |column: &str, id| format!("UPDATE {{schema}}.job SET {column} WHERE id = '{id}'");
+    let errors = r#"errors = '[{"attempt": 1, "at": "2026-01-02T03:04:05Z", "error": "no"}]', attempt = 1"#;
+    database.execute(&left(errors, jobs[9].id())).await;
+    database.execute(&left("progress = '50', output = '{\"a\": 1}'", jobs[10].id())).await;
+    let runner = quick(&database.client).queue("other", 10);
+    let runner = runner.worker(telling::<Task>(told.clone())).worker(telling::<Another>(told)).start().await.unwrap();
+    let mut seen = BTreeSet::new();
+    for _ in 0..count {
+        let (row, stored) = tokio::time::timeout(WAIT, rows.recv()).await.unwrap().unwrap();
+        assert_eq!(row, stored);
+        seen.insert(row["args"]["n"].as_u64());
+    }
+    assert_eq!(seen.len(), count);
+    runner.stop().await.unwrap();
+}

@@ -1,0 +1,65 @@
+//! Events of jobs whose workers complete them in transactions of their own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use uniqueue::{BoxError, Events, Happened, JobId, RunningJob};
+
+use super::{Task, quick};
+use support::{Database, WAIT};
+
+/// What is told of a job's end.
+async fn end(events: &mut Events, id: JobId) -> Happened {
+    loop {
+        let event = tokio::time::timeout(WAIT, events.recv()).await.expect("an event").expect("the client lives");
+        match event.happened {
+            happened @ (Happened::Completed | Happened::Stale | Happened::GivenBack) if event.id == id => {
+                return happened;
+            }
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_rolled_back_and_then_cancelled_is_not_told_as_completed() {
+    let database = Database::new().await;
+    let mut events = database.client.events();
+    let work = |job: RunningJob<Task>| async move {
+        let mut tx = job.client().pool().begin().await?;
+        job.complete_in(&mut tx).await?;
+        tx.rollback().await?;
+        job.client().cancel(job.id()).await?;
+        Ok::<_, BoxError>(())
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    assert_eq!(end(&mut events, job.id()).await, Happened::Stale);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_committed_before_the_lease_was_lost_is_told_as_completed() {
+    let database = Database::new().await;
+    let mut events = database.client.events();
+    let committed = Arc::new(Notify::new());
+    let signal = Arc::clone(&committed);
+    let work = move |job: RunningJob<Task>| {
+        let signal = Arc::clone(&signal);
+        async move {
+            let mut tx = job.client().pool().begin().await?;
+            job.complete_in(&mut tx).await?;
+            tx.commit().await?;
+            signal.notify_one();
+            std::future::pending::<()>().await;
+            Ok::<_, BoxError>(())
+        }
+    };
+    let runner = quick(&database.client).lease(Duration::from_secs(1)).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, committed.notified()).await.unwrap();
+    database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
+    assert_eq!(end(&mut events, job.id()).await, Happened::Completed);
+    runner.stop().await.unwrap();
+}

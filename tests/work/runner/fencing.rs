@@ -1,0 +1,295 @@
+//! A result counts only for the run that made it, and effects commit with their completion.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, Semaphore, mpsc};
+use uniqueue::{BoxError, Error, JobState, Outcome, Retention, Runner, RunningJob, StopReason};
+
+use super::{Task, quick, until};
+use support::{Database, WAIT};
+
+#[tokio::test]
+async fn effects_and_completion_commit_together() {
+    let database = Database::new().await;
+    database.execute("CREATE TABLE {schema}.effect (n integer)").await;
+    let insert = database.sql("INSERT INTO {schema}.effect VALUES (1)");
+    let work = move |job: RunningJob<Task>| {
+        let insert = insert.clone();
+        async move {
+            let mut tx = job.client().pool().begin().await?;
+            sqlx::query(insert).execute(&mut *tx).await?;
+            job.complete_in(&mut tx).await?;
+            if job.attempt() < 3 {
+                // An Ok without the commit must not pass for done.
+                tx.rollback().await?;
+            } else {
+                tx.commit().await?;
+            }
+            Ok::<_, BoxError>(())
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    let row = until(&database, job.id(), JobState::Completed).await;
+    runner.stop().await.unwrap();
+    assert_eq!(row.attempt, 3);
+    assert_eq!(row.errors.len(), 2);
+    assert!(row.errors[0].error.contains("did not commit"), "{:?}", row.errors);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.effect").await, 1);
+}
+
+#[tokio::test]
+async fn run_numbers_grow_with_every_fetch_and_start_again_only_after_the_last_one() {
+    let database = Database::new().await;
+    let (sender, mut started) = mpsc::unbounded_channel();
+    let work = move |job: RunningJob<Task>| {
+        let _ = sender.send((job.row().run, job.attempt()));
+        async move {
+            match job.row().run {
+                1 | 3 => Outcome::snooze(Duration::ZERO),
+                2 => Outcome::retry(Duration::ZERO, "once more"),
+                _ => Outcome::complete(),
+            }
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    let row = until(&database, job.id(), JobState::Completed).await;
+    // A snooze does not count as an attempt, so the attempt's number comes back.
+    for expected in [(1, 1), (2, 1), (3, 2), (4, 2)] {
+        assert_eq!(started.recv().await, Some(expected));
+    }
+    assert_eq!((row.run, row.attempt), (4, 2));
+    let last = "UPDATE {schema}.job SET state = 'available', finalized_at = NULL, run = 2147483646";
+    database.execute(last).await;
+    let row = until(&database, job.id(), JobState::Completed).await;
+    assert_eq!(row.run, 2_147_483_647);
+    database.execute("UPDATE {schema}.job SET state = 'available', finalized_at = NULL, run = 2147483647").await;
+    for expected in [(2_147_483_647, 3), (1, 4), (2, 4), (3, 5), (4, 5)] {
+        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(expected));
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stale_result_is_dropped_and_complete_in_says_so() {
+    let database = Database::new().await;
+    let started = Arc::new(Notify::new());
+    let go_on = Arc::new(Notify::new());
+    let refused = Arc::new(Notify::new());
+    let signals = (started.clone(), go_on.clone(), refused.clone());
+    let work = move |job: RunningJob<Task>| {
+        let (started, go_on, refused) = signals.clone();
+        async move {
+            started.notify_one();
+            go_on.notified().await;
+            let mut tx = job.client().pool().begin().await?;
+            let error = job.complete_in(&mut tx).await.unwrap_err();
+            assert!(matches!(error, Error::Stale { attempt: 1, .. }), "{error}");
+            refused.notify_one();
+            Ok::<_, BoxError>(())
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    // Meanwhile the job was rescued and is in the hands of another worker.
+    // In one statement, so that no rescuer finds the job with a worker that it does not know.
+    let taken = "WITH taken AS (
+            UPDATE {schema}.job SET worker = gen_random_uuid(), attempt = 2, run = 2 RETURNING worker
+        )
+        INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
+        SELECT worker, 'other', '{}', now() + interval '1 hour', true FROM taken";
+    database.execute(taken).await;
+    go_on.notify_one();
+    tokio::time::timeout(WAIT, refused.notified()).await.unwrap();
+    runner.stop().await.unwrap();
+    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!((row.state, row.attempt), (JobState::Running, 2), "the other attempt goes on");
+    assert!(row.errors.is_empty());
+}
+
+/// Many jobs that are not kept are deleted at once, which one stale result must not keep them from.
+#[tokio::test]
+async fn a_stale_result_among_many_keeps_its_job_and_no_other() {
+    const JOBS: usize = 200;
+    let database = Database::new().await;
+    let (started, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let signals = (started.clone(), go_on.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (started, go_on) = signals.clone();
+        async move {
+            started.add_permits(1);
+            go_on.acquire().await.unwrap().forget();
+        }
+    };
+    database.client.insert_many((0..JOBS as u32).map(|n| Task { n })).await.unwrap();
+    let retention = Retention::default().completed(Duration::ZERO);
+    let runner = Runner::new(database.client.clone()).queue("default", JOBS).retention(retention).worker(work);
+    let runner = runner.start().await.unwrap();
+    let all = started.acquire_many(u32::try_from(JOBS).unwrap());
+    tokio::time::timeout(WAIT, all).await.unwrap().unwrap().forget();
+    let taken = "WITH taken AS (
+            UPDATE {schema}.job SET worker = gen_random_uuid() WHERE args->>'n' = '7' RETURNING worker
+        )
+        INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
+        SELECT worker, 'other', '{}', now() + interval '1 hour', true FROM taken";
+    database.execute(taken).await;
+    let mut events = database.client.events();
+    go_on.add_permits(JOBS);
+    runner.stop().await.unwrap();
+    let left = "SELECT string_agg(args->>'n' || ' ' || state, ', ') FROM {schema}.job";
+    assert_eq!(database.text(left).await, "7 running");
+    let mut told = BTreeMap::new();
+    while let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, events.recv()).await {
+        *told.entry(event.happened.as_str()).or_insert(0) += 1;
+    }
+    assert_eq!((told["completed"], told["stale"]), (JOBS - 1, 1), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_cancelled_job_cannot_be_completed_in_a_transaction_and_the_error_says_why() {
+    let database = Database::new().await;
+    let cancel = Arc::new(Notify::new());
+    let (cancelled, answer) = (Arc::new(Notify::new()), Arc::new(std::sync::Mutex::new(None)));
+    let signals = (cancel.clone(), cancelled.clone(), answer.clone());
+    let work = move |job: RunningJob<Task>| {
+        let (cancel, cancelled, answer) = signals.clone();
+        async move {
+            let mut tx = job.client().pool().begin().await?;
+            cancel.notify_one();
+            cancelled.notified().await;
+            let error = job.complete_in(&mut tx).await.unwrap_err();
+            // It is an answer like any other: the transaction can still be used.
+            let one: i32 = sqlx::query_scalar("SELECT 1").fetch_one(&mut *tx).await?;
+            *answer.lock().unwrap() = Some((error, one));
+            Ok::<_, BoxError>(())
+        }
+    };
+    let runner = quick(&database.client).stop_grace(WAIT).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, cancel.notified()).await.unwrap();
+    database.client.cancel([job.id()]).await.unwrap();
+    cancelled.notify_one();
+    runner.stop().await.unwrap();
+    let (error, one) = answer.lock().unwrap().take().expect("an answer");
+    assert!(error.is_stale() && one == 1);
+    assert!(error.to_string().contains("cancelled"), "{error}");
+    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!((row.state, row.output), (JobState::Cancelled, None));
+}
+
+#[tokio::test]
+async fn the_jobs_of_a_dead_runner_come_back_and_a_killer_is_discarded() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let lost = client.insert(Task { n: 1 }).await.unwrap();
+    let killer = client.insert(Task { n: 2 }).max_attempts(1).await.unwrap();
+    for job in [&lost, &killer] {
+        database.set_state(job.id(), "running").await;
+        database.execute(&format!("UPDATE {{schema}}.job SET attempt = 1 WHERE id = '{}'", job.id())).await;
+    }
+    let runner =
+        quick(client).lease(Duration::from_secs(1)).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let row = until(&database, lost.id(), JobState::Completed).await;
+    assert_eq!((row.attempt, row.crashes), (1, 1));
+    assert!(row.errors[0].error.contains("rescued"), "{:?}", row.errors);
+    let row = until(&database, killer.id(), JobState::Discarded).await;
+    assert!(row.errors[0].error.contains("rescued"), "{:?}", row.errors);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_runner_that_lost_its_lease_stops_its_jobs_and_goes_on_under_a_new_one() {
+    let database = Database::new().await;
+    let started = Arc::new(Notify::new());
+    let runs = Arc::new(AtomicU32::new(0));
+    let shared = (started.clone(), runs.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (started, runs) = shared.clone();
+        async move {
+            started.notify_one();
+            if runs.fetch_add(1, Ordering::SeqCst) == 0 {
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    let runner = quick(&database.client).lease(Duration::from_secs(1)).worker(work).start().await.unwrap();
+    let first = runner.id();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
+    let row = until(&database, job.id(), JobState::Completed).await;
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+    assert_ne!(runner.id(), first);
+    assert_eq!(row.worker, Some(runner.id()));
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_that_was_declared_lost_is_not_extended_again_by_what_was_asked_for_it_before() {
+    let database = Database::new().await;
+    let work = async |job: RunningJob<Task>| {
+        if job.args.n == 1 {
+            std::future::pending::<()>().await;
+        }
+    };
+    // Commits of the runner's row take longer than a heartbeat has, and come to pass all the same.
+    let slow = "CREATE FUNCTION {schema}.slow() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN PERFORM pg_sleep(0.4); RETURN NULL; END $$;
+        CREATE CONSTRAINT TRIGGER slow AFTER INSERT OR UPDATE ON {schema}.runner
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION {schema}.slow()";
+    for length in [1_150, 1_300, 1_450] {
+        let runner = quick(&database.client).lease(Duration::from_secs(1)).worker(work).start().await.unwrap();
+        let first = runner.id();
+        let job = database.client.insert(Task { n: 1 }).await.unwrap();
+        until(&database, job.id(), JobState::Running).await;
+        sqlx::raw_sql(database.sql(slow)).execute(database.pool()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(length)).await;
+        database.execute("DROP FUNCTION {schema}.slow CASCADE").await;
+        // It goes on, under the same lease or a new one; what it had under a lost one is rescued and comes back.
+        let began = Instant::now();
+        let holds = "SELECT count(*) FROM {schema}.job AS j WHERE j.state = 'running' AND j.worker = '{id}'";
+        loop {
+            let second = database.client.insert(Task { n: 2 }).await.unwrap();
+            until(&database, second.id(), JobState::Completed).await;
+            let of_first = database.number(&holds.replace("{id}", &first.to_string())).await;
+            if runner.id() == first || of_first == 0 {
+                break;
+            }
+            assert!(began.elapsed() < WAIT, "{of_first} jobs run under a lease that is lost");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        runner.stop_within(Duration::ZERO).await.unwrap();
+        database.execute("DELETE FROM {schema}.job").await;
+    }
+}
+
+#[tokio::test]
+async fn a_lease_that_cannot_be_extended_is_lost_when_its_term_is_over_and_no_later() {
+    const LEASE: Duration = Duration::from_secs(6);
+    let database = Database::new().await;
+    let (sender, mut stopped) = mpsc::unbounded_channel();
+    let work = move |job: RunningJob<Task>| {
+        let sender = sender.clone();
+        async move { sender.send((job.stopped().await, Instant::now())) }
+    };
+    let runner = quick(&database.client).lease(LEASE).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    until(&database, job.id(), JobState::Running).await;
+    let beats = "SELECT count(*) FROM {schema}.runner WHERE heartbeat_at > started_at";
+    database.until(beats, 1).await;
+    let extended_at = Instant::now();
+    // Heartbeats wait, and the server ends them.
+    let mut lock = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("LOCK TABLE {schema}.runner IN ACCESS EXCLUSIVE MODE")).execute(&mut *lock).await.unwrap();
+    let (reason, stopped_at) = tokio::time::timeout(WAIT, stopped.recv()).await.unwrap().unwrap();
+    lock.rollback().await.unwrap();
+    assert_eq!(reason, StopReason::LeaseLost);
+    let after = stopped_at - extended_at;
+    assert!(after > LEASE * 9 / 10 && after < LEASE * 11 / 10, "{after:?}");
+    runner.stop().await.unwrap();
+}

@@ -1,0 +1,226 @@
+//! A runner has two connections of its own, and a failure of the listening connection does not cost its lease.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use tokio::sync::{Semaphore, mpsc};
+use uniqueue::{Client, JobState, Retention, Runner, RunningJob, SchemaName};
+
+use super::{Task, quick, until};
+use support::{Database, WAIT};
+
+/// A client of one connection, whose name in `pg_stat_activity` is the schema's.
+pub async fn named(database: &Database) -> Client {
+    let options: PgConnectOptions = database.url.parse().unwrap();
+    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT);
+    let pool = pool.connect_with(options.application_name(&database.schema)).await.unwrap();
+    Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool)
+}
+
+pub async fn connections(pool: &PgPool, schema: &str) -> i64 {
+    let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
+    sqlx::query_scalar(count).bind(schema).fetch_one(pool).await.unwrap()
+}
+
+/// Ends the line's connection, if it is there.
+async fn cut(database: &Database) -> bool {
+    let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+        WHERE application_name = $1 AND query ~ 'LISTEN|SET leased_until|INTO .*[.]runner|Which of these runs'";
+    let cut: i64 = sqlx::query_scalar(cut).bind(&database.schema).fetch_one(database.pool()).await.unwrap();
+    cut > 0
+}
+
+#[tokio::test]
+async fn a_runner_has_two_standing_connections_and_at_most_three_for_fetches_and_results() {
+    for is_listening in [true, false] {
+        let database = Database::new().await;
+        let client = named(&database).await;
+        let interval = Duration::from_millis(5);
+        let mut runner = quick(&client)
+            .queue("other", 3)
+            .lease(Duration::from_secs(1))
+            .promote_interval(interval)
+            .prune_interval(interval)
+            .worker(|_: RunningJob<Task>| async {});
+        if !is_listening {
+            runner = runner.poll_only();
+        }
+        let runner = runner.start().await.unwrap();
+        let began = Instant::now();
+        let mut most = 0;
+        while began.elapsed() < Duration::from_secs(1) {
+            let later = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(1)).await.unwrap();
+            until(&database, later.id(), JobState::Completed).await;
+            most = most.max(connections(database.pool(), &database.schema).await);
+        }
+        assert!(
+            (4..=6).contains(&most),
+            "one of the pool, two that stand, one to three for fetches and results: {most}"
+        );
+        let listening = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND query LIKE 'LISTEN%'";
+        if !is_listening {
+            let listening: i64 =
+                sqlx::query_scalar(listening).bind(&database.schema).fetch_one(database.pool()).await.unwrap();
+            assert_eq!(listening, 0);
+        }
+        runner.stop().await.unwrap();
+        client.pool().close().await;
+        let began = Instant::now();
+        while connections(database.pool(), &database.schema).await > 0 {
+            assert!(began.elapsed() < WAIT, "a connection is left behind");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_line_that_is_cut_again_and_again_costs_no_lease_and_no_job() {
+    let database = Database::new().await;
+    let client = named(&database).await;
+    let (sender, stopped) = mpsc::unbounded_channel();
+    let work = move |job: RunningJob<Task>| {
+        let sender = sender.clone();
+        async move { sender.send(job.stopped().await) }
+    };
+    let runner = quick(&client).lease(Duration::from_secs(2)).worker(work).stop_timeout(Duration::ZERO);
+    let runner = runner.start().await.unwrap();
+    let id = runner.id();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    until(&database, job.id(), JobState::Running).await;
+    let began = Instant::now();
+    let mut cuts = 0;
+    while began.elapsed() < Duration::from_secs(5) {
+        cuts += u32::from(cut(&database).await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(cuts > 5, "{cuts}");
+    assert_eq!(runner.id(), id);
+    assert!(stopped.is_empty());
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_sent_while_the_line_was_down_is_looked_for_when_it_is_up() {
+    let database = Database::new().await;
+    let client = named(&database).await;
+    let (sender, mut ended) = mpsc::unbounded_channel();
+    let work = move |job: RunningJob<Task>| {
+        let sender = sender.clone();
+        async move {
+            struct End(mpsc::UnboundedSender<()>);
+            impl Drop for End {
+                fn drop(&mut self) {
+                    let _ = self.0.send(());
+                }
+            }
+            let _end = End(sender);
+            job.stopped().await;
+        }
+    };
+    // No heartbeat and no poll comes while the test runs.
+    let hour = Duration::from_secs(3600);
+    let runner = quick(&client).lease(hour).poll_interval(hour).stop_timeout(Duration::ZERO).worker(work);
+    let runner = runner.start().await.unwrap();
+    let running = database.client.insert(Task { n: 1 }).await.unwrap();
+    until(&database, running.id(), JobState::Running).await;
+    while !cut(&database).await {}
+    // Without the notifications, as if they had been sent while no session listened.
+    database.execute(&format!("DELETE FROM {{schema}}.job WHERE id = '{}'", running.id())).await;
+    let insert = "INSERT INTO {schema}.job (id, kind, args) VALUES (gen_random_uuid(), 'task', '{\"n\": 2}')";
+    database.execute(insert).await;
+    tokio::time::timeout(WAIT, ended.recv()).await.unwrap();
+    let began = Instant::now();
+    while database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await == 0 {
+        assert!(began.elapsed() < WAIT);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_flood_of_notifications_holds_up_no_heartbeat() {
+    let database = Database::new().await;
+    let runner = Runner::new(database.client.clone()).queue("default", 1).lease(Duration::from_secs(1));
+    let runner = runner.worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let id = runner.id();
+    let flood = database.sql(&format!(
+        "SELECT pg_notify('{{schema}}.job', 'default'), pg_notify('{{schema}}.control', '{id}'),
+            pg_notify('{{schema}}.control', n::text)
+        FROM generate_series(1, 5000) AS n"
+    ));
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(4) {
+        sqlx::query(flood.clone()).execute(database.pool()).await.unwrap();
+    }
+    assert_eq!(runner.id(), id, "the lease was lost");
+    let inserted = database.client.insert(Task { n: 1 }).await.unwrap();
+    until(&database, inserted.id(), JobState::Completed).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn results_that_wait_for_locked_rows_leave_connections_to_the_others() {
+    const LOCKED: usize = 500;
+    // An order of magnitude more than the others take, and less than the locked ones would hold them up.
+    const ENOUGH: Duration = Duration::from_secs(10);
+    let database = Database::new().await;
+    let go_on = Arc::new(Semaphore::new(0));
+    let gate = Arc::clone(&go_on);
+    let work = move |job: RunningJob<Task>| {
+        let gate = Arc::clone(&gate);
+        async move {
+            if job.args.n == 0 {
+                gate.acquire().await.unwrap().forget();
+            }
+        }
+    };
+    let runner = Runner::new(database.client.clone()).queue("default", 600).worker(work).start().await.unwrap();
+    let locked = database.client.insert_many((0..LOCKED).map(|_| Task { n: 0 })).await.unwrap();
+    for job in &locked {
+        until(&database, job.id(), JobState::Running).await;
+    }
+    let mut open = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("SELECT id FROM {schema}.job FOR UPDATE")).execute(&mut *open).await.unwrap();
+    go_on.add_permits(LOCKED);
+    // Long enough for each to have tried more than once.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let began = Instant::now();
+    for _ in 0..20 {
+        let other = database.client.insert(Task { n: 1 }).await.unwrap();
+        until(&database, other.id(), JobState::Completed).await;
+    }
+    assert!(began.elapsed() < ENOUGH, "{:?}", began.elapsed());
+    open.rollback().await.unwrap();
+    for job in &locked {
+        until(&database, job.id(), JobState::Completed).await;
+    }
+    runner.stop().await.unwrap();
+}
+
+/// A row of the application's that refers to a job keeps the job from being deleted until it is committed, and from
+/// nothing else.
+#[tokio::test]
+async fn a_job_that_is_locked_against_its_deletion_only_holds_up_no_other_result() {
+    let database = Database::new().await;
+    let go_on = Arc::new(Semaphore::new(0));
+    let gate = Arc::clone(&go_on);
+    let work = move |_: RunningJob<Task>| {
+        let gate = Arc::clone(&gate);
+        async move { gate.acquire().await.unwrap().forget() }
+    };
+    let jobs = database.client.insert_many((0..20).map(|n| Task { n })).await.unwrap();
+    let retention = Retention::default().completed(Duration::ZERO);
+    let runner = Runner::new(database.client.clone()).queue("default", 20).retention(retention).worker(work);
+    let runner = runner.start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'running'", 20).await;
+    let mut open = database.pool().begin().await.unwrap();
+    let lock = database.sql("SELECT id FROM {schema}.job WHERE id = $1 FOR KEY SHARE");
+    sqlx::query(lock).bind(jobs[7].id().as_uuid()).execute(&mut *open).await.unwrap();
+    go_on.add_permits(20);
+    database.until("SELECT count(*) FROM {schema}.job", 1).await;
+    open.rollback().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job", 0).await;
+    runner.stop().await.unwrap();
+}

@@ -1,0 +1,274 @@
+//! Failures that a runner survives: odd rows, panics, a pool of one connection, a database that stops.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use sqlx::postgres::PgPoolOptions;
+use tokio::sync::Notify;
+use uniqueue::embedded::Postgres;
+use uniqueue::{Client, JobState, NewJob, RunningJob, UniqueKey};
+
+use super::{Task, quick, until};
+use support::{Database, WAIT, job};
+
+#[tokio::test]
+async fn r6_a_row_that_cannot_be_read_stops_no_other_job() {
+    let database = Database::new().await;
+    let mut jobs = Vec::new();
+    for n in 0..6 {
+        jobs.push(database.client.insert(Task { n }).max_attempts(2).await.unwrap().id());
+    }
+    let spoil = async |index: usize, what: &str| {
+        let id = jobs[index];
+        database.execute(&format!("UPDATE {{schema}}.job SET {what} WHERE id = '{id}'")).await;
+    };
+    spoil(0, r#"meta = '{"n": 1e400}'"#).await;
+    spoil(1, "scheduled_at = '-infinity'").await;
+    spoil(2, "created_at = 'infinity'").await;
+    spoil(3, "args = '[]'").await;
+    spoil(4, "until_start = true").await;
+    spoil(5, r#"errors = '["by hand"]'"#).await;
+    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    for index in [1, 2, 4, 5] {
+        until(&database, jobs[index], JobState::Completed).await;
+    }
+    until(&database, jobs[3], JobState::Discarded).await;
+    let state = format!("SELECT state::text FROM {{schema}}.job WHERE id = '{}'", jobs[0]);
+    let began = Instant::now();
+    while database.text(&state).await != "discarded" {
+        assert!(began.elapsed() < WAIT);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn times_beyond_all_calendars_are_read_as_the_last_day() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let far = client.insert(job("a").unique_key(UniqueKey::raw("k"))).await.unwrap();
+    database.execute("UPDATE {schema}.job SET unique_until = 'infinity', created_at = '4713-01-01 BC'").await;
+    let far = client.job(far.id()).await.unwrap().unwrap();
+    assert_eq!((far.unique_until.unwrap().year(), far.created_at.year()), (9999, 0));
+    let again = client.insert(job("a").unique_key(UniqueKey::raw("k"))).max_wait(Duration::MAX).await.unwrap();
+    assert!(again.duplicate);
+}
+
+#[tokio::test]
+async fn a_panic_while_the_work_is_dropped_leaks_neither_the_job_nor_its_slot() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                panic!("dropped");
+            }
+        }
+    }
+    let database = Database::new().await;
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
+    let started = Arc::new(Notify::new());
+    let signal = started.clone();
+    let work = move |_: RunningJob<Task>| {
+        let run = counted.fetch_add(1, Ordering::SeqCst);
+        let signal = signal.clone();
+        async move {
+            let _bomb = (run < 2).then(|| Bomb);
+            signal.notify_one();
+            if run < 2 {
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    // One slot: a slot that leaks is the end of the queue.
+    let runner = uniqueue::Runner::new(database.client.clone())
+        .queue("default", 1)
+        .lease(Duration::from_secs(1))
+        .retry_policy(uniqueue::RetryPolicy::fixed(Duration::ZERO))
+        .worker(work)
+        .start()
+        .await
+        .unwrap();
+    let inserted = database.client.insert(Task { n: 1 }).await.unwrap();
+    for _ in 0..2 {
+        tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+        // The lease is lost, so the work is dropped, and the bomb goes off.
+        database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
+    }
+    until(&database, inserted.id(), JobState::Completed).await;
+    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_pool_of_one_connection_is_enough() {
+    let database = Database::new().await;
+    let pool = PgPoolOptions::new().max_connections(1).connect(&database.url).await.unwrap();
+    let schema = database.client.schema().clone();
+    let client = Client::builder().schema(schema).pool(pool);
+    let runner = quick(&client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let inserted = client.insert(Task { n: 1 }).await.unwrap();
+    until(&database, inserted.id(), JobState::Completed).await;
+    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn jobs_of_a_fetch_whose_answer_was_lost_are_given_back() {
+    let database = Database::new().await;
+    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    // As a fetch leaves it whose answer did not arrive: running here, unknown to the runner.
+    let lost = database.client.insert(Task { n: 1 }).pending().await.unwrap();
+    let take = format!(
+        "UPDATE {{schema}}.job SET state = 'running', attempt = 1, worker = '{}' WHERE id = '{}'",
+        runner.id(),
+        lost.id()
+    );
+    database.execute(&take).await;
+    // The runner learns of it by a fetch that fails.
+    database.execute("ALTER TABLE {schema}.queue RENAME TO away").await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    database.execute("ALTER TABLE {schema}.away RENAME TO queue").await;
+    let row = until(&database, lost.id(), JobState::Completed).await;
+    assert_eq!((row.attempt, row.errors.len()), (1, 0));
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn work_that_is_dropped_while_it_begins_a_transaction_leaves_none_to_the_runner() {
+    let database = Database::new().await;
+    let pool = PgPoolOptions::new().max_connections(1).connect(&database.url).await.unwrap();
+    let client = Client::builder().schema(database.client.schema().clone()).pool(pool.clone());
+    let begun = Arc::new(Notify::new());
+    let signal = begun.clone();
+    let work = move |job: RunningJob<Task>| {
+        let (pool, signal) = (job.client().pool().clone(), signal.clone());
+        async move {
+            if job.args.n == 0 {
+                // As when the job is cancelled at this await: sqlx gives the connection back to the pool with
+                // the transaction open.
+                let mut connection = pool.acquire().await.unwrap();
+                loop {
+                    let mut begin = Box::pin(sqlx::Connection::begin(&mut *connection));
+                    let polled = std::future::poll_fn(|context| Poll::Ready(begin.as_mut().poll(context).is_ready()));
+                    // Once in a while the answer is there at once, and there is nothing to drop.
+                    if !polled.await {
+                        break;
+                    }
+                }
+                drop(connection);
+                signal.notify_one();
+            }
+        }
+    };
+    let runner = quick(&client).worker(work).start().await.unwrap();
+    let first = database.client.insert(Task { n: 0 }).await.unwrap();
+    tokio::time::timeout(WAIT, begun.notified()).await.unwrap();
+    let second = database.client.insert(Task { n: 1 }).await.unwrap();
+    // Seen over other connections, so these are committed.
+    for job in [first, second] {
+        until(&database, job.id(), JobState::Completed).await;
+    }
+    let mut left = pool.acquire().await.unwrap();
+    // In one transaction now() stands still.
+    let mut times = Vec::new();
+    for _ in 0..2 {
+        let now: time::OffsetDateTime = sqlx::query_scalar("SELECT now()").fetch_one(&mut *left).await.unwrap();
+        times.push(now);
+    }
+    assert_eq!(times[0], times[1], "sqlx leaves no transaction open any more: the desk's first reason is gone");
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn killed_connections_lose_no_job() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let runner = quick(client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let (mut killer, all) = (connection(&database).await, 3000);
+    for chunk in 0..10 {
+        let jobs: Vec<_> = (0..all / 10).map(|n| NewJob::from(Task { n: chunk * 1000 + n })).collect();
+        while client.insert_many(jobs.clone()).await.is_err() {}
+        // All of the pool but the killer's own, in the midst of whatever they do.
+        let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE pid <> pg_backend_pid() AND query LIKE '%\"' || $1 || '\".%'";
+        let killed = sqlx::query(kill).bind(&database.schema).execute(&mut killer).await.unwrap();
+        assert!(killed.rows_affected() > 0);
+    }
+    let began = Instant::now();
+    let open = format!("SELECT count(*) FROM {}.job WHERE state <> 'completed'", database.schema);
+    while sqlx::query_scalar::<_, i64>(database.sql(&open)).fetch_one(&mut killer).await.unwrap() > 0 {
+        assert!(began.elapsed() < WAIT, "jobs are stuck");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let _ = runner.stop().await;
+}
+
+async fn connection(database: &Database) -> sqlx::PgConnection {
+    use sqlx::Connection;
+    sqlx::PgConnection::connect(&database.url).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_stop_without_a_database_takes_no_longer_than_about_a_lease() {
+    let postgres = Postgres::builder().start().await.unwrap();
+    let client = Client::connect(postgres.url()).await.unwrap();
+    client.migrate().await.unwrap();
+    let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let signals = (started.clone(), go_on.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (started, go_on) = signals.clone();
+        async move {
+            started.notify_one();
+            go_on.notified().await;
+        }
+    };
+    let runner = quick(&client).lease(Duration::from_secs(2)).worker(work).start().await.unwrap();
+    client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    postgres.stop().await.unwrap();
+    // A result that the application does not take.
+    go_on.notify_one();
+    let began = Instant::now();
+    let stopped = tokio::time::timeout(WAIT, runner.stop()).await.expect("a stop");
+    assert!(stopped.is_err());
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_runner_goes_on_after_the_database_crashed_under_it() {
+    // What was committed must survive the crash, or there is nothing to go on with.
+    let postgres = Postgres::builder().setting("synchronous_commit", "on").start().await.unwrap();
+    let client = Client::connect(postgres.url()).await.unwrap();
+    client.migrate().await.unwrap();
+    let work = |_: RunningJob<Task>| async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
+    let runner = quick(&client).lease(Duration::from_secs(2)).worker(work).start().await.unwrap();
+    client.insert_many((0..1500).map(|n| Task { n })).await.unwrap();
+    for _ in 0..3 {
+        // A backend that is killed makes the server restart all of them, with crash recovery.
+        let victim: i32 = loop {
+            match sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(client.pool()).await {
+                Ok(pid) => break pid,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        };
+        std::process::Command::new("kill").args(["-9", &victim.to_string()]).status().unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let began = Instant::now();
+    while let Err(error) = client.insert(Task { n: 9999 }).await {
+        assert!(began.elapsed() < WAIT, "the database does not come back: {error}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let open = "SELECT count(*) FROM uniqueue.job WHERE state <> 'completed'";
+    loop {
+        match sqlx::query_scalar::<_, i64>(open).fetch_one(client.pool()).await {
+            Ok(0) => break,
+            left => assert!(began.elapsed() < WAIT, "jobs are stuck: {left:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+}

@@ -1,0 +1,65 @@
+//! The runner, against a real database: outcomes, fencing, wake-ups, leases, stops.
+
+mod ahead;
+mod beginning;
+mod checks;
+mod completed_in;
+mod concurrency;
+mod control;
+mod events;
+mod failover;
+mod failures;
+mod fencing;
+mod grace;
+mod line;
+mod locked;
+mod metrics;
+mod middleware;
+mod mishaps;
+mod outcomes;
+mod policies;
+mod pools;
+mod progress;
+mod recovery;
+mod reentry;
+mod refused_starts;
+mod rejected;
+mod scanning;
+mod set_aside;
+mod settings;
+mod signals;
+mod states;
+mod stopping;
+mod suspects;
+mod tracing;
+mod unanswered;
+mod unreadable;
+mod waking;
+
+use std::time::Duration;
+
+use uniqueue::{JobId, JobRow, JobState};
+
+use support::{Database, Task, WAIT, quick};
+
+/// Waits until a job is in a state.
+async fn until(database: &Database, id: JobId, state: JobState) -> JobRow {
+    let started = std::time::Instant::now();
+    loop {
+        let row = database.client.job(id).await.unwrap().expect("the job");
+        if row.state == state {
+            return row;
+        }
+        assert!(started.elapsed() < WAIT, "job {id} is {}, not {state}: {:?}", row.state, row.errors);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Waits until the runner has told the database that it sleeps.
+async fn until_idle(database: &Database) {
+    let started = std::time::Instant::now();
+    while database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await == 0 {
+        assert!(started.elapsed() < WAIT);
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,216 @@
+//! The outcomes that a worker can return, and their effect on the job.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::Semaphore;
+use uniqueue::{BoxError, JobState, NewJob, Outcome, RetryPolicy, Runner, RunningJob, Worker};
+
+use super::{Task, quick, until};
+use support::{Database, WAIT, statements_of};
+
+#[tokio::test]
+async fn a_function_and_a_type_can_be_workers() {
+    struct Doubler {
+        times: u32,
+    }
+
+    #[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
+    #[job(kind = "double")]
+    struct Double {
+        n: u32,
+    }
+
+    impl Worker<Double> for Doubler {
+        async fn work(&self, job: RunningJob<Double>) -> Result<Outcome, BoxError> {
+            Ok(Outcome::complete_with(job.args.n * self.times)?)
+        }
+    }
+
+    async fn task(job: RunningJob<Task>) -> Result<(), std::io::Error> {
+        assert_eq!(job.args.n, 7);
+        assert_eq!(job.attempt(), 1);
+        Ok(())
+    }
+
+    let database = Database::new().await;
+    let runner = quick(&database.client).worker(Doubler { times: 2 }).worker(task).start().await.unwrap();
+    let double = database.client.insert(Double { n: 21 }).await.unwrap();
+    let plain = database.client.insert(Task { n: 7 }).await.unwrap();
+    let done = until(&database, double.id(), JobState::Completed).await;
+    assert_eq!(done.output, Some(json!(42)));
+    let done = until(&database, plain.id(), JobState::Completed).await;
+    assert_eq!((done.output, done.attempt, done.worker), (None, 1, Some(runner.id())));
+    assert!(done.errors.is_empty() && done.finalized_at.is_some() && done.attempted_at.is_some());
+    runner.stop().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.runner").await, 0);
+}
+
+#[tokio::test]
+async fn a_failing_job_retries_and_is_discarded_with_every_error() {
+    let database = Database::new().await;
+    let work = |job: RunningJob<Task>| async move { Err::<(), _>(format!("no luck {}", job.attempt())) };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).max_attempts(3).await.unwrap();
+    let row = until(&database, job.id(), JobState::Discarded).await;
+    let errors: Vec<_> = row.errors.iter().map(|error| (error.attempt, error.error.as_str())).collect();
+    assert_eq!(errors, [(1, "no luck 1"), (2, "no luck 2"), (3, "no luck 3")]);
+    assert_eq!(row.attempt, 3);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_retry_waits_in_state_retryable_by_the_workers_own_policy() {
+    struct Slow;
+    impl Worker<Task> for Slow {
+        async fn work(&self, _: RunningJob<Task>) -> Result<Outcome, BoxError> {
+            Err("not yet".into())
+        }
+        fn retry_policy(&self) -> Option<RetryPolicy> {
+            Some(RetryPolicy::fixed(Duration::from_secs(100)))
+        }
+    }
+    let database = Database::new().await;
+    let runner = quick(&database.client).worker(Slow).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    let row = until(&database, job.id(), JobState::Retryable).await;
+    let wait = row.scheduled_at - row.errors[0].at;
+    assert!((wait.as_seconds_f64() - 100.0).abs() < 1.0, "{wait}");
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_panic_is_a_failure_that_keeps_its_message_and_place_and_nothing_else_suffers() {
+    let database = Database::new().await;
+    let work = |job: RunningJob<Task>| async move {
+        assert!(job.args.n != 13, "unlucky {}", job.args.n);
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let bad = database.client.insert(Task { n: 13 }).max_attempts(2).await.unwrap();
+    let good = database.client.insert(Task { n: 1 }).await.unwrap();
+    let row = until(&database, bad.id(), JobState::Discarded).await;
+    assert_eq!(row.errors.len(), 2);
+    let error = &row.errors[0].error;
+    assert!(
+        error.starts_with("panicked at tests/work/runner/outcomes.rs:") && error.ends_with(": unlucky 13"),
+        "{error}"
+    );
+    until(&database, good.id(), JobState::Completed).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_snooze_does_not_use_up_an_attempt() {
+    let database = Database::new().await;
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
+    let work = move |_: RunningJob<Task>| {
+        let run = counted.fetch_add(1, Ordering::SeqCst);
+        async move { if run < 5 { Outcome::snooze(Duration::ZERO) } else { Outcome::complete() } }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).max_attempts(1).await.unwrap();
+    let row = until(&database, job.id(), JobState::Completed).await;
+    assert_eq!((row.attempt, runs.load(Ordering::SeqCst)), (1, 6));
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn cancel_discard_and_retry_are_outcomes_with_reasons() {
+    let database = Database::new().await;
+    let work = |job: RunningJob<Task>| async move {
+        match job.args.n {
+            0 => Outcome::cancel("not wanted"),
+            1 => Outcome::discard("hopeless"),
+            _ => Outcome::retry(Duration::from_secs(50), "later"),
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    for (n, state, reason) in [
+        (0, JobState::Cancelled, "not wanted"),
+        (1, JobState::Discarded, "hopeless"),
+        (2, JobState::Retryable, "later"),
+    ] {
+        let job = database.client.insert(Task { n }).await.unwrap();
+        let row = until(&database, job.id(), state).await;
+        assert_eq!(row.errors[0].error, reason);
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn args_that_do_not_fit_are_a_failure_that_says_so() {
+    let database = Database::new().await;
+    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let odd = NewJob::new("task", &json!({"n": "seven"})).max_attempts(1);
+    let job = database.client.insert(odd).await.unwrap();
+    let row = until(&database, job.id(), JobState::Discarded).await;
+    assert!(row.errors[0].error.contains("invalid args of \"task\""), "{:?}", row.errors);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn results_that_cannot_be_stored_end_the_job_and_hold_up_nobody() {
+    let database = Database::new().await;
+    let work = |job: RunningJob<Task>| async move {
+        match job.args.n {
+            0 => Ok(Outcome::complete_with("nul \0 inside").unwrap()),
+            1 => Err("error with nul \0 inside"),
+            _ => Ok(Outcome::complete()),
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let jobs = (0..3).map(|n| NewJob::from(Task { n }).max_attempts(2));
+    let answers = database.client.insert_many(jobs).await.unwrap();
+    let row = until(&database, answers[0].id(), JobState::Discarded).await;
+    assert_eq!(row.errors.len(), 2, "as any failure, it is retried");
+    assert!(row.errors[0].error.contains("could not be stored"), "{:?}", row.errors);
+    until(&database, answers[2].id(), JobState::Completed).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_output_that_cannot_be_stored_follows_the_retry_policy() {
+    let database = Database::new().await;
+    let work = |job: RunningJob<Task>| async move {
+        let output = if job.attempt() < 3 { "nul \0 inside" } else { "at last" };
+        Outcome::complete_with(output).unwrap()
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 0 }).await.unwrap();
+    let row = until(&database, job.id(), JobState::Completed).await;
+    assert_eq!((row.output, row.errors.len(), row.attempt), (Some(json!("at last")), 2, 3));
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn large_outputs_are_recorded_by_a_few_statements_of_some_megabytes_each() {
+    const JOBS: u32 = 40;
+    const SIZE: usize = 1_000_000;
+    let database = Database::new().await;
+    let (started, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let signals = (started.clone(), go_on.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (started, go_on) = signals.clone();
+        async move {
+            started.add_permits(1);
+            go_on.acquire().await.unwrap().forget();
+            Outcome::Complete { output: Some("x".repeat(SIZE).into()) }
+        }
+    };
+    database.client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
+    let running = async {
+        let runner = Runner::new(database.client.clone()).queue("default", JOBS as usize).worker(work);
+        let runner = runner.start().await.unwrap();
+        tokio::time::timeout(WAIT, started.acquire_many(JOBS)).await.unwrap().unwrap().forget();
+        go_on.add_permits(JOBS as usize);
+        let stored = format!("SELECT count(*) FROM {{schema}}.job WHERE length(output #>> '{{}}') = {SIZE}");
+        database.until(&stored, JOBS.into()).await;
+        runner.stop().await.unwrap();
+    };
+    let ((), statements) = statements_of(running).await;
+    let sent = statements.iter().filter(|statement| statement.contains("Ends runs")).count();
+    assert!((3..10).contains(&sent), "{sent}");
+}

@@ -1,0 +1,215 @@
+//! The progress that jobs report.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection};
+use tokio::sync::{Notify, Semaphore};
+use uniqueue::{BoxError, JobId, JobState, Progress, RunningJob};
+
+use super::{Task, quick, until};
+use support::{Database, WAIT, job};
+
+/// Waits until a job's stored progress is this.
+async fn until_progress(database: &Database, id: JobId, progress: &Value) {
+    let began = Instant::now();
+    loop {
+        let row = database.client.job(id).await.unwrap().unwrap();
+        if row.progress.as_ref() == Some(progress) {
+            return;
+        }
+        assert!(began.elapsed() < WAIT, "job {id} is at {:?}, not {progress}", row.progress);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn progress_can_be_read_while_the_job_runs_and_the_last_report_stays() {
+    let database = Database::new().await;
+    let go_on = Arc::new(Semaphore::new(0));
+    let signal = go_on.clone();
+    let work = move |job: RunningJob<Task>| {
+        let go_on = signal.clone();
+        async move {
+            for done in 0..=500 {
+                job.progress(Progress::of(done, 1000));
+            }
+            go_on.acquire().await.unwrap().forget();
+            for done in 501..=1000 {
+                job.progress(Progress::of(done, 1000));
+            }
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    assert_eq!(job.job.progress, None);
+    until_progress(&database, job.id(), &json!({"done": 500, "total": 1000})).await;
+    assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Running);
+    go_on.add_permits(1);
+    // What was new at the end came with the result: there is nothing to wait for.
+    let row = until(&database, job.id(), JobState::Completed).await;
+    let progress: Progress = serde_json::from_value(row.progress.unwrap()).unwrap();
+    assert_eq!(progress, Progress::of(1000, 1000));
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_attempt_finds_how_far_the_last_one_came_however_it_ended() {
+    let database = Database::new().await;
+    let work = |job: RunningJob<Task>| async move {
+        let before = job.row().progress.as_ref().and_then(Value::as_u64).unwrap_or_default();
+        assert_eq!(before, u64::from(job.attempt()) - 1);
+        job.progress(before + 1);
+        match job.attempt() {
+            1 => Err::<(), BoxError>("not yet".into()),
+            2 => panic!("not yet"),
+            _ => {
+                let mut tx = job.client().pool().begin().await?;
+                job.complete_in(&mut tx).await?;
+                tx.commit().await?;
+                Ok(())
+            }
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    let row = until(&database, job.id(), JobState::Completed).await;
+    assert_eq!((row.attempt, row.progress), (3, Some(json!(3))), "{:?}", row.errors);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_report_that_cannot_be_stored_costs_neither_its_job_nor_the_others_anything() {
+    let database = Database::new().await;
+    // Only the database rejects it: by a CHECK of the application.
+    database.execute("ALTER TABLE {schema}.job ADD CHECK (progress IS NULL OR progress <> '13')").await;
+    let go_on = Arc::new(Semaphore::new(0));
+    let signal = go_on.clone();
+    let work = move |job: RunningJob<Task>| {
+        let go_on = signal.clone();
+        async move {
+            match job.args.n {
+                0 => job.progress("nul \0 inside"),
+                1 => job.progress(std::collections::HashMap::from([((1, 2), 3)])),
+                2 => job.progress(13),
+                n => job.progress(n),
+            }
+            go_on.acquire().await.unwrap().forget();
+            if job.args.n == 2 {
+                // Once more, to come with the result.
+                job.progress(0);
+                job.progress(13);
+            }
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let jobs = database.client.insert_many((0..5).map(|n| Task { n })).await.unwrap();
+    until_progress(&database, jobs[3].id(), &json!(3)).await;
+    until_progress(&database, jobs[4].id(), &json!(4)).await;
+    go_on.add_permits(5);
+    for (n, job) in jobs.iter().enumerate() {
+        let row = until(&database, job.id(), JobState::Completed).await;
+        assert_eq!((row.errors.len(), row.progress), (0, (n > 2).then(|| json!(n))));
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_locked_row_holds_up_no_other_report_and_has_its_own_stored_later() {
+    let database = Database::new().await;
+    let (reported, go_on) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
+    let signals = (reported.clone(), go_on.clone());
+    let work = move |job: RunningJob<Task>| {
+        let (reported, go_on) = signals.clone();
+        async move {
+            go_on.acquire().await.unwrap().forget();
+            job.progress(job.args.n);
+            reported.notify_one();
+            job.stopped().await;
+        }
+    };
+    let runner = quick(&database.client).stop_timeout(Duration::ZERO).worker(work).start().await.unwrap();
+    let locked = database.client.insert(Task { n: 1 }).await.unwrap();
+    let free = database.client.insert(Task { n: 2 }).await.unwrap();
+    for job in [&locked, &free] {
+        until(&database, job.id(), JobState::Running).await;
+    }
+    let mut open = database.pool().begin().await.unwrap();
+    let lock = database.sql("SELECT id FROM {schema}.job WHERE id = $1 FOR UPDATE");
+    sqlx::query(lock).bind(locked.id().as_uuid()).execute(&mut *open).await.unwrap();
+    go_on.add_permits(2);
+    until_progress(&database, free.id(), &json!(2)).await;
+    assert_eq!(database.client.job(locked.id()).await.unwrap().unwrap().progress, None);
+    open.commit().await.unwrap();
+    until_progress(&database, locked.id(), &json!(1)).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_report_of_an_attempt_that_is_over_is_dropped() {
+    let database = Database::new().await;
+    let go_on = Arc::new(Semaphore::new(0));
+    let signal = go_on.clone();
+    let work = move |job: RunningJob<Task>| {
+        let go_on = signal.clone();
+        async move {
+            go_on.acquire().await.unwrap().forget();
+            job.progress("mine");
+            std::future::pending::<()>().await;
+        }
+    };
+    let runner = quick(&database.client)
+        .stop_timeout(Duration::ZERO)
+        .stop_grace(Duration::ZERO)
+        .worker(work)
+        .start()
+        .await
+        .unwrap();
+    let taken = database.client.insert(Task { n: 1 }).await.unwrap();
+    let kept = database.client.insert(Task { n: 2 }).await.unwrap();
+    for job in [&taken, &kept] {
+        until(&database, job.id(), JobState::Running).await;
+    }
+    // Another run has it, of the same runner and with the same attempt's number.
+    let take = format!("UPDATE {{schema}}.job SET run = 2, progress = '\"theirs\"' WHERE id = '{}'", taken.id());
+    database.execute(&take).await;
+    go_on.add_permits(2);
+    // Both were to be stored in one statement.
+    until_progress(&database, kept.id(), &json!("mine")).await;
+    let row = database.client.job(taken.id()).await.unwrap().unwrap();
+    assert_eq!(row.progress, Some(json!("theirs")));
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn connections_from_before_a_column_was_added_go_on_as_if_nothing_had_been() {
+    let database = Database::with_connections(1).await;
+    let client = &database.client;
+    let key = || job("a").unique_key(uniqueue::UniqueKey::raw("k"));
+    let replace = || job("a").unique_key(uniqueue::UniqueKey::raw("k").on_conflict(uniqueue::OnConflict::Replace));
+    let all = async || {
+        // Everything that hands whole rows around, on the one connection, which keeps its plans.
+        let one = client.insert(key()).await.unwrap();
+        let two = client.insert(key()).await.unwrap();
+        assert!(two.duplicate && two.id() == one.id());
+        let many = client.insert_many([key(), job("b").unique_key(uniqueue::UniqueKey::raw("l"))]).await.unwrap();
+        assert!(many[0].duplicate && many[0].id() == one.id());
+        client.job(one.id()).await.unwrap().unwrap();
+        let replaced = client.insert(replace()).await.unwrap();
+        assert_eq!(replaced.replaced, Some(one.id()));
+        let door = database.sql("SELECT id FROM {schema}.insert_job('c', '{}')");
+        sqlx::query(door).execute(database.pool()).await.unwrap();
+        client.cancel([replaced.id(), many[1].id()]).await.unwrap();
+    };
+    // Often enough for the plans to be kept.
+    for _ in 0..7 {
+        all().await;
+    }
+    let mut other = PgConnection::connect(&database.url).await.unwrap();
+    for column in ["more", "still_more"] {
+        let add = database.sql(&format!("ALTER TABLE {{schema}}.job ADD COLUMN {column} jsonb"));
+        sqlx::query(add).execute(&mut other).await.unwrap();
+        all().await;
+    }
+}

@@ -1,0 +1,134 @@
+//! Recovery of lost answers: a fetch that failed may have started jobs. The runner gives them back soon, also while it
+//! stops. A stop does not wait for that without a limit.
+
+use std::time::{Duration, Instant};
+
+use sqlx::{Postgres, Transaction};
+use uniqueue::{JobId, JobState, Runner, RunnerHandle, RunningJob};
+
+use super::{Task, until};
+use support::{Database, WAIT};
+
+/// The fetches that wait for the table of queues.
+const HANGING: &str = "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+    WHERE l.relation = '{schema}.queue'::regclass AND NOT l.granted AND a.query LIKE '%next jobs of%'";
+
+/// A runner with one slot, whose jobs never end by themselves.
+async fn start(database: &Database) -> RunnerHandle {
+    let runner = Runner::new(database.client.clone()).queue("default", 1).poll_interval(Duration::from_millis(10));
+    let runner = runner.stop_timeout(Duration::ZERO).worker(|_: RunningJob<Task>| std::future::pending::<()>());
+    runner.start().await.unwrap()
+}
+
+/// Waits until a fetch hangs, for as long as this transaction is open.
+async fn hang(database: &Database) -> Transaction<'static, Postgres> {
+    let mut lock = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE")).execute(&mut *lock).await.unwrap();
+    let began = Instant::now();
+    while database.number(&format!("SELECT count(*) {HANGING}")).await == 0 {
+        assert!(began.elapsed() < WAIT, "no fetch hangs");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    lock
+}
+
+/// Breaks the connection of the fetch that hangs.
+async fn break_off(database: &Database) {
+    assert!(database.number(&format!("SELECT count(pg_terminate_backend(pid)) {HANGING}")).await > 0);
+}
+
+/// A job that a fetch took, of which the runner does not know.
+async fn lost(database: &Database, runner: &RunnerHandle) -> JobId {
+    let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_secs(3_600)).await.unwrap().id();
+    let taken = format!(
+        "UPDATE {{schema}}.job SET state = 'running', worker = '{}', attempt = 1 WHERE id = '{job}'",
+        runner.id()
+    );
+    assert_eq!(database.execute(&taken).await, 1);
+    job
+}
+
+#[tokio::test]
+async fn what_a_lost_fetch_took_is_given_back_also_while_every_slot_is_taken() {
+    let database = Database::new().await;
+    let runner = start(&database).await;
+    let lock = hang(&database).await;
+    break_off(&database).await;
+    let endless = database.client.insert(Task { n: 2 }).await.unwrap();
+    lock.rollback().await.unwrap();
+    until(&database, endless.id(), JobState::Running).await;
+    // The fetch comes to pass only now.
+    let lost = lost(&database, &runner).await;
+    let row = until(&database, lost, JobState::Available).await;
+    assert_eq!((row.attempt, row.errors.len()), (0, 0));
+    assert_eq!(database.client.job(endless.id()).await.unwrap().unwrap().state, JobState::Running);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_fetched_before_lost_jobs_could_be_looked_for() {
+    let database = Database::new().await;
+    let refuse = "CREATE FUNCTION {schema}.not_yet() RETURNS trigger LANGUAGE plpgsql
+            AS $$ BEGIN RAISE EXCEPTION 'not yet'; END $$;
+        CREATE TRIGGER not_yet BEFORE UPDATE ON {schema}.job FOR EACH ROW
+            WHEN (OLD.state = 'running' AND NEW.state = 'available') EXECUTE FUNCTION {schema}.not_yet()";
+    sqlx::raw_sql(database.sql(refuse)).execute(database.pool()).await.unwrap();
+    let runner = start(&database).await;
+    let lock = hang(&database).await;
+    let lost = lost(&database, &runner).await;
+    break_off(&database).await;
+    let endless = database.client.insert(Task { n: 2 }).await.unwrap();
+    lock.rollback().await.unwrap();
+    // Time for some tries.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(database.client.job(endless.id()).await.unwrap().unwrap().state, JobState::Available);
+    database.execute("DROP FUNCTION {schema}.not_yet CASCADE").await;
+    until(&database, endless.id(), JobState::Running).await;
+    let row = until(&database, lost, JobState::Available).await;
+    assert_eq!((row.attempt, row.errors.len()), (0, 0));
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_gives_back_what_a_fetch_took_that_failed_meanwhile() {
+    let database = Database::new().await;
+    let runner = start(&database).await;
+    let lock = hang(&database).await;
+    let lost = lost(&database, &runner).await;
+    let stopping = tokio::spawn(runner.stop());
+    // Until the stop has come to the producer.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    break_off(&database).await;
+    lock.rollback().await.unwrap();
+    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    let row = database.client.job(lost).await.unwrap().unwrap();
+    assert_eq!((row.state, row.attempt, row.errors.len()), (JobState::Available, 0, 0));
+}
+
+#[tokio::test]
+async fn a_stop_that_the_database_does_not_answer_takes_a_lease_and_a_bit_also_after_a_fetch_that_failed() {
+    const LEASE: Duration = Duration::from_secs(4);
+    const LOOKING: &str = "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+        WHERE l.relation = '{schema}.job'::regclass AND NOT l.granted AND a.query LIKE '%Gives back jobs that the runner%'";
+    // In the second case the lease is lost meanwhile.
+    for locked in ["{schema}.job", "{schema}.job, {schema}.runner"] {
+        let database = Database::new().await;
+        let runner = Runner::new(database.client.clone()).queue("default", 1).poll_interval(Duration::from_millis(10));
+        let runner = runner.lease(LEASE).worker(async |_: RunningJob<Task>| {}).start().await.unwrap();
+        let lock = hang(&database).await;
+        break_off(&database).await;
+        let lock_more = database.sql(&format!("LOCK TABLE {locked} IN ACCESS EXCLUSIVE MODE"));
+        let mut more = database.pool().begin().await.unwrap();
+        sqlx::query(lock_more).execute(&mut *more).await.unwrap();
+        lock.rollback().await.unwrap();
+        let began = Instant::now();
+        while database.number(&format!("SELECT count(*) {LOOKING}")).await == 0 {
+            assert!(began.elapsed() < WAIT, "no fetch looks for lost jobs");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let began = Instant::now();
+        let _ = runner.stop().await;
+        assert!(began.elapsed() < LEASE * 7 / 4, "with {locked} locked: {:?}", began.elapsed());
+        more.rollback().await.unwrap();
+    }
+}

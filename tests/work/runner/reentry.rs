@@ -1,0 +1,185 @@
+//! R5 and R6 on the runner's paths: a job gives its claim up, and takes it back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use uniqueue::{JobState, OnReentry, Outcome, RunningJob, UniqueKey, UniqueScope};
+
+use super::{Task, quick, until};
+use support::{Database, WAIT, job};
+
+/// A worker that fails when told to.
+fn failing(fail: Arc<Notify>, started: Arc<Notify>) -> impl uniqueue::Worker<Task> {
+    move |job: RunningJob<Task>| {
+        let (fail, started) = (fail.clone(), started.clone());
+        async move {
+            started.notify_one();
+            fail.notified().await;
+            Outcome::retry(Duration::from_secs(3600), format!("attempt {}", job.attempt()))
+        }
+    }
+}
+
+#[tokio::test]
+async fn r5_until_start_gives_the_claim_up_at_fetch_for_good() {
+    let database = Database::new().await;
+    let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let runner = quick(&database.client).worker(failing(fail.clone(), started.clone())).start().await.unwrap();
+    let key = || UniqueKey::raw("k").scope(UniqueScope::Active).until_start();
+    let first = database.client.insert(Task { n: 1 }).unique_key(key()).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    assert!(database.client.holder("k").await.unwrap().is_none());
+    // Faktory: with the start policy a job that fails does not try to retake the lock.
+    fail.notify_one();
+    let row = until(&database, first.id(), JobState::Retryable).await;
+    assert!(!row.claims);
+    assert!(!database.client.insert(job("other").unique_key(key())).await.unwrap().duplicate);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn r6_a_retry_takes_its_claim_back_when_the_key_is_free() {
+    let database = Database::new().await;
+    let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let runner = quick(&database.client).worker(failing(fail.clone(), started.clone())).start().await.unwrap();
+    let first = database.client.insert(Task { n: 1 }).unique_key(UniqueKey::raw("k")).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    assert!(database.client.holder("k").await.unwrap().is_none(), "Queued does not cover running");
+    fail.notify_one();
+    let row = until(&database, first.id(), JobState::Retryable).await;
+    assert!(row.claims);
+    assert!(database.client.insert(job("other").unique_key(UniqueKey::raw("k"))).await.unwrap().duplicate);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn r6_a_retry_goes_on_without_its_claim_when_another_holds_the_key() {
+    let database = Database::new().await;
+    let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let runner = quick(&database.client).worker(failing(fail.clone(), started.clone())).start().await.unwrap();
+    for (n, on_reentry, state) in
+        [(1, OnReentry::GoOn, JobState::Retryable), (2, OnReentry::Discard, JobState::Discarded)]
+    {
+        let key = || UniqueKey::raw(format!("k{n}")).on_reentry(on_reentry);
+        let first = database.client.insert(Task { n }).unique_key(key()).await.unwrap();
+        tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+        let second = database.client.insert(job("other").unique_key(key())).await.unwrap();
+        assert!(!second.duplicate);
+        fail.notify_one();
+        let row = until(&database, first.id(), state).await;
+        assert!(!row.claims);
+        let last = row.errors.last().unwrap();
+        assert_eq!(last.error.contains("re-entry"), on_reentry == OnReentry::Discard, "{last:?}");
+        assert_eq!(database.client.holder(&format!("k{n}")).await.unwrap().unwrap().id, second.id());
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn r6_an_uncommitted_rival_holds_up_neither_the_retry_nor_its_batch() {
+    let database = Database::new().await;
+    let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let runner = quick(&database.client).worker(failing(fail.clone(), started.clone())).start().await.unwrap();
+    let first = database.client.insert(Task { n: 1 }).unique_key(UniqueKey::raw("k")).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    let mut rival = database.pool().begin().await.unwrap();
+    database.client.insert(job("rival").unique_key(UniqueKey::raw("k"))).tx(&mut rival).await.unwrap();
+    fail.notify_one();
+    let row = until(&database, first.id(), JobState::Retryable).await;
+    assert!(!row.claims);
+    rival.commit().await.unwrap();
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn r6_a_rival_that_rolls_back_discards_nobody() {
+    let database = Database::new().await;
+    let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let runner = quick(&database.client).worker(failing(fail.clone(), started.clone())).start().await.unwrap();
+    let key = || UniqueKey::raw("k").on_reentry(OnReentry::Discard);
+    let first = database.client.insert(Task { n: 1 }).unique_key(key()).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    let mut rival = database.pool().begin().await.unwrap();
+    database.client.insert(job("rival").unique_key(key())).tx(&mut rival).await.unwrap();
+    fail.notify_one();
+    let row = until(&database, first.id(), JobState::Retryable).await;
+    assert!(!row.claims);
+    rival.rollback().await.unwrap();
+    // The next change of state takes the free claim.
+    database.client.retry([first.id()]).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    fail.notify_one();
+    until(&database, first.id(), JobState::Retryable).await;
+    assert_eq!(database.client.holder("k").await.unwrap().map(|holder| holder.id), Some(first.id()));
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn r6_an_open_insert_that_released_an_expired_claim_holds_up_no_other_result() {
+    let database = Database::new().await;
+    let (go_on, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let signals = (go_on.clone(), started.clone());
+    let work = move |job: RunningJob<Task>| {
+        let (go_on, started) = signals.clone();
+        async move {
+            if job.args.n == 1 {
+                started.notify_one();
+                go_on.notified().await;
+            }
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let key = || UniqueKey::raw("k").scope(UniqueScope::Active).period(Duration::from_secs(60));
+    let holder = database.client.insert(Task { n: 1 }).unique_key(key()).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    database.pass(Duration::from_secs(60)).await;
+    let mut open = database.pool().begin().await.unwrap();
+    let next = database.client.insert(job("next").unique_key(key())).tx(&mut open).await.unwrap();
+    assert!(!next.duplicate);
+    // The holder's row is locked until that transaction ends. It ends now, together with others.
+    let others = database.client.insert_many((2..50).map(|n| Task { n })).await.unwrap();
+    go_on.notify_one();
+    for other in others {
+        until(&database, other.id(), JobState::Completed).await;
+    }
+    assert_eq!(database.client.job(holder.id()).await.unwrap().unwrap().state, JobState::Running);
+    open.commit().await.unwrap();
+    until(&database, holder.id(), JobState::Completed).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn r6_two_retryable_twins_with_an_odd_mask_are_both_promoted() {
+    let database = Database::new().await;
+    let odd = || UniqueKey::raw("k").states([JobState::Available, JobState::Running]);
+    let mut twins = Vec::new();
+    for n in 0..2 {
+        let twin = database.client.insert(Task { n }).unique_key(odd()).await.unwrap();
+        assert!(!twin.duplicate);
+        database.set_state(twin.id(), "retryable").await;
+        twins.push(twin.id());
+    }
+    let unrelated = database.client.insert(Task { n: 9 }).scheduled_in(Duration::from_millis(1)).await.unwrap();
+    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    for id in twins.into_iter().chain([unrelated.id()]) {
+        until(&database, id, JobState::Completed).await;
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn r6_entering_the_mask_at_completion_never_fails() {
+    let database = Database::new().await;
+    let only_completed = || UniqueKey::raw("k").states([JobState::Completed]);
+    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let answers =
+        database.client.insert_many((0..20).map(|n| uniqueue::NewJob::from(Task { n }).unique_key(only_completed())));
+    for answer in answers.await.unwrap() {
+        if !answer.duplicate {
+            until(&database, answer.id(), JobState::Completed).await;
+        }
+    }
+    runner.stop().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE claims").await, 1);
+}

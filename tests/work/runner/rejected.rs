@@ -1,0 +1,182 @@
+//! Results that the database rejects.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use uniqueue::{Happened, JobState, Outcome, Retention, RetryPolicy, Runner, RunnerHandle, RunningJob};
+
+use super::{Task, until};
+use support::{Database, WAIT};
+
+/// A trigger of the application: jobs that it is `about` cannot end.
+async fn refuse(database: &Database, about: &str, code: &str) {
+    let function = format!(
+        "CREATE FUNCTION {{schema}}._refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '{code}'; END $$"
+    );
+    database.execute(&function).await;
+    let trigger = format!(
+        "CREATE TRIGGER refuse BEFORE UPDATE ON {{schema}}.job FOR EACH ROW
+        WHEN (NEW.state IN ('completed', 'discarded') AND ({about})) EXECUTE FUNCTION {{schema}}._refuse()"
+    );
+    database.execute(&trigger).await;
+}
+
+async fn allow(database: &Database) {
+    database.execute("DROP TRIGGER refuse ON {schema}.job").await;
+}
+
+const COMPLETED: &str = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
+
+#[tokio::test]
+async fn a_result_that_the_database_refuses_holds_up_no_other_and_counts_when_it_is_allowed() {
+    // A trigger's own error; a constraint, where an output that is refused is a failure, and the next run is recorded; and
+    // where a trigger sends a notification and the queue of notifications is full, which is no fault of the output.
+    for (code, output, has_failed) in
+        [("P0001", None, false), ("23514", None, false), ("23514", Some(13), true), ("54000", Some(13), false)]
+    {
+        let database = Database::new().await;
+        refuse(&database, "NEW.args->>'n' = '13'", code).await;
+        let jobs = database.client.insert_many((0..500).map(|n| Task { n })).await.unwrap();
+        let runner = Runner::new(database.client.clone())
+            .queue("default", 500)
+            .retry_policy(RetryPolicy::fixed(Duration::from_millis(300)))
+            .promote_interval(Duration::from_millis(20));
+        let work = move |_: RunningJob<Task>| async move { Outcome::Complete { output: output.map(Value::from) } };
+        let runner = runner.worker(work).start().await.unwrap();
+        database.until(COMPLETED, 499).await;
+        allow(&database).await;
+        let row = until(&database, jobs[13].id(), JobState::Completed).await;
+        assert_eq!(!row.errors.is_empty(), has_failed, "{:?}", row.errors);
+        runner.stop().await.unwrap();
+    }
+}
+
+/// The application's rows may refer to jobs. Where these are not kept, that must not make a failure of their
+/// completion.
+#[tokio::test]
+async fn a_completed_job_that_cannot_be_deleted_is_completed_and_kept() {
+    let database = Database::new().await;
+    database.execute("CREATE TABLE {schema}.mine (job uuid REFERENCES {schema}.job)").await;
+    let jobs = database.client.insert_many((0..100).map(|n| Task { n })).await.unwrap();
+    database.execute(&format!("INSERT INTO {{schema}}.mine VALUES ('{}')", jobs[13].id())).await;
+    let mut events = database.client.events();
+    let retention = Retention::default().completed(Duration::ZERO);
+    let runner = Runner::new(database.client.clone()).queue("default", 100).retention(retention);
+    let runner = runner.prune_interval(Duration::from_millis(20)).worker(|_: RunningJob<Task>| async {});
+    let runner = runner.start().await.unwrap();
+    let row = until(&database, jobs[13].id(), JobState::Completed).await;
+    assert_eq!(row.errors.len(), 0);
+    database.execute("DELETE FROM {schema}.mine").await;
+    database.until("SELECT count(*) FROM {schema}.job", 0).await;
+    runner.stop().await.unwrap();
+    let mut completed = 0;
+    while let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, events.recv()).await {
+        completed += usize::from(event.happened == Happened::Completed);
+    }
+    assert_eq!(completed, 100);
+}
+
+/// A runner whose jobs end all together, when they may: many that the database refuses, and then some that it would
+/// take.
+async fn many_and_then_some(database: &Database) -> (RunnerHandle, Arc<Semaphore>) {
+    refuse(database, "(NEW.args->>'n')::integer < 600", "P0001").await;
+    let (started, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let signals = (Arc::clone(&started), Arc::clone(&go_on));
+    let work = move |_: RunningJob<Task>| {
+        let (started, go_on) = signals.clone();
+        async move {
+            started.add_permits(1);
+            go_on.acquire().await.unwrap().forget();
+        }
+    };
+    database.client.insert_many((0..620).map(|n| Task { n })).await.unwrap();
+    let runner = Runner::new(database.client.clone()).queue("default", 620).lease(Duration::from_secs(2)).worker(work);
+    let runner = runner.start().await.unwrap();
+    tokio::time::timeout(WAIT, started.acquire_many(620)).await.expect("all begin").unwrap().forget();
+    (runner, go_on)
+}
+
+#[tokio::test]
+async fn hundreds_of_refused_results_hold_up_those_behind_them_for_moments_only() {
+    let database = Database::new().await;
+    let (runner, go_on) = many_and_then_some(&database).await;
+    go_on.add_permits(620);
+    database.until(COMPLETED, 20).await;
+    allow(&database).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_records_what_comes_behind_hundreds_of_refused_results() {
+    let database = Database::new().await;
+    let (runner, go_on) = many_and_then_some(&database).await;
+    go_on.add_permits(620);
+    let stopping = runner.stop_within(Duration::from_secs(1));
+    tokio::time::timeout(WAIT, stopping).await.expect("the stop ends").unwrap();
+    assert_eq!(database.number(COMPLETED).await, 20);
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_ever_for_results_that_the_database_refuses() {
+    for about in ["NEW.args->>'n' = '13'", "true"] {
+        let database = Database::new().await;
+        refuse(&database, about, "P0001").await;
+        database.client.insert_many((0..500).map(|n| Task { n })).await.unwrap();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&runs);
+        let work = move |_: RunningJob<Task>| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async {}
+        };
+        let runner = Runner::new(database.client.clone()).queue("default", 500).lease(Duration::from_secs(2));
+        let runner = runner.stop_timeout(Duration::from_secs(1)).worker(work).start().await.unwrap();
+        let began = Instant::now();
+        while runs.load(Ordering::SeqCst) < 500 {
+            assert!(began.elapsed() < WAIT);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        tokio::time::timeout(WAIT, runner.stop()).await.expect("the stop ends").unwrap();
+        let left = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await;
+        assert_eq!(left, if about == "true" { 500 } else { 1 });
+    }
+}
+
+#[tokio::test]
+async fn a_runner_whose_results_are_not_recorded_fetches_no_more_until_they_are() {
+    const JOBS: u32 = 45_000;
+    // Twenty thousand that are not recorded, and what was on its way by then.
+    const MOST: usize = 30_000;
+    let database = Database::new().await;
+    refuse(&database, "true", "P0001").await;
+    for _ in 0..9 {
+        database.client.insert_many((0..JOBS / 9).map(|n| Task { n })).await.unwrap();
+    }
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let work = move |_: RunningJob<Task>| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async {}
+    };
+    let runner = Runner::new(database.client.clone()).queue("default", 2_000).worker(work).start().await.unwrap();
+    let (mut seen, mut seen_at) = (0, Instant::now());
+    while seen == 0 || seen_at.elapsed() < Duration::from_secs(2) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let now = runs.load(Ordering::SeqCst);
+        if now > seen {
+            (seen, seen_at) = (now, Instant::now());
+        }
+        assert!(seen_at.elapsed() < WAIT, "nothing runs");
+    }
+    assert!((20_000..MOST).contains(&seen), "{seen}");
+    allow(&database).await;
+    let began = Instant::now();
+    while database.number(COMPLETED).await < i64::from(JOBS) {
+        assert!(began.elapsed() < 3 * WAIT, "{} jobs ran", runs.load(Ordering::SeqCst));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    runner.stop().await.unwrap();
+}

@@ -1,0 +1,218 @@
+//! Fetches past many jobs that cannot run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+use tokio::sync::mpsc;
+use uniqueue::{
+    BoxError, Client, Job, JobState, NewJob, Outcome, Runner, RunnerHandle, RunningJob, UniqueKey, UniquePolicy,
+};
+
+use super::{Task, quick, until, until_idle};
+use support::{Database, WAIT, wanted};
+
+/// A runner of tasks in a queue with so many jobs of another kind at its head that a walk past them is dear.
+async fn past_many(client: &Client, database: &Database) -> (RunnerHandle, mpsc::UnboundedReceiver<u32>) {
+    let others = "INSERT INTO {schema}.job (id, kind, priority, scheduled_at)
+        SELECT gen_random_uuid(), 'other', n % 3, now() - interval '1 day' FROM generate_series(1, 60000) AS n";
+    database.execute(others).await;
+    let (worked, works) = mpsc::unbounded_channel();
+    let worked = Arc::new(worked);
+    let work = move |job: RunningJob<Task>| {
+        let worked = worked.clone();
+        async move { worked.send(job.args.n).unwrap() }
+    };
+    let runner = Runner::new(client.clone())
+        .queue("default", 100)
+        .poll_interval(Duration::from_millis(20))
+        .worker(work)
+        .start()
+        .await
+        .unwrap();
+    (runner, works)
+}
+
+async fn next(works: &mut mpsc::UnboundedReceiver<u32>) -> u32 {
+    tokio::time::timeout(WAIT, works.recv()).await.expect("a job worked").unwrap()
+}
+
+#[tokio::test]
+async fn whatever_appears_behind_where_a_fetch_came_to_is_found_all_the_same() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let (runner, mut works) = past_many(client, &database).await;
+    client.insert(Task { n: 0 }).await.unwrap();
+    assert_eq!(next(&mut works).await, 0);
+    // Committed after jobs that were inserted later.
+    let mut tx = client.pool().begin().await.unwrap();
+    client.insert(Task { n: 1 }).tx(&mut tx).await.unwrap();
+    client.insert(Task { n: 2 }).await.unwrap();
+    assert_eq!(next(&mut works).await, 2);
+    tx.commit().await.unwrap();
+    assert_eq!(next(&mut works).await, 1);
+    // Of priorities never seen.
+    for (n, priority) in [(3, 5), (4, -5), (5, 1)] {
+        client.insert(Task { n }).priority(priority).await.unwrap();
+        assert_eq!(next(&mut works).await, n);
+    }
+    // Of long ago.
+    client.insert(Task { n: 6 }).scheduled_at(OffsetDateTime::now_utc() - Duration::from_secs(7_200)).await.unwrap();
+    assert_eq!(next(&mut works).await, 6);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_backlog_behind_jobs_for_others_is_worked_at_once_and_once() {
+    const JOBS: u32 = 5_000;
+    let database = Database::new().await;
+    let (runner, mut works) = past_many(&database.client, &database).await;
+    let long_ago = OffsetDateTime::now_utc() - Duration::from_secs(7_200);
+    let jobs = (0..JOBS).map(|n| NewJob::from(Task { n }).priority((n % 2) as i16).scheduled_at(long_ago));
+    database.client.insert_many(jobs).await.unwrap();
+    let mut seen: Vec<u32> = Vec::new();
+    for _ in 0..JOBS {
+        seen.push(next(&mut works).await);
+    }
+    seen.sort_unstable();
+    assert!(seen.iter().copied().eq(0..JOBS));
+    runner.stop().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE kind = 'other' AND attempt > 0").await, 0);
+}
+
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "other")]
+struct Other {
+    n: u32,
+}
+
+/// Answers whether a job's worker sees it as its row has it, and with both.
+async fn compare<J: Job>(job: RunningJob<J>) -> Result<Outcome, BoxError> {
+    let row = job.client().job(job.id()).await?.expect("the job");
+    let (seen, stored) = (serde_json::to_value(job.row())?, serde_json::to_value(row)?);
+    Ok(Outcome::complete_with((seen == stored, seen, stored))?)
+}
+
+/// Answers of jobs of all sorts whether their worker sees them as their rows have them: a runner that meets them when
+/// it starts, or one that is told of them.
+async fn compare_all(is_told: bool) {
+    let database = Database::new().await;
+    let start = || {
+        let runner = quick(&database.client).queue("urgent", 2).poll_interval(Duration::from_secs(3_600));
+        runner.worker(compare::<Task>).worker(compare::<Other>).start()
+    };
+    let mut runner = None;
+    if is_told {
+        runner = Some(start().await.unwrap());
+        until_idle(&database).await;
+    }
+    let policy = || UniquePolicy::new().by_args();
+    let later = OffsetDateTime::now_utc() - time::Duration::HOUR;
+    let mut jobs = vec![NewJob::from(Task { n: 1 })];
+    jobs.push(NewJob::from(Task { n: 2 }).priority(-7).max_attempts(3).queue("urgent").scheduled_at(later));
+    jobs.push(NewJob::from(Task { n: 3 }).unique(policy()).meta("tenant", "a"));
+    jobs.push(NewJob::from(Task { n: 4 }).unique(policy().period(Duration::from_secs(60))));
+    jobs.push(NewJob::from(Task { n: 5 }).unique(policy().until_start()));
+    // Comes to its claim's states when it is fetched.
+    jobs.push(NewJob::from(Task { n: 8 }).unique_key(UniqueKey::raw("k").states([JobState::Running])));
+    jobs.push(NewJob::from(Other { n: 6 }));
+    jobs.push(NewJob::from(Other { n: 7 }).queue("urgent"));
+    let mut tx = database.pool().begin().await.unwrap();
+    let jobs = database.client.insert_many(jobs).tx(&mut tx).await.unwrap();
+    let scars = r#"UPDATE {schema}.job SET errors = '[{"attempt": 1, "at": "2026-01-01T00:00:00Z", "error": "no"}]',
+        attempt = 1, output = '1', progress = '{"done": 1}' WHERE id = '{id}'"#;
+    let scars = database.sql(&scars.replace("{id}", &jobs[0].id().to_string()));
+    sqlx::raw_sql(scars).execute(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+    let runner = match runner {
+        Some(runner) => runner,
+        None => start().await.unwrap(),
+    };
+    for job in jobs {
+        let output = until(&database, job.id(), JobState::Completed).await.output.unwrap();
+        assert_eq!(output[0], true, "{:#}\n{:#}", output[1], output[2]);
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_worker_sees_its_job_as_the_row_has_it_the_usual_and_the_unusual() {
+    compare_all(false).await;
+    compare_all(true).await;
+}
+
+/// The jobs that a fetch takes from a queue, by their numbers.
+async fn taken(database: &Database, connection: &mut PgConnection, slots: i64) -> String {
+    let look = format!(
+        "EXECUTE prepared_fetch ('00000000-0000-7000-8000-000000000001', '{}', '{{task}}', '{{}}', 1, false,
+            '{{}}', '{{}}', '{{}}', '{{}}')",
+        wanted(&[("default", slots)])
+    );
+    sqlx::raw_sql(database.sql(&look)).execute(connection).await.unwrap();
+    let jobs = "WITH again AS (UPDATE {schema}.job SET state = 'available', worker = NULL WHERE state = 'running' RETURNING args)
+        SELECT coalesce(string_agg(args::text, ' ' ORDER BY args), '') FROM again";
+    database.text(jobs).await
+}
+
+#[tokio::test]
+async fn a_fetch_takes_the_next_jobs_of_a_queue_and_no_more_than_what_holds_it_back_allows() {
+    let database = Database::new().await;
+    let jobs = "INSERT INTO {schema}.job (id, kind, queue, args, priority)
+        SELECT {schema}.new_job_id(), kind, queue, to_jsonb(n), n
+        FROM (VALUES (1, 'task', 'default'), (2, 'task', 'default'), (3, 'task', 'default'),
+            (4, 'other', 'default'), (5, 'task', 'elsewhere')) AS j (n, kind, queue)";
+    database.execute(jobs).await;
+    let runner = "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
+        VALUES ('00000000-0000-7000-8000-000000000001', 'a', '{default}', now() + interval '1 hour', true)";
+    database.execute(runner).await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    database.prepare(&mut connection, "fetch").await;
+    assert_eq!(taken(&database, &mut connection, 2).await, "2 3");
+    let queue = "INSERT INTO {schema}.queue (name) VALUES ('default')";
+    database.execute(queue).await;
+    for (holds, allows, lets_go) in [
+        ("UPDATE {schema}.queue SET paused_at = now()", "", "UPDATE {schema}.queue SET paused_at = NULL"),
+        ("UPDATE {schema}.queue SET max_running = 1", "3", "UPDATE {schema}.queue SET max_running = NULL"),
+        (
+            "UPDATE {schema}.runner SET leased_until = now() - interval '1 second'",
+            "",
+            "UPDATE {schema}.runner SET leased_until = now() + interval '1 hour'",
+        ),
+        ("UPDATE {schema}.job SET kind = 'other_' || kind", "", "UPDATE {schema}.job SET kind = substr(kind, 7)"),
+    ] {
+        database.execute(holds).await;
+        assert_eq!(taken(&database, &mut connection, 2).await, allows, "{holds}");
+        database.execute(lets_go).await;
+        assert_eq!(taken(&database, &mut connection, 9).await, "1 2 3", "{lets_go}");
+    }
+    connection.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_fetch_goes_on_behind_the_cursor_in_the_queues_that_it_has_and_from_the_head_of_others() {
+    let database = Database::new().await;
+    let jobs = "INSERT INTO {schema}.job (id, kind, queue, scheduled_at)
+        SELECT {schema}.new_job_id(), 'task', queue, timestamptz '2026-01-01' + n * interval '1 hour'
+        FROM generate_series(1, 3) AS n, unnest(ARRAY['placed', 'other']) AS queue";
+    database.execute(jobs).await;
+    let runner = "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
+        VALUES ('00000000-0000-7000-8000-000000000001', 'a', '{placed,other}', now() + interval '1 hour', true)";
+    database.execute(runner).await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    database.prepare(&mut connection, "fetch").await;
+    let second = "SELECT id::text FROM {schema}.job WHERE queue = 'placed' ORDER BY scheduled_at OFFSET 1 LIMIT 1";
+    let second = database.text(second).await;
+    let onward = format!(
+        "EXECUTE prepared_fetch ('00000000-0000-7000-8000-000000000001', '{}', '{{task}}', '{{}}', 1, false,
+            '{{placed}}', '{{0}}', ARRAY[timestamptz '2026-01-01 02:00'], '{{{second}}}')",
+        wanted(&[("placed", 5), ("other", 2)])
+    );
+    sqlx::raw_sql(database.sql(&onward)).execute(&mut *connection).await.unwrap();
+    let running =
+        "SELECT string_agg(queue || ' ' || extract(hour FROM scheduled_at), ', ' ORDER BY queue, scheduled_at)
+        FROM {schema}.job WHERE state = 'running'";
+    assert_eq!(database.text(running).await, "other 1, other 2, placed 3");
+    connection.close().await.unwrap();
+}

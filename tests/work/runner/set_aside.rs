@@ -1,0 +1,75 @@
+//! Results set aside after a lock timeout: they do not delay other results, and delay each other only for a moment.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sqlx::{Postgres, Transaction};
+use tokio::sync::Semaphore;
+use uniqueue::{Runner, RunnerHandle, RunningJob};
+
+use super::Task;
+use support::Database;
+
+const COMPLETED: &str = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
+
+/// A runner of so many jobs, which all run, and end when they may.
+async fn running(database: &Database, jobs: u32) -> (RunnerHandle, Arc<Semaphore>) {
+    let go_on = Arc::new(Semaphore::new(0));
+    let gate = Arc::clone(&go_on);
+    let work = move |_: RunningJob<Task>| {
+        let gate = Arc::clone(&gate);
+        async move { gate.acquire().await.unwrap().forget() }
+    };
+    database.client.insert_many((0..jobs).map(|n| Task { n })).await.unwrap();
+    let runner = Runner::new(database.client.clone()).queue("default", jobs as usize).worker(work);
+    let runner = runner.start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'running'", jobs.into()).await;
+    (runner, go_on)
+}
+
+async fn lock(database: &Database, rows: &str) -> Transaction<'static, Postgres> {
+    let mut open = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql(&format!("{rows} FOR UPDATE"))).execute(&mut *open).await.unwrap();
+    open
+}
+
+#[tokio::test]
+async fn a_lock_on_something_else_than_a_job_holds_up_only_the_results_that_it_is_in_the_way_of() {
+    let database = Database::new().await;
+    for statement in [
+        "CREATE TABLE {schema}.tenant AS SELECT n, 0 AS done FROM generate_series(0, 99) AS n",
+        "CREATE FUNCTION {schema}.count_done() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            UPDATE {schema}.tenant SET done = done + 1 WHERE n = (NEW.args->>'n')::integer; RETURN NULL; END $$",
+        "CREATE TRIGGER count_done AFTER UPDATE ON {schema}.job FOR EACH ROW
+            WHEN (NEW.state = 'completed') EXECUTE FUNCTION {schema}.count_done()",
+    ] {
+        database.execute(statement).await;
+    }
+    let (runner, go_on) = running(&database, 100).await;
+    let open = lock(&database, "SELECT n FROM {schema}.tenant WHERE n IN (13, 77)").await;
+    go_on.add_permits(100);
+    database.until(COMPLETED, 98).await;
+    open.rollback().await.unwrap();
+    database.until(COMPLETED, 100).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn hundreds_of_results_that_wait_for_locks_keep_one_whose_lock_is_gone_for_moments_only() {
+    // The longest wait of a result that waits aside, and several times what all the others take.
+    const ENOUGH: Duration = Duration::from_secs(12);
+    let database = Database::new().await;
+    let (runner, go_on) = running(&database, 800).await;
+    let all_but_one = lock(&database, "SELECT id FROM {schema}.job WHERE args->>'n' <> '790'").await;
+    let one = lock(&database, "SELECT id FROM {schema}.job WHERE args->>'n' = '790'").await;
+    go_on.add_permits(800);
+    // So long that each waits its longest between two tries.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    one.rollback().await.unwrap();
+    let began = Instant::now();
+    database.until(COMPLETED, 1).await;
+    assert!(began.elapsed() < ENOUGH, "{:?}", began.elapsed());
+    all_but_one.rollback().await.unwrap();
+    database.until(COMPLETED, 800).await;
+    runner.stop().await.unwrap();
+}

@@ -1,0 +1,342 @@
+//! Graceful stops and hard stops.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore};
+use uniqueue::{JobState, Runner, RunningJob};
+
+use super::{Task, quick};
+use support::{Database, WAIT};
+
+/// Work that says that it began, and ends when it may.
+fn held_up() -> (impl uniqueue::Worker<Task> + Clone, Arc<Notify>, Arc<Semaphore>) {
+    let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
+    let signals = (started.clone(), go_on.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (started, go_on) = signals.clone();
+        async move {
+            started.notify_one();
+            go_on.acquire().await.unwrap().forget();
+        }
+    };
+    (work, started, go_on)
+}
+
+#[tokio::test]
+async fn a_stop_finishes_what_runs_and_fetches_no_more() {
+    let database = Database::new().await;
+    let (work, started, go_on) = held_up();
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let running = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    let stopping = tokio::spawn(runner.stop());
+    let late = database.client.insert(Task { n: 2 }).await.unwrap();
+    // For both, since a fetch that was under way at the stop may have taken the late one, too.
+    go_on.add_permits(2);
+    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    let running = database.client.job(running.id()).await.unwrap().unwrap();
+    assert_eq!(running.state, JobState::Completed);
+    let late = database.client.job(late.id()).await.unwrap().unwrap();
+    assert_ne!(late.state, JobState::Running);
+}
+
+#[tokio::test]
+async fn a_stop_gives_maintenance_up_while_its_last_jobs_still_run() {
+    async fn held(database: &Database, wanted: fn(i64) -> bool) {
+        let held = "SELECT count(*) FROM {schema}.maintenance WHERE holder IS NOT NULL";
+        let reached = async {
+            while !wanted(database.number(held).await) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(WAIT, reached).await.unwrap();
+    }
+
+    let database = Database::new().await;
+    let (work, started, go_on) = held_up();
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    // Some leases are held and others are being taken: none of either may be left.
+    held(&database, |services| services > 0).await;
+    let stopping = tokio::spawn(runner.stop());
+    held(&database, |services| services == 0).await;
+    // Nor taken later, while the job still runs.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    held(&database, |services| services == 0).await;
+    assert!(!stopping.is_finished());
+    go_on.add_permits(1);
+    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Completed);
+}
+
+#[tokio::test]
+async fn a_stop_that_runs_out_of_time_gives_jobs_back_without_using_up_the_attempt() {
+    let database = Database::new().await;
+    let started = Arc::new(Notify::new());
+    let signal = started.clone();
+    let work = move |_: RunningJob<Task>| {
+        let started = signal.clone();
+        async move {
+            started.notify_one();
+            std::future::pending::<()>().await;
+        }
+    };
+    let runner = quick(&database.client).stop_timeout(Duration::from_millis(50)).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!((row.state, row.attempt, row.errors.len()), (JobState::Available, 0, 0));
+}
+
+#[tokio::test]
+async fn a_stop_in_the_middle_of_taking_a_lease_gives_that_up_too() {
+    for _ in 0..3 {
+        if stop_while_a_lease_is_taken().await {
+            return;
+        }
+    }
+    panic!("no lease was taken while the runner stopped");
+}
+
+/// Whether a lease was taken in the end: not, if the machine stood still for longer than services wait for a lock.
+async fn stop_while_a_lease_is_taken() -> bool {
+    let database = Database::new().await;
+    // Uncommitted rows: a runner that takes a lease waits for the end of their transaction.
+    let mut open = database.pool().begin().await.unwrap();
+    let rows = "INSERT INTO {schema}.maintenance (service, leased_until)
+        SELECT unnest(ARRAY['promoter', 'pruner', 'rescuer', 'reindexer']), now() RETURNING pg_backend_pid()";
+    let pid: i32 = sqlx::query_scalar(database.sql(rows)).fetch_one(&mut *open).await.unwrap();
+    let waits = format!("SELECT count(*) FROM pg_stat_activity WHERE {pid} = ANY (pg_blocking_pids(pid))");
+    let runner = quick(&database.client).worker(async |_: RunningJob<Task>| {}).start().await.unwrap();
+    let begun = Instant::now();
+    while database.number(&waits).await == 0 {
+        assert!(begun.elapsed() < WAIT, "no lease is being taken");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let stopping = tokio::spawn(runner.stop());
+    // Long enough for the stop to reach the services, and no more than they wait for a lock.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    open.rollback().await.unwrap();
+    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.maintenance WHERE holder IS NOT NULL").await, 0);
+    database.number("SELECT count(*) FROM {schema}.maintenance").await == 1
+}
+
+/// The fetched jobs then wait for the end of the fetch to be given back, without polling.
+#[tokio::test]
+async fn a_stop_waits_quietly_for_a_fetch_that_hangs() {
+    for _ in 0..5 {
+        if let Some(share) = stop_while_a_fetch_hangs().await {
+            assert!(share < 0.5, "busy for {share} of the time");
+            return;
+        }
+    }
+    panic!("no job ever lay here while a fetch hung");
+}
+
+/// For which share of the time the thread is busy in which a stop waits for a fetch. `None`: no job lay here then,
+/// since the machine stood still for too long.
+async fn stop_while_a_fetch_hangs() -> Option<f64> {
+    const HANGS: &str = "SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+        WHERE l.relation = '{schema}.queue'::regclass AND NOT l.granted AND a.query LIKE '%next jobs of several queues%'";
+    const RUNNING: &str = "SELECT count(*) FROM {schema}.job WHERE state = 'running'";
+    let database = Database::new().await;
+    let (runs, is_locked, go_on) =
+        (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)), Arc::new(Semaphore::new(0)));
+    let seen = (runs.clone(), is_locked.clone(), go_on.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (runs, is_locked, go_on) = seen.clone();
+        async move {
+            runs.fetch_add(1, Ordering::SeqCst);
+            if is_locked.load(Ordering::SeqCst) {
+                go_on.acquire().await.unwrap().forget();
+            } else {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    };
+    database.client.insert_many((0..2_000).map(|n| Task { n })).await.unwrap();
+    let runner = Runner::new(database.client.clone()).queue("default", 1).worker(work).start().await.unwrap();
+    // Until it fetches ahead.
+    while runs.load(Ordering::SeqCst) < 100 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let mut lock = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE")).execute(&mut *lock).await.unwrap();
+    is_locked.store(true, Ordering::SeqCst);
+    // One job after another, until there is room for a fetch.
+    let begun = Instant::now();
+    while database.number(HANGS).await == 0 {
+        assert!(begun.elapsed() < WAIT, "no fetch hangs");
+        go_on.add_permits(1);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let in_hand = database.number(RUNNING).await;
+    let stopping = tokio::spawn(runner.stop());
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    go_on.add_permits(1_000);
+    let busy = || Handle::current().metrics().worker_total_busy_duration(0);
+    let (begun, busy_before) = (Instant::now(), busy());
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let share = (busy() - busy_before).div_duration_f64(begun.elapsed());
+    assert!(!stopping.is_finished());
+    lock.rollback().await.unwrap();
+    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    let completed = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await;
+    assert_eq!(completed, i64::from(runs.load(Ordering::SeqCst)));
+    let waiting = "SELECT count(*) FROM {schema}.job WHERE state = 'available' AND attempt = 0";
+    assert_eq!(completed + database.number(waiting).await, 2_000);
+    (in_hand > 1).then_some(share)
+}
+
+#[tokio::test]
+async fn a_stop_under_load_loses_no_attempt_and_no_result() {
+    let database = Database::new().await;
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
+    let work = move |_: RunningJob<Task>| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async {}
+    };
+    database.client.insert_many((0..2000).map(|n| Task { n })).await.unwrap();
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    while runs.load(Ordering::SeqCst) < 300 {
+        tokio::task::yield_now().await;
+    }
+    runner.stop().await.unwrap();
+    let completed =
+        database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1").await;
+    let waiting = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'available' AND attempt = 0").await;
+    assert_eq!(completed, i64::from(runs.load(Ordering::SeqCst)));
+    assert_eq!(completed + waiting, 2000);
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told() {
+    let database = Database::new().await;
+    let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let signals = (started.clone(), go_on.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (started, go_on) = signals.clone();
+        async move {
+            started.notify_one();
+            go_on.notified().await;
+        }
+    };
+    let runner = quick(&database.client)
+        .stop_timeout(Duration::from_millis(200))
+        .stop_grace(Duration::from_millis(1))
+        .worker(work)
+        .start()
+        .await
+        .unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    let mut open = database.pool().begin().await.unwrap();
+    let lock = database.sql("SELECT id FROM {schema}.job FOR UPDATE");
+    sqlx::query(lock).execute(&mut *open).await.unwrap();
+    go_on.notify_one();
+    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+    // Longer than a statement that was given up may still wait for the row.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    open.commit().await.unwrap();
+    // The result is lost and the job is not: it has no runner any more, so the next one rescues it.
+    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    assert_eq!(row.state, JobState::Running);
+    let next = quick(&database.client).lease(Duration::from_secs(1)).worker(|_: RunningJob<Task>| async {});
+    let next = next.start().await.unwrap();
+    let row = super::until(&database, job.id(), JobState::Completed).await;
+    assert_eq!(row.run, 2);
+    next.stop().await.unwrap();
+}
+
+/// Waits until no runner is left in the database.
+async fn until_gone(database: &Database) {
+    let gone = async {
+        while database.number("SELECT count(*) FROM {schema}.runner").await > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(WAIT, gone).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_that_nobody_waits_for_any_more_goes_on_to_its_end() {
+    let database = Database::new().await;
+    let (work, started, go_on) = held_up();
+    let runner = quick(&database.client).worker(work.clone()).start().await.unwrap();
+    let first = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(20), runner.stop()).await.is_err());
+    go_on.add_permits(1);
+    until_gone(&database).await;
+    assert_eq!(database.client.job(first.id()).await.unwrap().unwrap().state, JobState::Completed);
+    // The same for a runner that runs until a signal, when its future is dropped.
+    let running = tokio::spawn(quick(&database.client).worker(work).run_until(std::future::pending()));
+    let second = database.client.insert(Task { n: 2 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    running.abort();
+    go_on.add_permits(1);
+    until_gone(&database).await;
+    assert_eq!(database.client.job(second.id()).await.unwrap().unwrap().state, JobState::Completed);
+}
+
+#[tokio::test]
+async fn the_clock_of_a_stop_runs_while_a_fetch_hangs() {
+    let database = Database::new().await;
+    let (started, told) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let signals = (started.clone(), told.clone());
+    let work = move |job: RunningJob<Task>| {
+        let (started, told) = signals.clone();
+        async move {
+            started.notify_one();
+            job.stopped().await;
+            told.notify_one();
+        }
+    };
+    // Shorter than the lease, which is how long a fetch may hang.
+    let runner = quick(&database.client).poll_interval(Duration::from_millis(10)).worker(work).start().await.unwrap();
+    database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    let mut migration = database.pool().begin().await.unwrap();
+    sqlx::raw_sql(database.sql("LOCK TABLE {schema}.job IN ACCESS EXCLUSIVE MODE"))
+        .execute(&mut *migration)
+        .await
+        .unwrap();
+    let hangs = "SELECT count(*) FROM pg_locks WHERE relation = '{schema}.job'::regclass AND NOT granted";
+    let hanging = async {
+        while database.number(hangs).await == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(WAIT, hanging).await.unwrap();
+    let began = Instant::now();
+    let stopping = tokio::spawn(runner.stop_within(Duration::from_millis(100)));
+    tokio::time::timeout(WAIT, told.notified()).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(5), "told to stop after {:?}", began.elapsed());
+    migration.rollback().await.unwrap();
+    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_tries_what_waits_aside_once_more_however_long_its_turn_was_to_come() {
+    let database = Database::new().await;
+    let (work, started, go_on) = held_up();
+    let runner = quick(&database.client).stop_grace(Duration::from_millis(100)).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    let mut open = database.pool().begin().await.unwrap();
+    let lock = database.sql("SELECT id FROM {schema}.job FOR UPDATE");
+    sqlx::query(lock).execute(&mut *open).await.unwrap();
+    go_on.add_permits(1);
+    // Until the result waits for a second and more between its tries.
+    tokio::time::sleep(Duration::from_millis(2_300)).await;
+    open.rollback().await.unwrap();
+    tokio::time::timeout(WAIT, runner.stop_within(Duration::from_millis(100))).await.unwrap().unwrap();
+    assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Completed);
+}

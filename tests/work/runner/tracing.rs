@@ -1,0 +1,163 @@
+//! The span of an attempt, and the trace it is in.
+
+use std::time::{Duration, Instant};
+
+use opentelemetry::trace::{SpanKind, Status};
+use serde_json::Value;
+use tracing::Instrument;
+use uniqueue::{BoxError, JobState, NewJob, Outcome, RunningJob, UniquePolicy};
+
+use super::{Task, quick, until};
+use support::{Database, Trace, WAIT, attribute};
+
+/// Waits until this many spans of the name have ended in the trace.
+async fn ended(trace: &Trace, name: &str, wanted: usize) -> Vec<opentelemetry_sdk::trace::SpanData> {
+    let started = Instant::now();
+    loop {
+        let spans = trace.ended(name);
+        if spans.len() >= wanted {
+            return spans;
+        }
+        assert!(started.elapsed() < WAIT, "{} of {wanted} spans {name}", spans.len());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_workers_span_is_in_the_inserters_trace() {
+    let database = Database::new().await;
+    let (trace, request) = Trace::begin();
+    let job = database.client.insert(Task { n: 1 }).into_future().instrument(request.clone()).await.unwrap();
+    drop(request);
+    let request = ended(&trace, "request", 1).await.remove(0);
+    let parent = job.job.meta["traceparent"].as_str().unwrap();
+    assert_eq!(parent, format!("00-{}-{}-01", trace.id, request.span_context.span_id()));
+    assert_eq!(job.job.meta["tracestate"], "vendor=of-the-caller");
+
+    // The runner knows of the trace from the database alone.
+    let work = |_: RunningJob<Task>| async {
+        tracing::info_span!(target: "traced", "inside").in_scope(|| {});
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    until(&database, job.id(), JobState::Completed).await;
+    runner.stop().await.unwrap();
+    let attempt = ended(&trace, "task", 1).await.remove(0);
+    assert_eq!(attempt.parent_span_id, request.span_context.span_id());
+    assert!(attempt.parent_span_is_remote);
+    assert_eq!(attempt.span_context.trace_state().header(), "vendor=of-the-caller");
+    let inside = ended(&trace, "inside", 1).await.remove(0);
+    assert_eq!(inside.parent_span_id, attempt.span_context.span_id());
+}
+
+#[tokio::test]
+async fn the_span_says_which_attempt_it_is_and_how_it_ended() {
+    let database = Database::new().await;
+    let (trace, request) = Trace::begin();
+    let work = |job: RunningJob<Task>| async move {
+        match job.args.n {
+            0 => Ok(Outcome::complete()),
+            1 => Err("no luck"),
+            2 => Ok(Outcome::snooze(Duration::from_secs(600))),
+            3 => Ok(Outcome::cancel("not wanted")),
+            _ => Ok(Outcome::discard("hopeless")),
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    let failed = |reason: &'static str| Status::error(reason);
+    for (n, state, outcome, status) in [
+        (0, JobState::Completed, "completed", Status::Ok),
+        (1, JobState::Discarded, "discarded", failed("no luck")),
+        (2, JobState::Scheduled, "snoozed", Status::Unset),
+        (3, JobState::Cancelled, "cancelled", Status::Unset),
+        (4, JobState::Discarded, "discarded", failed("hopeless")),
+    ] {
+        let attempts = if n == 1 { 2 } else { 1 };
+        let before = trace.ended("task").len();
+        let insert = database.client.insert(Task { n }).max_attempts(2);
+        let job = insert.into_future().instrument(request.clone()).await.unwrap();
+        until(&database, job.id(), state).await;
+        let spans = ended(&trace, "task", before + attempts).await;
+        let span = spans.last().unwrap();
+        let said = |name| attribute(span, name).unwrap_or_default();
+        assert_eq!((said("job.id"), said("job.kind")), (job.id().to_string(), "task".to_owned()));
+        assert_eq!((said("queue"), said("attempt")), ("default".to_owned(), attempts.to_string()));
+        assert_eq!(said("outcome"), outcome);
+        assert_eq!(said("traceparent"), job.job.meta["traceparent"].as_str().unwrap());
+        assert_eq!((&span.span_kind, &span.status), (&SpanKind::Consumer, &status));
+        if n == 1 {
+            assert_eq!(attribute(&spans[before], "outcome").unwrap(), "retried");
+            assert!(spans[before].events.iter().any(|event| event.name == "attempt failed"), "{spans:?}");
+        }
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_completed_in_a_transaction_is_traced_as_completed() {
+    let database = Database::new().await;
+    let (trace, request) = Trace::begin();
+    let work = |job: RunningJob<Task>| async move {
+        let mut tx = job.client().pool().begin().await?;
+        job.complete_in(&mut tx).await?;
+        if job.args.n == 2 {
+            // The transaction is rolled back.
+            return Err("too late".into());
+        }
+        tx.commit().await?;
+        Ok::<_, BoxError>(())
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    for (n, state, outcome, status) in [
+        (1, JobState::Completed, "completed", Status::Ok),
+        (2, JobState::Discarded, "discarded", Status::error("too late")),
+    ] {
+        let insert = database.client.insert(Task { n }).max_attempts(1).into_future().instrument(request.clone());
+        let job = insert.await.unwrap();
+        until(&database, job.id(), state).await;
+        let span = ended(&trace, "task", n as usize).await.pop().unwrap();
+        assert_eq!((attribute(&span, "outcome").unwrap().as_str(), &span.status), (outcome, &status));
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_trace_of_the_callers_own_stays_and_without_one_there_is_none() {
+    let database = Database::new().await;
+    let outside = database.client.insert(Task { n: 1 }).await.unwrap();
+    assert!(outside.job.meta.is_empty(), "{:?}", outside.job.meta);
+    let (_, request) = Trace::begin();
+    let own = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+    let batch = [NewJob::new("a", &Value::Null).meta("traceparent", own), NewJob::new("b", &Value::Null)];
+    let answers = database.client.insert_many(batch).into_future().instrument(request).await.unwrap();
+    assert_eq!(answers[0].job.meta["traceparent"], own);
+    assert!(!answers[0].job.meta.contains_key("tracestate"), "it belongs to another trace");
+    assert_ne!(answers[1].job.meta["traceparent"], own);
+}
+
+#[tokio::test]
+async fn the_trace_context_is_in_no_key_unless_somebody_selects_it() {
+    let database = Database::new().await;
+    let keyed = |policy: UniquePolicy| NewJob::new("a", &Value::Null).meta("tenant", 7).unique(policy);
+    let (_, first) = Trace::begin();
+    let (_, second) = Trace::begin();
+    for (policy, is_duplicate) in [
+        (UniquePolicy::new().by_args(), true),
+        (UniquePolicy::new().by_meta(["tenant"]), true),
+        (UniquePolicy::new().by_meta(["tenant", "traceparent"]), false),
+    ] {
+        database.client.insert(keyed(policy.clone())).into_future().instrument(first.clone()).await.unwrap();
+        let again = database.client.insert(keyed(policy)).into_future().instrument(second.clone()).await.unwrap();
+        assert_eq!(again.duplicate, is_duplicate, "{:?}", again.job.unique_key);
+    }
+}
+
+#[tokio::test]
+async fn a_traceparent_that_is_none_stops_no_job() {
+    let database = Database::new().await;
+    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    for odd in [Value::from("nonsense"), Value::from(7), Value::Null] {
+        let job = database.client.insert(Task { n: 1 }).meta("traceparent", odd).await.unwrap();
+        until(&database, job.id(), JobState::Completed).await;
+    }
+    runner.stop().await.unwrap();
+}

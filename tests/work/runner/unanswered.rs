@@ -1,0 +1,149 @@
+//! Queries about results that the database does not answer delay other results only for a moment.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{Postgres, Transaction};
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinHandle;
+use uniqueue::{BoxError, Client, Events, Happened, JobId, Retention, Runner, RunnerHandle, RunningJob};
+
+use super::Task;
+use support::proxy::Proxy;
+use support::{Database, WAIT};
+
+/// The server ends what takes nearly so long.
+const LEASE: Duration = Duration::from_secs(12);
+
+/// The recording of results waits for the transaction that has this lock.
+const GATE: &str = "CREATE FUNCTION {schema}.gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM pg_advisory_xact_lock_shared(hashtext('{schema}')); RETURN NULL; END $$;
+    CREATE TRIGGER gate BEFORE UPDATE OR DELETE ON {schema}.job FOR EACH STATEMENT EXECUTE FUNCTION {schema}.gate()";
+
+async fn begin(database: &Database, statement: &str) -> Transaction<'static, Postgres> {
+    let mut open = database.pool().begin().await.unwrap();
+    sqlx::raw_sql(database.sql(statement)).execute(&mut *open).await.unwrap();
+    open
+}
+
+async fn until_waiting(database: &Database, locks: &str) {
+    // Of this test's database: the statements of other tests wait as well.
+    let waiting = format!(
+        "SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+         WHERE NOT l.granted AND a.datname = current_database() AND a.pid <> pg_backend_pid() AND {locks}"
+    );
+    let began = Instant::now();
+    while database.number(&waiting).await == 0 {
+        assert!(began.elapsed() < WAIT, "no session waits: {locks}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Lets the result of the one job that runs come to the database, where it waits until this is over.
+async fn hold_up(database: &Database, go_on: &Notify) -> Transaction<'static, Postgres> {
+    let gate = begin(database, "SELECT pg_advisory_xact_lock(hashtext('{schema}'))").await;
+    go_on.notify_one();
+    // A result that has more to say than that the job is completed has a statement of its own.
+    let sent = "(a.query LIKE '%Completes runs%' OR a.query LIKE '%Ends runs%')";
+    let at_gate = "l.locktype = 'advisory' AND l.objid = hashtext('{schema}')::oid";
+    until_waiting(database, &format!("{at_gate} AND {sent}")).await;
+    gate
+}
+
+/// The same, and has the next question after it wait for the table.
+async fn hang_after(database: &Database, go_on: &Notify) -> JoinHandle<Transaction<'static, Postgres>> {
+    let gate = hold_up(database, go_on).await;
+    let (pool, lock) = (database.pool().clone(), database.sql("LOCK TABLE {schema}.job IN ACCESS EXCLUSIVE MODE"));
+    let locking = tokio::spawn(async move {
+        let mut table = pool.begin().await.unwrap();
+        sqlx::raw_sql(lock).execute(&mut *table).await.unwrap();
+        table
+    });
+    until_waiting(database, "l.relation = '{schema}.job'::regclass AND l.mode = 'AccessExclusiveLock'").await;
+    gate.rollback().await.unwrap();
+    locking
+}
+
+/// A runner with a job that has begun, and ends when it may.
+async fn start(database: &Database, runner: Runner, is_completed_in: bool) -> (RunnerHandle, Arc<Notify>, JobId) {
+    sqlx::raw_sql(database.sql(GATE)).execute(database.pool()).await.unwrap();
+    let (begun, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
+    let signals = (Arc::clone(&begun), Arc::clone(&go_on));
+    let work = move |job: RunningJob<Task>| {
+        let (begun, go_on) = signals.clone();
+        async move {
+            if is_completed_in {
+                let mut tx = job.client().pool().begin().await?;
+                job.complete_in(&mut tx).await?;
+                tx.commit().await?;
+            }
+            begun.add_permits(1);
+            go_on.notified().await;
+            Ok::<_, BoxError>(())
+        }
+    };
+    let runner = runner.queue("default", 10).worker(work).start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).await.unwrap();
+    tokio::time::timeout(WAIT, begun.acquire()).await.unwrap().unwrap().forget();
+    (runner, go_on, job.id())
+}
+
+async fn end(events: &mut Events, id: JobId) -> Happened {
+    loop {
+        let event = tokio::time::timeout(WAIT, events.recv()).await.expect("an event").expect("the client lives");
+        if event.id == id && matches!(event.happened, Happened::Completed | Happened::Stale) {
+            return event.happened;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_worker_completed_is_told_also_while_nobody_says_so() {
+    let database = Database::new().await;
+    let mut events = database.client.events();
+    let (runner, go_on, job) = start(&database, Runner::new(database.client.clone()).lease(LEASE), true).await;
+    let table = hang_after(&database, &go_on).await.await.unwrap();
+    let began = Instant::now();
+    assert_eq!(end(&mut events, job).await, Happened::Completed);
+    assert!(began.elapsed() < LEASE / 2, "{:?}", began.elapsed());
+    table.rollback().await.unwrap();
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_lease_ends_the_question_which_jobs_are_locked() {
+    let database = Database::new().await;
+    let mut events = database.client.events();
+    let (runner, go_on, job) = start(&database, Runner::new(database.client.clone()).lease(LEASE), false).await;
+    let row = begin(&database, &format!("SELECT FROM {{schema}}.job WHERE id = '{job}' FOR UPDATE")).await;
+    let locking = hang_after(&database, &go_on).await;
+    let question = "l.relation = '{schema}.job'::regclass AND a.query LIKE '%another transaction has locked%'";
+    until_waiting(&database, question).await;
+    let began = Instant::now();
+    database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
+    assert_eq!(end(&mut events, job).await, Happened::Stale);
+    assert!(began.elapsed() < LEASE / 2, "{:?}", began.elapsed());
+    row.rollback().await.unwrap();
+    locking.await.unwrap().rollback().await.unwrap();
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_completion_whose_answer_was_lost_is_told_as_completed() {
+    let database = Database::new().await;
+    let proxy = Proxy::before(&database.url).await;
+    for retention in [Retention::default(), Retention::default().completed(Duration::ZERO)] {
+        let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect(&proxy.url()).await.unwrap();
+        let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
+        let mut events = client.events();
+        let runner = Runner::new(client).lease(Duration::from_secs(4)).retention(retention);
+        let (runner, go_on, job) = start(&database, runner, false).await;
+        let gate = hold_up(&database, &go_on).await;
+        proxy.freeze();
+        gate.rollback().await.unwrap();
+        assert_eq!(end(&mut events, job).await, Happened::Completed);
+        runner.stop().await.unwrap();
+        database.execute("DROP FUNCTION {schema}.gate CASCADE").await;
+    }
+}

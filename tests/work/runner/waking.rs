@@ -1,0 +1,293 @@
+//! The start of jobs: wake-ups, polling, order, schedules, and kinds without a worker.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use uniqueue::{Client, JobState, Runner, RunnerHandle, RunningJob};
+
+use super::{Task, quick, until, until_idle};
+use support::{Database, WAIT, job};
+
+fn reporting(sender: mpsc::UnboundedSender<u32>) -> impl uniqueue::Worker<Task> {
+    move |job: RunningJob<Task>| {
+        let sender = sender.clone();
+        async move { sender.send(job.args.n).map_err(|error| error.to_string()) }
+    }
+}
+
+/// A runner that hardly polls, of two queues that are held back, too: one is paused, one has a limit.
+async fn beside_held_back(client: &Client, sender: mpsc::UnboundedSender<u32>) -> RunnerHandle {
+    let runner = quick(client).queue("paused", 2).queue("limited", 2).poll_interval(Duration::from_secs(3_600));
+    runner.worker(reporting(sender)).start().await.unwrap()
+}
+
+#[tokio::test]
+async fn an_idle_runner_is_woken_long_before_its_next_poll() {
+    let database = Database::new().await;
+    let (sender, mut started) = mpsc::unbounded_channel();
+    let hour = Duration::from_secs(3600);
+    let runner = quick(&database.client).poll_interval(hour).worker(reporting(sender)).start().await.unwrap();
+    until_idle(&database).await;
+    // In a transaction of the caller's own, so that the wake-up comes with the commit.
+    for n in 0..20 {
+        let mut tx = database.pool().begin().await.unwrap();
+        database.client.insert(Task { n }).tx(&mut tx).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wake_up_for_a_queue_that_gives_nothing_hides_no_other_queue_and_no_limited_one() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.queue("paused").pause().await.unwrap();
+    client.queue("limited").limit(Some(1)).await.unwrap();
+    let (sender, mut started) = mpsc::unbounded_channel();
+    let runner = beside_held_back(client, sender).await;
+    for n in 0..5 {
+        until_idle(&database).await;
+        client.insert(Task { n }).queue("limited").await.unwrap();
+        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        until_idle(&database).await;
+        let mut tx = client.pool().begin().await.unwrap();
+        client.insert(Task { n: 99 }).queue("paused").tx(&mut tx).await.unwrap();
+        client.insert(Task { n }).tx(&mut tx).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_of_wake_ups_for_one_queue_holds_up_no_other_and_no_limited_one() {
+    let database = Database::with_connections(10).await;
+    let client = &database.client;
+    client.queue("paused").pause().await.unwrap();
+    client.queue("limited").limit(Some(2)).await.unwrap();
+    let (sender, mut started) = mpsc::unbounded_channel();
+    // A fetch takes a while, in which the next wake-ups come.
+    let slow = "CREATE FUNCTION {schema}.slow() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN PERFORM pg_sleep(0.02); RETURN NULL; END $$;
+        CREATE TRIGGER slow AFTER UPDATE ON {schema}.job FOR EACH STATEMENT EXECUTE FUNCTION {schema}.slow()";
+    sqlx::raw_sql(database.sql(slow)).execute(database.pool()).await.unwrap();
+    let runner = beside_held_back(client, sender).await;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let streams = (0..4).map(|stream| {
+        let (client, is_over) = (client.clone(), Arc::clone(&is_over));
+        tokio::spawn(async move {
+            while !is_over.load(Ordering::Relaxed) {
+                client.insert(Task { n: 99 }).queue(["paused", "limited"][stream % 2]).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(3)).await;
+            }
+        })
+    });
+    let streams: Vec<_> = streams.collect();
+    for n in 0..5 {
+        client.insert(Task { n }).await.unwrap();
+        let inserted = Instant::now();
+        let mut limited = 0;
+        while tokio::time::timeout(WAIT, started.recv()).await.unwrap() != Some(n) {
+            limited += 1;
+        }
+        assert!(inserted.elapsed() < Duration::from_secs(5), "{n} after {limited} others");
+    }
+    while tokio::time::timeout(WAIT, started.recv()).await.unwrap() != Some(99) {}
+    is_over.store(true, Ordering::Relaxed);
+    for stream in streams {
+        stream.await.unwrap();
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_runner_is_not_notified_of_jobs_that_come_quickly_though_never_two_at_a_time() {
+    let database = Database::new().await;
+    let (sender, mut started) = mpsc::unbounded_channel();
+    let runner = quick(&database.client).worker(reporting(sender)).start().await.unwrap();
+    until_idle(&database).await;
+    let began = Instant::now();
+    // Each insert waits for the last one's job, so there is never a crowd.
+    for n in 0.. {
+        // A busy machine needs a while until it works so many in a moment.
+        assert!(began.elapsed() < 4 * WAIT, "notified of each of {n} jobs");
+        database.client.insert(Task { n }).await.unwrap();
+        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        // Asked seldom, since the question itself keeps the next job waiting.
+        if n % 20 == 19 && database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await == 0 {
+            break;
+        }
+    }
+    // And when nothing comes any more it asks to be notified again.
+    until_idle(&database).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn polling_alone_is_a_full_mode_and_never_asks_for_a_notify() {
+    let database = Database::new().await;
+    let (sender, mut started) = mpsc::unbounded_channel();
+    let runner = quick(&database.client)
+        .poll_only()
+        .poll_interval(Duration::from_millis(20))
+        .worker(reporting(sender))
+        .start()
+        .await
+        .unwrap();
+    for n in 0..5 {
+        database.client.insert(Task { n }).await.unwrap();
+        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        assert_eq!(database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await, 0);
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_notified_unless_an_idle_runner_wants_the_queue() {
+    let database = Database::new().await;
+    let mut listener = sqlx::postgres::PgListener::connect_with(database.pool()).await.unwrap();
+    listener.listen(&format!("{}.job", database.schema)).await.unwrap();
+    database.client.insert(job("unheard")).await.unwrap();
+    let (sender, mut started) = mpsc::unbounded_channel();
+    let runner = quick(&database.client).worker(reporting(sender)).start().await.unwrap();
+    until_idle(&database).await;
+    database.client.insert(job("elsewhere").queue("elsewhere")).await.unwrap();
+    database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_secs(60)).await.unwrap();
+    database.client.insert(Task { n: 2 }).await.unwrap();
+    assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(2));
+    let notification = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+    assert_eq!(notification.payload(), "default");
+    assert!(listener.next_buffered().is_none(), "one notification in all");
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_idle_runner_finds_jobs_where_nobody_can_be_notified() {
+    let database = Database::new().await;
+    database.fill_notify_queue().await;
+    let (sender, mut started) = mpsc::unbounded_channel();
+    let interval = Duration::from_millis(50);
+    let runner = quick(&database.client).poll_interval(interval).worker(reporting(sender)).start().await.unwrap();
+    for n in 0..3 {
+        until_idle(&database).await;
+        database.client.insert(Task { n }).await.unwrap();
+        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+    }
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn higher_priority_runs_first_then_earlier_schedule_then_id() {
+    let database = Database::new().await;
+    let past = time::OffsetDateTime::UNIX_EPOCH;
+    for n in 0..3 {
+        database.client.insert(Task { n: 10 + n }).await.unwrap();
+    }
+    database.client.insert(Task { n: 1 }).priority(5).await.unwrap();
+    database.client.insert(Task { n: 2 }).scheduled_at(past).await.unwrap();
+    database.client.insert(Task { n: 99 }).priority(-1).scheduled_at(past).await.unwrap();
+    let (sender, mut started) = mpsc::unbounded_channel();
+    let one_at_a_time = Runner::new(database.client.clone()).queue("default", 1).worker(reporting(sender));
+    let runner = one_at_a_time.start().await.unwrap();
+    let mut order = Vec::new();
+    for _ in 0..6 {
+        order.push(tokio::time::timeout(WAIT, started.recv()).await.unwrap().unwrap());
+    }
+    assert_eq!(order, [1, 2, 10, 11, 12, 99]);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn scheduled_jobs_start_when_they_are_due() {
+    let database = Database::new().await;
+    let (sender, mut started) = mpsc::unbounded_channel();
+    let runner = quick(&database.client).worker(reporting(sender)).start().await.unwrap();
+    let delay = Duration::from_millis(300);
+    let later = database.client.insert(Task { n: 1 }).scheduled_in(delay).await.unwrap();
+    tokio::time::timeout(WAIT, started.recv()).await.unwrap();
+    let row = until(&database, later.id(), JobState::Completed).await;
+    let waited = row.attempted_at.unwrap() - row.created_at;
+    assert!(waited >= delay, "{waited}");
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn unknown_kinds_and_other_queues_are_left_for_others() {
+    let database = Database::new().await;
+    let unknown = database.client.insert(job("unknown").priority(9)).await.unwrap();
+    let elsewhere = database.client.insert(Task { n: 1 }).queue("elsewhere").await.unwrap();
+    let known = database.client.insert(Task { n: 2 }).await.unwrap();
+    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    until(&database, known.id(), JobState::Completed).await;
+    runner.stop().await.unwrap();
+    for left in [unknown, elsewhere] {
+        let row = database.client.job(left.id()).await.unwrap().unwrap();
+        assert_eq!((row.state, row.attempt), (JobState::Available, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_paused_queue_is_not_fetched_from() {
+    let database = Database::new().await;
+    database.execute("INSERT INTO {schema}.queue (name, paused_at) VALUES ('default', now())").await;
+    let paused = database.client.insert(Task { n: 1 }).await.unwrap();
+    let open = database.client.insert(Task { n: 2 }).queue("open").await.unwrap();
+    let runner = quick(&database.client).queue("open", 1).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    until(&database, open.id(), JobState::Completed).await;
+    assert_eq!(database.client.job(paused.id()).await.unwrap().unwrap().state, JobState::Available);
+    database.execute("UPDATE {schema}.queue SET paused_at = NULL").await;
+    until(&database, paused.id(), JobState::Completed).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn no_queue_runs_more_than_its_concurrency() {
+    let database = Database::new().await;
+    let running = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let most = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counters = (running.clone(), most.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (running, most) = counters.clone();
+        async move {
+            let now = running.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
+            most.fetch_max(now, std::sync::atomic::Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            running.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+        }
+    };
+    let answers = database.client.insert_many((0..100).map(|n| Task { n })).await.unwrap();
+    let runner = Runner::new(database.client.clone()).queue("default", 4).worker(work).start().await.unwrap();
+    for answer in answers {
+        until(&database, answer.id(), JobState::Completed).await;
+    }
+    runner.stop().await.unwrap();
+    assert_eq!(most.load(std::sync::atomic::Ordering::SeqCst), 4);
+}
+
+#[tokio::test]
+async fn a_runner_that_makes_no_sense_does_not_start() {
+    let database = Database::new().await;
+    let task = |_: RunningJob<Task>| async {};
+    let new = || Runner::new(database.client.clone());
+    for (runner, said) in [
+        (new().worker(task), "no queue"),
+        (new().queue("a", 1), "no worker"),
+        (new().queue("a", 1).queue("a", 2).worker(task), "twice: a"),
+        (new().queue("a", 0).worker(task), "at least 1: 0"),
+        (new().queue("a", 1).worker(task).worker(task), "\"task\""),
+        (new().queue("", 1).worker(task), "invalid queue"),
+        (new().queue("a", 1).worker(task).lease(Duration::ZERO), "lease"),
+        (new().queue("a", 1).worker(task).prune_interval(Duration::ZERO), "prune_interval"),
+        (new().queue("a", 1).worker(task).timeout(Duration::ZERO), "timeout"),
+    ] {
+        let error = runner.start().await.unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    let unmigrated = Database::unmigrated(2).await;
+    let error = Runner::new(unmigrated.client.clone()).queue("a", 1).worker(task).start().await.unwrap_err();
+    assert!(matches!(error, uniqueue::Error::NotMigrated { found: 0, .. }), "{error}");
+    let _: &Client = &unmigrated.client;
+}
