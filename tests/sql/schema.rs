@@ -129,9 +129,9 @@ async fn migrating_again_changes_nothing() {
     assert_eq!(database.catalog().await, before);
 }
 
-/// The part of a migration's script that makes the schema as it was before the fourth migration.
-fn up_to_canonical_keys(whole: &str) -> String {
-    let until = whole.find("'canonical_key'").unwrap();
+/// The part of a migration's script that makes the schema as it was before the eighth migration.
+fn up_to_unique_policies(whole: &str) -> String {
+    let until = whole.find("'unique_policy'").unwrap();
     let until = until + whole[until..].find(";\n").unwrap();
     // The sentence on the history comes last, the first time.
     let comments = whole.find("COMMENT ON TABLE schema_history").unwrap();
@@ -147,7 +147,7 @@ async fn the_printed_sql_makes_what_a_migration_makes() {
         let run = async |sql: &str| database.pool().execute(sqlx::raw_sql(database.sql(sql))).await;
         let whole = database.client.migration().sql().await.unwrap();
         if case == "older" {
-            run(&up_to_canonical_keys(&whole)).await.unwrap();
+            run(&up_to_unique_policies(&whole)).await.unwrap();
         } else if case == "empty" {
             run("CREATE SCHEMA {schema}; COMMENT ON SCHEMA {schema} IS 'mine'").await.unwrap();
         }
@@ -209,7 +209,7 @@ async fn a_migration_with_nothing_to_do_waits_for_no_lock() {
 async fn a_role_without_grants_cannot_hold_up_a_migration() {
     let database = Database::unmigrated(2).await;
     let whole = database.client.migration().sql().await.unwrap();
-    database.pool().execute(sqlx::raw_sql(database.sql(&up_to_canonical_keys(&whole)))).await.unwrap();
+    database.pool().execute(sqlx::raw_sql(database.sql(&up_to_unique_policies(&whole)))).await.unwrap();
     let stranger = format!("{}_stranger", database.schema);
     database.execute(&format!("CREATE ROLE {stranger} LOGIN")).await;
     let options: PgConnectOptions = database.url.parse().unwrap();
