@@ -152,7 +152,7 @@ async fn the_printed_sql_makes_what_a_migration_makes() {
             run("CREATE SCHEMA {schema}; COMMENT ON SCHEMA {schema} IS 'mine'").await.unwrap();
         }
         let waiting = database.client.migration().waiting().await.unwrap();
-        assert_eq!(waiting[0], if case == "older" { "V4 duplicate_audit" } else { "V1 job" });
+        assert_eq!(waiting[0], if case == "older" { "V8 duplicate_audit" } else { "V1 job" });
         let script = database.client.migration().sql().await.unwrap();
         assert!(
             script.starts_with("BEGIN;\n\nSET LOCAL client_encoding = 'UTF8';\n") && script.ends_with("COMMIT;\n\n"),
@@ -228,7 +228,7 @@ async fn a_role_without_grants_cannot_hold_up_a_migration() {
         attempt.rollback().await.unwrap();
     }
     let limited = database.client.migration().lock_timeout(std::time::Duration::from_secs(5));
-    assert_eq!(limited.await.unwrap()[0], "V4 duplicate_audit");
+    assert_eq!(limited.await.unwrap()[0], "V8 duplicate_audit");
     tx.rollback().await.unwrap();
 }
 
