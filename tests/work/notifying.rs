@@ -61,7 +61,7 @@ async fn what_waits_to_be_committed_is_not_begun_anew() {
     let (all, statements) = statements_of(all).await;
     let (retried, inserted, ()) = all.unwrap();
     assert_eq!((retried.unwrap().len(), inserted.unwrap().duplicate), (jobs.len(), false));
-    assert_eq!((calls(&statements, "retry_jobs"), calls(&statements, "insert_unique")), (1, 1));
+    assert_eq!((calls(&statements, "retry_jobs"), calls(&statements, "_insert_unique")), (1, 1));
     timeout(WAIT, slow).await.unwrap().unwrap();
     pool.close().await;
     server.stop().await.unwrap();

@@ -117,16 +117,18 @@ pub async fn record(pool: &PgPool, ledger: &Ledger) {
 
 /// Waits until every job is final, or nothing has happened for a long time.
 pub async fn settle(tormentor: &mut Tormentor, patience: Duration) {
-    let (mut left, mut since) = (i64::MAX, Instant::now());
+    let (mut changes, mut since) = (0, Instant::now());
     loop {
-        let pool = &tormentor.cluster.direct;
-        let now = number(pool, "SELECT count(*) FROM uniqueue.job WHERE finalized_at IS NULL").await;
         tormentor.start_again();
-        if now == 0 {
+        let pool = &tormentor.cluster.direct;
+        let left = number(pool, "SELECT count(*) FROM uniqueue.job WHERE finalized_at IS NULL").await;
+        if left == 0 {
             return;
         }
-        if now != left {
-            (left, since) = (now, Instant::now());
+        // Poison crashes after longer and longer waits.
+        let now = number(pool, "SELECT count(*) FROM chaos.change").await;
+        if now != changes {
+            (changes, since) = (now, Instant::now());
         }
         // What is left is in the verdict.
         if since.elapsed() > patience {
@@ -151,7 +153,21 @@ pub async fn verdict(pool: &PgPool) -> (String, Vec<&'static str>) {
             crimes.push(name);
         }
     }
+    if crimes.contains(&"never brought to an end") {
+        text.push_str(&left(pool).await);
+    }
     (text, crimes)
+}
+
+/// The jobs that did not end, the runners, and the services.
+async fn left(pool: &PgPool) -> String {
+    let left = "SELECT string_agg(what, E'\n') FROM (
+        SELECT 'job ' || to_jsonb(j)::text AS what FROM uniqueue.job AS j WHERE j.finalized_at IS NULL
+        UNION ALL SELECT 'runner ' || to_jsonb(r)::text FROM uniqueue.runner AS r
+        UNION ALL SELECT 'service ' || to_jsonb(m)::text FROM uniqueue.maintenance AS m
+        UNION ALL SELECT 'now ' || clock_timestamp()
+    ) AS w";
+    sqlx::query_scalar(left).fetch_one(pool).await.expect(left)
 }
 
 /// Looks again and again for a key that two jobs claim, through connections that break.
