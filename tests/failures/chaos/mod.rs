@@ -63,7 +63,7 @@ async fn torment(is_odd: bool) {
     // A runner dies, stops or loses its connections every few seconds. Over a long run that happens to some innocent jobs
     // three times in a row, and the third time while they run alone. A jump of the clock ends all leases at once.
     let max_crashes = match jobs {
-        _ if is_odd => 6,
+        _ if is_odd => 4,
         0..=10_000 => 3,
         _ => 5,
     };
