@@ -134,7 +134,7 @@ CREATE TABLE job (
         AND (worker IS NOT NULL OR state <> 'running')
     )
 );
-COMMENT ON TABLE job IS 'One row a job. The rules of uniqueness are in docs/unique.md.';
+COMMENT ON TABLE job IS 'One row a job. The rules of uniqueness are in docs/learn/unique.md.';
 COMMENT ON COLUMN job.id IS 'UUIDv7, made by the client: ids follow time, and an insert sent twice is recognised.';
 COMMENT ON COLUMN job.created_at IS 'When the job was inserted, by the database''s clock.';
 COMMENT ON COLUMN job.scheduled_at IS 'When the job may run, at the earliest. Decides the order within a priority.';

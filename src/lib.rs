@@ -113,42 +113,42 @@ pub use self::{opts::InsertOptions, state::JobState};
 #[cfg(feature = "derive")]
 pub use uniqueue_derive::Job;
 
-/// Compiles and runs the snippets of docs/unique.md.
+/// Compiles and runs the snippets of docs/learn/unique.md.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/unique.md")]
+#[doc = include_str!("../docs/learn/unique.md")]
 struct UniqueGuide;
 
-/// Compiles the snippets of docs/groups.md.
+/// Compiles the snippets of docs/learn/groups.md.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/groups.md")]
+#[doc = include_str!("../docs/learn/groups.md")]
 struct GroupsGuide;
 
-/// Compiles and runs the snippets of docs/derive.md.
+/// Compiles and runs the snippets of docs/reference/derive.md.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/derive.md")]
+#[doc = include_str!("../docs/reference/derive.md")]
 struct DeriveGuide;
 
-/// Compiles and runs the snippets of docs/coming-from.md.
+/// Compiles and runs the snippets of docs/learn/coming-from.md.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/coming-from.md")]
+#[doc = include_str!("../docs/learn/coming-from.md")]
 struct ComingFromGuide;
 
-/// Compiles and runs the snippets of docs/other-drivers.md that use no other driver.
+/// Compiles and runs the snippets of docs/learn/other-drivers.md that use no other driver.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/other-drivers.md")]
+#[doc = include_str!("../docs/learn/other-drivers.md")]
 struct OtherDriversGuide;
 
-/// Compiles and runs the snippets of docs/workers.md.
+/// Compiles and runs the snippets of docs/learn/workers.md.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/workers.md")]
+#[doc = include_str!("../docs/learn/workers.md")]
 struct WorkersGuide;
 
-/// Compiles the snippets of docs/operations.md.
+/// Compiles the snippets of docs/operate/operations.md.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/operations.md")]
+#[doc = include_str!("../docs/operate/operations.md")]
 struct OperationsGuide;
 
-/// Compiles the snippets of docs/doctor.md.
+/// Compiles the snippets of docs/operate/doctor.md.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/doctor.md")]
+#[doc = include_str!("../docs/operate/doctor.md")]
 struct DoctorGuide;

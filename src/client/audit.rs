@@ -158,7 +158,7 @@ impl Client {
     /// ```
     ///
     /// It applies to every insert after its commit, in Rust and in SQL. Neither code nor keys change. Costs and
-    /// details are in docs/unique.md.
+    /// details are in docs/learn/unique.md.
     pub fn audit_duplicates(&self, kind: impl Into<String>) -> AuditChange<'_> {
         AuditChange { client: self, connection: None, kind: kind.into(), is_audited: true, keep: None, actor: None }
     }

@@ -81,8 +81,8 @@ impl<'a> Queue<'a> {
     ///   they insert.
     ///
     /// Without such a limit in any queue of the schema, inserts cost nothing more. With one, each statement that inserts
-    /// jobs counts the available jobs of the queues that have a limit, no further than the limit: see docs/performance.md for
-    /// figures.
+    /// jobs counts the available jobs of the queues that have a limit, no further than the limit.
+    /// docs/reference/performance.md has figures.
     ///
     /// The first limit, and removing the last one, change the table of jobs: the call waits up to 7 s for open transactions
     /// that write jobs, and in a transaction of the caller's, other sessions cannot insert jobs until it ends.

@@ -52,7 +52,7 @@ impl Client {
     /// It takes one connection of the pool, opens a second one for a moment, and sends about twenty statements, each with a
     /// timeout ([`Diagnose::timeout`]). It reads no whole table, so a health endpoint may call it every few seconds. Checks
     /// for which the role lacks a privilege are reported as skipped: to make all of them, the role must be a member of
-    /// `pg_monitor` and read the queue's tables and views. docs/doctor.md lists the checks.
+    /// `pg_monitor` and read the queue's tables and views. docs/operate/doctor.md lists the checks.
     ///
     /// # Errors
     ///

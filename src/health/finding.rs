@@ -45,7 +45,7 @@ impl fmt::Display for Severity {
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// The code of a finding, which stays the same from version to version: for alerts and scripts. docs/doctor.md
+        /// The code of a finding, which stays the same from version to version: for alerts and scripts. docs/operate/doctor.md
         /// explains each code and its limits.
         #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
         #[non_exhaustive]

@@ -23,7 +23,7 @@ pub struct Subject<'a> {
     pub window_at: Option<OffsetDateTime>,
 }
 
-/// The fingerprint (docs/unique.md, "How keys are made"): those members that apply, in the order of their names.
+/// The fingerprint (docs/learn/unique.md, "How keys are made"): those members that apply, in the order of their names.
 #[derive(Default)]
 pub(crate) struct Fingerprint<'a> {
     pub(crate) args: Option<Selected<'a>>,

@@ -5,5 +5,6 @@
 mod api;
 mod examples;
 mod floors;
+mod links;
 mod manifest;
 mod tour;

@@ -47,7 +47,7 @@ fn published_crates_carry_no_tests_pictures_or_files_of_the_repository() {
         assert!(list.status.success() && files.contains("src/"), "{name}: {files}");
         let is_needed = |file: &str| {
             !["tests/", "benches/", "deploy/", "scripts/", ".ci/"].iter().any(|folder| file.starts_with(folder))
-                && ![".png", ".svg", "plans.txt"].iter().any(|end| file.starts_with("docs/") && file.ends_with(end))
+                && ![".png", ".svg", ".txt"].iter().any(|end| file.starts_with("docs/") && file.ends_with(end))
         };
         let unneeded: Vec<_> = files.lines().filter(|file| !is_needed(file)).collect();
         assert_eq!(unneeded, [""; 0], "{name}");

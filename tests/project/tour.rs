@@ -1,4 +1,4 @@
-//! docs/tour.md: the service is run, and each of its commands, whose outputs are those of the page.
+//! docs/learn/tour.md: the service is run, and each of its commands, whose outputs are those of the page.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use support::WAIT;
 /// Set to write the outputs anew: `GOLDEN=overwrite cargo test --test project tour`.
 const OVERWRITE: &str = "GOLDEN";
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/tour.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/learn/tour.md");
 
 /// A text without what is different each time: ids, numbers, units of time, and the widths of columns.
 fn settled(text: &str) -> String {

@@ -1,4 +1,4 @@
-//! A dump and its restore into another database, as docs/operations.md says.
+//! A dump and its restore into another database, as docs/operate/operations.md says.
 
 use std::path::PathBuf;
 use std::process::Command;

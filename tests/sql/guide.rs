@@ -1,4 +1,4 @@
-//! docs/operations.md: each of its commands is run. Its grants are in `roles`, its maintenance in `maintenance`.
+//! docs/operate/operations.md: each of its commands is run. Its grants are in `roles`, its maintenance in `maintenance`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use uniqueue::{Job, Runner, RunningJob};
 
 use support::{WAIT, job};
 
-const GUIDE: &str = include_str!("../../docs/operations.md");
+const GUIDE: &str = include_str!("../../docs/operate/operations.md");
 
 #[derive(Debug, serde::Deserialize, serde::Serialize, Job)]
 #[job(kind = "task")]

@@ -1,9 +1,9 @@
-//! docs/coming-from.md: the statements that move jobs from other queues, on tables of theirs.
+//! docs/learn/coming-from.md: the statements that move jobs from other queues, on tables of theirs.
 
 use sqlx::AssertSqlSafe;
 use uniqueue::testing::Database;
 
-const PAGE: &str = include_str!("../../docs/coming-from.md");
+const PAGE: &str = include_str!("../../docs/learn/coming-from.md");
 
 /// The columns of each queue's tables that the statements read, and jobs: two that wait, one that runs, one without attempts.
 const TABLES: [(&str, &str); 3] = [

@@ -1,4 +1,4 @@
-//! The roles of docs/operations.md can do their work with exactly the grants that it lists, and no more.
+//! The roles of docs/operate/operations.md can do their work with exactly the grants that it lists, and no more.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use uniqueue::{
 
 use support::{Database, WAIT, job};
 
-const GUIDE: &str = include_str!("../../docs/operations.md");
+const GUIDE: &str = include_str!("../../docs/operate/operations.md");
 
 #[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
 #[job(kind = "task")]

@@ -146,7 +146,7 @@ fn groups_are_those_of_the_builder() {
 
 #[test]
 fn recipes_are_the_same_by_the_macro_and_by_the_builder() {
-    const RECIPES: &str = include_str!("../../docs/unique.md");
+    const RECIPES: &str = include_str!("../../docs/learn/unique.md");
     let bare = |text: &str| text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>();
     // rustfmt ends a list of several lines in a comma.
     let recipes = bare(RECIPES.split("## Recipes").nth(1).unwrap()).replace(",)", ")");
@@ -533,7 +533,7 @@ fn the_derive_works_through_another_macro() {
 
 #[test]
 fn every_option_and_word_is_on_the_page() {
-    let page = include_str!("../../docs/derive.md");
+    let page = include_str!("../../docs/reference/derive.md");
     let sources =
         [include_str!("../../crates/derive/src/attributes.rs"), include_str!("../../crates/derive/src/unique.rs")];
     for source in sources {
@@ -541,12 +541,12 @@ fn every_option_and_word_is_on_the_page() {
         let list = list.split_once("] =").unwrap().1.split_once("];").unwrap().0;
         for option in list.split('"').skip(1).step_by(2) {
             let is_there = [" =", "(", "`"].iter().any(|end| page.contains(&format!("| `{option}{end}")));
-            assert!(is_there, "no row of docs/derive.md begins with {option:?}");
+            assert!(is_there, "no row of docs/reference/derive.md begins with {option:?}");
         }
     }
     // `Variant = "word",` of each set of words.
     let words = include_str!("../../crates/derive/src/unique_values.rs").split_once("\nwords! {").unwrap().1;
     for word in words.split_once("\n}\n").unwrap().0.split('"').skip(1).step_by(2) {
-        assert!(page.contains(&format!("\"{word}\"")), "docs/derive.md does not name {word:?}");
+        assert!(page.contains(&format!("\"{word}\"")), "docs/reference/derive.md does not name {word:?}");
     }
 }

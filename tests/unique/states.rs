@@ -1,4 +1,4 @@
-//! docs/states.md against the database: every transition is driven from every state, and what it
+//! docs/reference/states.md against the database: every transition is driven from every state, and what it
 //! did is compared with the page's table and picture.
 //!
 //! `GOLDEN=overwrite cargo test --test unique states` writes the table anew; review its diff.
@@ -16,7 +16,7 @@ use uniqueue::{
 use support::WAIT;
 
 const HOUR: Duration = Duration::from_secs(3_600);
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/states.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/states.md");
 const BEGIN: &str = "<!-- the table: written by tests/unique/states.rs -->\n";
 const END: &str = "<!-- the end of the table -->\n";
 

@@ -94,7 +94,7 @@ fn every_hash_of_the_zizq_node_page_is_made() {
     }
 }
 
-/// The example of the OJS page, with the key that docs/unique.md gives for it.
+/// The example of the OJS page, with the key that docs/learn/unique.md gives for it.
 #[test]
 fn the_example_of_the_ojs_page_has_its_canonical_form() {
     let subject = Subject {

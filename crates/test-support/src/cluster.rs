@@ -73,7 +73,7 @@ impl Cluster {
         let direct = connect(&url(&postgres, is_odd)).await;
         Client::new(direct.clone()).migrate().await.expect("a migration");
         raw_sql(RECORD).execute(&direct).await.expect("the record");
-        // As docs/operations.md says: a session whose client fell silent in a transaction would hold its keys for ever.
+        // As docs/operate/operations.md says: a session whose client fell silent in a transaction would hold its keys for ever.
         for statement in ["ALTER SYSTEM SET idle_in_transaction_session_timeout = '5s'", "SELECT FROM pg_reload_conf()"]
         {
             sqlx::query(statement).execute(&direct).await.expect(statement);

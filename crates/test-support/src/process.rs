@@ -17,7 +17,7 @@ use crate::{WAIT, log_as};
 /// How long a connection that is given back has to answer.
 const RETURN: Duration = Duration::from_secs(2);
 
-/// A pool of an application that did what docs/operations.md says: a connection that fell silent in a transaction of the
+/// A pool of an application that did what docs/operate/operations.md says: a connection that fell silent in a transaction of the
 /// application's own does not keep its place for ever.
 pub fn application_pool(url: &str, max_connections: u32) -> PgPool {
     let pool = PgPoolOptions::new().max_connections(max_connections).acquire_timeout(Duration::from_secs(5));

@@ -89,7 +89,7 @@ impl Proxy {
     }
 
     /// Closes frozen connections after this time, as a pooler on the client's host does that watches them
-    /// (docs/operations.md, Keepalive).
+    /// (docs/operate/operations.md, Keepalive).
     pub fn close_silent_after(&self, limit: Duration) {
         *self.shared.silence.lock().unwrap() = limit;
     }

@@ -14,7 +14,7 @@ use crate::snapshot::{Seen, Snapshot};
 /// The content type that Prometheus asks for.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The name, type and meaning of each metric, in the order of the page. `docs/web.md` lists them.
+/// The name, type and meaning of each metric, in the order of the page. `docs/operate/web.md` lists them.
 pub(crate) const METRICS: [(&str, &str, &str); 25] = [
     ("uniqueue_jobs", "gauge", "Jobs by queue and state, a lower bound where uniqueue_jobs_capped is 1."),
     ("uniqueue_jobs_capped", "gauge", "Whether the count of this queue and state ended at a limit."),
@@ -224,7 +224,7 @@ mod tests {
         let files = [
             include_str!("../../../deploy/prometheus-rules.yml"),
             include_str!("../../../deploy/grafana-dashboard.json"),
-            include_str!("../../../docs/web.md"),
+            include_str!("../../../docs/operate/web.md"),
         ];
         for file in files {
             let mut named = 0;
@@ -238,7 +238,7 @@ mod tests {
             assert!(named > 10, "{named}");
         }
         for name in names {
-            assert!(files[2].contains(&format!("`{name}")), "docs/web.md lacks {name}");
+            assert!(files[2].contains(&format!("`{name}")), "docs/operate/web.md lacks {name}");
         }
         serde_json::from_str::<serde_json::Value>(files[1]).unwrap();
     }

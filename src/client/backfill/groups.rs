@@ -133,7 +133,7 @@ impl Client {
     ///
     /// Deploy the code that inserts with the group first, then backfill: jobs that are inserted meanwhile have their
     /// groups already. Workers and inserts go on. Running jobs are left as they are, and counted. See
-    /// [`GroupBackfill`] and docs/groups.md.
+    /// [`GroupBackfill`] and docs/learn/groups.md.
     ///
     /// The group is the one of the kind, or of the client's defaults. Its key is made from the stored args, queue and
     /// meta.

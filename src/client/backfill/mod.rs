@@ -148,7 +148,7 @@ impl Client {
     /// ```
     ///
     /// Deploy the code that inserts with the policy first, then backfill: jobs that are inserted meanwhile have
-    /// their keys already. Workers and inserts go on. See [`Backfill`] and docs/unique.md.
+    /// their keys already. Workers and inserts go on. See [`Backfill`] and docs/learn/unique.md.
     ///
     /// The policy is the one of the kind, or of the client's defaults. Keys are made from the stored args: where the
     /// kind has a [`Job::unique_key`], from these read as `J`.

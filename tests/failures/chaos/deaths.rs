@@ -60,7 +60,7 @@ async fn the_jobs_of_a_killed_process_run_elsewhere_soon_after_its_lease() {
     let took = tokio::join!(from_kill_to_restart(lease), from_kill_to_restart(lease), from_kill_to_restart(lease));
     println!("kill -9 to restart elsewhere with a lease of {lease:?}: {took:.2?}");
     let longest = took.0.max(took.1).max(took.2);
-    // As docs/workers.md says: the lease, half of it until another runner looks at the latest, and the back-off of a second.
+    // As docs/learn/workers.md says: the lease, at most half of it until another runner looks, and the back-off of a second.
     let promised = lease * 3 / 2 + Duration::from_secs(1);
     assert!(longest < promised + Duration::from_secs(2), "{took:?}, with two seconds for a busy machine");
 }

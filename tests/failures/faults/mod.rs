@@ -1,4 +1,4 @@
-//! The fault table of docs/operations.md: each class of connection, and each fault while the connection is at work. Each
+//! The fault table of docs/operate/operations.md: each class of connection, and each fault while the connection is at work. Each
 //! cell asserts how long the fault is felt at most, and that it loses nothing.
 
 mod pool;

@@ -11,7 +11,7 @@ const RESULTS: &str = "Completes runs that have nothing to store";
 const HEARTBEAT: &str = "Extends a runner's lease";
 const PROMOTION: &str = "Makes scheduled and retryable jobs available";
 
-/// As docs/operations.md says for each class, with time for a busy machine.
+/// As docs/operate/operations.md says for each class, with time for a busy machine.
 fn felt_at_most(fault: Fault, silence: Duration) -> Duration {
     match fault {
         Fault::Frozen | Fault::FrozenOneWay => silence + LEASE / 3,

@@ -60,7 +60,7 @@ async fn a_pooler_is_told_by_whether_statements_survive_it() {
 
 #[test]
 fn the_guide_names_every_code_once_and_no_other() {
-    let guide = include_str!("../../../docs/doctor.md");
+    let guide = include_str!("../../../docs/operate/doctor.md");
     let (_, table) = guide.split_once("## Findings").unwrap();
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let named: Vec<_> = rows.collect();

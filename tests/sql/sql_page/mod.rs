@@ -1,9 +1,9 @@
-//! docs/sql.md: every block of it is run.
+//! docs/reference/sql.md: every block of it is run.
 
 mod languages;
 mod questions;
 
-const PAGE: &str = include_str!("../../../docs/sql.md");
+const PAGE: &str = include_str!("../../../docs/reference/sql.md");
 
 /// A block of the page: the heading that it stands under, its language, its text.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The rules of uniqueness, R1 to R14, each test named after what it holds; docs/unique.md explains them.
+//! The rules of uniqueness, R1 to R14, each test named after what it holds; docs/learn/unique.md explains them.
 
 mod batches;
 mod claims;

@@ -50,7 +50,7 @@ async fn holder(database: &Database, service: &str) -> String {
 #[tokio::test]
 async fn what_the_guide_says_of_maintenance_can_be_done() {
     let database = Database::new().await;
-    let guide = include_str!("../../../docs/operations.md");
+    let guide = include_str!("../../../docs/operate/operations.md");
     let (_, rest) = guide.split_once("\n## Maintenance\n").unwrap();
     let (section, _) = rest.split_once("\n## ").unwrap();
     let mut ran = 0;

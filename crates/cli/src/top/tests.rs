@@ -310,7 +310,7 @@ fn help_and_jobs_in_full_cover_the_lists() {
 /// `GOLDEN=overwrite cargo test -p uniqueue-cli -- picture` writes it.
 #[test]
 fn picture_in_the_guide_matches_the_screen() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/top.svg");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/top.svg");
     let now = Instant::now();
     let mut state = state_with_history(now);
     press(&mut state, "5");
@@ -319,5 +319,5 @@ fn picture_in_the_guide_matches_the_screen() {
         std::fs::write(path, &drawn).unwrap();
     }
     let golden = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(golden == drawn, "docs/top.svg differs; hint: GOLDEN=overwrite, then look at it");
+    assert!(golden == drawn, "docs/reference/top.svg differs; hint: GOLDEN=overwrite, then look at it");
 }

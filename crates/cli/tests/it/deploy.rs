@@ -80,7 +80,7 @@ fn prometheus_loads_rules_that_there_are() {
 #[test]
 fn grafana_and_the_rules_ask_for_metrics_that_there_are() {
     serde_json::from_str::<serde_json::Value>(&text("deploy/grafana-dashboard.json")).unwrap();
-    let documented = text("docs/web.md");
+    let documented = text("docs/operate/web.md");
     for file in ["deploy/grafana-dashboard.json", "deploy/prometheus-rules.yml"] {
         let text = text(file);
         let words = text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');

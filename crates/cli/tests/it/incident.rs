@@ -1,4 +1,4 @@
-//! docs/incident.md: the incident made to happen, its commands run, its outputs compared, its remedy tried.
+//! docs/operate/incident.md: the incident made to happen, its commands run, its outputs compared, its remedy tried.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ const OVERWRITE: &str = "GOLDEN";
 const CLOSE: &str = "SELECT duplicate FROM uniqueue.insert_job('report.close', queue => 'billing', \
     unique_policy => '{\"key\": \"report:2026-11\"}')";
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/incident.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate/incident.md");
 
 /// A command of the page and what it printed there.
 struct Shown {

@@ -1,10 +1,10 @@
-//! The roles of docs/operations.md, at the command: it needs no more than is listed there.
+//! The roles of docs/operate/operations.md, at the command: it needs no more than is listed there.
 
 use std::process::Output;
 
 use crate::support::{database, execute, uniqueue};
 
-const GUIDE: &str = include_str!("../../../../docs/operations.md");
+const GUIDE: &str = include_str!("../../../../docs/operate/operations.md");
 
 /// A migrated database, and a URL for a role with the grants that the guide lists for it.
 async fn role(name: &str) -> (String, String) {

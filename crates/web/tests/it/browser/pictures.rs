@@ -1,4 +1,4 @@
-//! The pictures of docs/web.md, which `scripts/pictures` draws.
+//! The pictures of docs/operate/web.md, which `scripts/pictures` draws.
 //!
 //! `PICTURES` names the directory. With `PICTURES_OF=all` every page is drawn whole, in light and dark and in three widths,
 //! to look at.
@@ -25,7 +25,7 @@ type Shot = (&'static str, String, &'static str);
 async fn pictures() {
     let Some(driver) = Driver::start().await else { return };
     let directory = std::env::var_os("PICTURES").map(PathBuf::from);
-    let directory = directory.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/web"));
+    let directory = directory.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate/web"));
     std::fs::create_dir_all(&directory).unwrap();
     let database = Database::new().await.unwrap();
     let job = scene::fill(&database).await;
