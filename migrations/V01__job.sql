@@ -5,8 +5,7 @@
 CREATE TYPE job_state AS ENUM (
     'available', 'cancelled', 'completed', 'discarded', 'pending', 'retryable', 'running', 'scheduled'
 );
-COMMENT ON TYPE job_state IS
-    'Where a job is in its life. completed, cancelled and discarded are final.';
+COMMENT ON TYPE job_state IS 'The state of a job. completed, cancelled and discarded are final.';
 
 -- What one column may hold is said by its type. PostgreSQL parses the CHECK constraints of a table again for each
 -- statement that writes to it, but those of a domain once for each session.
@@ -17,16 +16,16 @@ CREATE DOMAIN key_text AS text COLLATE "C" CHECK (octet_length(VALUE) BETWEEN 1 
 COMMENT ON DOMAIN key_text IS 'A unique key, or the key of a group: 1 to 512 bytes, compared byte by byte.';
 
 CREATE DOMAIN group_limit AS smallint CHECK (VALUE >= 1);
-COMMENT ON DOMAIN group_limit IS 'How many jobs of a group may run at once: 1 to 32767.';
+COMMENT ON DOMAIN group_limit IS 'The number of jobs of a group that may run at the same time: 1 to 32767.';
 
 CREATE DOMAIN state_mask AS smallint CHECK (VALUE BETWEEN 0 AND 255);
-COMMENT ON DOMAIN state_mask IS 'A set of states, one bit each (_state_bit, state_names).';
+COMMENT ON DOMAIN state_mask IS 'A set of states, with one bit for each state. See _state_bit and state_names.';
 
 CREATE DOMAIN attempt_count AS smallint CHECK (VALUE >= 0);
 COMMENT ON DOMAIN attempt_count IS 'A number of attempts: 0 to 32767.';
 
 CREATE DOMAIN attempt_limit AS smallint CHECK (VALUE >= 1);
-COMMENT ON DOMAIN attempt_limit IS 'How many attempts a job has: 1 to 32767.';
+COMMENT ON DOMAIN attempt_limit IS 'The number of attempts that a job has: 1 to 32767.';
 
 CREATE DOMAIN jsonb_object AS jsonb CHECK (jsonb_typeof(VALUE) = 'object');
 COMMENT ON DOMAIN jsonb_object IS 'A JSON object.';
@@ -54,7 +53,7 @@ CREATE FUNCTION state_names(unique_states smallint) RETURNS text[]
         CASE WHEN unique_states & 8 <> 0 THEN 'discarded' END
     ], NULL);
 COMMENT ON FUNCTION state_names(smallint) IS
-    'The states of a job.unique_states mask in words, in the order of a job''s life.';
+    'The names of the states in a job.unique_states mask, in the order of a job''s life.';
 
 CREATE FUNCTION _enters_claim(unique_states smallint, old job_state, new job_state) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -62,7 +61,7 @@ CREATE FUNCTION _enters_claim(unique_states smallint, old job_state, new job_sta
         AND unique_states & _state_bit(new) <> 0
         AND unique_states & _state_bit(old) = 0;
 COMMENT ON FUNCTION _enters_claim(smallint, job_state, job_state) IS
-    'Whether a change of state brings a job back into its unique states. Such a job first yields its claim, then takes it back with _take_claims where the key is free.';
+    'Whether a change of state brings a job back into its unique states. Such a job first sets unique_yielded. Then _take_claims gives it the claim if the key is free.';
 
 CREATE FUNCTION _with_error(errors jsonb, attempt integer, at timestamptz, error text) RETURNS jsonb
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -74,7 +73,7 @@ CREATE FUNCTION _with_error(errors jsonb, attempt integer, at timestamptz, error
         END
         || jsonb_build_object('attempt', attempt, 'at', at, 'error', left(error, 16500));
 COMMENT ON FUNCTION _with_error(jsonb, integer, timestamptz, text) IS
-    'The errors of a job with one more. The newest 50 are kept, and of an error its first 16,500 characters.';
+    'The errors of a job with one error added. The newest 50 errors are kept. An error text is cut after 16,500 characters.';
 
 CREATE FUNCTION id_at(at timestamptz) RETURNS uuid
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
@@ -83,7 +82,7 @@ CREATE FUNCTION id_at(at timestamptz) RETURNS uuid
         || '00000000000000000000'
     )::uuid;
 COMMENT ON FUNCTION id_at(timestamptz) IS
-    'The lowest id that a job made at this time can have. Ids follow time, so job.id < id_at(now() - interval ''1 day'') is an index range.';
+    'The lowest id that a job made at this time can have. Ids follow time, so a condition such as job.id < id_at(now() - interval ''1 day'') reads a range of the primary key.';
 
 CREATE TABLE job (
     id uuid NOT NULL,
@@ -134,69 +133,70 @@ CREATE TABLE job (
         AND (worker IS NOT NULL OR state <> 'running')
     )
 );
-COMMENT ON TABLE job IS 'One row a job. The rules of uniqueness are in docs/learn/unique.md.';
-COMMENT ON COLUMN job.id IS 'UUIDv7, made by the client: ids follow time, and an insert sent twice is recognised.';
+COMMENT ON TABLE job IS
+    'One row per job. At most one job claims a unique key at a time: the index job_unique_key enforces it.';
+COMMENT ON COLUMN job.id IS 'UUIDv7, made by the client. Ids follow time. An insert that is sent twice has the same id and is recognised.';
 COMMENT ON COLUMN job.created_at IS 'When the job was inserted, by the database''s clock.';
-COMMENT ON COLUMN job.scheduled_at IS 'When the job may run, at the earliest. Decides the order within a priority.';
-COMMENT ON COLUMN job.attempted_at IS 'When the latest attempt started.';
-COMMENT ON COLUMN job.finalized_at IS 'When the job was completed, cancelled or discarded; null before.';
-COMMENT ON COLUMN job.unique_until IS 'When the claim on unique_key expires; null: only with the state.';
-COMMENT ON COLUMN job.worker IS 'The runner that has, or last had, the job: runner.id.';
-COMMENT ON COLUMN job.replaced_by IS 'The job that took this one''s place (on_conflict replace).';
-COMMENT ON COLUMN job.state IS 'Where the job is in its life.';
-COMMENT ON COLUMN job.run IS 'The number of the latest run. Each fetch raises it, and a result counts only for the run that made it.';
-COMMENT ON COLUMN job.priority IS 'Higher runs first. Default 0.';
-COMMENT ON COLUMN job.attempt IS 'How often the job was started. Counted at fetch. The first crash of a runner gives it back.';
-COMMENT ON COLUMN job.max_attempts IS 'Attempts before the job is discarded. Default 25.';
-COMMENT ON COLUMN job.crashes IS 'How many times in a row the job''s runner died while it had the job. Above 0 the job is a suspect, which runners fetch few at a time.';
-COMMENT ON COLUMN job.unique_states IS 'Bitmask of the states in which the job claims its key (_state_bit, state_names); 0: given up for good.';
-COMMENT ON COLUMN job.until_start IS 'Whether the claim is given up for good when a worker fetches the job.';
-COMMENT ON COLUMN job.discard_on_reentry IS 'Whether the job is discarded, rather than going on without a claim, when it comes back to its unique states and another job holds the key.';
-COMMENT ON COLUMN job.unique_yielded IS 'Whether the job came back to its unique states while another job held the key, and so goes on without a claim.';
-COMMENT ON COLUMN job.claims IS 'Generated: whether the job claims its unique key now (until unique_until). At most one row a key. A key needs unique_states: without them this is null, which is refused.';
-COMMENT ON COLUMN job.kind IS 'The job''s type name.';
-COMMENT ON COLUMN job.queue IS 'The queue it waits in.';
-COMMENT ON COLUMN job.unique_key IS 'What two jobs share when they are the same; null: never a duplicate.';
+COMMENT ON COLUMN job.scheduled_at IS 'The earliest time at which the job may run. Within a priority, jobs run in the order of this time.';
+COMMENT ON COLUMN job.attempted_at IS 'When the latest attempt started. Null: the job has not started.';
+COMMENT ON COLUMN job.finalized_at IS 'When the job was completed, cancelled or discarded. Null: the job is not final.';
+COMMENT ON COLUMN job.unique_until IS 'When the claim on unique_key expires. Null: the claim has no time limit and ends with the job''s state.';
+COMMENT ON COLUMN job.worker IS 'The runner that has the job or had it last: runner.id.';
+COMMENT ON COLUMN job.replaced_by IS 'The job that replaced this one (on_conflict replace, replace_except_schedule or preempt).';
+COMMENT ON COLUMN job.state IS 'The state of the job.';
+COMMENT ON COLUMN job.run IS 'The number of the latest run. Each fetch adds 1. A result counts only for the run that made it.';
+COMMENT ON COLUMN job.priority IS 'Jobs with a higher priority run first. Default 0.';
+COMMENT ON COLUMN job.attempt IS 'The number of attempts that were started. Counted at fetch. After a runner''s first crash with the job the attempt is given back.';
+COMMENT ON COLUMN job.max_attempts IS 'The number of attempts before the job is discarded. Default 25.';
+COMMENT ON COLUMN job.crashes IS 'How many times in a row a runner died while it had the job. A job with a number above 0 is a suspect. Runners fetch suspects a few at a time.';
+COMMENT ON COLUMN job.unique_states IS 'Bitmask of the states in which the job claims its key. See _state_bit and state_names. 0: the claim was given up for good.';
+COMMENT ON COLUMN job.until_start IS 'Whether the claim ends for good when a runner fetches the job.';
+COMMENT ON COLUMN job.discard_on_reentry IS 'What happens when the job comes back to its unique states and another job holds the key. True: the job is discarded. False: it goes on without a claim.';
+COMMENT ON COLUMN job.unique_yielded IS 'Whether the job goes on without its claim, because another job held the key when this one came back to its unique states.';
+COMMENT ON COLUMN job.claims IS 'Whether the job claims its unique key, if unique_until has not passed. Generated. At most one row per key has true. A key without unique_states makes this null, which is an error.';
+COMMENT ON COLUMN job.kind IS 'The name of the job''s type.';
+COMMENT ON COLUMN job.queue IS 'The queue of the job.';
+COMMENT ON COLUMN job.unique_key IS 'The key that makes two jobs the same. Null: the job is never a duplicate.';
 COMMENT ON COLUMN job.args IS 'The job''s payload.';
-COMMENT ON COLUMN job.meta IS 'A JSON object that travels along: tenant, trace, cause.';
+COMMENT ON COLUMN job.meta IS 'A JSON object with data about the job, such as a tenant or a trace.';
 COMMENT ON COLUMN job.errors IS 'Array of {"attempt", "at", "error"}, oldest first. The newest 50 are kept.';
-COMMENT ON COLUMN job.output IS 'What the job returned when it completed, if anything.';
+COMMENT ON COLUMN job.output IS 'The value that the job returned when it completed. Null: it returned none.';
 COMMENT ON COLUMN job.progress IS
-    'How far the job said it was, last: any JSON, often {"done", "total"}. Kept when the job ends or tries again, until it says something new; null: it never said.';
-COMMENT ON COLUMN job.updates IS 'How many duplicates changed the job in place (on_conflict update); null: none.';
-COMMENT ON COLUMN job.updated_at IS 'When the latest of them did.';
-COMMENT ON COLUMN job.updated_by IS 'The id of the insert that did, so that the same insert sent again changes nothing.';
-COMMENT ON COLUMN job.group_key IS 'The group that the job belongs to within its queue; null: none.';
-COMMENT ON COLUMN job.group_limit IS 'The job starts only while fewer jobs of its group run than this; null: no limit of its own.';
-COMMENT ON COLUMN job.in_order IS 'Whether the job runs in its group''s order: one at a time, and none overtakes one that began. null: no.';
-COMMENT ON COLUMN job.began IS 'The run in which a job that is in_order began, from when on it stays first in its group until it is final; 0: it inherited the place of one that began; null: it has not begun.';
+    'The progress that the job reported last: any JSON value, often {"done", "total"}. It stays until the job reports a new one. Null: none was reported.';
+COMMENT ON COLUMN job.updates IS 'How many duplicates changed the job in place (on_conflict update). Null: none.';
+COMMENT ON COLUMN job.updated_at IS 'When a duplicate last changed the job in place.';
+COMMENT ON COLUMN job.updated_by IS 'The id of the insert that last changed the job in place. The same insert, sent again, changes nothing.';
+COMMENT ON COLUMN job.group_key IS 'The group of the job within its queue. Null: the job has no group.';
+COMMENT ON COLUMN job.group_limit IS 'The job starts only while fewer jobs of its group run than this. Null: the job sets no limit.';
+COMMENT ON COLUMN job.in_order IS 'Whether the jobs of the group run one at a time, in their order. A job that began is not overtaken. Null: no.';
+COMMENT ON COLUMN job.began IS 'The run in which a job with in_order began. From then on it stays first in its group until it is final. 0: it replaced a job that began, and has its place. Null: it has not begun.';
 COMMENT ON CONSTRAINT job_pkey ON job IS 'Ids are unique.';
-COMMENT ON CONSTRAINT job_state_fits ON job IS 'A job is final exactly when it says since when, and a running job names its runner.';
+COMMENT ON CONSTRAINT job_state_fits ON job IS 'finalized_at is set exactly when the state is final. A running job names its runner.';
 
 CREATE UNIQUE INDEX job_unique_key ON job (unique_key) WHERE claims;
-COMMENT ON INDEX job_unique_key IS 'At most one job claims a key. The index knows each row''s own unique states through job.claims.';
+COMMENT ON INDEX job_unique_key IS 'At most one job claims a key. The generated column claims says whether a row''s state is among its unique states.';
 
 CREATE INDEX job_fetch ON job (queue, priority DESC, scheduled_at, id) WHERE group_key IS NULL AND state = 'available';
-COMMENT ON INDEX job_fetch IS 'What workers fetch, in the order they fetch it: the jobs without a group.';
+COMMENT ON INDEX job_fetch IS 'Available jobs without a group, in the order in which they are fetched.';
 
 CREATE INDEX job_group ON job (queue, priority DESC, group_key, scheduled_at, id)
     WHERE group_key IS NOT NULL AND state = 'available';
-COMMENT ON INDEX job_group IS 'Available jobs of groups. A fetch visits the first of each group.';
+COMMENT ON INDEX job_group IS 'Available jobs of groups. A fetch visits the first job of each group.';
 
 CREATE INDEX job_group_held ON job (queue, group_key)
     WHERE group_key IS NOT NULL AND finalized_at IS NULL AND (state = 'running' OR began IS NOT NULL);
 COMMENT ON INDEX job_group_held IS
-    'What takes the places of groups: their running jobs, and jobs in order that began and are not final.';
+    'Jobs that occupy places of their groups: running jobs, and jobs in order that began and are not final.';
 
 CREATE INDEX job_suspect ON job (queue, crashes, priority DESC, scheduled_at, id)
     WHERE crashes > 0 AND group_key IS NULL AND state = 'available';
-COMMENT ON INDEX job_suspect IS 'Suspects to fetch that have no group, those with the fewest crashes first.';
+COMMENT ON INDEX job_suspect IS 'Available suspects without a group. Those with the fewest crashes come first.';
 
 CREATE INDEX job_waiting ON job (scheduled_at) WHERE state IN ('scheduled', 'retryable');
-COMMENT ON INDEX job_waiting IS 'Scheduled and retryable jobs by the time they are due.';
+COMMENT ON INDEX job_waiting IS 'Scheduled and retryable jobs, by the time at which they are due.';
 
 CREATE INDEX job_running ON job (queue, worker) WHERE state = 'running';
-COMMENT ON INDEX job_running IS 'Running jobs by queue and runner: for limits, rescue and looking.';
+COMMENT ON INDEX job_running IS 'Running jobs by queue and runner. Limits, rescues and the view running_job read it.';
 
 CREATE INDEX job_discarded ON job (id) WHERE state = 'discarded';
-COMMENT ON INDEX job_discarded IS 'Discarded jobs, the latest last. A success leaves it alone.';
+COMMENT ON INDEX job_discarded IS 'Discarded jobs, the latest last. Completing a job does not write to this index.';

@@ -23,30 +23,31 @@ CREATE TABLE runner (
     knows_groups boolean NOT NULL,
     CONSTRAINT runner_pkey PRIMARY KEY (id)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE runner IS 'One row a live runner. A runner whose lease ran out is dead: its jobs are rescued.';
-COMMENT ON COLUMN runner.id IS 'The runner, as in job.worker.';
-COMMENT ON COLUMN runner.started_at IS 'When it started.';
+COMMENT ON TABLE runner IS
+    'One row per live runner. A runner whose lease has run out is dead, and its jobs are rescued.';
+COMMENT ON COLUMN runner.id IS 'The id of the runner, as in job.worker.';
+COMMENT ON COLUMN runner.started_at IS 'When the runner started.';
 COMMENT ON COLUMN runner.heartbeat_at IS
-    'When its lease was last taken or extended. It does that four times a lease, so leased_until - heartbeat_at is the lease''s length.';
-COMMENT ON COLUMN runner.leased_until IS 'Until when it counts as alive, by the database''s clock. Its heartbeat extends this.';
-COMMENT ON COLUMN runner.counted_at IS 'Its last heartbeat that reported the counts below; null: none yet.';
-COMMENT ON COLUMN runner.completed IS 'How many jobs it completed since started_at, as of counted_at.';
-COMMENT ON COLUMN runner.failed IS 'How many attempts failed or were discarded by it since started_at, as of counted_at.';
-COMMENT ON COLUMN runner.lately_completed IS 'How many jobs it completed in the time that lately says.';
-COMMENT ON COLUMN runner.lately_failed IS 'How many attempts failed in the time that lately says.';
-COMMENT ON COLUMN runner.lately IS 'How long before counted_at the heartbeat before was, or its start: the time that lately_completed and lately_failed count.';
+    'When the lease was last taken or extended. A runner extends its lease four times within the lease''s length, which is leased_until - heartbeat_at.';
+COMMENT ON COLUMN runner.leased_until IS 'The end of the lease, by the database''s clock. Each heartbeat extends it. After this time the runner is dead.';
+COMMENT ON COLUMN runner.counted_at IS 'When the runner last reported the counts in this row. Null: it has reported none.';
+COMMENT ON COLUMN runner.completed IS 'How many jobs the runner completed from started_at to counted_at.';
+COMMENT ON COLUMN runner.failed IS 'How many attempts of the runner failed or were discarded from started_at to counted_at.';
+COMMENT ON COLUMN runner.lately_completed IS 'How many jobs the runner completed in the time of the column lately.';
+COMMENT ON COLUMN runner.lately_failed IS 'How many attempts of the runner failed in the time of the column lately.';
+COMMENT ON COLUMN runner.lately IS 'The time from the report before, or from the start, to counted_at. lately_completed and lately_failed count in it.';
 COMMENT ON COLUMN runner.keep_completed IS
-    'How long it keeps completed jobs of queues that do not say so themselves; a thousand years: for ever. Null: it did not say.';
-COMMENT ON COLUMN runner.keep_cancelled IS 'How long it keeps cancelled jobs.';
-COMMENT ON COLUMN runner.keep_discarded IS 'How long it keeps discarded jobs.';
-COMMENT ON COLUMN runner.idle IS 'Whether it listens for wake-ups. An insert notifies only when an idle runner wants its queue, since NOTIFY serialises commits.';
-COMMENT ON COLUMN runner.name IS 'For people: uniqueue and the process id, unless the application says otherwise.';
-COMMENT ON COLUMN runner.queues IS 'The queues it works.';
-COMMENT ON COLUMN runner.slots IS 'For each of these queues, how many of its jobs it could run at once when it started. Null: it did not say.';
-COMMENT ON COLUMN runner.kinds IS 'The kinds that it has a worker for. It leaves jobs of other kinds alone. Null: it did not say.';
-COMMENT ON COLUMN runner.periodic IS 'The periodic jobs that its code defines, each with a digest of the definition: two live runners with different ones overwrite each other''s.';
-COMMENT ON COLUMN runner.knows_groups IS 'Whether it keeps the limits of groups. Without a default: a runner of a version that does not know groups cannot enter.';
-COMMENT ON CONSTRAINT runner_pkey ON runner IS 'One row a runner.';
+    'How long the runner keeps completed jobs of queues that set no retention. A thousand years means for ever. Null: the runner did not say.';
+COMMENT ON COLUMN runner.keep_cancelled IS 'How long the runner keeps cancelled jobs of queues that set no retention.';
+COMMENT ON COLUMN runner.keep_discarded IS 'How long the runner keeps discarded jobs of queues that set no retention.';
+COMMENT ON COLUMN runner.idle IS 'Whether the runner waits for notifications. An insert notifies only if an idle runner works its queue, because NOTIFY makes commits wait for each other.';
+COMMENT ON COLUMN runner.name IS 'A name for people. Default: uniqueue and the process id.';
+COMMENT ON COLUMN runner.queues IS 'The queues that the runner works.';
+COMMENT ON COLUMN runner.slots IS 'For each queue of queues, how many of its jobs the runner could run at the same time when it started. Null: the runner did not say.';
+COMMENT ON COLUMN runner.kinds IS 'The kinds that the runner has a worker for. It does not fetch other kinds. Null: the runner did not say.';
+COMMENT ON COLUMN runner.periodic IS 'The periodic jobs that the runner''s code defines, each with a digest of its definition. Two live runners with different digests overwrite each other''s definition.';
+COMMENT ON COLUMN runner.knows_groups IS 'Whether the runner enforces limits of groups. The column has no default, so a runner of a version without groups cannot enter.';
+COMMENT ON CONSTRAINT runner_pkey ON runner IS 'One row per runner.';
 
 CREATE TABLE queue (
     name short_name NOT NULL,
@@ -86,40 +87,40 @@ CREATE TABLE queue (
     ),
     CONSTRAINT queue_times_finite CHECK (isfinite(rate_full_at) AND isfinite(held_at) AND isfinite(held_until))
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE queue IS 'Settings of a queue. A queue needs no row to be used.';
+COMMENT ON TABLE queue IS 'Settings of queues, one row per queue. A queue without a row has the default settings.';
 COMMENT ON COLUMN queue.name IS 'The queue''s name, as in job.queue.';
-COMMENT ON COLUMN queue.paused_at IS 'Since when nothing is fetched from the queue; null: it is not paused.';
+COMMENT ON COLUMN queue.paused_at IS 'When the queue was paused. Runners fetch nothing from a paused queue. Null: it is not paused.';
 COMMENT ON COLUMN queue.max_running IS
-    'How many of the queue''s jobs may run at once, over all runners; null: as many as the runners have slots for.';
+    'How many of the queue''s jobs may run at the same time, over all runners. Null: no limit.';
 COMMENT ON COLUMN queue.max_per_group IS
-    'How many jobs of each group of the queue may run at once, over all runners; null: as many as the jobs themselves allow.';
+    'How many jobs of each group of the queue may run at the same time, over all runners. Null: the jobs'' own limits apply.';
 COMMENT ON COLUMN queue.max_waiting IS
-    'How many available jobs the queue may have after an insert that adds to them; null: any number.';
+    'How many available jobs the queue may have after an insert. An insert beyond it is error UQ003. Null: no limit.';
 COMMENT ON COLUMN queue.fair IS
-    'Whether the queue''s groups, and the jobs without a group as one more, take turns within a priority.';
-COMMENT ON COLUMN queue.keep_completed IS 'How long the queue''s completed jobs are kept; 0: they are deleted when they complete; null: as the runners say (a day).';
-COMMENT ON COLUMN queue.keep_cancelled IS 'How long its cancelled jobs are kept; null: as the runners say (a day).';
-COMMENT ON COLUMN queue.keep_discarded IS 'How long its discarded jobs are kept; null: as the runners say (a week).';
+    'Whether the jobs without a group take turns with the groups of the queue, as one more group, within a priority.';
+COMMENT ON COLUMN queue.keep_completed IS 'How long completed jobs of the queue are kept. 0: they are deleted when they complete. Null: the runners'' retention applies, by default a day.';
+COMMENT ON COLUMN queue.keep_cancelled IS 'How long cancelled jobs of the queue are kept. Null: the runners'' retention applies, by default a day.';
+COMMENT ON COLUMN queue.keep_discarded IS 'How long discarded jobs of the queue are kept. Null: the runners'' retention applies, by default a week.';
 COMMENT ON COLUMN queue.rate_count IS
-    'How many of the queue''s jobs may start in each rate_period, over all runners, after the first rate_burst; null: no rate.';
-COMMENT ON COLUMN queue.rate_period IS 'The time of rate_count starts. A month counts as 30 days.';
-COMMENT ON COLUMN queue.rate_burst IS 'How many jobs may start at once, after a time without starts.';
+    'How many of the queue''s jobs may start in each rate_period, over all runners, once the burst is spent. Null: no rate.';
+COMMENT ON COLUMN queue.rate_period IS 'The period of rate_count. A month counts as 30 days.';
+COMMENT ON COLUMN queue.rate_burst IS 'How many jobs may start at once after a time without starts.';
 COMMENT ON COLUMN queue.rate_full_at IS
-    'When rate_burst jobs may start at once again. Each start moves it ahead by rate_period / rate_count, from now at the earliest. Null or past: they may now.';
+    'When the whole burst is available again. Each start moves it ahead by rate_period / rate_count. Null or past: the whole burst is available.';
 COMMENT ON COLUMN queue.group_rate_count IS 'As rate_count, for each group of the queue.';
-COMMENT ON COLUMN queue.group_rate_period IS 'The time of group_rate_count starts.';
-COMMENT ON COLUMN queue.group_rate_burst IS 'How many jobs of a group may start at once, after a time without starts.';
-COMMENT ON COLUMN queue.held_at IS 'When hold_queue set held_until: held_until - held_at is the length of the hold.';
-COMMENT ON COLUMN queue.held_until IS 'Until when nothing is fetched from the queue, since a worker or an operator said so; null or past: it is not held.';
-COMMENT ON CONSTRAINT queue_pkey ON queue IS 'One row a queue.';
-COMMENT ON CONSTRAINT queue_max_running_range ON queue IS 'A limit of at least 1. To run nothing, pause the queue.';
-COMMENT ON CONSTRAINT queue_max_per_group_range ON queue IS 'A limit of at least 1. To run nothing, pause the queue.';
-COMMENT ON CONSTRAINT queue_max_waiting_range ON queue IS 'A limit of at least 1.';
-COMMENT ON CONSTRAINT queue_keep_not_negative ON queue IS 'A retention is not negative. For ever is a long time, such as 1000 years.';
+COMMENT ON COLUMN queue.group_rate_period IS 'The period of group_rate_count.';
+COMMENT ON COLUMN queue.group_rate_burst IS 'How many jobs of a group may start at once after a time without starts.';
+COMMENT ON COLUMN queue.held_at IS 'When hold_queue set held_until. The length of the hold is held_until - held_at.';
+COMMENT ON COLUMN queue.held_until IS 'The end of a hold by a worker or an operator. Runners fetch nothing from the queue before it. Null or past: the queue is not held.';
+COMMENT ON CONSTRAINT queue_pkey ON queue IS 'One row per queue.';
+COMMENT ON CONSTRAINT queue_max_running_range ON queue IS 'A limit is at least 1. To run nothing, pause the queue.';
+COMMENT ON CONSTRAINT queue_max_per_group_range ON queue IS 'A limit is at least 1. To run nothing, pause the queue.';
+COMMENT ON CONSTRAINT queue_max_waiting_range ON queue IS 'A limit is at least 1.';
+COMMENT ON CONSTRAINT queue_keep_not_negative ON queue IS 'A retention is not negative. To keep jobs for ever, set a long time, such as 1000 years.';
 COMMENT ON CONSTRAINT queue_rate_range ON queue IS
     'A rate has a count and a burst of 1 to 1,000,000 and a period of 1 ms to 31 days. To run nothing, pause the queue.';
-COMMENT ON CONSTRAINT queue_group_rate_range ON queue IS 'The same of the rate of each group.';
-COMMENT ON CONSTRAINT queue_times_finite ON queue IS 'A fetch answers when the next job may start. To hold a queue without an end, pause it.';
+COMMENT ON CONSTRAINT queue_group_rate_range ON queue IS 'The rate of groups has a count and a burst of 1 to 1,000,000 and a period of 1 ms to 31 days.';
+COMMENT ON CONSTRAINT queue_times_finite ON queue IS 'The times of a rate and a hold are finite, because a fetch returns when the next job may start. To hold a queue without an end, pause it.';
 
 CREATE TABLE queue_group (
     queue short_name NOT NULL,
@@ -131,14 +132,14 @@ CREATE TABLE queue_group (
     CONSTRAINT queue_group_times_finite CHECK (isfinite(rate_full_at) AND isfinite(held_at) AND isfinite(held_until))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE queue_group IS
-    'One row a group that is held, or that started a job under the rate of its queue''s groups lately. The pruner deletes rows whose times have passed.';
-COMMENT ON COLUMN queue_group.queue IS 'The queue.';
+    'One row per group that is held, or that has started a job under its queue''s group rate. The pruner deletes rows whose times have passed.';
+COMMENT ON COLUMN queue_group.queue IS 'The queue of the group.';
 COMMENT ON COLUMN queue_group.group_key IS 'The group''s key, as in job.group_key.';
-COMMENT ON COLUMN queue_group.rate_full_at IS 'As queue.rate_full_at, of the group under queue.group_rate_count.';
-COMMENT ON COLUMN queue_group.held_at IS 'When hold_group set held_until.';
-COMMENT ON COLUMN queue_group.held_until IS 'Until when no job of the group is fetched; null or past: it is not held.';
-COMMENT ON CONSTRAINT queue_group_pkey ON queue_group IS 'One row a group.';
-COMMENT ON CONSTRAINT queue_group_times_finite ON queue_group IS 'A fetch answers when the next job may start.';
+COMMENT ON COLUMN queue_group.rate_full_at IS 'As queue.rate_full_at, for this group under queue.group_rate_count.';
+COMMENT ON COLUMN queue_group.held_at IS 'When hold_group set held_until. The length of the hold is held_until - held_at.';
+COMMENT ON COLUMN queue_group.held_until IS 'The end of a hold. Runners fetch no job of the group before it. Null or past: the group is not held.';
+COMMENT ON CONSTRAINT queue_group_pkey ON queue_group IS 'One row per group of a queue.';
+COMMENT ON CONSTRAINT queue_group_times_finite ON queue_group IS 'The times of a rate and a hold are finite, because a fetch returns when the next job may start.';
 
 CREATE TABLE maintenance (
     service text COLLATE "C" NOT NULL,
@@ -150,20 +151,20 @@ CREATE TABLE maintenance (
     CONSTRAINT maintenance_pkey PRIMARY KEY (service)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE maintenance IS
-    'One row a maintenance service (promoter, rescuer, pruner, periodic, reindexer), entered by the first runner that offers it. The lease makes one runner do it, to spare the others the work; two at once would do no harm.';
-COMMENT ON COLUMN maintenance.service IS 'The service''s name.';
-COMMENT ON COLUMN maintenance.holder IS 'The runner''s process that has the lease; null: none. An id made at its start, which stays when the runner goes on under a new runner.id.';
-COMMENT ON COLUMN maintenance.runner IS 'The holder''s name, as in runner.name.';
-COMMENT ON COLUMN maintenance.taken_at IS 'When the lease was last taken or extended. In the future: the clock went back, and the lease is free.';
-COMMENT ON COLUMN maintenance.leased_until IS 'Until when nobody else does it, by the database''s clock. Without a holder and far in the future: the service is switched off for all runners.';
-COMMENT ON COLUMN maintenance.ran_at IS 'When a service that runs seldom (the reindexer) last began.';
-COMMENT ON CONSTRAINT maintenance_pkey ON maintenance IS 'One row a service.';
+    'One row per maintenance service: promoter, rescuer, pruner, periodic, reindexer. The first runner that offers a service enters its row. The lease lets one runner at a time do the work, which saves the others the queries. Two at the same time do no harm.';
+COMMENT ON COLUMN maintenance.service IS 'The name of the service.';
+COMMENT ON COLUMN maintenance.holder IS 'The id of the process that holds the lease, made when the process starts. It stays when the runner takes a new runner.id. Null: no process holds the lease.';
+COMMENT ON COLUMN maintenance.runner IS 'The name of the runner that holds the lease, as in runner.name.';
+COMMENT ON COLUMN maintenance.taken_at IS 'When the lease was last taken or extended. If it lies in the future, the server''s clock has gone back, and the lease is free.';
+COMMENT ON COLUMN maintenance.leased_until IS 'The end of the lease, by the database''s clock. A time far in the future without a holder switches the service off for all runners.';
+COMMENT ON COLUMN maintenance.ran_at IS 'When the service last began. Only the reindexer, which runs once a day, uses it.';
+COMMENT ON CONSTRAINT maintenance_pkey ON maintenance IS 'One row per service.';
 
 CREATE FUNCTION _may_notify() RETURNS boolean
     LANGUAGE sql VOLATILE
     RETURN pg_notification_queue_usage() < 0.9;
 COMMENT ON FUNCTION _may_notify() IS
-    'Whether the server''s queue of notifications has room. When it is full, every transaction that notifies fails as it commits, so nobody is notified before that: runners look by themselves.';
+    'Whether the server''s notification queue has room. When that queue is full, a transaction that notifies fails at its commit. So no notification is sent when nine tenths are used. Runners poll then.';
 
 CREATE FUNCTION _wake_runners(queues text[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -192,7 +193,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _wake_runners(text[]) IS
-    'Notifies channel <schema>.job, with the queue as payload, for each queue that an idle runner wants. Returns how many notifications it sent.';
+    'Notifies the channel <schema>.job for each of these queues that an idle runner works. The payload is the queue. Returns the number of notifications.';
 
 CREATE FUNCTION _tell_runners(workers uuid[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -211,4 +212,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _tell_runners(uuid[]) IS
-    'Notifies channel <schema>.control, with the runner''s id as payload, for each of these runners that is alive, where the server''s queue of notifications has room: it then asks which of its running jobs were taken away. Returns how many notifications it sent.';
+    'Notifies the channel <schema>.control for each of these runners that is alive. The payload is the runner''s id. A notified runner asks which of its running jobs were taken away. Sends nothing when the server''s notification queue is nearly full. Returns the number of notifications.';

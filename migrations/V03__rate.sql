@@ -11,7 +11,7 @@ CREATE FUNCTION _rate_tokens(rate_count integer, rate_period interval, rate_burs
         ))::integer
     END;
 COMMENT ON FUNCTION _rate_tokens(integer, interval, integer, timestamptz, timestamptz) IS
-    'How many jobs a rate lets start at a time, where full_at is when all of its burst is there; null: there is no rate.';
+    'How many jobs a rate lets start at a time. full_at is when the whole burst is available. Null: there is no rate.';
 
 CREATE FUNCTION _rate_time(jobs integer, rate_count integer, rate_period interval) RETURNS interval
     LANGUAGE sql IMMUTABLE
@@ -19,14 +19,15 @@ CREATE FUNCTION _rate_time(jobs integer, rate_count integer, rate_period interva
     RETURN make_interval(
         secs => ceil(extract(epoch FROM rate_period) * 1000000 * jobs / rate_count)::double precision / 1000000
     );
-COMMENT ON FUNCTION _rate_time(integer, integer, interval) IS 'How long a rate takes for that many jobs.';
+COMMENT ON FUNCTION _rate_time(integer, integer, interval) IS
+    'The time in which a rate lets this number of jobs start.';
 
 CREATE FUNCTION _next_token_at(rate_count integer, rate_period interval, rate_burst integer, full_at timestamptz)
     RETURNS timestamptz
     LANGUAGE sql STABLE
     RETURN full_at - _rate_time(rate_burst - 1, rate_count, rate_period);
 COMMENT ON FUNCTION _next_token_at(integer, interval, integer, timestamptz) IS
-    'From when on a rate lets a job start; null: there is no rate, or nothing started yet.';
+    'When a rate lets the next job start. Null: there is no rate, or no job has started yet.';
 
 CREATE FUNCTION _lock_queue(queue_name text) RETURNS queue
     LANGUAGE plpgsql VOLATILE
@@ -54,7 +55,7 @@ EXCEPTION
 END
 $$;
 COMMENT ON FUNCTION _lock_queue(text) IS
-    'Locks the row of a queue until the transaction ends, and makes it where there is none. Answers with it; null where another transaction has it locked for longer than 200 ms. Error 0A000 under another isolation level than READ COMMITTED.';
+    'Locks the row of a queue until the transaction ends, and returns it. Inserts the row if there is none. Returns null if another transaction has it locked for more than 200 ms. Error 0A000 if the isolation level is not READ COMMITTED.';
 
 CREATE FUNCTION _free_places(queue_name text, wanted integer) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -93,7 +94,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _free_places(text, integer) IS
-    'The number of jobs of a queue, at most the wanted one, that a fetch may start under queue.max_running and the queue''s rate. The function locks the queue''s row until the transaction ends; 0 where somebody else has it for longer than 200 ms. Error 0A000 under another isolation level than READ COMMITTED.';
+    'How many jobs of a queue a fetch may start under the queue''s limit and rate, at most the number asked for. Locks the queue''s row until the transaction ends. Returns 0 if another transaction has it locked for more than 200 ms, or if the queue is paused or held. Error 0A000 if the isolation level is not READ COMMITTED.';
 
 CREATE FUNCTION _spend_tokens(queue_names text[], group_keys text[], at timestamptz) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -131,7 +132,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _spend_tokens(text[], text[], timestamptz) IS
-    'Spends a token of a queue''s rate, and of its group''s, for each job that started at that time: its queue and its group, or null. Changes nothing where there is no rate. The caller has locked the rows of the queues. Returns the number of jobs.';
+    'Spends one token of the queue''s rate, and one of the group''s, for each job that started at this time. Each job is given by its queue and its group, or null. Changes nothing where there is no rate. The caller has locked the rows of the queues. Returns the number of jobs.';
 
 CREATE FUNCTION _group_tokens(settings queue, full_at timestamptz, held_until timestamptz, at timestamptz) RETURNS integer
     LANGUAGE sql IMMUTABLE
@@ -142,7 +143,7 @@ CREATE FUNCTION _group_tokens(settings queue, full_at timestamptz, held_until ti
         )
     END;
 COMMENT ON FUNCTION _group_tokens(queue, timestamptz, timestamptz, timestamptz) IS
-    'How many jobs of a group may start at a time, by its times in queue_group; null: it is not held, and its queue''s groups have no rate.';
+    'How many jobs of a group may start at a time, by the group''s times in queue_group. Null: the group is not held, and the queue''s groups have no rate.';
 
 CREATE FUNCTION _group_due_at(settings queue, full_at timestamptz, held_until timestamptz) RETURNS timestamptz
     LANGUAGE sql STABLE
@@ -150,7 +151,7 @@ CREATE FUNCTION _group_due_at(settings queue, full_at timestamptz, held_until ti
         (settings).group_rate_count, (settings).group_rate_period, (settings).group_rate_burst, full_at
     ));
 COMMENT ON FUNCTION _group_due_at(queue, timestamptz, timestamptz) IS
-    'When a group that is held or has no token may start a job, by its times in queue_group.';
+    'When a group that is held, or has no token, may start its next job. By the group''s times in queue_group.';
 
 CREATE FUNCTION _end_future_times() RETURNS bigint
     LANGUAGE plpgsql VOLATILE
@@ -211,4 +212,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _end_future_times() IS
-    'After the server''s clock went back: ends each lease of a runner, each rate and each hold no later than its own length from now. What was set less than a second ahead stays, and so do times that an operator wrote. Returns how many rows were changed. The rescuer calls it.';
+    'Corrects times after the server''s clock has gone back. Each lease of a runner, each rate and each hold then ends at most its own length from now. A time set less than a second ahead stays. A time that an operator wrote stays. Returns the number of changed rows. The rescuer calls it.';

@@ -11,16 +11,16 @@ CREATE TABLE change_log (
     CONSTRAINT change_log_pkey PRIMARY KEY (id)
 );
 COMMENT ON TABLE change_log IS
-    'One row a change that was made with the name of an actor. It is written in the transaction of the change. A change without an actor is not logged. The pruner deletes rows after 90 days.';
+    'One row per change that was made in the name of an actor. The row is written in the transaction of the change. A change without an actor is not logged. The pruner deletes rows after 90 days.';
 COMMENT ON COLUMN change_log.id IS 'UUIDv7: ids follow time.';
-COMMENT ON COLUMN change_log.at IS 'When the change, or its first batch, was made.';
+COMMENT ON COLUMN change_log.at IS 'When the change was made. For a change in batches, when the first batch was made.';
 COMMENT ON COLUMN change_log.last_at IS 'When the last batch was made.';
-COMMENT ON COLUMN change_log.jobs IS 'How many jobs were changed; null: the change is not one of jobs.';
+COMMENT ON COLUMN change_log.jobs IS 'How many jobs were changed. Null: the change is not one of jobs.';
 COMMENT ON COLUMN change_log.actor IS 'The name of the actor, as the caller gave it.';
-COMMENT ON COLUMN change_log.verb IS 'The change, such as cancel, retry or pause_queue.';
+COMMENT ON COLUMN change_log.verb IS 'The name of the change, such as cancel, retry or pause_queue.';
 COMMENT ON COLUMN change_log.subject IS
-    'Its subject: the first 100 ids, the filter, or the name of a queue, a kind, a key or a periodic job, with the new value.';
-COMMENT ON CONSTRAINT change_log_pkey ON change_log IS 'One row a change. The latest changes are at the end.';
+    'What was changed: the first 100 ids, the filter, or the name of a queue, kind, key or periodic job with the new value.';
+COMMENT ON CONSTRAINT change_log_pkey ON change_log IS 'One row per change. The latest changes have the highest ids.';
 
 CREATE FUNCTION cancel_jobs(ids uuid[], states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
@@ -55,7 +55,7 @@ BEGIN ATOMIC
     CROSS JOIN settled AS s;
 END;
 COMMENT ON FUNCTION cancel_jobs(uuid[], text[]) IS
-    'Cancels jobs that are not final, of those with these ids; with states only those in one of them. A running one is over at once as well: its worker''s result will be stale, and its runner is told. Answers with a row a job that was cancelled.';
+    'Cancels the jobs with these ids that are not final. With states, only jobs in one of these states. A running job is cancelled at once: its runner is notified, and the result of its worker is dropped. Returns one row per cancelled job.';
 
 CREATE FUNCTION retry_jobs(ids uuid[], states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text, refused boolean, holder uuid)
@@ -127,7 +127,7 @@ BEGIN ATOMIC
     CROSS JOIN settled AS s;
 END;
 COMMENT ON FUNCTION retry_jobs(uuid[], text[]) IS
-    'Makes final and waiting jobs available at once, with at least one attempt left, of those with these ids; with states only those in one of them. A job that comes back takes its claim back where the key is free; else it goes on without. Where its policy discards it then, a waiting job is discarded, and a final one refused: it stays as it is. Wakes runners. Answers with a row a job: its state since, whether it was refused, and the holder of its key then (null: an open transaction''s, or the time for waiting was used up).';
+    'Makes the final and waiting jobs with these ids available, with at least one attempt left. With states, only jobs in one of these states. A job takes its claim back if its key is free, and otherwise goes on without it. If its policy says discard on re-entry, a waiting job is discarded, and a final job is refused and stays as it is. Notifies idle runners. Returns one row per job: its new state, whether it was refused, and the holder of its key. The holder is null if it belongs to an open transaction or if the time for waiting was used up.';
 
 -- scheduled_at moves to now, so that the time as pending does not count as a wait for a runner.
 CREATE FUNCTION release_jobs(ids uuid[], states text[] DEFAULT NULL)
@@ -168,7 +168,7 @@ BEGIN ATOMIC
     CROSS JOIN settled AS s;
 END;
 COMMENT ON FUNCTION release_jobs(uuid[], text[]) IS
-    'Lets pending jobs go, of those with these ids: available and due now, or scheduled where their time has not come. states: only those in one of them. Wakes runners. Answers with a row a job, and the state that it is in since.';
+    'Releases the pending jobs with these ids. With states, only jobs in one of these states. A job becomes available now, or scheduled if its time has not come. Notifies idle runners. Returns one row per job with its new state.';
 
 CREATE FUNCTION reschedule_jobs(ids uuid[], scheduled_at timestamptz, states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
@@ -219,7 +219,7 @@ BEGIN ATOMIC
     CROSS JOIN settled AS s;
 END;
 COMMENT ON FUNCTION reschedule_jobs(uuid[], timestamptz, text[]) IS
-    'Gives waiting jobs another time, of those with these ids; with states only those in one of them. Those that are due become available at once and wake runners, the others wait; pending ones stay pending. Answers with a row a job, and the state that it is in since. Error 22023 for a time that is null or outside the years 1 to 9000.';
+    'Changes the time of the waiting jobs with these ids. With states, only jobs in one of these states. A job that is due becomes available at once. A pending job stays pending. Notifies idle runners. Returns one row per job with its new state. Error 22023 for a time that is null or outside the years 1 to 9000.';
 
 CREATE FUNCTION set_priority(ids uuid[], priority integer, states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
@@ -246,7 +246,7 @@ BEGIN ATOMIC
     RETURNING j.id, j.kind, j.queue, j.attempt, j.state::text;
 END;
 COMMENT ON FUNCTION set_priority(uuid[], integer, text[]) IS
-    'Gives waiting jobs another priority, of those with these ids; with states only those in one of them. Higher runs first. Answers with a row a job. Error 22023 for a priority that is null or outside -32768 to 32767.';
+    'Changes the priority of the waiting jobs with these ids. With states, only jobs in one of these states. A higher priority runs first. Returns one row per job. Error 22023 for a priority that is null or outside -32768 to 32767.';
 
 CREATE FUNCTION delete_jobs(ids uuid[], states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
@@ -267,4 +267,4 @@ BEGIN ATOMIC
     RETURNING j.id, j.kind, j.queue, j.attempt, j.state::text;
 END;
 COMMENT ON FUNCTION delete_jobs(uuid[], text[]) IS
-    'Deletes jobs that no worker has, of those with these ids; with states only those in one of them. Whatever they claimed is free. Answers with a row a job, and the state that it was in.';
+    'Deletes the jobs with these ids that are not running. With states, only jobs in one of these states. The unique keys that they claimed are free. Returns one row per job with the state that it had.';

@@ -49,7 +49,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _refuse_beyond_max_waiting() IS
-    'Error UQ003 where an insert left a queue with more available jobs than its max_waiting. Its DETAIL is {"queue", "max_waiting", "room"}; room is how many of the new jobs the queue could have taken. Setting uniqueue.ignore_max_waiting to on exempts the inserts of a session or transaction.';
+    'Raises error UQ003 if an insert leaves a queue with more available jobs than its max_waiting. The DETAIL is {"queue", "max_waiting", "room"}. room is how many of the new jobs the queue could take. The setting uniqueue.ignore_max_waiting = on exempts the inserts of a session or transaction.';
 REVOKE EXECUTE ON FUNCTION _refuse_beyond_max_waiting() FROM PUBLIC;
 
 CREATE FUNCTION pause_queue(queue_name text)
@@ -62,7 +62,7 @@ BEGIN ATOMIC
     RETURNING q.name, q.paused_at, q.max_running;
 END;
 COMMENT ON FUNCTION pause_queue(text) IS
-    'Pauses a queue everywhere: no runner fetches from it any more, and what runs is finished. Already paused, it stays paused since then. The queue need not have jobs. Answers with how it is set.';
+    'Pauses a queue: no runner fetches from it. Running jobs are finished. A queue that is paused already keeps its paused_at. The queue need not have jobs. Returns its settings.';
 
 CREATE FUNCTION resume_queue(queue_name text)
 RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
@@ -77,7 +77,7 @@ BEGIN ATOMIC
     SELECT r.name, r.paused_at, r.max_running FROM resumed AS r;
 END;
 COMMENT ON FUNCTION resume_queue(text) IS
-    'Lets a queue that is paused or held go on, and wakes runners that sleep. Holds of its groups stay. Answers with how it is set; no row where it was neither.';
+    'Ends the pause and the hold of a queue, and notifies idle runners. Holds of its groups stay. Returns its settings, or no row if it was neither paused nor held.';
 
 CREATE FUNCTION limit_queue(queue_name text, max_running integer)
 RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
@@ -93,7 +93,7 @@ BEGIN ATOMIC
     SELECT l.name, l.paused_at, l.max_running FROM limited AS l;
 END;
 COMMENT ON FUNCTION limit_queue(text, integer) IS
-    'Limits how many of a queue''s jobs run at once, over all runners; null: no limit. Wakes runners that sleep, as there may be room. Answers with how the queue is set. Error 22023 for less than 1.';
+    'Limits how many of a queue''s jobs run at the same time, over all runners. Null: no limit. Notifies idle runners, because there may be room. Returns the queue''s settings. Error 22023 for a limit below 1.';
 
 CREATE FUNCTION _apply_max_waiting() RETURNS trigger
     LANGUAGE plpgsql VOLATILE
@@ -149,13 +149,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _apply_max_waiting() IS
-    'Creates the trigger job_max_waiting when the first queue gets a max_waiting, and drops it when the last one is removed. Waits up to 7 s for open transactions that write to job; error 55P03 after that. With the rights of the schema''s owner, who owns the table.';
+    'Creates the trigger job_max_waiting when the first queue gets a max_waiting, and drops it when the last one is removed. Waits up to 7 s for open transactions that write to job, then raises error 55P03. Runs with the rights of the schema''s owner, who owns the table.';
 REVOKE EXECUTE ON FUNCTION _apply_max_waiting() FROM PUBLIC;
 
 CREATE TRIGGER queue_max_waiting
     AFTER INSERT OR UPDATE OF max_waiting OR DELETE ON queue
     FOR EACH ROW EXECUTE FUNCTION _apply_max_waiting();
-COMMENT ON TRIGGER queue_max_waiting ON queue IS 'Keeps the trigger job_max_waiting as long as a queue needs it.';
+COMMENT ON TRIGGER queue_max_waiting ON queue IS 'Creates or drops the trigger job_max_waiting when a max_waiting changes.';
 
 CREATE FUNCTION limit_waiting(queue_name text, max_waiting integer)
 RETURNS TABLE (name text, paused_at timestamptz, max_waiting integer)
@@ -172,7 +172,7 @@ BEGIN ATOMIC
     RETURNING q.name, q.paused_at, q.max_waiting;
 END;
 COMMENT ON FUNCTION limit_waiting(text, integer) IS
-    'Limits how many available jobs a queue may have; null: any number. An insert that would exceed the limit is error UQ003. Scheduled, retryable and pending jobs do not count, and what makes them available is never refused; nor is a periodic job. Jobs that wait already stay. The first limit, and removing the last one, wait up to 7 s for open transactions that write to job (error 55P03), and inserts wait until this transaction ends. Answers with how the queue is set. Error 22023 for less than 1.';
+    'Limits how many available jobs a queue may have. Null: no limit. An insert beyond the limit is error UQ003. Scheduled, retryable and pending jobs do not count, and becoming available is never refused. Periodic jobs are never refused. Existing jobs stay. Setting the first limit or removing the last one waits up to 7 s for open transactions that write to job, then raises error 55P03. Inserts wait until this transaction ends. Returns the queue''s settings. Error 22023 for a limit below 1.';
 
 CREATE FUNCTION limit_groups(queue_name text, max_per_group integer)
 RETURNS TABLE (name text, paused_at timestamptz, max_per_group integer, fair boolean)
@@ -188,7 +188,7 @@ BEGIN ATOMIC
     SELECT l.name, l.paused_at, l.max_per_group, l.fair FROM limited AS l;
 END;
 COMMENT ON FUNCTION limit_groups(text, integer) IS
-    'Limits how many jobs of each group of a queue run at once, over all runners; null: as many as the jobs themselves allow. The lower of this and a job''s own group_limit counts. What runs already is finished. Wakes runners that sleep. Answers with how the queue is set. Error 22023 for less than 1.';
+    'Limits how many jobs of each group of a queue run at the same time, over all runners. Null: the jobs'' own limits apply. The lower of this limit and a job''s group_limit applies. Running jobs are finished. Notifies idle runners. Returns the queue''s settings. Error 22023 for a limit below 1.';
 
 CREATE FUNCTION rate_queue(queue_name text, rate_count integer, period interval DEFAULT NULL, burst integer DEFAULT NULL)
 RETURNS TABLE (name text, paused_at timestamptz, rate_count integer, rate_period interval, rate_burst integer)
@@ -215,7 +215,7 @@ BEGIN ATOMIC
     SELECT r.name, r.paused_at, r.rate_count, r.rate_period, r.rate_burst FROM rated AS r;
 END;
 COMMENT ON FUNCTION rate_queue(text, integer, interval, integer) IS
-    'Sets how many of a queue''s jobs start in each period, over all runners, and how many at once after a time without starts (burst; by default the count); a null count: no rate. In any length of time at most burst + count * length / period jobs start. Wakes runners that sleep. Answers with how the queue is set. Error 22023 for a count or a burst outside 1 to 1,000,000, or a period outside 1 ms to 31 days.';
+    'Limits how many of a queue''s jobs start in each period, over all runners. burst is how many may start at once after a time without starts. Its default is the count. A null count removes the rate. In any length of time at most burst + count * length / period jobs start. Notifies idle runners. Returns the queue''s settings. Error 22023 for a count or a burst outside 1 to 1,000,000, or a period outside 1 ms to 31 days.';
 
 CREATE FUNCTION _move_group_times(queue_name text, rate_count integer, period interval, burst integer) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
@@ -236,7 +236,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _move_group_times(text, integer, interval, integer) IS
-    'Moves the times in queue_group of a queue whose groups get another rate: no later than if all of the new burst were spent now. The caller has the queue''s row locked. Returns how many were moved.';
+    'Moves the times in queue_group when the groups of a queue get another rate. No time is later than if the whole new burst were spent now. The caller has the queue''s row locked. Returns the number of changed rows.';
 
 CREATE FUNCTION rate_groups(queue_name text, rate_count integer, period interval DEFAULT NULL, burst integer DEFAULT NULL)
 RETURNS TABLE (
@@ -260,7 +260,7 @@ BEGIN ATOMIC
     SELECT r.name, r.paused_at, r.group_rate_count, r.group_rate_period, r.group_rate_burst FROM rated AS r;
 END;
 COMMENT ON FUNCTION rate_groups(text, integer, interval, integer) IS
-    'Sets how many jobs of each group of a queue start in each period, as rate_queue does for the queue. Jobs without a group are not counted. Both rates count.';
+    'Limits how many jobs of each group of a queue start in each period, as rate_queue does for the queue. Jobs without a group do not count. The queue''s own rate applies as well.';
 
 CREATE FUNCTION hold_queue(queue_name text, hold_for interval)
 RETURNS TABLE (name text, paused_at timestamptz, held_until timestamptz)
@@ -274,7 +274,7 @@ BEGIN ATOMIC
     RETURNING q.name, q.paused_at, q.held_until;
 END;
 COMMENT ON FUNCTION hold_queue(text, interval) IS
-    'Holds a queue: for so long no runner fetches from it, and what runs is finished. A hold that ends later stays. resume_queue ends it at once. Answers with how the queue is set. Error 22023 for a negative time or more than 1,000 years.';
+    'Holds a queue for a time: no runner fetches from it. Running jobs are finished. A hold that ends later stays. resume_queue ends the hold. Returns the queue''s settings. Error 22023 for a time that is negative or more than 1,000 years.';
 
 CREATE FUNCTION hold_group(queue_name text, group_key text, hold_for interval)
 RETURNS TABLE (queue text, group_key text, held_until timestamptz)
@@ -299,7 +299,7 @@ BEGIN ATOMIC
     RETURNING g.queue, g.group_key, g.held_until;
 END;
 COMMENT ON FUNCTION hold_group(text, text, interval) IS
-    'Holds a group of a queue: for so long no runner fetches a job of it. A hold that ends later stays. resume_group ends it at once. Answers with the group. Error 22023 as hold_queue.';
+    'Holds a group of a queue for a time: no runner fetches its jobs. A hold that ends later stays. resume_group ends the hold. Returns the group. Error 22023 for a time that is negative or more than 1,000 years.';
 
 CREATE FUNCTION _hold_back(queue_names text[], group_keys text[], hold_for interval[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -318,7 +318,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _hold_back(text[], text[], interval[]) IS
-    'Holds queues, or of those with a group key that group, each for so long. They come in the order of the queues, a queue before its groups, so that callers and fetches never wait for each other in a circle. Error 55P03 where another transaction has a row locked for longer than 200 ms. Returns how many there were.';
+    'Holds each of these queues for its time, or the group of the queue where a group key is given. The rows must be sorted by queue, and a queue must come before its groups, so that callers and fetches cannot deadlock. Error 55P03 if another transaction has a row locked for more than 200 ms. Returns the number of holds.';
 
 CREATE FUNCTION resume_group(queue_name text, group_key text)
 RETURNS TABLE (queue text, group_key text)
@@ -337,7 +337,7 @@ BEGIN ATOMIC
     SELECT r.queue, r.group_key FROM resumed AS r;
 END;
 COMMENT ON FUNCTION resume_group(text, text) IS
-    'Ends the hold of a group of a queue, and wakes runners that sleep. Answers with the group; no row where it was not held.';
+    'Ends the hold of a group of a queue, and notifies idle runners. Returns the group, or no row if it was not held.';
 
 CREATE FUNCTION share_queue(queue_name text, fair boolean)
 RETURNS TABLE (name text, paused_at timestamptz, max_per_group integer, fair boolean)
@@ -349,7 +349,7 @@ BEGIN ATOMIC
     RETURNING q.name, q.paused_at, q.max_per_group, q.fair;
 END;
 COMMENT ON FUNCTION share_queue(text, boolean) IS
-    'Whether a queue is shared fairly: within a priority its groups take turns, and the jobs without a group are one more. Without it, groups take turns among themselves, and jobs without a group come by their time. Answers with how the queue is set.';
+    'Makes a queue fair, or not. Within a priority the groups of every queue take turns. In a fair queue the jobs without a group take turns with them, as one more group. Otherwise those jobs come by their time. Returns the queue''s settings.';
 
 CREATE FUNCTION retain_queue(
     queue_name text, keep_completed interval, keep_cancelled interval, keep_discarded interval
@@ -375,4 +375,4 @@ BEGIN ATOMIC
     RETURNING q.name, q.paused_at, q.max_running;
 END;
 COMMENT ON FUNCTION retain_queue(text, interval, interval, interval) IS
-    'Says how long a queue''s completed, cancelled and discarded jobs are kept: 0 completed deletes them when they complete; null leaves it to the runners; for ever is a long time, such as 1000 years. Answers with how the queue is set. Error 22023 for a negative time.';
+    'Sets how long completed, cancelled and discarded jobs of a queue are kept. 0 for completed jobs deletes them when they complete. Null: the runners'' retention applies. To keep jobs for ever, set a long time, such as 1000 years. Returns the queue''s settings. Error 22023 for a negative time.';

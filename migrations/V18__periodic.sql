@@ -30,34 +30,34 @@ CREATE TABLE periodic (
     CONSTRAINT periodic_source_known CHECK (source IN ('code', 'database'))
 );
 COMMENT ON TABLE periodic IS
-    'One row a periodic job: what is inserted at each slot of a schedule. Rows may be inserted, changed and deleted by hand; runners notice within seconds.';
-COMMENT ON COLUMN periodic.name IS 'What it is called; 1 to 128 bytes.';
-COMMENT ON COLUMN periodic.starts_at IS 'The first slot comes after this. Counts when next_at is null.';
-COMMENT ON COLUMN periodic.next_at IS 'The next slot; null: the first after starts_at. Filled in by the runners. Another time makes that the next slot.';
+    'One row per periodic job: what is inserted at each slot of a schedule. Rows may be inserted, changed and deleted by hand. Runners notice a change within seconds.';
+COMMENT ON COLUMN periodic.name IS 'The name of the periodic job: 1 to 128 bytes.';
+COMMENT ON COLUMN periodic.starts_at IS 'The first slot comes after this time. Used when next_at is null.';
+COMMENT ON COLUMN periodic.next_at IS 'The next slot. Runners fill it in. Null: the first slot after starts_at. A time that is written here is the next slot.';
 COMMENT ON COLUMN periodic.last_at IS 'The last slot that was due.';
-COMMENT ON COLUMN periodic.placed_at IS 'When next_at or starts_at was last set. More than a minute in the future: the clock went back, and the next slot is the first one from now on.';
-COMMENT ON COLUMN periodic.paused_at IS 'Since when no slot is run; null: it is not paused. To go on without what was missed, set next_at to null and starts_at to now() as well.';
-COMMENT ON COLUMN periodic.created_at IS 'When it was defined.';
-COMMENT ON COLUMN periodic.last_job IS 'The job that was inserted last.';
-COMMENT ON COLUMN periodic.priority IS 'Of its jobs.';
-COMMENT ON COLUMN periodic.max_attempts IS 'Of its jobs.';
-COMMENT ON COLUMN periodic.kind IS 'Of its jobs.';
-COMMENT ON COLUMN periodic.queue IS 'Of its jobs.';
-COMMENT ON COLUMN periodic.schedule IS 'Another schedule begins when it is written. A cron expression of five fields, or six with seconds first (0 9 * * MON-FRI), or an interval as an ISO 8601 duration of whole seconds (PT15M).';
-COMMENT ON COLUMN periodic.time_zone IS 'The IANA name of the zone in which the cron expression is read.';
-COMMENT ON COLUMN periodic.catch_up IS 'Which slots are run later that passed without a live runner: skip (none), latest (the last one), all (each, up to 1,000).';
-COMMENT ON COLUMN periodic.source IS 'Where it is defined: code (a runner writes it at its start, and overwrites changes) or database.';
-COMMENT ON COLUMN periodic.problem IS 'Why its slots cannot be run; null: they can. Looked at again every few seconds.';
-COMMENT ON COLUMN periodic.args IS 'Of its jobs.';
-COMMENT ON COLUMN periodic.meta IS 'Of its jobs, which get a member periodic besides: {"name", "slot"}.';
-COMMENT ON COLUMN periodic.unique_policy IS 'As in insert_job. A slot that meets a job which claims the key is skipped. Null: each slot has a key of its own.';
-COMMENT ON COLUMN periodic.group_key IS 'Of its jobs.';
-COMMENT ON COLUMN periodic.group_limit IS 'Of its jobs.';
-COMMENT ON COLUMN periodic.in_order IS 'Of its jobs.';
-COMMENT ON CONSTRAINT periodic_pkey ON periodic IS 'One row a name.';
-COMMENT ON CONSTRAINT periodic_schedule_short ON periodic IS 'A schedule and a time zone have at most 1,000 bytes, so that reading them costs little.';
-COMMENT ON CONSTRAINT periodic_catch_up_known ON periodic IS 'One of skip, latest, all.';
-COMMENT ON CONSTRAINT periodic_source_known ON periodic IS 'One of code, database.';
+COMMENT ON COLUMN periodic.placed_at IS 'When next_at or starts_at was last set. If it lies more than a minute in the future, the server''s clock has gone back, and the next slot is the first one from now on.';
+COMMENT ON COLUMN periodic.paused_at IS 'When the periodic job was paused. No slot runs while it is paused. Null: it is not paused. To resume without the missed slots, also set next_at to null and starts_at to now().';
+COMMENT ON COLUMN periodic.created_at IS 'When the periodic job was defined.';
+COMMENT ON COLUMN periodic.last_job IS 'The id of the job that was inserted last.';
+COMMENT ON COLUMN periodic.priority IS 'The priority of the inserted jobs.';
+COMMENT ON COLUMN periodic.max_attempts IS 'The max_attempts of the inserted jobs.';
+COMMENT ON COLUMN periodic.kind IS 'The kind of the inserted jobs.';
+COMMENT ON COLUMN periodic.queue IS 'The queue of the inserted jobs.';
+COMMENT ON COLUMN periodic.schedule IS 'A cron expression of five fields (0 9 * * MON-FRI), one of six fields with seconds first, or an interval as an ISO 8601 duration of whole seconds (PT15M). A new schedule begins when it is written.';
+COMMENT ON COLUMN periodic.time_zone IS 'The IANA name of the time zone in which the cron expression is read.';
+COMMENT ON COLUMN periodic.catch_up IS 'Which slots run later if they passed without a live runner: skip (none), latest (the last one), all (each, up to 1,000).';
+COMMENT ON COLUMN periodic.source IS 'Where the periodic job is defined. code: a runner writes the row at its start and overwrites changes. database: the row is the definition.';
+COMMENT ON COLUMN periodic.problem IS 'Why the slots cannot run. Null: they can. Runners check it again every few seconds.';
+COMMENT ON COLUMN periodic.args IS 'The args of the inserted jobs.';
+COMMENT ON COLUMN periodic.meta IS 'The meta of the inserted jobs. Each job also gets the member periodic: {"name", "slot"}.';
+COMMENT ON COLUMN periodic.unique_policy IS 'The policy of the inserted jobs, as in insert_job. A slot that meets a holder of the key is skipped. Null: each slot has its own key.';
+COMMENT ON COLUMN periodic.group_key IS 'The group of the inserted jobs.';
+COMMENT ON COLUMN periodic.group_limit IS 'The group_limit of the inserted jobs.';
+COMMENT ON COLUMN periodic.in_order IS 'The in_order of the inserted jobs.';
+COMMENT ON CONSTRAINT periodic_pkey ON periodic IS 'One row per name.';
+COMMENT ON CONSTRAINT periodic_schedule_short ON periodic IS 'A schedule and a time zone have at most 1,000 bytes each, so that reading them costs little.';
+COMMENT ON CONSTRAINT periodic_catch_up_known ON periodic IS 'catch_up is skip, latest or all.';
+COMMENT ON CONSTRAINT periodic_source_known ON periodic IS 'source is code or database.';
 
 CREATE FUNCTION _place_periodic() RETURNS trigger
     LANGUAGE plpgsql VOLATILE
@@ -81,7 +81,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _place_periodic() IS
-    'Begins another schedule, or another time zone, of a periodic job: its next slot is the first one from now on.';
+    'Starts a new schedule or time zone of a periodic job. The next slot is then the first one from now on.';
 
 CREATE TRIGGER periodic_place
     BEFORE UPDATE OF schedule, time_zone, next_at, starts_at ON periodic
@@ -89,14 +89,15 @@ CREATE TRIGGER periodic_place
     WHEN ((OLD.schedule, OLD.time_zone, OLD.next_at, OLD.starts_at)
         IS DISTINCT FROM (NEW.schedule, NEW.time_zone, NEW.next_at, NEW.starts_at))
     EXECUTE FUNCTION _place_periodic();
-COMMENT ON TRIGGER periodic_place ON periodic IS 'Sets next_at anew when the schedule or the time zone changes.';
+COMMENT ON TRIGGER periodic_place ON periodic IS 'Clears next_at when the schedule or the time zone changes.';
 
 CREATE FUNCTION _slot_text(slot timestamptz) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN to_char(slot AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS')
         || coalesce('.' || nullif(rtrim(to_char(slot AT TIME ZONE 'UTC', 'US'), '0'), ''), '')
         || 'Z';
-COMMENT ON FUNCTION _slot_text(timestamptz) IS 'A slot in RFC 3339, as in keys and meta of periodic jobs.';
+COMMENT ON FUNCTION _slot_text(timestamptz) IS
+    'A slot in RFC 3339, as it stands in the keys and the meta of periodic jobs.';
 
 CREATE FUNCTION _slot_id(name text, slot timestamptz) RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -109,7 +110,7 @@ CREATE FUNCTION _slot_id(name text, slot timestamptz) RETURNS uuid
         FROM (SELECT encode(sha256(convert_to(name || ' ' || _slot_text(slot), 'UTF8')), 'hex') AS hex) AS h
     );
 COMMENT ON FUNCTION _slot_id(text, timestamptz) IS
-    'The id of the job of a periodic job''s slot: always the same, so that a second insert of it is recognised.';
+    'The id of the job for a slot of a periodic job. The same slot always has the same id, so a second insert is recognised.';
 
 CREATE FUNCTION run_periodic(
     which text, was_at timestamptz, started_at timestamptz, slots timestamptz[], moves_to timestamptz
@@ -193,7 +194,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION run_periodic(text, timestamptz, timestamptz, timestamptz[], timestamptz) IS
-    'Inserts the jobs of these slots of a periodic job and moves it on to its next one, if next_at and starts_at are still what the caller saw. Answers with a row a slot: inserted, duplicate (a job claims the key of its policy) or rejected (the same, for policies that reject). No row: another runner was there before.';
+    'Inserts the jobs of these slots of a periodic job, and moves next_at on. Does so only if next_at and starts_at are what the caller saw. Returns one row per slot. The outcome is inserted, duplicate (another job claims the key) or rejected (the same, for a policy that rejects). Returns no row if another runner has run the slots.';
 
 CREATE FUNCTION set_periodic(
     name text,
@@ -243,4 +244,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION set_periodic(text, text, text, text, jsonb, text, integer, integer, jsonb, jsonb, text) IS
-    'Defines a periodic job, or changes one: what is null stays as it is, or is the default of a new one. A runner reads the schedule within seconds; one that it cannot read is in the column problem. Answers whether it is new. Error 22023 for an unknown name without a kind and a schedule.';
+    'Defines a periodic job, or changes one. A null argument leaves the value as it is, or means the default for a new one. Runners read the schedule within seconds. If they cannot read it, the column problem says why. Returns whether the periodic job is new. Error 22023 for an unknown name without a kind and a schedule.';

@@ -197,7 +197,7 @@ CROSS JOIN LATERAL (
 ORDER BY n.name
 $$;
 COMMENT ON FUNCTION queues(integer, integer) IS
-    'Every queue that has settings, a live runner or jobs, with its jobs by state; cheap however many jobs there are. available and running stop at count_to + 1. The others are counted among the look_at first waiting jobs (scheduled, retryable), the look_at last discarded jobs, and the look_at last jobs of all (pending, completed, cancelled); *_are_all says whether that was all there are. A queue is missing where all it has are older jobs of the last sort. oldest_available_age: how long the oldest available job could have run already, of the first ten of each priority, and of a thousand jobs of groups.';
+    'One row per queue that has settings, a live runner or jobs, with its jobs by state. The cost does not grow with the number of jobs. available and running are counted up to count_to + 1. scheduled and retryable are counted among the look_at jobs that are due first, discarded among the last look_at discarded jobs, and pending, completed and cancelled among the last look_at jobs. Each of waiting_are_all, discarded_are_all and last_are_all says whether these were all. A queue with nothing but older final or pending jobs is missing. oldest_available_age is how long the oldest available job could have run. It reads the first ten jobs of each priority, and a thousand jobs of groups.';
 
 -- Without a backslash, which means something else where standard_conforming_strings is off.
 CREATE FUNCTION failing_kinds(look_at integer DEFAULT 20000)
@@ -257,7 +257,7 @@ LEFT JOIN LATERAL (SELECT j.errors -> -1 AS last FROM job AS j WHERE j.id = c.la
 ORDER BY c.retryable + c.discarded DESC, c.kind
 $$;
 COMMENT ON FUNCTION failing_kinds(integer) IS
-    'The rows of the view failing_kind, from the look_at waiting jobs that are due first and the look_at last discarded ones.';
+    'The rows of the view failing_kind. Reads the look_at waiting jobs that are due first, and the last look_at discarded jobs.';
 
 CREATE VIEW unique_claim AS
 SELECT
@@ -270,22 +270,22 @@ SELECT
 FROM job AS j
 WHERE j.claims AND (j.unique_until IS NULL OR j.unique_until > statement_timestamp());
 COMMENT ON VIEW unique_claim IS
-    'One row a unique key that a job claims now: an insert with the key is a duplicate of that job. By its key a row is found at once; a list of many is quick in the order of unique_key.';
-COMMENT ON COLUMN unique_claim.unique_key IS 'The key.';
-COMMENT ON COLUMN unique_claim.holder IS 'The job that claims it: job.id.';
-COMMENT ON COLUMN unique_claim.kind IS 'Of the holder.';
-COMMENT ON COLUMN unique_claim.queue IS 'Of the holder.';
-COMMENT ON COLUMN unique_claim.state IS 'Of the holder.';
+    'One row per unique key that a job claims now. An insert with the key is a duplicate of that job. A query by unique_key is a probe of an index. A list is quick in the order of unique_key.';
+COMMENT ON COLUMN unique_claim.unique_key IS 'The unique key.';
+COMMENT ON COLUMN unique_claim.holder IS 'The job that claims the key: job.id.';
+COMMENT ON COLUMN unique_claim.kind IS 'The kind of the holder.';
+COMMENT ON COLUMN unique_claim.queue IS 'The queue of the holder.';
+COMMENT ON COLUMN unique_claim.state IS 'The state of the holder.';
 COMMENT ON COLUMN unique_claim.claims_in IS 'The states in which the holder claims the key.';
-COMMENT ON COLUMN unique_claim.claimed_until IS 'When the claim ends at the latest; null: only with the state.';
-COMMENT ON COLUMN unique_claim.frees IS 'When the claim ends, as a sentence.';
-COMMENT ON COLUMN unique_claim.created_at IS 'Of the holder.';
-COMMENT ON COLUMN unique_claim.age IS 'How long ago the holder was inserted.';
-COMMENT ON COLUMN unique_claim.scheduled_at IS 'Of the holder.';
-COMMENT ON COLUMN unique_claim.attempted_at IS 'Of the holder.';
-COMMENT ON COLUMN unique_claim.finalized_at IS 'Of the holder; set where it claims its key although it is final.';
-COMMENT ON COLUMN unique_claim.attempt IS 'Of the holder.';
-COMMENT ON COLUMN unique_claim.worker IS 'The runner that has, or last had, the holder.';
+COMMENT ON COLUMN unique_claim.claimed_until IS 'When the claim expires. Null: the claim has no time limit and ends with the holder''s state.';
+COMMENT ON COLUMN unique_claim.frees IS 'What ends the claim, as a sentence.';
+COMMENT ON COLUMN unique_claim.created_at IS 'When the holder was inserted.';
+COMMENT ON COLUMN unique_claim.age IS 'The time since the holder was inserted.';
+COMMENT ON COLUMN unique_claim.scheduled_at IS 'The earliest time at which the holder may run.';
+COMMENT ON COLUMN unique_claim.attempted_at IS 'When the latest attempt of the holder started.';
+COMMENT ON COLUMN unique_claim.finalized_at IS 'When the holder became final. Set where a final job still claims its key.';
+COMMENT ON COLUMN unique_claim.attempt IS 'The number of started attempts of the holder.';
+COMMENT ON COLUMN unique_claim.worker IS 'The runner that has the holder or had it last.';
 
 CREATE VIEW running_job AS
 SELECT
@@ -299,23 +299,23 @@ FROM job AS j
 LEFT JOIN runner AS r ON r.id = j.worker
 WHERE j.state = 'running';
 COMMENT ON VIEW running_job IS
-    'One row a running job, with the runner that has it. A runner fetches ahead up to 50 ms of work, so the youngest may not have begun.';
-COMMENT ON COLUMN running_job.id IS 'The job.';
-COMMENT ON COLUMN running_job.kind IS 'Its type name.';
-COMMENT ON COLUMN running_job.queue IS 'Its queue.';
-COMMENT ON COLUMN running_job.attempt IS 'Which attempt this is.';
-COMMENT ON COLUMN running_job.max_attempts IS 'Attempts before it is discarded.';
-COMMENT ON COLUMN running_job.crashes IS 'How many times in a row its runner died while it had the job; above 0 it is a suspect.';
-COMMENT ON COLUMN running_job.priority IS 'Higher runs first.';
+    'One row per running job, with its runner. A runner fetches up to 50 ms of work ahead, so the youngest jobs may not have begun.';
+COMMENT ON COLUMN running_job.id IS 'The id of the job.';
+COMMENT ON COLUMN running_job.kind IS 'The kind of the job.';
+COMMENT ON COLUMN running_job.queue IS 'The queue of the job.';
+COMMENT ON COLUMN running_job.attempt IS 'The number of this attempt.';
+COMMENT ON COLUMN running_job.max_attempts IS 'The number of attempts before the job is discarded.';
+COMMENT ON COLUMN running_job.crashes IS 'How many times in a row a runner died while it had the job. A job with a number above 0 is a suspect.';
+COMMENT ON COLUMN running_job.priority IS 'Jobs with a higher priority run first.';
 COMMENT ON COLUMN running_job.started_at IS 'When this attempt started.';
-COMMENT ON COLUMN running_job.running_for IS 'How long ago that was.';
-COMMENT ON COLUMN running_job.runner IS 'The runner that has it: runner.id.';
-COMMENT ON COLUMN running_job.runner_name IS 'The runner''s name; null: its row is gone.';
-COMMENT ON COLUMN running_job.runner_is_alive IS 'Whether the runner''s lease holds. Where not, the job is about to be rescued.';
-COMMENT ON COLUMN running_job.lease_left IS 'How long the lease holds without another heartbeat, which comes four times a lease; negative: it ran out so long ago.';
-COMMENT ON COLUMN running_job.progress IS 'How far the job said it was, last.';
-COMMENT ON COLUMN running_job.unique_key IS 'Its unique key, if it has one.';
-COMMENT ON COLUMN running_job.claims IS 'Whether it claims that key now.';
+COMMENT ON COLUMN running_job.running_for IS 'The time since this attempt started.';
+COMMENT ON COLUMN running_job.runner IS 'The runner that has the job: runner.id.';
+COMMENT ON COLUMN running_job.runner_name IS 'The name of the runner. Null: the runner has no row any more.';
+COMMENT ON COLUMN running_job.runner_is_alive IS 'Whether the runner''s lease has not run out. False: the job will be rescued.';
+COMMENT ON COLUMN running_job.lease_left IS 'The time until the runner''s lease runs out, without another heartbeat. A heartbeat comes four times a lease. Negative: the time since it ran out.';
+COMMENT ON COLUMN running_job.progress IS 'The progress that the job reported last.';
+COMMENT ON COLUMN running_job.unique_key IS 'The unique key of the job. Null: it has none.';
+COMMENT ON COLUMN running_job.claims IS 'Whether the job claims its unique key now.';
 
 CREATE VIEW queue_status AS
 SELECT
@@ -336,43 +336,43 @@ SELECT
 FROM queues() AS q
 LEFT JOIN queue AS s ON s.name = q.name;
 COMMENT ON VIEW queue_status IS
-    'One row a queue that has settings, a live runner or jobs, with its jobs by state, counted no further than needed: queues() says how far, and counts further when told. Reads with the caller''s rights.';
+    'One row per queue that has settings, a live runner or jobs, with its jobs by state. Counts have limits. The function queues() names them and takes others. Reads with the caller''s rights.';
 COMMENT ON COLUMN queue_status.queue IS 'The queue''s name.';
 COMMENT ON COLUMN queue_status.status IS
-    'paused; held (held_until is set); no runner (there are jobs, and no live runner works the queue); at its limit (max_running jobs run); working; waiting (jobs are available and none runs); idle.';
-COMMENT ON COLUMN queue_status.paused_at IS 'Since when nothing is fetched from it; null: it is not paused.';
-COMMENT ON COLUMN queue_status.max_running IS 'How many of its jobs may run at once, over all runners; null: no limit.';
-COMMENT ON COLUMN queue_status.runners IS 'How many live runners work it.';
-COMMENT ON COLUMN queue_status.available IS 'Jobs that wait for a free worker; 10001: more than 10,000.';
-COMMENT ON COLUMN queue_status.running IS 'Jobs that a worker runs; 10001: more than 10,000.';
-COMMENT ON COLUMN queue_status.scheduled IS 'Jobs that wait for their time, among those looked at (waiting_are_all).';
-COMMENT ON COLUMN queue_status.retryable IS 'Jobs that failed and wait for their next attempt, among those looked at (waiting_are_all).';
-COMMENT ON COLUMN queue_status.discarded IS 'Jobs that were given up, among those looked at (discarded_are_all).';
-COMMENT ON COLUMN queue_status.pending IS 'Jobs that are held back, among those looked at (last_are_all).';
-COMMENT ON COLUMN queue_status.completed IS 'Jobs that were worked, among those looked at (last_are_all).';
-COMMENT ON COLUMN queue_status.cancelled IS 'Jobs that were stopped, among those looked at (last_are_all).';
-COMMENT ON COLUMN queue_status.oldest_available_age IS 'How long its oldest available job could have run already; null: none is available.';
-COMMENT ON COLUMN queue_status.waiting_are_all IS 'Whether all waiting jobs of all queues were looked at, not only the 20,000 that are due first.';
-COMMENT ON COLUMN queue_status.discarded_are_all IS 'Whether all discarded jobs of all queues were looked at, not only the last 20,000.';
-COMMENT ON COLUMN queue_status.last_are_all IS 'Whether all jobs were looked at, not only the last 20,000.';
-COMMENT ON COLUMN queue_status.max_waiting IS 'How many available jobs an insert may leave it with; null: any number.';
-COMMENT ON COLUMN queue_status.rate_count IS 'How many of its jobs may start in each rate_period, over all runners; null: no rate.';
-COMMENT ON COLUMN queue_status.rate_period IS 'The time of rate_count starts.';
-COMMENT ON COLUMN queue_status.rate_burst IS 'How many jobs may start at once, after a time without starts.';
-COMMENT ON COLUMN queue_status.held_until IS 'Until when nothing is fetched from it; null: it is not held.';
+    'paused; held: held_until is set; no runner: there are jobs, and no live runner works the queue; at its limit: max_running jobs run; working: jobs run; waiting: jobs are available and none runs; idle.';
+COMMENT ON COLUMN queue_status.paused_at IS 'When the queue was paused. Null: it is not paused.';
+COMMENT ON COLUMN queue_status.max_running IS 'How many of the queue''s jobs may run at the same time, over all runners. Null: no limit.';
+COMMENT ON COLUMN queue_status.runners IS 'The number of live runners that work the queue.';
+COMMENT ON COLUMN queue_status.available IS 'The number of available jobs. 10001 means more than 10,000.';
+COMMENT ON COLUMN queue_status.running IS 'The number of running jobs. 10001 means more than 10,000.';
+COMMENT ON COLUMN queue_status.scheduled IS 'The number of scheduled jobs among those read. See waiting_are_all.';
+COMMENT ON COLUMN queue_status.retryable IS 'The number of retryable jobs among those read. See waiting_are_all.';
+COMMENT ON COLUMN queue_status.discarded IS 'The number of discarded jobs among those read. See discarded_are_all.';
+COMMENT ON COLUMN queue_status.pending IS 'The number of pending jobs among those read. See last_are_all.';
+COMMENT ON COLUMN queue_status.completed IS 'The number of completed jobs among those read. See last_are_all.';
+COMMENT ON COLUMN queue_status.cancelled IS 'The number of cancelled jobs among those read. See last_are_all.';
+COMMENT ON COLUMN queue_status.oldest_available_age IS 'How long the oldest available job of the queue could have run. Null: no job is available.';
+COMMENT ON COLUMN queue_status.waiting_are_all IS 'Whether all scheduled and retryable jobs of all queues were read. False: only the 20,000 that are due first.';
+COMMENT ON COLUMN queue_status.discarded_are_all IS 'Whether all discarded jobs of all queues were read. False: only the last 20,000.';
+COMMENT ON COLUMN queue_status.last_are_all IS 'Whether all jobs were read. False: only the last 20,000.';
+COMMENT ON COLUMN queue_status.max_waiting IS 'How many available jobs the queue may have after an insert. Null: no limit.';
+COMMENT ON COLUMN queue_status.rate_count IS 'How many of the queue''s jobs may start in each rate_period, over all runners. Null: no rate.';
+COMMENT ON COLUMN queue_status.rate_period IS 'The period of rate_count.';
+COMMENT ON COLUMN queue_status.rate_burst IS 'How many jobs may start at once after a time without starts.';
+COMMENT ON COLUMN queue_status.held_until IS 'The end of the queue''s hold. Null: it is not held.';
 
 CREATE VIEW failing_kind AS
 SELECT
     f.kind, f.queues, f.retryable, f.discarded, f.attempts_used, f.last_failed_at, f.last_error, f.last_job, f.are_all
 FROM failing_kinds() AS f;
 COMMENT ON VIEW failing_kind IS
-    'One row a kind of which jobs have failed and wait to be tried again, or were given up; the worst first. Looks at the 20,000 waiting jobs that are due first and at the last 20,000 discarded ones; failing_kinds() looks further when told. Reads with the caller''s rights.';
+    'One row per kind with retryable or discarded jobs, the kind with the most such jobs first. Reads the 20,000 waiting jobs that are due first, and the last 20,000 discarded jobs. The function failing_kinds() takes another number. Reads with the caller''s rights.';
 COMMENT ON COLUMN failing_kind.kind IS 'The kind.';
 COMMENT ON COLUMN failing_kind.queues IS 'The queues of these jobs.';
-COMMENT ON COLUMN failing_kind.retryable IS 'Jobs that failed and wait for their next attempt.';
-COMMENT ON COLUMN failing_kind.discarded IS 'Jobs that were given up.';
-COMMENT ON COLUMN failing_kind.attempts_used IS 'How often these jobs were started, all together.';
-COMMENT ON COLUMN failing_kind.last_failed_at IS 'When the last of them failed.';
-COMMENT ON COLUMN failing_kind.last_error IS 'What the last of them failed with.';
-COMMENT ON COLUMN failing_kind.last_job IS 'That job.';
-COMMENT ON COLUMN failing_kind.are_all IS 'Whether there are no more waiting and discarded jobs than those looked at.';
+COMMENT ON COLUMN failing_kind.retryable IS 'The number of retryable jobs of the kind.';
+COMMENT ON COLUMN failing_kind.discarded IS 'The number of discarded jobs of the kind.';
+COMMENT ON COLUMN failing_kind.attempts_used IS 'The number of started attempts of these jobs, added up.';
+COMMENT ON COLUMN failing_kind.last_failed_at IS 'When the last of these jobs failed.';
+COMMENT ON COLUMN failing_kind.last_error IS 'The error of the last of these jobs that failed.';
+COMMENT ON COLUMN failing_kind.last_job IS 'The id of the last of these jobs that failed.';
+COMMENT ON COLUMN failing_kind.are_all IS 'Whether all waiting and discarded jobs were read.';

@@ -177,22 +177,22 @@ CROSS JOIN LATERAL (
 ORDER BY n.queue, n.group_key
 $$;
 COMMENT ON FUNCTION groups(text, integer, text, text) IS
-    'The rows of the view group_status: groups with available or running jobs, of one queue or of all. look_at: how many are read of each sort, default 1,000. after_queue, after_group: of all the groups in the order of their queues and keys only those after this one, and of these the look_at first at least. Both empty: all groups from the first on. waiting and running stop at 1,001 (waiting: for each priority).';
+    'The rows of the view group_status, for one queue or for all. look_at is how many groups of each sort are read. Its default is 1,000. With after_queue and after_group the groups come in the order of queue and key, after this one, and at least look_at of them are read. Empty texts mean from the first group on. waiting and running stop at 1,001, waiting for each priority.';
 
 CREATE VIEW group_status AS
 SELECT
     g.queue, g.group_key, g.running, g.group_limit, g.waiting, g.head, g.head_kind, g.head_since, g.held_by, g.held_until
 FROM groups() AS g;
 COMMENT ON VIEW group_status IS
-    'One row a group of a queue that has available or running jobs: the first 1,000 of each sort; groups() looks further when told. Reads with the caller''s rights.';
-COMMENT ON COLUMN group_status.queue IS 'The queue.';
-COMMENT ON COLUMN group_status.group_key IS 'The group''s key.';
-COMMENT ON COLUMN group_status.running IS 'How many of its jobs run; 1001: more than 1,000.';
-COMMENT ON COLUMN group_status.group_limit IS 'How many may run at once, as its first job and the queue say; null: no limit.';
-COMMENT ON COLUMN group_status.waiting IS 'How many of its jobs are available, counted to 1,001 at each priority.';
-COMMENT ON COLUMN group_status.head IS 'Its first available job; null: none waits.';
-COMMENT ON COLUMN group_status.head_kind IS 'That job''s kind.';
-COMMENT ON COLUMN group_status.head_since IS 'Since when that job could have run.';
+    'One row per group of a queue that has available or running jobs. Reads the first 1,000 groups of each sort. The function groups() takes another number. Reads with the caller''s rights.';
+COMMENT ON COLUMN group_status.queue IS 'The queue of the group.';
+COMMENT ON COLUMN group_status.group_key IS 'The key of the group.';
+COMMENT ON COLUMN group_status.running IS 'The number of running jobs of the group. 1001 means more than 1,000.';
+COMMENT ON COLUMN group_status.group_limit IS 'How many jobs of the group may run at the same time, by its first job and its queue. Null: no limit.';
+COMMENT ON COLUMN group_status.waiting IS 'The number of available jobs of the group, counted to 1,001 for each priority.';
+COMMENT ON COLUMN group_status.head IS 'The first available job of the group. Null: none is available.';
+COMMENT ON COLUMN group_status.head_kind IS 'The kind of the first available job.';
+COMMENT ON COLUMN group_status.head_since IS 'The time from which on the first available job could have run.';
 COMMENT ON COLUMN group_status.held_by IS
-    'What holds the line up: its queue is paused or held, it is held, its limit or rate, the rate of its queue, or a job that runs or began. Null: nothing does, or none waits.';
-COMMENT ON COLUMN group_status.held_until IS 'Until when a hold or a rate lets none of its jobs start; null: neither does.';
+    'Why the first available job does not start: the queue is paused or held, the group is held, its limit, its rate, the rate of its queue, or a job that runs or began. Null: nothing holds it up, or no job is available.';
+COMMENT ON COLUMN group_status.held_until IS 'Until when a hold or a rate lets no job of the group start. Null: there is none.';

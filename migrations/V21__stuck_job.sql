@@ -132,21 +132,21 @@ FROM (
 ORDER BY s.since, s.id
 $$;
 COMMENT ON FUNCTION stuck_jobs(interval, interval, integer) IS
-    'The rows of the view stuck_job: for each reason up to look_at jobs, of the available ones up to 100 a queue, those that would be fetched next. running_longer_than: from when on a running job is listed although its runner lives. waiting_longer_than: from when on a job that is due or available is.';
+    'The rows of the view stuck_job. Returns up to look_at jobs per reason. Of the available jobs of a queue it reads the 100 that would be fetched next. A running job whose runner lives is listed after running_longer_than. A job that is due or available is listed after waiting_longer_than.';
 
 CREATE VIEW stuck_job AS
 SELECT s.id, s.kind, s.queue, s.state, s.attempt, s.runner, s.since, s.stuck_for, s.reason, s.remedy
 FROM stuck_jobs() AS s;
 COMMENT ON VIEW stuck_job IS
-    'One row a job that should have moved and has not, with the reason and the remedy; the longest stuck first, at most 1,000 a reason. stuck_jobs() takes other limits. Pending jobs are not among them: they wait for their release. Reads with the caller''s rights.';
-COMMENT ON COLUMN stuck_job.id IS 'The job.';
-COMMENT ON COLUMN stuck_job.kind IS 'Its type name.';
-COMMENT ON COLUMN stuck_job.queue IS 'Its queue.';
-COMMENT ON COLUMN stuck_job.state IS 'Its state.';
-COMMENT ON COLUMN stuck_job.attempt IS 'How often it was started.';
-COMMENT ON COLUMN stuck_job.runner IS 'The runner that has it, where it runs.';
-COMMENT ON COLUMN stuck_job.since IS 'Since when it is stuck: for a running job, since its runner''s lease ran out or it started; for another, since it could have run or its queue was paused.';
-COMMENT ON COLUMN stuck_job.stuck_for IS 'How long that is.';
+    'One row per job that should have moved and has not, with the reason and the remedy. The job that has been stuck longest comes first. Returns at most 1,000 jobs per reason. The function stuck_jobs() takes other limits. Pending jobs are not listed, because they wait for release_jobs. Reads with the caller''s rights.';
+COMMENT ON COLUMN stuck_job.id IS 'The id of the job.';
+COMMENT ON COLUMN stuck_job.kind IS 'The kind of the job.';
+COMMENT ON COLUMN stuck_job.queue IS 'The queue of the job.';
+COMMENT ON COLUMN stuck_job.state IS 'The state of the job.';
+COMMENT ON COLUMN stuck_job.attempt IS 'The number of started attempts.';
+COMMENT ON COLUMN stuck_job.runner IS 'The runner that has the job. Null: the job does not run.';
+COMMENT ON COLUMN stuck_job.since IS 'Since when the job is stuck. For a running job: since its runner''s lease ran out, or since it started. For another job: since it could have run, or since its queue was paused.';
+COMMENT ON COLUMN stuck_job.stuck_for IS 'The time since then.';
 COMMENT ON COLUMN stuck_job.reason IS
-    'its runner died; runs long (over an hour); is due and not promoted (for over a minute); its queue is paused; no runner works its queue; no runner takes it (runners of its queue have room or start later jobs, so they do not know its kind).';
-COMMENT ON COLUMN stuck_job.remedy IS 'What to do, often a statement.';
+    'its runner died; runs long: for over an hour; is due and not promoted: for over a minute; its queue is paused; no runner works its queue; no runner takes it: runners of the queue have room or start later jobs, so they do not know its kind.';
+COMMENT ON COLUMN stuck_job.remedy IS 'What to do. Often a SQL statement.';

@@ -85,20 +85,20 @@ LEFT JOIN late AS l ON l.queue = n.name AND l.state = u.state
 ORDER BY n.name, u.state
 $$;
 COMMENT ON FUNCTION retentions(integer) IS
-    'The rows of the view retention. Overdue jobs are looked for among the look_at oldest jobs, and among look_at more that are just old enough to go.';
+    'The rows of the view retention. Looks for overdue jobs among the look_at oldest jobs, and among look_at jobs that have just reached their retention.';
 
 CREATE VIEW retention AS
 SELECT r.queue, r.state, r.keep, r.is_default, r.overdue, r.overdue_by, r.has_pruner
 FROM retentions() AS r;
 COMMENT ON VIEW retention IS
-    'One row a queue and final state: how long such jobs are kept, and how many should have been deleted already. Where those are many, the pruner does not keep up. Looks at 40,000 jobs at most; retentions() looks further when told. Reads with the caller''s rights.';
-COMMENT ON COLUMN retention.queue IS 'The queue.';
-COMMENT ON COLUMN retention.state IS 'completed, cancelled or discarded.';
+    'One row per queue and final state: how long such jobs are kept, and how many are overdue for deletion. Many overdue jobs mean that the pruner does not keep up. Reads at most 40,000 jobs. The function retentions() takes another number. Reads with the caller''s rights.';
+COMMENT ON COLUMN retention.queue IS 'The name of the queue.';
+COMMENT ON COLUMN retention.state IS 'The final state: completed, cancelled or discarded.';
 COMMENT ON COLUMN retention.keep IS 'How long such jobs are kept.';
-COMMENT ON COLUMN retention.is_default IS 'Whether the queue leaves it to the runners: keep is then what they say when they are told nothing.';
-COMMENT ON COLUMN retention.overdue IS 'How many of the jobs looked at should have been deleted more than five minutes ago.';
-COMMENT ON COLUMN retention.overdue_by IS 'How long ago the first of them should have been; null: none.';
-COMMENT ON COLUMN retention.has_pruner IS 'Whether a live runner prunes.';
+COMMENT ON COLUMN retention.is_default IS 'Whether the queue sets no retention. keep is then the default of runners.';
+COMMENT ON COLUMN retention.overdue IS 'How many of the jobs that were read should have been deleted more than five minutes ago.';
+COMMENT ON COLUMN retention.overdue_by IS 'The time since the first overdue job should have been deleted. Null: none is overdue.';
+COMMENT ON COLUMN retention.has_pruner IS 'Whether a live runner holds the lease of the pruner.';
 
 CREATE VIEW table_health AS
 WITH option AS (
@@ -181,27 +181,27 @@ FROM health AS h
 LEFT JOIN oldest AS s ON true
 ORDER BY h.table_bytes + h.index_bytes DESC, h.table_name;
 COMMENT ON VIEW table_health IS
-    'One row a table of the schema, the largest first: how many rows are dead, whether a vacuum is due, and in every row the holder of the oldest snapshot of the database, which keeps vacuum from cleaning up. A role that is a member neither of pg_read_all_stats nor of the other session''s role sees the pid, the name and how many transactions that session is behind. It does not see the session''s age, state and query, nor whether a vacuum runs.';
-COMMENT ON COLUMN table_health.table_name IS 'The table.';
-COMMENT ON COLUMN table_health.live_rows IS 'Rows, as the statistics reckon.';
-COMMENT ON COLUMN table_health.dead_rows IS 'Dead row versions that no vacuum has removed yet, as the statistics reckon.';
-COMMENT ON COLUMN table_health.dead_part IS 'Their part of all, 0 to 1.';
-COMMENT ON COLUMN table_health.table_bytes IS 'Size of the table with what is stored out of line.';
-COMMENT ON COLUMN table_health.index_bytes IS 'Size of its indexes.';
-COMMENT ON COLUMN table_health.total_bytes IS 'Both.';
-COMMENT ON COLUMN table_health.last_vacuum_at IS 'When a vacuum last ended, by hand or by itself; null: never, or before the statistics were reset.';
-COMMENT ON COLUMN table_health.last_analyze_at IS 'The same for ANALYZE.';
-COMMENT ON COLUMN table_health.autovacuum_is_on IS 'Whether autovacuum looks after the table.';
-COMMENT ON COLUMN table_health.vacuum_at_dead_rows IS 'At how many dead rows it begins, by the settings in force.';
-COMMENT ON COLUMN table_health.vacuum_is_due IS 'Whether there are more.';
-COMMENT ON COLUMN table_health.is_being_vacuumed IS 'Whether a vacuum works on it now.';
-COMMENT ON COLUMN table_health.oldest_snapshot_age IS 'How long ago the transaction with the oldest snapshot began; null: no other session has one, or it cannot be seen.';
-COMMENT ON COLUMN table_health.oldest_snapshot_transactions IS 'How many transactions were begun since; null: no other session has a snapshot.';
-COMMENT ON COLUMN table_health.oldest_snapshot_pid IS 'Its session: pg_terminate_backend(pid) ends it. Null for a prepared transaction.';
-COMMENT ON COLUMN table_health.oldest_snapshot_holder IS 'session, prepared transaction, replication slot or standby.';
-COMMENT ON COLUMN table_health.oldest_snapshot_name IS 'The session''s or standby''s application_name, the prepared transaction''s gid, or the slot''s name.';
-COMMENT ON COLUMN table_health.oldest_snapshot_state IS 'What the session does, such as idle in transaction.';
-COMMENT ON COLUMN table_health.oldest_snapshot_query IS 'Its statement, or its last one.';
+    'One row per table of the schema, the largest first: its dead rows, and whether a vacuum is due. Each row also names the holder of the database''s oldest snapshot, which keeps vacuum from removing dead rows. A role without pg_read_all_stats sees of other roles'' sessions the pid, the name and the age in transactions. It sees neither their age, state and query, nor whether a vacuum runs.';
+COMMENT ON COLUMN table_health.table_name IS 'The name of the table.';
+COMMENT ON COLUMN table_health.live_rows IS 'The number of live rows, by the statistics.';
+COMMENT ON COLUMN table_health.dead_rows IS 'The number of dead rows that no vacuum has removed yet, by the statistics.';
+COMMENT ON COLUMN table_health.dead_part IS 'The part of the rows that is dead, 0 to 1.';
+COMMENT ON COLUMN table_health.table_bytes IS 'The size of the table, including values stored out of line.';
+COMMENT ON COLUMN table_health.index_bytes IS 'The size of the table''s indexes.';
+COMMENT ON COLUMN table_health.total_bytes IS 'The size of the table and its indexes.';
+COMMENT ON COLUMN table_health.last_vacuum_at IS 'When a manual or automatic vacuum last ended. Null: never, or before the statistics were reset.';
+COMMENT ON COLUMN table_health.last_analyze_at IS 'When a manual or automatic ANALYZE last ended. Null: never, or before the statistics were reset.';
+COMMENT ON COLUMN table_health.autovacuum_is_on IS 'Whether autovacuum is on for the table.';
+COMMENT ON COLUMN table_health.vacuum_at_dead_rows IS 'The number of dead rows at which autovacuum begins, by the settings in force.';
+COMMENT ON COLUMN table_health.vacuum_is_due IS 'Whether the table has more dead rows than that.';
+COMMENT ON COLUMN table_health.is_being_vacuumed IS 'Whether a vacuum of the table runs now.';
+COMMENT ON COLUMN table_health.oldest_snapshot_age IS 'The time since the transaction with the oldest snapshot began. Null: no other session has a snapshot, or the role may not see it.';
+COMMENT ON COLUMN table_health.oldest_snapshot_transactions IS 'How many transactions began since the oldest snapshot. Null: no other session has a snapshot.';
+COMMENT ON COLUMN table_health.oldest_snapshot_pid IS 'The session with the oldest snapshot. pg_terminate_backend(pid) ends it. Null: a prepared transaction.';
+COMMENT ON COLUMN table_health.oldest_snapshot_holder IS 'The kind of holder: session, prepared transaction, replication slot or standby.';
+COMMENT ON COLUMN table_health.oldest_snapshot_name IS 'The application_name of the session or standby, the gid of the prepared transaction, or the name of the slot.';
+COMMENT ON COLUMN table_health.oldest_snapshot_state IS 'The state of the session, such as idle in transaction.';
+COMMENT ON COLUMN table_health.oldest_snapshot_query IS 'The statement of the session, or its last one.';
 
 CREATE VIEW waiting_insert AS
 WITH key_index AS MATERIALIZED (
@@ -278,20 +278,20 @@ WHERE (w.page IS NULL OR a.query COLLATE "C" ILIKE '%insert%' OR a.query = '<ins
     )
 ORDER BY w.waitstart;
 COMMENT ON VIEW waiting_insert IS
-    'One row an insert that waits for another transaction: one that has inserted a job with the same unique key (or id) and is open still, or one that is changing the holder, which a replace and an insert that meets an expired claim must wait for. Ended by the commit or rollback of the blocker; bounded by lock_timeout or max_wait. A role that is a member neither of pg_read_all_stats nor of the other session''s role sees pids, applications and waiting times, but no queries, states or ages of transactions.';
+    'One row per insert that waits for another transaction. That transaction has inserted a job with the same unique key or id, or it is changing the holder. The second matters to a replace, and to an insert that meets an expired claim. The wait ends at the blocker''s commit or rollback, or at lock_timeout or max_wait. A role without pg_read_all_stats sees of other roles'' sessions the pids, applications and waiting times, but no queries, states or ages.';
 COMMENT ON COLUMN waiting_insert.pid IS 'The session that waits.';
-COMMENT ON COLUMN waiting_insert.application IS 'Its application_name.';
-COMMENT ON COLUMN waiting_insert.role_name IS 'Its role.';
-COMMENT ON COLUMN waiting_insert.query IS 'Its statement.';
-COMMENT ON COLUMN waiting_insert.waiting_since IS 'Since when it waits; null for a moment at the start.';
-COMMENT ON COLUMN waiting_insert.waiting_for IS 'How long that is.';
+COMMENT ON COLUMN waiting_insert.application IS 'The application_name of the session that waits.';
+COMMENT ON COLUMN waiting_insert.role_name IS 'The role of the session that waits.';
+COMMENT ON COLUMN waiting_insert.query IS 'The statement that waits.';
+COMMENT ON COLUMN waiting_insert.waiting_since IS 'When the wait began. Null for a moment at the start.';
+COMMENT ON COLUMN waiting_insert.waiting_for IS 'The time since the wait began.';
 COMMENT ON COLUMN waiting_insert.waits_for IS
-    'a key: an uncommitted job has it, which no other session can see, so the key is not named; a job: the holder that is named is being changed.';
-COMMENT ON COLUMN waiting_insert.unique_key IS 'The key of the job that is waited for, where it can be seen.';
-COMMENT ON COLUMN waiting_insert.holder IS 'That job.';
-COMMENT ON COLUMN waiting_insert.blocker_pid IS 'The session that is waited for: pg_terminate_backend(pid) rolls it back. Null: a prepared transaction.';
-COMMENT ON COLUMN waiting_insert.blocker_application IS 'Its application_name, or the prepared transaction''s gid.';
-COMMENT ON COLUMN waiting_insert.blocker_role IS 'Its role.';
-COMMENT ON COLUMN waiting_insert.blocker_state IS 'What it does: idle in transaction, active, prepared transaction.';
-COMMENT ON COLUMN waiting_insert.blocker_query IS 'Its statement, or its last one.';
-COMMENT ON COLUMN waiting_insert.blocker_open_for IS 'How long its transaction is open.';
+    'a key: an uncommitted job has the key, and no other session can see which; a job: another transaction is changing the holder, which this row names.';
+COMMENT ON COLUMN waiting_insert.unique_key IS 'The unique key of the holder. Null: the session waits for an uncommitted job.';
+COMMENT ON COLUMN waiting_insert.holder IS 'The holder that is being changed: job.id. Null: the session waits for an uncommitted job.';
+COMMENT ON COLUMN waiting_insert.blocker_pid IS 'The session that blocks the insert. pg_terminate_backend(pid) rolls its transaction back. Null: a prepared transaction.';
+COMMENT ON COLUMN waiting_insert.blocker_application IS 'The application_name of the blocking session, or the gid of the prepared transaction.';
+COMMENT ON COLUMN waiting_insert.blocker_role IS 'The role of the blocking session.';
+COMMENT ON COLUMN waiting_insert.blocker_state IS 'The state of the blocking session: idle in transaction, active, prepared transaction.';
+COMMENT ON COLUMN waiting_insert.blocker_query IS 'The statement of the blocking session, or its last one.';
+COMMENT ON COLUMN waiting_insert.blocker_open_for IS 'How long the blocking transaction has been open.';
