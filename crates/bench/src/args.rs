@@ -57,7 +57,7 @@ pub(crate) struct BenchArguments {
     pub(crate) plot: Option<PathBuf>,
 
     /// Where the curves go, and the plans behind them
-    #[arg(long, value_name = "DIR", default_value = "docs/reference/performance", requires = "plot")]
+    #[arg(long, value_name = "DIR", default_value = "target/performance", requires = "plot")]
     pub(crate) out: PathBuf,
 
     /// Measure in this database, such as postgres://user:password@host:5432/database [default: a server of its own].
@@ -147,7 +147,7 @@ Examples:
   uniqueue-bench --workload work_slots --slots 50 --runners 1,4
   uniqueue-bench --json | tee bench.jsonl | jq -r '[.workload, .tasks, .ratio, .plain_ratio] | @tsv'
   uniqueue-bench --sweep table-size --points 10000,100000,1000000 --json >> sweeps.jsonl
-  uniqueue-bench --plot sweeps.jsonl --out docs/reference/performance
+  uniqueue-bench --plot sweeps.jsonl --out target/performance
 
 Exit codes:
   0    measured; or the curves are drawn
