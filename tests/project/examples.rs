@@ -117,13 +117,27 @@ pub fn post(address: &str, path: &str, body: &Value) -> (u16, Value) {
 
 /// The program that README shows.
 #[test]
-fn readme_shows_the_service_word_for_word() {
-    let program = include_str!("../../examples/axum_service.rs");
+fn readme_shows_the_first_program_word_for_word() {
+    let program = include_str!("../../examples/welcome.rs");
     let readme = include_str!("../../README.md");
-    assert!(
-        readme.contains(&format!("\n```rust,no_run\n{program}```\n")),
-        "copy examples/axum_service.rs to README.md"
-    );
+    assert!(readme.contains(&format!("\n```rust,no_run\n{program}```\n")), "copy examples/welcome.rs to README.md");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn welcome_names_the_holder_of_a_duplicate_and_works_the_others() {
+    let database = testing::Database::new().await.unwrap();
+    let example = Example::start("welcome", &database);
+    let first = example.line();
+    let ada = first.strip_prefix("inserted: ").unwrap();
+    assert!(example.line().starts_with("inserted: job "));
+    let duplicate = example.line();
+    assert!(duplicate.starts_with(&format!("duplicate: {ada} (available, for ")), "{duplicate}");
+    let mut sent = [example.line(), example.line()];
+    sent.sort();
+    assert_eq!(sent, ["to ada@example.com in en: welcome", "to bob@example.com in en: welcome"]);
+    example.terminate();
+    assert_eq!(example.end(), [""; 0]);
+    assert_inserted!(database, "email.welcome", state = JobState::Completed, count = 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

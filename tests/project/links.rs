@@ -19,7 +19,8 @@ fn files(directory: &Path, ending: &str, found: &mut BTreeSet<PathBuf>) {
 /// The pages that are read in the repository.
 fn pages() -> BTreeSet<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut pages: BTreeSet<_> = ["README.md", "CONTRIBUTING.md"].iter().map(|name| root.join(name)).collect();
+    let mut pages: BTreeSet<_> =
+        ["README.md", "CONTRIBUTING.md", "SECURITY.md"].iter().map(|name| root.join(name)).collect();
     files(&root.join("docs"), ".md", &mut pages);
     pages
 }
