@@ -8,7 +8,7 @@ CREATE FUNCTION _nfc_around_u11a7(given text) RETURNS text
         FROM unnest(string_to_array(given, chr(4519))) WITH ORDINALITY AS p (part, place)
     );
 COMMENT ON FUNCTION _nfc_around_u11a7(text) IS
-    'As nfc, for texts with U+11A7: PostgreSQL takes that for a final consonant and drops it after a Hangul syllable. It composes with nothing, so the parts on its sides can be normalized each on its own.';
+    'As _nfc, for a text that contains U+11A7. PostgreSQL takes this character for a final consonant and drops it after a Hangul syllable. The character composes with nothing, so the parts before and after it are normalized separately.';
 
 CREATE FUNCTION _nfc(given text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -19,7 +19,7 @@ CREATE FUNCTION _nfc(given text) RETURNS text
         ELSE _nfc_around_u11a7(given)
     END;
 COMMENT ON FUNCTION _nfc(text) IS
-    'The text in Unicode Normalization Form C, by the Unicode version of this server: characters younger than that stay as they are.';
+    'The text in Unicode Normalization Form C, by the Unicode version of this server. Characters newer than that version stay as they are.';
 
 CREATE FUNCTION _utf16_order(name text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -36,7 +36,7 @@ CREATE FUNCTION _utf16_order(name text) RETURNS text
         )
     END COLLATE "C";
 COMMENT ON FUNCTION _utf16_order(text) IS
-    'A text to sort by: its order in bytes is the order of the names in UTF-16 code units, which RFC 8785 asks for.';
+    'A sort key for member names. Its byte order is the order of the names in UTF-16 code units, as RFC 8785 requires.';
 
 CREATE FUNCTION _number_text(given numeric, plain_from numeric, plain_below numeric) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -64,7 +64,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _number_text(numeric, numeric, numeric) IS
-    'A number as ECMAScript writes it: plain from plain_from to below plain_below, otherwise with an exponent, as 1e+21. ECMAScript''s own limits are 1e-6 and 1e21.';
+    'A number as ECMAScript writes it. A value from plain_from to below plain_below is written without an exponent, any other value with one, such as 1e+21. ECMAScript''s limits are 1e-6 and 1e21.';
 
 CREATE FUNCTION _double_text(given numeric) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -113,7 +113,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _double_text(numeric) IS
-    'The double nearest to a number, as ECMAScript writes it: 1e21 is 1e+21, 0.1 is 0.1. Error 22023: a number that a double cannot hold, with more than 17 digits, or rounded to 0 or to infinity.';
+    'The double nearest to a number, as ECMAScript writes it, such as 1e+21 or 0.1. Error 22023 for a number with more than 17 significant digits, or one that a double rounds to 0 or to infinity.';
 
 CREATE FUNCTION _canonical_number(given numeric) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -122,7 +122,7 @@ CREATE FUNCTION _canonical_number(given numeric) RETURNS text
         ELSE _double_text(given)
     END;
 COMMENT ON FUNCTION _canonical_number(numeric) IS
-    'A number of canonical JSON: an integer from -2^63 to 2^64-1 with all its digits, anything else as a double (_double_text). 1.0 is the double 1, since jsonb keeps its zero.';
+    'A number of canonical JSON. An integer from -2^63 to 2^64-1 keeps all its digits. Any other number is written as a double by _double_text. 1.0 is written as 1.';
 
 CREATE FUNCTION _canonical_value(given jsonb) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -184,8 +184,7 @@ BEGIN
     RETURN '{' || coalesce(inner_text, '') || '}';
 END
 $$;
-COMMENT ON FUNCTION _canonical_value(jsonb) IS
-    'The recursion of canonical_json, which checks the depth first.';
+COMMENT ON FUNCTION _canonical_value(jsonb) IS 'The recursive part of canonical_json, which checks the depth first.';
 
 CREATE FUNCTION canonical_json(given jsonb) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -201,4 +200,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION canonical_json(jsonb) IS
-    'The canonical text of JSON: RFC 8785 (members sorted by UTF-16 code units, no white space, ECMAScript numbers) after Unicode NFC, with integers from -2^63 to 2^64-1 exact. Two values are the same exactly when their canonical texts are. Errors 22023: names that collide after NFC, more than 127 levels, a number that a double cannot hold (_double_text).';
+    'The canonical text of a JSON value, by RFC 8785: members sorted by UTF-16 code units, no white space, numbers as in ECMAScript. Strings are converted to Unicode NFC first. Integers from -2^63 to 2^64-1 stay exact. Two values are equal exactly if their canonical texts are. Error 22023 for member names that are equal after NFC, for more than 127 levels, and for a number that _double_text refuses.';

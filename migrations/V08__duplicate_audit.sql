@@ -16,16 +16,16 @@ CREATE TABLE duplicate_audit (
     CONSTRAINT duplicate_audit_keep_not_negative CHECK (keep >= interval '0')
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE duplicate_audit IS
-    'One row a kind whose suppressed duplicates are, or were, counted; audit_duplicates switches. Deleting a row forgets what was counted.';
-COMMENT ON COLUMN duplicate_audit.since IS 'Since when they are counted.';
-COMMENT ON COLUMN duplicate_audit.stopped_at IS 'Since when they are not counted any more; null: they are.';
-COMMENT ON COLUMN duplicate_audit.last_at IS 'When the last one came, of those folded so far.';
-COMMENT ON COLUMN duplicate_audit.suppressed IS 'How many came, of those folded so far. Counters of keys go with keep, this stays.';
+    'One row per kind whose suppressed duplicates are counted or were counted. audit_duplicates starts and stops the count. Deleting a row deletes the counts.';
+COMMENT ON COLUMN duplicate_audit.since IS 'When the count started.';
+COMMENT ON COLUMN duplicate_audit.stopped_at IS 'When the count stopped. Null: it goes on.';
+COMMENT ON COLUMN duplicate_audit.last_at IS 'When the last duplicate came, without those in duplicate_tally.';
+COMMENT ON COLUMN duplicate_audit.suppressed IS 'The number of suppressed duplicates of the kind, without those in duplicate_tally. It stays when the counters of keys are deleted.';
 COMMENT ON COLUMN duplicate_audit.keep IS 'How long the counter of a key is kept after its last duplicate. Default 7 days.';
 COMMENT ON COLUMN duplicate_audit.kind IS 'The kind of the inserts that were duplicates.';
-COMMENT ON CONSTRAINT duplicate_audit_pkey ON duplicate_audit IS 'One row a kind.';
+COMMENT ON CONSTRAINT duplicate_audit_pkey ON duplicate_audit IS 'One row per kind.';
 COMMENT ON CONSTRAINT duplicate_audit_keep_not_negative ON duplicate_audit IS
-    'A retention is not negative. For ever is a long time, such as 1000 years.';
+    'A retention is not negative. To keep counters for ever, set a long time, such as 1000 years.';
 
 -- Every insert that meets a holder reads this table. The roles that insert need no other right for it.
 GRANT SELECT ON duplicate_audit TO PUBLIC;
@@ -38,12 +38,12 @@ CREATE UNLOGGED TABLE duplicate_tally (
     unique_key text COLLATE "C" NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, vacuum_truncate = off);
 COMMENT ON TABLE duplicate_tally IS
-    'Suppressed duplicates that no counter has yet. Unlogged: empty after a crash of the server, and not there on a standby.';
-COMMENT ON COLUMN duplicate_tally.at IS 'When they came.';
+    'Suppressed duplicates that are not in a counter yet. The table is unlogged: a crash of the server empties it, and a standby cannot read it.';
+COMMENT ON COLUMN duplicate_tally.at IS 'When the duplicates came.';
 COMMENT ON COLUMN duplicate_tally.holder IS 'The job that claimed the key.';
-COMMENT ON COLUMN duplicate_tally.suppressed IS 'How many inserts of one call.';
-COMMENT ON COLUMN duplicate_tally.kind IS 'Their kind.';
-COMMENT ON COLUMN duplicate_tally.unique_key IS 'Their unique key.';
+COMMENT ON COLUMN duplicate_tally.suppressed IS 'The number of duplicates of one call.';
+COMMENT ON COLUMN duplicate_tally.kind IS 'The kind of the inserts.';
+COMMENT ON COLUMN duplicate_tally.unique_key IS 'The unique key of the inserts.';
 
 CREATE TABLE duplicate_count (
     first_at timestamptz NOT NULL,
@@ -55,17 +55,17 @@ CREATE TABLE duplicate_count (
     CONSTRAINT duplicate_count_pkey PRIMARY KEY (unique_key, kind)
 );
 COMMENT ON TABLE duplicate_count IS
-    'How many duplicates of a key were suppressed, by the kind of the inserts; as of the last fold. The view suppressed_duplicate adds what came since.';
-COMMENT ON COLUMN duplicate_count.first_at IS 'When the first one came.';
-COMMENT ON COLUMN duplicate_count.last_at IS 'When the last one came.';
-COMMENT ON COLUMN duplicate_count.last_holder IS 'The job that the last one met.';
-COMMENT ON COLUMN duplicate_count.suppressed IS 'How many.';
+    'One row per kind and key: the number of suppressed duplicates at the last fold. The view suppressed_duplicate adds those that came since.';
+COMMENT ON COLUMN duplicate_count.first_at IS 'When the first duplicate came.';
+COMMENT ON COLUMN duplicate_count.last_at IS 'When the last duplicate came.';
+COMMENT ON COLUMN duplicate_count.last_holder IS 'The job that the last duplicate met.';
+COMMENT ON COLUMN duplicate_count.suppressed IS 'The number of suppressed duplicates.';
 COMMENT ON COLUMN duplicate_count.kind IS 'The kind of the inserts.';
 COMMENT ON COLUMN duplicate_count.unique_key IS 'The unique key.';
-COMMENT ON CONSTRAINT duplicate_count_pkey ON duplicate_count IS 'One row a key and kind.';
+COMMENT ON CONSTRAINT duplicate_count_pkey ON duplicate_count IS 'One row per key and kind.';
 
 CREATE INDEX duplicate_count_kind ON duplicate_count (kind, last_at);
-COMMENT ON INDEX duplicate_count_kind IS 'Counters of a kind by age, for looking and for retention.';
+COMMENT ON INDEX duplicate_count_kind IS 'Counters of a kind by age. Views and the retention read it.';
 
 CREATE FUNCTION _note_duplicates(kinds text[], unique_keys text[], holders uuid[], counts integer[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -95,7 +95,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _note_duplicates(text[], text[], uuid[], integer[]) IS
-    'Notes suppressed duplicates of audited kinds in the caller''s transaction: kind and key of the inserts, the holder they met, how many of one sort. Answers with how many rows it wrote; none once duplicate_tally has 64 MB because no pruner folds it. Called by the inserting functions.';
+    'Notes suppressed duplicates of audited kinds in the caller''s transaction. Each element gives the kind and key of the inserts, the holder that they met, and their number. Writes nothing when duplicate_tally has 64 MB. Returns the number of rows that it wrote. The inserting functions call it.';
 
 CREATE FUNCTION fold_duplicates(size integer DEFAULT 10000) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -209,7 +209,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION fold_duplicates(integer) IS
-    'Folds up to size rows of duplicate_tally into the counters, and deletes up to size counters past their retention. Answers with how many rows it folded: where that is size, there may be more; where it is less, a duplicate_tally of 32 MB or more that is empty gives its room back, unless a transaction that is open has used it. Called by the runners'' pruner every prune_interval; without a runner call it from elsewhere, every minute say, in a transaction of its own.';
+    'Adds up to size rows of duplicate_tally to the counters, and deletes up to size counters past their retention. Returns the number of added rows. If that is size, there may be more. When duplicate_tally has 32 MB or more and is empty, its space is freed, unless an open transaction has used it. The pruner of a runner calls the function every prune_interval. Without a runner call it every minute, each time in a transaction of its own.';
 
 CREATE FUNCTION audit_duplicates(kind text, audit boolean DEFAULT true, keep interval DEFAULT NULL)
     RETURNS duplicate_audit
@@ -228,7 +228,7 @@ AS $$
     RETURNING a.*
 $$;
 COMMENT ON FUNCTION audit_duplicates(text, boolean, interval) IS
-    'For operators: counts the suppressed duplicates of a kind from now on, or (audit => false) no more. keep: how long the counter of a key is kept after its last duplicate; default as before, at first 7 days. To forget what was counted, delete the kind''s row of duplicate_audit.';
+    'Starts counting the suppressed duplicates of a kind, or stops with audit => false. keep is how long the counter of a key is kept after its last duplicate. Its default is the value set before, at first 7 days. To delete the counts, delete the kind''s row of duplicate_audit.';
 
 CREATE VIEW suppressed_duplicate AS
 SELECT
@@ -245,13 +245,13 @@ FROM (
 ) AS d
 GROUP BY d.kind, d.unique_key;
 COMMENT ON VIEW suppressed_duplicate IS
-    'How many inserts of audited kinds were duplicates, by kind and key: ignored, and rejected other than by an SQL error. Only what committed counts. By index for one key or one kind; reads all counters otherwise. Not on a standby: there, read duplicate_count.';
+    'One row per kind and key: how many inserts of audited kinds were suppressed. Counts duplicates that were ignored, and those that were rejected other than by an SQL error. Only committed duplicates count. A query by key or by kind uses an index. A standby cannot read the view: read duplicate_count there.';
 COMMENT ON COLUMN suppressed_duplicate.kind IS 'The kind of the inserts.';
-COMMENT ON COLUMN suppressed_duplicate.unique_key IS 'Their unique key.';
-COMMENT ON COLUMN suppressed_duplicate.suppressed IS 'How many.';
-COMMENT ON COLUMN suppressed_duplicate.first_at IS 'When the first came, of those still counted.';
-COMMENT ON COLUMN suppressed_duplicate.last_at IS 'When the last came.';
-COMMENT ON COLUMN suppressed_duplicate.last_holder IS 'The job that the last one met; it may be gone.';
+COMMENT ON COLUMN suppressed_duplicate.unique_key IS 'The unique key of the inserts.';
+COMMENT ON COLUMN suppressed_duplicate.suppressed IS 'The number of suppressed duplicates.';
+COMMENT ON COLUMN suppressed_duplicate.first_at IS 'When the first duplicate came, of those still counted.';
+COMMENT ON COLUMN suppressed_duplicate.last_at IS 'When the last duplicate came.';
+COMMENT ON COLUMN suppressed_duplicate.last_holder IS 'The job that the last duplicate met. It may have been deleted.';
 
 CREATE VIEW suppressed_by_kind AS
 SELECT
@@ -270,13 +270,13 @@ LEFT JOIN (
     GROUP BY s.kind
 ) AS t ON t.kind = a.kind;
 COMMENT ON VIEW suppressed_by_kind IS
-    'The kinds whose suppressed duplicates are or were counted, and how many came. Not on a standby: there, read duplicate_audit.';
+    'One row per kind whose suppressed duplicates are counted or were counted. A standby cannot read the view: read duplicate_audit there.';
 COMMENT ON COLUMN suppressed_by_kind.kind IS 'The kind of the inserts.';
-COMMENT ON COLUMN suppressed_by_kind.is_audited IS 'Whether they are counted now.';
-COMMENT ON COLUMN suppressed_by_kind.since IS 'Since when they are, or were, counted.';
-COMMENT ON COLUMN suppressed_by_kind.stopped_at IS 'Since when they are not any more; null: they are.';
-COMMENT ON COLUMN suppressed_by_kind.suppressed IS 'How many came since then, over all keys.';
-COMMENT ON COLUMN suppressed_by_kind.last_at IS 'When the last came.';
+COMMENT ON COLUMN suppressed_by_kind.is_audited IS 'Whether the duplicates of the kind are counted now.';
+COMMENT ON COLUMN suppressed_by_kind.since IS 'When the count started.';
+COMMENT ON COLUMN suppressed_by_kind.stopped_at IS 'When the count stopped. Null: it goes on.';
+COMMENT ON COLUMN suppressed_by_kind.suppressed IS 'The number of suppressed duplicates since then, over all keys.';
+COMMENT ON COLUMN suppressed_by_kind.last_at IS 'When the last duplicate came.';
 COMMENT ON COLUMN suppressed_by_kind.keep IS 'How long the counter of a key is kept after its last duplicate.';
 COMMENT ON COLUMN suppressed_by_kind.tally_is_full IS
-    'Whether nothing is counted now because duplicate_tally has 64 MB: no runner folds it, or a transaction that is open has used it and keeps it from being emptied.';
+    'Whether nothing is counted now because duplicate_tally has 64 MB. Either no runner folds it, or an open transaction has used it and prevents its emptying.';

@@ -7,7 +7,7 @@ BEGIN
     RAISE invalid_parameter_value USING MESSAGE = problem;
 END
 $$;
-COMMENT ON FUNCTION _refuse(text) IS 'Fails with error 22023 and this message: for arguments outside their limits.';
+COMMENT ON FUNCTION _refuse(text) IS 'Raises error 22023 with this message. For arguments outside their limits.';
 
 CREATE FUNCTION _queue_may_be(queue_name text) RETURNS boolean
     LANGUAGE sql STABLE
@@ -20,7 +20,8 @@ CREATE FUNCTION _queue_may_be(queue_name text) RETURNS boolean
             _refuse(format('invalid queue: must not hold control characters: %s', to_json(queue_name)))
         ELSE true
     END;
-COMMENT ON FUNCTION _queue_may_be(text) IS 'True for what can be a queue''s name; error 22023 for anything else, as in insert_job.';
+COMMENT ON FUNCTION _queue_may_be(text) IS
+    'Returns true if the text can be the name of a queue. Otherwise raises error 22023, as insert_job does.';
 
 CREATE FUNCTION _limit_may_be(name text, given integer) RETURNS boolean
     LANGUAGE sql STABLE
@@ -30,7 +31,7 @@ CREATE FUNCTION _limit_may_be(name text, given integer) RETURNS boolean
         ELSE true
     END;
 COMMENT ON FUNCTION _limit_may_be(text, integer) IS
-    'True for what can be a limit of running jobs, or none; error 22023 for anything else, which names the column.';
+    'Returns true if the number can be a limit of running jobs, or is null. Otherwise raises error 22023, which names the column.';
 
 CREATE FUNCTION _rate_may_be(rate_count integer, period interval, burst integer) RETURNS boolean
     LANGUAGE sql STABLE
@@ -45,7 +46,8 @@ CREATE FUNCTION _rate_may_be(rate_count integer, period interval, burst integer)
             _refuse(format('invalid rate: burst must be 1 to 1000000: %s', burst))
         ELSE true
     END;
-COMMENT ON FUNCTION _rate_may_be(integer, interval, integer) IS 'True for what can be a rate, or none; error 22023 for anything else.';
+COMMENT ON FUNCTION _rate_may_be(integer, interval, integer) IS
+    'Returns true if the values can be a rate, or the count is null. Otherwise raises error 22023.';
 
 CREATE FUNCTION _hold_may_be(hold_for interval) RETURNS boolean
     LANGUAGE sql STABLE
@@ -54,4 +56,5 @@ CREATE FUNCTION _hold_may_be(hold_for interval) RETURNS boolean
             _refuse(format('invalid hold: must be 0 to 1000 years: %s', coalesce(hold_for::text, 'null')))
         ELSE true
     END;
-COMMENT ON FUNCTION _hold_may_be(interval) IS 'True for how long a queue or a group can be held; error 22023 for anything else.';
+COMMENT ON FUNCTION _hold_may_be(interval) IS
+    'Returns true if a queue or a group can be held for this time. Otherwise raises error 22023.';
