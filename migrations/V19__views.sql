@@ -41,6 +41,60 @@ SELECT g.queue::text FROM with_groups AS g
 $$;
 COMMENT ON FUNCTION _available_queues() IS 'The queues that have available jobs.';
 
+CREATE FUNCTION _oldest_available(queue_name text) RETURNS timestamptz
+    LANGUAGE sql STABLE
+    SET search_path FROM CURRENT
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+-- The first ones of each priority: those that have waited longest are among them, but where many were inserted
+-- with a time that had passed.
+WITH RECURSIVE first AS (
+    (
+        SELECT j.priority
+        FROM job AS j
+        WHERE j.queue = queue_name AND j.group_key IS NULL AND j.state = 'available'
+        ORDER BY j.priority DESC, j.scheduled_at
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT b.priority
+    FROM first AS f
+    CROSS JOIN LATERAL (
+        SELECT j.priority
+        FROM job AS j
+        WHERE j.queue = queue_name AND j.group_key IS NULL AND j.state = 'available' AND j.priority < f.priority
+        ORDER BY j.priority DESC, j.scheduled_at
+        LIMIT 1
+    ) AS b
+)
+SELECT min(s.since) FILTER (WHERE isfinite(s.since)) AS oldest
+FROM (
+    SELECT greatest(j.scheduled_at, j.created_at) AS since
+    FROM (SELECT f.priority FROM first AS f LIMIT 1000) AS f
+    CROSS JOIN LATERAL (
+        SELECT j.scheduled_at, j.created_at
+        FROM job AS j
+        WHERE j.queue = queue_name AND j.group_key IS NULL AND j.state = 'available' AND j.priority = f.priority
+        ORDER BY j.priority DESC, j.scheduled_at
+        LIMIT 10
+    ) AS j
+    UNION ALL
+    -- Groups are in the order of their keys, so this is the oldest of the first thousand.
+    SELECT greatest(g.scheduled_at, g.created_at)
+    FROM (
+        SELECT j.scheduled_at, j.created_at
+        FROM job AS j
+        WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
+        ORDER BY j.priority DESC, j.group_key, j.scheduled_at
+        LIMIT 1000
+    ) AS g
+) AS s
+$$;
+COMMENT ON FUNCTION _oldest_available(text) IS
+    'When the oldest available job of a queue could first have run, among the first ten jobs of each priority and the first thousand of groups. Null: no job is available.';
+
 -- A job that was inserted with a past scheduled_at counts as waiting since its insert.
 CREATE FUNCTION queues(count_to integer DEFAULT 10000, look_at integer DEFAULT 20000)
 RETURNS TABLE (
@@ -149,51 +203,7 @@ CROSS JOIN LATERAL (
     SELECT count(*) AS running
     FROM (SELECT FROM job AS j WHERE j.queue = n.name AND j.state = 'running' LIMIT count_to + 1) AS c
 ) AS r
-CROSS JOIN LATERAL (
-    -- The first ones of each priority: those that have waited longest are among them, but where many were inserted
-    -- with a time that had passed.
-    WITH RECURSIVE first AS (
-        (
-            SELECT j.priority
-            FROM job AS j
-            WHERE j.queue = n.name AND j.group_key IS NULL AND j.state = 'available'
-            ORDER BY j.priority DESC, j.scheduled_at
-            LIMIT 1
-        )
-        UNION ALL
-        SELECT b.priority
-        FROM first AS f
-        CROSS JOIN LATERAL (
-            SELECT j.priority
-            FROM job AS j
-            WHERE j.queue = n.name AND j.group_key IS NULL AND j.state = 'available' AND j.priority < f.priority
-            ORDER BY j.priority DESC, j.scheduled_at
-            LIMIT 1
-        ) AS b
-    )
-    SELECT min(s.since) FILTER (WHERE isfinite(s.since)) AS oldest
-    FROM (
-        SELECT greatest(j.scheduled_at, j.created_at) AS since
-        FROM (SELECT f.priority FROM first AS f LIMIT 1000) AS f
-        CROSS JOIN LATERAL (
-            SELECT j.scheduled_at, j.created_at
-            FROM job AS j
-            WHERE j.queue = n.name AND j.group_key IS NULL AND j.state = 'available' AND j.priority = f.priority
-            ORDER BY j.priority DESC, j.scheduled_at
-            LIMIT 10
-        ) AS j
-        UNION ALL
-        -- Groups are in the order of their keys, so this is the oldest of the first thousand.
-        SELECT greatest(g.scheduled_at, g.created_at)
-        FROM (
-            SELECT j.scheduled_at, j.created_at
-            FROM job AS j
-            WHERE j.queue = n.name AND j.group_key IS NOT NULL AND j.state = 'available'
-            ORDER BY j.priority DESC, j.group_key, j.scheduled_at
-            LIMIT 1000
-        ) AS g
-    ) AS s
-) AS o
+CROSS JOIN LATERAL (SELECT _oldest_available(n.name) AS oldest) AS o
 ORDER BY n.name
 $$;
 COMMENT ON FUNCTION queues(integer, integer) IS

@@ -1,11 +1,9 @@
 -- Views of groups, for people.
 
-CREATE FUNCTION groups(
-    queue_name text DEFAULT NULL, look_at integer DEFAULT 1000, after_queue text DEFAULT NULL, after_group text DEFAULT NULL
-)
+CREATE FUNCTION _visited_groups(queue_name text, look_at integer, after_queue text, after_group text)
 RETURNS TABLE (
-    queue text, group_key text, running bigint, group_limit integer, waiting bigint, head uuid, head_kind text,
-    head_since timestamptz, held_by text, held_until timestamptz
+    queue text, priority integer, group_key text, id uuid, kind text, group_limit smallint, in_order boolean,
+    since timestamptz
 )
     LANGUAGE sql STABLE
     SET search_path FROM CURRENT
@@ -13,8 +11,7 @@ RETURNS TABLE (
     SET enable_bitmapscan = off
     SET jit = off
 AS $$
--- One entry of job_group for each group and priority, and one of job_group_held for each group that holds a place. An entry
--- without an id is where a walk begins: before all priorities of a queue, or after after_group in one of them.
+-- A row without an id is where a scan begins: before all priorities of a queue, or after after_group in one of them.
 WITH RECURSIVE visit AS (
     SELECT
         coalesce(queue_name, after_queue, '') COLLATE "C" AS queue, 32768 AS priority,
@@ -75,6 +72,33 @@ WITH RECURSIVE visit AS (
         LIMIT 1
     ) AS n
     WHERE after_queue IS NOT NULL OR v.visited < look_at
+)
+SELECT v.queue, v.priority, v.group_key, v.id, v.kind, v.group_limit, v.in_order, v.since
+FROM visit AS v
+WHERE v.id IS NOT NULL
+$$;
+COMMENT ON FUNCTION _visited_groups(text, integer, text, text) IS
+    'The first available job of each group at each priority, read by a loose index scan. Arguments as of groups().';
+
+CREATE FUNCTION groups(
+    queue_name text DEFAULT NULL, look_at integer DEFAULT 1000, after_queue text DEFAULT NULL, after_group text DEFAULT NULL
+)
+RETURNS TABLE (
+    queue text, group_key text, running bigint, group_limit integer, waiting bigint, head uuid, head_kind text,
+    head_since timestamptz, held_by text, held_until timestamptz
+)
+    LANGUAGE sql STABLE
+    SET search_path FROM CURRENT
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+-- One row for each group and priority, and one entry of job_group_held for each group that holds a place.
+WITH RECURSIVE visit AS (
+    SELECT
+        v.queue COLLATE "C" AS queue, v.priority, v.group_key COLLATE "C" AS group_key, v.id, v.kind, v.group_limit,
+        v.in_order, v.since
+    FROM _visited_groups(queue_name, look_at, after_queue, after_group) AS v
 ),
 held AS (
     (
@@ -114,7 +138,6 @@ waiting AS (
             LIMIT 1001
         ) AS c
     ) AS w
-    WHERE v.id IS NOT NULL
     ORDER BY v.queue, v.group_key, v.priority DESC
 ),
 named AS (
