@@ -1,23 +1,22 @@
 //! The one error type.
 
+mod conversion;
 mod database;
+mod debug;
 mod predicates;
+mod rejection;
 mod text;
 
-use std::fmt;
-
-use serde::Serialize;
 use sqlx::postgres::PgConnectOptions;
 
 pub(crate) use self::database::with_causes;
+pub use self::rejection::Rejection;
 
-use self::database::{connect_text, database_hint, database_text, destination, queue_full};
+use self::database::{connect_text, database_hint, database_text, destination};
 use self::text::{missing_state_text, not_migrated_text, rejected_text};
 use crate::ident::{JobId, SchemaName};
 use crate::outcome::BoxError;
 use crate::period::format_duration;
-use crate::state::JobState;
-use crate::unique::Duplicate;
 
 /// A result with uniqueue's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -282,12 +281,6 @@ pub enum Error {
     Database(#[source] sqlx::Error),
 }
 
-impl From<sqlx::Error> for Error {
-    fn from(error: sqlx::Error) -> Self {
-        queue_full(&error).unwrap_or(Error::Database(error))
-    }
-}
-
 impl Error {
     /// The error of a connection that could not be made. It names the host, the port, the user and the database.
     #[must_use]
@@ -306,37 +299,6 @@ impl Error {
         match self {
             Error::Rejected(rejections) => rejections,
             _ => &[],
-        }
-    }
-}
-
-/// One input of an insert that was refused, and the job that claims its key.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct Rejection {
-    /// The index of the input in the call, counted from 0.
-    pub index: usize,
-    /// The job that claims the key. If `earlier` is set, it was not inserted either, and no job has this id.
-    pub holder: JobId,
-    /// The holder's state at the time of the insert.
-    pub holder_state: JobState,
-    /// The index of the input that is the holder, where two inputs of one call have the same key.
-    pub earlier: Option<usize>,
-    /// The key, for how long the holder has it, and the event that frees it.
-    pub duplicate: Duplicate,
-}
-
-impl Rejection {
-    pub(crate) const fn new(index: usize, earlier: Option<usize>, duplicate: Duplicate) -> Self {
-        Self { index, holder: duplicate.holder, holder_state: duplicate.holder_state, earlier, duplicate }
-    }
-}
-
-impl fmt::Display for Rejection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.earlier {
-            Some(index) => write!(f, "{index} of the same call"),
-            None => write!(f, "{} ({})", self.holder, self.holder_state),
         }
     }
 }

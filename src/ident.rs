@@ -1,15 +1,14 @@
 //! Names, parsed once at the edge: [`Kind`], [`QueueName`], [`PeriodicName`], [`SchemaName`], and [`JobId`].
 
+mod parse;
+
 use std::fmt;
-use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize, Serializer};
 use time::OffsetDateTime;
 use uuid::{ContextV7, Timestamp, Uuid};
-
-use crate::error::{Error, Result};
 
 /// The longest kind or queue name, in bytes of UTF-8.
 pub const MAX_NAME_BYTES: usize = 128;
@@ -18,7 +17,7 @@ pub const MAX_NAME_BYTES: usize = 128;
 pub const MAX_SCHEMA_BYTES: usize = 50;
 
 macro_rules! name {
-    ($(#[$doc:meta])* $type:ident, $what:literal) => {
+    ($(#[$doc:meta])* $type:ident) => {
         $(#[$doc])*
         ///
         /// 1 to 128 bytes of text without control characters.
@@ -29,23 +28,6 @@ macro_rules! name {
             /// A name read back from the database, which checked it when it was stored.
             pub(crate) fn from_stored(stored: &str) -> Self {
                 Self(stored.into())
-            }
-
-            #[doc = concat!("Checks a ", $what, " name.")]
-            ///
-            /// # Errors
-            ///
-            /// [`Error::InvalidName`] when it is empty, longer than
-            /// [`MAX_NAME_BYTES`] or holds a control character.
-            pub fn new(given: impl Into<String>) -> Result<Self> {
-                Self::parse(&given.into())
-            }
-
-            pub(crate) fn parse(given: &str) -> Result<Self> {
-                match name_problem(given) {
-                    None => Ok(Self(given.into())),
-                    Some(problem) => Err(Error::InvalidName { what: $what, problem, given: given.to_owned() }),
-                }
             }
 
             /// The name as text.
@@ -67,14 +49,6 @@ macro_rules! name {
             }
         }
 
-        impl FromStr for $type {
-            type Err = Error;
-
-            fn from_str(given: &str) -> Result<Self> {
-                Self::parse(given)
-            }
-        }
-
         impl AsRef<str> for $type {
             fn as_ref(&self) -> &str {
                 &self.0
@@ -85,20 +59,17 @@ macro_rules! name {
 
 name!(
     /// A job's type name, such as `email.send`.
-    Kind,
-    "kind"
+    Kind
 );
 
 name!(
     /// The name of a queue. The default queue is [`QueueName::DEFAULT`].
-    QueueName,
-    "queue"
+    QueueName
 );
 
 name!(
     /// The name of a periodic job.
-    PeriodicName,
-    "periodic job"
+    PeriodicName
 );
 
 impl QueueName {
@@ -113,18 +84,6 @@ impl Default for QueueName {
     }
 }
 
-fn name_problem(given: &str) -> Option<&'static str> {
-    if given.is_empty() {
-        Some("must not be empty")
-    } else if given.len() > MAX_NAME_BYTES {
-        Some("must not be longer than 128 bytes")
-    } else if given.chars().any(char::is_control) {
-        Some("must not hold control characters")
-    } else {
-        None
-    }
-}
-
 /// The database schema that holds the queue. Default: `uniqueue`.
 ///
 /// A letter or underscore, then letters, digits, `_` or `-` (ASCII), at most
@@ -133,30 +92,6 @@ fn name_problem(given: &str) -> Option<&'static str> {
 pub struct SchemaName(String);
 
 impl SchemaName {
-    /// Checks a schema name.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidName`] when the name is not of the form above.
-    pub fn new(given: impl Into<String>) -> Result<Self> {
-        let given = given.into();
-        let first_is_fine = given.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        let rest_is_fine = given.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-        let problem = if !first_is_fine || !rest_is_fine {
-            Some("must be a letter or underscore, then letters, digits, _ or -")
-        } else if given.len() > MAX_SCHEMA_BYTES {
-            Some("must not be longer than 50 bytes")
-        } else if given.starts_with("pg_") {
-            Some("must not start with pg_, which PostgreSQL reserves")
-        } else {
-            None
-        };
-        match problem {
-            None => Ok(Self(given)),
-            Some(problem) => Err(Error::InvalidName { what: "schema", problem, given }),
-        }
-    }
-
     /// The name as text, unquoted.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -180,14 +115,6 @@ impl Default for SchemaName {
 impl fmt::Display for SchemaName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
-    }
-}
-
-impl FromStr for SchemaName {
-    type Err = Error;
-
-    fn from_str(given: &str) -> Result<Self> {
-        Self::new(given)
     }
 }
 
@@ -262,36 +189,9 @@ impl fmt::Display for JobId {
     }
 }
 
-impl FromStr for JobId {
-    type Err = Error;
-
-    fn from_str(given: &str) -> Result<Self> {
-        given.parse().map(Self).map_err(|_| Error::InvalidJobId { given: given.to_owned() })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn empty_long_and_control_names_are_refused_by_name() {
-        for bad in ["", "a\0b", "tab\t", &"x".repeat(MAX_NAME_BYTES + 1)] {
-            assert!(Kind::new(bad).is_err(), "{bad:?}");
-            assert!(QueueName::new(bad).is_err(), "{bad:?}");
-        }
-        let error = QueueName::new("").unwrap_err().to_string();
-        assert_eq!(error, "invalid queue: must not be empty: \"\"");
-        assert_eq!(Kind::new("é".repeat(64)).unwrap().as_str().len(), 128);
-    }
-
-    #[test]
-    fn schema_names_cannot_carry_sql() {
-        for bad in ["", "1a", "a b", "a\"b", "a;b", "pg_x", "é", &"x".repeat(51)] {
-            assert!(SchemaName::new(bad).is_err(), "{bad:?}");
-        }
-        assert_eq!(SchemaName::new("my-app").unwrap().quoted(), "\"my-app\"");
-    }
 
     #[test]
     fn ids_of_one_process_are_in_order() {

@@ -1,11 +1,10 @@
 //! The eight states of a job.
 
+mod parse;
+
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-
-use crate::error::{Error, Result};
 
 /// The state of a job.
 ///
@@ -76,35 +75,5 @@ impl JobState {
 impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
-    }
-}
-
-impl FromStr for JobState {
-    type Err = Error;
-
-    fn from_str(given: &str) -> Result<Self> {
-        JobState::ALL
-            .into_iter()
-            .find(|state| state.as_str() == given)
-            .ok_or_else(|| Error::UnknownState { given: given.to_owned() })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_state_reads_back_from_its_name() {
-        for state in JobState::ALL {
-            assert_eq!(state.as_str().parse::<JobState>().unwrap(), state);
-            assert_eq!(serde_json::to_value(state).unwrap(), serde_json::json!(state.as_str()));
-        }
-    }
-
-    #[test]
-    fn an_unknown_state_is_named_in_the_error() {
-        let error = "active".parse::<JobState>().unwrap_err();
-        assert!(error.to_string().contains("\"active\""), "{error}");
     }
 }

@@ -10,9 +10,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::Client;
 use crate::event::Event;
-use crate::metrics;
 
 /// The default number of events that a subscriber may be behind.
 pub(super) const EVENT_BUFFER: usize = 8_192;
@@ -43,7 +41,7 @@ impl Bus {
         }
     }
 
-    fn subscribe(&self) -> Events {
+    pub(super) fn subscribe(&self) -> Events {
         let ring = self.ring.get_or_init(|| broadcast::Sender::new(self.buffer.max(1)));
         let receiver = ring.subscribe();
         self.subscribers.fetch_add(1, Ordering::Relaxed);
@@ -51,7 +49,7 @@ impl Bus {
     }
 }
 
-/// A subscription to events. Made by [`Client::events`]; ends when it is dropped.
+/// A subscription to events. Made by [`Client::events`](crate::Client::events); ends when it is dropped.
 #[derive(Debug)]
 #[must_use = "events are lost unless they are received"]
 pub struct Events {
@@ -84,48 +82,5 @@ impl Events {
 impl Drop for Events {
     fn drop(&mut self) {
         self.subscribers.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Client {
-    /// Subscribes to the events of this client, its clones and their runners, from now on. Events of other
-    /// processes are not among them.
-    ///
-    /// Two changes that the database makes by itself have no event: a job that is due becomes available, and a job
-    /// whose policy says so is discarded when it is promoted or fetched while another job holds its unique key.
-    ///
-    /// A subscriber never slows a runner: it may be 8,192 events behind
-    /// ([`ClientBuilder::event_buffer`](super::ClientBuilder::event_buffer)). Then it loses the oldest, and
-    /// [`Events::missed`] returns how many. Without a subscriber events cost nothing.
-    ///
-    /// ```no_run
-    /// # use uniqueue::{Client, Happened};
-    /// # async fn run(client: Client) {
-    /// let mut events = client.events();
-    /// tokio::spawn(async move {
-    ///     while let Some(event) = events.recv().await {
-    ///         if let Happened::Discarded { reason, .. } = &event.happened {
-    ///             println!("{} {}: given up: {reason}", event.kind, event.id);
-    ///         }
-    ///     }
-    /// });
-    /// # }
-    /// ```
-    ///
-    /// See [`Happened`](crate::Happened) for the events and their times.
-    pub fn events(&self) -> Events {
-        self.inner.bus.subscribe()
-    }
-
-    /// Counts a rare event in the metrics, and publishes it if there is a subscriber.
-    pub(crate) fn publish(&self, event: Event) {
-        metrics::count(&event.happened, &event.kind, &event.queue);
-        if self.bus().is_heard() {
-            self.bus().tell(event);
-        }
-    }
-
-    pub(crate) fn bus(&self) -> &Bus {
-        &self.inner.bus
     }
 }

@@ -26,6 +26,7 @@ mod queues;
 mod request;
 mod stats;
 mod stuck;
+mod subscribe;
 mod url;
 mod wait;
 mod watch;

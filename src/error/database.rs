@@ -1,9 +1,6 @@
 //! The text of a database error: the server's message and a hint.
 
-use serde::Deserialize;
-use sqlx::postgres::{PgConnectOptions, PgDatabaseError};
-
-use super::Error;
+use sqlx::postgres::PgConnectOptions;
 
 /// The text of a database error, without the line number that sqlx adds: it is a line of PostgreSQL's source, and reads
 /// as one of the statement.
@@ -12,22 +9,6 @@ pub(super) fn database_text(error: &sqlx::Error) -> String {
         sqlx::Error::Database(error) => format!("error returned from database: {}", one_line(error.message())),
         other => one_line(&other.to_string()),
     }
-}
-
-/// The error of an insert that the limit of a queue refused.
-pub(super) fn queue_full(error: &sqlx::Error) -> Option<Error> {
-    #[derive(Deserialize)]
-    struct Detail {
-        queue: String,
-        max_waiting: u32,
-        room: u32,
-    }
-    let error = error.as_database_error()?.try_downcast_ref::<PgDatabaseError>()?;
-    if error.code() != "UQ003" {
-        return None;
-    }
-    let Detail { queue, max_waiting, room } = serde_json::from_str(error.detail()?).ok()?;
-    Some(Error::QueueFull { queue, max_waiting, room })
 }
 
 /// The text of an error while connecting.

@@ -1,8 +1,6 @@
 //! Fetching the next jobs.
 
-use std::cmp::Ordering;
 use std::collections::HashSet;
-use std::time::Duration;
 
 use serde::Serialize;
 use sqlx::types::Json;
@@ -10,9 +8,10 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Statements, fetch_answer, query};
+use super::fetch_answer::{self, Fetched, order_of_work};
+use super::{Statements, query};
 use crate::error::Result;
-use crate::ident::{JobId, Kind, QueueName};
+use crate::ident::QueueName;
 use crate::job::JobRow;
 use crate::state::JobState;
 
@@ -72,100 +71,6 @@ pub(crate) struct Position {
     pub(crate) priority: i16,
     pub(crate) scheduled_at: OffsetDateTime,
     pub(crate) id: Uuid,
-}
-
-/// What a fetch took, and what its scan was.
-#[derive(Debug)]
-pub(crate) struct Fetched {
-    /// The jobs, in the order of work. All of them are running since the fetch.
-    pub(crate) jobs: Vec<JobRow>,
-    /// Jobs that are running as well, but whose rows cannot be read.
-    pub(crate) unreadable: Vec<Unreadable>,
-    /// The bytes of their values as they came.
-    pub(crate) bytes: usize,
-    /// When the scan began, by the database's clock.
-    pub(crate) began_at: OffsetDateTime,
-    /// How long the scan took, without the visits of groups.
-    pub(crate) took: Duration,
-    /// The queues that gave fewer jobs than they have, or none: paused ones, and full ones, and
-    /// those that are held or have no token of their rate.
-    pub(crate) held_back: Vec<QueueName>,
-    /// The queues with a limit or a rate over all runners.
-    pub(crate) limited: Vec<QueueName>,
-    /// The queues that had suspects to fetch.
-    pub(crate) suspected: Vec<QueueName>,
-    /// How often the next suspect crashed, in a queue where all of them crashed more than once, so that each of them is to
-    /// run alone.
-    pub(crate) alone_crashes: Option<u16>,
-    /// The queues with jobs that have one attempt and were not taken, since no idle slot was left.
-    pub(crate) left_out: Vec<QueueName>,
-    /// The queues with available jobs of groups.
-    pub(crate) with_groups: Vec<QueueName>,
-    /// The queues whose groups were visited.
-    pub(crate) visited: Vec<Visited>,
-    /// How long until a queue or a group that is held, or has no token of its rate, may start a job: the first of them.
-    pub(crate) next_in: Option<Duration>,
-}
-
-impl Fetched {
-    /// How many jobs the fetch took.
-    pub(crate) const fn count(&self) -> usize {
-        self.jobs.len() + self.unreadable.len()
-    }
-
-    /// Whether it took this job.
-    pub(crate) fn has(&self, id: Uuid) -> bool {
-        let mut ids = self.jobs.iter().map(|job| job.id).chain(self.unreadable.iter().map(|job| job.id));
-        ids.any(|taken| taken.as_uuid() == id)
-    }
-
-    /// What came of the visit of a queue's groups. None: they were not visited.
-    pub(crate) fn visit_of(&self, queue: &QueueName) -> Option<&Visited> {
-        self.visited.iter().find(|visited| visited.queue == *queue)
-    }
-
-    /// What two statements took that were sent at once.
-    pub(crate) fn and(mut self, other: Self) -> Self {
-        self.jobs.extend(other.jobs);
-        self.jobs.sort_by(order_of_work);
-        self.unreadable.extend(other.unreadable);
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.began_at = self.began_at.min(other.began_at);
-        self.took = self.took.max(other.took);
-        self.held_back.extend(other.held_back);
-        self.limited.extend(other.limited);
-        self.suspected.extend(other.suspected);
-        self.alone_crashes = [self.alone_crashes, other.alone_crashes].into_iter().flatten().min();
-        self.left_out.extend(other.left_out);
-        self.with_groups.extend(other.with_groups);
-        self.visited.extend(other.visited);
-        self.next_in = [self.next_in, other.next_in].into_iter().flatten().min();
-        self
-    }
-}
-
-/// What came of a visit of the groups of a queue.
-#[derive(Clone, Debug)]
-pub(crate) struct Visited {
-    pub(crate) queue: QueueName,
-    /// The next fetch goes on behind this group. Where nothing could start, it is the group that this visit began behind,
-    /// or another one where the visit ended before it came round to that.
-    pub(crate) reached: String,
-    /// Whether any of their jobs could start.
-    pub(crate) has_startable: bool,
-    pub(crate) took: Duration,
-}
-
-/// A job whose row cannot be read, such as one whose `meta` was changed by hand to something that this version does not
-/// know. It must not keep the jobs that were fetched with it from their workers.
-#[derive(Debug)]
-pub(crate) struct Unreadable {
-    pub(crate) id: JobId,
-    pub(crate) kind: Kind,
-    pub(crate) queue: QueueName,
-    pub(crate) attempt: u16,
-    pub(crate) run: u32,
-    pub(crate) problem: String,
 }
 
 /// What a fetch is to take.
@@ -235,10 +140,6 @@ impl<'a> Wanted<'a> {
             freed: &groups.freed,
         }
     }
-}
-
-fn order_of_work(a: &JobRow, b: &JobRow) -> Ordering {
-    (b.priority.cmp(&a.priority)).then_with(|| (a.scheduled_at, a.id).cmp(&(b.scheduled_at, b.id)))
 }
 
 /// Reads the claims of jobs that came back to their unique states when they were fetched: whether they got their claim

@@ -63,9 +63,8 @@ pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_clai
 pub(crate) use self::change_log::{LogEntry, list_changes, log_change, prune_changes};
 pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
 pub(crate) use self::explain::{Explained, explain_unique};
-pub(crate) use self::fetch::{
-    Demand, Fetched, GroupVisit, Position, Slots, Suspects, Unreadable, Visited, fetch, give_back,
-};
+pub(crate) use self::fetch::{Demand, GroupVisit, Position, Slots, Suspects, fetch, give_back};
+pub(crate) use self::fetch_answer::{Fetched, Unreadable, Visited};
 pub(crate) use self::finish::{Ending, Finished, Hold, RunResult, Verdict, finish, locked, not_completed, still_held};
 pub(crate) use self::full_queues::{FullQueue, full_queues};
 pub(crate) use self::health::{

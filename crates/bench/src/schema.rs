@@ -5,10 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use sqlx::Row;
+use sqlx::{AssertSqlSafe, PgConnection, Row};
+use uniqueue::SchemaName;
 
 use crate::failure::Failure;
-use crate::test_database::TestDatabase;
 
 /// The comment of the schema.
 const MARK: &str = "made by uniqueue bench, which drops it";
@@ -20,35 +20,35 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 const DROP_RETRIES: u32 = 5;
 
 /// Makes the schema, unless the name belongs to something else.
-pub(crate) async fn claim(database: &mut TestDatabase) -> Result<(), Failure> {
-    lock(database).await?;
+pub(crate) async fn claim(connection: &mut PgConnection, schema: &SchemaName) -> Result<(), Failure> {
+    lock(connection, schema).await?;
     let found = sqlx::query("SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = $1")
-        .bind(database.schema.as_str())
-        .fetch_optional(&mut database.connection)
+        .bind(schema.as_str())
+        .fetch_optional(&mut *connection)
         .await?;
     if let Some(row) = found {
         let comment: Option<String> = row.try_get(0)?;
-        if comment.as_deref() != Some(MARK) || holds_other_jobs(database).await? {
+        if comment.as_deref() != Some(MARK) || holds_other_jobs(connection, schema).await? {
             return Err(Failure::refused(
-                format!("the bench did not make this schema, or not all that is in it: {}", database.schema),
+                format!("the bench did not make this schema, or not all that is in it: {schema}"),
                 "choose another --schema: the bench empties and drops the one it works in",
             ));
         }
-        drop_schema(database).await?;
+        drop_schema(connection, schema).await?;
     }
-    let schema = database.schema.quoted();
-    database.execute(&format!("CREATE SCHEMA {schema}")).await?;
-    database.execute(&format!("COMMENT ON SCHEMA {schema} IS '{MARK}'")).await?;
+    let schema = schema.quoted();
+    execute(connection, format!("CREATE SCHEMA {schema}")).await?;
+    execute(connection, format!("COMMENT ON SCHEMA {schema} IS '{MARK}'")).await?;
     Ok(())
 }
 
 /// Takes the lock of the schema for this session.
-async fn lock(database: &mut TestDatabase) -> Result<(), Failure> {
+async fn lock(connection: &mut PgConnection, schema: &SchemaName) -> Result<(), Failure> {
     let began_at = Instant::now();
     loop {
         let is_locked: bool = sqlx::query("SELECT pg_try_advisory_lock(hashtextextended('uniqueue bench ' || $1, 0))")
-            .bind(database.schema.as_str())
-            .fetch_one(&mut database.connection)
+            .bind(schema.as_str())
+            .fetch_one(&mut *connection)
             .await?
             .try_get(0)?;
         if is_locked {
@@ -56,7 +56,7 @@ async fn lock(database: &mut TestDatabase) -> Result<(), Failure> {
         }
         if began_at.elapsed() > LOCK_TIMEOUT {
             return Err(Failure::refused(
-                format!("another bench is running in this database and schema: {}", database.schema),
+                format!("another bench is running in this database and schema: {schema}"),
                 "wait for its end, or choose another --schema",
             ));
         }
@@ -64,29 +64,34 @@ async fn lock(database: &mut TestDatabase) -> Result<(), Failure> {
     }
 }
 
-async fn holds_other_jobs(database: &mut TestDatabase) -> sqlx::Result<bool> {
+async fn holds_other_jobs(connection: &mut PgConnection, schema: &SchemaName) -> sqlx::Result<bool> {
     let has_table: bool = sqlx::query("SELECT to_regclass($1) IS NOT NULL")
-        .bind(format!("{}.job", database.schema.quoted()))
-        .fetch_one(&mut database.connection)
+        .bind(format!("{}.job", schema.quoted()))
+        .fetch_one(&mut *connection)
         .await?
         .try_get(0)?;
     if !has_table {
         return Ok(false);
     }
-    let others = database.sql("SELECT EXISTS (SELECT FROM /* schema */job WHERE kind <> 'bench')");
-    sqlx::query(others).fetch_one(&mut database.connection).await?.try_get(0)
+    let others = format!("SELECT EXISTS (SELECT FROM {}.job WHERE kind <> 'bench')", schema.quoted());
+    sqlx::query(AssertSqlSafe(others)).fetch_one(&mut *connection).await?.try_get(0)
 }
 
-pub(crate) async fn drop_schema(database: &mut TestDatabase) -> sqlx::Result<()> {
-    let schema = database.schema.quoted();
+pub(crate) async fn drop_schema(connection: &mut PgConnection, schema: &SchemaName) -> sqlx::Result<()> {
+    let schema = schema.quoted();
     let mut retries = 0;
     loop {
-        match database.execute(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE")).await {
+        match execute(connection, format!("DROP SCHEMA IF EXISTS {schema} CASCADE")).await {
             // An interrupted run may still hold locks that it took in another order.
             Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("40P01") && retries < DROP_RETRIES => {
                 retries += 1;
             }
-            dropped => return dropped.map(drop),
+            dropped => return dropped,
         }
     }
+}
+
+/// Runs a statement. Safe to splice: the name of the schema is quoted, and checked against an alphabet without quotes.
+async fn execute(connection: &mut PgConnection, statement: String) -> sqlx::Result<()> {
+    sqlx::raw_sql(AssertSqlSafe(statement)).execute(connection).await.map(drop)
 }

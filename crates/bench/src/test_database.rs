@@ -67,7 +67,7 @@ impl TestDatabase {
             postgres,
         };
         database.facts = Facts::read(&mut database.connection, version, database.postgres.as_ref()).await?;
-        schema::claim(&mut database).await?;
+        schema::claim(&mut database.connection, &database.schema).await?;
         let migrated = client.migrate().await;
         client.pool().close().await;
         if let Err(error) = migrated {
@@ -155,7 +155,7 @@ impl TestDatabase {
         let mut fresh = PgConnection::connect(&self.url).await?;
         std::mem::swap(&mut self.connection, &mut fresh);
         drop(fresh);
-        schema::drop_schema(&mut self).await?;
+        schema::drop_schema(&mut self.connection, &self.schema).await?;
         Ok(self.connection.close().await?)
     }
 }

@@ -5,6 +5,7 @@ use time::OffsetDateTime;
 use uniqueue::{PeriodicRow, PeriodicRun, PeriodicSource};
 
 use self::define::{AddArguments, SetArguments};
+use self::unknown::unknown;
 use crate::database::Database;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
@@ -12,6 +13,7 @@ use crate::output::{self, Cell, Column, Style, Table, format_relative, printable
 use crate::verdict::Verdict;
 
 mod define;
+mod unknown;
 
 /// List, add, change, run, pause, resume and remove periodic jobs.
 #[derive(Debug, Args)]
@@ -221,9 +223,4 @@ async fn change(change: Change, name: &str, database: &DatabaseArguments) -> Res
         output::print_message(&format!("periodic job {} is {word}\n", printable(name)))?;
     }
     Ok(Verdict::Fine)
-}
-
-fn unknown(name: &str) -> Verdict {
-    output::print_to_stderr(&format!("no such periodic job: {name:?}; `uniqueue periodic list` lists them"));
-    Verdict::NotFine
 }

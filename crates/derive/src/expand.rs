@@ -11,7 +11,7 @@ use crate::attributes::JobAttributes;
 use crate::consistency::{self, Warning};
 use crate::entries::Setting;
 use crate::fields::{Fields, selector};
-use crate::group;
+use crate::group_check;
 use crate::problems::Problems;
 use crate::unique::{Args, Unique};
 use crate::unique_values::{Like, Update};
@@ -29,7 +29,7 @@ pub(crate) fn job(input: &DeriveInput) -> TokenStream {
     if let Some(unique) = &attributes.unique {
         consistency::check(unique, &fields, &mut problems);
     }
-    group::check(&attributes, &fields, &mut problems);
+    group_check::check(&attributes, &fields, &mut problems);
     if problems.count() == 0 {
         return implementation(&input.ident, &attributes, &fields);
     }

@@ -27,6 +27,7 @@ mod entries;
 mod expand;
 mod fields;
 mod group;
+mod group_check;
 mod iso8601;
 mod length;
 mod problems;

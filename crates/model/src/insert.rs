@@ -1,26 +1,7 @@
 //! Inserts in callers' transactions, and the ends of these.
 
-use crate::setting::{Mutation, Setting};
+use crate::setting::{Answer, Mutation, Setting};
 use crate::world::{Job, Phase, Transaction, World, bit};
-
-/// What a duplicate does.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Answer {
-    /// The caller gets the holder.
-    Ignore,
-    /// The caller gets an error that names the holder, and its transaction goes on.
-    Reject,
-    /// The waiting holder is changed in place.
-    Update,
-    /// The waiting holder is cancelled.
-    Replace,
-    /// The holder is cancelled even if it runs.
-    Preempt,
-    /// A run begins after the commit.
-    RunAgain,
-    /// The same where the holder is due and another transaction locked it: the newcomer goes in without the claim.
-    RunAgainAside,
-}
 
 /// Inserts a job, or meets its holder. `false`: not possible, or not yet.
 pub(crate) fn insert(setting: &Setting, world: &mut World, number: u8, key: u8, answer: Answer) -> bool {

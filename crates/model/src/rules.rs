@@ -2,10 +2,8 @@
 
 use stateright::{Model, Property};
 
-use crate::Action;
-use crate::insert::Answer;
-use crate::run::Outcome;
-use crate::setting::Setting;
+use crate::action::Action;
+use crate::setting::{Answer, Outcome, Setting};
 use crate::world::{Job, Phase, World, bit, is_in_index};
 
 /// At most one job claims a key.

@@ -1,22 +1,7 @@
 //! Runs: fetches, results, and crashes.
 
-use crate::setting::{Mutation, Setting};
+use crate::setting::{Mutation, Outcome, Setting};
 use crate::world::{Job, MAX_IN_HAND, Phase, World};
-
-/// How a run ends.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Outcome {
-    /// The job is done.
-    Complete,
-    /// It failed, and is tried again.
-    Retry,
-    /// It is to run later.
-    Snooze,
-    /// It failed for good.
-    Discard,
-    /// It was never started: the runner fetched it ahead.
-    GiveBack,
-}
 
 /// Fetches the first job that may start. `false`: there is none.
 pub(crate) fn fetch(setting: &Setting, world: &mut World, runner: u8) -> bool {

@@ -1,9 +1,5 @@
 //! What a check covers, and which rule it breaks on purpose.
 
-use crate::insert::Answer;
-use crate::run::Outcome;
-use crate::world::Scope;
-
 /// The bounds of a check.
 #[derive(Clone, Debug)]
 pub struct Setting {
@@ -42,6 +38,53 @@ impl Setting {
     pub(crate) fn breaks(&self, mutation: Mutation) -> bool {
         self.mutation == Some(mutation)
     }
+}
+
+/// In which states a job claims its key.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Scope {
+    /// While it waits.
+    Queued,
+    /// While it waits or runs.
+    Active,
+    /// Also when it is completed.
+    Completed,
+    /// While it is scheduled or retryable: a job leaves its states and comes back to them.
+    Delayed,
+}
+
+/// What a duplicate does.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Answer {
+    /// The caller gets the holder.
+    Ignore,
+    /// The caller gets an error that names the holder, and its transaction goes on.
+    Reject,
+    /// The waiting holder is changed in place.
+    Update,
+    /// The waiting holder is cancelled.
+    Replace,
+    /// The holder is cancelled even if it runs.
+    Preempt,
+    /// A run begins after the commit.
+    RunAgain,
+    /// The same where the holder is due and another transaction locked it: the newcomer goes in without the claim.
+    RunAgainAside,
+}
+
+/// How a run ends.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Outcome {
+    /// The job is done.
+    Complete,
+    /// It failed, and is tried again.
+    Retry,
+    /// It is to run later.
+    Snooze,
+    /// It failed for good.
+    Discard,
+    /// It was never started: the runner fetched it ahead.
+    GiveBack,
 }
 
 /// A rule broken on purpose.

@@ -1,6 +1,6 @@
 //! The state of the model: jobs as rows, open transactions, and runners.
 
-use crate::setting::{Mutation, Setting};
+use crate::setting::{Mutation, Scope, Setting};
 
 /// How many runs a runner has in hand at most: one that it works, and one that was taken away from it.
 pub(crate) const MAX_IN_HAND: u8 = 2;
@@ -26,19 +26,6 @@ impl Phase {
     pub(crate) const fn is_waiting(self) -> bool {
         matches!(self, Self::Scheduled | Self::Available | Self::Retryable)
     }
-}
-
-/// In which states a job claims its key.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Scope {
-    /// While it waits.
-    Queued,
-    /// While it waits or runs.
-    Active,
-    /// Also when it is completed.
-    Completed,
-    /// While it is scheduled or retryable: a job leaves its states and comes back to them.
-    Delayed,
 }
 
 impl Scope {

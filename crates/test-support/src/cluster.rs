@@ -11,7 +11,7 @@ use uniqueue::embedded::Postgres;
 
 use crate::WAIT;
 use crate::odd::{self, Clock};
-use crate::process::signal;
+use crate::process::{postmaster, signal};
 use crate::proxy::Proxy;
 
 /// Every change of a job's state, as the database committed it. The queue itself has no triggers;
@@ -136,9 +136,4 @@ async fn connect(url: &str) -> PgPool {
     // The tormentor knows it by this name, and spares it.
     let options = options.application_name("verdict").options([("default_transaction_isolation", "read committed")]);
     PgPoolOptions::new().max_connections(4).acquire_timeout(WAIT).connect_with(options).await.expect("a pool")
-}
-
-pub fn postmaster(data_dir: &Path) -> u32 {
-    let status = fs::read_to_string(data_dir.join("postmaster.pid")).expect("a running server");
-    status.lines().next().and_then(|line| line.parse().ok()).expect("a process number")
 }

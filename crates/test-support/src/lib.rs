@@ -10,6 +10,7 @@ mod catalog;
 pub mod cluster;
 pub mod dice;
 mod frames;
+mod keeper;
 mod log;
 pub mod odd;
 pub mod process;

@@ -90,7 +90,7 @@ pub async fn create(url: &str) {
 /// The directory of the binaries that the tests use.
 async fn binaries() -> PathBuf {
     let postgres = Postgres::builder().start().await.expect("a server");
-    let binary = fs::read_link(format!("/proc/{}/exe", crate::cluster::postmaster(postgres.data_dir())));
+    let binary = fs::read_link(format!("/proc/{}/exe", crate::process::postmaster(postgres.data_dir())));
     postgres.stop().await.expect("a stop");
     binary.expect("the server's binary").parent().expect("its directory").to_path_buf()
 }

@@ -1,7 +1,9 @@
 //! Runners in processes of their own, which can be killed, stopped and continued.
 
 use std::env;
+use std::fs;
 use std::io::Read;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -181,4 +183,10 @@ async fn run(order: Order) {
     };
     shutdown.await;
     handle.stop().await.unwrap();
+}
+
+/// The process of a server with this data directory.
+pub fn postmaster(data_dir: &Path) -> u32 {
+    let status = fs::read_to_string(data_dir.join("postmaster.pid")).expect("a running server");
+    status.lines().next().and_then(|line| line.parse().ok()).expect("a process number")
 }

@@ -11,7 +11,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 
-use super::statements::{Keeper, statements};
+use super::keeper::{Keeper, statements};
 
 static SEEN: OnceLock<InMemorySpanExporter> = OnceLock::new();
 

@@ -7,8 +7,7 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, html};
 use uniqueue::Error;
 
-use crate::html::{Document, Hostile, document};
-use crate::page::Page;
+use crate::html::Hostile;
 
 /// A request that cannot be answered.
 #[derive(Clone, Debug)]
@@ -40,19 +39,8 @@ impl From<Error> for Failure {
 /// The words of a failure, which a response carries to the gate of its route.
 #[derive(Clone)]
 pub(crate) struct Told {
-    title: &'static str,
-    text: String,
-}
-
-/// The same failure as a page with its navigation, where the visitor may read.
-pub(crate) fn with_navigation(page: &Page, failed: Response) -> Response {
-    let Some(Told { title, text }) = failed.extensions().get::<Told>() else { return failed };
-    let body = html! {
-        p.callout.critical role="alert" data-old[failed.status() == StatusCode::SERVICE_UNAVAILABLE] { (Hostile(text)) }
-        p { "Go back with your browser, reload the page, or open the " a href=(page.link("/")) { "overview" } "." }
-    };
-    let (_, document) = document(page, Document { title, is_live: false, actions: html! {}, body });
-    (failed.status(), document).into_response()
+    pub(crate) title: &'static str,
+    pub(crate) text: String,
 }
 
 /// Whether PostgreSQL refused a NUL in a text (22021) or in JSON (22P05). Each text of a statement comes from the request.

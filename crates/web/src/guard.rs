@@ -15,7 +15,8 @@ use tower_http::csrf::CsrfLayer;
 
 use crate::access::Needs;
 use crate::app::App;
-use crate::failure::{Failure, Told, with_navigation};
+use crate::failure::{Failure, Told};
+use crate::failure_page::with_navigation;
 use crate::page::Page;
 
 /// How long a page may take. The policy lab takes half of it.

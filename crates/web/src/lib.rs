@@ -26,6 +26,7 @@ mod assets;
 mod bulk;
 mod clock;
 mod failure;
+mod failure_page;
 mod fields;
 mod guard;
 mod health;

@@ -4,6 +4,7 @@
 //! tabs get its answer, until the next sample or the next change from the dashboard. So a page costs one look-up a sample,
 //! however many tabs show it.
 
+use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, PoisonError};
@@ -11,13 +12,8 @@ use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 use tokio::sync::Mutex;
-use uniqueue::{FailingKind, JobId, RunnerInfo, RunningJobInfo, WaitingInsert};
 
 use crate::failure::Failure;
-use crate::pages::group::FoundGroup;
-use crate::pages::groups::{FoundGroups, GroupQuery};
-use crate::pages::job::FoundJob;
-use crate::pages::key::KeyState;
 
 /// How long an answer is shared where no sample follows, as when no tab follows the queue.
 const SHARED_FOR: Duration = Duration::from_secs(2);
@@ -25,18 +21,29 @@ const SHARED_FOR: Duration = Duration::from_secs(2);
 /// The most jobs, the most keys, and the most queues, whose answers are kept.
 const MOST: usize = 32;
 
-/// What the pages that follow the queue show, except what the sampler reads.
+/// The shared answers of a dashboard. An answer is found by its type and by what was asked for.
 #[derive(Default)]
-pub(crate) struct Answers {
-    pub(crate) running: Answer<Vec<RunningJobInfo>>,
-    pub(crate) runners: Answer<Timed<Vec<RunnerInfo>>>,
-    pub(crate) failing: Answer<Timed<Vec<FailingKind>>>,
-    pub(crate) waiting: Answer<Vec<WaitingInsert>>,
-    pub(crate) groups: Keyed<GroupQuery, Timed<FoundGroups>>,
-    /// By queue and key.
-    pub(crate) group: Keyed<(String, String), Timed<FoundGroup>>,
-    pub(crate) jobs: Keyed<JobId, Timed<FoundJob>>,
-    pub(crate) keys: Keyed<String, Timed<KeyState>>,
+pub(crate) struct Answers(std::sync::Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+
+impl Answers {
+    /// The answer to a question that has no key.
+    pub(crate) fn one<T: Send + Sync + 'static>(&self) -> Arc<Answer<T>> {
+        self.of(())
+    }
+
+    /// The answer about the thing with this key.
+    pub(crate) fn of<K, T>(&self, key: K) -> Arc<Answer<T>>
+    where
+        K: Eq + Hash + Send + 'static,
+        T: Send + Sync + 'static,
+    {
+        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || -> Arc<dyn Any + Send + Sync> { Arc::new(Keyed::<K, T>::default()) };
+        let kind = Arc::clone(kinds.entry(TypeId::of::<Keyed<K, T>>()).or_insert_with(new));
+        drop(kinds);
+        // The entry has the type that its key names.
+        kind.downcast::<Keyed<K, T>>().unwrap_or_default().of(key)
+    }
 }
 
 /// An answer, and the database's time when it was read.
@@ -96,7 +103,7 @@ impl<T> Answer<T> {
 }
 
 /// Shared answers about things with a name.
-pub(crate) struct Keyed<K, T>(std::sync::Mutex<HashMap<K, Arc<Answer<T>>>>);
+struct Keyed<K, T>(std::sync::Mutex<HashMap<K, Arc<Answer<T>>>>);
 
 impl<K, T> Default for Keyed<K, T> {
     fn default() -> Self {
@@ -106,7 +113,7 @@ impl<K, T> Default for Keyed<K, T> {
 
 impl<K: Eq + Hash, T> Keyed<K, T> {
     /// The answer about one of them.
-    pub(crate) fn of(&self, key: K) -> Arc<Answer<T>> {
+    fn of(&self, key: K) -> Arc<Answer<T>> {
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if answers.len() >= MOST && !answers.contains_key(&key) {
             // Those that a request waits for stay.

@@ -6,7 +6,8 @@ use sqlx::PgConnection;
 
 use super::Client;
 use super::batch::Batch;
-use super::coalescer::{Coalescer, may_share};
+use super::coalescer::{insert_shared, may_share};
+use super::middleware::{Inserting, NextInsert};
 use super::rows::Layered;
 use super::send::send;
 use crate::client::answer;
@@ -24,9 +25,20 @@ pub(super) struct Call<'a> {
     pub(super) max_wait: Option<Duration>,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// Inserts the jobs, with the client's middleware around it.
+    pub(super) async fn run_in_middleware(self, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
+        let middleware = self.client.insert_middleware();
+        if middleware.is_empty() || jobs.is_empty() {
+            return self.run(jobs).await;
+        }
+        let insert = move |jobs| -> Inserting<'a> { Box::pin(self.run(jobs)) };
+        // A box for each branch that is rarely taken: the future of an insert is as large as its largest part.
+        Box::pin(NextInsert { middleware, insert: Box::new(insert) }.run(jobs)).await
+    }
+
     /// Inserts the jobs, counts them, and publishes their events.
-    pub(super) async fn run(self, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
+    async fn run(self, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
@@ -57,7 +69,7 @@ async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserte
     let has_given_ids = layered.has_given_ids();
     let mut rows = layered.rows(now)?;
     if !has_given_ids && let Some(row) = rows.pop_if(|row| may_share(row)) {
-        return Ok(vec![Coalescer::insert(client, row).await?]);
+        return Ok(vec![insert_shared(client, row).await?]);
     }
     let batch = Batch::fold(rows, has_given_ids);
     let sending = async {

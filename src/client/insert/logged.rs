@@ -6,7 +6,6 @@ use sqlx::PgConnection;
 
 use super::Client;
 use super::call::Call;
-use super::middleware::NextInsert;
 use crate::client::actor;
 use crate::error::Result;
 use crate::job::{Inserted, NewJob};
@@ -33,11 +32,7 @@ async fn insert_on(
     mut entry: LogEntry,
 ) -> Result<Vec<Inserted>> {
     let call = Call { client, connection: Some(&mut *connection), max_wait };
-    let middleware = client.insert_middleware();
-    let answers = match middleware.is_empty() || jobs.is_empty() {
-        true => call.run(jobs).await?,
-        false => NextInsert { call, middleware }.run(jobs).await?,
-    };
+    let answers = call.run_in_middleware(jobs).await?;
     let is_changed = |answer: &&Inserted| !answer.duplicate || answer.updated;
     let changed: Vec<_> = answers.iter().filter(is_changed).map(Inserted::id).collect();
     if !changed.is_empty() {

@@ -10,7 +10,6 @@ use sqlx::PgConnection;
 use super::Client;
 use super::call::Call;
 use super::logged::insert_logged;
-use super::middleware::NextInsert;
 use crate::client::actor;
 use crate::error::Result;
 use crate::job::{Inserted, NewJob};
@@ -84,12 +83,7 @@ impl<'a> IntoFuture for InsertMany<'a> {
             if let Some(entry) = actor::entry(actor, "insert", || Value::Null)? {
                 return Box::pin(insert_logged(call, jobs, entry)).await;
             }
-            let middleware = client.insert_middleware();
-            if middleware.is_empty() || jobs.is_empty() {
-                return call.run(jobs).await;
-            }
-            // A box for each branch that is rarely taken: the future of an insert is as large as its largest part.
-            Box::pin(NextInsert { call, middleware }.run(jobs)).await
+            call.run_in_middleware(jobs).await
         })
     }
 }

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::call::Call;
 use crate::error::{Error, Result};
 use crate::job::{Inserted, NewJob};
 
@@ -41,9 +40,13 @@ pub trait InsertMiddleware: Send + Sync + 'static {
 /// The rest of an insert: the middleware further in, then the database.
 #[must_use = "nothing is inserted unless this is run"]
 pub struct NextInsert<'a> {
-    pub(super) call: Call<'a>,
     pub(super) middleware: &'a [Arc<dyn AnyInsertMiddleware>],
+    /// What comes after the middleware.
+    pub(super) insert: Box<dyn FnOnce(Vec<NewJob>) -> Inserting<'a> + Send + 'a>,
 }
+
+/// An insert under way.
+pub(super) type Inserting<'a> = Pin<Box<dyn Future<Output = Result<Vec<Inserted>>> + Send + 'a>>;
 
 impl NextInsert<'_> {
     /// Inserts the jobs and returns the results, one for each, in their order.
@@ -52,12 +55,12 @@ impl NextInsert<'_> {
     ///
     /// As for [`Insert`](super::Insert), or the error of a middleware further in.
     pub async fn run(self, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
-        let Self { call, middleware } = self;
+        let Self { middleware, insert } = self;
         let Some((outer, middleware)) = middleware.split_first() else {
-            return call.run(jobs).await;
+            return insert(jobs).await;
         };
         let wanted = jobs.len();
-        let answers = outer.call(jobs, NextInsert { call, middleware }).await?;
+        let answers = outer.call(jobs, NextInsert { middleware, insert }).await?;
         if answers.len() != wanted {
             let problem = format!("an insert middleware returned {} results for {wanted} jobs", answers.len());
             return Err(Error::refused(problem));
@@ -74,19 +77,11 @@ impl std::fmt::Debug for NextInsert<'_> {
 
 /// An insert middleware whose type is forgotten.
 pub(in crate::client) trait AnyInsertMiddleware: Send + Sync {
-    fn call<'a>(
-        &'a self,
-        jobs: Vec<NewJob>,
-        next: NextInsert<'a>,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Inserted>>> + Send + 'a>>;
+    fn call<'a>(&'a self, jobs: Vec<NewJob>, next: NextInsert<'a>) -> Inserting<'a>;
 }
 
 impl<M: InsertMiddleware> AnyInsertMiddleware for M {
-    fn call<'a>(
-        &'a self,
-        jobs: Vec<NewJob>,
-        next: NextInsert<'a>,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Inserted>>> + Send + 'a>> {
+    fn call<'a>(&'a self, jobs: Vec<NewJob>, next: NextInsert<'a>) -> Inserting<'a> {
         Box::pin(InsertMiddleware::call(self, jobs, next))
     }
 }

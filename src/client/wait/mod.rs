@@ -1,5 +1,6 @@
 //! Waiting for the result of a job.
 
+mod asker;
 mod waiters;
 
 use std::future::{Future, IntoFuture};

@@ -1,6 +1,7 @@
 //! Everything that a command prints: text, tables, records and JSON, and questions and progress on standard error.
 
 mod bar;
+mod cell;
 mod confirm;
 mod next_page;
 mod own_command;
@@ -21,6 +22,7 @@ use indicatif::HumanCount;
 use serde::Serialize;
 
 pub(crate) use self::bar::Bar;
+pub(crate) use self::cell::Cell;
 pub(crate) use self::confirm::{Answer, confirm};
 pub(crate) use self::next_page::next_page;
 pub(crate) use self::own_command::own_command;
@@ -28,7 +30,7 @@ pub(crate) use self::paint::{ColorChoice, Style, choose_color, has_colors, paint
 pub(crate) use self::printable::printable;
 pub(crate) use self::record::Record;
 pub(crate) use self::shell::shell_word;
-pub(crate) use self::table::{Cell, Column, Table};
+pub(crate) use self::table::{Column, Table};
 pub(crate) use self::terminal_width::{stderr_width, width};
 pub(crate) use self::time::{format_relative, format_time};
 pub(crate) use self::urls::without_urls;

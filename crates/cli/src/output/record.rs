@@ -2,8 +2,8 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use super::cell::Cell;
 use super::paint::{Style, paint};
-use super::table::Cell;
 
 /// The fields of one object.
 #[derive(Clone, Debug, Default)]

@@ -7,12 +7,10 @@
 //! comfy-table would pad and cut the cells. It does not choose the columns to leave out, switch to blocks or follow
 //! --color, and with the code for these this module would be longer.
 
-use std::borrow::Cow;
-
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::cell::Cell;
 use super::paint::{Style, paint};
-use super::printable::printable;
 use super::record::Record;
 use super::terminal_width::width;
 use super::wrap::wrap;
@@ -64,35 +62,6 @@ impl Column {
 
     fn new(name: impl Into<String>, kind: ColumnKind) -> Self {
         Self { name: name.into(), kind, is_optional: false }
-    }
-}
-
-/// The text of one cell. Control characters are escaped.
-#[derive(Clone, Debug)]
-pub(crate) struct Cell {
-    text: String,
-    style: Style,
-}
-
-impl Cell {
-    pub(crate) fn new(text: impl AsRef<str>) -> Self {
-        Self { text: printable(text.as_ref()).into_owned(), style: Style::Plain }
-    }
-
-    #[must_use]
-    pub(crate) fn style(mut self, style: Style) -> Self {
-        self.style = style;
-        self
-    }
-
-    pub(super) fn painted(&self) -> Cow<'_, str> {
-        paint(self.style, &self.text)
-    }
-}
-
-impl<T: AsRef<str>> From<T> for Cell {
-    fn from(text: T) -> Self {
-        Self::new(text)
     }
 }
 

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use uniqueue::{CatchUp, NewJob, PeriodicChange, PeriodicJob, PeriodicSource};
 
-use super::unknown;
+use super::unknown::unknown;
 use crate::database::{Database, DatabaseArguments};
 use crate::failure::Failure;
 use crate::json_argument::JsonArgument;

@@ -8,7 +8,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, TableState};
 
-use super::draw::Palette;
+use super::palette::Palette;
 use super::snapshot::Snapshot;
 use super::state::{Pane, State};
 use crate::output::{format_duration, printable};

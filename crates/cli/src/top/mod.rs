@@ -15,6 +15,7 @@ mod draw;
 mod keys;
 mod lists;
 mod overlay;
+mod palette;
 mod poll;
 mod snapshot;
 mod state;
@@ -33,8 +34,9 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use self::args::TopArguments;
 
-use self::draw::{Palette, draw};
+use self::draw::draw;
 use self::keys::Effect;
+use self::palette::Palette;
 use self::state::{Retry, State, Update};
 use self::terminal::{Screen, TerminalEvent, read_events};
 use crate::database::Database;

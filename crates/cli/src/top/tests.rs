@@ -10,8 +10,9 @@ use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use self::incident::{JOB, incident, state_with_history};
-use super::draw::{Palette, draw};
+use super::draw::draw;
 use super::keys::Effect;
+use super::palette::Palette;
 use super::snapshot::Snapshot;
 use super::state::{Action, HISTORY, Overlay, Pane, Retry, State, Update};
 use super::svg::svg;

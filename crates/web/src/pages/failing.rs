@@ -19,7 +19,7 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
         let of = page.client().failing_kinds().timeout(LOOK_UP).await?;
         Ok(Timed::new(page.now().await?, of))
     };
-    let answer = page.shared(&page.app.answers.failing, ask).await?;
+    let answer = page.shared(&page.app.answers.one(), ask).await?;
     let (now, kinds) = (answer.now(), &answer.of);
     let jobs = |kind: &str, state| page.link(&url("/jobs", &[("kind", kind), ("state", state), ("since", "all")]));
     let failed = |kind: &str| {

@@ -31,7 +31,7 @@ pub(crate) struct FoundGroup {
 
 pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let (queue, name) = (fields.need("queue")?, fields.need("group")?);
-    let shared = page.app.answers.group.of((queue.to_owned(), name.to_owned()));
+    let shared = page.app.answers.of((queue.to_owned(), name.to_owned()));
     let answer = page.shared(&shared, read(&page, queue, name)).await?;
     let (now, FoundGroup { group, held_until }) = (answer.now(), &answer.of);
     let snapshot = page.sample().await;

@@ -83,7 +83,7 @@ pub(crate) struct FoundGroups {
 
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let query = GroupQuery::read(&fields);
-    let shared = page.app.answers.groups.of(query.clone());
+    let shared = page.app.answers.of(query.clone());
     let answer = page.shared(&shared, read(&page, &query)).await?;
     let (now, FoundGroups { listed: groups, held }) = (answer.now(), &answer.of);
     let has_more = groups.len() > ROWS as usize;

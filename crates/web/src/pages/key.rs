@@ -49,7 +49,7 @@ async fn read(page: &Page, key: &str) -> Result<Timed<KeyState>, Failure> {
 
 pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let key = fields.need("key")?;
-    let shared = page.app.answers.keys.of(key.to_owned());
+    let shared = page.app.answers.of(key.to_owned());
     let answer = page.shared(&shared, read(&page, key)).await?;
     let (now, KeyState { held, history, suppressed, waiting }) = (answer.now(), &answer.of);
     let history =

@@ -18,7 +18,7 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
         let of = page.client().runners().timeout(LOOK_UP).await?;
         Ok(Timed::new(page.now().await?, of))
     };
-    let answer = page.shared(&page.app.answers.runners, ask).await?;
+    let answer = page.shared(&page.app.answers.one(), ask).await?;
     let (now, runners) = (answer.now(), &answer.of);
     let rows = fitting(runners, ROWS, |one| {
         html! { tr id={ "runner-" (one.id) } {

@@ -11,7 +11,7 @@ const ROWS: u32 = 100;
 
 pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let ask = async { Ok(page.client().running_jobs(ROWS).timeout(LOOK_UP).await?) };
-    let jobs = page.shared(&page.app.answers.running, ask).await?;
+    let jobs = page.shared(&page.app.answers.one(), ask).await?;
     let is_shown = page.app.redact.is_none();
     let rows = fitting(&jobs, ROWS as usize, |job| {
         html! { tr id={ "job-" (job.id) } {

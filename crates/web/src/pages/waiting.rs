@@ -11,7 +11,7 @@ const ROWS: usize = 100;
 
 pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let ask = async { Ok(page.client().waiting_inserts().timeout(LOOK_UP).await?) };
-    let waiting = page.shared(&page.app.answers.waiting, ask).await?;
+    let waiting = page.shared(&page.app.answers.one(), ask).await?;
     let rows = fitting(&waiting, ROWS, |one| {
         html! { tr id={ "waiting-" (one.pid) } {
             td.num { (one.waiting_for.map(span).unwrap_or_default()) }

@@ -20,68 +20,24 @@
 
 mod sender;
 mod shared;
+mod state;
 
 use std::future::Future;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+pub(in crate::client) use self::state::Coalescer;
+
 use self::sender::start;
+use self::state::{Reply, SharedInsert};
 use super::Client;
 use crate::error::{Error, Rejection, Result};
 use crate::job::Inserted;
 use crate::store::NewRow;
 use crate::unique::OnConflict;
 
-/// The most statements under way at once: while one commits, the next runs.
-const MAX_SENDERS: usize = 2;
-
-/// So many inserts must wait before a second statement runs beside the first. Fewer are better off with the next one:
-/// a statement and a commit cost what many rows do.
-const MIN_WAITING_FOR_SECOND: usize = 64;
-
 /// How often an insert waits again when a sender ended before it was sent.
 const MAX_TRIES: u32 = 3;
-
-/// Where the single inserts of one client wait.
-#[derive(Debug, Default)]
-pub(in crate::client) struct Coalescer {
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    waiting: Vec<SharedInsert>,
-    senders: usize,
-}
-
-impl State {
-    /// Whether another sender may start, which then counts.
-    fn may_start(&mut self) -> bool {
-        let starts = self.senders == 0 || self.senders < MAX_SENDERS && self.waiting.len() >= MIN_WAITING_FOR_SECOND;
-        self.senders += usize::from(starts);
-        starts
-    }
-}
-
-/// One insert, and where its caller waits for the answer.
-#[derive(Debug)]
-struct SharedInsert {
-    row: NewRow,
-    answer: oneshot::Sender<Reply>,
-}
-
-/// What a caller receives.
-#[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly every reply is an answer, and a box would be one more allocation for each"
-)]
-enum Reply {
-    Answer(Result<Inserted>),
-    /// The sender ended before this was sent: its runtime shut down. The caller's runtime may be another.
-    Unsent(Box<NewRow>),
-}
 
 /// Whether a row may share a statement: its outcome must be its own.
 pub(super) fn may_share(row: &NewRow) -> bool {
@@ -97,37 +53,30 @@ pub(super) fn may_share(row: &NewRow) -> bool {
     }
 }
 
-impl Coalescer {
-    /// Inserts one job, together with those that come at the same time.
-    pub(super) fn insert(client: &Client, mut row: NewRow) -> impl Future<Output = Result<Inserted>> {
-        // A rejection must not be the whole batch's. For one job it says what a duplicate says.
-        let rejects = row
-            .claim
-            .as_mut()
-            .is_some_and(|claim| std::mem::replace(&mut claim.on_conflict, OnConflict::Ignore) == OnConflict::Reject);
-        // Before the future, so that the future holds no row.
-        let mut answered = enqueue(client, row);
-        async move {
-            let mut tries = 1;
-            let inserted = loop {
-                match answered.await {
-                    Ok(Reply::Answer(inserted)) => break inserted?,
-                    Ok(Reply::Unsent(unsent)) if tries < MAX_TRIES => answered = enqueue(client, *unsent),
-                    // The statement's task died with its runtime. Whether the job was inserted is open.
-                    Ok(Reply::Unsent(_)) | Err(_) => return Err(sqlx::Error::WorkerCrashed.into()),
-                }
-                tries += 1;
-            };
-            match inserted.duplicate_of() {
-                Some(duplicate) if rejects => Err(Error::Rejected(vec![Rejection::new(0, None, duplicate)])),
-                _ => Ok(inserted),
+/// Inserts one job, together with those that come at the same time.
+pub(super) fn insert_shared(client: &Client, mut row: NewRow) -> impl Future<Output = Result<Inserted>> {
+    // A rejection must not be the whole batch's. For one job it says what a duplicate says.
+    let rejects = row
+        .claim
+        .as_mut()
+        .is_some_and(|claim| std::mem::replace(&mut claim.on_conflict, OnConflict::Ignore) == OnConflict::Reject);
+    // Before the future, so that the future holds no row.
+    let mut answered = enqueue(client, row);
+    async move {
+        let mut tries = 1;
+        let inserted = loop {
+            match answered.await {
+                Ok(Reply::Answer(inserted)) => break inserted?,
+                Ok(Reply::Unsent(unsent)) if tries < MAX_TRIES => answered = enqueue(client, *unsent),
+                // The statement's task died with its runtime. Whether the job was inserted is open.
+                Ok(Reply::Unsent(_)) | Err(_) => return Err(sqlx::Error::WorkerCrashed.into()),
             }
+            tries += 1;
+        };
+        match inserted.duplicate_of() {
+            Some(duplicate) if rejects => Err(Error::Rejected(vec![Rejection::new(0, None, duplicate)])),
+            _ => Ok(inserted),
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it holds the lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::shared::{error_for_each, send_shared};
-use super::{Reply, SharedInsert};
+use super::state::{Reply, SharedInsert};
 use crate::client::Client;
 use crate::client::answer::PooledConnection;
 

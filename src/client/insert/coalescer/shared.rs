@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use super::{Reply, SharedInsert};
+use super::state::{Reply, SharedInsert};
 use crate::client::Client;
 use crate::client::answer::PooledConnection;
 use crate::client::insert::batch::Batch;

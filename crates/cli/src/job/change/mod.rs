@@ -5,53 +5,24 @@
 //! filter ──▶ by_filter: count, sample, confirm, then batch by batch ────────────────┴─▶ report
 //! ```
 
+mod arguments;
 mod by_filter;
 mod by_id;
 mod report;
 
 use std::sync::Arc;
 
-use clap::Args;
-use uniqueue::{JobFilter, JobId};
+use uniqueue::JobFilter;
+
+pub(super) use self::arguments::ChangeArguments;
 
 use self::by_filter::FilteredChange;
 use self::report::{Progress, job_count};
-use super::filter::FilterArguments;
 use super::verb::Verb;
 use crate::database::{Database, DatabaseArguments};
 use crate::failure::Failure;
 use crate::interrupt::or_interrupted;
 use crate::verdict::Verdict;
-
-/// The arguments of every change.
-#[derive(Debug, Args)]
-pub(super) struct ChangeArguments {
-    /// The jobs to change
-    #[arg(value_name = "ID")]
-    ids: Vec<JobId>,
-
-    #[command(flatten)]
-    filter: FilterArguments,
-
-    /// Every job that the command can change
-    #[arg(long, help_heading = "Which jobs", conflicts_with = "ids")]
-    all: bool,
-
-    /// At most this many jobs, the oldest first
-    #[arg(long, value_name = "N", help_heading = "Which jobs", value_parser = clap::value_parser!(u32).range(1..))]
-    limit: Option<u32>,
-
-    /// Only print how many jobs match, and show some
-    #[arg(long)]
-    dry_run: bool,
-
-    /// Do not ask for confirmation
-    #[arg(long, short)]
-    yes: bool,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
-}
 
 /// Changes jobs, or reports which it would change.
 pub(super) async fn run(verb: Verb, arguments: ChangeArguments) -> Result<Verdict, Failure> {

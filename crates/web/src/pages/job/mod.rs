@@ -69,7 +69,7 @@ struct Holder {
 }
 
 pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) -> Result<Shown, Failure> {
-    let shared = page.app.answers.jobs.of(path.id);
+    let shared = page.app.answers.of(path.id);
     let answer = page.shared(&shared, read(&page, path.id)).await?;
     let (now, FoundJob { job, holder }) = (answer.now(), &answer.of);
     let job = page.app.redacted(job.clone().ok_or(Failure::NotFound("job"))?);

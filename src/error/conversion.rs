@@ -1,0 +1,28 @@
+//! From an error of sqlx to this library's.
+
+use serde::Deserialize;
+use sqlx::postgres::PgDatabaseError;
+
+use super::Error;
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        queue_full(&error).unwrap_or(Error::Database(error))
+    }
+}
+
+/// The error of an insert that the limit of a queue refused.
+fn queue_full(error: &sqlx::Error) -> Option<Error> {
+    #[derive(Deserialize)]
+    struct Detail {
+        queue: String,
+        max_waiting: u32,
+        room: u32,
+    }
+    let error = error.as_database_error()?.try_downcast_ref::<PgDatabaseError>()?;
+    if error.code() != "UQ003" {
+        return None;
+    }
+    let Detail { queue, max_waiting, room } = serde_json::from_str(error.detail()?).ok()?;
+    Some(Error::QueueFull { queue, max_waiting, room })
+}
