@@ -1,4 +1,7 @@
-//! The layout of the sources: imports point down, and files stay small.
+//! The layout of the sources: imports point down and not in a circle, and what is to be read stays small.
+
+mod circles;
+mod lengths;
 
 use std::collections::HashMap;
 use std::fs;
@@ -48,8 +51,16 @@ const FLOORS: &[(u8, &[&str])] = &[
     (5, &["embedded", "testing"]),
 ];
 
-/// The longest a source file may be.
-const MAX_LINES: usize = 400;
+/// The crates of the workspace, and which of them each may use. Only the tests of a crate may use others.
+const CRATES: &[(&str, &[&str])] = &[
+    ("uniqueue", &["uniqueue-derive"]),
+    ("uniqueue-bench", &["uniqueue"]),
+    ("uniqueue-cli", &["uniqueue", "uniqueue-web"]),
+    ("uniqueue-derive", &[]),
+    ("uniqueue-model", &[]),
+    ("uniqueue-test-support", &["uniqueue"]),
+    ("uniqueue-web", &["uniqueue"]),
+];
 
 fn sources(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -66,6 +77,39 @@ fn sources(directory: &Path) -> Vec<PathBuf> {
 
 fn source_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// The directories of the crates.
+fn package_directories() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let entries = fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    let crates = entries.filter(|path| path.join("Cargo.toml").exists());
+    [root.to_owned()].into_iter().chain(crates).collect()
+}
+
+/// The sources of the crates.
+fn package_roots() -> Vec<PathBuf> {
+    package_directories().into_iter().map(|directory| directory.join("src")).collect()
+}
+
+#[test]
+fn a_crate_uses_only_those_below_it() {
+    let dependencies = |directory: PathBuf| {
+        let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap();
+        let name = manifest.lines().find_map(|line| line.strip_prefix("name = ")).unwrap().trim_matches('"').to_owned();
+        let after = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
+        let section = after.split("\n[").next().unwrap_or_default();
+        let ours = section
+            .lines()
+            .filter_map(|line| line.split([' ', '.']).next())
+            .filter(|name| name.starts_with("uniqueue"));
+        (name, ours.map(str::to_owned).collect::<Vec<_>>())
+    };
+    for (name, used) in package_directories().into_iter().map(dependencies) {
+        let (_, allowed) =
+            CRATES.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name}: add it to CRATES"));
+        assert!(used.iter().all(|used| allowed.contains(&used.as_str())), "{name} uses {used:?}");
+    }
 }
 
 #[test]
@@ -116,13 +160,5 @@ fn only_the_store_and_the_wake_ups_speak_to_the_database_by_name() {
         for verb in ["\"SELECT ", "\"INSERT ", "\"UPDATE ", "\"DELETE ", "sqlx::query"] {
             assert!(!text.contains(verb), "{} speaks SQL: {verb}", inside.display());
         }
-    }
-}
-
-#[test]
-fn no_source_file_is_longer_than_a_reader_likes() {
-    for path in sources(&source_root()) {
-        let lines = fs::read_to_string(&path).unwrap().lines().count();
-        assert!(lines <= MAX_LINES, "{}: {lines} lines; split it by what a reader looks for", path.display());
     }
 }
