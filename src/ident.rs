@@ -1,4 +1,4 @@
-//! Names, parsed once at the edge: [`Kind`], [`QueueName`], [`PeriodicName`], [`SchemaName`], and [`JobId`].
+//! Names, parsed once at the edge: [`Kind`], [`QueueName`], `PeriodicName`, [`SchemaName`], and [`JobId`].
 
 mod parse;
 
@@ -67,6 +67,7 @@ name!(
     QueueName
 );
 
+#[cfg(feature = "periodic")]
 name!(
     /// The name of a periodic job.
     PeriodicName

@@ -30,12 +30,14 @@ mod notify;
 mod opts;
 mod outcome;
 pub mod period;
+#[cfg(feature = "periodic")]
 mod periodic;
 mod queue;
 mod rate;
 mod retention;
 mod retry;
 mod runner;
+#[cfg(feature = "periodic")]
 mod schedule;
 mod state;
 mod stats;
@@ -58,17 +60,21 @@ pub use self::change_log::LoggedChange;
 /// Inserting and looking.
 pub use self::client::{
     AuditChange, Backfill, Change, ChangeLog, Claims, Client, ClientBuilder, Edit, Events, Explain, Explanation,
-    GroupBackfill, Groups, HeldGroups, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, Migration,
-    NextInsert, Periodic, Queue, QueueChange, Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
+    GroupBackfill, Groups, HeldGroups, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, NextInsert, Queue, QueueChange, Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
 };
+/// Bringing the schema up to date.
+#[cfg(feature = "migrate")]
+pub use self::client::Migration;
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
 /// What happened.
 pub use self::event::{Event, Happened};
 /// What is wrong.
 pub use self::health::{Diagnose, Diagnosis, Finding, FindingCode, Limit, Remedy, Severity, SkippedCheck, Thresholds};
+#[cfg(feature = "periodic")]
+pub use self::ident::PeriodicName;
 /// Names.
-pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, PeriodicName, QueueName, SchemaName};
+pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, QueueName, SchemaName};
 /// JSON in lines.
 pub use self::indent_json::indent_json;
 /// Jobs.
@@ -77,7 +83,10 @@ pub use self::job::{AttemptError, Inserted, Job, JobRow, NewJob};
 pub use self::outcome::{BoxError, IntoResult, Outcome, Permanent};
 /// Lengths of time as text.
 pub use self::period::format_duration;
+#[cfg(feature = "periodic")]
 /// Periodic jobs.
+pub use self::client::Periodic;
+#[cfg(feature = "periodic")]
 pub use self::periodic::{PeriodicChange, PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
 /// Queues.
 pub use self::queue::{QueueInfo, QueueSettings};
@@ -85,6 +94,7 @@ pub use self::rate::Rate;
 pub use self::retention::{Keep, Retention};
 pub use self::retry::RetryPolicy;
 pub use self::runner::{Runner, RunnerHandle, RunnerHealth, shutdown_signal};
+#[cfg(feature = "periodic")]
 pub use self::schedule::CatchUp;
 pub use self::stats::{Finished, Percentiles, Rates, Stats};
 /// Uniqueness.

@@ -6,8 +6,6 @@
 
 use std::time::Duration;
 
-use jiff::fmt::temporal::SpanPrinter;
-
 use crate::error::{Error, Result};
 
 mod iso8601;
@@ -40,13 +38,16 @@ pub fn parse(text: &str) -> Result<Duration> {
 #[must_use]
 pub fn write(length: Duration) -> String {
     let (days, seconds) = (length.as_secs() / 86_400, length.as_secs() % 86_400);
-    let within_day = Duration::new(seconds, length.subsec_nanos());
-    // jiff writes PT168H for P7D, so it writes only what is less than a day.
-    let time = SpanPrinter::new().unsigned_duration_to_string(&within_day);
-    match (days, within_day.is_zero()) {
-        (0, _) => time,
-        (_, true) => format!("P{days}D"),
-        (_, false) => format!("P{days}D{}", time.trim_start_matches('P')),
+    let whole = |number: u64, unit: char| if number == 0 { String::new() } else { format!("{number}{unit}") };
+    let second = match (seconds % 60, length.subsec_nanos()) {
+        (second, 0) => whole(second, 'S'),
+        (second, nanos) => format!("{second}.{}S", format!("{nanos:09}").trim_end_matches('0')),
+    };
+    let time = format!("{}{}{second}", whole(seconds / 3_600, 'H'), whole(seconds % 3_600 / 60, 'M'));
+    match (whole(days, 'D'), time) {
+        (days, time) if days.is_empty() && time.is_empty() => "PT0S".to_owned(),
+        (days, time) if time.is_empty() => format!("P{days}"),
+        (days, time) => format!("P{days}T{time}"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use super::{Client, answer};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store;
 
 /// How often a migration begins because another process made an object first.
@@ -16,8 +16,9 @@ const MAX_TRIES: u32 = 5;
 ///
 /// # Errors
 ///
-/// [`Error::NewerSchema`] when a newer uniqueue migrated it, [`Error::IncompatibleSchema`] when another pre-release made
-/// it, [`Error::Migration`] when the database
+/// [`Error::NewerSchema`](crate::Error::NewerSchema) when a newer uniqueue migrated it,
+/// [`Error::IncompatibleSchema`](crate::Error::IncompatibleSchema) when another pre-release made it,
+/// [`Error::Migration`](crate::Error::Migration) when the database
 /// refuses, or the lock timeout ran out. Nothing is half done: it all runs in one transaction.
 #[derive(Debug)]
 #[must_use = "nothing is migrated until it is awaited"]
@@ -42,7 +43,7 @@ impl<'a> Migration<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::NewerSchema`], [`Error::Database`].
+    /// [`Error::NewerSchema`](crate::Error::NewerSchema), [`Error::Database`](crate::Error::Database).
     pub async fn sql(self) -> Result<String> {
         let Self { client, lock_timeout } = self;
         let mut connection = client.connection().await?;
@@ -56,7 +57,7 @@ impl<'a> Migration<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::NewerSchema`], [`Error::Database`].
+    /// [`Error::NewerSchema`](crate::Error::NewerSchema), [`Error::Database`](crate::Error::Database).
     pub async fn waiting(self) -> Result<Vec<String>> {
         let Self { client, lock_timeout: _ } = self;
         let mut connection = client.connection().await?;
@@ -100,7 +101,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::NewerSchema`] when a newer uniqueue migrated it, [`Error::Migration`] when the
+    /// [`Error::NewerSchema`](crate::Error::NewerSchema) when a newer uniqueue migrated it, [`Error::Migration`](crate::Error::Migration) when the
     /// database refuses. Nothing is half done: it all runs in one transaction.
     pub async fn migrate(&self) -> Result<Vec<String>> {
         self.migration().await
@@ -117,28 +118,5 @@ impl Client {
     /// ```
     pub const fn migration(&self) -> Migration<'_> {
         Migration { client: self, lock_timeout: store::LOCK_TIMEOUT_OF_MIGRATION }
-    }
-
-    /// Checks that the schema is at the version that this library needs.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotMigrated`], [`Error::NewerSchema`] or [`Error::IncompatibleSchema`].
-    pub async fn check_schema(&self) -> Result<()> {
-        let mut connection = self.connection().await?;
-        let asking = store::schema_version(&mut connection, self.statements());
-        let found = answer::within(answer::QUERY_TIMEOUT, asking).await;
-        self.judge_version(answer::settle(connection, found)?)
-    }
-
-    /// Whether this library can work at a version of the schema.
-    pub(crate) fn judge_version(&self, found: i32) -> Result<()> {
-        let schema = self.schema().clone();
-        let known = store::LATEST_VERSION;
-        match found {
-            found if found < known => Err(Error::NotMigrated { schema, found, needed: known }),
-            found if found > known => Err(Error::NewerSchema { schema, found, known }),
-            _ => Ok(()),
-        }
     }
 }

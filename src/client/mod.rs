@@ -19,11 +19,14 @@ mod jobs;
 mod look_up;
 #[cfg(feature = "metrics")]
 mod metrics;
+#[cfg(feature = "migrate")]
 mod migration;
 mod passed;
+#[cfg(feature = "periodic")]
 mod periodic;
 mod queues;
 mod request;
+mod schema_check;
 mod stats;
 mod stuck;
 mod subscribe;
@@ -49,7 +52,9 @@ pub use self::groups::Groups;
 pub use self::held_groups::HeldGroups;
 pub use self::insert::{Insert, InsertAndWait, InsertMany, InsertMiddleware, NextInsert};
 pub use self::jobs::Jobs;
+#[cfg(feature = "migrate")]
 pub use self::migration::Migration;
+#[cfg(feature = "periodic")]
 pub use self::periodic::Periodic;
 pub use self::queues::{Queue, QueueChange, Queues};
 pub use self::request::Request;

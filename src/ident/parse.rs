@@ -2,7 +2,9 @@
 
 use std::str::FromStr;
 
-use super::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, PeriodicName, QueueName, SchemaName};
+#[cfg(feature = "periodic")]
+use super::PeriodicName;
+use super::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, QueueName, SchemaName};
 use crate::error::{Error, Result};
 
 macro_rules! parsed {
@@ -38,6 +40,7 @@ macro_rules! parsed {
 
 parsed!(Kind, "kind");
 parsed!(QueueName, "queue");
+#[cfg(feature = "periodic")]
 parsed!(PeriodicName, "periodic job");
 
 fn name_problem(given: &str) -> Option<&'static str> {

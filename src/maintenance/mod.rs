@@ -22,6 +22,7 @@ mod batch_size;
 mod connection;
 mod id_ranges;
 mod lease;
+#[cfg(feature = "periodic")]
 mod periodic;
 mod promoter;
 mod pruner;
@@ -33,6 +34,7 @@ mod step;
 
 pub(crate) use self::connection::SharedConnection;
 pub(crate) use self::lease::Holder;
+#[cfg(feature = "periodic")]
 pub(crate) use self::periodic::Periodic;
 pub(crate) use self::promoter::Promoter;
 pub(crate) use self::pruner::Pruner;

@@ -1,6 +1,4 @@
 //! Lengths of time as text for people.
-//!
-//! jiff's printer writes every unit of a length, so the rounding to two units stays here.
 
 use std::time::Duration;
 

@@ -1,15 +1,12 @@
 //! The runner's part in maintenance, which any runner does for all: its settings, and starting it.
 
-use std::collections::BTreeMap;
-use std::future::IntoFuture;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::client::{Client, answer};
-use crate::error::{Error, Result};
-use crate::maintenance::{self, Holder, MAX_CRASHES, Periodic, Promoter, Pruner, Reindexer, Rescuer};
+use crate::maintenance::{self, Holder, MAX_CRASHES, Promoter, Pruner, Reindexer, Rescuer};
+#[cfg(feature = "periodic")]
 use crate::periodic::PeriodicJob;
 use crate::retention::Retention;
 
@@ -20,6 +17,7 @@ pub(super) struct MaintenanceSettings {
     pub(super) promote_interval: Duration,
     pub(super) prune_interval: Duration,
     pub(super) reindex_interval: Option<Duration>,
+    #[cfg(feature = "periodic")]
     pub(super) periodic: Vec<PeriodicJob>,
     pub(super) max_crashes: u16,
 }
@@ -31,6 +29,7 @@ impl Default for MaintenanceSettings {
             promote_interval: Duration::from_secs(1),
             prune_interval: Duration::from_secs(30),
             reindex_interval: Some(Duration::from_secs(86_400)),
+            #[cfg(feature = "periodic")]
             periodic: Vec::new(),
             max_crashes: MAX_CRASHES,
         }
@@ -47,22 +46,6 @@ impl MaintenanceSettings {
         ]
     }
 
-    /// Defines the periodic jobs. Answers with the digest of each.
-    pub(super) async fn define(&self, client: &Client) -> Result<BTreeMap<String, String>> {
-        let mut names: Vec<_> = self.periodic.iter().map(|periodic| &periodic.name).collect();
-        names.sort_unstable();
-        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Error::InvalidRunner { problem: format!("periodic job given twice: {}", twice[0]) });
-        }
-        let mut digests = BTreeMap::new();
-        for periodic in &self.periodic {
-            let defining = client.periodic().define_in_code(periodic.clone());
-            let digest = answer::within(answer::QUERY_TIMEOUT, defining.into_future()).await?;
-            digests.insert(periodic.name.clone(), digest);
-        }
-        Ok(digests)
-    }
-
     /// Offers every service.
     pub(super) fn start(
         &self,
@@ -77,7 +60,8 @@ impl MaintenanceSettings {
         background.spawn(maintenance::serve(promoter, holder.clone(), stopping.clone()));
         background.spawn(maintenance::serve(rescuer, holder.clone(), stopping.clone()));
         background.spawn(maintenance::serve(pruner, holder.clone(), stopping.clone()));
-        background.spawn(maintenance::serve(Periodic, holder.clone(), stopping.clone()));
+        #[cfg(feature = "periodic")]
+        background.spawn(maintenance::serve(maintenance::Periodic, holder.clone(), stopping.clone()));
         if let Some(interval) = self.reindex_interval.filter(|_| holder.connection.has_session()) {
             background.spawn(maintenance::serve(Reindexer::new(interval), holder.clone(), stopping.clone()));
         }

@@ -41,6 +41,8 @@ mod lease;
 mod maintenance;
 mod options;
 mod panics;
+#[cfg(feature = "periodic")]
+mod periodic;
 mod polling;
 mod producer;
 mod progress;

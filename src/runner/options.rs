@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::builder::Runner;
-use crate::periodic::PeriodicJob;
 use crate::retention::Retention;
 
 /// No option is longer, so that there is always an instant that is so far away: a hundred years.
@@ -102,35 +101,6 @@ impl Runner {
     /// Never looks for bloated indexes in this runner.
     pub fn no_reindexing(mut self) -> Self {
         self.maintenance.reindex_interval = None;
-        self
-    }
-
-    /// Defines a [`PeriodicJob`] when the runner starts, or changes the one of its name: with another
-    /// schedule it begins anew, otherwise it keeps its place, and a paused one stays paused. Any runner
-    /// of the schema then inserts its jobs.
-    ///
-    /// A definition that is taken out of the code stays in the database until
-    /// [`Periodic::remove`](crate::Periodic::remove) removes it: another process, or the version before this one, may
-    /// still have it.
-    ///
-    /// ```no_run
-    /// # use serde::{Deserialize, Serialize};
-    /// # use uniqueue::{Client, Job, PeriodicJob, Runner, RunningJob, shutdown_signal};
-    /// # #[derive(Serialize, Deserialize, Job)]
-    /// # #[job(kind = "digest.send", queue = "emails")]
-    /// # struct SendDigest {}
-    /// # async fn send_digest(_: RunningJob<SendDigest>) {}
-    /// # async fn run(client: Client) -> uniqueue::Result<()> {
-    /// Runner::new(client)
-    ///     .queue("emails", 20)
-    ///     .worker(send_digest)
-    ///     .periodic(PeriodicJob::cron("daily-digest", "0 9 * * *", SendDigest {}).time_zone("Europe/Berlin"))
-    ///     .run_until(shutdown_signal())
-    ///     .await
-    /// # }
-    /// ```
-    pub fn periodic(mut self, periodic: PeriodicJob) -> Self {
-        self.maintenance.periodic.push(periodic);
         self
     }
 }

@@ -38,7 +38,10 @@ impl Runner {
         metrics::describe();
         let statements = self.client.statements();
         self.client.check_schema().await?;
+        #[cfg(feature = "periodic")]
         let periodic = self.maintenance.define(&self.client).await?;
+        #[cfg(not(feature = "periodic"))]
+        let periodic = std::collections::BTreeMap::new();
         panics::remember_places();
         let mut connections = Connections::new(self.connect_options(), self.lease);
         let has_sessions = connections.begin(statements, self.is_listening).await?;

@@ -9,6 +9,7 @@ mod audit;
 mod backfill;
 mod change;
 mod change_log;
+mod checksum;
 mod claims;
 mod explain;
 mod fetch;
@@ -22,10 +23,14 @@ mod insert;
 mod interval;
 mod lease;
 mod maintain;
+#[cfg(feature = "migrate")]
 mod migrate;
+mod migrations;
 mod open_transaction;
 mod overview;
+#[cfg(feature = "periodic")]
 mod periodic;
+mod periodic_definitions;
 mod pooling;
 mod progress;
 mod queue;
@@ -85,17 +90,19 @@ pub(crate) use self::maintain::{
     IdRange, Keep, Promoted, PruneBounds, Pruned, Rescued, due_jobs, jobs_in_range, lost_jobs, promote, prune,
     prune_bounds, prune_groups, rescue,
 };
-pub(crate) use self::migrate::{
-    LATEST_VERSION, LOCK_TIMEOUT_OF_MIGRATION, begin_migration, migration_sql, schema_version, waiting_migrations,
-};
+#[cfg(feature = "migrate")]
+pub(crate) use self::migrate::{LOCK_TIMEOUT_OF_MIGRATION, begin_migration, migration_sql, waiting_migrations};
+pub(crate) use self::migrations::{LATEST_VERSION, schema_version};
 pub(crate) use self::open_transaction::has_open_transaction;
 pub(crate) use self::overview::{
     GroupOrder, held_groups_list, list_groups, list_retentions, list_runners, stuck_jobs_list,
 };
+#[cfg(feature = "periodic")]
 pub(crate) use self::periodic::{
-    Definition, DuePeriodic, PeriodicDefinitions, PeriodicVerb, Ran, change_periodic, define_periodic, due_periodic,
-    flag_periodic, list_periodic, periodic_definitions, run_periodic, run_periodic_now, set_periodic,
+    Definition, DuePeriodic, PeriodicVerb, Ran, change_periodic, define_periodic, due_periodic, flag_periodic,
+    list_periodic, run_periodic, run_periodic_now, set_periodic,
 };
+pub(crate) use self::periodic_definitions::{PeriodicDefinitions, periodic_definitions};
 pub(crate) use self::pooling::{Pooling, pooling};
 pub(crate) use self::progress::{Report, store_progress};
 pub(crate) use self::queue::{QueueVerb, change_queue, hold_group, list_queues, remove_queue, resume_group};

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -268,22 +267,4 @@ pub(crate) async fn flag_periodic(
 ) -> Result<bool> {
     let flagged = query(&statements.flag_periodic).persistent(false).bind(name).bind(problem);
     Ok(flagged.execute(connection).await?.rows_affected() > 0)
-}
-
-/// A periodic job that live runners define differently in their code, or that none defines.
-#[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct PeriodicDefinitions {
-    pub(crate) name: String,
-    /// 0: no live runner defines it.
-    pub(crate) definitions: i64,
-    /// A runner of each definition.
-    pub(crate) runners: Vec<String>,
-}
-
-pub(crate) async fn periodic_definitions(
-    connection: &mut PgConnection,
-    statements: &Statements,
-) -> Result<Vec<PeriodicDefinitions>> {
-    let rows = query(&statements.health_periodic).fetch_all(connection).await?;
-    rows.iter().map(|row| Ok(row.try_get::<Json<PeriodicDefinitions>, _>(0)?.0)).collect()
 }

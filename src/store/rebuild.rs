@@ -1,7 +1,7 @@
 //! SQL that restores an object of the schema as the migrations make it. It is meant for psql, as the owner.
 
 use super::SchemaObject;
-use super::migrate::MIGRATIONS;
+use super::migrations::MIGRATIONS;
 use crate::ident::SchemaName;
 
 /// Creates a missing object. `golden`: all objects that the migrations make.

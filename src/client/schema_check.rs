@@ -1,0 +1,30 @@
+//! Whether the schema has the version that this library needs.
+
+use super::{Client, answer};
+use crate::error::{Error, Result};
+use crate::store;
+
+impl Client {
+    /// Checks that the schema is at the version that this library needs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotMigrated`], [`Error::NewerSchema`] or [`Error::IncompatibleSchema`].
+    pub async fn check_schema(&self) -> Result<()> {
+        let mut connection = self.connection().await?;
+        let asking = store::schema_version(&mut connection, self.statements());
+        let found = answer::within(answer::QUERY_TIMEOUT, asking).await;
+        self.judge_version(answer::settle(connection, found)?)
+    }
+
+    /// Whether this library can work at a version of the schema.
+    pub(crate) fn judge_version(&self, found: i32) -> Result<()> {
+        let schema = self.schema().clone();
+        let known = store::LATEST_VERSION;
+        match found {
+            found if found < known => Err(Error::NotMigrated { schema, found, needed: known }),
+            found if found > known => Err(Error::NewerSchema { schema, found, known }),
+            _ => Ok(()),
+        }
+    }
+}
