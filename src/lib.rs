@@ -57,14 +57,18 @@ pub use self::audit::{AuditedKind, SuppressedDuplicate};
 pub use self::backfill::{BackfillProgress, BackfillReport, Collision, GroupBackfillReport, OnCollision, UnfitJob};
 /// Changes that were logged.
 pub use self::change_log::LoggedChange;
-/// Inserting and looking.
-pub use self::client::{
-    AuditChange, Backfill, Change, ChangeLog, Claims, Client, ClientBuilder, Edit, Events, Explain, Explanation,
-    GroupBackfill, Groups, HeldGroups, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, NextInsert, Queue, QueueChange, Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
-};
 /// Bringing the schema up to date.
 #[cfg(feature = "migrate")]
 pub use self::client::Migration;
+#[cfg(feature = "periodic")]
+/// Periodic jobs.
+pub use self::client::Periodic;
+/// Inserting and looking.
+pub use self::client::{
+    AuditChange, Backfill, Change, ChangeLog, Claims, Client, ClientBuilder, Edit, Events, Explanation, GroupBackfill,
+    Groups, HeldGroups, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, NextInsert, Queue, QueueChange,
+    Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
+};
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
 /// What happened.
@@ -83,9 +87,6 @@ pub use self::job::{AttemptError, Inserted, Job, JobRow, NewJob};
 pub use self::outcome::{BoxError, IntoResult, Outcome, Permanent};
 /// Lengths of time as text.
 pub use self::period::format_duration;
-#[cfg(feature = "periodic")]
-/// Periodic jobs.
-pub use self::client::Periodic;
 #[cfg(feature = "periodic")]
 pub use self::periodic::{PeriodicChange, PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
 /// Queues.

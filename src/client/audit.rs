@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::look_up::{Source, look_up_setters};
 use super::request::Call;
 use super::{Client, Request, actor};
 use crate::audit::{AuditedKind, SuppressedDuplicate};
@@ -96,51 +95,33 @@ impl<'a> IntoFuture for AuditChange<'a> {
 /// # Errors
 ///
 /// [`Error::Database`].
+pub type SuppressedDuplicates<'a> = Request<'a, Vec<SuppressedDuplicate>, SuppressedDuplicatesQuery>;
+
+/// Which counters are listed.
 #[derive(Debug)]
-#[must_use = "a list is not read until it is awaited"]
-pub struct SuppressedDuplicates<'a> {
-    client: &'a Client,
-    source: Source<'a>,
+pub struct SuppressedDuplicatesQuery {
     kind: Option<String>,
     unique_key: Option<String>,
     limit: u32,
 }
 
-impl<'a> SuppressedDuplicates<'a> {
+impl SuppressedDuplicates<'_> {
     /// Only inserts of this kind.
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
-        self.kind = Some(kind.into());
+        self.options.kind = Some(kind.into());
         self
     }
 
     /// Only inserts with this unique key.
     pub fn unique_key(mut self, unique_key: impl Into<String>) -> Self {
-        self.unique_key = Some(unique_key.into());
+        self.options.unique_key = Some(unique_key.into());
         self
     }
 
     /// The most counters that are listed. Default: 100.
     pub fn limit(mut self, limit: u32) -> Self {
-        self.limit = limit;
+        self.options.limit = limit;
         self
-    }
-
-    look_up_setters!();
-}
-
-impl<'a> IntoFuture for SuppressedDuplicates<'a> {
-    type Output = Result<Vec<SuppressedDuplicate>>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { client, source, kind, unique_key, limit } = self;
-        let look_up = Request::on(client, source, move |client, connection| {
-            Box::pin(async move {
-                let (kind, unique_key) = (kind.as_deref(), unique_key.as_deref());
-                store::suppressed_duplicates(connection, client.statements(), kind, unique_key, limit).await
-            })
-        });
-        look_up.into_future()
     }
 }
 
@@ -174,6 +155,13 @@ impl Client {
 
     /// How many duplicates of audited kinds were suppressed, by kind and key, the latest first.
     pub fn suppressed_duplicates(&self) -> SuppressedDuplicates<'_> {
-        SuppressedDuplicates { client: self, source: Source::default(), kind: None, unique_key: None, limit: 100 }
+        let query = SuppressedDuplicatesQuery { kind: None, unique_key: None, limit: 100 };
+        Request::with(self, query, |client, connection, query| {
+            Box::pin(async move {
+                let SuppressedDuplicatesQuery { kind, unique_key, limit } = query;
+                let (kind, unique_key) = (kind.as_deref(), unique_key.as_deref());
+                store::suppressed_duplicates(connection, client.statements(), kind, unique_key, limit).await
+            })
+        })
     }
 }

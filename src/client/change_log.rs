@@ -1,14 +1,9 @@
 //! Reading the log of changes.
 
-use std::future::{Future, IntoFuture};
-use std::pin::Pin;
-
 use uuid::Uuid;
 
-use super::look_up::{Source, look_up_setters};
 use super::{Client, Request};
 use crate::change_log::LoggedChange;
-use crate::error::Result;
 use crate::store;
 
 /// A page of the log of changes, to be awaited. Made by [`Client::change_log`].
@@ -16,51 +11,33 @@ use crate::store;
 /// # Errors
 ///
 /// [`Error::Database`](crate::Error::Database).
+pub type ChangeLog<'a> = Request<'a, Vec<LoggedChange>, ChangeLogQuery>;
+
+/// Which changes a page lists.
 #[derive(Debug)]
-#[must_use = "a list is not read until it is awaited"]
-pub struct ChangeLog<'a> {
-    client: &'a Client,
-    source: Source<'a>,
+pub struct ChangeLogQuery {
     actor: Option<String>,
     after: Option<Uuid>,
     limit: u32,
 }
 
-impl<'a> ChangeLog<'a> {
+impl ChangeLog<'_> {
     /// Only changes of this actor.
     pub fn actor(mut self, actor: impl Into<String>) -> Self {
-        self.actor = Some(actor.into());
+        self.options.actor = Some(actor.into());
         self
     }
 
     /// Goes on after this change, the last of the page before.
     pub fn after(mut self, id: Uuid) -> Self {
-        self.after = Some(id);
+        self.options.after = Some(id);
         self
     }
 
     /// The most changes on the page. Default: 100.
     pub fn limit(mut self, limit: u32) -> Self {
-        self.limit = limit;
+        self.options.limit = limit;
         self
-    }
-
-    look_up_setters!();
-}
-
-impl<'a> IntoFuture for ChangeLog<'a> {
-    type Output = Result<Vec<LoggedChange>>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { client, source, actor, after, limit } = self;
-        let before = after.unwrap_or(Uuid::max());
-        let look_up = Request::on(client, source, move |client, connection| {
-            Box::pin(async move {
-                store::list_changes(connection, client.statements(), actor.as_deref(), before, limit).await
-            })
-        });
-        look_up.into_future()
     }
 }
 
@@ -81,6 +58,13 @@ impl Client {
     /// actor is not logged and costs nothing. Changes of jobs that changed no job are not logged either, and neither is
     /// an insert that found only duplicates. Runners delete rows after 90 days.
     pub fn change_log(&self) -> ChangeLog<'_> {
-        ChangeLog { client: self, source: Source::default(), actor: None, after: None, limit: 100 }
+        let query = ChangeLogQuery { actor: None, after: None, limit: 100 };
+        Request::with(self, query, |client, connection, query| {
+            Box::pin(async move {
+                let ChangeLogQuery { actor, after, limit } = query;
+                let before = after.unwrap_or(Uuid::max());
+                store::list_changes(connection, client.statements(), actor.as_deref(), before, limit).await
+            })
+        })
     }
 }

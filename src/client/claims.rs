@@ -1,11 +1,6 @@
 //! Keys and their holders: a list, and the history of one key.
 
-use std::future::{Future, IntoFuture};
-use std::pin::Pin;
-
-use super::look_up::{Source, look_up_setters};
 use super::{Client, Request};
-use crate::error::Result;
 use crate::job::JobRow;
 use crate::store::{self, ClaimFilter};
 use crate::unique::KeyHolder;
@@ -19,64 +14,47 @@ const HISTORY: u32 = 50;
 /// # Errors
 ///
 /// [`Error::Database`](crate::Error::Database).
-#[derive(Debug)]
-#[must_use = "a list is not read until it is awaited"]
-pub struct Claims<'a> {
-    client: &'a Client,
-    source: Source<'a>,
-    filter: ClaimFilter,
-}
+pub type Claims<'a> = Request<'a, Vec<KeyHolder>, ClaimsQuery>;
 
-impl<'a> Claims<'a> {
+/// Which claimed keys are listed.
+#[derive(Debug)]
+pub struct ClaimsQuery(ClaimFilter);
+
+impl Claims<'_> {
     /// Only holders of this kind.
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
-        self.filter.kind = Some(kind.into());
+        self.options.0.kind = Some(kind.into());
         self
     }
 
     /// Only holders in this queue.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.filter.queue = Some(queue.into());
+        self.options.0.queue = Some(queue.into());
         self
     }
 
     /// Only keys that begin with this text.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.filter.prefix = Some(prefix.into());
+        self.options.0.prefix = Some(prefix.into());
         self
     }
 
     /// Only this key and later ones. Ignored where there is a [`prefix`](Self::prefix).
     pub fn from(mut self, unique_key: impl Into<String>) -> Self {
-        self.filter.from = Some(unique_key.into());
+        self.options.0.from = Some(unique_key.into());
         self
     }
 
     /// Only keys after this one: for the next page, the last key of the page before.
     pub fn after(mut self, unique_key: impl Into<String>) -> Self {
-        self.filter.after = Some(unique_key.into());
+        self.options.0.after = Some(unique_key.into());
         self
     }
 
     /// The most keys that are listed. Default: 100.
     pub fn limit(mut self, limit: u32) -> Self {
-        self.filter.limit = limit;
+        self.options.0.limit = limit;
         self
-    }
-
-    look_up_setters!();
-}
-
-impl<'a> IntoFuture for Claims<'a> {
-    type Output = Result<Vec<KeyHolder>>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { client, source, filter } = self;
-        let look_up = Request::on(client, source, move |client, connection| {
-            Box::pin(async move { store::list_claims(connection, client.statements(), &filter).await })
-        });
-        look_up.into_future()
     }
 }
 
@@ -86,7 +64,10 @@ impl Client {
     /// A page is read from the index of keys, and takes equally long on a table of any size. With a kind or a queue,
     /// claims are read until the page is full.
     pub fn claims(&self) -> Claims<'_> {
-        Claims { client: self, source: Source::default(), filter: ClaimFilter { limit: 100, ..ClaimFilter::default() } }
+        let query = ClaimsQuery(ClaimFilter { limit: 100, ..ClaimFilter::default() });
+        Request::with(self, query, |client, connection, ClaimsQuery(filter)| {
+            Box::pin(async move { store::list_claims(connection, client.statements(), &filter).await })
+        })
     }
 
     /// Lists the jobs that have a unique key, the youngest first: the one that claims it, and up to fifty among the

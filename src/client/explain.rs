@@ -1,17 +1,12 @@
 //! Explaining an insert without doing it.
 
-use std::future::{Future, IntoFuture};
-use std::pin::Pin;
-use std::time::Duration;
-
 use serde::Serialize;
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::Client;
 use super::insert::prepare_one;
-use super::look_up::Source;
+use super::{Client, Request};
 use crate::error::Result;
 use crate::ident::JobId;
 use crate::job::NewJob;
@@ -42,49 +37,32 @@ pub struct Explanation {
     pub new_scheduled_at: Option<OffsetDateTime>,
 }
 
-/// One explanation, to be awaited. Made by [`Client::explain`].
-///
-/// # Errors
-///
-/// As [`Insert`](crate::Insert), without those of a duplicate.
-#[derive(Debug)]
-#[must_use = "an explanation does nothing until it is awaited"]
-pub struct Explain<'a> {
-    client: &'a Client,
-    job: NewJob,
-    source: Source<'a>,
-}
-
-impl<'a> Explain<'a> {
-    pub(super) fn new(client: &'a Client, job: NewJob) -> Self {
-        Self { client, job, source: Source::default() }
-    }
-
-    /// Explains what the insert would do in the caller's own transaction, or on any other connection
-    /// of the caller's. The transaction may be read-only.
-    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
-        self.source.connection = Some(connection);
-        self
-    }
-
-    /// How long each statement may take. See [`Request::timeout`](crate::Request::timeout).
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.source.timeout = Some(timeout);
-        self
-    }
-}
-
-impl<'a> IntoFuture for Explain<'a> {
-    type Output = Result<Explanation>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let Self { client, job, source } = self;
-            let mut connection = source.open(client).await?;
-            let answer = explain(client, &mut connection, job).await;
-            connection.end(client, answer).await
-        })
+impl Client {
+    /// Says what an insert of the job would do, and why, without doing it: no locks, no writes.
+    /// Another transaction may change the answer meanwhile.
+    ///
+    /// ```no_run
+    /// # use uniqueue::{Client, NewJob, UniquePolicy};
+    /// # use serde_json::json;
+    /// # async fn run(client: Client) -> uniqueue::Result<()> {
+    /// let job = NewJob::new("rebuild_index", &json!({})).unique(UniquePolicy::new());
+    /// let explanation = client.explain(job).await?;
+    /// if let Some(holder) = explanation.holder {
+    ///     println!("{holder}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// In the caller's transaction, which may be read-only, it explains the insert as that transaction would do it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Insert`](crate::Insert), without those of a duplicate.
+    pub fn explain(&self, job: impl Into<NewJob>) -> Request<'_, Explanation> {
+        let job = job.into();
+        let request = Request::new(self, |client, connection| Box::pin(explain(client, connection, job)));
+        // The database's time where the key depends on it, and what is there.
+        request.of_statements(2)
     }
 }
 

@@ -1,11 +1,6 @@
 //! Listing groups.
 
-use std::future::{Future, IntoFuture};
-use std::pin::Pin;
-
-use super::look_up::{Source, look_up_setters};
 use super::{Client, Request};
-use crate::error::Result;
 use crate::group::just_before;
 use crate::ident::QueueName;
 use crate::store::{self, GroupOrder};
@@ -17,11 +12,11 @@ use crate::watch::GroupInfo;
 ///
 /// [`Error::InvalidName`](crate::Error::InvalidName) for an invalid queue name,
 /// [`Error::Database`](crate::Error::Database).
+pub type Groups<'a> = Request<'a, Vec<GroupInfo>, GroupsQuery>;
+
+/// Which groups are listed.
 #[derive(Debug)]
-#[must_use = "a list is not read until it is awaited"]
-pub struct Groups<'a> {
-    client: &'a Client,
-    source: Source<'a>,
+pub struct GroupsQuery {
     queue: Option<String>,
     order: GroupOrder,
     /// The only group to list.
@@ -29,10 +24,10 @@ pub struct Groups<'a> {
     limit: u32,
 }
 
-impl<'a> Groups<'a> {
+impl Groups<'_> {
     /// Lists the groups of one queue. Default: of all queues.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.queue = Some(queue.into());
+        self.options.queue = Some(queue.into());
         self
     }
 
@@ -45,7 +40,7 @@ impl<'a> Groups<'a> {
     /// Goes on after this group, the last of the page before, in the order of [`by_name`](Self::by_name). A page far down
     /// costs no more than the first.
     pub fn after(mut self, queue: impl Into<String>, group: impl Into<String>) -> Self {
-        self.order = GroupOrder::Name { after: (queue.into(), group.into()) };
+        self.options.order = GroupOrder::Name { after: (queue.into(), group.into()) };
         self
     }
 
@@ -54,36 +49,15 @@ impl<'a> Groups<'a> {
     pub fn of(mut self, queue: impl Into<String>, group: impl Into<String>) -> Self {
         let (queue, group) = (queue.into(), group.into());
         // A page of one group begins with it, as no other key sorts in between.
-        self.order = GroupOrder::Name { after: (queue.clone(), just_before(&group)) };
-        self.only = Some(group);
+        self.options.order = GroupOrder::Name { after: (queue.clone(), just_before(&group)) };
+        self.options.only = Some(group);
         self.limit(1).queue(queue)
     }
 
     /// The most groups that are listed. Default: 100.
     pub fn limit(mut self, limit: u32) -> Self {
-        self.limit = limit;
+        self.options.limit = limit;
         self
-    }
-
-    look_up_setters!();
-}
-
-impl<'a> IntoFuture for Groups<'a> {
-    type Output = Result<Vec<GroupInfo>>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { client, source, queue, order, only, limit } = self;
-        let look_up = Request::on(client, source, move |client, connection| {
-            Box::pin(async move {
-                let queue = queue.map(QueueName::new).transpose()?;
-                let mut groups =
-                    store::list_groups(connection, client.statements(), queue.as_ref(), &order, limit).await?;
-                groups.retain(|group| only.as_ref().is_none_or(|only| group.group == *only));
-                Ok(groups)
-            })
-        });
-        look_up.into_future()
     }
 }
 
@@ -106,13 +80,16 @@ impl Client {
     ///
     /// As the view `group_status`, and read by index.
     pub fn groups(&self) -> Groups<'_> {
-        Groups {
-            client: self,
-            source: Source::default(),
-            queue: None,
-            order: GroupOrder::HeldUp,
-            only: None,
-            limit: 100,
-        }
+        let query = GroupsQuery { queue: None, order: GroupOrder::HeldUp, only: None, limit: 100 };
+        Request::with(self, query, |client, connection, query| {
+            Box::pin(async move {
+                let GroupsQuery { queue, order, only, limit } = query;
+                let queue = queue.map(QueueName::new).transpose()?;
+                let mut groups =
+                    store::list_groups(connection, client.statements(), queue.as_ref(), &order, limit).await?;
+                groups.retain(|group| only.as_ref().is_none_or(|only| group.group == *only));
+                Ok(groups)
+            })
+        })
     }
 }

@@ -1,11 +1,6 @@
 //! Listing groups that are held.
 
-use std::future::{Future, IntoFuture};
-use std::pin::Pin;
-
-use super::look_up::{Source, look_up_setters};
 use super::{Client, Request};
-use crate::error::Result;
 use crate::ident::QueueName;
 use crate::store;
 use crate::watch::HeldGroup;
@@ -16,52 +11,34 @@ use crate::watch::HeldGroup;
 ///
 /// [`Error::InvalidName`](crate::Error::InvalidName) for an invalid queue name,
 /// [`Error::Database`](crate::Error::Database).
+pub type HeldGroups<'a> = Request<'a, Vec<HeldGroup>, HeldGroupsQuery>;
+
+/// Which held groups are listed.
 #[derive(Debug)]
-#[must_use = "a list is not read until it is awaited"]
-pub struct HeldGroups<'a> {
-    client: &'a Client,
-    source: Source<'a>,
+pub struct HeldGroupsQuery {
     queue: Option<String>,
     /// The only group to list.
     only: Option<String>,
     limit: u32,
 }
 
-impl<'a> HeldGroups<'a> {
+impl HeldGroups<'_> {
     /// Lists the held groups of one queue. Default: of all queues.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.queue = Some(queue.into());
+        self.options.queue = Some(queue.into());
         self
     }
 
     /// Lists this group of a queue only, or none where it is not held. It is found by index among any number of groups.
     pub fn of(mut self, queue: impl Into<String>, group: impl Into<String>) -> Self {
-        self.only = Some(group.into());
+        self.options.only = Some(group.into());
         self.queue(queue)
     }
 
     /// The most groups that are listed. Default: 100.
     pub fn limit(mut self, limit: u32) -> Self {
-        self.limit = limit;
+        self.options.limit = limit;
         self
-    }
-
-    look_up_setters!();
-}
-
-impl<'a> IntoFuture for HeldGroups<'a> {
-    type Output = Result<Vec<HeldGroup>>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { client, source, queue, only, limit } = self;
-        let look_up = Request::on(client, source, move |client, connection| {
-            Box::pin(async move {
-                let queue = queue.map(QueueName::new).transpose()?;
-                store::held_groups_list(connection, client.statements(), queue.as_ref(), only.as_deref(), limit).await
-            })
-        });
-        look_up.into_future()
     }
 }
 
@@ -80,6 +57,13 @@ impl Client {
     ///
     /// A queue whose groups have a rate has a row for each group that started a job lately, and the list reads them all.
     pub fn held_groups(&self) -> HeldGroups<'_> {
-        HeldGroups { client: self, source: Source::default(), queue: None, only: None, limit: 100 }
+        let query = HeldGroupsQuery { queue: None, only: None, limit: 100 };
+        Request::with(self, query, |client, connection, query| {
+            Box::pin(async move {
+                let HeldGroupsQuery { queue, only, limit } = query;
+                let queue = queue.map(QueueName::new).transpose()?;
+                store::held_groups_list(connection, client.statements(), queue.as_ref(), only.as_deref(), limit).await
+            })
+        })
     }
 }

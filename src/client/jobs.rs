@@ -1,12 +1,7 @@
 //! Listing and counting jobs.
 
-use std::future::{Future, IntoFuture};
-use std::pin::Pin;
-
-use super::look_up::{Source, look_up_setters};
 use super::{Client, Request};
 use crate::count::JobCount;
-use crate::error::Result;
 use crate::filter::JobFilter;
 use crate::ident::JobId;
 use crate::job::JobRow;
@@ -16,59 +11,40 @@ use crate::store::{self, Page};
 const PAGE: u32 = 100;
 
 /// A page of jobs, to be awaited. Made by [`Client::jobs`].
+pub type Jobs<'a> = Request<'a, Vec<JobRow>, JobsQuery>;
+
+/// Which jobs a page lists.
 #[derive(Debug)]
-#[must_use = "a list is not read until it is awaited"]
-pub struct Jobs<'a> {
-    client: &'a Client,
-    source: Source<'a>,
+pub struct JobsQuery {
     filter: JobFilter,
     is_oldest_first: bool,
     after: Option<JobId>,
     until: Option<JobId>,
 }
 
-impl<'a> Jobs<'a> {
+impl Jobs<'_> {
     /// Lists the lowest ids first. Default: the highest, which are the newest jobs.
     pub fn oldest_first(mut self) -> Self {
-        self.is_oldest_first = true;
+        self.options.is_oldest_first = true;
         self
     }
 
     /// The most jobs on the page. Default: 100, or the filter's limit.
     pub fn limit(mut self, limit: u32) -> Self {
-        self.filter.limit = Some(limit);
+        self.options.filter.limit = Some(limit);
         self
     }
 
     /// Goes on after this job, the last of the page before. A page far down costs no more than the first.
     pub fn after(mut self, id: impl Into<JobId>) -> Self {
-        self.after = Some(id.into());
+        self.options.after = Some(id.into());
         self
     }
 
     /// Goes no further than this id. With [`JobId::first_at`] a list of the last hour reads no older jobs. Default: all.
     pub fn until(mut self, id: impl Into<JobId>) -> Self {
-        self.until = Some(id.into());
+        self.options.until = Some(id.into());
         self
-    }
-
-    look_up_setters!();
-}
-
-impl<'a> IntoFuture for Jobs<'a> {
-    type Output = Result<Vec<JobRow>>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { client, source, filter, is_oldest_first, after, until } = self;
-        let page = Page { is_oldest_first, after, until, limit: filter.limit.unwrap_or(PAGE) };
-        let look_up = Request::on(client, source, move |client, connection| {
-            Box::pin(async move {
-                filter.check()?;
-                store::list(connection, client.statements(), &filter, page).await
-            })
-        });
-        look_up.into_future()
     }
 }
 
@@ -98,7 +74,15 @@ impl Client {
     ///
     /// As for [`Client::cancel`].
     pub fn jobs(&self, filter: JobFilter) -> Jobs<'_> {
-        Jobs { client: self, source: Source::default(), filter, is_oldest_first: false, after: None, until: None }
+        let query = JobsQuery { filter, is_oldest_first: false, after: None, until: None };
+        Request::with(self, query, |client, connection, query| {
+            let JobsQuery { filter, is_oldest_first, after, until } = query;
+            let page = Page { is_oldest_first, after, until, limit: filter.limit.unwrap_or(PAGE) };
+            Box::pin(async move {
+                filter.check()?;
+                store::list(connection, client.statements(), &filter, page).await
+            })
+        })
     }
 
     /// Counts the jobs that match a filter, no further than `up_to`. The filter's own limit is ignored.

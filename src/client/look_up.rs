@@ -35,24 +35,6 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The setters that the builders of look-ups share. Each must have a `source`.
-macro_rules! look_up_setters {
-    () => {
-        /// Asks in the caller's own transaction, or on any other connection of the caller's.
-        pub fn tx(mut self, connection: &'a mut sqlx::PgConnection) -> Self {
-            self.source.connection = Some(connection);
-            self
-        }
-
-        /// How long each statement may take. See [`Request::timeout`](crate::Request::timeout).
-        pub fn timeout(mut self, timeout: std::time::Duration) -> Self {
-            self.source.timeout = Some(timeout);
-            self
-        }
-    };
-}
-pub(super) use look_up_setters;
-
 /// The connection of a look-up, until [`LookUp::end`].
 pub(super) enum LookUp<'a> {
     Unlimited(RequestConnection<'a>),

@@ -47,7 +47,7 @@ pub use self::change_log::ChangeLog;
 pub use self::claims::Claims;
 pub use self::edit::Edit;
 pub use self::events::Events;
-pub use self::explain::{Explain, Explanation};
+pub use self::explain::Explanation;
 pub use self::groups::Groups;
 pub use self::held_groups::HeldGroups;
 pub use self::insert::{Insert, InsertAndWait, InsertMany, InsertMiddleware, NextInsert};
@@ -169,26 +169,6 @@ impl Client {
         I::Item: Into<NewJob>,
     {
         InsertMany::new(self, jobs.into_iter().map(Into::into).collect())
-    }
-
-    /// Says what an insert of the job would do, and why, without doing it: no locks, no writes.
-    /// Another transaction may change the answer meanwhile.
-    ///
-    /// ```no_run
-    /// # use uniqueue::{Client, NewJob, UniquePolicy};
-    /// # use serde_json::json;
-    /// # async fn run(client: Client) -> uniqueue::Result<()> {
-    /// let job = NewJob::new("rebuild_index", &json!({})).unique(UniquePolicy::new());
-    /// let explanation = client.explain(job).await?;
-    /// if let Some(holder) = explanation.holder {
-    ///     println!("{holder}");
-    /// }
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// See [`Explain`] for the errors.
-    pub fn explain(&self, job: impl Into<NewJob>) -> Explain<'_> {
-        Explain::new(self, job.into())
     }
 
     /// One job, if it exists.

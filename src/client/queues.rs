@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::edit::Edit;
-use super::look_up::{Source, look_up_setters};
 use super::request::Call;
 use super::{Client, Request, actor};
 use crate::error::{Error, Result};
@@ -309,35 +308,19 @@ fn subject(name: &QueueName, verb: QueueVerb) -> Value {
 }
 
 /// A list of the queues, to be awaited. Made by [`Client::queues`].
+pub type Queues<'a> = Request<'a, Vec<QueueInfo>, QueuesQuery>;
+
+/// How queues are listed.
 #[derive(Debug)]
-#[must_use = "a list is not read until it is awaited"]
-pub struct Queues<'a> {
-    client: &'a Client,
-    source: Source<'a>,
+pub struct QueuesQuery {
     up_to: u32,
 }
 
-impl<'a> Queues<'a> {
+impl Queues<'_> {
     /// Counts the jobs of each queue and state no further than this. Default: 10,000.
     pub fn count_up_to(mut self, up_to: u32) -> Self {
-        self.up_to = up_to;
+        self.options.up_to = up_to;
         self
-    }
-
-    look_up_setters!();
-}
-
-impl<'a> IntoFuture for Queues<'a> {
-    type Output = Result<Vec<QueueInfo>>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { client, source, up_to } = self;
-        let up_to = i32::try_from(up_to).unwrap_or(i32::MAX - 1).min(i32::MAX - 1);
-        let look_up = Request::on(client, source, move |client, connection| {
-            Box::pin(store::list_queues(connection, client.statements(), up_to))
-        });
-        look_up.into_future()
     }
 }
 
@@ -367,6 +350,9 @@ impl Client {
     ///
     /// [`Error::Database`].
     pub fn queues(&self) -> Queues<'_> {
-        Queues { client: self, source: Source::default(), up_to: 10_000 }
+        Request::with(self, QueuesQuery { up_to: 10_000 }, |client, connection, QueuesQuery { up_to }| {
+            let up_to = i32::try_from(up_to).unwrap_or(i32::MAX - 1).min(i32::MAX - 1);
+            Box::pin(store::list_queues(connection, client.statements(), up_to))
+        })
     }
 }

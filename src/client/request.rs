@@ -38,27 +38,40 @@ pub(super) type Call<T> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnectio
 ///
 /// [`Error::Database`](crate::Error::Database), and the errors of the method that made it.
 #[must_use = "a look-up is not sent until it is awaited"]
-pub struct Request<'a, T> {
+pub struct Request<'a, T, O = ()> {
     client: &'a Client,
     source: Source<'a>,
-    call: Call<T>,
+    /// What is asked for.
+    pub(super) options: O,
+    /// How many statements it sends at most.
+    statements: u32,
+    ask: Ask<T, O>,
 }
+
+type Ask<T, O> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection, O) -> Answer<'c, T> + Send>;
 
 impl<'a, T> Request<'a, T> {
     pub(super) fn new(
         client: &'a Client,
         call: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> Answer<'c, T> + Send + 'static,
     ) -> Self {
-        Self::on(client, Source::default(), call)
+        Self::with(client, (), move |client, connection, ()| call(client, connection))
+    }
+}
+
+impl<'a, T, O> Request<'a, T, O> {
+    /// A look-up with options, which methods of its own set before it is awaited.
+    pub(super) fn with(
+        client: &'a Client,
+        options: O,
+        ask: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection, O) -> Answer<'c, T> + Send + 'static,
+    ) -> Self {
+        Self { client, source: Source::default(), options, statements: 1, ask: Box::new(ask) }
     }
 
-    /// A look-up with options that its builder has collected.
-    pub(super) fn on(
-        client: &'a Client,
-        source: Source<'a>,
-        call: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> Answer<'c, T> + Send + 'static,
-    ) -> Self {
-        Self { client, source, call: Box::new(call) }
+    /// A look-up that sends up to so many statements.
+    pub(super) fn of_statements(self, statements: u32) -> Self {
+        Self { statements, ..self }
     }
 
     /// Asks in the caller's own transaction, or on any other connection of the caller's. It sees the transaction's
@@ -79,26 +92,26 @@ impl<'a, T> Request<'a, T> {
     }
 }
 
-impl<T> fmt::Debug for Request<'_, T> {
+impl<T, O> fmt::Debug for Request<'_, T, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request").field("client", self.client).finish_non_exhaustive()
     }
 }
 
-impl<'a, T: Send + 'a> IntoFuture for Request<'a, T> {
+impl<'a, T: Send + 'a, O: Send + 'a> IntoFuture for Request<'a, T, O> {
     type Output = Result<T>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { client, source, call } = self;
+        let Self { client, source, options, statements, ask } = self;
         Box::pin(async move {
             // A server that answers ends the statements itself.
-            let limit =
-                source.timeout.filter(|_| source.connection.is_none()).map(|limit| limit + answer::CHECK_TIMEOUT);
+            let limit = source.timeout.filter(|_| source.connection.is_none());
+            let limit = limit.map(|limit| limit.saturating_mul(statements) + answer::CHECK_TIMEOUT);
             let mut connection = source.open(client).await?;
             let answer = match limit {
-                Some(limit) => answer::within(limit, call(client, &mut connection)).await,
-                None => call(client, &mut connection).await,
+                Some(limit) => answer::within(limit, ask(client, &mut connection, options)).await,
+                None => ask(client, &mut connection, options).await,
             };
             connection.end(client, answer).await
         })

@@ -1,14 +1,11 @@
 //! Statistics of the queues.
 
 use std::collections::BTreeMap;
-use std::future::{Future, IntoFuture};
-use std::pin::Pin;
 use std::time::Duration;
 
 use sqlx::PgConnection;
 
-use super::Client;
-use super::look_up::{Source, look_up_setters};
+use super::{Client, Request};
 use crate::count::JobCount;
 use crate::error::Result;
 use crate::state::JobState;
@@ -20,60 +17,42 @@ use crate::store;
 /// # Errors
 ///
 /// [`Error::Database`](crate::Error::Database).
+pub type StatsRequest<'a> = Request<'a, Stats, StatsQuery>;
+
+/// How much statistics look at.
 #[derive(Debug)]
-#[must_use = "statistics are not read until they are awaited"]
-pub struct StatsRequest<'a> {
-    client: &'a Client,
-    source: Source<'a>,
+pub struct StatsQuery {
     within: Duration,
     sample: u32,
     up_to: u32,
 }
 
-impl<'a> StatsRequest<'a> {
+impl StatsRequest<'_> {
     /// Counts the jobs that were inserted within this time. Default: a minute. At least 1 ms.
     pub fn within(mut self, within: Duration) -> Self {
-        self.within = within.max(Duration::from_millis(1));
+        self.options.within = within.max(Duration::from_millis(1));
         self
     }
 
     /// Measures the waiting and running times of this many jobs that finished last. Default: 1,000, of those that are
     /// found.
     pub fn sample(mut self, sample: u32) -> Self {
-        self.sample = sample;
+        self.options.sample = sample;
         self
     }
 
     /// Counts the jobs of each queue and state no further than this. Default: 10,000.
     pub fn count_up_to(mut self, up_to: u32) -> Self {
-        self.up_to = up_to;
+        self.options.up_to = up_to;
         self
     }
-
-    look_up_setters!();
 }
 
-impl<'a> IntoFuture for StatsRequest<'a> {
-    type Output = Result<Stats>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+/// How many statements the statistics take.
+const STATEMENTS: u32 = 5;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let Self { client, source, within, sample, up_to } = self;
-            let mut connection = source.open(client).await?;
-            let answer = ask(client, &mut connection, within, sample, up_to).await;
-            connection.end(client, answer).await
-        })
-    }
-}
-
-async fn ask(
-    client: &Client,
-    connection: &mut PgConnection,
-    within: Duration,
-    sample: u32,
-    up_to: u32,
-) -> Result<Stats> {
+async fn ask(client: &Client, connection: &mut PgConnection, query: StatsQuery) -> Result<Stats> {
+    let StatsQuery { within, sample, up_to } = query;
     let statements = client.statements();
     let queues = client.queues().count_up_to(up_to).tx(&mut *connection).await?;
     let pace = store::stats_pace(&mut *connection, statements).await?;
@@ -120,12 +99,8 @@ impl Client {
     /// that was inserted long ago and has just finished (a long schedule, a late retry) may be missing among the times.
     /// It is counted in the rates.
     pub fn stats(&self) -> StatsRequest<'_> {
-        StatsRequest {
-            client: self,
-            source: Source::default(),
-            within: Duration::from_secs(60),
-            sample: 1_000,
-            up_to: 10_000,
-        }
+        let query = StatsQuery { within: Duration::from_secs(60), sample: 1_000, up_to: 10_000 };
+        let request = Request::with(self, query, |client, connection, query| Box::pin(ask(client, connection, query)));
+        request.of_statements(STATEMENTS)
     }
 }

@@ -1,12 +1,8 @@
 //! Listing jobs that do not move.
 
-use std::future::{Future, IntoFuture};
-use std::pin::Pin;
 use std::time::Duration;
 
-use super::look_up::{Source, look_up_setters};
 use super::{Client, Request};
-use crate::error::Result;
 use crate::store;
 use crate::watch::StuckJob;
 
@@ -15,48 +11,33 @@ use crate::watch::StuckJob;
 /// # Errors
 ///
 /// [`Error::Database`](crate::Error::Database).
+pub type StuckJobs<'a> = Request<'a, Vec<StuckJob>, StuckJobsQuery>;
+
+/// Which stuck jobs are listed.
 #[derive(Debug)]
-#[must_use = "a list is not read until it is awaited"]
-pub struct StuckJobs<'a> {
-    client: &'a Client,
-    source: Source<'a>,
+pub struct StuckJobsQuery {
     running_for: Duration,
     waiting_for: Duration,
     limit: u32,
 }
 
-impl<'a> StuckJobs<'a> {
+impl StuckJobs<'_> {
     /// Lists running jobs whose attempt began longer ago than this, also those of live runners. Default: 1 h.
     pub fn running_for(mut self, length: Duration) -> Self {
-        self.running_for = length;
+        self.options.running_for = length;
         self
     }
 
     /// Lists waiting jobs that have been due for longer than this. Default: 1 min.
     pub fn waiting_for(mut self, length: Duration) -> Self {
-        self.waiting_for = length;
+        self.options.waiting_for = length;
         self
     }
 
     /// The most jobs that are listed, also of one reason. Default: 100.
     pub fn limit(mut self, limit: u32) -> Self {
-        self.limit = limit;
+        self.options.limit = limit;
         self
-    }
-
-    look_up_setters!();
-}
-
-impl<'a> IntoFuture for StuckJobs<'a> {
-    type Output = Result<Vec<StuckJob>>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { client, source, running_for, waiting_for, limit } = self;
-        let look_up = Request::on(client, source, move |client, connection| {
-            Box::pin(store::stuck_jobs_list(connection, client.statements(), running_for, waiting_for, limit))
-        });
-        look_up.into_future()
     }
 }
 
@@ -66,6 +47,10 @@ impl Client {
     /// stuck comes first. As the view `stuck_job`, and read by index.
     pub fn stuck_jobs(&self) -> StuckJobs<'_> {
         let (hour, minute) = (Duration::from_secs(3_600), Duration::from_secs(60));
-        StuckJobs { client: self, source: Source::default(), running_for: hour, waiting_for: minute, limit: 100 }
+        let query = StuckJobsQuery { running_for: hour, waiting_for: minute, limit: 100 };
+        Request::with(self, query, |client, connection, query| {
+            let StuckJobsQuery { running_for, waiting_for, limit } = query;
+            Box::pin(store::stuck_jobs_list(connection, client.statements(), running_for, waiting_for, limit))
+        })
     }
 }
