@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::OnceCell;
 
+use crate::tools::lacks;
 use crate::{Database, WAIT, url};
 
 static SHARED: OnceCell<Option<Bouncer>> = OnceCell::const_new();
@@ -29,8 +30,8 @@ impl Bouncer {
     pub async fn start(setting: &str) -> Option<Self> {
         let given = std::env::var("PGBOUNCER").ok().filter(|given| !given.is_empty());
         let program = given.unwrap_or_else(|| "pgbouncer".to_owned());
-        if version(&program)? < (1, 21) {
-            eprintln!("{program} is older than 1.21: not tested with a pooler");
+        if version(&program).is_none_or(|version| version < (1, 21)) {
+            lacks("pgbouncer", "version 1.21 or newer in PATH, or named by PGBOUNCER=$(scripts/pgbouncer)");
             return None;
         }
         let (_, server) = url().await.split_once("host=").expect("a socket");

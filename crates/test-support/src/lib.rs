@@ -18,6 +18,7 @@ pub mod proxy;
 mod seen;
 pub mod server;
 mod statements;
+pub mod tools;
 pub mod work;
 
 use std::sync::Arc;
@@ -127,7 +128,7 @@ impl Database {
         let has_icu = "SELECT current_setting('server_version_num')::integer >= 150000
             AND EXISTS (SELECT FROM pg_collation WHERE collprovider = 'i') AS has_icu";
         if !sqlx::query(has_icu).fetch_one(&mut connection).await.expect("a row").get::<bool, _>(0) {
-            println!("tested nothing: the server has no databases of ICU locales");
+            tools::lacks("icu", "PostgreSQL 15 or newer, built with ICU");
             return None;
         }
         let create =

@@ -8,6 +8,7 @@ use sqlx::{Connection, PgConnection, raw_sql};
 use uniqueue::embedded::Postgres;
 
 use crate::dice::Dice;
+use crate::tools::lacks;
 
 /// Where Debian's faketime keeps its library.
 const FAKETIME: [&str; 2] =
@@ -30,7 +31,7 @@ impl Clock {
     /// Makes one below this directory; `None` where the machine has no faketime, and then it says so.
     pub async fn new(directory: &Path) -> Option<Self> {
         let Some(library) = FAKETIME.iter().find(|library| Path::new(library).exists()) else {
-            println!("no faketime here: the clock does not jump");
+            lacks("faketime", "apt-get install faketime");
             return None;
         };
         let real = binaries().await;

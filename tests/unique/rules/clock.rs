@@ -49,7 +49,7 @@ fn other_process(is_faked: bool, order: &str) -> String {
         command.arg("-f").arg("+1d").arg(binary);
         command
     } else {
-        println!("no faketime here: the other process differs by its time zone only");
+        support::tools::lacks("faketime", "apt-get install faketime");
         Command::new(binary)
     };
     let name = module_path!().split_once("::").map_or("clock", |(_, module)| module);

@@ -22,7 +22,7 @@ impl Screen {
     pub(crate) fn open(url: &str, arguments: &str) -> Option<Self> {
         let version = Command::new("script").arg("--version").output().ok();
         if !version.is_some_and(|version| String::from_utf8_lossy(&version.stdout).contains("util-linux")) {
-            eprintln!("not tested: no script of util-linux to make a terminal");
+            test_support::tools::lacks("script", "util-linux, to make a terminal");
             return None;
         }
         let line = format!("stty rows 40 cols 160; exec {} {arguments}", env!("CARGO_BIN_EXE_uniqueue"));

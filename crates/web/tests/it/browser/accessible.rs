@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use fantoccini::Client as Browser;
 use serde_json::{Value, json};
+use test_support::tools::lacks;
 use uniqueue::testing::Database;
 use uniqueue::{NewJob, PeriodicJob, Rate, UniqueKey};
 use uniqueue_web::{Needs, Web};
 
-use super::driver::{Driver, choose, click, keys, shows, skip};
+use super::driver::{Driver, choose, click, keys, shows};
 use super::service::Service;
 use super::trouble::Trouble;
 
@@ -20,7 +21,7 @@ fn axe_core() -> Option<String> {
         path.unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/axe-core/axe.min.js")));
     let script = std::fs::read_to_string(path).ok();
     if script.is_none() {
-        skip("no axe-core (scripts/axe-core fetches it)", "AXE_CORE");
+        lacks("axe-core", "AXE_CORE=$(scripts/axe-core)");
     }
     script
 }

@@ -1,6 +1,5 @@
 //! A chromedriver and its sessions.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -8,6 +7,7 @@ use std::time::Duration;
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::json;
+use test_support::tools::lacks;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
@@ -37,15 +37,11 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Starts one. `None`, said aloud: there is no browser.
-    ///
-    /// # Panics
-    ///
-    /// Without a browser, where `UNIQUEUE_BROWSER` says that there must be one.
+    /// Starts one. `None`: there is no browser.
     pub(super) async fn start() -> Option<Self> {
         let chromium = ["chromium", "google-chrome"].into_iter().find(|name| is_there(name));
         if chromium.is_none() || !is_there("chromedriver") {
-            skip("no chromium with chromedriver (apt-get install chromium-driver)", "UNIQUEUE_BROWSER");
+            lacks("chromedriver", "with Chromium: apt-get install chromium-driver");
             return None;
         }
         let directory = std::env::temp_dir().join(format!("uniqueue-browser-{}", JobId::generate()));
@@ -90,16 +86,6 @@ impl Driver {
         client.set_window_size(width, height).await.unwrap();
         client
     }
-}
-
-/// Says that a test tests nothing for want of something, or fails where a variable is set which says that it must be there.
-/// libtest hides what `eprintln!` writes in a test that passes, so this goes to standard error itself.
-pub(super) fn skip(what_lacks: &str, variable: &str) {
-    let must_be_there = std::env::var_os(variable).is_some_and(|value| !value.is_empty());
-    assert!(!must_be_there, "{what_lacks}, though {variable} is set");
-    let thread = std::thread::current();
-    let test = thread.name().unwrap_or_default();
-    let _ = writeln!(std::io::stderr(), "WARNING: {what_lacks}: {test} tested nothing");
 }
 
 fn is_there(name: &str) -> bool {

@@ -1,5 +1,5 @@
 //! Journeys in a real Chromium. Without `chromium` and `chromedriver` they say aloud that they tested
-//! nothing. With `UNIQUEUE_BROWSER` set, that is a failure.
+//! nothing. Where `UNIQUEUE_TOOLS` names `chromedriver`, that is a failure.
 
 mod accessible;
 mod actions;
