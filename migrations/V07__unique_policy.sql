@@ -550,7 +550,8 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT p.* INTO policy FROM _read_unique_policy(unique_policy) AS p;
+    -- No SELECT, which would be planned anew for each document.
+    policy := _read_unique_policy(unique_policy);
     IF NOT policy.is_enforced THEN
         RETURN;
     END IF;
