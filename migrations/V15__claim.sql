@@ -1,18 +1,8 @@
 -- Claims of jobs that come back, and jobs that are started one by one because a fetch of many failed.
 
 -- Each object is defined once and whole. `doctor` takes from here the text of an object that was changed by hand.
-CREATE FUNCTION _take_claims(ids uuid[]) RETURNS uuid[]
-    LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET lock_timeout = '10ms'
-    -- After five calls a session keeps the plans of a function, made for the table as it is then. For a small table that
-    -- would be a scan.
-    SET enable_seqscan = off
-    SET plan_cache_mode = force_generic_plan
-    SET jit = off
-AS $$
--- A job that comes back to its unique states has yielded its claim in the same statement. Here it takes the claim back if
--- the key is free.
+
+-- A job that comes back to its unique states takes its claim back if the key is free; else it goes on without.
 --
 -- First all keys are tried at once, of the first comer for each. Where that fails, since another transaction has one of
 -- them, each key is tried in a subtransaction of its own, with a lock timeout of 10 ms. After 100 ms of timeouts in a batch
@@ -20,133 +10,163 @@ AS $$
 -- batch, a promotion or a queue.
 --
 -- The caller's rows stay locked meanwhile. An insert that holds a contested key and waits for one of those rows is in a
--- deadlock with this function. The function must end before deadlock_timeout (1 s) aborts that insert.
---
--- The holder is found by the key as a value, never by a join. A plan that was made and kept while few keys were claimed
--- can join by reading all claims.
+-- deadlock with these functions. They must end before deadlock_timeout (1 s) aborts that insert.
+
+CREATE FUNCTION _free_claims(ids uuid[], next_state job_state, OUT comers uuid[], OUT expired uuid[])
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    -- The holder is found by a probe for each job. The planner would make a join with all claims of NOT EXISTS.
+    SELECT array_agg(f.id), array_agg(f.holder) FILTER (WHERE f.holder IS NOT NULL)
+    INTO comers, expired
+    FROM (
+        SELECT DISTINCT ON (j.unique_key) j.id, h.id AS holder, h.unique_until
+        FROM job AS j
+        LEFT JOIN LATERAL (
+            SELECT c.id, c.unique_until FROM job AS c WHERE c.unique_key = j.unique_key AND c.claims LIMIT 1
+        ) AS h ON true
+        WHERE j.id = ANY (ids)
+            AND NOT j.claims
+            AND j.unique_states & _state_bit(coalesce(next_state, j.state)) <> 0
+            AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp())
+        ORDER BY j.unique_key, j.id
+    ) AS f
+    WHERE f.holder IS NULL OR f.unique_until <= clock_timestamp();
+END
+$$;
+COMMENT ON FUNCTION _free_claims(uuid[], job_state) IS
+    'Of jobs without their claims, those that may take them: one for each key that no other job claims. next_state: the state that they are about to be in; null: theirs. expired: the jobs whose claims on these keys have expired. Null: none.';
+
+CREATE FUNCTION _retry(ids uuid[], with_claims boolean) RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    UPDATE job AS j
+    SET state = 'available',
+        scheduled_at = clock_timestamp(),
+        finalized_at = NULL,
+        max_attempts = greatest(j.max_attempts, least(j.attempt::integer + 1, 32767)),
+        -- A job that was discarded for its crashes comes back as a suspect.
+        crashes = least(j.crashes, 1),
+        -- A final job has lost its place in its group.
+        began = CASE WHEN j.finalized_at IS NULL THEN j.began END,
+        unique_yielded = NOT with_claims
+            AND (j.unique_yielded OR _enters_claim(j.unique_states, j.state, 'available'))
+    WHERE j.id = ANY (ids);
+END
+$$;
+COMMENT ON FUNCTION _retry(uuid[], boolean) IS
+    'Makes jobs available at once, with at least one attempt left: with their claims, or without those that they do not have now.';
+
+CREATE FUNCTION _try_claims(comers uuid[], expired uuid[], retries boolean) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    UPDATE job AS h
+    SET unique_states = 0
+    WHERE h.id = ANY (expired) AND h.claims AND h.unique_until <= clock_timestamp();
+    IF retries THEN
+        PERFORM _retry(comers, true);
+    ELSE
+        UPDATE job AS j SET unique_yielded = false WHERE j.id = ANY (comers);
+    END IF;
+    RETURN true;
+EXCEPTION
+    WHEN unique_violation OR lock_not_available OR deadlock_detected OR serialization_failure THEN
+        RETURN false;
+END
+$$;
+COMMENT ON FUNCTION _try_claims(uuid[], uuid[], boolean) IS
+    'Gives all of these jobs their claims back, or none. retries: and makes them available. Answers whether it did.';
+
+CREATE FUNCTION _claim_free_keys(ids uuid[], retries boolean) RETURNS uuid[]
+    LANGUAGE plpgsql VOLATILE
+    SET lock_timeout = '10ms'
+AS $$
 DECLARE
-    comer record;
-    patience text := current_setting('lock_timeout');
-    discarded uuid[] := '{}';
-    is_taken boolean;
+    found record;
+    comer uuid;
+    taken uuid[] := '{}';
     began timestamptz;
     lost interval := '0';
-    first_ids uuid[];
-    keys text[];
 BEGIN
-    IF cardinality(ids) > 1 THEN
-        SELECT array_agg(f.id), array_agg(f.unique_key)
-        INTO first_ids, keys
-        FROM (
-            SELECT DISTINCT ON (j.unique_key) j.unique_key, j.id
-            FROM job AS j
-            WHERE j.id = ANY (ids)
-                AND j.unique_yielded
-                AND j.unique_states & _state_bit(j.state) <> 0
-                AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp())
-            ORDER BY j.unique_key, j.id
-        ) AS f;
-        BEGIN
-            UPDATE job AS expired
-            SET unique_states = 0
-            WHERE expired.unique_key = ANY (keys)
-                AND expired.claims
-                AND expired.unique_until <= clock_timestamp();
-            UPDATE job AS j
-            SET unique_yielded = false
-            WHERE j.id = ANY (first_ids)
-                -- A probe for each job: the planner would make a join with all claims of NOT EXISTS.
-                AND (
-                    SELECT holder.id FROM job AS holder WHERE holder.unique_key = j.unique_key AND holder.claims LIMIT 1
-                ) IS NULL;
-        EXCEPTION
-            WHEN unique_violation OR lock_not_available OR deadlock_detected OR serialization_failure THEN
-                NULL;
-        END;
+    found := _free_claims(ids, CASE WHEN retries THEN 'available'::job_state END);
+    IF found.comers IS NULL OR _try_claims(found.comers, found.expired, retries) THEN
+        RETURN coalesce(found.comers, '{}');
     END IF;
-    FOR comer IN
-        SELECT j.id, j.unique_key, j.discard_on_reentry
-        FROM job AS j
-        WHERE j.id = ANY (ids)
-            AND j.unique_yielded
-            AND j.unique_states & _state_bit(j.state) <> 0
-            AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp())
-            -- Where a job has the key, the others that go on without it are done.
-            AND (
-                j.discard_on_reentry
-                OR NOT EXISTS (
-                    SELECT FROM job AS holder
-                    WHERE holder.unique_key = j.unique_key
-                        AND holder.claims
-                        AND (holder.unique_until IS NULL OR holder.unique_until > clock_timestamp())
-                )
-            )
-        ORDER BY j.unique_key, j.id
-    LOOP
-        is_taken := false;
-        IF lost <= interval '300 ms' THEN
-            began := clock_timestamp();
-            BEGIN
-                UPDATE job AS expired
-                SET unique_states = 0
-                WHERE expired.unique_key = comer.unique_key
-                    AND expired.claims
-                    AND expired.unique_until <= clock_timestamp();
-                UPDATE job AS j
-                SET unique_yielded = false
-                WHERE j.id = comer.id
-                    AND j.unique_yielded
-                    AND j.unique_states & _state_bit(j.state) <> 0
-                    AND NOT EXISTS (
-                        SELECT FROM job AS holder
-                        WHERE holder.unique_key = comer.unique_key AND holder.claims
-                    );
-                is_taken := FOUND;
-            EXCEPTION
-                WHEN unique_violation OR lock_not_available OR deadlock_detected OR serialization_failure THEN
-                    lost := lost + (clock_timestamp() - began);
-                    IF lost > interval '100 ms' THEN
-                        patience := '1ms';
-                        PERFORM set_config('lock_timeout', patience, true);
-                    END IF;
-            END;
-        END IF;
-        IF NOT is_taken AND comer.discard_on_reentry THEN
-            -- The caller has locked the row, so the update waits for no other lock on it. lock_timeout also counts the
-            -- wait for the table's next page, and this update must not fail.
-            PERFORM set_config('lock_timeout', '0', true);
-            -- A job is discarded only for a committed holder. The transaction that won the key may still roll back.
-            UPDATE job AS j
-            SET state = 'discarded',
-                finalized_at = clock_timestamp(),
-                errors = _with_error(
-                    j.errors,
-                    j.attempt,
-                    clock_timestamp(),
-                    -- Where the group's key is made of the same text, one job runs at a time, and the holder does the work.
-                    CASE
-                        WHEN j.unique_key IN (j.group_key, encode(sha256(convert_to(j.group_key, 'UTF8')), 'hex'))
-                            THEN 'superseded: another job holds the unique key'
-                        ELSE 'discarded on re-entry: another job holds the unique key'
-                    END
-                )
-            WHERE j.id = comer.id
-                AND j.unique_states & _state_bit(j.state) <> 0
-                AND j.state NOT IN ('completed', 'cancelled', 'discarded')
-                AND EXISTS (
-                    SELECT FROM job AS holder
-                    WHERE holder.unique_key = comer.unique_key
-                        AND holder.claims
-                        AND holder.id <> comer.id
-                        AND (holder.unique_until IS NULL OR holder.unique_until > clock_timestamp())
-                );
-            IF FOUND THEN
-                discarded := discarded || comer.id;
+    FOREACH comer IN ARRAY found.comers LOOP
+        EXIT WHEN lost > interval '300 ms';
+        began := clock_timestamp();
+        IF _try_claims(ARRAY[comer], found.expired, retries) THEN
+            taken := taken || comer;
+        ELSE
+            lost := lost + (clock_timestamp() - began);
+            IF lost > interval '100 ms' THEN
+                PERFORM set_config('lock_timeout', '1ms', true);
             END IF;
-            PERFORM set_config('lock_timeout', patience, true);
         END IF;
     END LOOP;
-    RETURN discarded;
+    RETURN taken;
+END
+$$;
+COMMENT ON FUNCTION _claim_free_keys(uuid[], boolean) IS
+    'Gives jobs their claims back where the key is free. retries: and makes those available. Returns the ids of those that took them.';
+
+CREATE FUNCTION _take_claims(ids uuid[]) RETURNS uuid[]
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    -- The caller has locked the rows. lock_timeout also counts the wait for the table's next page, and no job may fail.
+    SET lock_timeout = 0
+    -- After five calls a session keeps the plans of a function, made for the table as it is then. For a small table that
+    -- would be a scan.
+    SET enable_seqscan = off
+    SET plan_cache_mode = force_generic_plan
+    SET jit = off
+AS $$
+DECLARE
+    discarded uuid[];
+BEGIN
+    IF ids IS NULL OR cardinality(_claim_free_keys(ids, false)) = cardinality(ids) THEN
+        RETURN '{}';
+    END IF;
+    -- A job is discarded only for a committed holder. The transaction that won the key may still roll back.
+    WITH changed AS (
+        UPDATE job AS j
+        SET state = 'discarded',
+            finalized_at = clock_timestamp(),
+            errors = _with_error(
+                j.errors,
+                j.attempt,
+                clock_timestamp(),
+                -- Where the group's key is made of the same text, one job runs at a time, and the holder does the work.
+                CASE
+                    WHEN j.unique_key IN (j.group_key, encode(sha256(convert_to(j.group_key, 'UTF8')), 'hex'))
+                        THEN 'superseded: another job holds the unique key'
+                    ELSE 'discarded on re-entry: another job holds the unique key'
+                END
+            )
+        WHERE j.id = ANY (ids)
+            AND j.unique_yielded
+            AND j.discard_on_reentry
+            AND j.unique_states & _state_bit(j.state) <> 0
+            AND j.state NOT IN ('completed', 'cancelled', 'discarded')
+            AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp())
+            -- A probe for each job.
+            AND (
+                SELECT h.id
+                FROM job AS h
+                WHERE h.unique_key = j.unique_key
+                    AND h.claims
+                    AND (h.unique_until IS NULL OR h.unique_until > clock_timestamp())
+                LIMIT 1
+            ) IS NOT NULL
+        RETURNING j.id
+    )
+    SELECT array_agg(c.id) INTO discarded FROM changed AS c;
+    RETURN coalesce(discarded, '{}');
 END
 $$;
 COMMENT ON FUNCTION _take_claims(uuid[]) IS
@@ -251,66 +271,3 @@ AS $$
 $$;
 COMMENT ON FUNCTION release_claim(text) IS
     'For operators: the job that claims the key gives its claim up for good, and otherwise stays as it is. Answers with its id, also where the claim had expired already; null where no job has it.';
-
-CREATE FUNCTION _retry_with_claims(ids uuid[]) RETURNS TABLE (id uuid, holder uuid)
-    LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    -- As in _take_claims, with the same limits.
-    SET lock_timeout = '10ms'
-    SET enable_seqscan = off
-    SET plan_cache_mode = force_generic_plan
-    SET jit = off
-AS $$
-#variable_conflict use_column
--- Each job is tried in a subtransaction of its own, in which it takes its key and becomes available at once. So a job
--- whose key is taken is left exactly as it was, even where the key is taken in this moment.
-DECLARE
-    comer record;
-    began timestamptz;
-    lost interval := '0';
-BEGIN
-    FOR comer IN
-        SELECT j.id, j.unique_key FROM job AS j WHERE j.id = ANY (ids) ORDER BY j.unique_key, j.id
-    LOOP
-        began := clock_timestamp();
-        BEGIN
-            IF lost > interval '300 ms' THEN
-                RAISE lock_not_available;
-            END IF;
-            UPDATE job AS expired
-            SET unique_states = 0
-            WHERE expired.unique_key = comer.unique_key
-                AND expired.claims
-                AND expired.unique_until <= clock_timestamp();
-            UPDATE job AS j
-            SET state = 'available',
-                scheduled_at = clock_timestamp(),
-                finalized_at = NULL,
-                max_attempts = greatest(j.max_attempts, least(j.attempt::integer + 1, 32767)),
-                crashes = least(j.crashes, 1),
-                began = NULL,
-                unique_yielded = false
-            WHERE j.id = comer.id
-                AND NOT EXISTS (
-                    SELECT FROM job AS h WHERE h.unique_key = comer.unique_key AND h.claims AND h.id <> comer.id
-                );
-            IF NOT FOUND THEN
-                RAISE unique_violation;
-            END IF;
-        EXCEPTION
-            WHEN unique_violation OR lock_not_available OR deadlock_detected OR serialization_failure THEN
-                -- A holder that has committed costs no waiting.
-                IF sqlstate <> '23505' OR clock_timestamp() - began > interval '2 ms' THEN
-                    lost := lost + (clock_timestamp() - began);
-                END IF;
-                id := comer.id;
-                holder := (
-                    SELECT h.id FROM job AS h WHERE h.unique_key = comer.unique_key AND h.claims AND h.id <> comer.id
-                );
-                RETURN NEXT;
-        END;
-    END LOOP;
-END
-$$;
-COMMENT ON FUNCTION _retry_with_claims(uuid[]) IS
-    'Makes final jobs available that discard themselves on re-entry, each with its claim or not at all. Answers with a row for each that was refused, and the job that holds its key; null: that is in another transaction which is still open, or the time for waiting was used up.';

@@ -59,73 +59,74 @@ COMMENT ON FUNCTION cancel_jobs(uuid[], text[]) IS
 
 CREATE FUNCTION retry_jobs(ids uuid[], states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text, refused boolean, holder uuid)
-    LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    WITH wanted AS (
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    -- As in _take_claims.
+    SET enable_seqscan = off
+    SET plan_cache_mode = force_generic_plan
+    SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    wanted uuid[];
+    -- Those that come back to their unique states.
+    returning_ids uuid[];
+    -- Those that are refused without their claim: a final job is not rewritten into a discarded one.
+    strict_ids uuid[];
+    claiming uuid[];
+    refused uuid[];
+    yielding uuid[];
+BEGIN
+    SELECT
+        array_agg(w.id), coalesce(array_agg(w.id) FILTER (WHERE w.returns), '{}'),
+        coalesce(array_agg(w.id) FILTER (WHERE w.returns AND w.is_strict), '{}')
+    INTO wanted, returning_ids, strict_ids
+    FROM (
         SELECT
-            j.id, j.kind, j.queue, j.attempt, j.state,
-            -- A final job is not rewritten into a discarded one.
-            j.finalized_at IS NOT NULL
-                AND j.discard_on_reentry
-                AND j.unique_states & _state_bit('available') <> 0
-                AND (j.unique_yielded OR _enters_claim(j.unique_states, j.state, 'available'))
-                AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp()) AS needs_claim
+            j.id,
+            j.finalized_at IS NOT NULL AND j.discard_on_reentry AS is_strict,
+            coalesce(
+                j.unique_states & _state_bit('available') <> 0
+                    AND (j.unique_yielded OR _enters_claim(j.unique_states, j.state, 'available'))
+                    AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp()),
+                false
+            ) AS returns
         FROM job AS j
         WHERE j.id = ANY (retry_jobs.ids)
             AND (retry_jobs.states IS NULL OR j.state = ANY (retry_jobs.states::job_state[]))
             AND j.state IN ('cancelled', 'completed', 'discarded', 'retryable', 'scheduled')
         ORDER BY j.id
         FOR UPDATE
-    ),
-    refused AS MATERIALIZED (
-        SELECT r.id, r.holder
-        FROM (SELECT array_agg(w.id) AS ids FROM wanted AS w WHERE w.needs_claim HAVING count(*) > 0) AS c
-        CROSS JOIN LATERAL _retry_with_claims(c.ids) AS r
-    ),
-    changed AS (
-        UPDATE job AS j
-        SET state = 'available',
-            scheduled_at = clock_timestamp(),
-            finalized_at = NULL,
-            max_attempts = greatest(j.max_attempts, least(j.attempt::integer + 1, 32767)),
-            -- A job that was discarded for its crashes comes back as a suspect.
-            crashes = least(j.crashes, 1),
-            -- A final job has lost its place in its group.
-            began = CASE WHEN j.finalized_at IS NULL THEN j.began END,
-            unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, 'available')
-        FROM wanted AS w
-        WHERE j.id = w.id AND NOT w.needs_claim
-        RETURNING j.id, j.kind, j.queue, j.attempt, j.unique_yielded
-    ),
-    -- Not joined with the changed rows: the planner expects one, and would compare each with each.
-    outcome AS MATERIALIZED (
-        SELECT
-            c.id, c.kind, c.queue, c.attempt, NULL::job_state AS state, false AS refused, NULL::uuid AS holder,
-            c.unique_yielded
-        FROM changed AS c
-        UNION ALL
-        SELECT w.id, w.kind, w.queue, w.attempt, w.state, r.id IS NOT NULL, r.holder, NULL
-        FROM wanted AS w
-        LEFT JOIN refused AS r ON r.id = w.id
-        WHERE w.needs_claim
-    ),
-    settled AS MATERIALIZED (
-        SELECT
-            _take_claims(array_agg(o.id) FILTER (WHERE o.unique_yielded)) AS discarded,
-            _wake_runners(array_agg(DISTINCT o.queue) FILTER (WHERE NOT o.refused)) AS woken
-        FROM outcome AS o
-    )
+    ) AS w;
+    IF wanted IS NULL THEN
+        RETURN;
+    END IF;
+    claiming := _claim_free_keys(returning_ids, true);
+    refused := ARRAY(SELECT s.id FROM unnest(strict_ids) AS s (id) WHERE (s.id = ANY (claiming)) IS NOT TRUE);
+    IF cardinality(claiming) < cardinality(wanted) THEN
+        yielding := ARRAY(
+            SELECT w.id FROM unnest(wanted) AS w (id) WHERE (w.id = ANY (claiming || refused)) IS NOT TRUE
+        );
+        PERFORM _retry(yielding, false);
+        -- Where the key is taken, the policy of a waiting job may discard it.
+        PERFORM _take_claims(
+            ARRAY(SELECT y.id FROM unnest(yielding) AS y (id) WHERE y.id = ANY (returning_ids))
+        );
+    END IF;
+    IF EXISTS (SELECT FROM runner AS r WHERE r.idle) THEN
+        PERFORM _wake_for(wanted);
+    END IF;
+    RETURN QUERY
     SELECT
-        o.id, o.kind, o.queue, o.attempt,
-        CASE
-            WHEN o.refused THEN o.state::text
-            WHEN o.id = ANY (s.discarded) THEN 'discarded'
-            ELSE 'available'
-        END,
-        o.refused, o.holder
-    FROM outcome AS o
-    CROSS JOIN settled AS s;
-END;
+        j.id, j.kind::text, j.queue::text, j.attempt::smallint, j.state::text, r.is_refused, h.id
+    FROM job AS j
+    CROSS JOIN LATERAL (SELECT (j.id = ANY (refused)) IS TRUE) AS r (is_refused)
+    LEFT JOIN LATERAL (
+        SELECT c.id FROM job AS c WHERE r.is_refused AND c.unique_key = j.unique_key AND c.claims LIMIT 1
+    ) AS h ON true
+    WHERE j.id = ANY (wanted);
+END
+$$;
 COMMENT ON FUNCTION retry_jobs(uuid[], text[]) IS
     'Makes the final and waiting jobs with these ids available, with at least one attempt left. With states, only jobs in one of these states. A job takes its claim back if its key is free, and otherwise goes on without it. If its policy says discard on re-entry, a waiting job is discarded, and a final job is refused and stays as it is. Notifies idle runners. Returns one row per job: its new state, whether it was refused, and the holder of its key. The holder is null if it belongs to an open transaction or if the time for waiting was used up.';
 

@@ -201,3 +201,25 @@ async fn calls_in_a_transaction_see_what_it_did_and_are_undone_with_it() {
     assert_eq!(client.count_jobs(JobFilter::all(), 9).await.unwrap(), JobCount::Exactly(1));
     assert!(client.periodic().find("sweep").await.unwrap().is_none());
 }
+
+#[tokio::test]
+async fn r6_jobs_that_take_their_claims_back_are_written_once() {
+    const SIZE: usize = 500;
+    let database = Database::with_connections(1).await;
+    let client = &database.client;
+    let keyed = |n: usize| job("a").unique_key(UniqueKey::raw(n.to_string()).scope(UniqueScope::Active));
+    let answers = client.insert_many((0..SIZE).map(keyed)).await.unwrap();
+    let ids: Vec<_> = answers.iter().map(|answer| answer.id().as_uuid()).collect();
+    client.cancel(JobFilter::all()).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    let written = "SELECT n_tup_upd FROM pg_stat_xact_all_tables WHERE relid = '{schema}.job'::regclass";
+    // Of earlier transactions of the session, too.
+    let before: i64 = sqlx::query_scalar(database.sql(written)).fetch_one(&mut *tx).await.unwrap();
+    let retry = database.sql("SELECT count(*) FROM {schema}.retry_jobs($1) AS r WHERE r.state = 'available'");
+    let retried: i64 = sqlx::query_scalar(retry).bind(&ids).fetch_one(&mut *tx).await.unwrap();
+    let claims = "SELECT count(*) FROM {schema}.job WHERE claims AND state = 'available'";
+    let claims: i64 = sqlx::query_scalar(database.sql(claims)).fetch_one(&mut *tx).await.unwrap();
+    let written: i64 = sqlx::query_scalar(database.sql(written)).fetch_one(&mut *tx).await.unwrap();
+    assert_eq!([retried, claims, written - before], [SIZE as i64; 3]);
+    tx.rollback().await.unwrap();
+}
