@@ -1,32 +1,5 @@
 -- What an insert does with the job that claims its key: each answer, and the choice among them.
 
-CREATE TYPE new_job AS (
-    place integer,
-    id uuid,
-    may_exist boolean,
-    kind text,
-    queue text,
-    args jsonb,
-    meta jsonb,
-    priority smallint,
-    max_attempts smallint,
-    scheduled_at timestamptz,
-    delay interval,
-    is_pending boolean,
-    unique_key text COLLATE "C",
-    unique_states smallint,
-    period interval,
-    ttl interval,
-    until_start boolean,
-    discard_on_reentry boolean,
-    on_conflict text COLLATE "C",
-    group_key text,
-    group_limit smallint,
-    in_order boolean
-);
-COMMENT ON TYPE new_job IS
-    'A job on its way into the table. place: its place in the batch. may_exist: whether a job may have the id already, as where the caller gave it. Of an update, on_conflict has the parameters as _read_update answers.';
-
 CREATE FUNCTION _release_expired(holder uuid) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
@@ -82,7 +55,6 @@ COMMENT ON FUNCTION _is_waiting(job_state) IS
 
 CREATE FUNCTION _updated_args(held jsonb, given jsonb, mode text, max_items integer) RETURNS jsonb
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     max_args_bytes CONSTANT bigint := coalesce(nullif(current_setting('uniqueue.max_args_bytes', true), ''), '1048576');
@@ -130,7 +102,6 @@ COMMENT ON FUNCTION _updated_args(jsonb, jsonb, text, integer) IS
 
 CREATE FUNCTION _updates_as_one(given jsonb[], mode text, max_bytes bigint) RETURNS jsonb
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     IF mode = 'latest' THEN
@@ -180,7 +151,6 @@ CREATE FUNCTION _fold_updates(
     held jsonb, given jsonb[], mode text, max_items integer, OUT new_args jsonb, OUT folded integer
 )
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     max_args_bytes CONSTANT bigint := coalesce(nullif(current_setting('uniqueue.max_args_bytes', true), ''), '1048576');
@@ -263,23 +233,6 @@ CREATE FUNCTION _is_overdue(
 COMMENT ON FUNCTION _is_overdue(job_state, timestamptz, timestamptz, timestamptz, interval, timestamptz) IS
     'Whether a waiting job with these columns is due for more than a second, or past the longest delay of an update. Such a job is updated no more: updates queue on its row, and a fetch passes a locked row by.';
 
-CREATE FUNCTION _check_same_kind(holder uuid, held text, given text) RETURNS void
-    LANGUAGE plpgsql IMMUTABLE
-AS $$
-BEGIN
-    IF held <> given COLLATE "C" THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format(
-                'invalid unique policy: update: the unique key is held by job %s of kind %s, not of kind %s',
-                holder, to_json(held), to_json(given)
-            ),
-            HINT = 'An update never changes a job of another kind. Give each kind keys of its own.';
-    END IF;
-END
-$$;
-COMMENT ON FUNCTION _check_same_kind(uuid, text, text) IS
-    'Error 22023 where a duplicate of one kind would update a holder of another.';
-
 CREATE FUNCTION _max_delay(on_conflict text) RETURNS interval
     LANGUAGE sql IMMUTABLE
     RETURN nullif(split_part(on_conflict COLLATE "C", ' ', 3), '0')::bigint * interval '1 microsecond';
@@ -288,7 +241,6 @@ COMMENT ON FUNCTION _max_delay(text) IS
 
 CREATE FUNCTION _check_max_delay(on_conflict text, delay interval) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     IF delay >= _max_delay(on_conflict) THEN
@@ -303,6 +255,48 @@ $$;
 COMMENT ON FUNCTION _check_max_delay(text, interval) IS
     'Error 22023 where a job is due after the longest delay of its own policy, so that it could never be pushed. on_conflict: as _read_update answers.';
 
+CREATE FUNCTION _updated_job(
+    held job, run new_job[], arrived timestamptz, OUT settled integer, OUT new_args jsonb, OUT due timestamptz
+)
+    LANGUAGE plpgsql STABLE
+AS $$
+DECLARE
+    parameters CONSTANT text[] := string_to_array(run[1].on_conflict, ' ');
+    longest CONSTANT interval := _max_delay(run[1].on_conflict);
+    given new_job;
+    wanted_at timestamptz;
+BEGIN
+    settled := 0;
+    IF held.kind <> run[1].kind COLLATE "C" THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format(
+                'invalid unique policy: update: the unique key is held by job %s of kind %s, not of kind %s',
+                held.id, to_json(held.kind), to_json(run[1].kind)
+            ),
+            HINT = 'An update never changes a job of another kind. Give each kind keys of its own.';
+    ELSIF _is_overdue(held.state, held.attempted_at, held.created_at, held.scheduled_at, longest, arrived) THEN
+        RETURN;
+    ELSIF cardinality(run) = 1 THEN
+        new_args := _updated_args(held.args, run[1].args, parameters[2], parameters[4]::integer);
+        settled := (new_args IS NOT NULL)::integer;
+    ELSE
+        SELECT f.new_args, f.folded INTO new_args, settled
+        FROM _fold_updates(held.args, ARRAY(SELECT u.args FROM unnest(run) AS u), parameters[2], parameters[4]::integer) AS f;
+    END IF;
+    due := held.scheduled_at;
+    IF longest IS NOT NULL AND settled > 0 THEN
+        FOREACH given IN ARRAY run[1 : settled] LOOP
+            wanted_at := greatest(wanted_at, given.scheduled_at, arrived + coalesce(given.delay, interval '0'));
+        END LOOP;
+        due := _updated_schedule(
+            held.state, held.attempted_at, held.created_at, held.scheduled_at, longest, wanted_at, arrived
+        );
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION _updated_job(job, new_job[], timestamptz) IS
+    'What updates by duplicates, one after another, make of a waiting holder. They have the parameters of the first. settled: how many of them it takes; 0: it is full or overdue. Errors 22023: another kind, and as _updated_args.';
+
 CREATE FUNCTION _update_holder(holder uuid, run new_job[], OUT settled integer, OUT held job)
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
@@ -310,13 +304,9 @@ CREATE FUNCTION _update_holder(holder uuid, run new_job[], OUT settled integer, 
 AS $$
 #variable_conflict use_variable
 DECLARE
-    parameters CONSTANT text[] := string_to_array(run[1].on_conflict, ' ');
-    longest CONSTANT interval := _max_delay(run[1].on_conflict);
-    ttl CONSTANT interval := run[1].ttl;
     arrived timestamptz;
-    new_args jsonb;
+    change record;
     last new_job;
-    due timestamptz;
 BEGIN
     settled := 0;
     -- The second of two updates waits here for the first, and goes on from its result. In a block, so that a holder that
@@ -335,38 +325,29 @@ BEGIN
             held := NULL;
             RETURN;
     END;
-    PERFORM _check_same_kind(holder, held.kind, run[1].kind);
     arrived := clock_timestamp();
-    IF NOT _is_overdue(held.state, held.attempted_at, held.created_at, held.scheduled_at, longest, arrived) THEN
-        SELECT f.new_args, f.folded INTO new_args, settled
-        FROM _fold_updates(held.args, ARRAY(SELECT u.args FROM unnest(run) AS u), parameters[2], parameters[4]::integer) AS f;
-    END IF;
+    change := _updated_job(held, run, arrived);
+    settled := change.settled;
     IF settled = 0 THEN
         -- Full or overdue. It runs with what it has, and the newcomer takes its claim.
         UPDATE job AS h SET unique_states = 0 WHERE h.id = holder RETURNING h.* INTO held;
         RETURN;
     END IF;
     last := run[settled];
-    SELECT _updated_schedule(
-        held.state, held.attempted_at, held.created_at, held.scheduled_at, longest,
-        CASE WHEN longest IS NOT NULL THEN max(coalesce(u.scheduled_at, arrived + coalesce(u.delay, interval '0'))) END,
-        arrived
-    )
-    INTO due
-    FROM unnest(run[1 : settled]) AS u;
     -- Roles that insert may call this. No job may lose attempts to it, or be due at a time that clients cannot read.
     IF last.max_attempts < 1 THEN
         RAISE invalid_parameter_value USING
             MESSAGE = format('invalid max_attempts: must be at least 1: %s', last.max_attempts);
-    ELSIF extract(year FROM due AT TIME ZONE 'UTC') NOT BETWEEN 1 AND 9000 THEN
-        RAISE invalid_parameter_value USING MESSAGE = format('invalid scheduled_at: must be in the years 1 to 9000: %s', due);
+    ELSIF change.due < '0001-01-01 00:00:00+00' OR change.due >= '9001-01-01 00:00:00+00' THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('invalid scheduled_at: must be in the years 1 to 9000: %s', change.due);
     END IF;
     UPDATE job AS h
-    SET args = new_args,
-        scheduled_at = due,
+    SET args = change.new_args,
+        scheduled_at = change.due,
         unique_until = CASE
-            WHEN h.unique_until IS NOT NULL AND due > h.scheduled_at
-                THEN greatest(h.unique_until, _length_after(due, ttl))
+            WHEN h.unique_until IS NOT NULL AND change.due > h.scheduled_at
+                THEN greatest(h.unique_until, _length_after(change.due, last.ttl))
             ELSE h.unique_until
         END,
         -- The new args get all their attempts.
@@ -385,7 +366,7 @@ COMMENT ON FUNCTION _update_holder(uuid, new_job[]) IS
     'Changes a waiting job that claims its key as duplicates ask for, one after another (on_conflict update). They have the parameters and the ttl of the first. held: the job as it is then; without claims where it is full or overdue; null where it does not wait and claim any more. settled: how many of the duplicates it took. With the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 REVOKE EXECUTE ON FUNCTION _update_holder(uuid, new_job[]) FROM PUBLIC;
 
-CREATE FUNCTION _cover_holder(holder uuid, only_where_unlocked boolean, changes_it_later boolean) RETURNS boolean
+CREATE FUNCTION _cover_holder(holder uuid, only_where_unlocked boolean, changes_it_later boolean) RETURNS text
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     SET search_path FROM CURRENT
@@ -419,41 +400,48 @@ BEGIN
         END IF;
     EXCEPTION
         WHEN SQLSTATE 'UQ002' THEN
-            RETURN false;
+            RETURN CASE
+                WHEN only_where_unlocked AND EXISTS (
+                    SELECT FROM job AS h WHERE h.id = holder AND h.claims AND _is_waiting(h.state)
+                ) THEN 'locked'
+                ELSE 'moved on'
+            END;
     END;
-    RETURN true;
+    RETURN 'covered';
 END
 $$;
 COMMENT ON FUNCTION _cover_holder(uuid, boolean, boolean) IS
-    'Locks a waiting job that claims its key against a start, until the caller''s transaction ends (on_conflict run_again). only_where_unlocked: not where another transaction has it locked. changes_it_later: as strongly as a change does, so that two callers that cover it and then change it do not deadlock. Answers whether it waits, claims and is locked. With the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+    'Locks a waiting job that claims its key against a start, until the caller''s transaction ends (on_conflict run_again). only_where_unlocked: not where another transaction has it locked. changes_it_later: as strongly as a change does, so that two callers that cover it and then change it do not deadlock. Answers covered; locked: another transaction has it locked; or moved on: it does not wait and claim any more. With the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 REVOKE EXECUTE ON FUNCTION _cover_holder(uuid, boolean, boolean) FROM PUBLIC;
 
-CREATE FUNCTION _check_same_job(
-    id uuid, kind text, queue text, args jsonb, is_updated boolean, given_kind text, given_queue text, given_args jsonb
-) RETURNS void
-    LANGUAGE plpgsql IMMUTABLE
+CREATE FUNCTION _same_job(given new_job) RETURNS job
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_variable
-BEGIN
+DECLARE
+    existing job;
     -- Updates changed the args of a job that was updated.
-    IF kind = given_kind COLLATE "C" AND queue = given_queue COLLATE "C" AND (is_updated OR args = given_args) THEN
-        RETURN;
+    has_other_args boolean;
+BEGIN
+    SELECT j.* INTO existing FROM job AS j WHERE j.id = given.id;
+    has_other_args := existing.updates IS NULL AND existing.args <> given.args;
+    IF existing.kind <> given.kind COLLATE "C" OR existing.queue <> given.queue COLLATE "C" OR has_other_args THEN
+        RAISE unique_violation USING
+            MESSAGE = format(
+                'id %s belongs to another job: of kind %s in queue %s%s, and the insert is of kind %s in queue %s',
+                given.id, to_json(existing.kind), to_json(existing.queue),
+                CASE WHEN has_other_args THEN ' with other args' ELSE '' END, to_json(given.kind), to_json(given.queue)
+            ),
+            HINT = 'An insert that is sent again has the same kind, queue and args. Another job needs another id.',
+            SCHEMA = current_schema(),
+            TABLE = 'job',
+            CONSTRAINT = 'job_pkey';
     END IF;
-    RAISE unique_violation USING
-        MESSAGE = format(
-            'id %s belongs to another job: of kind %s in queue %s%s, and the insert is of kind %s in queue %s',
-            id, to_json(kind), to_json(queue),
-            CASE WHEN NOT is_updated AND args <> given_args THEN ' with other args' ELSE '' END,
-            to_json(given_kind), to_json(given_queue)
-        ),
-        HINT = 'An insert that is sent again has the same kind, queue and args. Another job needs another id.',
-        SCHEMA = current_schema(),
-        TABLE = 'job',
-        CONSTRAINT = 'job_pkey';
+    RETURN existing;
 END
 $$;
-COMMENT ON FUNCTION _check_same_job(uuid, text, text, jsonb, boolean, text, text, jsonb) IS
-    'Error 23505 on job_pkey, naming both, where the job that has the id of an insert is not the same: another kind, queue or args. is_updated: duplicates changed its args, which therefore do not count.';
+COMMENT ON FUNCTION _same_job(new_job) IS
+    'The job that has the id of an insert; null: none has. Error 23505 on job_pkey, naming both, where it is not the same: another kind, queue or args.';
 
 CREATE FUNCTION _check_rounds(rounds integer, sees_holder boolean) RETURNS void
     LANGUAGE plpgsql STABLE
@@ -476,15 +464,101 @@ $$;
 COMMENT ON FUNCTION _check_rounds(integer, boolean) IS
     'Error 42501 or 40001 for an insert that lost more than a hundred rounds against rivals for one key.';
 
+CREATE FUNCTION _next_step(on_conflict text, holder_state job_state, unique_until timestamptz, at timestamptz) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE
+        WHEN holder_state IS NULL THEN 'insert'
+        WHEN unique_until <= at THEN 'release'
+        WHEN on_conflict = 'ignore' THEN 'ignore'
+        WHEN on_conflict = 'run_again' AND _is_waiting(holder_state) THEN 'cover'
+        WHEN on_conflict = 'update' AND _is_waiting(holder_state) THEN 'update'
+        WHEN on_conflict = 'preempt' THEN 'replace'
+        WHEN on_conflict IN ('replace', 'replace_except_schedule') AND holder_state <> 'running' THEN 'replace'
+        ELSE 'reject'
+    END;
+COMMENT ON FUNCTION _next_step(text, job_state, timestamptz, timestamptz) IS
+    'What an insert does next with the job that claims its key. on_conflict: without parameters. holder_state: null: no job claims it.';
+
+CREATE FUNCTION _has_schedule(
+    state job_state, attempt integer, created_at timestamptz, scheduled_at timestamptz
+) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    -- One whose time has come has, though it is available now; and so has one that an operator gave a time, or let go.
+    RETURN state = 'scheduled' OR (state IN ('available', 'pending') AND attempt = 0 AND scheduled_at > created_at);
+COMMENT ON FUNCTION _has_schedule(job_state, integer, timestamptz, timestamptz) IS
+    'Whether a holder with these columns has a schedule that its successor keeps (on_conflict replace_except_schedule). One that was due at once, or has started, has none.';
+
+CREATE FUNCTION _before_known_id(run new_job[]) RETURNS new_job[]
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    given new_job;
+BEGIN
+    FOR place IN 2..cardinality(run) LOOP
+        given := run[place];
+        IF given.may_exist AND EXISTS (SELECT FROM job AS j WHERE j.id = given.id) THEN
+            RETURN run[1 : place - 1];
+        END IF;
+    END LOOP;
+    RETURN run;
+END
+$$;
+COMMENT ON FUNCTION _before_known_id(new_job[]) IS
+    'The first of these jobs, and those after it up to the first whose id a job has already: that one is settled by itself.';
+
+CREATE FUNCTION _with_updates(
+    run new_job[],
+    state job_state,
+    arrived timestamptz,
+    due timestamptz,
+    OUT settled integer,
+    OUT new_args jsonb,
+    OUT new_due timestamptz,
+    OUT passes_on boolean
+)
+    LANGUAGE plpgsql STABLE
+AS $$
+DECLARE
+    given CONSTANT new_job := run[1];
+    fresh job;
+    change record;
+BEGIN
+    settled := 1;
+    new_args := given.args;
+    new_due := due;
+    passes_on := false;
+    IF given.unique_states & _state_bit(state) = 0 THEN
+        RETURN;
+    END IF;
+    fresh.id := given.id;
+    fresh.kind := given.kind;
+    fresh.args := given.args;
+    fresh.state := state;
+    fresh.created_at := arrived;
+    fresh.scheduled_at := due;
+    run := _before_known_id(run);
+    change := _updated_job(fresh, run[2 :], arrived);
+    IF change.settled > 0 THEN
+        settled := 1 + change.settled;
+        new_args := change.new_args;
+        new_due := change.due;
+    END IF;
+    passes_on := settled < cardinality(run);
+END
+$$;
+COMMENT ON FUNCTION _with_updates(new_job[], job_state, timestamptz, timestamptz) IS
+    'The first of these jobs as it is inserted, with the updates that follow it in its batch. settled: how many of the jobs that is. passes_on: it is full, and the next of them takes its claim at once.';
+
 CREATE FUNCTION _settle_jobs(
     run new_job[],
     instant timestamptz,
     changes_it_later boolean,
     OUT settled integer,
-    OUT outcome text,
-    OUT answered job,
-    OUT replaced uuid,
-    OUT former job
+    OUT answer insert_answer,
+    OUT former uuid,
+    OUT stopped uuid,
+    OUT passes_on boolean
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -492,25 +566,28 @@ AS $$
 #variable_conflict use_column
 DECLARE
     given new_job := run[1];
-    answer CONSTANT text := split_part(given.on_conflict, ' ', 1);
+    on_conflict CONSTANT text := split_part(given.on_conflict, ' ', 1);
     rounds integer := 0;
     holder job;
-    waits boolean;
-    is_due_for_long boolean;
+    step text;
+    covering text;
     -- Whether the newcomer of run_again is inserted without the claim.
     goes_without boolean;
     change record;
+    released job;
     began integer;
     arrived timestamptz;
     due timestamptz;
+    first_state job_state;
 BEGIN
-    settled := 1;
-    IF answer NOT IN ('ignore', 'reject', 'replace', 'replace_except_schedule', 'preempt', 'update', 'run_again') THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('unknown on_conflict: %L', given.on_conflict),
-            HINT = 'One of ignore, reject, replace, replace_except_schedule, preempt, update, run_again.';
-    ELSIF answer = 'update' THEN
-        PERFORM _check_max_delay(u.on_conflict, coalesce(u.scheduled_at - clock_timestamp(), u.delay)) FROM unnest(run) AS u;
+    answer.unique_key := given.unique_key;
+    IF on_conflict = 'update' THEN
+        FOREACH given IN ARRAY run LOOP
+            IF num_nonnulls(given.scheduled_at, given.delay) > 0 THEN
+                PERFORM _check_max_delay(given.on_conflict, coalesce(given.scheduled_at - clock_timestamp(), given.delay));
+            END IF;
+        END LOOP;
+        given := run[1];
     END IF;
     -- A rival that committed meanwhile won each round that is lost, so the inserts as a whole make progress.
     LOOP
@@ -519,123 +596,109 @@ BEGIN
             PERFORM _check_rounds(rounds, holder.id IS NOT NULL);
         END IF;
 
-        IF given.may_exist THEN
-            -- The same insert, sent again.
-            SELECT j.* INTO answered FROM job AS j WHERE j.id = given.id;
-            IF FOUND THEN
-                PERFORM _check_same_job(
-                    given.id, answered.kind, answered.queue, answered.args, answered.updates IS NOT NULL,
-                    given.kind, given.queue, given.args
-                );
-                outcome := 'inserted';
-                RETURN;
-            END IF;
-        END IF;
-
+        step := 'insert';
+        settled := 1;
+        passes_on := false;
         goes_without := false;
-        holder := NULL;
-        IF given.unique_key IS NOT NULL THEN
-            SELECT h.* INTO holder FROM job AS h WHERE h.unique_key = given.unique_key AND h.claims;
+        given.args := (run[1]).args;
+        IF given.may_exist THEN
+            holder := _same_job(given);
+            step := CASE WHEN holder.id IS NULL THEN 'insert' ELSE 'answer' END;
         END IF;
-        waits := _is_waiting(holder.state);
+        IF step = 'insert' AND given.unique_key IS NOT NULL THEN
+            SELECT h.* INTO holder FROM job AS h WHERE h.unique_key = given.unique_key AND h.claims;
+            step := _next_step(on_conflict, holder.state, holder.unique_until, clock_timestamp());
+        END IF;
 
-        IF holder.id IS NULL THEN
-            NULL;
-        ELSIF holder.unique_until <= clock_timestamp() THEN
+        IF step = 'answer' THEN
+            -- The same insert, sent again.
+            answer.outcome := 'inserted';
+            answer.unique_key := holder.unique_key;
+        ELSIF step = 'release' THEN
             PERFORM _release_expired(holder.id);
-        ELSIF answer = 'ignore' THEN
-            answered := holder;
-            outcome := 'duplicate';
-            RETURN;
-        ELSIF answer = 'run_again' AND waits THEN
+        ELSIF step = 'ignore' THEN
+            answer.outcome := 'duplicate';
+        ELSIF step = 'reject' THEN
+            answer.outcome := 'rejected';
+        ELSIF step = 'cover' THEN
             -- Due for long, the holder is in a backlog, or overlapping transactions keep it from its run. Then it is covered
             -- only where no other transaction has it locked.
-            is_due_for_long := _is_overdue(
-                holder.state, holder.attempted_at, holder.created_at, holder.scheduled_at, NULL, clock_timestamp()
+            covering := _cover_holder(
+                holder.id,
+                _is_overdue(
+                    holder.state, holder.attempted_at, holder.created_at, holder.scheduled_at, NULL, clock_timestamp()
+                ),
+                changes_it_later
             );
-            IF _cover_holder(holder.id, is_due_for_long, changes_it_later) THEN
-                answered := holder;
-                outcome := 'covered';
-                RETURN;
+            CONTINUE WHEN covering = 'moved on';
+            goes_without := covering = 'locked';
+            answer.outcome := CASE covering WHEN 'covered' THEN 'covered' END;
+        ELSIF step = 'update' AND holder.updated_by = given.id THEN
+            -- The same insert, sent again.
+            answer.outcome := 'updated';
+        ELSIF step = 'update' THEN
+            run := CASE WHEN cardinality(run) > 1 THEN _before_known_id(run) ELSE run END;
+            change := _update_holder(holder.id, run);
+            holder := change.held;
+            IF change.settled = 0 THEN
+                former := coalesce(holder.id, former);
+                CONTINUE;
             END IF;
-            goes_without := is_due_for_long AND EXISTS (
-                SELECT FROM job AS h WHERE h.id = holder.id AND h.claims AND _is_waiting(h.state)
-            );
-            CONTINUE WHEN NOT goes_without;
-        ELSIF answer = 'update' AND waits THEN
-            IF holder.updated_by = given.id THEN
-                -- The same insert, sent again.
-                answered := holder;
-                outcome := 'updated';
-                RETURN;
-            END IF;
-            -- Up to the first whose id a job has: that one is settled by itself.
-            run := ARRAY(
-                SELECT r::new_job
-                FROM unnest(run) AS r
-                WHERE r.place < ALL (ARRAY(
-                    SELECT e.place
-                    FROM unnest(run) AS e
-                    WHERE e.place > given.place AND (SELECT j.id FROM job AS j WHERE j.id = e.id LIMIT 1) IS NOT NULL
-                ))
-                ORDER BY r.place
-            );
-            SELECT u.* INTO change FROM _update_holder(holder.id, run) AS u;
-            IF change.settled > 0 THEN
-                settled := change.settled;
-                answered := change.held;
-                outcome := 'updated';
-                RETURN;
-            ELSIF (change.held).id IS NOT NULL THEN
-                former := change.held;
-            END IF;
-            CONTINUE;
-        ELSIF answer = 'preempt' OR (answer COLLATE "C" LIKE 'replace%' AND holder.state <> 'running') THEN
-            former := _replace_holder(holder.id, given.id, answer = 'preempt');
-            CONTINUE WHEN former.id IS NULL;
-            replaced := holder.id;
+            settled := change.settled;
+            answer.outcome := 'updated';
+        ELSIF step = 'replace' THEN
+            released := _replace_holder(holder.id, given.id, on_conflict = 'preempt');
+            CONTINUE WHEN released.id IS NULL;
+            former := released.id;
+            answer.replaced := released.id;
+            stopped := CASE WHEN released.state = 'cancelled' THEN released.worker END;
             -- What it replaced was first in its group, and so is the successor.
-            IF former.began IS NOT NULL AND given.in_order
-                AND (former.queue, former.group_key) = (given.queue, given.group_key)
+            IF released.began IS NOT NULL AND given.in_order
+                AND (released.queue, released.group_key) = (given.queue, given.group_key)
             THEN
                 began := 0;
             END IF;
-            -- A holder that was due at once, or has started, has no schedule to keep. One whose time has come has, though it
-            -- is available now; and so has one that an operator gave a time, or let go.
-            IF answer = 'replace_except_schedule' AND (
-                holder.state = 'scheduled' OR (
-                    holder.state IN ('available', 'pending')
-                    AND holder.attempt = 0
-                    AND holder.scheduled_at > holder.created_at
-                )
-            ) THEN
+            IF on_conflict = 'replace_except_schedule'
+                AND _has_schedule(holder.state, holder.attempt, holder.created_at, holder.scheduled_at)
+            THEN
                 given.scheduled_at := holder.scheduled_at;
             END IF;
-        ELSE
-            answered := holder;
-            outcome := 'rejected';
+        END IF;
+        IF answer.outcome IS NOT NULL THEN
+            answer.id := holder.id;
+            answer.state := holder.state;
+            answer.job := holder;
             RETURN;
         END IF;
 
         arrived := clock_timestamp();
         due := coalesce(given.scheduled_at, coalesce(instant, arrived) + coalesce(given.delay, interval '0'));
+        first_state := CASE WHEN given.is_pending THEN 'pending' WHEN due > arrived THEN 'scheduled' ELSE 'available' END;
+        IF cardinality(run) > 1 THEN
+            change := _with_updates(run, first_state, arrived, due);
+            settled := change.settled;
+            passes_on := change.passes_on;
+            due := change.new_due;
+            given.args := change.new_args;
+        END IF;
         INSERT INTO job AS j (
             id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
             unique_key, unique_states, unique_until, until_start, discard_on_reentry, unique_yielded,
-            group_key, group_limit, in_order, began
+            group_key, group_limit, in_order, began, updates, updated_at, updated_by
         )
         VALUES (
             given.id, given.kind, given.queue, given.args, given.meta, given.priority, given.max_attempts, arrived, due,
-            CASE WHEN given.is_pending THEN 'pending' WHEN due > arrived THEN 'scheduled' ELSE 'available' END::job_state,
-            given.unique_key, given.unique_states,
+            first_state, given.unique_key, CASE WHEN passes_on THEN 0 ELSE given.unique_states END,
             coalesce(_length_after(arrived, given.period), _length_after(greatest(arrived, due), given.ttl)),
             given.until_start, given.discard_on_reentry, goes_without,
-            given.group_key, given.group_limit, given.in_order, began
+            given.group_key, given.group_limit, given.in_order, began, nullif(settled - 1, 0),
+            CASE WHEN settled > 1 THEN arrived END, CASE WHEN settled > 1 THEN (run[settled]).id END
         )
         ON CONFLICT DO NOTHING
-        RETURNING j.* INTO answered;
+        RETURNING j.id, j.state, j.created_at, j.scheduled_at, j.unique_until, CASE WHEN goes_without THEN j::job END
+        INTO answer.id, answer.state, answer.created_at, answer.scheduled_at, answer.unique_until, answer.job;
         IF FOUND THEN
-            outcome := 'inserted';
+            answer.outcome := 'inserted';
             RETURN;
         END IF;
         given.may_exist := true;
@@ -643,4 +706,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _settle_jobs(new_job[], timestamptz, boolean) IS
-    'Inserts the first of these jobs, or does with the job that claims its key as its on_conflict says. Several jobs are updates with the same key, parameters and ttl, which are applied together where the holder waits. settled: how many of the jobs have this answer. outcome: inserted, duplicate, updated, covered or rejected. answered: the new job or the holder. replaced: the job that the new one took the place of. former: that job as it is since, or the one that gave up its claim. instant: when the batch began; null: now. changes_it_later: whether a later job of the batch may change the holder.';
+    'Inserts the first of these jobs, or does with the job that claims its key as its on_conflict says. Several jobs are updates with the same key, parameters and ttl, which are applied together where the holder waits. settled: how many of the jobs have this answer; of a new job, the others were applied to it as updates. former: the job that gave up its claim to the new one. stopped: the runner whose running job was cancelled. passes_on: whether the new job gave up its claim to the next of these jobs. instant: when the batch began; null: now. changes_it_later: whether a later job of the batch may change the holder. It is called only from functions that plan by index.';

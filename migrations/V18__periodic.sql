@@ -150,8 +150,8 @@ BEGIN
             RETURN NEXT;
             CONTINUE;
         END IF;
-        SELECT e.outcome, e.job_id AS id INTO entered
-        FROM _enter_job(
+        SELECT e.outcome, e.id INTO entered
+        FROM insert_job(
             definition.kind,
             definition.args,
             definition.queue,
@@ -167,14 +167,11 @@ BEGIN
                 jsonb_build_object('key', 'periodic:' || which || ':' || _slot_text(slot_at), 'scope', 'exists', 'ttl', 'PT10M')
             ),
             job,
-            pending => false,
-            max_wait => NULL,
             -- There is no caller to receive an error: under reject the slot is skipped, as under ignore.
             on_reject => 'row',
             group_key => definition.group_key,
             group_limit => definition.group_limit::integer,
-            in_order => definition.in_order,
-            group_policy => NULL
+            in_order => definition.in_order
         ) AS e;
         outcome := entered.outcome;
         job := CASE WHEN outcome <> 'rejected' THEN entered.id END;

@@ -1,7 +1,5 @@
 //! Groups: jobs of a queue that share a limit, or run in order.
 
-use serde::Serialize;
-
 use crate::error::{Error, Result};
 use crate::unique::{MAX_KEY_BYTES, UniquePolicy};
 
@@ -17,19 +15,12 @@ pub(crate) enum GroupBy {
 }
 
 /// The group of a job, and how it limits the job.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Group {
     pub(crate) key: String,
     /// The job starts only while fewer jobs of the group run. `None`: no limit of its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limit: Option<u16>,
-    #[serde(skip_serializing_if = "is_false")]
     pub(crate) in_order: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_false(value: &bool) -> bool {
-    !*value
 }
 
 impl Group {

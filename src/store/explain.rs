@@ -1,14 +1,13 @@
 //! What an insert would do.
 
 use serde_json::value::RawValue;
-use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::insert::NewRow;
 use super::row::Stored;
-use super::{Statements, interval, query};
+use super::{Statements, query};
 use crate::error::Result;
 use crate::ident::JobId;
 use crate::unique::{Duplicate, InsertOutcome, StateSet};
@@ -32,17 +31,7 @@ pub(crate) async fn explain_unique(
     given: &NewRow,
 ) -> Result<Explained> {
     let key = given.claim.as_ref().map(|claim| claim.key.as_str());
-    let row = query(&statements.explain_unique)
-        .bind(given.id.as_uuid())
-        .bind(given.kind.as_str())
-        .bind(given.queue.as_str())
-        .bind(key)
-        .bind(given.on_conflict())
-        .bind(Json(&*given.args))
-        .bind(given.scheduled_at)
-        .bind(given.delay.map(interval))
-        .fetch_one(connection)
-        .await?;
+    let row = given.bind_new_to(query(&statements.explain_unique), true).fetch_one(connection).await?;
     let time = |column| Ok::<_, sqlx::Error>(row.try_get::<Option<Stored>, _>(column)?.map(|at| at.0));
     let holder = match (key, row.try_get::<Option<Uuid>, _>("id")?) {
         (Some(key), Some(holder)) => {

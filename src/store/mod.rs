@@ -2,7 +2,8 @@
 //!
 //! Every statement is a file in `sql/`. The marker `/* schema */` before a name becomes the queue's schema. The files
 //! stay valid SQL that way, and need no `search_path`. The marker `/* columns */j.*` becomes the columns of the job `j`
-//! that [`row::job_row`] reads. The conditions of a filter are part of several statements, and stand in `matching.sql`.
+//! that [`row::job_row`] reads. What several statements have in common stands beside them: the conditions of a filter in
+//! `matching.sql`, and the jobs of an insert, of which each becomes a `new_job`, in `new_job.sql` and `new_jobs.sql`.
 //! The functions here take a connection and plain values, and return plain values.
 
 mod audit;
@@ -79,7 +80,7 @@ pub(crate) use self::health::{
     neglected, open_transactions, overdue, prepared_transactions, runners, schema_objects, slow_jobs, stuck_jobs,
     suspect_jobs, tables, unknown_kinds,
 };
-pub(crate) use self::insert::{Answer, Batch, NewRow, Outcome, insert, insert_each};
+pub(crate) use self::insert::{Answer, Batch, NewRow, Outcome, insert};
 use self::interval::lock_timeout;
 pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::lease::{
@@ -144,6 +145,13 @@ use crate::ident::SchemaName;
 /// 19; a null sets no condition. Such statements are planned for each call.
 const MATCHING: &str = include_str!("matching.sql");
 
+/// The job of an insert, which replaces the marker `/* new_job */NULL`. It takes parameters 1 to 21.
+const NEW_JOB: &str = include_str!("new_job.sql");
+
+/// The jobs of an insert, which replace the marker `/* new_jobs */NULL`. They take parameters 1 to 21. An array of one
+/// element stands for all jobs, an empty one for nulls.
+const NEW_JOBS: &str = include_str!("new_jobs.sql");
+
 macro_rules! statements {
     ($($(#[$condition:meta])* $name:ident),* $(,)?) => {
         /// Every statement, rendered for one schema.
@@ -161,6 +169,7 @@ macro_rules! statements {
                 // Safe to splice: a schema name is checked against an alphabet without quotes.
                 let render = |text: &str| {
                     let text = text.replace("/* matching */true", MATCHING);
+                    let text = text.replace("/* new_job */NULL", NEW_JOB).replace("/* new_jobs */NULL", NEW_JOBS);
                     let text = text.replace("/* columns */j.*", &columns).replace("/* schema */", &qualifier);
                     AssertSqlSafe(Arc::<str>::from(text)).into_sql_str()
                 };
@@ -247,7 +256,6 @@ statements! {
     insert_one,
     insert_plain,
     insert_plain_one,
-    insert_unique,
     insert_unique_one,
     job_by_id,
     jobs_in_range,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use uniqueue::{Client, Error, Inserted, JobState, NewJob, OnConflict, Result, UniqueKey};
+use uniqueue::{Client, Error, Inserted, JobState, NewJob, OnConflict, Result, UniqueKey, UniqueScope, Update};
 
 use support::proxy::Proxy;
 use support::{Database, WAIT, counting_statements, job};
@@ -91,6 +91,40 @@ async fn a_refused_duplicate_is_the_error_of_its_own_caller_only() {
     assert_eq!(refused.iter().flatten().count(), 2);
     assert!([2, 3].into_iter().any(|place| refused[place] == Some((0, new))));
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 4);
+}
+
+#[tokio::test]
+async fn updates_at_once_share_statements_and_each_gets_its_own_answer() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let updating = |n: usize| {
+        let key = UniqueKey::raw((n % 10).to_string()).update(Update::append());
+        NewJob::new("a", &json!({"n": [n]})).unique_key(key).pending()
+    };
+    let holders = client.insert_many((0..10).map(updating)).await.unwrap();
+    let replacing =
+        || job("a").unique_key(UniqueKey::raw("runs").scope(UniqueScope::Active).on_conflict(OnConflict::Replace));
+    let running = client.insert(replacing()).await.unwrap().id();
+    database.set_state(running, "running").await;
+    let misfit = NewJob::new("a", &json!([])).unique_key(UniqueKey::raw("0").update(Update::append()));
+
+    let mut jobs: Vec<_> = (0..100).map(updating).collect();
+    jobs.push(replacing());
+    let (mut answers, statements) = counting_statements(at_once(client, jobs)).await;
+    let rejected = answers.pop().unwrap().unwrap_err();
+    assert_eq!(rejected.rejections()[0].holder, running);
+    for (n, answer) in answers.into_iter().map(Result::unwrap).enumerate() {
+        assert_eq!((answer.id(), answer.updated), (holders[n % 10].id(), true));
+    }
+    assert!(statements <= 4, "{statements} statements");
+
+    // What is wrong with one is not wrong with the others.
+    let mut answers = at_once(client, (0..10).map(updating).chain([misfit]).collect()).await;
+    let error = answers.pop().unwrap().unwrap_err().to_string();
+    assert!(error.contains("update needs objects"), "{error}");
+    assert!(answers.into_iter().all(|answer| answer.unwrap().updated));
+    let items = "SELECT sum(jsonb_array_length(args -> 'n')) FROM {schema}.job";
+    assert_eq!(database.number(items).await, 120);
 }
 
 #[tokio::test]

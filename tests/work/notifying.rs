@@ -61,7 +61,7 @@ async fn what_waits_to_be_committed_is_not_begun_anew() {
     let (all, statements) = statements_of(all).await;
     let (retried, inserted, ()) = all.unwrap();
     assert_eq!((retried.unwrap().len(), inserted.unwrap().duplicate), (jobs.len(), false));
-    assert_eq!((calls(&statements, "retry_jobs"), calls(&statements, "_insert_unique")), (1, 1));
+    assert_eq!((calls(&statements, "retry_jobs"), calls(&statements, "_insert_one")), (1, 1));
     timeout(WAIT, slow).await.unwrap().unwrap();
     pool.close().await;
     server.stop().await.unwrap();
@@ -107,9 +107,16 @@ async fn patience_ends_where_the_rows_and_keys_are_taken() {
     sqlx::raw_sql("SET LOCAL lock_timeout = '7s'").execute(&mut *tx).await.unwrap();
     // PostgreSQL counts to 24 days. A longer wait is as long as that.
     for max_wait in ["50 ms", "100 years"] {
-        let insert = "SELECT count(*) FROM {schema}._insert_unique(
-            ARRAY[gen_random_uuid()], '{a}', '{default}', '{\"{}\"}', '{\"{}\"}', '{0}', '{25}', '{}', '{}', '{}', '{k}',
-            '{31}', '{}', '{}', '{f}', '{f}', max_wait => 'MAX_WAIT'
+        let insert = "SELECT count(*) FROM {schema}._insert_batch(
+            ARRAY[jsonb_populate_record(
+                NULL::{schema}.new_job,
+                jsonb_build_object(
+                    'place', 1, 'id', gen_random_uuid(), 'kind', 'a', 'queue', 'default', 'args', '{}'::jsonb,
+                    'meta', '{}'::jsonb, 'priority', 0, 'max_attempts', 25, 'unique_key', 'k', 'unique_states', 31,
+                    'until_start', false, 'discard_on_reentry', false
+                )
+            )],
+            false, false, 'MAX_WAIT', NULL
         )";
         let insert = insert.replace("MAX_WAIT", max_wait);
         sqlx::raw_sql(database.sql(&insert)).execute(&mut *tx).await.unwrap();

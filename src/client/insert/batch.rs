@@ -10,7 +10,9 @@ use crate::unique::{Claim, OnConflict};
 pub(super) struct Batch {
     rows: Vec<NewRow>,
     /// Whether keys must be taken one by one.
-    pub(super) in_order: bool,
+    in_order: bool,
+    /// Whether ids may be there already.
+    may_exist: bool,
     /// For each input, the row that is sent for it.
     leaders: Vec<usize>,
 }
@@ -21,13 +23,9 @@ impl Batch {
     pub(super) fn fold(rows: Vec<NewRow>, has_given_ids: bool) -> Self {
         if rows.iter().all(|row| row.claim.is_none()) {
             let leaders = (0..rows.len()).collect();
-            return Self { rows, in_order: has_given_ids, leaders };
+            return Self { rows, in_order: has_given_ids, may_exist: has_given_ids, leaders };
         }
-        let needs_order = has_given_ids
-            || rows.iter().any(|row| {
-                let claim = row.claim.as_ref();
-                claim.is_some_and(|claim| claim.on_conflict != OnConflict::Ignore)
-            });
+        let needs_order = has_given_ids || rows.iter().any(needs_order);
         let mut first_of: HashMap<&str, usize> = HashMap::with_capacity(rows.len());
         let mut leaders = Vec::with_capacity(rows.len());
         let mut is_sent = vec![true; rows.len()];
@@ -45,7 +43,7 @@ impl Batch {
         }
         if needs_order || is_unsure {
             let leaders = (0..rows.len()).collect();
-            return Self { rows, in_order: true, leaders };
+            return Self { rows, in_order: true, may_exist: has_given_ids, leaders };
         }
         // Places move up by what was left out before them.
         let mut place = 0;
@@ -59,14 +57,15 @@ impl Batch {
             .collect();
         let leaders = leaders.into_iter().map(|leader| places[leader]).collect();
         let rows = (rows.into_iter().zip(is_sent)).filter_map(|(row, sent)| sent.then_some(row)).collect();
-        Self { rows, in_order: false, leaders }
+        Self { rows, in_order: false, may_exist: false, leaders }
     }
 
-    /// What goes to the database, and for each input the row that is sent for it.
-    pub(super) fn into_parts(self) -> (store::Batch, Vec<usize>) {
+    /// What goes to the database, and for each input the row that is sent for it. `is_each`: the inputs are of several
+    /// callers.
+    pub(super) fn into_parts(self, is_each: bool) -> (store::Batch, Vec<usize>) {
         let folded = self.folded();
-        let Self { rows, in_order, leaders } = self;
-        (store::Batch { rows, in_order, folded }, leaders)
+        let Self { rows, in_order, may_exist, leaders } = self;
+        (store::Batch { rows, in_order, may_exist, is_each, folded }, leaders)
     }
 
     /// How many more inputs each row stands for. `None`: none does for any.
@@ -78,6 +77,11 @@ impl Batch {
         self.leaders.iter().for_each(|leader| folded[*leader] += 1);
         Some(folded)
     }
+}
+
+/// Whether a row does more with a duplicate than a look at its key can tell.
+pub(super) fn needs_order(row: &NewRow) -> bool {
+    row.claim.as_ref().is_some_and(|claim| claim.on_conflict != OnConflict::Ignore)
 }
 
 /// Whether a row claims its key from the start, whichever state the database's clock gives it.

@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 
 use super::Client;
 use super::batch::Batch;
-use super::coalescer::{insert_shared, may_share};
+use super::coalescer::insert_shared;
 use super::middleware::{Inserting, NextInsert};
 use super::rows::Layered;
 use super::send::send;
@@ -68,7 +68,7 @@ async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserte
     };
     let has_given_ids = layered.has_given_ids();
     let mut rows = layered.rows(now)?;
-    if !has_given_ids && let Some(row) = rows.pop_if(|row| may_share(row)) {
+    if !has_given_ids && let Some(row) = rows.pop() {
         return Ok(vec![insert_shared(client, row).await?]);
     }
     let batch = Batch::fold(rows, has_given_ids);

@@ -1,6 +1,5 @@
 //! Sending a batch over a connection, and making results of the answers.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use sqlx::PgConnection;
@@ -8,7 +7,6 @@ use sqlx::PgConnection;
 use super::Client;
 use super::batch::Batch;
 use crate::error::{Error, Rejection, Result};
-use crate::ident::JobId;
 use crate::job::Inserted;
 use crate::store::{self, Answer, Outcome, settle};
 
@@ -20,47 +18,52 @@ pub(super) async fn send(
     max_wait: Option<Duration>,
     is_own: bool,
 ) -> Result<Vec<Inserted>> {
-    let (mut rows, leaders) = batch.into_parts();
-    let ids: Vec<_> = rows.rows.iter().map(|row| row.id).collect();
+    let (mut rows, leaders) = batch.into_parts(false);
     let statements = client.statements();
     let answers = settle!(is_own, connection, store::insert(connection, statements, &mut rows, max_wait));
-    let is = |wanted: Outcome| move |answer: &Option<Answer>| answer.as_ref().is_some_and(|a| a.outcome == wanted);
-    if answers.iter().any(is(Outcome::Busy)) {
-        return Err(Error::Busy { waited: max_wait.unwrap_or_default() });
-    }
-    if answers.iter().any(is(Outcome::Rejected)) {
-        return Err(rejected(&answers, &ids, &leaders));
+    check_busy(&answers, max_wait)?;
+    let rejections: Vec<_> = rejections(&answers, &leaders).into_iter().flatten().collect();
+    if !rejections.is_empty() {
+        return Err(Error::Rejected(rejections));
     }
     let results = deal(answers, &leaders).into_iter();
     results.map(|inserted| inserted.ok_or_else(|| sqlx::Error::RowNotFound.into())).collect()
 }
 
-/// Inserts a batch of which each row is settled for itself. `None`: the input's key takes a statement of its own.
+/// Inserts a batch of several callers, each of which gets its own answer.
 pub(super) async fn send_each(
     client: &Client,
     connection: &mut PgConnection,
     batch: Batch,
     max_wait: Duration,
-) -> Result<Vec<Option<Inserted>>> {
-    if batch.in_order {
-        let inserted = send(client, connection, batch, Some(max_wait), true).await?;
-        return Ok(inserted.into_iter().map(Some).collect());
-    }
-    let (rows, leaders) = batch.into_parts();
-    let answers = store::insert_each(connection, client.statements(), rows, max_wait).await?;
-    Ok(deal(answers, &leaders))
+) -> Result<Vec<Result<Inserted>>> {
+    let (mut rows, leaders) = batch.into_parts(true);
+    let answers = store::insert(connection, client.statements(), &mut rows, Some(max_wait)).await?;
+    check_busy(&answers, Some(max_wait))?;
+    let rejections = rejections(&answers, &leaders);
+    let results = deal(answers, &leaders).into_iter().zip(rejections);
+    let result = |(inserted, rejection): (Option<Inserted>, Option<Rejection>)| match rejection {
+        Some(Rejection { duplicate, .. }) => Err(Error::Rejected(vec![Rejection::new(0, None, duplicate)])),
+        None => inserted.ok_or_else(|| sqlx::Error::RowNotFound.into()),
+    };
+    Ok(results.map(result).collect())
 }
 
-/// The error that names every duplicate of a batch.
-fn rejected(answers: &[Option<Answer>], ids: &[JobId], leaders: &[usize]) -> Error {
-    let place_of: HashMap<_, _> = ids.iter().enumerate().map(|(place, id)| (*id, place)).collect();
-    let rejections = leaders.iter().enumerate().filter_map(|(index, leader)| {
-        let answer = answers[*leader].as_ref()?;
+fn check_busy(answers: &[Option<Answer>], max_wait: Option<Duration>) -> Result<()> {
+    match answers.iter().flatten().any(|answer| answer.outcome == Outcome::Busy) {
+        true => Err(Error::Busy { waited: max_wait.unwrap_or_default() }),
+        false => Ok(()),
+    }
+}
+
+/// For each input, the job that it was rejected for.
+fn rejections(answers: &[Option<Answer>], leaders: &[usize]) -> Vec<Option<Rejection>> {
+    let rejection = |(index, leader): (usize, &usize)| {
+        let answer = answers[*leader].as_ref().filter(|answer| answer.outcome == Outcome::Rejected)?;
         let duplicate = answer.job.as_ref()?.claim_at(answer.answered_at)?;
-        let earlier = place_of.get(&duplicate.holder).copied();
-        Some(Rejection::new(index, earlier, duplicate))
-    });
-    Error::Rejected(rejections.collect())
+        Some(Rejection::new(index, answer.earlier, duplicate))
+    };
+    leaders.iter().enumerate().map(rejection).collect()
 }
 
 /// Gives every input the answer of the row that was sent for it. The first gets what became of the row. Those that were

@@ -35,6 +35,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
     pub(crate) replaced: Option<JobId>,
+    /// Of a rejected row, the place of the row of the batch that it met, counted from 0. That one was not inserted, either.
+    pub(crate) earlier: Option<usize>,
     /// Absent when the outcome is `Contested` or `Busy`, and until it has been [shared](share_jobs).
     pub(crate) job: Option<JobRow>,
     pub(crate) answered_at: OffsetDateTime,
@@ -44,7 +46,8 @@ impl Answer {
     /// Reads the answer of a row that has no key.
     pub(super) fn of_plain(row: NewRow, answer: &PgRow) -> Result<Self> {
         let job = row.into_job(entered(answer)?);
-        Ok(Self { outcome: Outcome::Inserted, replaced: None, answered_at: job.created_at, job: Some(job) })
+        let answered_at = job.created_at;
+        Ok(Self { outcome: Outcome::Inserted, replaced: None, earlier: None, answered_at, job: Some(job) })
     }
 
     /// Reads the answer of a row of the other ways, which may come with a job that was there before.
@@ -58,7 +61,8 @@ impl Answer {
             _ => None,
         };
         let replaced = answer.try_get::<Option<Uuid>, _>("replaced")?.map(JobId::from);
-        Ok(Self { outcome, replaced, job, answered_at: answer.try_get("answered_at")? })
+        let earlier = answer.try_get::<Option<i32>, _>("earlier")?.map(index);
+        Ok(Self { outcome, replaced, earlier, job, answered_at: answer.try_get("answered_at")? })
     }
 }
 
@@ -82,8 +86,7 @@ pub(super) fn share_jobs(answers: &mut [Option<Answer>], answered: &[PgRow]) -> 
         if let (Some(place), Some(id)) =
             (answer.try_get::<Option<i32>, _>("place")?, answer.try_get::<Option<Uuid>, _>("job_id")?)
         {
-            // Places count from 1.
-            named.push((usize::try_from(place - 1).unwrap_or_default(), JobId::from(id)));
+            named.push((index(place), JobId::from(id)));
         }
     }
     let is_sent = |place: usize| answers[place].as_ref().is_some_and(|answer| answer.job.is_some());
@@ -96,6 +99,11 @@ pub(super) fn share_jobs(answers: &mut [Option<Answer>], answered: &[PgRow]) -> 
         }
     }
     Ok(())
+}
+
+/// The index of a place. Places count from 1, as in every array of PostgreSQL.
+pub(super) fn index(place: i32) -> usize {
+    usize::try_from(place - 1).unwrap_or_default()
 }
 
 /// What the database decided of a new job.

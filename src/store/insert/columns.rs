@@ -31,9 +31,7 @@ pub(super) struct Columns<'a> {
     max_attempts: Vec<i16>,
     times: Times,
     claims: Claims<'a>,
-    pub(super) on_conflicts: Vec<Cow<'static, str>>,
-    /// Absent where no row has a group.
-    pub(super) groups: Option<Json<Vec<Option<&'a Group>>>>,
+    groups: Groups<'a>,
 }
 
 /// When the rows are due.
@@ -51,6 +49,14 @@ struct Claims<'a> {
     ttls: Vec<Option<PgInterval>>,
     until_starts: Vec<bool>,
     discards: Vec<bool>,
+    on_conflicts: Vec<Cow<'static, str>>,
+}
+
+/// The groups of the rows.
+struct Groups<'a> {
+    keys: Vec<Option<&'a str>>,
+    limits: Vec<Option<i16>>,
+    in_orders: Vec<Option<bool>>,
 }
 
 impl<'a> Columns<'a> {
@@ -65,25 +71,44 @@ impl<'a> Columns<'a> {
             max_attempts: same(rows, |row| stored_count(row.max_attempts)),
             times: Times::of(rows),
             claims: Claims::of(rows),
-            on_conflicts: same(rows, NewRow::on_conflict),
-            groups: rows
-                .iter()
-                .any(|row| row.group.is_some())
-                .then(|| Json(rows.iter().map(|row| row.group.as_ref()).collect())),
+            groups: Groups::of(rows),
         }
     }
 
     /// Whether a row may not run at once.
-    pub(super) fn have_times(&self) -> bool {
+    fn have_times(&self) -> bool {
         let Times { scheduled_ats, delays, pendings } = &self.times;
         !(scheduled_ats.is_empty() && delays.is_empty() && pendings.is_empty())
     }
 
-    /// Binds all but the claims, which come first in every statement.
-    pub(super) fn bind_jobs_to<'q>(
+    /// Binds rows that have no claims.
+    pub(super) fn bind_plain_to<'q>(
         &'q self,
         query: Query<'q, Postgres, PgArguments>,
     ) -> Query<'q, Postgres, PgArguments> {
+        self.groups.bind_to(self.bind_jobs_to(query).bind(self.have_times()))
+    }
+
+    /// Binds the rows as `new_jobs.sql` reads them. `may_exist`: whether their ids may be there already.
+    pub(super) fn bind_to<'q>(
+        &'q self,
+        query: Query<'q, Postgres, PgArguments>,
+        may_exist: bool,
+    ) -> Query<'q, Postgres, PgArguments> {
+        let query = self
+            .bind_jobs_to(query)
+            .bind(&self.claims.keys)
+            .bind(&self.claims.states)
+            .bind(&self.claims.periods)
+            .bind(&self.claims.ttls)
+            .bind(&self.claims.until_starts)
+            .bind(&self.claims.discards)
+            .bind(&self.claims.on_conflicts);
+        self.groups.bind_to(query).bind(may_exist)
+    }
+
+    /// Binds all but the claims and the groups, with which every statement begins.
+    fn bind_jobs_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
         query
             .bind(&self.ids)
             .bind(&self.kinds)
@@ -95,17 +120,6 @@ impl<'a> Columns<'a> {
             .bind(&self.times.scheduled_ats)
             .bind(&self.times.delays)
             .bind(&self.times.pendings)
-    }
-
-    /// Binds the rows and their claims.
-    pub(super) fn bind_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
-        self.bind_jobs_to(query)
-            .bind(&self.claims.keys)
-            .bind(&self.claims.states)
-            .bind(&self.claims.periods)
-            .bind(&self.claims.ttls)
-            .bind(&self.claims.until_starts)
-            .bind(&self.claims.discards)
     }
 }
 
@@ -132,7 +146,25 @@ impl<'a> Claims<'a> {
             ttls: known(rows, |row| claim(row)?.ttl.map(claim_length)),
             until_starts: same(rows, |row| claim(row).is_some_and(|claim| claim.until_start)),
             discards: same(rows, |row| claim(row).is_some_and(|claim| claim.discard_on_reentry)),
+            on_conflicts: same(rows, NewRow::on_conflict),
         }
+    }
+}
+
+impl<'a> Groups<'a> {
+    fn of(rows: &'a [NewRow]) -> Self {
+        fn group(row: &NewRow) -> Option<&Group> {
+            row.group.as_ref()
+        }
+        Self {
+            keys: known(rows, |row| group(row).map(|group| group.key.as_str())),
+            limits: known(rows, |row| group(row)?.limit.map(stored_count)),
+            in_orders: known(rows, |row| group(row)?.in_order.then_some(true)),
+        }
+    }
+
+    fn bind_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+        query.bind(&self.keys).bind(&self.limits).bind(&self.in_orders)
     }
 }
 

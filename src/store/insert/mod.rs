@@ -6,9 +6,8 @@
 //! | has different keys and new ids, and ignores duplicates | the unique way: a look for holders, then `INSERT` of the others |
 //! | anything else; and what the unique way left contested | one by one, in the order of keys |
 //!
-//! One row goes each way without arrays and without a subtransaction. Several rows that must be all or nothing go to
-//! `_insert_batch`, which tries the unique way in a subtransaction of its own; rows of several callers are each
-//! [settled for itself](insert_each).
+//! One row goes each way without arrays and without a subtransaction. Several rows go to `_insert_batch`, which tries the
+//! unique way in a subtransaction of its own.
 
 mod answer;
 mod columns;
@@ -20,7 +19,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 pub(crate) use self::answer::{Answer, Outcome};
-use self::answer::{outcome, share_jobs};
+use self::answer::{index, outcome, share_jobs};
 use self::columns::Columns;
 pub(crate) use self::row::NewRow;
 use super::{Statements, interval, query};
@@ -33,6 +32,10 @@ pub(crate) struct Batch {
     /// Whether keys are taken one by one from the start, as equal keys in the batch, ids that may be there already and
     /// every `on_conflict` but `ignore` need.
     pub(crate) in_order: bool,
+    /// Whether ids may be there already.
+    pub(crate) may_exist: bool,
+    /// Whether the rows are of several callers, so that a rejection is only its own row's.
+    pub(crate) is_each: bool,
     /// How many more inputs each row stands for, which the audit counts as its duplicates. `None`: none.
     pub(crate) folded: Option<Vec<i32>>,
 }
@@ -44,8 +47,9 @@ impl Batch {
     }
 }
 
-/// Inserts a batch, all or nothing. Answers once a row, in order; under a rejection only the rejected rows have an answer.
-/// `max_wait` limits the wait for each key of an open transaction. Takes the rows, unless the answer is an error.
+/// Inserts a batch. Answers once a row, in order. It is all or nothing, unless it `is_each`: under a rejection only the
+/// rejected rows have an answer. `max_wait` limits the wait for each key of an open transaction. Takes the rows, unless the
+/// answer is an error.
 pub(crate) async fn insert(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -55,56 +59,43 @@ pub(crate) async fn insert(
     if batch.is_plain() {
         return insert_plain(connection, statements, &mut batch.rows).await;
     }
-    let Batch { rows, in_order, folded } = batch;
+    let Batch { rows, in_order, may_exist, is_each, folded } = batch;
     if let ([row], None) = (rows.as_slice(), &folded) {
         let is_quick = !*in_order && max_wait.is_none();
-        let answered = insert_one(connection, statements, row, is_quick, max_wait).await?;
+        let answered = match is_quick {
+            true => insert_quickly(connection, statements, row).await?,
+            false => insert_one(connection, statements, row, *may_exist, max_wait).await?,
+        };
         return rows.drain(..).map(|row| Answer::of_unique(row, &answered).map(Some)).collect();
     }
     let columns = Columns::of(rows);
-    let inserting = columns.bind_to(query(&statements.insert_batch)).bind(&columns.on_conflicts);
-    let inserting = inserting.bind(*in_order).bind(max_wait.map(interval)).bind(&*folded).bind(&columns.groups);
+    let inserting = columns.bind_to(query(&statements.insert_batch), *may_exist);
+    let inserting = inserting.bind(*in_order).bind(*is_each).bind(max_wait.map(interval)).bind(&*folded);
     let answered = inserting.fetch_all(connection).await?;
     let mut answers = deal(std::mem::take(rows), &answered, Answer::of_unique)?;
     share_jobs(&mut answers, &answered)?;
     Ok(answers)
 }
 
-/// Inserts one row. `is_quick`: it ignores duplicates, so a look at its key is mostly enough.
+/// Inserts one row with a new id that ignores duplicates. A look at its key is mostly enough.
+async fn insert_quickly(connection: &mut PgConnection, statements: &Statements, row: &NewRow) -> Result<PgRow> {
+    let answered = row.bind_to(query(&statements.insert_unique_one)).fetch_one(&mut *connection).await?;
+    match outcome(&answered)? {
+        Outcome::Contested => insert_one(connection, statements, row, false, None).await,
+        _ => Ok(answered),
+    }
+}
+
+/// Inserts one row, whatever it does with a duplicate.
 async fn insert_one(
     connection: &mut PgConnection,
     statements: &Statements,
     row: &NewRow,
-    is_quick: bool,
+    may_exist: bool,
     max_wait: Option<Duration>,
 ) -> Result<PgRow> {
-    if is_quick {
-        let answered = row.bind_to(query(&statements.insert_unique_one)).fetch_one(&mut *connection).await?;
-        if outcome(&answered)? != Outcome::Contested {
-            return Ok(answered);
-        }
-    }
-    let inserting = row.bind_to(query(&statements.insert_one)).bind(row.on_conflict()).bind(max_wait.map(interval));
+    let inserting = row.bind_new_to(query(&statements.insert_one), may_exist).bind(max_wait.map(interval));
     Ok(inserting.fetch_one(connection).await?)
-}
-
-/// Inserts the rows of a batch that is not `in_order`, each for itself, on a connection without a transaction.
-/// [`Outcome::Contested`] rows are not settled: they go through [`insert`].
-pub(crate) async fn insert_each(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    mut batch: Batch,
-    max_wait: Duration,
-) -> Result<Vec<Option<Answer>>> {
-    if batch.is_plain() {
-        return insert_plain(connection, statements, &mut batch.rows).await;
-    }
-    let Batch { rows, folded, .. } = batch;
-    let columns = Columns::of(&rows);
-    let inserting =
-        columns.bind_to(query(&statements.insert_unique)).bind(folded).bind(interval(max_wait)).bind(&columns.groups);
-    let answered = inserting.fetch_all(connection).await?;
-    deal(rows, &answered, Answer::of_unique)
 }
 
 async fn insert_plain(
@@ -117,9 +108,7 @@ async fn insert_plain(
         vec![inserting.fetch_one(connection).await?]
     } else {
         let columns = Columns::of(rows);
-        let inserting =
-            columns.bind_jobs_to(query(&statements.insert_plain)).bind(columns.have_times()).bind(&columns.groups);
-        inserting.fetch_all(connection).await?
+        columns.bind_plain_to(query(&statements.insert_plain)).fetch_all(connection).await?
     };
     deal(std::mem::take(rows), &answered, Answer::of_plain)
 }
@@ -134,8 +123,7 @@ fn deal(
     let mut common = None;
     for answer in answered {
         match answer.try_get::<Option<i32>, _>("place")? {
-            // Places count from 1, as in every array of PostgreSQL.
-            Some(place) => by_place[usize::try_from(place - 1).unwrap_or_default()] = Some(answer),
+            Some(place) => by_place[index(place)] = Some(answer),
             None => common = Some(answer),
         }
     }

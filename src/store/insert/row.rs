@@ -38,7 +38,7 @@ pub(crate) struct NewRow {
 
 impl NewRow {
     /// The answer to a duplicate as `_insert_batch` reads it. The parameters of an update follow the word.
-    pub(in crate::store) fn on_conflict(&self) -> Cow<'static, str> {
+    pub(super) fn on_conflict(&self) -> Cow<'static, str> {
         let Some(claim) = &self.claim else { return OnConflict::Ignore.as_str().into() };
         let word = claim.on_conflict.as_str();
         match claim.on_conflict {
@@ -75,6 +75,15 @@ impl NewRow {
             .bind(group.map(|group| group.key.as_str()))
             .bind(group.and_then(|group| group.limit).map(stored_count))
             .bind(group.is_some_and(|group| group.in_order).then_some(true))
+    }
+
+    /// Binds the row as `new_job.sql` reads it. `may_exist`: whether its id may be there already.
+    pub(in crate::store) fn bind_new_to<'q>(
+        &'q self,
+        query: Query<'q, Postgres, PgArguments>,
+        may_exist: bool,
+    ) -> Query<'q, Postgres, PgArguments> {
+        self.bind_to(query).bind(self.on_conflict()).bind(may_exist)
     }
 
     /// Binds the whole row.

@@ -3,4 +3,4 @@ SELECT
     e.outcome, e.replaced, e.new_args, e.new_scheduled_at, e.answered_at,
     (e.holder).id, (e.holder).state::text AS state, (e.holder).created_at, (e.holder).unique_states,
     (e.holder).until_start, (e.holder).unique_until
-FROM /* schema */_explain_insert($1, $2, $3, $4, $5, $6, $7, $8) AS e
+FROM /* schema */_explain_insert(/* new_job */NULL) AS e

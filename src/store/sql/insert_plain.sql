@@ -1,7 +1,7 @@
 -- Inserts jobs that carry no unique key and have new ids, and wakes the runners that sleep. An array of one element
 -- stands for all places, an empty one for nulls. The statement's own time is theirs: now() would be the start of the
 -- caller's transaction. Answers with a row for each job where one of them may not run at once ($11), and with one row
--- without a place, which stands for every job that no other row names. $12 has the groups, as insert_unique takes them.
+-- without a place, which stands for every job that no other row names.
 -- The look for idle runners comes before the rows: a runner that falls asleep in between finds them with its next poll.
 WITH entered AS (
     INSERT INTO /* schema */job AS j (
@@ -16,13 +16,14 @@ WITH entered AS (
             WHEN coalesce(u.scheduled_at, t.at + u.delay) > t.at THEN 'scheduled'
             ELSE 'available'
         END::/* schema */job_state,
-        $12::jsonb -> u.place::integer - 1 ->> 'key', ($12::jsonb -> u.place::integer - 1 ->> 'limit')::smallint,
-        ($12::jsonb -> u.place::integer - 1 ->> 'in_order')::boolean
+        u.group_key, u.group_limit, u.in_order
     FROM (SELECT statement_timestamp() AS at) AS t
     CROSS JOIN unnest(
         $1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[], $6::smallint[], $7::smallint[],
-        $8::timestamptz[], $9::interval[], $10::boolean[]
-    ) WITH ORDINALITY AS u (id, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending, place)
+        $8::timestamptz[], $9::interval[], $10::boolean[], $12::text[], $13::smallint[], $14::boolean[]
+    ) AS u (
+        id, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending, group_key, group_limit, in_order
+    )
     RETURNING j.id, j.queue, j.state, j.scheduled_at
 )
 SELECT

@@ -37,7 +37,7 @@ SELECT
         WHEN j.id IS NULL OR j.unique_until <= clock_timestamp() THEN 'contested'
         ELSE 'duplicate'
     END AS outcome,
-    NULL::integer AS place, NULL::uuid AS replaced, clock_timestamp() AS answered_at,
+    NULL::integer AS place, NULL::uuid AS replaced, NULL::integer AS earlier, clock_timestamp() AS answered_at,
     e.state::text AS new_state, e.created_at AS new_created_at, e.scheduled_at AS new_scheduled_at,
     e.unique_until AS new_unique_until,
     j.*,

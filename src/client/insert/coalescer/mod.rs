@@ -9,6 +9,7 @@
 //! - Each caller gets its own job, duplicate or error. A statement that the database refuses has done nothing, so each
 //!   of its inserts is sent again alone. If a queue was full, the inserts that it has room for and those of other queues are
 //!   sent again together.
+//! - Inserts that change or lock a holder share statements of their own, since those take the keys one by one.
 //! - No insert waits for another insert's key. A statement that meets the key of an open transaction gives up after a
 //!   few milliseconds, and each of its inserts is sent alone, on a connection of its own.
 //! - A sender ends in the moment in which it sees that no insert waits, so none is left behind.
@@ -39,27 +40,16 @@ use crate::unique::OnConflict;
 /// How often an insert waits again when a sender ended before it was sent.
 const MAX_TRIES: u32 = 3;
 
-/// Whether a row may share a statement: its outcome must be its own.
-pub(super) fn may_share(row: &NewRow) -> bool {
-    match row.claim.as_ref().map(|claim| claim.on_conflict) {
-        None | Some(OnConflict::Ignore | OnConflict::Reject) => true,
-        Some(
-            OnConflict::Replace
-            | OnConflict::ReplaceExceptSchedule
-            | OnConflict::Preempt
-            | OnConflict::Update
-            | OnConflict::RunAgain,
-        ) => false,
-    }
-}
-
 /// Inserts one job, together with those that come at the same time.
 pub(super) fn insert_shared(client: &Client, mut row: NewRow) -> impl Future<Output = Result<Inserted>> {
-    // A rejection must not be the whole batch's. For one job it says what a duplicate says.
-    let rejects = row
-        .claim
-        .as_mut()
-        .is_some_and(|claim| std::mem::replace(&mut claim.on_conflict, OnConflict::Ignore) == OnConflict::Reject);
+    // A look at its key tells what to answer. For one job a rejection says what a duplicate says.
+    let rejects = match &mut row.claim {
+        Some(claim) if claim.on_conflict == OnConflict::Reject => {
+            claim.on_conflict = OnConflict::Ignore;
+            true
+        }
+        _ => false,
+    };
     // Before the future, so that the future holds no row.
     let mut answered = enqueue(client, row);
     async move {

@@ -6,6 +6,7 @@ use super::shared::{error_for_each, send_shared};
 use super::state::{Reply, SharedInsert};
 use crate::client::Client;
 use crate::client::answer::PooledConnection;
+use crate::client::insert::batch::needs_order;
 
 /// The most inserts in one statement.
 const MAX_BATCH: usize = 500;
@@ -24,17 +25,24 @@ struct Sender {
 }
 
 impl Sender {
-    /// Takes the inserts that wait. `None`: none does, and the sender is over.
+    /// Takes inserts that wait and may share a statement with the first of them. `None`: none waits, and the sender is
+    /// over.
     fn take_waiting(&mut self) -> Option<Vec<SharedInsert>> {
         let mut state = self.client.coalescer().state();
         state.waiting.retain(|insert| !insert.answer.is_closed());
-        if state.waiting.is_empty() {
+        let Some(first) = state.waiting.first() else {
             state.senders -= 1;
             self.is_over = true;
             return None;
-        }
-        let size = state.waiting.len().min(MAX_BATCH);
-        Some(state.waiting.drain(..size).collect())
+        };
+        let in_order = needs_order(&first.row);
+        let mut taken = 0;
+        let is_alike = |insert: &mut SharedInsert| {
+            let is_taken = taken < MAX_BATCH && needs_order(&insert.row) == in_order;
+            taken += usize::from(is_taken);
+            is_taken
+        };
+        Some(state.waiting.extract_if(.., is_alike).collect())
     }
 
     /// Starts another sender for the inserts that wait. This one ends with its statement.

@@ -52,12 +52,7 @@ pub(super) async fn send_shared(
     };
     match sent {
         Ok(answers) => {
-            for (insert, answer) in inserts.into_iter().zip(answers) {
-                match answer {
-                    Some(inserted) => insert.answer(Ok(inserted)),
-                    None => drop(tokio::spawn(send_alone(client.clone(), insert))),
-                }
-            }
+            inserts.into_iter().zip(answers).for_each(|(insert, inserted)| insert.answer(inserted));
             true
         }
         Err(error) if did_nothing(&error) => {
@@ -100,7 +95,7 @@ fn with_room(
     again
 }
 
-/// Sends an insert that was not settled with others.
+/// Sends an insert whose shared statement was refused.
 async fn send_alone(client: Client, insert: SharedInsert) {
     match client.connection().await {
         Ok(mut connection) => drop(insert.send(&client, &mut connection).await),
