@@ -105,14 +105,4 @@ mod tests {
         assert_eq!(problem(Some(&"x".repeat(513)), None, false), "invalid group: must be 1 to 512 bytes: 513");
         assert_eq!(problem(Some("a\0"), None, false), "invalid group: must not hold NUL: \"a\\0\"");
     }
-
-    #[test]
-    fn a_group_is_sent_without_what_it_does_not_say() {
-        let json = |limit, in_order| {
-            let group = Group::new(Some("a".to_owned()), limit, in_order).unwrap();
-            serde_json::to_string(&group).unwrap()
-        };
-        assert_eq!(json(None, false), r#"{"key":"a"}"#);
-        assert_eq!(json(Some(1), true), r#"{"key":"a","limit":1,"in_order":true}"#);
-    }
 }
