@@ -20,6 +20,7 @@ CREATE TABLE runner (
     slots integer[],
     kinds text[] COLLATE "C",
     periodic jsonb NOT NULL DEFAULT '{}',
+    registered jsonb NOT NULL DEFAULT '{}',
     knows_groups boolean NOT NULL,
     CONSTRAINT runner_pkey PRIMARY KEY (id)
 ) WITH (fillfactor = 50);
@@ -46,6 +47,7 @@ COMMENT ON COLUMN runner.queues IS 'The queues that the runner works.';
 COMMENT ON COLUMN runner.slots IS 'For each queue of queues, how many of its jobs the runner could run at the same time when it started. Null: the runner did not say.';
 COMMENT ON COLUMN runner.kinds IS 'The kinds that the runner has a worker for. It does not fetch other kinds. Null: the runner did not say.';
 COMMENT ON COLUMN runner.periodic IS 'The periodic jobs that the runner''s code defines, each with a digest of its definition. Two live runners with different digests overwrite each other''s definition.';
+COMMENT ON COLUMN runner.registered IS 'The kinds that the runner registered when it started, each with its kind.digest. Two live runners with different digests overwrite each other''s registration.';
 COMMENT ON COLUMN runner.knows_groups IS 'Whether the runner enforces limits of groups. The column has no default, so a runner of a version without groups cannot enter.';
 COMMENT ON CONSTRAINT runner_pkey ON runner IS 'One row per runner.';
 

@@ -20,6 +20,7 @@ mod ident;
 mod indent_json;
 mod job;
 mod job_json;
+mod kind;
 mod maintenance;
 #[cfg(feature = "metrics")]
 pub mod metrics;
@@ -66,8 +67,8 @@ pub use self::client::Periodic;
 /// Inserting and looking.
 pub use self::client::{
     AuditChange, Backfill, Change, ChangeLog, Claims, Client, ClientBuilder, Edit, Events, Explanation, GroupBackfill,
-    Groups, HeldGroups, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, NextInsert, Queue, QueueChange,
-    Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
+    Groups, HeldGroups, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, Kinds, NextInsert, Queue,
+    QueueChange, Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -83,6 +84,8 @@ pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, QueueName, 
 pub use self::indent_json::indent_json;
 /// Jobs.
 pub use self::job::{AttemptError, Inserted, Job, JobRow, NewJob};
+/// Registered kinds.
+pub use self::kind::KindRow;
 /// Working.
 pub use self::outcome::{BoxError, IntoResult, Outcome, Permanent};
 /// Lengths of time as text.
@@ -128,6 +131,11 @@ pub use uniqueue_derive::Job;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/learn/unique.md")]
 struct UniqueGuide;
+
+/// Compiles the snippets of docs/learn/kinds.md.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/learn/kinds.md")]
+struct KindsGuide;
 
 /// Compiles the snippets of docs/learn/groups.md.
 #[cfg(doctest)]

@@ -16,6 +16,7 @@ mod groups;
 mod held_groups;
 mod insert;
 mod jobs;
+mod kinds;
 mod look_up;
 #[cfg(feature = "metrics")]
 mod metrics;
@@ -52,6 +53,7 @@ pub use self::groups::Groups;
 pub use self::held_groups::HeldGroups;
 pub use self::insert::{Insert, InsertAndWait, InsertMany, InsertMiddleware, NextInsert};
 pub use self::jobs::Jobs;
+pub use self::kinds::Kinds;
 #[cfg(feature = "migrate")]
 pub use self::migration::Migration;
 #[cfg(feature = "periodic")]

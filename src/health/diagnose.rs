@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 
 use super::finding::{Diagnosis, Finding, FindingCode, Remedy, Severity, SkippedCheck};
 use super::thresholds::Thresholds;
-use super::{database, drift, environment, groups, periodic, queues, work};
+use super::{database, drift, environment, groups, kinds, periodic, queues, work};
 use crate::client::Client;
 use crate::client::answer::{self, PooledConnection};
 use crate::error::{Error, Result};
@@ -301,6 +301,9 @@ impl<'a> Examination<'a> {
         }
         if let Some(found) = check!(self, "schedules", store::periodic_definitions) {
             self.findings.extend(found.iter().map(|one| periodic::definitions(schema, one)));
+        }
+        if let Some(found) = check!(self, "registered kinds", store::kind_definitions) {
+            self.findings.extend(found.iter().map(|one| kinds::definitions(schema, one)));
         }
         Ok(())
     }

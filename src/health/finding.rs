@@ -119,6 +119,8 @@ codes! {
     QueueHeld = "queue_held",
     /// Jobs wait, and no live runner of their queue works their kind.
     KindUnknown = "kind_unknown",
+    /// Live processes register a kind differently.
+    KindConflict = "kind_conflict",
     /// The first job of a group has waited long for its limit, for a job that began, or for a runner of its kind.
     GroupHeld = "group_held",
     /// Jobs of a dead runner are still running.

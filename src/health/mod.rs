@@ -7,6 +7,7 @@
 //! - `drift`: the schema, compared with the migrations of this library.
 //! - `database`: dead rows, vacuum, indexes, and holders of old snapshots.
 //! - `work`: runners, queues, jobs, claims, maintenance.
+//! - `kinds`: kinds that live processes register differently.
 //! - `groups`: groups whose first job has waited long.
 //! - `full`: queues at their limit of waiting jobs.
 //! - `environment`: notifications, poolers, clocks.
@@ -17,6 +18,7 @@ mod drift;
 mod environment;
 mod finding;
 mod groups;
+mod kinds;
 mod periodic;
 mod queues;
 mod thresholds;

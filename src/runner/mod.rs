@@ -48,6 +48,7 @@ mod producer;
 mod progress;
 mod recording;
 mod recovery;
+mod registration;
 mod rejected;
 mod result;
 mod retention;

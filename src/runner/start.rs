@@ -20,7 +20,7 @@ use super::shared::{Polling, Shared, Signals, Tasks, Workers};
 use super::slots::QueueSlots;
 use super::suspects::Suspects;
 use super::telemetry::Telemetry;
-use super::{completer, heartbeat, panics, producer, progress};
+use super::{completer, heartbeat, panics, producer, progress, registration};
 use crate::client::answer;
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
@@ -30,7 +30,7 @@ use crate::notify::Line;
 use crate::store::RunnerRow;
 
 impl Runner {
-    /// Defines the runner's periodic jobs, enters it in the database and makes what its parts share. Nothing runs yet;
+    /// Defines the runner's periodic jobs, registers the kinds of its workers, enters it in the database and makes what its parts share. Nothing runs yet;
     /// the results of attempts come out of the receiver, and the line is the heartbeat's.
     pub(super) async fn enter(&self) -> Result<(Arc<Shared>, mpsc::UnboundedReceiver<Ended>, Line)> {
         // Checked first: a runner that cannot start defines nothing.
@@ -42,6 +42,8 @@ impl Runner {
         let periodic = self.maintenance.define(&self.client).await?;
         #[cfg(not(feature = "periodic"))]
         let periodic = std::collections::BTreeMap::new();
+        let name = self.name.clone().unwrap_or_else(|| format!("uniqueue {}", std::process::id()));
+        let registered = registration::register(&self.client, &self.workers, &name, self.timeout).await;
         panics::remember_places();
         let mut connections = Connections::new(self.connect_options(), self.lease);
         let has_sessions = connections.begin(statements, self.is_listening).await?;
@@ -55,12 +57,13 @@ impl Runner {
         let kinds = self.workers.kinds();
         let names: Vec<_> = queues.iter().map(|queue| queue.name.clone()).collect();
         let row = RunnerRow {
-            name: self.name.clone().unwrap_or_else(|| format!("uniqueue {}", std::process::id())),
+            name,
             queues: names.iter().map(QueueName::to_string).collect(),
             slots: self.queues.iter().map(|(_, slots)| i32::try_from(*slots).unwrap_or(i32::MAX)).collect(),
             kinds: kinds.clone(),
             retention: self.maintenance.retention,
             periodic,
+            registered,
         };
         let taking = async { Lease::take(line.connection().await?, statements, &row, self.lease).await };
         let (lease, kept) = answer::within(self.lease / 2, taking).await?;

@@ -37,6 +37,8 @@ pub(crate) struct RunnerRow {
     pub(crate) retention: Retention,
     /// The periodic jobs that its code defines, each with the digest of its definition.
     pub(crate) periodic: BTreeMap<String, String>,
+    /// The kinds that it registered, each with the digest of its definition.
+    pub(crate) registered: BTreeMap<String, String>,
 }
 
 /// Inserts the row of a runner, with a lease of one term.
@@ -47,7 +49,7 @@ pub(crate) async fn register_runner(
     runner: &RunnerRow,
     term: Duration,
 ) -> Result<CompletedKept> {
-    let RunnerRow { name, queues, slots, kinds, retention, periodic } = runner;
+    let RunnerRow { name, queues, slots, kinds, retention, periodic, registered } = runner;
     let Retention { completed, cancelled, discarded } = retention;
     let keep = |kept: &Option<Duration>| kept.map_or(FOR_EVER, interval);
     let row = query(&statements.register_runner)
@@ -61,6 +63,7 @@ pub(crate) async fn register_runner(
         .bind(keep(discarded))
         .bind(slots)
         .bind(Json(periodic))
+        .bind(Json(registered))
         .fetch_one(connection)
         .await?;
     CompletedKept::read(&row)

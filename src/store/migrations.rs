@@ -28,6 +28,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V20__group_views", include_str!("../../migrations/V20__group_views.sql")),
     ("V21__stuck_job", include_str!("../../migrations/V21__stuck_job.sql")),
     ("V22__health", include_str!("../../migrations/V22__health.sql")),
+    ("V23__kind", include_str!("../../migrations/V23__kind.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.

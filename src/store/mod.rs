@@ -22,6 +22,7 @@ mod full_queues;
 mod health;
 mod insert;
 mod interval;
+mod kind;
 mod lease;
 mod maintain;
 #[cfg(feature = "migrate")]
@@ -83,6 +84,7 @@ pub(crate) use self::health::{
 pub(crate) use self::insert::{Answer, Batch, NewRow, Outcome, insert};
 use self::interval::lock_timeout;
 pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
+pub(crate) use self::kind::{KindDefinitions, kind_definitions, list_kinds, register_kinds, remove_kind};
 pub(crate) use self::lease::{
     CompletedKept, RunnerRow, Worked, end_future_times, extend_lease, register_runner, remove_dead_runners,
     remove_runner, set_runner_idle,
@@ -225,6 +227,7 @@ statements! {
     fold_duplicates,
     give_back,
     health_claims,
+    health_definitions,
     health_full,
     health_groups,
     health_hidden_sessions,
@@ -272,6 +275,7 @@ statements! {
     list_claims,
     list_groups,
     list_held_groups,
+    list_kinds,
     list_newest,
     list_oldest,
     list_periodic,
@@ -302,11 +306,13 @@ statements! {
     queue_settings,
     rate_groups,
     rate_queue,
+    register_kinds,
     register_runner,
     release_claim,
     release_jobs,
     release_service,
     remove_dead_runners,
+    remove_kind,
     remove_periodic,
     remove_queue,
     remove_runner,

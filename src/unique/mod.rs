@@ -43,6 +43,7 @@ mod document;
 mod duplicate;
 mod fingerprint;
 mod flaw;
+mod in_words;
 mod insert_outcome;
 mod jsonb;
 mod key;

@@ -3,13 +3,17 @@
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Worker;
 use super::any_worker::{AnyWorker, Typed};
 use super::middleware::{AnyMiddleware, Layered};
 use super::options::WorkerOptions;
 use super::state::States;
+use crate::error::Result;
 use crate::job::Job;
+use crate::kind::KindDefinition;
+use crate::opts::InsertOptions;
 
 /// The workers of a runner, by kind.
 #[derive(Clone, Default)]
@@ -17,12 +21,16 @@ pub(crate) struct Registry {
     workers: HashMap<&'static str, Arc<dyn AnyWorker>>,
     /// The queue that each kind or its options name.
     queues: HashMap<&'static str, Option<String>>,
+    /// What each kind says of its inserts, and the timeout of its worker.
+    kinds: HashMap<&'static str, (InsertOptions, Option<Duration>)>,
     doubled: Option<&'static str>,
 }
 
 impl Registry {
     pub(crate) fn add<J: Job>(&mut self, worker: impl Worker<J>, options: WorkerOptions) {
-        self.queues.insert(J::KIND, options.queue.clone().or_else(|| J::options().queue.map(Into::into)));
+        let of_kind = J::options();
+        self.queues.insert(J::KIND, options.queue.clone().or_else(|| of_kind.queue.clone().map(Into::into)));
+        self.kinds.insert(J::KIND, (of_kind, options.timeout));
         let typed = Typed { worker, options, kind: PhantomData };
         if self.workers.insert(J::KIND, Arc::new(typed)).is_some() {
             self.doubled = Some(J::KIND);
@@ -39,7 +47,7 @@ impl Registry {
             Arc::new(Layered { middleware: Arc::clone(&middleware), worker: Arc::clone(worker) })
         };
         let workers = self.workers.iter().map(|(kind, worker)| (*kind, layered(worker))).collect();
-        Self { workers, queues: self.queues.clone(), doubled: self.doubled }
+        Self { workers, queues: self.queues.clone(), kinds: self.kinds.clone(), doubled: self.doubled }
     }
 
     /// The first kind whose jobs go to a queue that is not among these, and that queue. A kind that names none goes to the
@@ -67,6 +75,19 @@ impl Registry {
         let mut kinds: Vec<_> = self.workers.keys().map(ToString::to_string).collect();
         kinds.sort_unstable();
         kinds
+    }
+
+    /// What to register of each kind: its options, and the client's where it says nothing. `timeout`: of workers that have
+    /// none of their own. A kind whose every insert fails is an error of its own.
+    pub(crate) fn definitions(
+        &self,
+        defaults: &InsertOptions,
+        timeout: Option<Duration>,
+    ) -> Vec<(&'static str, Result<KindDefinition>)> {
+        let define = |(kind, (options, own)): (&&'static str, &(InsertOptions, Option<Duration>))| {
+            (*kind, KindDefinition::new(kind, options.clone().or(defaults), own.or(timeout)))
+        };
+        self.kinds.iter().map(define).collect()
     }
 
     /// A kind that has two workers.

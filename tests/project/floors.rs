@@ -25,6 +25,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "indent_json",
             "job",
             "job_json",
+            "kind",
             "metrics",
             "opts",
             "outcome",

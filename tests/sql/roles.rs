@@ -92,6 +92,8 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
         "SELECT * FROM {schema}.queue",
         "SELECT * FROM {schema}.queue_status",
         "SELECT * FROM {schema}.running_job",
+        "SELECT {schema}.register_kind('a')",
+        "SELECT {schema}.remove_kind('a')",
         "SELECT * FROM {schema}.cancel_jobs(ARRAY(SELECT id FROM {schema}.job))",
         "SELECT * FROM {schema}.delete_jobs(ARRAY(SELECT id FROM {schema}.job))",
         "SELECT * FROM {schema}.pause_queue('a')",
@@ -133,7 +135,9 @@ async fn a_worker_can_run_jobs_and_cannot_change_the_schema() {
         }
     }
     runner.stop().await.unwrap();
+    assert!(database.client.kinds().find("task").await.unwrap().is_some(), "its kind is registered");
     for statement in [
+        "SELECT {schema}.remove_kind('task')",
         "INSERT INTO {schema}.queue (name, max_running) VALUES ('a', 1)",
         "UPDATE {schema}.queue SET paused_at = now()",
         "SELECT * FROM {schema}.pause_queue('a')",
@@ -177,6 +181,8 @@ async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert() {
     operator.periodic().define(PeriodicJob::every("p", Duration::from_secs(3600), job("a"))).await.unwrap();
     operator.periodic().pause("p").await.unwrap();
     operator.periodic().remove("p").await.unwrap();
+    operator.register::<Task>().await.unwrap();
+    assert!(operator.kinds().remove("task").await.unwrap());
     operator.audit_duplicates("a").await.unwrap();
     operator.audit_duplicates("a").stop().await.unwrap();
     assert_eq!(operator.audited_kinds().await.unwrap().len(), 1);
@@ -252,7 +258,9 @@ async fn every_view(database: &Database, pool: &PgPool, views: &[&str]) {
 }
 
 /// Statements that a read-only role cannot run.
-const CHANGES: [&str; 32] = [
+const CHANGES: [&str; 34] = [
+    "SELECT {schema}.register_kind('a')",
+    "DELETE FROM {schema}.kind",
     "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
     "UPDATE {schema}.job SET state = 'available'",
     "DELETE FROM {schema}.job",
@@ -298,6 +306,7 @@ async fn a_reader_can_look_at_everything_and_change_nothing() {
     assert_eq!(reader.queues().await.unwrap().len(), 1);
     assert!(reader.holder("available").await.unwrap().is_some());
     assert!(reader.periodic().list().await.unwrap().is_empty());
+    assert!(reader.kinds().list().await.unwrap().is_empty());
     reader.explain(job("a").unique_key(UniqueKey::raw("available"))).await.unwrap();
     reader.check_schema().await.unwrap();
     for statement in CHANGES {
@@ -344,7 +353,7 @@ async fn only_eight_functions_lend_their_owner_s_rights() {
     // A function that finds its tables by name does so on a path of its own.
     let trusting = "SELECT coalesce(string_agg(proname, ' '), '') FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND prosqlbody IS NULL
-            AND prosrc ~ '\\m(FROM|INTO|UPDATE|JOIN) (job|queue|runner|maintenance|periodic)\\M'
+            AND prosrc ~ '\\m(FROM|INTO|UPDATE|JOIN) (job|queue|runner|maintenance|periodic|kind)\\M'
             AND NOT coalesce(array_to_string(proconfig, ' ') LIKE '%search_path={schema}, pg_temp%', false)";
     assert_eq!(database.text(trusting).await, "");
     let writable = "SELECT count(*) FROM information_schema.views

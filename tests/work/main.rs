@@ -3,6 +3,7 @@
 #![allow(missing_docs, unreachable_pub, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod groups;
+mod kinds;
 mod maintenance;
 mod modes;
 mod notifying;

@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::help;
 use crate::interrupt::{may_have_changed, nothing_changed, or_interrupted, or_unanswered, until_interrupted};
 use crate::job::{self, JobArguments};
+use crate::kind::{self, KindArguments};
 use crate::manual::{self, CompletionsArguments, ManArguments};
 use crate::migrate::{self, MigrateArguments};
 use crate::output::{self, ColorChoice};
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Db(DbArguments),
     Doctor(Box<DoctorArguments>),
     Job(JobArguments),
+    Kind(KindArguments),
     Queue(QueueArguments),
     Periodic(PeriodicArguments),
     Serve(Box<ServeArguments>),
@@ -102,6 +104,7 @@ pub(crate) async fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Demo(arguments) => demo::run(arguments).await,
         Command::Doctor(arguments) => or_interrupted(nothing_changed, doctor::run(*arguments)).await,
         Command::Job(arguments) => job::run(arguments).await,
+        Command::Kind(arguments) => or_unanswered(may_have_changed, kind::run(arguments)).await,
         Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
         Command::Migrate(arguments) => or_interrupted(nothing_changed, migrate::run(arguments)).await,
         Command::Periodic(arguments) => or_unanswered(may_have_changed, periodic::run(arguments)).await,

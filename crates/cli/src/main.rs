@@ -25,6 +25,7 @@ mod help;
 mod interrupt;
 mod job;
 mod json_argument;
+mod kind;
 mod manual;
 mod migrate;
 mod output;

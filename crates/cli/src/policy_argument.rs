@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::str::FromStr;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use uniqueue::{OnConflict, UniquePolicy};
 
 use crate::failure::Failure;
@@ -19,7 +19,9 @@ impl FromStr for PolicyArgument {
     fn from_str(given: &str) -> Result<Self, Infallible> {
         let given: JsonArgument = given.parse()?;
         Ok(Self(match given {
-            JsonArgument::Text(text) if !text.trim_start().starts_with('{') => JsonArgument::File(text),
+            JsonArgument::Text(text) if !text.trim_start().starts_with('{') && text.trim() != "null" => {
+                JsonArgument::File(text)
+            }
             document => document,
         }))
     }
@@ -28,12 +30,15 @@ impl FromStr for PolicyArgument {
 impl PolicyArgument {
     /// Reads the policy of `--policy`. Without an `on_conflict` of its own a duplicate is ignored.
     pub(crate) fn policy(&self) -> Result<UniquePolicy, Failure> {
-        self.policy_of("--policy")
+        Ok(UniquePolicy::from_json_with_default(&self.0.value("--policy")?, OnConflict::Ignore)?)
     }
 
-    /// Reads the policy. Errors name the `option`.
-    pub(crate) fn policy_of(&self, option: &str) -> Result<UniquePolicy, Failure> {
-        Ok(UniquePolicy::from_json_with_default(&self.0.value(option)?, OnConflict::Ignore)?)
+    /// Reads the policy, or `null`, which gives the policy of a registered kind up. Errors name the `option`.
+    pub(crate) fn policy_or_none(&self, option: &str) -> Result<Option<UniquePolicy>, Failure> {
+        match self.0.value(option)? {
+            Value::Null => Ok(None),
+            document => Ok(Some(UniquePolicy::from_json_with_default(&document, OnConflict::Ignore)?)),
+        }
     }
 }
 

@@ -62,6 +62,8 @@ routes! {
     GET "/waiting" Needs::Read => pages::waiting::list,
     GET "/duplicates" Needs::Read => pages::duplicates::list,
     POST "/duplicates/audit" Needs::Right(Right::Audit) => pages::duplicates::audit,
+    GET "/kinds" Needs::Read => pages::kinds::list,
+    GET "/kind" Needs::Read => pages::kinds::show,
     GET "/failing" Needs::Read => pages::failing::list,
     GET "/running" Needs::Read => pages::running::list,
     GET "/runners" Needs::Read => pages::runners::list,

@@ -31,13 +31,13 @@ impl Client {
     pub(super) async fn until_final(&self, id: JobId) -> Waited {
         loop {
             // An error: the runtime of the task shut down.
-            if let Ok(waited) = self.register(id).await {
+            if let Ok(waited) = self.add_waiter(id).await {
                 return waited;
             }
         }
     }
 
-    fn register(&self, id: JobId) -> oneshot::Receiver<Waited> {
+    fn add_waiter(&self, id: JobId) -> oneshot::Receiver<Waited> {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.waiters().state();
         state.waiting.entry(id).or_default().push(sender);

@@ -86,6 +86,7 @@ impl Moves {
             .bind(HOUR)
             .bind(HOUR)
             .bind(None::<Vec<i32>>)
+            .bind(Json(serde_json::json!({})))
             .bind(Json(serde_json::json!({})));
         query.execute(connection).await?;
         Ok(worker)

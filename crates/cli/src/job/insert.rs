@@ -17,6 +17,9 @@ use crate::verdict::Verdict;
 
 /// Insert a job.
 ///
+/// What is not given is taken from the kind where it is registered (`uniqueue kind list`), else from the defaults of the
+/// options. --policy null and --group-policy null give the kind's policy up.
+///
 /// A job whose unique key another job holds is a duplicate. By default nothing is inserted, and the command names the
 /// holder. The policy's on_conflict changes that: ignore (the default here), reject, replace,
 /// replace_except_schedule, preempt, update or run_again. The text says what became of it: inserted, duplicate, rejected,
@@ -32,15 +35,15 @@ pub(super) struct InsertArguments {
     #[arg(long, value_name = "JSON", default_value = "{}")]
     args: JsonArgument,
 
-    /// The queue [default: default]
+    /// The queue [default: the kind's, else default]
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
 
-    /// Higher runs first [default: 0]
+    /// Higher runs first [default: the kind's, else 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     priority: Option<i16>,
 
-    /// The number of attempts before it is discarded [default: 25]
+    /// The number of attempts before it is discarded [default: the kind's, else 25]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u16>,
 
@@ -60,7 +63,8 @@ pub(super) struct InsertArguments {
     #[arg(long, value_name = "JSON")]
     meta: Option<JsonArgument>,
 
-    /// A unique policy, such as {"keys": ["args"], "args_keys": ["user_id"]}; {} means unique by kind
+    /// A unique policy, such as {"keys": ["args"], "args_keys": ["user_id"]}; {} means unique by kind [default: the
+    /// kind's, else none]
     #[arg(long, value_name = "JSON|FILE")]
     policy: Option<PolicyArgument>,
 
@@ -144,6 +148,7 @@ pub(super) async fn run(arguments: InsertArguments) -> Result<Verdict, Failure> 
     let mut job = job(&arguments)?;
     let database = Database::open_to_insert(&arguments.database).await?;
     let client = &database.client;
+    job = client.kinds().fill_in(job).await?;
     if let Some(moment) = arguments.at {
         job = job.scheduled_at(moment.at(client.database_time().await?));
     }
@@ -224,8 +229,11 @@ fn job(arguments: &InsertArguments) -> Result<NewJob, Failure> {
         }
     }
     if let Some(policy) = &arguments.policy {
-        let policy = policy.policy()?;
-        job = if arguments.one_at_a_time { job.one_at_a_time(policy) } else { job.unique(policy) };
+        job = match policy.policy_or_none("--policy")? {
+            Some(policy) if arguments.one_at_a_time => job.one_at_a_time(policy),
+            Some(policy) => job.unique(policy),
+            None => job.not_unique(),
+        };
     }
     if let Some(key) = &arguments.key {
         job = job.unique(policy_of_key(key)?);
@@ -234,7 +242,10 @@ fn job(arguments: &InsertArguments) -> Result<NewJob, Failure> {
         job = job.group(group);
     }
     if let Some(policy) = &arguments.group_policy {
-        job = job.group_by(policy.policy_of("--group-policy")?);
+        job = match policy.policy_or_none("--group-policy")? {
+            Some(policy) => job.group_by(policy),
+            None => job.not_grouped(),
+        };
     }
     if let Some(limit) = arguments.group_limit {
         job = job.group_limit(limit);

@@ -44,10 +44,10 @@ Exit codes:
 ///
 /// It makes the key as the insert would, from the kind, the policy and the database's time, and finds the key's holder. It
 /// says what the insert would do: insert the job, replace or update the holder, or return it as a duplicate. It takes no lock
-/// and writes nothing, so another transaction may change the answer at any time.
+/// and writes nothing, so another transaction may change the answer at any time. What is not given is taken from the kind where
+/// it is registered (`uniqueue kind list`).
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
-#[command(group = clap::ArgGroup::new("source").required(true))]
 pub(super) struct ExplainArguments {
     /// The job's kind
     pub(super) kind: String,
@@ -56,9 +56,9 @@ pub(super) struct ExplainArguments {
     #[arg(long, value_name = "JSON", default_value = "{}")]
     pub(super) args: JsonArgument,
 
-    /// The job's queue
-    #[arg(long, value_name = "NAME", default_value = "default")]
-    pub(super) queue: String,
+    /// The job's queue [default: the kind's, else default]
+    #[arg(long, value_name = "NAME")]
+    pub(super) queue: Option<String>,
 
     /// The job's meta, a JSON object; also @FILE, or - for standard input
     #[arg(long, value_name = "JSON", default_value = "{}")]
@@ -68,12 +68,13 @@ pub(super) struct ExplainArguments {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(super) scheduled_at: Option<TimeArgument>,
 
-    /// The policy: a document as in `insert_job`, or the name of a file that holds one
-    #[arg(long, value_name = "JSON|FILE", group = "source")]
+    /// The policy: a document as in `insert_job`, or the name of a file that holds one; null: the job is not unique
+    /// [default: the kind's]
+    #[arg(long, value_name = "JSON|FILE")]
     pub(super) policy: Option<PolicyArgument>,
 
     /// A raw key, short for the policy {"key": …}
-    #[arg(long, value_name = "KEY", group = "source", value_parser = unique_key)]
+    #[arg(long, value_name = "KEY", conflicts_with = "policy", value_parser = unique_key)]
     pub(super) key: Option<String>,
 
     #[command(flatten)]
@@ -83,6 +84,7 @@ pub(super) struct ExplainArguments {
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   uniqueue unique explain email.send --args '{\"user_id\": 42}' --policy '{\"keys\": [\"args\"]}'
+  uniqueue unique explain email.send --args '{\"user_id\": 42}'    by the policy of the registered kind
   uniqueue unique explain report.build --args @args.json --policy policy.json --json
   uniqueue unique explain rebuild --key rebuild_index || echo 'the key is held'
 

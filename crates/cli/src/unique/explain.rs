@@ -24,7 +24,10 @@ struct Report<'a> {
 
 pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure> {
     let ExplainArguments { kind, args, queue, meta, scheduled_at, policy, key, database } = arguments;
-    let mut job = NewJob::new(&kind, &args.value("--args")?).queue(queue);
+    let mut job = NewJob::new(&kind, &args.value("--args")?);
+    if let Some(queue) = queue {
+        job = job.queue(queue);
+    }
     let meta = match meta.value("--meta")? {
         Value::Object(members) => members,
         other => {
@@ -35,12 +38,18 @@ pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure>
     for (name, value) in meta {
         job = job.meta(name, value);
     }
-    job = match (policy, key) {
-        (Some(policy), _) => job.unique(policy.policy()?),
-        (None, key) => job.unique(policy_of_key(&key.unwrap_or_default())?),
-    };
+    if let Some(policy) = policy {
+        job = match policy.policy_or_none("--policy")? {
+            Some(policy) => job.unique(policy),
+            None => job.not_unique(),
+        };
+    }
+    if let Some(key) = key {
+        job = job.unique(policy_of_key(&key)?);
+    }
     let json = database.json;
     let database = Database::open_migrated(&database).await?;
+    job = database.client.kinds().fill_in(job).await?;
     if let Some(at) = scheduled_at {
         job = job.scheduled_at(at.at(database.client.database_time().await?));
     }
@@ -87,11 +96,14 @@ fn text(explanation: &Explanation, waits_for: Option<&Blocker>) -> Record {
 
 /// What the insert would do.
 fn answer(explanation: &Explanation, waits_for: Option<&Blocker>) -> Cell {
-    let Explanation { outcome, replaced, holder, .. } = explanation;
+    let Explanation { outcome, unique_key, replaced, holder, .. } = explanation;
     let state = holder.as_ref().map(|holder| holder.holder_state);
     let (text, style) = match (outcome, state, waits_for) {
         (_, None, Some(blocker)) => {
             return Cell::new(format!("would wait for {}, which holds the key", blocker.text())).style(Style::Warn);
+        }
+        (InsertOutcome::Inserted, None, None) if unique_key.is_none() => {
+            ("would be inserted: it is not unique, since neither the kind nor --policy says how", Style::Good)
         }
         (InsertOutcome::Inserted, None, None) => ("would be inserted: no job claims the key", Style::Good),
         (InsertOutcome::Inserted, Some(JobState::Running), _) if replaced.is_some() => {

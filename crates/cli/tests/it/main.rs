@@ -11,6 +11,7 @@ mod doctor;
 mod help;
 mod incident;
 mod jobs;
+mod kinds;
 mod migrate;
 mod orphans;
 mod queues;

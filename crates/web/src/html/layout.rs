@@ -31,6 +31,7 @@ const NAVIGATION: &[(&str, &[Entry])] = &[
             ("/jobs", "Jobs", "j"),
             ("/running", "Running", "r"),
             ("/runners", "Runners", "n"),
+            ("/kinds", "Kinds", "t"),
             ("/failing", "Failing kinds", "f"),
             ("/periodic", "Periodic", "p"),
             ("/queues", "Queues", "q"),

@@ -2,7 +2,9 @@
 
 use maud::{Markup, html};
 use serde_json::value::RawValue;
-use uniqueue::{BackfillReport, Explanation, InsertOutcome, JobState, NewJob, UniquePolicy, parse_json};
+use uniqueue::{
+    BackfillReport, Explanation, InsertOutcome, JobState, KindRow, NewJob, UniquePolicy, indent_json, parse_json,
+};
 
 use super::jobs::SINCE;
 use super::lab::{LAB, replay};
@@ -12,7 +14,7 @@ use crate::html::{
 };
 use crate::page::{LOOK_UP, Page};
 
-/// The policy that the form starts with.
+/// The policy that the form starts with, where the kind is not registered with another.
 const POLICY: &str = "{\"keys\": [\"type\", \"args\"], \"states\": [\"available\", \"scheduled\", \"running\", \"retryable\"], \"on_conflict\": \"ignore\"}";
 
 /// The choice of the policy lab that is a backfill. The others are times.
@@ -25,16 +27,27 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Shown {
     let kind = fields.get("kind");
     let is_lab = fields.get("what") == Some("lab");
     let since = fields.get("since").unwrap_or("24h");
-    let answer = match kind {
-        Some(kind) if is_lab => Some(lab(&page, kind, since, &fields).await),
-        Some(kind) => Some(explain(&page, kind, &fields).await),
-        None => None,
+    let registered = match kind {
+        Some(kind) => page.client().kinds().find(kind).timeout(LOOK_UP).await.map_err(|error| error.to_string()),
+        None => Ok(None),
     };
+    let answer = match (kind, &registered) {
+        (Some(_), Err(problem)) => Some(Err(problem.clone())),
+        // A link that names only the kind fills in the form.
+        (Some(kind), Ok(registered)) if has_question(&fields) => Some(match is_lab {
+            true => lab(&page, kind, since, registered.as_ref(), &fields).await,
+            false => explain(&page, kind, registered.as_ref(), &fields).await,
+        }),
+        _ => None,
+    };
+    let of_kind =
+        registered.ok().flatten().and_then(|kind| kind.unique_policy).map(|policy| indent_json(&policy.to_string()));
+    let policy = fields.get("policy").or(of_kind.as_deref()).unwrap_or(POLICY);
     let body = html! {
         form.panel method="get" action=(page.link("/explain")) {
             div.fields {
                 label.field { "Kind" input name="kind" value=[kind] required data-search; }
-                label.field { "Queue" input name="queue" value=[fields.get("queue")] placeholder="default"; }
+                label.field { "Queue" input name="queue" value=[fields.get("queue")] placeholder="the kind's"; }
                 label.field { "Try the policy on" select name="since" {
                     @for (word, label, length) in SINCE {
                         option value=(word) selected[word == since] {
@@ -44,7 +57,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Shown {
                     option value=(QUEUED) selected[since == QUEUED] { "jobs in the policy's states now" }
                 } }
                 label.field.wide { "Args" textarea name="args" rows="4" spellcheck="false" { (fields.get("args").unwrap_or("{}")) } }
-                label.field.wide { "Unique policy" textarea name="policy" rows="4" spellcheck="false" { (fields.get("policy").unwrap_or(POLICY)) } }
+                label.field.wide { "Unique policy" textarea name="policy" rows="4" spellcheck="false" { (policy) } }
             }
             div.row {
                 button.primary name="what" value="insert" { "Explain an insert" }
@@ -66,6 +79,11 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Shown {
     document(&page, Document { title: "Explain", is_live: false, actions: html! {}, body })
 }
 
+/// Whether the form was sent.
+fn has_question(fields: &Fields) -> bool {
+    ["what", "args", "policy", "queue", "since"].iter().any(|name| fields.get(name).is_some())
+}
+
 /// The command that gives the same answer.
 fn command(kind: &str, is_lab: bool, fields: &Fields) -> String {
     let option = |name: &str, field: &str| {
@@ -79,12 +97,21 @@ fn command(kind: &str, is_lab: bool, fields: &Fields) -> String {
     format!("uniqueue unique explain{options} {}", argument(kind))
 }
 
-fn policy(fields: &Fields) -> Result<Option<UniquePolicy>, String> {
-    let Some(text) = fields.get("policy") else { return Ok(None) };
-    text.parse().map(Some).map_err(|error: uniqueue::Error| error.to_string())
+/// The job with the policy of the form. `null` gives the policy of the kind up.
+pub(super) fn with_policy(job: NewJob, fields: &Fields) -> Result<NewJob, String> {
+    match fields.get("policy") {
+        None => Ok(job),
+        Some(text) if text.trim() == "null" => Ok(job.not_unique()),
+        Some(text) => Ok(job.unique(text.parse().map_err(told)?)),
+    }
 }
 
-async fn explain(page: &Page, kind: &str, fields: &Fields) -> Result<Markup, String> {
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn told(error: uniqueue::Error) -> String {
+    error.to_string()
+}
+
+async fn explain(page: &Page, kind: &str, registered: Option<&KindRow>, fields: &Fields) -> Result<Markup, String> {
     let args: Box<RawValue> = serde_json::from_str(fields.get("args").unwrap_or("{}"))
         .map_err(|error| format!("Args are not JSON: {error}"))?;
     parse_json(args.get()).map_err(|error| error.to_string())?;
@@ -92,10 +119,11 @@ async fn explain(page: &Page, kind: &str, fields: &Fields) -> Result<Markup, Str
     if let Some(queue) = fields.get("queue") {
         job = job.queue(queue);
     }
-    if let Some(policy) = policy(fields)? {
-        job = job.unique(policy);
+    job = with_policy(job, fields)?;
+    if let Some(registered) = registered {
+        job = registered.fill_in(job).map_err(told)?;
     }
-    let explanation = page.client().explain(job).timeout(LOOK_UP).await.map_err(|error| error.to_string())?;
+    let explanation = page.client().explain(job).timeout(LOOK_UP).await.map_err(told)?;
     Ok(explained(page, &explanation))
 }
 
@@ -104,6 +132,9 @@ pub(super) fn explained(page: &Page, explanation: &Explanation) -> Markup {
         section.panel aria-live="polite" {
             p.big {
                 @match (explanation.outcome, &explanation.holder) {
+                    (InsertOutcome::Inserted, None) if explanation.unique_key.is_none() => {
+                        b { "A new job." } " It is not unique: neither its kind nor this form says how."
+                    }
                     (InsertOutcome::Inserted, None) => { b { "A new job." } " The key is free." }
                     (InsertOutcome::Inserted, Some(holder)) if explanation.replaced.is_some() => {
                         b { "A new job." } " It takes the place of the holder"
@@ -137,8 +168,20 @@ pub(super) fn explained(page: &Page, explanation: &Explanation) -> Markup {
     }
 }
 
-async fn lab(page: &Page, kind: &str, since: &str, fields: &Fields) -> Result<Markup, String> {
-    let policy = policy(fields)?.ok_or("A policy is needed.")?;
+async fn lab(
+    page: &Page,
+    kind: &str,
+    since: &str,
+    registered: Option<&KindRow>,
+    fields: &Fields,
+) -> Result<Markup, String> {
+    let policy: UniquePolicy = match (fields.get("policy"), registered) {
+        (Some(text), _) => text.parse().map_err(told)?,
+        (None, Some(kind)) => {
+            kind.policy().map_err(told)?.ok_or("A policy is needed: the kind is registered without one.")?
+        }
+        (None, None) => return Err("A policy is needed.".to_owned()),
+    };
     if since != QUEUED {
         let since = SINCE.iter().find(|(word, ..)| *word == since).unwrap_or(&SINCE[1]);
         return replay(page, kind, &policy, since.2).await;

@@ -1,6 +1,9 @@
 //! Kinds with failed jobs.
 
+use std::sync::Arc;
+
 use maud::html;
+use uniqueue::FailingKind;
 
 use crate::failure::Failure;
 use crate::fields::url;
@@ -14,12 +17,17 @@ const ROWS: usize = 100;
 /// The most queues of a kind. A row shows few of them.
 const QUEUES: usize = 10;
 
-pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
+/// The kinds with failed jobs, which all open pages share.
+pub(super) async fn found(page: &Page) -> Result<Arc<Timed<Vec<FailingKind>>>, Failure> {
     let ask = async {
         let of = page.client().failing_kinds().timeout(LOOK_UP).await?;
         Ok(Timed::new(page.now().await?, of))
     };
-    let answer = page.shared(&page.app.answers.one(), ask).await?;
+    page.shared(&page.app.answers.one(), ask).await
+}
+
+pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
+    let answer = found(&page).await?;
     let (now, kinds) = (answer.now(), &answer.of);
     let jobs = |kind: &str, state| page.link(&url("/jobs", &[("kind", kind), ("state", state), ("since", "all")]));
     let failed = |kind: &str| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde_json::value::RawValue;
-use uniqueue::{NewJob, UniquePolicy};
+use uniqueue::NewJob;
 
 use crate::access::Right;
 use crate::failure::{Failure, told};
@@ -29,13 +29,14 @@ fn document_of(page: &Page, fields: &Fields, answer: Markup) -> Shown {
         form.panel method="post" action=(page.link("/insert")) {
             div.fields {
                 label.field { "Kind" input name="kind" value=[fields.get("kind")] required data-search; }
-                label.field { "Queue" input name="queue" value=[fields.get("queue")] placeholder="default"; }
-                label.field { "Priority" input name="priority" type="number" min="-32768" max="32767" value=[fields.get("priority")] placeholder="0"; }
-                label.field { "Attempts" input name="max_attempts" type="number" min="1" max="32767" value=[fields.get("max_attempts")] placeholder="25"; }
-                label.field { "Run in minutes" input name="minutes" type="number" min="0" max="525600" value=[fields.get("minutes")] placeholder="at once"; }
+                label.field { "Queue" input name="queue" value=[fields.get("queue")] placeholder="the kind's"; }
+                label.field { "Priority" input name="priority" type="number" min="-32768" max="32767" value=[fields.get("priority")] placeholder="the kind's"; }
+                label.field { "Attempts" input name="max_attempts" type="number" min="1" max="32767" value=[fields.get("max_attempts")] placeholder="the kind's"; }
+                label.field { "Run in minutes" input name="minutes" type="number" min="0" max="525600" value=[fields.get("minutes")] placeholder="the kind's"; }
                 label.field.wide { "Args" textarea name="args" rows="5" spellcheck="false" { (fields.get("args").unwrap_or("{}")) } }
-                label.field.wide { "Unique policy" textarea name="policy" rows="3" spellcheck="false" placeholder="none" { (fields.get("policy").unwrap_or_default()) } }
+                label.field.wide { "Unique policy" textarea name="policy" rows="3" spellcheck="false" placeholder="the kind's; null: none" { (fields.get("policy").unwrap_or_default()) } }
             }
+            p.note { "What is left empty is taken from the kind where it is registered, else from the defaults of every kind." }
             div.row {
                 button.primary name="verb" value="explain" disabled[!may] { "Explain first" }
                 button name="verb" value="insert" disabled[!may] { "Insert" }
@@ -66,11 +67,7 @@ fn job(fields: &Fields) -> Result<NewJob, String> {
     if let Some(minutes) = number::<u32>(fields, "minutes")? {
         job = job.scheduled_in(Duration::from_secs(60) * minutes);
     }
-    if let Some(policy) = fields.get("policy") {
-        let policy: UniquePolicy = policy.parse().map_err(|error: uniqueue::Error| error.to_string())?;
-        job = job.unique(policy);
-    }
-    Ok(job)
+    super::explain::with_policy(job, fields)
 }
 
 /// Inserts a job, or explains what its insert would do.
@@ -82,6 +79,10 @@ pub(crate) async fn insert(page: Page, body: String) -> Result<Response, Failure
     let job = match job(&fields) {
         Ok(job) => job,
         Err(why) => return Ok(refuse(&page, &why)),
+    };
+    let job = match page.client().kinds().fill_in(job).timeout(LOOK_UP).await {
+        Ok(job) => job,
+        Err(error) => return Ok(refuse(&page, &told(&error))),
     };
     if fields.get("verb") == Some("insert") {
         return Ok(match by!(page, page.client().insert(job).max_wait(MAX_WAIT)).await {

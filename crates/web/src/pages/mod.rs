@@ -13,6 +13,7 @@ pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod key;
 pub(crate) mod keys;
+pub(crate) mod kinds;
 mod lab;
 pub(crate) mod overview;
 pub(crate) mod periodic;

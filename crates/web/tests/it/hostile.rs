@@ -41,7 +41,10 @@ async fn work(database: &Database, running: JobId, failed: JobId) {
     let update = sqlx::query(sql(job)).bind(running.as_uuid()).bind(failed.as_uuid()).bind(worker).bind(HOSTILE);
     assert_eq!(update.execute(database.pool()).await.unwrap().rows_affected(), 2);
     let job = NewJob::new(hostile.clone(), &json!({})).queue(hostile.clone());
-    database.client().periodic().define(PeriodicJob::cron(hostile, "0 3 * * *", job)).await.unwrap();
+    database.client().periodic().define(PeriodicJob::cron(hostile.clone(), "0 3 * * *", job)).await.unwrap();
+    let register =
+        "SELECT {schema}.register_kind($1, $1, unique_policy => jsonb_build_object('key', $1), registered_by => $1)";
+    sqlx::query(sql(register)).bind(&hostile).execute(database.pool()).await.unwrap();
 }
 
 #[tokio::test]
@@ -83,6 +86,8 @@ async fn hostile_text_is_text_on_every_page() {
         format!("/changes?actor={coded}"),
         "/runners".to_owned(),
         "/periodic".to_owned(),
+        "/kinds".to_owned(),
+        format!("/kind?kind={}", coded.replace("%1B", "")),
         format!("/key?key={coded}"),
         format!("/keys?prefix={coded}"),
         "/keys".to_owned(),
@@ -112,8 +117,17 @@ async fn hostile_text_is_text_on_every_page() {
     }
     // Those that must show some of it do.
     let job = format!("/jobs/{running}");
-    for path in [&format!("/jobs/{id}"), &job, "/runners", "/periodic", "/running", "/failing", "/changes", "/waiting"]
-    {
+    for path in [
+        &format!("/jobs/{id}"),
+        &job,
+        "/runners",
+        "/periodic",
+        "/kinds",
+        "/running",
+        "/failing",
+        "/changes",
+        "/waiting",
+    ] {
         let page = get(&router, path).await;
         assert_eq!(page.body.contains("U+202E</span>"), path != "/waiting", "{path}: {}", page.body);
     }

@@ -7,6 +7,7 @@ mod changes;
 mod groups;
 mod hostile;
 mod key;
+mod kinds;
 mod metrics;
 mod numbers;
 mod outage;

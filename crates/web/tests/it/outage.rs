@@ -22,7 +22,7 @@ const OLD: &str = "What stands here was read";
 
 /// Pages that are made from a sample, and pages that read the database themselves.
 const SAMPLED: [&str; 4] = ["/", "/queues", "/queue?queue=mail", "/doctor"];
-const READ: [&str; 10] = [
+const READ: [&str; 11] = [
     "/jobs",
     "/keys",
     "/key?key=a",
@@ -33,6 +33,7 @@ const READ: [&str; 10] = [
     "/runners",
     "/changes",
     "/periodic",
+    "/kinds",
 ];
 
 /// A page, once it has this status.

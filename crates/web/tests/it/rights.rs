@@ -31,6 +31,8 @@ const REQUESTS: &[(&str, &str, &str, &str)] = &[
     ("GET", "/waiting", "/waiting", ""),
     ("GET", "/duplicates", "/duplicates", ""),
     ("POST", "/duplicates/audit", "/duplicates/audit", "kind=a&verb=start"),
+    ("GET", "/kinds", "/kinds", ""),
+    ("GET", "/kind", "/kind?kind=a", ""),
     ("GET", "/failing", "/failing", ""),
     ("GET", "/running", "/running", ""),
     ("GET", "/runners", "/runners", ""),

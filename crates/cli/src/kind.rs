@@ -1,0 +1,232 @@
+//! `uniqueue kind`: what the database knows of kinds.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use time::OffsetDateTime;
+use uniqueue::{KindRow, UniquePolicy, format_duration};
+
+use crate::database::{Database, DatabaseArguments};
+use crate::failure::Failure;
+use crate::output::{self, Cell, Column, Record, Table, format_relative, printable};
+use crate::verdict::Verdict;
+
+/// List, show and remove registered kinds.
+///
+/// A runner registers the kinds of its workers when it starts. `uniqueue job insert`, the dashboard and inserts in SQL take
+/// from the kind what they do not say themselves: its queue, its priority, its attempts and its policies.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct KindArguments {
+    #[command(subcommand)]
+    command: KindCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum KindCommand {
+    List(ListArguments),
+    Show(ShowArguments),
+    Remove(RemoveArguments),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  uniqueue kind list
+  uniqueue kind show email.send
+  uniqueue kind remove email.send
+
+Exit codes:
+  0    done
+  1    the kind is not registered
+  2    a wrong command line, or the database failed
+  130  interrupted by Ctrl-C or SIGTERM before the end";
+
+/// List the registered kinds, by name.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With --json it prints one kind a line, with its policies as `insert_job` takes them.
+
+Examples:
+  uniqueue kind list
+  uniqueue kind list --json | jq -r 'select(.unique_policy) | .name'
+
+Exit codes:
+  0    listed
+  2    a wrong command line, or the database failed
+  130  interrupted by Ctrl-C or SIGTERM before the end")]
+struct ListArguments {
+    #[command(flatten)]
+    database: DatabaseArguments,
+}
+
+/// Show what is registered of a kind, with its policies in words.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With --json it prints the kind as `kind list` does.
+
+Examples:
+  uniqueue kind show email.send
+  uniqueue kind show email.send --json | jq .unique_policy
+
+Exit codes:
+  0    shown
+  1    the kind is not registered
+  2    a wrong command line, or the database failed
+  130  interrupted by Ctrl-C or SIGTERM before the end")]
+struct ShowArguments {
+    /// The kind
+    #[arg(value_name = "KIND")]
+    kind: String,
+
+    #[command(flatten)]
+    database: DatabaseArguments,
+}
+
+/// Remove what is registered of a kind; its jobs stay.
+///
+/// Inserts by SQL that name the kind then get the defaults of every kind. The next start of a runner with a worker for the
+/// kind registers it again.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With --json it prints {\"name\", \"is\": \"removed\"}.
+
+Examples:
+  uniqueue kind remove email.send
+
+Exit codes:
+  0    removed
+  1    the kind is not registered
+  2    a wrong command line, or the database failed
+  130  interrupted by Ctrl-C or SIGTERM before the end")]
+struct RemoveArguments {
+    /// The kind
+    #[arg(value_name = "KIND")]
+    kind: String,
+
+    #[command(flatten)]
+    database: DatabaseArguments,
+}
+
+/// Runs a command about kinds.
+pub(crate) async fn run(arguments: KindArguments) -> Result<Verdict, Failure> {
+    match arguments.command {
+        KindCommand::List(ListArguments { database }) => list(&database).await,
+        KindCommand::Show(ShowArguments { kind, database }) => show(&kind, &database).await,
+        KindCommand::Remove(RemoveArguments { kind, database }) => remove(&kind, &database).await,
+    }
+}
+
+async fn list(database: &DatabaseArguments) -> Result<Verdict, Failure> {
+    let json = database.json;
+    let database = Database::open_migrated(database).await?;
+    let kinds = database.client.kinds().list().await?;
+    let now = database.client.database_time().await?;
+    database.close().await?;
+    if json {
+        output::print(&output::json_lines(&kinds)?)?;
+    } else {
+        output::print(&table(&kinds, now).text())?;
+    }
+    Ok(Verdict::Fine)
+}
+
+fn table(kinds: &[KindRow], now: OffsetDateTime) -> Table {
+    let mut table = Table::new([
+        Column::long("kind"),
+        Column::long("queue").optional(),
+        Column::number("priority").optional(),
+        Column::number("attempts").optional(),
+        Column::long("unique").optional(),
+        Column::long("group").optional(),
+        Column::text("registered"),
+        Column::long("by").optional(),
+    ]);
+    for kind in kinds {
+        let number = |number: Option<String>| Cell::new(number.unwrap_or_default());
+        table.row([
+            Cell::new(&kind.name),
+            Cell::new(kind.queue.as_ref().map(ToString::to_string).unwrap_or_default()),
+            number(kind.priority.map(|priority| priority.to_string())),
+            number(kind.max_attempts.map(|attempts| attempts.to_string())),
+            Cell::new(policy_words(kind.policy()).unwrap_or_default()),
+            Cell::new(policy_words(kind.groups()).map(|_| group_words(kind)).unwrap_or_default()),
+            Cell::new(format_relative(kind.registered_at, now)),
+            Cell::new(&kind.registered_by),
+        ]);
+    }
+    table
+}
+
+async fn show(name: &str, database: &DatabaseArguments) -> Result<Verdict, Failure> {
+    let json = database.json;
+    let database = Database::open_migrated(database).await?;
+    let kind = database.client.kinds().find(name).await?;
+    let now = database.client.database_time().await?;
+    database.close().await?;
+    let Some(kind) = kind else { return Ok(unknown(name)) };
+    if json {
+        output::print_json(&kind)?;
+    } else {
+        output::print(&format!("{}\n", record(&kind, now).draw()))?;
+    }
+    Ok(Verdict::Fine)
+}
+
+fn record(kind: &KindRow, now: OffsetDateTime) -> Record {
+    let mut record = Record::new();
+    record.field("kind", kind.name.to_string());
+    record.field("queue", kind.queue.as_ref().map_or_else(|| "default".to_owned(), ToString::to_string));
+    record.field("priority", kind.priority.unwrap_or(0).to_string());
+    record.field("attempts", kind.max_attempts.unwrap_or(25).to_string());
+    record.optional_field("due", kind.delay.map(|delay| format!("{} after the insert", format_duration(delay))));
+    record.optional_field("timeout", kind.timeout.map(format_duration));
+    record.field("unique", policy_words(kind.policy()).unwrap_or_else(|| "no".to_owned()));
+    record.optional_field("its policy", kind.unique_policy.as_ref().map(ToString::to_string));
+    let has_group = kind.group_policy.is_some() || kind.group_limit.is_some() || kind.in_order;
+    record.optional_field("group", has_group.then(|| group_words(kind)));
+    record.optional_field("its policy", kind.group_policy.as_ref().map(ToString::to_string));
+    record.field("registered", format!("{} by {}", format_relative(kind.registered_at, now), kind.registered_by));
+    record.field("changed", format_relative(kind.changed_at, now));
+    record
+}
+
+/// A policy in words. `None`: there is none.
+fn policy_words(policy: uniqueue::Result<Option<UniquePolicy>>) -> Option<String> {
+    match policy {
+        Ok(policy) => policy.map(|policy| policy.in_words()),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// The group of a kind's jobs in words. What a group's policy says of claims plays no part.
+fn group_words(kind: &KindRow) -> String {
+    let same = policy_words(kind.groups()).unwrap_or_else(|| "as the insert says".to_owned());
+    let same = same.split("; ").next().unwrap_or_default();
+    match (kind.in_order, kind.group_limit) {
+        (true, _) => format!("{same}; in order"),
+        (false, Some(limit)) => format!("{same}; at most {limit} at once"),
+        (false, None) => same.to_owned(),
+    }
+}
+
+async fn remove(name: &str, database: &DatabaseArguments) -> Result<Verdict, Failure> {
+    let json = database.json;
+    let database = Database::open_migrated(database).await?;
+    let is_removed = database.client.kinds().remove(name).await?;
+    database.close().await?;
+    if !is_removed {
+        return Ok(unknown(name));
+    }
+    if json {
+        output::print_json(&json!({ "name": name, "is": "removed" }))?;
+    } else {
+        output::print_message(&format!("kind {} is removed; its jobs stay\n", printable(name)))?;
+    }
+    Ok(Verdict::Fine)
+}
+
+fn unknown(name: &str) -> Verdict {
+    output::print_to_stderr(&format!(
+        "kind {name:?} is not registered; `uniqueue kind list` lists the registered kinds"
+    ));
+    Verdict::NotFine
+}

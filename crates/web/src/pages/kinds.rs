@@ -1,0 +1,142 @@
+//! Registered kinds, and one of them.
+
+use maud::{Markup, html};
+use serde_json::Value;
+use uniqueue::{KindRow, UniquePolicy};
+
+use super::failing;
+use crate::failure::Failure;
+use crate::fields::{Fields, url};
+use crate::html::{Cell, Document, Hostile, Shown, ago, argument, cli, document, fitting, grouped, json, span};
+use crate::page::{LOOK_UP, Page};
+
+/// The most kinds on the page.
+const ROWS: usize = 100;
+
+/// The most bytes of a policy's document.
+const POLICY: usize = 12_000;
+
+pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
+    let kinds = page.client().kinds().list().timeout(LOOK_UP).await?;
+    let now = page.now().await?;
+    let rows = fitting(&kinds, ROWS, |kind| {
+        let name = kind.name.as_str();
+        html! { tr {
+            th scope="row" { a href=(page.link(&url("/kind", &[("kind", name)]))) { (Cell(name)) } }
+            td.clip { @if let Some(queue) = &kind.queue { (Cell(queue)) } @else { span.note { "default" } } }
+            td.num { (kind.priority.unwrap_or(0)) }
+            td.num { (kind.max_attempts.unwrap_or(25)) }
+            td { @match words(kind.policy()) { Some(words) => (Cell(&words)), None => span.note { "not unique" } } }
+            td.num { (ago(kind.registered_at, now.max(kind.registered_at))) }
+            td.clip { (Cell(&kind.registered_by)) }
+        } }
+    });
+    let body = html! {
+        @if kinds.is_empty() {
+            p.panel.empty {
+                "No kind is registered. A runner registers the kinds of its workers when it starts, and so do "
+                code { "Client::register" } " and " code { "register_kind" } " in SQL."
+            }
+        } @else {
+            div.scroll { table {
+                thead { tr { th { "Kind" } th { "Queue" } th.num { "Priority" } th.num { "Attempts" } th { "Unique" } th.num { "Registered" } th { "By" } } }
+                tbody { (rows.html) }
+            } }
+            (rows.note())
+            p.note { "An insert by SQL, by the command or from here takes from its kind what it does not say itself." }
+        }
+        (cli("uniqueue kind list"))
+    };
+    Ok(document(&page, Document { title: "Kinds", is_live: false, actions: html! {}, body }))
+}
+
+pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
+    let name = fields.need("kind")?;
+    let kind = page.client().kinds().find(name).timeout(LOOK_UP).await?;
+    let kind = kind.ok_or(Failure::NotFound("registered kind"))?;
+    let now = page.now().await?;
+    let failing = failing::found(&page).await?;
+    let failing = failing.of.iter().find(|one| one.kind == kind.name);
+    let link = |path: &str, pairs: &[(&str, &str)]| page.link(&url(path, &[&[("kind", name)], pairs].concat()));
+    let body = html! {
+        p.callout.mono.the-key { (Hostile(name)) }
+        div.columns {
+            section.panel {
+                h2 { "What inserts take from it" }
+                dl.facts {
+                    dt { "Queue" } dd { (queue(&page, &kind)) }
+                    dt { "Priority" } dd { (kind.priority.unwrap_or(0)) }
+                    dt { "Attempts" } dd { (kind.max_attempts.unwrap_or(25)) }
+                    @if let Some(delay) = kind.delay { dt { "Due" } dd { (span(delay)) " after the insert" } }
+                    @if let Some(timeout) = kind.timeout { dt { "Timeout" } dd { (span(timeout)) } }
+                    dt { "Unique" } dd { (words(kind.policy()).map_or(html! { "no" }, |words| html! { (Hostile(&words)) })) }
+                    dt { "Group" } dd { (group(&kind)) }
+                }
+            }
+            section.panel {
+                h2 { "Jobs" }
+                @match failing {
+                    Some(one) => p {
+                        a href=(page.link(&format!("/failing#kind-{}", crate::html::hex(name)))) { "Failing" } ": "
+                        (grouped(one.retryable)) " retryable, " (grouped(one.discarded)) " discarded."
+                    },
+                    None => p.note { "None waits for a retry, and none was discarded lately." },
+                }
+                p {
+                    a href=(link("/jobs", &[("since", "all")])) { "Jobs of this kind" }
+                    " · " a href=(link("/jobs", &[("state", "retryable"), ("state", "discarded"), ("since", "all")])) { "Failed ones" }
+                    " · " a href=(link("/explain", &[])) { "Explain an insert" }
+                    " · " a href=(link("/insert", &[])) { "Insert one" }
+                }
+                h2 { "Registration" }
+                dl.facts {
+                    dt { "Registered" } dd { (ago(kind.registered_at, now.max(kind.registered_at))) }
+                    dt { "By" } dd { (Cell(&kind.registered_by)) }
+                    dt { "Changed" } dd { (ago(kind.changed_at, now.max(kind.changed_at))) }
+                }
+            }
+        }
+        (policy_document("Unique policy", kind.unique_policy.as_ref(), name))
+        (policy_document("Group policy", kind.group_policy.as_ref(), name))
+        (cli(&format!("uniqueue kind show {}", argument(name))))
+    };
+    Ok(document(&page, Document { title: "Kind", is_live: false, actions: html! {}, body }))
+}
+
+fn queue(page: &Page, kind: &KindRow) -> Markup {
+    let name = kind.queue.as_ref().map_or("default", |queue| queue.as_str());
+    html! { a href=(page.link(&url("/queue", &[("queue", name)]))) { (Cell(name)) } }
+}
+
+/// The group of its jobs in words. What the policy of a group says of claims plays no part.
+fn group(kind: &KindRow) -> Markup {
+    if kind.group_policy.is_none() && kind.group_limit.is_none() && !kind.in_order {
+        return html! { "none" };
+    }
+    let same = words(kind.groups()).unwrap_or_else(|| "as the insert says".to_owned());
+    html! {
+        (Hostile(same.split("; ").next().unwrap_or_default()))
+        @match (kind.in_order, kind.group_limit) {
+            (true, _) => "; in order",
+            (false, Some(limit)) => { "; at most " (limit) " at once" }
+            (false, None) => "",
+        }
+    }
+}
+
+/// A policy in words. `None`: there is none.
+fn words(policy: uniqueue::Result<Option<UniquePolicy>>) -> Option<String> {
+    match policy {
+        Ok(policy) => policy.map(|policy| policy.in_words()),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+fn policy_document(title: &str, document: Option<&Value>, kind: &str) -> Markup {
+    html! {
+        @if let Some(document) = document {
+            h2 { (title) }
+            (json(&document.to_string(), POLICY, &format!("uniqueue kind show {} --json", argument(kind))))
+        }
+    }
+}

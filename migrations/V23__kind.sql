@@ -1,0 +1,177 @@
+-- Kinds that are registered: what an insert that names only the kind takes from it.
+
+CREATE TABLE kind (
+    name short_name NOT NULL,
+    queue short_name,
+    priority smallint,
+    max_attempts attempt_limit,
+    delay interval,
+    timeout interval,
+    unique_policy jsonb_object,
+    group_policy jsonb_object,
+    group_limit group_limit,
+    in_order boolean,
+    digest text COLLATE "C" NOT NULL,
+    registered_at timestamptz NOT NULL,
+    registered_by text COLLATE "C" NOT NULL,
+    changed_at timestamptz NOT NULL,
+    former_digest text COLLATE "C",
+    former_by text COLLATE "C",
+    returned_at timestamptz,
+    CONSTRAINT kind_pkey PRIMARY KEY (name)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE kind IS
+    'One row a registered kind: the defaults that insert_job, insert_jobs, the command and the dashboard give to its jobs. register_kind writes it. A kind needs no row to be used.';
+COMMENT ON COLUMN kind.name IS 'The kind, as in job.kind.';
+COMMENT ON COLUMN kind.queue IS 'The queue of its jobs; null: default.';
+COMMENT ON COLUMN kind.priority IS 'The priority of its jobs; null: 0.';
+COMMENT ON COLUMN kind.max_attempts IS 'How many attempts its jobs have; null: 25.';
+COMMENT ON COLUMN kind.delay IS 'How long after the insert its jobs are due; null: at once.';
+COMMENT ON COLUMN kind.timeout IS
+    'How long a job of the kind may run, for workers that do not know better; null: as long as it takes.';
+COMMENT ON COLUMN kind.unique_policy IS 'The policy that makes the unique keys of its jobs, as unique_key reads it; null: they are not unique.';
+COMMENT ON COLUMN kind.group_policy IS 'The policy that makes the keys of their groups, as insert_job reads it; null: they have no group.';
+COMMENT ON COLUMN kind.group_limit IS 'How many jobs of a group may run at once; null: no limit of the kind.';
+COMMENT ON COLUMN kind.in_order IS 'Whether the jobs of a group run one at a time in their order; null: they do not.';
+COMMENT ON COLUMN kind.digest IS
+    'A digest of what inserts take from the kind. Two registrations that mean the same have the same digest. The timeout does not count.';
+COMMENT ON COLUMN kind.registered_at IS 'When it was last registered.';
+COMMENT ON COLUMN kind.registered_by IS 'The process that registered it last: the name of the runner, or what register_kind was told.';
+COMMENT ON COLUMN kind.changed_at IS 'When a registration last changed its digest.';
+COMMENT ON COLUMN kind.former_digest IS 'The digest before changed_at; null: it never changed.';
+COMMENT ON COLUMN kind.former_by IS 'The process that last registered the former definition.';
+COMMENT ON COLUMN kind.returned_at IS
+    'When a registration last brought the former definition back. Two processes that define the kind differently register it in turn, or a deployment was rolled back.';
+COMMENT ON CONSTRAINT kind_pkey ON kind IS 'One row a kind.';
+
+CREATE FUNCTION register_kind(
+    kind text,
+    queue text DEFAULT NULL,
+    priority integer DEFAULT NULL,
+    max_attempts integer DEFAULT NULL,
+    delay interval DEFAULT NULL,
+    timeout interval DEFAULT NULL,
+    unique_policy jsonb DEFAULT NULL,
+    group_policy jsonb DEFAULT NULL,
+    group_limit integer DEFAULT NULL,
+    in_order boolean DEFAULT NULL,
+    registered_by text DEFAULT NULL
+) RETURNS kind
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    -- The digest has intervals as text.
+    SET intervalstyle = 'postgres'
+AS $$
+#variable_conflict use_variable
+DECLARE
+    instant CONSTANT timestamptz := clock_timestamp();
+    definition CONSTANT text := _kind_digest(
+        kind, queue, priority, max_attempts, delay, nullif(unique_policy, 'null'), nullif(group_policy, 'null'), group_limit, in_order
+    );
+    registrant CONSTANT text := left(
+        coalesce(nullif(registered_by, ''), nullif(current_setting('application_name'), ''), session_user::text), 200
+    );
+    registered kind;
+BEGIN
+    IF timeout < interval '0' OR timeout > interval '100 years' THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('invalid timeout: must be 0 to 100 years: %s', timeout);
+    END IF;
+    INSERT INTO kind AS k (
+        name, queue, priority, max_attempts, delay, timeout, unique_policy, group_policy, group_limit, in_order, digest,
+        registered_at, registered_by, changed_at
+    )
+    VALUES (
+        kind, queue, priority, max_attempts, nullif(delay, interval '0'), nullif(timeout, interval '0'),
+        nullif(unique_policy, 'null'), nullif(group_policy, 'null'), group_limit, in_order, definition, instant, registrant, instant
+    )
+    ON CONFLICT (name) DO UPDATE
+    SET queue = excluded.queue,
+        priority = excluded.priority,
+        max_attempts = excluded.max_attempts,
+        delay = excluded.delay,
+        -- A client that only inserts does not know it.
+        timeout = CASE WHEN timeout IS NULL THEN k.timeout ELSE excluded.timeout END,
+        unique_policy = excluded.unique_policy,
+        group_policy = excluded.group_policy,
+        group_limit = excluded.group_limit,
+        in_order = excluded.in_order,
+        digest = excluded.digest,
+        registered_at = excluded.registered_at,
+        registered_by = excluded.registered_by,
+        changed_at = CASE WHEN k.digest = excluded.digest THEN k.changed_at ELSE excluded.changed_at END,
+        former_digest = CASE WHEN k.digest = excluded.digest THEN k.former_digest ELSE k.digest END,
+        former_by = CASE WHEN k.digest = excluded.digest THEN k.former_by ELSE k.registered_by END,
+        returned_at = CASE
+            WHEN k.digest <> excluded.digest AND k.former_digest = excluded.digest THEN instant
+            ELSE k.returned_at
+        END
+    RETURNING k.* INTO registered;
+    RETURN registered;
+END
+$$;
+COMMENT ON FUNCTION register_kind(text, text, integer, integer, interval, interval, jsonb, jsonb, integer, boolean, text) IS
+    'Registers a kind: what an insert that names it takes where it says nothing itself. The newest registration counts, as a whole. Answers with the row of the table kind.
+kind, queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order: as insert_job; default null: the kind has no such default. delay: how long after the insert its jobs are due, unless the insert names a time; at most 100 years; default null: at once. timeout: how long a job may run, for workers that do not know better; 0: no limit; default null: as it was registered before. registered_by: the process that registers, for people and for doctor; default: application_name, else the role.
+Errors 22023, naming the argument or the policy''s member: a value outside its limits.';
+
+CREATE FUNCTION _kind_digest(
+    kind text,
+    queue text,
+    priority integer,
+    max_attempts integer,
+    delay interval,
+    unique_policy jsonb,
+    group_policy jsonb,
+    group_limit integer,
+    in_order boolean
+) RETURNS text
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    problem text;
+    unique_terms text;
+    group_terms text;
+BEGIN
+    PERFORM _job_claim(kind, '{}', coalesce(queue, 'default'), '{}', priority, max_attempts, NULL, NULL);
+    problem := CASE
+        WHEN delay < interval '0' OR delay > interval '100 years' THEN format('invalid delay: must be 0 to 100 years: %s', delay)
+        WHEN group_limit NOT BETWEEN 1 AND 32767 THEN format('invalid group_limit: must be 1 to 32767: %s', group_limit)
+        WHEN in_order AND group_limit > 1 THEN
+            format('invalid group_limit: must be 1 for a job that is in_order: %s', group_limit)
+        WHEN group_policy ? 'window' THEN 'invalid group_policy: window: a group has none'
+    END;
+    IF problem IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = problem;
+    END IF;
+    -- What the documents mean, not how they are written.
+    IF unique_policy IS NOT NULL THEN
+        SELECT p::text INTO unique_terms FROM _read_unique_policy(unique_policy) AS p WHERE p.is_enforced;
+    END IF;
+    IF group_policy IS NOT NULL THEN
+        SELECT p::text INTO group_terms FROM _read_unique_policy(group_policy) AS p WHERE p.is_enforced;
+    END IF;
+    RETURN left(encode(sha256(convert_to(
+        jsonb_build_array(
+            coalesce(queue, 'default'), coalesce(priority, 0), coalesce(max_attempts, 25), coalesce(delay, interval '0'),
+            unique_terms, group_terms, group_limit, coalesce(in_order, false)
+        )::text,
+        'UTF8'
+    )), 'hex'), 16);
+END
+$$;
+COMMENT ON FUNCTION _kind_digest(text, text, integer, integer, interval, jsonb, jsonb, integer, boolean) IS
+    'Checks the arguments of register_kind, and answers with kind.digest. Errors as register_kind.';
+
+CREATE FUNCTION remove_kind(kind text) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_variable
+BEGIN
+    DELETE FROM kind AS k WHERE k.name = kind;
+    RETURN FOUND;
+END
+$$;
+COMMENT ON FUNCTION remove_kind(text) IS
+    'Forgets what was registered of a kind, and answers whether there was anything. Its jobs stay. The next start of a runner with a worker for the kind registers it again.';

@@ -1,0 +1,146 @@
+//! Registered kinds: registering, listing, removing, and filling in jobs.
+
+use serde_json::{Value, json};
+
+use super::{Client, Edit, Request};
+use crate::error::Error;
+use crate::ident::Kind;
+use crate::job::{Job, NewJob};
+use crate::kind::{KindDefinition, KindRow};
+use crate::store;
+
+/// The registered kinds of a schema. Made by [`Client::kinds`].
+#[derive(Clone, Copy, Debug)]
+pub struct Kinds<'a> {
+    client: &'a Client,
+}
+
+impl Client {
+    /// The registered kinds: the defaults that the database knows of a kind. An insert by SQL, by the command or by the
+    /// dashboard takes from them what it does not say itself. A typed insert never reads them.
+    ///
+    /// ```no_run
+    /// # use serde_json::{Value, json};
+    /// # use uniqueue::{Client, NewJob};
+    /// # async fn run(client: Client) -> uniqueue::Result<()> {
+    /// for kind in client.kinds().list().await? {
+    ///     println!("{}: registered by {}", kind.name, kind.registered_by);
+    /// }
+    /// // With the queue and the policy that the kind's worker has.
+    /// let job = client.kinds().fill_in(NewJob::new("email.send", &json!({"user_id": 42}))).await?;
+    /// client.insert(job).await?;
+    /// # Ok(()) }
+    /// ```
+    pub const fn kinds(&self) -> Kinds<'_> {
+        Kinds { client: self }
+    }
+
+    /// Registers a kind: its [options](Job::options), and this client's defaults where they say nothing. The newest
+    /// registration counts. A runner registers the kinds of its workers when it starts. A process that only inserts
+    /// calls this once at its start.
+    ///
+    /// A key made by [`Job::unique_key`], the kind's meta and a fixed start time cannot be registered. The timeout of an
+    /// earlier registration stays.
+    ///
+    /// ```no_run
+    /// # use serde::{Deserialize, Serialize};
+    /// # use uniqueue::{Client, Job};
+    /// #[derive(Serialize, Deserialize, Job)]
+    /// #[job(kind = "email.send", queue = "emails")]
+    /// struct SendEmail {
+    ///     #[job(unique)]
+    ///     user_id: u64,
+    /// }
+    ///
+    /// # async fn run(client: Client) -> uniqueue::Result<()> {
+    /// client.register::<SendEmail>().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidName`], [`Error::InvalidPolicy`] and [`Error::InvalidPeriod`] for options with which every insert
+    /// fails; [`Error::Database`], also for a role that may not register.
+    pub fn register<J: Job>(&self) -> Edit<'_, KindRow> {
+        let definition = KindDefinition::new(J::KIND, J::options().or(self.defaults()), None);
+        let subject = json!({ "kind": J::KIND });
+        Edit::new(self, "register_kind", subject, move |client, connection| {
+            Box::pin(async move {
+                let rows = store::register_kinds(connection, client.statements(), &[definition?], None).await?;
+                rows.into_iter().next().map(|(row, _)| row).ok_or(Error::Database(sqlx::Error::RowNotFound))
+            })
+        })
+    }
+}
+
+impl<'a> Kinds<'a> {
+    /// Lists the registered kinds, by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`].
+    pub fn list(&self) -> Request<'a, Vec<KindRow>> {
+        Request::new(self.client, |client, connection| {
+            Box::pin(store::list_kinds(connection, client.statements(), None))
+        })
+    }
+
+    /// Finds a registered kind.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`].
+    pub fn find(&self, name: &str) -> Request<'a, Option<KindRow>> {
+        let name = name.to_owned();
+        Request::new(self.client, move |client, connection| {
+            Box::pin(async move { Ok(store::list_kinds(connection, client.statements(), Some(&name)).await?.pop()) })
+        })
+    }
+
+    /// The job with what its kind says, wherever the job says nothing itself ([`KindRow::fill_in`]). A job of a kind that
+    /// is not registered is returned as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`]; as for [`KindRow::fill_in`].
+    pub fn fill_in(&self, job: impl Into<NewJob>) -> Request<'a, NewJob> {
+        let job = job.into();
+        Request::new(self.client, move |client, connection| {
+            Box::pin(async move {
+                match store::list_kinds(connection, client.statements(), Some(job.kind())).await?.pop() {
+                    Some(kind) => kind.fill_in(job),
+                    None => Ok(job),
+                }
+            })
+        })
+    }
+
+    /// Forgets what was registered of a kind. Its jobs stay. The next start of a runner with a worker for it registers it
+    /// again. Returns whether it was registered.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`].
+    pub fn remove(&self, name: &str) -> Edit<'a, bool> {
+        let name = name.to_owned();
+        let subject = json!({ "kind": name });
+        Edit::new(self.client, "remove_kind", subject, move |client, connection| {
+            Box::pin(async move { store::remove_kind(connection, client.statements(), &name).await })
+        })
+    }
+
+    /// Registers the kinds of a runner's workers. Answers with the digest of each definition.
+    pub(crate) fn register_of_runner(
+        &self,
+        definitions: Vec<KindDefinition>,
+        runner: &str,
+    ) -> Edit<'a, Vec<(Kind, String)>> {
+        let runner = runner.to_owned();
+        Edit::new(self.client, "register_kind", Value::Null, move |client, connection| {
+            Box::pin(async move {
+                let kinds = store::register_kinds(connection, client.statements(), &definitions, Some(&runner)).await?;
+                Ok(kinds.into_iter().map(|(row, digest)| (row.name, digest)).collect())
+            })
+        })
+    }
+}

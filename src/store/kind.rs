@@ -1,0 +1,84 @@
+//! Registered kinds.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sqlx::postgres::PgRow;
+use sqlx::types::Json;
+use sqlx::{PgConnection, Row};
+
+use super::row::Stored;
+use super::{Statements, query};
+use crate::error::Result;
+use crate::ident::{Kind, QueueName};
+use crate::kind::{KindDefinition, KindRow};
+
+/// Registers kinds. Answers with the row of each and with the digest of its definition. `by`: the process that registers
+/// them. `None`: what its connection says.
+pub(crate) async fn register_kinds(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    definitions: &[KindDefinition],
+    by: Option<&str>,
+) -> Result<Vec<(KindRow, String)>> {
+    let rows = query(&statements.register_kinds).bind(Json(definitions)).bind(by).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok((kind_row(row)?, row.try_get("digest")?))).collect()
+}
+
+/// The registered kinds by name, or the one of a name.
+pub(crate) async fn list_kinds(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    name: Option<&str>,
+) -> Result<Vec<KindRow>> {
+    let rows = query(&statements.list_kinds).bind(name).fetch_all(connection).await?;
+    rows.iter().map(kind_row).collect()
+}
+
+fn kind_row(row: &PgRow) -> Result<KindRow> {
+    let length = |column| {
+        let seconds = row.try_get::<Option<f64>, _>(column)?;
+        Ok::<_, sqlx::Error>(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
+    };
+    let count =
+        |column| Ok::<_, sqlx::Error>(row.try_get::<Option<i16>, _>(column)?.map(|count| count.max(0).unsigned_abs()));
+    Ok(KindRow {
+        name: Kind::from_stored(row.try_get("name")?),
+        queue: row.try_get::<Option<&str>, _>("queue")?.map(QueueName::from_stored),
+        priority: row.try_get("priority")?,
+        max_attempts: count("max_attempts")?,
+        delay: length("delay")?,
+        timeout: length("timeout")?,
+        unique_policy: row.try_get("unique_policy")?,
+        group_policy: row.try_get("group_policy")?,
+        group_limit: count("group_limit")?,
+        in_order: row.try_get("in_order")?,
+        registered_at: row.try_get::<Stored, _>("registered_at")?.0,
+        registered_by: row.try_get("registered_by")?,
+        changed_at: row.try_get::<Stored, _>("changed_at")?.0,
+    })
+}
+
+/// Forgets what was registered of a kind. Returns whether there was anything.
+pub(crate) async fn remove_kind(connection: &mut PgConnection, statements: &Statements, name: &str) -> Result<bool> {
+    Ok(query(&statements.remove_kind).bind(name).fetch_one(connection).await?.try_get(0)?)
+}
+
+/// A kind that live processes register differently.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct KindDefinitions {
+    pub(crate) name: String,
+    pub(crate) definitions: i64,
+    /// A process of each definition.
+    pub(crate) processes: Vec<String>,
+    /// The process whose definition counts.
+    pub(crate) counts: String,
+}
+
+pub(crate) async fn kind_definitions(
+    connection: &mut PgConnection,
+    statements: &Statements,
+) -> Result<Vec<KindDefinitions>> {
+    let rows = query(&statements.health_definitions).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok(row.try_get::<Json<KindDefinitions>, _>(0)?.0)).collect()
+}

@@ -1,0 +1,218 @@
+//! Registered kinds: by runners at their start and by clients, and what a deployment of another definition does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use tokio::task::JoinSet;
+use uniqueue::{
+    Client, FindingCode, InsertOptions, Job, JobFilter, JobState, NewJob, OnConflict, RunnerHandle, RunningJob,
+    SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
+};
+
+use support::{Database, WAIT, job, quick};
+
+/// The first version of a kind.
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "mail", queue = "mails", priority = 3, max_attempts = 5)]
+struct Mail {
+    #[job(unique)]
+    user: u32,
+    text: String,
+}
+
+/// The second version of the same kind.
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "mail", queue = "mails", unique(scope = "completed"), group(user), limit = 2)]
+struct NewMail {
+    #[job(unique)]
+    user: u32,
+    #[job(unique)]
+    text: String,
+}
+
+fn mail(user: u32) -> Mail {
+    Mail { user, text: format!("to {user}") }
+}
+
+fn new_mail(user: u32) -> NewMail {
+    NewMail { user, text: format!("to {user}") }
+}
+
+/// Starts a runner of a version of the kind, which counts its jobs.
+async fn service<J: Job>(client: &Client, name: &str, worked: &Arc<AtomicU32>) -> RunnerHandle {
+    let worked = Arc::clone(worked);
+    let worker = move |_: RunningJob<J>| {
+        let worked = Arc::clone(&worked);
+        async move {
+            worked.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    quick(client).name(name).queue("mails", 4).timeout(Duration::from_secs(60)).worker(worker).start().await.unwrap()
+}
+
+#[tokio::test]
+async fn r22_a_runner_registers_the_kinds_of_its_workers_when_it_starts() {
+    let database = Database::new().await;
+    let worked = Arc::default();
+    service::<Mail>(&database.client, "mailer", &worked).await.stop().await.unwrap();
+    let kind = database.client.kinds().find("mail").await.unwrap().unwrap();
+    assert_eq!(kind.queue.as_ref().unwrap().as_str(), "mails");
+    assert_eq!((kind.priority, kind.max_attempts, kind.delay), (Some(3), Some(5), None));
+    assert_eq!(kind.policy().unwrap(), Some(UniquePolicy::new().by_arg_fields(["user"])));
+    assert_eq!((kind.timeout, kind.registered_by.as_str()), (Some(Duration::from_secs(60)), "mailer"));
+
+    // What the job says itself counts, and the rest comes from the kind.
+    let named = NewJob::new("mail", &json!({"user": 1, "text": "to 1"})).priority(-1);
+    let by_name = database.client.insert(database.client.kinds().fill_in(named).await.unwrap()).await.unwrap();
+    assert_eq!((by_name.job.queue.as_str(), by_name.job.priority, by_name.job.max_attempts), ("mails", -1, 5));
+    let typed = database.client.insert(mail(1)).await.unwrap();
+    assert_eq!((typed.duplicate, typed.id()), (true, by_name.id()));
+    let unknown = database.client.kinds().fill_in(job("other")).await.unwrap();
+    assert_eq!(unknown.queue_name(), None);
+}
+
+#[tokio::test]
+async fn r22_the_newest_registration_counts_and_the_timeout_of_a_worker_stays() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let worked = Arc::default();
+    service::<Mail>(client, "mailer", &worked).await.stop().await.unwrap();
+    let before = client.kinds().find("mail").await.unwrap().unwrap();
+    let kind = client.register::<NewMail>().await.unwrap();
+    assert_eq!((kind.priority, kind.max_attempts, kind.group_limit), (None, None, Some(2)));
+    assert_eq!(kind.groups().unwrap(), Some(UniquePolicy::new().by_arg_fields(["user"])));
+    assert_eq!(kind.timeout, Some(Duration::from_secs(60)), "a client does not know it");
+    assert!(kind.changed_at > before.changed_at);
+    let again = client.register::<NewMail>().await.unwrap();
+    assert_eq!(again.changed_at, kind.changed_at);
+    assert!(again.registered_at > kind.registered_at);
+    let options = WorkerOptions::new().timeout(Duration::MAX);
+    let runner = quick(client).queue("mails", 1).worker_with(async |_: RunningJob<NewMail>| {}, options);
+    runner.start().await.unwrap().stop().await.unwrap();
+    assert_eq!(client.kinds().find("mail").await.unwrap().unwrap().timeout, None, "no limit");
+    assert_eq!(client.kinds().list().await.unwrap().len(), 1);
+    assert!(client.kinds().remove("mail").await.unwrap());
+    assert!(!client.kinds().remove("mail").await.unwrap());
+    assert!(client.kinds().find("mail").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn r22_a_client_registers_what_its_own_inserts_would_use() {
+    #[derive(Deserialize, Serialize)]
+    struct Debounced {
+        page: u32,
+    }
+    impl Job for Debounced {
+        const KIND: &'static str = "debounced";
+
+        fn options() -> InsertOptions {
+            let policy = UniquePolicy::new().by_arg_fields(["page"]).scope(UniqueScope::Queued);
+            InsertOptions::new().unique(policy.on_conflict(OnConflict::Update)).scheduled_in(Duration::from_secs(90))
+        }
+    }
+    let database = Database::new().await;
+    let schema = SchemaName::new(&database.schema).unwrap();
+    let defaults = InsertOptions::new().queue("of client").priority(7);
+    let client = Client::builder().schema(schema).defaults(defaults).pool(database.pool().clone());
+    let mut transaction = database.pool().begin().await.unwrap();
+    let kind = client.register::<Debounced>().tx(&mut transaction).await.unwrap();
+    assert!(client.kinds().find("debounced").await.unwrap().is_none(), "not before the commit");
+    transaction.commit().await.unwrap();
+    assert_eq!(kind.queue.as_ref().unwrap().as_str(), "of client");
+    assert_eq!((kind.priority, kind.delay), (Some(7), Some(Duration::from_secs(90))));
+    let typed = client.insert(Debounced { page: 1 }).await.unwrap();
+    let named = client.kinds().fill_in(NewJob::new("debounced", &json!({"page": 1}))).await.unwrap();
+    let named = database.client.insert(named).await.unwrap();
+    assert_eq!((named.updated, named.id()), (true, typed.id()));
+}
+
+#[tokio::test]
+async fn r22_a_typed_insert_never_reads_the_registered_kinds() {
+    let database = Database::new().await;
+    database.execute("ALTER TABLE {schema}.kind RENAME TO gone").await;
+    let first = database.client.insert(mail(1)).await.unwrap();
+    assert_eq!(database.client.insert(mail(1)).await.unwrap().id(), first.id());
+    let many = database.client.insert_many([mail(1), mail(2), mail(2)]).await.unwrap();
+    assert_eq!(many.iter().map(|one| one.duplicate).collect::<Vec<_>>(), [true, false, true]);
+    assert!(database.client.insert(job("by name")).await.is_ok());
+}
+
+#[tokio::test]
+async fn r22_a_runner_whose_role_may_not_register_works_all_the_same() {
+    let database = Database::new().await;
+    let role = format!("{}_unregistered", database.schema);
+    for statement in [
+        format!("CREATE ROLE {role} LOGIN"),
+        format!("GRANT USAGE ON SCHEMA {{schema}} TO {role}"),
+        format!("GRANT ALL ON ALL TABLES IN SCHEMA {{schema}} TO {role}"),
+        format!("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {{schema}} TO {role}"),
+        format!("REVOKE INSERT, UPDATE, DELETE ON {{schema}}.kind FROM {role}"),
+    ] {
+        database.execute(&statement).await;
+    }
+    let options: PgConnectOptions = database.url.parse().unwrap();
+    let pool = PgPoolOptions::new().acquire_timeout(WAIT).connect_with(options.username(&role)).await.unwrap();
+    let client = Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool);
+    assert!(client.register::<Mail>().await.unwrap_err().to_string().contains("kind"));
+    let worked = Arc::default();
+    let runner = service::<Mail>(&client, "without rights", &worked).await;
+    assert!(client.kinds().find("mail").await.unwrap().is_none());
+    database.client.insert(mail(1)).await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 1).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn r22_a_rolling_deploy_with_two_definitions_is_a_finding_and_loses_nothing() {
+    const EACH: u32 = 40;
+    let database = Database::new().await;
+    let client = &database.client;
+    let (old_worked, new_worked) = (Arc::default(), Arc::default());
+    let conflicts = async || {
+        let findings = client.diagnose().await.unwrap().findings;
+        findings.into_iter().filter(|finding| finding.code == FindingCode::KindConflict).collect::<Vec<_>>()
+    };
+    let old = service::<Mail>(client, "mailer 1", &old_worked).await;
+    assert!(conflicts().await.is_empty());
+    let new = service::<NewMail>(client, "mailer 2", &new_worked).await;
+    let found = conflicts().await;
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_eq!(found[0].subject, "kind mail");
+    assert!(
+        found[0].seen.contains("mailer 1, mailer 2") && found[0].seen.contains("that of mailer 2 counts"),
+        "{found:?}"
+    );
+
+    // Both versions insert, by both doors, while both work.
+    let mut inserts = JoinSet::new();
+    for user in 0..EACH {
+        let (by_old, by_new, by_name) = (client.clone(), client.clone(), client.clone());
+        inserts.spawn(async move { by_old.insert(mail(user)).await });
+        inserts.spawn(async move { by_new.insert(new_mail(1_000 + user)).await });
+        inserts.spawn(async move {
+            let named = NewJob::new("mail", &json!({"user": 2_000 + user, "text": "by name"}));
+            by_name.insert(by_name.kinds().fill_in(named).await?).await
+        });
+    }
+    assert!(inserts.join_all().await.into_iter().all(|inserted| !inserted.unwrap().duplicate));
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", i64::from(3 * EACH)).await;
+    assert_eq!(old_worked.load(Ordering::Relaxed) + new_worked.load(Ordering::Relaxed), 3 * EACH);
+
+    // The old version starts once more: the two register in turn.
+    old.stop().await.unwrap();
+    assert!(conflicts().await.is_empty());
+    service::<Mail>(client, "mailer 1", &old_worked).await.stop().await.unwrap();
+    assert_eq!(conflicts().await.len(), 1, "the definition that no live runner has counts");
+    service::<NewMail>(client, "mailer 3", &new_worked).await.stop().await.unwrap();
+    let found = conflicts().await;
+    assert_eq!(found.len(), 1, "{found:#?}");
+    database.execute("UPDATE {schema}.kind SET returned_at = returned_at - interval '1 hour'").await;
+    assert!(conflicts().await.is_empty());
+    new.stop().await.unwrap();
+    let left = client.count_jobs(JobFilter::new().states(JobState::Available), 10).await.unwrap();
+    assert_eq!(left.to_string(), "0");
+}
